@@ -1,0 +1,1 @@
+"""Berth's scheduler daemon. ``manager.py`` shows the steps of a request in order."""
