@@ -1,0 +1,60 @@
+"""A dictionary-encoded column: small integers, and the distinct values that they stand for."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+
+class Coded:
+    """One value a host, of which few are distinct.
+
+    ``codes`` is an int32 array of shape (hosts,); ``values`` a tuple of the distinct values. Equal values are
+    expected to be the same object already (see ``interning``), so that encoding never hashes a large value.
+    """
+
+    __slots__ = ("codes", "values")
+
+    def __init__(self, codes: np.ndarray, values: tuple) -> None:
+        self.codes = codes
+        self.values = values
+
+    @classmethod
+    def of(cls, items: Iterable[Any]) -> "Coded":
+        """Encode one value a host, telling them apart by identity."""
+        items = list(items)
+        distinct = {id(item): item for item in items}
+        numbers = {identity: code for code, identity in enumerate(distinct)}
+        return cls(np.array([numbers[id(item)] for item in items], dtype=np.int32), tuple(distinct.values()))
+
+    @classmethod
+    def of_texts(cls, items: Iterable[str | None]) -> "Coded":
+        """Encode one short text (or None) a host, telling them apart by equality."""
+        items = list(items)
+        numbers = {text: code for code, text in enumerate(dict.fromkeys(items))}
+        return cls(np.array([numbers[text] for text in items], dtype=np.int32), tuple(numbers))
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.values[self.codes[index]]
+
+    def take(self, positions: np.ndarray) -> "Coded":
+        """The same column for some of the hosts."""
+        return Coded(self.codes[positions], self.values)
+
+    def spread(self, function: Callable[[Any], Any], dtype: Any = bool) -> np.ndarray:
+        """Ask ``function`` once per distinct value that occurs; the answers as an array of shape (hosts,)."""
+        occurs = np.zeros(len(self.values), dtype=bool)
+        occurs[self.codes] = True
+        answers = np.zeros(len(self.values), dtype=dtype)
+        for code in np.flatnonzero(occurs):
+            answers[code] = function(self.values[code])
+        return answers[self.codes]
+
+    def replaced(self, index: int, value: Any) -> "Coded":
+        """A copy in which one host has another value."""
+        codes = self.codes.copy()
+        codes[index] = len(self.values)
+        return Coded(codes, (*self.values, value))

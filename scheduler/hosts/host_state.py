@@ -1,0 +1,133 @@
+"""One host under nova's attribute names, for operators' own classes and for explanations.
+
+Its public attributes are exactly those of spec filters-and-weighers 1.12: a bare flavor extra spec that equals one
+of them is a capability test, so any more would change what requests mean.
+"""
+
+import ipaddress
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any
+
+
+class HostState:
+    """A live view of one host of a request: reads see what the request has consumed so far."""
+
+    def __init__(self, shared: Any, position: int) -> None:
+        """``shared`` is the view's per-request state, ``position`` the host's place in the root view."""
+        self._shared = shared
+        self._position = position
+        self._row = shared.table.rows[shared.rows[position]]
+        self._overlay: dict[str, Any] = {}
+
+    def __repr__(self) -> str:
+        return (
+            f"({self.host}, {self.nodename}) ram: {self.free_ram_mb}MB disk: {self.free_disk_mb}MB "
+            f"io_ops: {self.num_io_ops} instances: {self.num_instances}, "
+            f"allocation_candidates: {len(self.allocation_candidates)}"
+        )
+
+    def _number(self, name: str) -> int:
+        return int(self._shared.column(name)[self._position])
+
+    def _value(self, name: str) -> Any:
+        return self._shared.coded_column(name)[self._position]
+
+    host = property(lambda self: self._row.host)
+    nodename = property(lambda self: self._row.nodename)
+    uuid = property(lambda self: self._row.uuid)
+    cell_uuid = property(lambda self: self._row.cell_uuid)
+    free_ram_mb = property(lambda self: self._number("free_ram_mb"))
+    total_usable_ram_mb = property(lambda self: self._number("total_usable_ram_mb"))
+    free_disk_mb = property(lambda self: self._number("free_disk_mb"))
+    total_usable_disk_gb = property(lambda self: self._number("total_usable_disk_gb"))
+    disk_mb_used = property(lambda self: self._number("disk_mb_used"))
+    vcpus_total = property(lambda self: self._number("vcpus_total"))
+    vcpus_used = property(lambda self: self._number("vcpus_used"))
+    num_instances = property(lambda self: self._number("num_instances"))
+    num_io_ops = property(lambda self: self._number("num_io_ops"))
+    failed_builds = property(lambda self: self._number("failed_builds"))
+    cpu_allocation_ratio = property(lambda self: self._row.cpu_allocation_ratio)
+    ram_allocation_ratio = property(lambda self: self._row.ram_allocation_ratio)
+    disk_allocation_ratio = property(lambda self: self._row.disk_allocation_ratio)
+    hypervisor_type = property(lambda self: self._row.hypervisor_type)
+    hypervisor_version = property(lambda self: self._row.hypervisor_version)
+    hypervisor_hostname = property(lambda self: self._row.nodename)
+    numa_topology = property(lambda self: self._value("numa_topology"))
+    pci_stats = property(lambda self: self._value("pci_stats"))
+    cpu_info = property(lambda self: self._row.cpu_info.text)
+    stats = property(lambda self: self._row.stats.data)
+    metrics = property(lambda self: self._row.metrics.items)
+
+    @property
+    def host_ip(self) -> Any:
+        """An address object, or None; it never equals a text."""
+        return ipaddress.ip_address(self._row.host_ip) if self._row.host_ip else None
+
+    @property
+    def supported_instances(self) -> list[list[str]]:
+        return [list(triple) for triple in self._row.supported_instances.triples]
+
+    @property
+    def aggregates(self) -> list:
+        return list(self._value("aggregates"))
+
+    @property
+    def updated(self) -> datetime | None:
+        return self._row.updated and self._row.updated.replace(tzinfo=UTC)
+
+    @property
+    def service(self) -> Mapping[str, Any]:
+        """The service record as a read-only map; times are aware UTC."""
+        return service_map(self._shared.table.services[self._shared.rows[self._position]])
+
+    @property
+    def instances(self) -> dict[str, Any]:
+        """Instances on the host by uuid: read when first asked for, with those of this request."""
+        known = self._overlay.get("instances")
+        if known is None:
+            known = dict(self._shared.instances.on_host(self.cell_uuid, self.host))
+            self._overlay["instances"] = known
+        for uuid, positions in self._shared.placed.items():
+            if self._position in positions:
+                known.setdefault(uuid, PlacedInstance(uuid))
+        return known
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        return self._shared.limits.setdefault(self._position, {})
+
+    @limits.setter
+    def limits(self, value: dict[str, Any]) -> None:
+        self._shared.limits[self._position] = value
+
+    @property
+    def allocation_candidates(self) -> list[Any]:
+        return self._shared.candidates[self._position]
+
+    @allocation_candidates.setter
+    def allocation_candidates(self, value: list[Any]) -> None:
+        self._shared.candidates[self._position] = value
+
+    def update(self, *_args: Any, **_kwargs: Any) -> None:
+        """A name that nova has here; a facade over the table has nothing to update."""
+
+    def consume_from_request(self, spec_obj: Any) -> None:
+        """A name that nova has here; the selection consumes, not a rule."""
+
+
+class PlacedInstance:
+    """An instance that this request has just put on a host; nothing but its uuid is known."""
+
+    def __init__(self, uuid: str) -> None:
+        self.uuid = uuid
+
+
+def service_map(service: Any) -> Mapping[str, Any]:
+    """A ``ServiceRow`` as the map that nova's rules read (spec: host-state-and-cells 3.3)."""
+    fields = {name: getattr(service, name) for name in service.__slots__}
+    for name, value in fields.items():
+        if isinstance(value, datetime):
+            fields[name] = value.replace(tzinfo=UTC)
+    return MappingProxyType(fields | {"deleted": False, "deleted_at": None})

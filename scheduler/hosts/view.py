@@ -1,0 +1,211 @@
+"""The hosts of one request: the rows of its candidates, and what the request has consumed of them so far.
+
+A root view is made once a request; ``where`` and ``at`` give views of some of its hosts. They share what the
+request changes (consumption, narrowed candidates, limits, placed instances) and read it through arrays that are
+gathered on first use. A view is used by one thread.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from scheduler.hosts.coded import Coded
+from scheduler.hosts.host_state import HostState
+from scheduler.hosts.table import HostTable
+
+CONSUMED = ("free_ram_mb", "free_disk_mb", "vcpus_used", "num_instances", "num_io_ops")
+
+
+class InstanceSource(Protocol):
+    """Where instances are; implemented over the cells' databases."""
+
+    def locate(self, uuids: Iterable[str]) -> Mapping[str, Sequence[tuple[str, str]]]:
+        """(cell uuid, service host) of each of the given instances that is on some host."""
+
+    def on_host(self, cell_uuid: str, host: str) -> Mapping[str, Any]:
+        """All instances of one service host, as small objects with ``uuid``, by uuid."""
+
+
+class NoInstances:
+    """An ``InstanceSource`` of a cloud without instances."""
+
+    def locate(self, uuids: Iterable[str]) -> Mapping[str, Sequence[tuple[str, str]]]:
+        return {}
+
+    def on_host(self, cell_uuid: str, host: str) -> Mapping[str, Any]:
+        return {}
+
+
+class _Request:
+    """What all views of one request share, indexed by position in the root view."""
+
+    def __init__(self, table: HostTable, rows: np.ndarray, candidates: list, instances: InstanceSource) -> None:
+        self.table = table
+        self.rows = rows
+        self.candidates = candidates
+        self.instances = instances
+        self.numbers = {name: table.numbers[name][rows] for name in CONSUMED}
+        self.coded: dict[str, Coded] = {}
+        self.limits: dict[int, dict[str, Any]] = {}
+        self.states: dict[int, HostState] = {}
+        self.placed: dict[str, set[int]] = {}
+        self.located: dict[str, list[int]] = {}
+
+    def column(self, name: str) -> np.ndarray:
+        column = self.numbers.get(name)
+        if column is None:
+            column = self.numbers[name] = self.table.numbers[name][self.rows]
+        return column
+
+    def coded_column(self, name: str) -> Coded:
+        column = self.coded.get(name)
+        if column is None:
+            column = self.coded[name] = self.table.coded[name].take(self.rows)
+        return column
+
+    @cached_property
+    def position_of_row(self) -> dict[int, int]:
+        return {int(row): position for position, row in enumerate(self.rows)}
+
+    def positions_holding(self, uuid: str) -> set[int]:
+        """Positions of the hosts that hold an instance, now or by this request's own choice."""
+        return self.placed.get(uuid, set()).union(self.located.get(uuid, ()))
+
+    def locate(self, uuids: Iterable[str]) -> None:
+        """Look up where instances are, once for each."""
+        unknown = [uuid for uuid in dict.fromkeys(uuids) if uuid not in self.located]
+        if not unknown:
+            return
+        found = self.instances.locate(unknown)
+        for uuid in unknown:
+            rows = [row for place in found.get(uuid, ()) for row in self.table.rows_of_host.get(place, ())]
+            self.located[uuid] = [self.position_of_row[r] for r in rows if r in self.position_of_row]
+
+
+class HostView:
+    """Some hosts of one request, in order. Rules get one, and answer with arrays of its length."""
+
+    def __init__(self, shared: _Request, positions: np.ndarray) -> None:
+        """Use ``HostView.of``; ``positions`` are positions in the root view."""
+        self._shared = shared
+        self.positions = positions
+        self._numbers: dict[str, np.ndarray] = {}
+        self._coded: dict[str, Coded] = {}
+
+    @classmethod
+    def of(
+        cls,
+        table: HostTable,
+        rows: np.ndarray,
+        candidates: Sequence[Sequence[Any]] | None = None,
+        instances: InstanceSource | None = None,
+    ) -> "HostView":
+        """The root view: ``rows`` of ``table``, with the allocation candidates of each (best first)."""
+        lists = [()] * len(rows) if candidates is None else list(candidates)
+        shared = _Request(table, rows, lists, instances or NoInstances())
+        return cls(shared, np.arange(len(rows)))
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    @property
+    def is_root(self) -> bool:
+        return len(self.positions) == len(self._shared.rows)
+
+    def where(self, mask: np.ndarray) -> "HostView":
+        """The hosts for which ``mask`` (bool, shape (hosts,)) is true; this very view if it is true for all."""
+        return self if mask.all() else HostView(self._shared, self.positions[mask])
+
+    def at(self, indices: Sequence[int] | np.ndarray) -> "HostView":
+        """The hosts at these indices of this view, in their order."""
+        return HostView(self._shared, self.positions[np.asarray(indices, dtype=np.int64)])
+
+    # -- columns ---------------------------------------------------------------------------------------------
+
+    def numbers(self, name: str) -> np.ndarray:
+        """A numeric column (names: ``hosts.table``), shape (hosts,); not to be written to."""
+        column = self._numbers.get(name)
+        if column is None:
+            column = self._numbers[name] = self._shared.column(name)[self.positions]
+        return column
+
+    def coded(self, name: str) -> Coded:
+        """A dictionary-encoded column (names: ``hosts.table``)."""
+        column = self._coded.get(name)
+        if column is None:
+            column = self._coded[name] = self._shared.coded_column(name).take(self.positions)
+        return column
+
+    @cached_property
+    def rows(self) -> list:
+        """The ``HostRow`` of each host: identity, never amounts (those are consumed)."""
+        table_rows = self._shared.table.rows
+        return [table_rows[row] for row in self._shared.rows[self.positions]]
+
+    def on_hosts(self, names: Iterable[str]) -> np.ndarray:
+        """Which hosts have one of these service host names, exactly; bool, shape (hosts,)."""
+        wanted = set(names)
+        return np.array([row.host in wanted for row in self.rows], dtype=bool)
+
+    # -- instances -------------------------------------------------------------------------------------------
+
+    def count_instances(self, uuids: Iterable[str]) -> np.ndarray:
+        """How many of the given instances each host holds (those placed by this request count), shape (hosts,)."""
+        uuids = list(uuids)
+        self._shared.locate(uuids)
+        counts = np.zeros(len(self._shared.rows), dtype=np.int64)
+        for uuid in uuids:
+            for position in self._shared.positions_holding(uuid):
+                counts[position] += 1
+        return counts[self.positions]
+
+    # -- single hosts ----------------------------------------------------------------------------------------
+
+    def host(self, index: int) -> HostState:
+        """One host under nova's attribute names; the same object each time within a request."""
+        position = int(self.positions[index])
+        state = self._shared.states.get(position)
+        if state is None:
+            state = self._shared.states[position] = HostState(self._shared, position)
+        return state
+
+    def hosts(self) -> list[HostState]:
+        """All hosts of the view under nova's attribute names."""
+        return [self.host(index) for index in range(len(self))]
+
+    def candidates(self, index: int) -> Sequence[Any]:
+        """The allocation candidates left for a host, best first."""
+        return self._shared.candidates[self.positions[index]]
+
+    def narrow(self, index: int, candidates: Sequence[Any]) -> None:
+        """Leave a host only these candidates for the rest of the request."""
+        self._shared.candidates[self.positions[index]] = candidates
+
+    def limits(self, index: int) -> dict[str, Any]:
+        """The limits that rules wrote for a host: a dict of its own, writable."""
+        return self._shared.limits.setdefault(int(self.positions[index]), {})
+
+    # -- what the request takes ------------------------------------------------------------------------------
+
+    def take(self, index: int, **amounts: int) -> None:
+        """Add ``amounts`` (by consumed column name, negative to lower) to one host."""
+        position = self.positions[index]
+        for name, amount in amounts.items():
+            self._shared.numbers[name][position] += amount
+            if name in self._numbers:
+                self._numbers[name][index] += amount
+
+    def replace(self, index: int, name: str, value: Any) -> None:
+        """Give one host another value in a dictionary-encoded column."""
+        column = self._shared.coded_column(name)
+        self._shared.coded[name] = column.replaced(int(self.positions[index]), value)
+        self._coded.pop(name, None)
+
+    def place(self, index: int, instance_uuid: str) -> None:
+        """Count an instance as being on this host from now on (and on all nodes of its service host)."""
+        row = self.rows[index]
+        rows = self._shared.table.rows_of_host[row.cell_uuid, row.host]
+        positions = {self._shared.position_of_row[r] for r in rows if r in self._shared.position_of_row}
+        self._shared.placed.setdefault(instance_uuid, set()).update(positions)
