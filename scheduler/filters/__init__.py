@@ -1,0 +1,1 @@
+"""The rules that say which hosts may have an instance: one file a family, under nova's module names."""

@@ -1,0 +1,112 @@
+"""Running the enabled filters over the hosts of a request (spec: filters-and-weighers 1.4, 1.5, 1.7)."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from oslo_log import log as logging
+
+from scheduler.filters.base import HostFilter
+from scheduler.hosts.view import HostView
+
+# The name under which operators tune and search these messages (spec: filters-and-weighers 1.5).
+LOG = logging.getLogger("nova.filters")
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one filter did: the hosts that it was given, and its verdict (bool, shape (hosts,))."""
+
+    filter: HostFilter
+    hosts: HostView
+    kept: np.ndarray
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        return len(self.hosts), int(np.count_nonzero(self.kept))
+
+    def dropped(self) -> HostView:
+        return self.hosts.at(np.flatnonzero(~self.kept))
+
+    def __str__(self) -> str:
+        return "{}: (start: {}, end: {})".format(self.filter.name, *self.counts)
+
+
+@dataclass(frozen=True)
+class Filtered:
+    """The survivors of a chain, their indices in what it was given, and what each filter did, in order."""
+
+    hosts: HostView
+    kept: np.ndarray
+    steps: list[Step] = field(default_factory=list)
+
+    def reasons(self, request: Any, at_most: int = 20) -> Iterator[tuple[str, str, str]]:
+        """(host, node, ``Filter: reason``) of hosts turned down, at most so many a filter.
+
+        True only until something more is consumed from the hosts.
+        """
+        for step in self.steps:
+            for host in step.dropped().at(range(min(at_most, step.counts[0] - step.counts[1]))).hosts():
+                yield host.host, host.nodename, f"{step.filter.name}: {step.filter.reason(host, request)}"
+
+
+class FilterChain:
+    """The enabled filters in order."""
+
+    def __init__(self, filters: Sequence[HostFilter]) -> None:
+        self.filters = tuple(filters)
+
+    def run(self, hosts: HostView, request: Any, index: int = 0, changed: int | None = None) -> Filtered:
+        """Filter for instance number ``index`` of the request.
+
+        ``changed``: all of ``hosts`` passed for the previous instance, and since then only the host at this index
+        was consumed from; rules that judge a host by itself are asked about that host alone.
+        """
+        kept = np.arange(len(hosts))
+        steps: list[Step] = []
+        for rule in self.filters:
+            if not rule.run_filter_for_index(index):
+                continue
+            verdict = self._ask(rule, hosts, request, changed)
+            steps.append(Step(rule, hosts, verdict))
+            if not verdict.all():
+                changed = _moved(changed, verdict)
+                hosts, kept = hosts.where(verdict), kept[verdict]
+            if not len(hosts):
+                LOG.info("Filter %s returned 0 hosts", rule.name)
+                break
+            LOG.debug("Filter %s returned %d host(s)", rule.name, len(hosts))
+        if not len(hosts):
+            _log_empty(steps, request)
+        return Filtered(hosts, kept, steps)
+
+    def _ask(self, rule: HostFilter, hosts: HostView, request: Any, changed: int | None) -> np.ndarray:
+        verdict = np.ones(len(hosts), dtype=bool)
+        if (request.is_rebuild and not rule.RUN_ON_REBUILD) or not rule.applies(request) or not len(hosts):
+            return verdict
+        if changed is None or not rule.local:
+            return rule.passes(hosts, request)
+        if changed >= 0:
+            verdict[changed] = rule.passes(hosts.at([changed]), request)[0]
+        return verdict
+
+
+def _moved(changed: int | None, verdict: np.ndarray) -> int | None:
+    """Where the changed host is after a verdict; -1 once it is gone."""
+    if changed is None or changed < 0:
+        return changed
+    return int(np.count_nonzero(verdict[:changed])) if verdict[changed] else -1
+
+
+def _log_empty(steps: list[Step], request: Any) -> None:
+    text = "Filtering removed all hosts for the request with instance ID '%s'. Filter results: %s"
+    uuid = request.instance_uuid
+    if LOG.isEnabledFor(logging.DEBUG):
+        LOG.debug(text, uuid, [(step.filter.name, _names(step)) for step in steps])
+    LOG.info(text, uuid, [str(step) for step in steps])
+
+
+def _names(step: Step) -> list[tuple[str, str]] | None:
+    rows = step.hosts.where(step.kept).rows if step.kept.any() else []
+    return [(row.host, row.nodename) for row in rows] or None
