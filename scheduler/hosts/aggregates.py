@@ -91,7 +91,7 @@ class Aggregates:
         return found
 
     def having(self, key: str, value: str | None = None) -> list[Aggregate]:
-        """Aggregates with metadata ``key`` (equal to ``value``, compared as a whole text, if one is given)."""
+        """Aggregates with metadata ``key`` (equal to ``value`` as a whole text, if one is given)."""
         return [a for a in self if key in a.metadata and value in (None, a.metadata[key])]
 
     def having_prefix(self, prefix: str) -> list[Aggregate]:

@@ -1,9 +1,9 @@
 """Texts parsed once: equal texts give the very same value, for as long as some row uses it."""
 
-import threading
-import weakref
 from collections.abc import Callable
+import threading
 from typing import Any, Generic, TypeVar
+import weakref
 
 Value = TypeVar("Value")
 

@@ -1,7 +1,7 @@
 """The host table: one row a compute node, one column a fact, immutable once built.
 
-Numbers are numpy arrays (``INTEGERS``, ``FLOATS``); everything else is dictionary-encoded (``CODED``), so that a
-rule runs once per distinct value. Readers share a table without locks; a refresh builds the next one.
+Numbers are numpy arrays (``INTEGERS``, ``FLOATS``); everything else is dictionary-encoded (``CODED``), so that
+a rule runs once per distinct value. Readers share a table without locks; a refresh builds the next one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -43,8 +43,8 @@ class HostTable:
 
     ``rows`` holds a ``HostRow`` a host; ``services`` the ``ServiceRow`` of each; ``numbers`` arrays of shape
     (hosts,) by column name, among them ``service_disabled``, ``service_forced_down`` (bool) and
-    ``service_seen`` (seconds since the epoch, UTC; NaN if never); ``coded`` the dictionary-encoded columns, among
-    them ``aggregates`` (``AggregateSet``), ``cell`` (uuid) and ``host_ip`` (text or None).
+    ``service_seen`` (seconds since the epoch, UTC; NaN if never); ``coded`` the dictionary-encoded columns,
+    among them ``aggregates`` (``AggregateSet``), ``cell`` (uuid) and ``host_ip`` (text or None).
     """
 
     def __init__(
@@ -95,7 +95,9 @@ class HostTable:
             for row in self.rows
             if host in (None, row.host)
             and node in (None, row.nodename)
-            and (row.cell_uuid not in self.disabled_cells if cell_uuid is None else row.cell_uuid == cell_uuid)
+            and (
+                row.cell_uuid not in self.disabled_cells if cell_uuid is None else row.cell_uuid == cell_uuid
+            )
         ]
 
     def find(self, uuids: Iterable[str], cell_uuid: str | None = None) -> np.ndarray:

@@ -1,10 +1,11 @@
 """The hosts of one request: the rows of its candidates, and what the request has consumed of them so far.
 
 A root view is made once a request; ``where`` and ``at`` give views of some of its hosts. They share what the
-request changes (consumption, narrowed candidates, limits, placed instances) and read it through arrays that are
-gathered on first use. A view is used by one thread.
+request changes (consumption, narrowed candidates, limits, placed instances) and read it through arrays that
+are gathered on first use. A view is used by one thread.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Protocol
@@ -27,6 +28,11 @@ class InstanceSource(Protocol):
     def on_host(self, cell_uuid: str, host: str) -> Mapping[str, Any]:
         """All instances of one service host, as small objects with ``uuid``, by uuid."""
 
+    def image_properties(
+        self, places: Iterable[tuple[str, str]]
+    ) -> Mapping[tuple[str, str], Sequence[Mapping[str, str]]]:
+        """Image properties (text by name, as stored) of each instance, by (cell uuid, service host)."""
+
 
 class NoInstances:
     """An ``InstanceSource`` of a cloud without instances."""
@@ -37,11 +43,21 @@ class NoInstances:
     def on_host(self, cell_uuid: str, host: str) -> Mapping[str, Any]:
         return {}
 
+    def image_properties(self, places: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], Counter]:
+        return {}
+
+    def image_properties(
+        self, places: Iterable[tuple[str, str]]
+    ) -> Mapping[tuple[str, str], Sequence[Mapping[str, str]]]:
+        return {}
+
 
 class _Request:
     """What all views of one request share, indexed by position in the root view."""
 
-    def __init__(self, table: HostTable, rows: np.ndarray, candidates: list, instances: InstanceSource) -> None:
+    def __init__(
+        self, table: HostTable, rows: np.ndarray, candidates: list, instances: InstanceSource
+    ) -> None:
         self.table = table
         self.rows = rows
         self.candidates = candidates
@@ -52,6 +68,8 @@ class _Request:
         self.states: dict[int, HostState] = {}
         self.placed: dict[str, set[int]] = {}
         self.located: dict[str, list[int]] = {}
+        self.properties: Mapping[tuple[str, str], Counter] | None = None
+        self.images: dict[tuple[str, str], Sequence[Mapping[str, str]]] = {}
 
     def column(self, name: str) -> np.ndarray:
         column = self.numbers.get(name)
@@ -72,6 +90,12 @@ class _Request:
     def positions_holding(self, uuid: str) -> set[int]:
         """Positions of the hosts that hold an instance, now or by this request's own choice."""
         return self.placed.get(uuid, set()).union(self.located.get(uuid, ()))
+
+    def image_properties(self, places: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], Counter]:
+        """Read once a request, for the hosts that are asked about first: later ones are among them."""
+        if self.properties is None:
+            self.properties = self.instances.image_properties(places)
+        return self.properties
 
     def locate(self, uuids: Iterable[str]) -> None:
         """Look up where instances are, once for each."""
@@ -115,7 +139,7 @@ class HostView:
         return len(self.positions) == len(self._shared.rows)
 
     def where(self, mask: np.ndarray) -> "HostView":
-        """The hosts for which ``mask`` (bool, shape (hosts,)) is true; this very view if it is true for all."""
+        """The hosts for which ``mask`` (bool, shape (hosts,)) is true; this very view if that is all."""
         return self if mask.all() else HostView(self._shared, self.positions[mask])
 
     def at(self, indices: Sequence[int] | np.ndarray) -> "HostView":
@@ -152,7 +176,7 @@ class HostView:
     # -- instances -------------------------------------------------------------------------------------------
 
     def count_instances(self, uuids: Iterable[str]) -> np.ndarray:
-        """How many of the given instances each host holds (those placed by this request count), shape (hosts,)."""
+        """How many of the given instances each host holds, those placed by this request too; shape (hosts,)."""
         uuids = list(uuids)
         self._shared.locate(uuids)
         counts = np.zeros(len(self._shared.rows), dtype=np.int64)
@@ -160,6 +184,25 @@ class HostView:
             for position in self._shared.positions_holding(uuid):
                 counts[position] += 1
         return counts[self.positions]
+
+    def image_properties(self) -> list[Sequence[Mapping[str, str]]]:
+        """For each host the image properties (text by name) of each instance on it, read once a request.
+
+        Instances that this request has placed are not among them.
+        """
+        images = self._shared.images
+        places = [(row.cell_uuid, row.host) for row in self.rows]
+        unread = [place for place in dict.fromkeys(places) if place not in images]
+        if unread:
+            images.update(dict.fromkeys(unread, ()))
+            images.update(self._shared.instances.image_properties(unread))
+        return [images[place] for place in places]
+
+    def image_properties(self) -> list[Counter]:
+        """How often each (image property, text of its value) occurs among the instances of each host."""
+        places = [(row.cell_uuid, row.host) for row in self.rows]
+        found = self._shared.image_properties(places)
+        return [found.get(place, Counter()) for place in places]
 
     # -- single hosts ----------------------------------------------------------------------------------------
 
