@@ -1,0 +1,25 @@
+"""The options: nova.conf's, under their own names, and a group [berth].
+
+One module a group. Nothing is global: ``load`` makes the object that everything else is handed. Reading the
+files, and what wins over what: spec wire-and-config 6.1.
+"""
+
+from scheduler.conf.derived import drain_timeout, service_down_time, worker_count
+from scheduler.conf.loading import PROG, PROJECT, load, new, reload, require_databases, validate
+from scheduler.conf.registry import list_opts, register, set_library_defaults
+
+__all__ = [
+    "PROG",
+    "PROJECT",
+    "drain_timeout",
+    "list_opts",
+    "load",
+    "new",
+    "register",
+    "reload",
+    "require_databases",
+    "service_down_time",
+    "set_library_defaults",
+    "validate",
+    "worker_count",
+]

@@ -1,0 +1,39 @@
+"""[berth]: what nova-scheduler has no option for."""
+
+from oslo_config import cfg
+
+GROUP = "berth"
+
+OPTS = [
+    cfg.FloatOpt(
+        "host_state_max_age",
+        default=1.0,
+        min=0.0,
+        mutable=True,
+        help="Age in seconds up to which what is known of hosts is used without reading the databases again. "
+        "0: they are read before each request. Placement has the last word on capacity whatever this is.",
+    ),
+    cfg.FloatOpt(
+        "cell_timeout",
+        default=10.0,
+        min=0.1,
+        mutable=True,
+        help="Seconds that the database of a cell may take. A request goes on without the hosts of a cell that "
+        "takes longer.",
+    ),
+    cfg.FloatOpt(
+        "aggregate_refresh_interval",
+        default=60.0,
+        min=1.0,
+        mutable=True,
+        help="Seconds between full readings of the host aggregates. Changes arrive by message; this only mends "
+        "what a lost message left wrong.",
+    ),
+    cfg.FloatOpt(
+        "ready_timeout",
+        default=60.0,
+        min=0.0,
+        help="Seconds to wait at start for all workers to take requests before systemd is told that the daemon "
+        "is ready in any case. While RabbitMQ is away it runs and tries on.",
+    ),
+]

@@ -1,0 +1,157 @@
+"""[DEFAULT]: who this daemon is, liveness, fallback ratios, process life. Spec: wire-and-config 6.2."""
+
+from oslo_config import cfg
+
+GROUP = None
+
+RATIOS = ("cpu", "ram", "disk")
+
+IDENTITY = [
+    cfg.HostDomainOpt(
+        "host",
+        sample_default="<the machine's host name>",
+        help="Name of this scheduler: the server name of its RPC queue, the host of its row in the services "
+        "table and the publisher of its notifications. Replacing an nova-scheduler, keep its value: the "
+        "new daemon then takes over the old one's queue and row.",
+    ),
+    cfg.StrOpt(
+        "pybasedir",
+        sample_default="<installation directory>",
+        help="Directory of the installed code. Only a source for $pybasedir in other values.",
+    ),
+    cfg.StrOpt(
+        "state_path",
+        default="$pybasedir",
+        help="Directory for state that outlives the process. Only a source for $state_path in other values.",
+    ),
+    cfg.StrOpt(
+        "tempdir",
+        help="Directory for temporary files. A worker does not start unless it can create one there. Unset: "
+        "the system's choice.",
+    ),
+]
+
+LIVENESS = [
+    cfg.IntOpt(
+        "report_interval",
+        default=10,
+        help="Seconds between heartbeats of the service row. 0: no heartbeats.",
+    ),
+    cfg.IntOpt(
+        "service_down_time",
+        default=60,
+        mutable=True,
+        help="Seconds without a heartbeat after which a service counts as down. A value not above "
+        "report_interval is replaced by two and a half report intervals.",
+    ),
+    cfg.StrOpt(
+        "servicegroup_driver",
+        default="db",
+        choices=[
+            ("db", "by the heartbeats in the services table"),
+            ("mc", "by keys in memcached, see [cache]"),
+        ],
+        help="How services are seen to be alive. All services of a cloud must agree.",
+    ),
+    cfg.BoolOpt("periodic_enable", default=True, help="Run periodic tasks (host discovery)."),
+    cfg.IntOpt(
+        "periodic_fuzzy_delay",
+        default=60,
+        min=0,
+        help="The first run of periodic tasks is delayed by a random time of up to this many seconds, so that "
+        "daemons started together do not work in step.",
+    ),
+    cfg.BoolOpt(
+        "enable_new_services",
+        default=True,
+        help="Whether compute services start out enabled. Has no effect on a scheduler.",
+    ),
+    cfg.BoolOpt(
+        "run_external_periodic_tasks", default=True, help="Accepted for compatibility; has no effect here."
+    ),
+]
+
+ZONES = [
+    cfg.StrOpt(
+        "default_availability_zone",
+        default="nova",
+        help="Availability zone of a host that no aggregate puts into one.",
+    ),
+    cfg.StrOpt(
+        "internal_service_availability_zone",
+        default="internal",
+        help="Zone in which services other than computes are listed. Scheduling does not use it.",
+    ),
+    cfg.StrOpt(
+        "instance_name_template",
+        default="instance-%08x",
+        help="How instances are named on their hosts. Scheduling does not use it.",
+    ),
+]
+
+POOLS = [
+    cfg.StrOpt(
+        "concurrency_backend",
+        default="auto",
+        choices=["auto", "threading", "eventlet"],
+        help="Accepted for compatibility. Berth always runs on native threads.",
+    ),
+    cfg.IntOpt("default_thread_pool_size", default=10, min=1, help="Threads for work aside from requests."),
+    cfg.IntOpt(
+        "cell_worker_thread_pool_size",
+        default=5,
+        min=1,
+        help="Number of cell databases that one worker reads at the same time.",
+    ),
+    cfg.IntOpt(
+        "default_green_pool_size",
+        default=1000,
+        min=100,
+        help="Accepted for compatibility; there are no green threads.",
+    ),
+    cfg.IntOpt(
+        "thread_pool_statistic_period",
+        default=-1,
+        min=-1,
+        help="Log the state of the thread pools at most once in so many seconds. 0: whenever one is used. "
+        "-1: never.",
+    ),
+]
+
+SHUTDOWN = [
+    cfg.IntOpt(
+        "manager_shutdown_timeout",
+        default=160,
+        min=0,
+        help="Seconds that a stopping worker gives to the requests in progress. Must not be above "
+        "graceful_shutdown_timeout; if it is, ten seconds less than that are taken.",
+    ),
+]
+
+RPC = [
+    cfg.IntOpt(
+        "long_rpc_timeout",
+        default=1800,
+        help="Seconds that a caller of the scheduler waits for the answer. The daemon itself does not use it.",
+    ),
+]
+
+
+def _ratio(name, default=None):
+    resource = name.removeprefix("initial_").partition("_")[0]
+    kind = "no ratio, or 0, and no other is set here" if default else "no ratio, or 0"
+    return cfg.FloatOpt(
+        name,
+        default=default,
+        min=0.0,
+        help=f"{resource.upper()} allocation ratio assumed for a host whose own record has {kind}.",
+    )
+
+
+ALLOCATION_RATIOS = [_ratio(f"{resource}_allocation_ratio") for resource in RATIOS] + [
+    _ratio("initial_cpu_allocation_ratio", 4.0),
+    _ratio("initial_ram_allocation_ratio", 1.0),
+    _ratio("initial_disk_allocation_ratio", 1.0),
+]
+
+OPTS = [*IDENTITY, *LIVENESS, *ZONES, *POOLS, *SHUTDOWN, *RPC, *ALLOCATION_RATIOS]

@@ -1,0 +1,30 @@
+"""Values that follow from more than one option, or from an option and the machine."""
+
+import os
+
+
+def service_down_time(conf):
+    """Seconds without a heartbeat after which a service is down.
+
+    A value not above report_interval would make every service flap; two and a half intervals take its place.
+    Spec: wire-and-config 6.2.
+    """
+    if conf.service_down_time <= conf.report_interval:
+        return int(conf.report_interval * 2.5)
+    return conf.service_down_time
+
+
+def worker_count(conf):
+    """Number of worker processes; unset and 0 mean one for each CPU that this process may use."""
+    return conf.scheduler.workers or len(os.sched_getaffinity(0))
+
+
+def drain_timeout(conf):
+    """Seconds that a stopping worker gives to the requests in progress. Spec: wire-and-config 7.5.
+
+    graceful_shutdown_timeout 0 waits for ever, so it sets no bound.
+    """
+    limit = conf.graceful_shutdown_timeout
+    if limit and conf.manager_shutdown_timeout > limit:
+        return max(0, limit - 10)
+    return conf.manager_shutdown_timeout

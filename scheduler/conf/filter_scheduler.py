@@ -1,0 +1,172 @@
+"""[filter_scheduler]: which rules and preferences apply, and their weights.
+
+Spec: wire-and-config 6.4, filters-and-weighers 1.1. nova reloads none of these without a restart; here those
+that rules read at each request may be changed by a SIGHUP.
+"""
+
+from oslo_config import cfg
+
+GROUP = "filter_scheduler"
+
+ARCHITECTURES = (
+    "alpha armv6 armv7l armv7b aarch64 cris i686 ia64 lm32 m68k microblaze microblazeel mips mipsel mips64 "
+    "mips64el openrisc parisc parisc64 ppc ppcle ppc64 ppc64le ppcemb s390 s390x sh4 sh4eb sparc sparc64 "
+    "unicore32 x86_64 xtensa xtensaeb"
+).split()
+
+DEFAULT_FILTERS = [
+    "ComputeFilter",
+    "ComputeCapabilitiesFilter",
+    "ImagePropertiesFilter",
+    "ServerGroupAntiAffinityFilter",
+    "ServerGroupAffinityFilter",
+]
+
+HOST_CHOICE = [
+    cfg.IntOpt(
+        "host_subset_size",
+        default=1,
+        min=1,
+        mutable=True,
+        help="Choose at random among this many of the best hosts. More than one keeps several schedulers "
+        "from running for the same host.",
+    ),
+    cfg.BoolOpt(
+        "shuffle_best_same_weighed_hosts",
+        default=False,
+        mutable=True,
+        help="Shuffle the hosts that share the highest weight before one is chosen.",
+    ),
+    cfg.BoolOpt(
+        "track_instance_changes",
+        default=True,
+        help="Keep the instances of each host in memory, by the messages of computes. Otherwise the databases "
+        "are asked for each request.",
+    ),
+    cfg.BoolOpt(
+        "pci_in_placement",
+        default=False,
+        mutable=True,
+        help="Ask Placement for PCI devices too. Computes must report theirs to it first.",
+    ),
+]
+
+CLASSES = [
+    cfg.MultiStrOpt(
+        "available_filters",
+        default=["nova.scheduler.filters.all_filters"],
+        mutable=True,
+        help="Dotted paths of filter classes, or of functions that return some, from which enabled_filters "
+        "may choose. Repeat the line for each. nova's paths lead to Berth's own classes of the same name.",
+    ),
+    cfg.ListOpt(
+        "enabled_filters",
+        default=DEFAULT_FILTERS,
+        mutable=True,
+        help="Names of the filter classes in use, in their order.",
+    ),
+    cfg.ListOpt(
+        "weight_classes",
+        default=["nova.scheduler.weights.all_weighers"],
+        mutable=True,
+        help="Dotted paths of the weigher classes in use, or of functions that return some.",
+    ),
+]
+
+LIMITS = [
+    cfg.IntOpt(
+        "max_io_ops_per_host",
+        default=8,
+        min=0,
+        mutable=True,
+        help="IoOpsFilter: a host with this many builds, resizes, snapshots and migrations going on gets no "
+        "more instances.",
+    ),
+    cfg.IntOpt(
+        "max_instances_per_host",
+        default=50,
+        min=1,
+        mutable=True,
+        help="NumInstancesFilter: the most instances on one host.",
+    ),
+]
+
+IMAGES = [
+    cfg.StrOpt(
+        "image_properties_default_architecture",
+        choices=ARCHITECTURES,
+        mutable=True,
+        help="ImagePropertiesFilter: architecture of an image that does not say.",
+    ),
+    cfg.ListOpt(
+        "isolated_images",
+        default=[],
+        mutable=True,
+        help="IsolatedHostsFilter: UUIDs of the images that run on isolated hosts only.",
+    ),
+    cfg.ListOpt(
+        "isolated_hosts",
+        default=[],
+        mutable=True,
+        help="IsolatedHostsFilter: names of the isolated hosts.",
+    ),
+    cfg.BoolOpt(
+        "restrict_isolated_hosts_to_isolated_images",
+        default=True,
+        mutable=True,
+        help="IsolatedHostsFilter: keep other images away from isolated hosts.",
+    ),
+    cfg.StrOpt(
+        "aggregate_image_properties_isolation_namespace",
+        mutable=True,
+        deprecated_for_removal=True,
+        deprecated_reason="the filter that uses it is deprecated in nova",
+        help="AggregateImagePropertiesIsolation: only aggregate metadata keys with this prefix count.",
+    ),
+    cfg.StrOpt(
+        "aggregate_image_properties_isolation_separator",
+        default=".",
+        mutable=True,
+        deprecated_for_removal=True,
+        deprecated_reason="the filter that uses it is deprecated in nova",
+        help="AggregateImagePropertiesIsolation: what stands between that prefix and the property's name.",
+    ),
+]
+
+
+def _multiplier(name, default, what, **limits):
+    return cfg.FloatOpt(
+        f"{name}_weight_multiplier",
+        default=default,
+        mutable=True,
+        help=f"Weight of {what}. A negative value turns the preference round, 0 switches it off."
+        if not limits
+        else f"Weight of {what}. 0 switches it off.",
+        **limits,
+    )
+
+
+MULTIPLIERS = [
+    _multiplier("ram", 1.0, "free memory: more is better"),
+    _multiplier("cpu", 1.0, "free virtual CPUs: more is better"),
+    _multiplier("disk", 1.0, "free disk space: more is better"),
+    _multiplier("hypervisor_version", 1.0, "the hypervisor's version: newer is better"),
+    _multiplier("num_instances", 0.0, "the number of instances on the host: more is better"),
+    _multiplier("image_props", 0.0, "images already in use on the host with the same properties"),
+    _multiplier("io_ops", -1.0, "builds and other heavy operations going on: more is better"),
+    _multiplier("pci", 1.0, "PCI devices: hosts with many go to instances that ask for some", min=0.0),
+    _multiplier("soft_affinity", 1.0, "members of the same soft-affinity group on the host", min=0.0),
+    _multiplier(
+        "soft_anti_affinity", 1.0, "absence of members of the same soft-anti-affinity group", min=0.0
+    ),
+    _multiplier("build_failure", 1000000.0, "recent failed builds: fewer are better"),
+    _multiplier("cross_cell_move", 1000000.0, "staying in the instance's cell when it moves"),
+    cfg.ListOpt(
+        "image_props_weight_setting",
+        default=[],
+        mutable=True,
+        help="ImagePropertiesWeigher: property=ratio pairs. Empty: every property counts the same.",
+    ),
+]
+
+OPTS = [*HOST_CHOICE, *CLASSES, *LIMITS, *IMAGES, *MULTIPLIERS]

@@ -1,0 +1,103 @@
+"""[placement], [neutron], [service_user]: how to authenticate and reach other services.
+
+keystoneauth owns these options. Spec: wire-and-config 6.5, placement-and-workflow 3.1.
+"""
+
+import dataclasses
+
+from keystoneauth1 import loading
+from oslo_config import cfg
+
+SAMPLE_PLUGINS = ("password", "v3password")
+
+
+@dataclasses.dataclass(frozen=True)
+class Service:
+    """A group of authentication options, with an endpoint to look for unless ``service_type`` is None."""
+
+    group: str
+    service_type: str | None = None
+    extra: tuple = ()
+
+
+SERVICES = (
+    Service("placement", "placement"),
+    Service(
+        "neutron",
+        "network",
+        extra=(
+            cfg.IntOpt(
+                "http_retries",
+                default=3,
+                min=0,
+                help="How often a request to Neutron is repeated after a broken connection.",
+            ),
+        ),
+    ),
+    Service(
+        "service_user",
+        extra=(
+            cfg.BoolOpt(
+                "send_service_user_token",
+                default=False,
+                help="Send a token of this service along with the user's, so that long operations outlive "
+                "the user's token.",
+            ),
+        ),
+    ),
+)
+
+
+def register(conf):
+    """Register the three groups; the options of an authentication plugin follow when it is loaded."""
+    for service in SERVICES:
+        conf.register_opts(list(service.extra), group=service.group)
+        loading.register_session_conf_options(conf, service.group)
+        loading.register_auth_conf_options(conf, service.group)
+        if service.service_type:
+            loading.register_adapter_conf_options(conf, service.group)
+            conf.set_default("service_type", service.service_type, group=service.group)
+            conf.set_default("valid_interfaces", ["internal", "public"], group=service.group)
+
+
+def register_plugins(conf):
+    """Register what the chosen authentication plugins need, so that their values are checked at start.
+
+    An unknown plugin is left to whoever loads it.
+    """
+    for service in SERVICES:
+        auth = conf[service.group]
+        if auth.auth_type and not auth.auth_section:
+            options = _plugin_options(auth.auth_type)
+            conf.register_opts(options, group=service.group)
+
+
+def list_opts():
+    """(group, options) pairs for the sample file, with the options of the usual plugins."""
+    return [(service.group, _sample(service)) for service in SERVICES]
+
+
+def _plugin_options(name):
+    try:
+        return loading.get_auth_plugin_conf_options(name)
+    except loading.exceptions.NoMatchingPlugin:
+        return []
+
+
+def _sample(service):
+    options = [*service.extra, *loading.get_session_conf_options(), *loading.get_auth_common_conf_options()]
+    if service.service_type:
+        options += _adapter_sample(service.service_type)
+    names = {option.name for option in options}
+    for plugin in SAMPLE_PLUGINS:
+        for option in loading.get_auth_plugin_conf_options(plugin):
+            if option.name not in names:
+                names.add(option.name)
+                options.append(option)
+    return options
+
+
+def _adapter_sample(service_type):
+    options = loading.get_adapter_conf_options(include_deprecated=False)
+    cfg.set_defaults(options, service_type=service_type, valid_interfaces=["internal", "public"])
+    return options

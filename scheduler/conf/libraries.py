@@ -1,0 +1,73 @@
+"""Groups whose options belong to a library: databases, messaging, logging, reports. Spec: wire-and-config 6.6.
+
+They are registered on the given object before it is parsed, for two reasons: nova's defaults replace the
+libraries', and a bad value is found at start and not in the middle of a request.
+
+oslo.messaging is imported late: importing it settles how oslo.service runs services, and it is the program
+that has to choose that (see scheduler.cmd).
+"""
+
+import copy
+
+from oslo_concurrency import opts as concurrency
+from oslo_config import cfg
+from oslo_db import options as db
+from oslo_log import log, versionutils
+from oslo_reports import opts as reports
+from oslo_service import _options as service
+
+CONTROL_EXCHANGE = "nova"
+GRACEFUL_SHUTDOWN_TIMEOUT = 180
+LOG_LEVELS = ("glanceclient=WARN", "oslo.privsep.daemon=INFO")
+DATABASES = ("database", "api_database")
+
+# Drivers that nobody runs nova's RPC on; a value of theirs is no reason not to start.
+FOREIGN = ("oslo_messaging_kafka",)
+
+
+def register(conf):
+    """Register the libraries' options, with nova's defaults where those differ."""
+    log.register_options(conf)
+    conf.register_opts(versionutils.deprecated_opts)
+    conf.register_opts([*service.service_opts, *service.eventlet_backdoor_opts])
+    reports.set_defaults(conf)
+    for group, options in [*_messaging(), *concurrency.list_opts()]:
+        conf.register_opts(options, group=group)
+    for group in DATABASES:
+        conf.register_opts(copy.deepcopy(db.database_opts), group=group)
+    conf.set_default("control_exchange", CONTROL_EXCHANGE)
+    conf.set_default("graceful_shutdown_timeout", GRACEFUL_SHUTDOWN_TIMEOUT)
+    conf.set_default("default_log_levels", [*log.get_default_log_levels(), *LOG_LEVELS])
+
+
+def set_log_levels(conf):
+    """Complete the default log levels by the debug switches of [glance] and [cinder].
+
+    Once ``conf`` is parsed, and before logging is set up. An operator's own default_log_levels are kept.
+    """
+    levels = [*log.get_default_log_levels(), *LOG_LEVELS]
+    if conf.glance.debug:
+        levels.append("glanceclient=DEBUG")
+    if conf.cinder.debug:
+        levels += ["cinderclient=DEBUG", "os_brick=DEBUG"]
+    conf.set_default("default_log_levels", levels)
+
+
+def set_library_defaults():
+    """Give nova's defaults to the libraries themselves. Only for the sample file's generator."""
+    cfg.set_defaults(service.service_opts, graceful_shutdown_timeout=GRACEFUL_SHUTDOWN_TIMEOUT)
+    log.set_defaults(default_log_levels=[*log.get_default_log_levels(), *LOG_LEVELS])
+    from oslo_messaging import transport
+
+    transport.set_transport_defaults(CONTROL_EXCHANGE)
+
+
+def list_opts():
+    """(group, options) pairs of the databases; the other libraries list their own."""
+    return [(group, copy.deepcopy(db.database_opts)) for group in DATABASES]
+
+
+def _messaging():
+    from oslo_messaging import opts as messaging
+
+    return [(group, options) for group, options in messaging.list_opts() if group not in FOREIGN]

@@ -1,0 +1,83 @@
+"""From a command line to options that are known to be sound."""
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from scheduler import errors
+from scheduler.conf import keystone, libraries, registry
+
+LOG = logging.getLogger(__name__)
+
+PROG = "berth-scheduler"
+
+# nova's directories are searched for nova.conf, then for <prog>.conf
+PROJECT = "nova"
+
+
+def new():
+    """A ConfigOpts with every option registered and nothing parsed."""
+    conf = cfg.ConfigOpts()
+    registry.register(conf)
+    return conf
+
+
+def load(argv, prog=PROG, version=None, default_config_files=None):
+    """Parse a command line and the files it names (else those found, spec wire-and-config 6.1).
+
+    Raises errors.ConfigError if a file cannot be read or an option has an impossible value, and SystemExit 2
+    for an unknown argument, 0 for --help and --version.
+    """
+    conf = new()
+    try:
+        conf(argv, project=PROJECT, prog=prog, version=version, default_config_files=default_config_files)
+    except (cfg.Error, OSError) as error:
+        raise errors.ConfigError(f"Configuration cannot be read: {error}") from error
+    validate(conf)
+    libraries.set_log_levels(conf)
+    return conf
+
+
+def validate(conf):
+    """Read every registered option once, since oslo.config converts a value only when it is read.
+
+    Raises errors.ConfigError that names each bad one. Options that nobody registered are not looked at.
+    """
+    problems = list(_problems(conf))
+    if not problems:
+        keystone.register_plugins(conf)
+        for service in keystone.SERVICES:
+            problems += _problems(conf[service.group], service.group)
+    if problems:
+        raise errors.ConfigError("; ".join(problems))
+
+
+def require_databases(conf):
+    """Refuse to go on without the databases; raises errors.ConfigError naming the missing option."""
+    if not conf.api_database.connection:
+        raise errors.ConfigError("[api_database]/connection is not set: the cells cannot be found")
+
+
+def reload(conf, argv, prog=PROG):
+    """Re-read the files and take over the mutable options; True if that was done.
+
+    A file with a mistake changes nothing: the daemon keeps the values that it has. oslo.config itself reports
+    changes of other options as ignored.
+    """
+    try:
+        load(argv, prog, default_config_files=conf.default_config_files)
+        conf.mutate_config_files()
+    except (errors.ConfigError, cfg.Error) as error:
+        LOG.error("Options are kept as they were: %s", error)
+        return False
+    return True
+
+
+def _problems(values, group="DEFAULT"):
+    for name in values:
+        try:
+            value = values[name]
+        except (ValueError, cfg.Error) as error:
+            yield f"[{group}]/{name}: {error}"
+            continue
+        if isinstance(value, cfg.ConfigOpts.GroupAttr):
+            yield from _problems(value, name)
