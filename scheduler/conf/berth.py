@@ -18,22 +18,22 @@ OPTS = [
         default=10.0,
         min=0.1,
         mutable=True,
-        help="Seconds that the database of a cell may take. A request goes on without the hosts of a cell that "
-        "takes longer.",
+        help="Seconds that the database of a cell may take. A request goes on without the hosts of a cell "
+        "that takes longer.",
     ),
     cfg.FloatOpt(
         "aggregate_refresh_interval",
         default=60.0,
         min=1.0,
         mutable=True,
-        help="Seconds between full readings of the host aggregates. Changes arrive by message; this only mends "
-        "what a lost message left wrong.",
+        help="Seconds between full readings of the host aggregates. Changes arrive by message; this only "
+        "mends what a lost message left wrong.",
     ),
     cfg.FloatOpt(
         "ready_timeout",
         default=60.0,
         min=0.0,
-        help="Seconds to wait at start for all workers to take requests before systemd is told that the daemon "
-        "is ready in any case. While RabbitMQ is away it runs and tries on.",
+        help="Seconds to wait at start for all workers to take requests before systemd is told that the "
+        "daemon is ready in any case. While RabbitMQ is away it runs and tries on.",
     ),
 ]

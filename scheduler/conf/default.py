@@ -11,7 +11,7 @@ IDENTITY = [
         "host",
         sample_default="<the machine's host name>",
         help="Name of this scheduler: the server name of its RPC queue, the host of its row in the services "
-        "table and the publisher of its notifications. Replacing an nova-scheduler, keep its value: the "
+        "table and the publisher of its notifications. Replacing a nova-scheduler, keep its value: the "
         "new daemon then takes over the old one's queue and row.",
     ),
     cfg.StrOpt(
@@ -58,8 +58,8 @@ LIVENESS = [
         "periodic_fuzzy_delay",
         default=60,
         min=0,
-        help="The first run of periodic tasks is delayed by a random time of up to this many seconds, so that "
-        "daemons started together do not work in step.",
+        help="The first run of periodic tasks is delayed by a random time of up to this many seconds, so "
+        "that daemons started together do not work in step.",
     ),
     cfg.BoolOpt(
         "enable_new_services",
@@ -132,7 +132,7 @@ RPC = [
     cfg.IntOpt(
         "long_rpc_timeout",
         default=1800,
-        help="Seconds that a caller of the scheduler waits for the answer. The daemon itself does not use it.",
+        help="Seconds that a caller of the scheduler waits for the answer. The daemon does not use it.",
     ),
 ]
 

@@ -8,11 +8,11 @@ from oslo_config import cfg
 
 GROUP = "filter_scheduler"
 
-ARCHITECTURES = (
+ARCHITECTURES = (  # enum A of spec wire-and-config 3.6
     "alpha armv6 armv7l armv7b aarch64 cris i686 ia64 lm32 m68k microblaze microblazeel mips mipsel mips64 "
     "mips64el openrisc parisc parisc64 ppc ppcle ppc64 ppc64le ppcemb s390 s390x sh4 sh4eb sparc sparc64 "
     "unicore32 x86_64 xtensa xtensaeb"
-).split()
+).split()  # noqa: SIM905
 
 DEFAULT_FILTERS = [
     "ComputeFilter",
@@ -40,8 +40,8 @@ HOST_CHOICE = [
     cfg.BoolOpt(
         "track_instance_changes",
         default=True,
-        help="Keep the instances of each host in memory, by the messages of computes. Otherwise the databases "
-        "are asked for each request.",
+        help="Keep the instances of each host in memory, by the messages of computes. Otherwise the "
+        "databases are asked for each request.",
     ),
     cfg.BoolOpt(
         "pci_in_placement",
@@ -156,9 +156,7 @@ MULTIPLIERS = [
     _multiplier("io_ops", -1.0, "builds and other heavy operations going on: more is better"),
     _multiplier("pci", 1.0, "PCI devices: hosts with many go to instances that ask for some", min=0.0),
     _multiplier("soft_affinity", 1.0, "members of the same soft-affinity group on the host", min=0.0),
-    _multiplier(
-        "soft_anti_affinity", 1.0, "absence of members of the same soft-anti-affinity group", min=0.0
-    ),
+    _multiplier("soft_anti_affinity", 1.0, "absence of members of the soft-anti-affinity group", min=0.0),
     _multiplier("build_failure", 1000000.0, "recent failed builds: fewer are better"),
     _multiplier("cross_cell_move", 1000000.0, "staying in the instance's cell when it moves"),
     cfg.ListOpt(

@@ -12,8 +12,8 @@ OPTS = [
             cfg.DeprecatedOpt("passthrough_whitelist", group="pci"),
             cfg.DeprecatedOpt("pci_passthrough_whitelist", group="DEFAULT"),
         ],
-        help="Devices of computes that instances may have, each line a JSON object or list. It belongs to the "
-        "configuration of computes; an entry that cannot be read is passed over with a warning.",
+        help="Devices of computes that instances may have, each line a JSON object or list. It belongs to "
+        "the configuration of computes; an entry that cannot be read is passed over with a warning.",
     ),
     cfg.MultiStrOpt(
         "alias",

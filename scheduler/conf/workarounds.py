@@ -9,7 +9,7 @@ OPTS = [
         "disable_fallback_pcpu_query",
         default=False,
         mutable=True,
-        help="Do not ask Placement a second time, for shared CPUs, on behalf of instances with dedicated CPUs. "
+        help="Do not ask Placement a second time, for shared CPUs, for instances with dedicated CPUs. "
         "The second query finds computes that have not been configured for dedicated CPUs.",
     ),
     cfg.BoolOpt(
