@@ -1,7 +1,7 @@
 """The host table: one row a compute node, one column a fact, immutable once built.
 
-Numbers are numpy arrays (``INTEGERS``, ``FLOATS``); everything else is dictionary-encoded (``CODED``), so that
-a rule runs once per distinct value. Readers share a table without locks; a refresh builds the next one.
+Numbers are numpy arrays (``INTEGERS``, ``FLOATS``); everything else is dictionary-encoded (``CODED``), so
+that a rule runs once per distinct value. Readers share a table without locks; a refresh builds the next one.
 """
 
 from collections.abc import Iterable, Mapping

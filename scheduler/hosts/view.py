@@ -5,7 +5,6 @@ request changes (consumption, narrowed candidates, limits, placed instances) and
 are gathered on first use. A view is used by one thread.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Protocol
@@ -43,9 +42,6 @@ class NoInstances:
     def on_host(self, cell_uuid: str, host: str) -> Mapping[str, Any]:
         return {}
 
-    def image_properties(self, places: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], Counter]:
-        return {}
-
     def image_properties(
         self, places: Iterable[tuple[str, str]]
     ) -> Mapping[tuple[str, str], Sequence[Mapping[str, str]]]:
@@ -68,7 +64,6 @@ class _Request:
         self.states: dict[int, HostState] = {}
         self.placed: dict[str, set[int]] = {}
         self.located: dict[str, list[int]] = {}
-        self.properties: Mapping[tuple[str, str], Counter] | None = None
         self.images: dict[tuple[str, str], Sequence[Mapping[str, str]]] = {}
 
     def column(self, name: str) -> np.ndarray:
@@ -90,12 +85,6 @@ class _Request:
     def positions_holding(self, uuid: str) -> set[int]:
         """Positions of the hosts that hold an instance, now or by this request's own choice."""
         return self.placed.get(uuid, set()).union(self.located.get(uuid, ()))
-
-    def image_properties(self, places: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], Counter]:
-        """Read once a request, for the hosts that are asked about first: later ones are among them."""
-        if self.properties is None:
-            self.properties = self.instances.image_properties(places)
-        return self.properties
 
     def locate(self, uuids: Iterable[str]) -> None:
         """Look up where instances are, once for each."""
@@ -176,7 +165,7 @@ class HostView:
     # -- instances -------------------------------------------------------------------------------------------
 
     def count_instances(self, uuids: Iterable[str]) -> np.ndarray:
-        """How many of the given instances each host holds, those placed by this request too; shape (hosts,)."""
+        """How many of the given instances each host holds, those placed by this request too."""
         uuids = list(uuids)
         self._shared.locate(uuids)
         counts = np.zeros(len(self._shared.rows), dtype=np.int64)
@@ -197,12 +186,6 @@ class HostView:
             images.update(dict.fromkeys(unread, ()))
             images.update(self._shared.instances.image_properties(unread))
         return [images[place] for place in places]
-
-    def image_properties(self) -> list[Counter]:
-        """How often each (image property, text of its value) occurs among the instances of each host."""
-        places = [(row.cell_uuid, row.host) for row in self.rows]
-        found = self._shared.image_properties(places)
-        return [found.get(place, Counter()) for place in places]
 
     # -- single hosts ----------------------------------------------------------------------------------------
 
