@@ -12,7 +12,7 @@ ARCHITECTURES = (  # enum A of spec wire-and-config 3.6
     "alpha armv6 armv7l armv7b aarch64 cris i686 ia64 lm32 m68k microblaze microblazeel mips mipsel mips64 "
     "mips64el openrisc parisc parisc64 ppc ppcle ppc64 ppc64le ppcemb s390 s390x sh4 sh4eb sparc sparc64 "
     "unicore32 x86_64 xtensa xtensaeb"
-).split()  # noqa: SIM905
+).split()
 
 DEFAULT_FILTERS = [
     "ComputeFilter",
