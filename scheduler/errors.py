@@ -6,11 +6,18 @@
     ├── NoValidHost              an expected "no": the caller gets nova.exception.NoValidHost
     │   └── RequestFilterFailed  a pre-filter refused the request
     ├── InvalidRequest           the message cannot be served as it stands
+    │   ├── InvalidSetting       a flavor or image asks for a value that does not exist
     │   ├── RequestGroupSuffixConflict
     │   └── FlavorImageConflict  flavor and image contradict each other
     │       ├── ImageCPUPinningForbidden
     │       ├── ImageCPUThreadPolicyForbidden
-    │       └── InvalidCPUAllocationPolicy
+    │       ├── InvalidCPUAllocationPolicy
+    │       └── InvalidMachineType
+    ├── NetworkError             Neutron did not say what a request needs to know
+    │   ├── PortNotFound
+    │   ├── NetworkForbidden
+    │   └── NetworkUnauthorized
+    ├── ComputeHostMetricNotFound  a host lacks a metric that [metrics] requires
     ├── PluginError              an operator's filter or weigher raised
     ├── HostFilterNotFound       enabled_filters names a class that is not available
     ├── ClassNotFound            a class path does not lead to a filter or weigher
@@ -48,6 +55,12 @@ class InvalidRequest(BerthError):
     """The request is malformed; the text names the argument or field."""
 
 
+class InvalidSetting(InvalidRequest):
+    """A flavor or image asks for a value that does not exist; the text names key and value."""
+
+    nova_name = "Invalid"
+
+
 class RequestGroupSuffixConflict(InvalidRequest):
     """Two request groups claim the same suffix."""
 
@@ -80,6 +93,49 @@ class InvalidCPUAllocationPolicy(FlavorImageConflict):
     """The CPU policy is none that nova knows."""
 
     nova_name = "InvalidCPUAllocationPolicy"
+
+
+class ComputeHostMetricNotFound(BerthError):
+    """``[metrics] required`` is set and a host does not report a metric that is to be weighed."""
+
+    nova_name = "ComputeHostMetricNotFound"
+
+    def __init__(self, name: str, host: str, node: str) -> None:
+        super().__init__(f"Metric {name} could not be found on the compute host node {host}.{node}.")
+
+
+class InvalidMachineType(FlavorImageConflict):
+    """The machine type of the image does not go with a feature asked for."""
+
+    nova_name = "InvalidMachineType"
+
+
+class NetworkError(BerthError):
+    """Neutron failed or could not be reached while a pre-filter needed it; the text says what was asked."""
+
+    nova_name = "NovaException"
+
+
+class PortNotFound(NetworkError):
+    """A requested port does not exist, or not for this user."""
+
+    nova_name = "PortNotFound"
+
+    def __init__(self, port_id: str) -> None:
+        self.port_id = port_id
+        super().__init__(f"Port id {port_id} could not be found.")
+
+
+class NetworkForbidden(NetworkError):
+    """Neutron refuses the user's token what the request needs."""
+
+    nova_name = "Forbidden"
+
+
+class NetworkUnauthorized(NetworkError):
+    """Neutron does not accept the token, or there is none to give it."""
+
+    nova_name = "Unauthorized"
 
 
 class PluginError(BerthError):

@@ -1,7 +1,7 @@
 """What a filter is.
 
-``chain`` calls, for each enabled filter in configured order: ``applies`` once a request, then ``passes`` with the
-hosts that are left, then (only if somebody wants to know) ``reason`` for hosts that were turned down.
+``chain`` calls, for each enabled filter in configured order: ``applies`` once a request, then ``passes`` with
+the hosts that are left, then (only if somebody wants to know) ``reason`` for hosts that were turned down.
 Filter objects are shared by concurrent requests and keep nothing of any of them.
 """
 
@@ -15,12 +15,13 @@ from scheduler.hosts.view import HostView
 
 
 class HostFilter:
-    """A rule over all hosts at once (array style). Operators' own classes may derive from this or ``BaseHostFilter``.
+    """A rule over all hosts at once (array style). Operators' own classes may derive from this or
+    ``BaseHostFilter``.
 
     ``RUN_ON_REBUILD``: whether the rule judges rebuild checks; others let every host of one pass.
     ``run_filter_once_per_request``: ask for the first instance of a request only.
-    ``local``: a host's verdict depends on that host and the request alone, so that after a choice only the chosen
-    host is asked again; false if a choice elsewhere, or the uuid of the instance, can change it.
+    ``local``: a host's verdict depends on that host and the request alone, so that after a choice only the
+    chosen host is asked again; false if a choice elsewhere, or the uuid of the instance, can change it.
     """
 
     RUN_ON_REBUILD = False
@@ -48,7 +49,9 @@ class HostFilter:
         raise NotImplementedError
 
     def reason(self, host: HostState, request: Any) -> str:
-        """Why this host was turned down, in a few words without the filter's name (spec: filters-and-weighers 5.4)."""
+        """Why this host was turned down, in a few words without the filter's name (spec: filters-and-weighers
+        5.4).
+        """
         return "rejected"
 
 

@@ -60,8 +60,8 @@ class FilterChain:
     def run(self, hosts: HostView, request: Any, index: int = 0, changed: int | None = None) -> Filtered:
         """Filter for instance number ``index`` of the request.
 
-        ``changed``: all of ``hosts`` passed for the previous instance, and since then only the host at this index
-        was consumed from; rules that judge a host by itself are asked about that host alone.
+        ``changed``: all of ``hosts`` passed for the previous instance, and since then only the host at this
+        index was consumed from; rules that judge a host by itself are asked about that host alone.
         """
         kept = np.arange(len(hosts))
         steps: list[Step] = []

@@ -1,7 +1,8 @@
 """What a weigher is (spec: filters-and-weighers 1.9).
 
-``scores`` calls, for each weigher in order: ``applies`` once a request, ``weigh`` for raw weights, clamps them to
-``minval`` and ``maxval``, normalises them over the hosts, and adds ``multiplier`` times the outcome to the totals.
+``scores`` calls, for each weigher in order: ``applies`` once a request, ``weigh`` for raw weights, clamps
+them to ``minval`` and ``maxval``, normalises them over the hosts, and adds ``multiplier`` times the outcome
+to the totals.
 """
 
 from typing import Any
@@ -80,7 +81,7 @@ class BaseHostWeigher(HostWeigher):
 
 
 def by_aggregate(hosts: HostView, key: str, configured: float) -> float | np.ndarray:
-    """``configured``, or what the hosts' aggregates store under ``key`` instead, asked once per aggregate set."""
+    """``configured``, or what a host's aggregates store under ``key`` instead."""
     aggregates = hosts.coded("aggregates")
     if not any(value.raw(key) for value in aggregates.values):
         return configured

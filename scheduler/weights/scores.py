@@ -1,6 +1,6 @@
 """Weighing: raw weights to one total a host (spec: filters-and-weighers 1.9).
 
-Raw weights are kept between the instances of a request, so that after a choice only what it changed is weighed again.
+Raw weights are kept between the instances of a request: after a choice only what it changed is weighed again.
 """
 
 from collections.abc import Sequence
@@ -58,7 +58,7 @@ class Scores:
         self._length = len(kept)
 
     def refresh(self, hosts: HostView, changed: int | None) -> None:
-        """Weigh the host at index ``changed`` (if any) again, and all hosts where a choice elsewhere matters."""
+        """Weigh the host at index ``changed`` again, and all hosts where a choice elsewhere matters."""
         for number, (weigher, _) in enumerate(self._weighers):
             if not weigher.local:
                 self._raw[number] = clamped(weigher.weigh(hosts, self._request), weigher)

@@ -1,0 +1,52 @@
+"""Classes by dotted path: nova's names for the built-in ones, and operators' own (spec: filters-and-weighers 1.2).
+
+``nova.scheduler.filters.`` and ``nova.scheduler.weights.`` resolve to Berth's rules whether or not nova is
+installed, as their modules bear nova's names. Any other path is imported as it is given.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable
+from types import FunctionType
+from typing import Any
+
+from oslo_utils import importutils
+
+from scheduler.errors import ClassNotFound
+
+NOVA_PREFIXES = ("nova.scheduler.filters.", "nova.scheduler.weights.")
+
+
+def resolve(
+    path: str, everything: Callable[[], Iterable[type]], is_rule: Callable[[Any], bool]
+) -> list[type]:
+    """The classes that one configured path stands for.
+
+    ``everything``: the built-in classes, for a path that ends in ``all_filters`` or ``all_weighers``. ``is_rule``
+    says whether a class is of the right kind. A function is called and what it returns taken unchecked. Raises
+    ``ClassNotFound``.
+    """
+    if path.startswith(NOVA_PREFIXES) and path.endswith((".all_filters", ".all_weighers")):
+        return list(everything())
+    found = _import(path)
+    if inspect.isclass(found) and not found.__name__.startswith("_") and is_rule(found):
+        return [found]
+    if isinstance(found, FunctionType):
+        return list(found())
+    raise ClassNotFound(f"Class {path} could not be found: it is no filter or weigher")
+
+
+def _import(path: str) -> Any:
+    own = path.removeprefix("nova.") if path.startswith(NOVA_PREFIXES) else path
+    if "." not in own:
+        raise ClassNotFound(f"Class {path!r} could not be found: a path has the form package.module.Class")
+    try:
+        return importutils.import_class(own)
+    except ImportError as error:
+        raise ClassNotFound(f"Class {path} could not be found: {error}") from error
+
+
+def derives_from(cls: type, own: type, names: tuple[str, ...], modules: tuple[str, ...]) -> bool:
+    """Whether a class is one of ours, or derives from nova's base classes where nova is installed beside."""
+    if issubclass(cls, own):
+        return True
+    return any(base.__name__ in names and base.__module__ in modules for base in inspect.getmro(cls))

@@ -1,0 +1,30 @@
+"""From ``weight_classes`` to weigher objects (spec: filters-and-weighers 1.2)."""
+
+from oslo_config import cfg
+
+from scheduler import plugins
+from scheduler.weights import builtin
+from scheduler.weights.base import BaseHostWeigher, HostWeigher
+from scheduler.weights.foreign import ForeignWeigher, GuardedWeigher
+
+
+def load(conf: cfg.ConfigOpts) -> tuple[HostWeigher, ...]:
+    """One weigher a class, in configured order, duplicates counting twice. Raises ``ClassNotFound``."""
+    paths = conf.filter_scheduler.weight_classes
+    classes = [cls for path in paths for cls in plugins.resolve(path, lambda: builtin.ALL, is_weigher)]
+    return tuple(instantiate(conf, cls) for cls in classes)
+
+
+def is_weigher(cls: type) -> bool:
+    return plugins.derives_from(
+        cls, HostWeigher, ("BaseHostWeigher", "BaseWeigher"), ("nova.scheduler.weights", "nova.weights")
+    )
+
+
+def instantiate(conf: cfg.ConfigOpts, cls: type) -> HostWeigher:
+    """A built-in weigher as it is; an operator's own one so that its errors name it."""
+    if cls in builtin.ALL:
+        return cls(conf)
+    if not issubclass(cls, HostWeigher):
+        return ForeignWeigher(cls(), conf)
+    return GuardedWeigher(cls() if issubclass(cls, BaseHostWeigher) else cls(conf), conf)

@@ -1,0 +1,56 @@
+"""Weighs hosts by metrics that their monitors report (spec: filters-and-weighers 3.4)."""
+
+from typing import Any
+
+import numpy as np
+from oslo_config import cfg
+
+from scheduler.errors import ComputeHostMetricNotFound
+from scheduler.hosts.rows import Metrics
+from scheduler.hosts.view import HostView
+from scheduler.weights.base import HostWeigher, by_aggregate
+from scheduler.weights.settings import ratios
+
+
+class MetricsWeigher(HostWeigher):
+    """Raw weight: the sum of metric x ratio over ``[metrics] weight_setting``.
+
+    ``[metrics] weight_multiplier`` (1.0), aggregate key ``metrics_weight_multiplier``. A host that lacks a
+    metric: with ``[metrics] required`` (true) the request fails; else the host gets
+    ``weight_of_unavailable``, unless the ratio or its multiplier is 0.
+    """
+
+    option = "metrics_weight_multiplier"
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        super().__init__(conf)
+        self.settings = ratios(conf.metrics.weight_setting, "[metrics] weight_setting")
+
+    def applies(self, request: Any) -> bool:
+        return bool(self.settings)
+
+    def configured_multiplier(self) -> float:
+        return self.conf.metrics.weight_multiplier
+
+    def weigh(self, hosts: HostView, request: Any) -> np.ndarray:
+        column = hosts.coded("metrics")
+        multiplier = np.broadcast_to(by_aggregate(hosts, self.option, self.configured_multiplier()),
+        len(hosts)) total = np.zeros(len(hosts)) unavailable = np.zeros(len(hosts), dtype=bool) for name,
+        ratio in self.settings:
+            values = column.spread(lambda metrics, name=name: value_of(metrics, name), np.float64)
+            missing = np.isnan(values)
+            self._require(hosts, name, missing & ~unavailable)
+            total += np.where(missing, 0.0, values * ratio)
+            unavailable |= missing & (ratio * multiplier != 0)
+        return np.where(unavailable, self.conf.metrics.weight_of_unavailable, total)
+
+    def _require(self, hosts: HostView, name: str, missing: np.ndarray) -> None:
+        if self.conf.metrics.required and missing.any():
+            row = hosts.rows[int(np.argmax(missing))]
+            raise ComputeHostMetricNotFound(name, row.host, row.nodename)
+
+
+def value_of(metrics: Metrics, name: str) -> float:
+    """The value of a metric, NaN if the host does not report one."""
+    found = [item.value for item in metrics.items if item.name == name and item.value is not None]
+    return found[-1] if found else np.nan
