@@ -1,0 +1,83 @@
+"""The versioned objects that travel between nova's services and the scheduler.
+
+Field names, versions and defaults are nova's (spec: wire-and-config 2 and 3). One module a noun; all of it is
+exported here: ``objects.RequestSpec``, ``objects.hydrate(primitive)``.
+"""
+
+from scheduler.objects.aggregate import Aggregate, AggregateList
+from scheduler.objects.base import (
+    IncompatibleObjectVersion,
+    InvalidField,
+    MissingField,
+    UnsupportedObjectError,
+    WireList,
+    WireObject,
+    hydrate,
+    is_envelope,
+)
+from scheduler.objects.cell import CellMapping
+from scheduler.objects.destination import Destination
+from scheduler.objects.flavor import Flavor
+from scheduler.objects.image_meta import ImageMeta
+from scheduler.objects.image_props import ImageMetaProps
+from scheduler.objects.instance import Instance, InstanceList
+from scheduler.objects.instance_group import InstanceGroup
+from scheduler.objects.limits import (
+    ComputeNode,
+    ComputeNodeList,
+    NUMATopologyLimits,
+    SchedulerLimits,
+    SchedulerRetries,
+)
+from scheduler.objects.network import (
+    NetworkMetadata,
+    NetworkRequest,
+    NetworkRequestList,
+    SecurityGroup,
+    SecurityGroupList,
+)
+from scheduler.objects.numa import InstanceNUMACell, InstanceNUMATopology, VirtCPUTopology
+from scheduler.objects.pci import InstancePCIRequest, InstancePCIRequests
+from scheduler.objects.request_group import RequestGroup, RequestLevelParams
+from scheduler.objects.request_spec import RequestSpec
+from scheduler.objects.selection import Selection
+
+__all__ = [
+    "Aggregate",
+    "AggregateList",
+    "CellMapping",
+    "ComputeNode",
+    "ComputeNodeList",
+    "Destination",
+    "Flavor",
+    "ImageMeta",
+    "ImageMetaProps",
+    "IncompatibleObjectVersion",
+    "Instance",
+    "InstanceGroup",
+    "InstanceList",
+    "InstanceNUMACell",
+    "InstanceNUMATopology",
+    "InstancePCIRequest",
+    "InstancePCIRequests",
+    "InvalidField",
+    "MissingField",
+    "NUMATopologyLimits",
+    "NetworkMetadata",
+    "NetworkRequest",
+    "NetworkRequestList",
+    "RequestGroup",
+    "RequestLevelParams",
+    "RequestSpec",
+    "SchedulerLimits",
+    "SchedulerRetries",
+    "SecurityGroup",
+    "SecurityGroupList",
+    "Selection",
+    "UnsupportedObjectError",
+    "VirtCPUTopology",
+    "WireList",
+    "WireObject",
+    "hydrate",
+    "is_envelope",
+]

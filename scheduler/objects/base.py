@@ -1,0 +1,259 @@
+"""What all wire objects share: envelope, private registry, tolerant reading, defaults of unset fields.
+
+The classes are built on oslo.versionedobjects, but never enter its process-wide registry, which knows
+classes by bare name: an operator's filter may import nova into this process, and neither's ``Flavor`` may
+replace the other's. Source: spec wire-and-config 2.3-2.6.
+"""
+
+import copy
+import re
+
+from oslo_versionedobjects import base
+
+from scheduler import errors
+from scheduler.objects import fields
+
+NAME = "nova_object.name"
+NAMESPACE = "nova_object.namespace"
+VERSION = "nova_object.version"
+DATA = "nova_object.data"
+CHANGES = "nova_object.changes"
+
+_VERSION_TEXT = re.compile(r"(\d{1,9})\.(\d{1,9})(\.\d{1,9})?\Z", re.ASCII)
+_LONGEST_DETAIL = 200
+_classes = {}
+
+
+class MissingField(errors.InvalidRequest, AttributeError):
+    """A field was needed that the sender left out and that has no default."""
+
+    nova_name = "ObjectActionError"
+
+    def __init__(self, objname, field):
+        self.field = field
+        super().__init__(f"{objname}.{field} is needed, but was not sent")
+
+
+class InvalidField(errors.InvalidRequest, ValueError):
+    """A field holds what its type cannot hold."""
+
+    def __init__(self, path, detail):
+        self.path = path
+        super().__init__(f"{path}: {str(detail)[:_LONGEST_DETAIL]}")
+
+
+class IncompatibleObjectVersion(errors.InvalidRequest):
+    """An object came in another major version than the one known here."""
+
+    def __init__(self, objname, version, known):
+        super().__init__(f"{objname} came in version {str(version)[:40]}, known is {known}")
+
+
+class UnsupportedObjectError(errors.InvalidRequest):
+    """An envelope is broken, or names a class or a namespace that is not known here."""
+
+
+class WireObject(base.VersionedObject):
+    """Base of the wire objects.
+
+    Reading a field that is not set gives, in this order: what ``lazy_defaults`` makes (kept), the field's
+    default (kept), None if the field is nullable (not kept); otherwise :class:`MissingField` is raised.
+    ``"name" in obj`` tells whether a field is set.
+    """
+
+    OBJ_SERIAL_NAMESPACE = "nova_object"
+    OBJ_PROJECT_NAMESPACE = "nova"
+
+    #: field name -> function that makes the value to be taken for it when it is unset
+    lazy_defaults = {}
+    #: ephemeral objects fill in every default as soon as they are made or read
+    ephemeral = False
+
+    def __init__(self, context=None, **values):
+        super().__init__(context, **values)
+        if self.ephemeral:
+            self.obj_set_defaults()
+
+    @classmethod
+    def obj_class_from_name(cls, objname, objver):
+        """The class for an envelope; any minor version of a known major will do."""
+        known = _classes.get(objname) if isinstance(objname, str) else None
+        if known is None:
+            raise UnsupportedObjectError(f"Unknown object class {str(objname)[:60]}")
+        match = _VERSION_TEXT.match(objver) if isinstance(objver, str) else None
+        if match is None or match[1] != known.VERSION.partition(".")[0]:
+            raise IncompatibleObjectVersion(objname, objver, known.VERSION)
+        return known
+
+    @classmethod
+    def obj_from_primitive(cls, primitive, context=None):
+        """Make an object of an envelope.
+
+        :raises InvalidRequest: one of its kinds, when the envelope or a field cannot be read
+        """
+        try:
+            namespace, name, version = primitive[NAMESPACE], primitive[NAME], primitive[VERSION]
+            data, changes = primitive[DATA], primitive.get(CHANGES) or ()
+        except (KeyError, TypeError, AttributeError) as missing:
+            raise UnsupportedObjectError(f"Broken object envelope: {str(missing)[:60]}") from None
+        if namespace != cls.OBJ_PROJECT_NAMESPACE:
+            raise UnsupportedObjectError(f"Object {str(name)[:60]} of a foreign namespace")
+        objclass = cls.obj_class_from_name(name, version)
+        return objclass._read(context, version, data, changes)  # noqa: SLF001 - a sister class
+
+    @classmethod
+    def _read(cls, context, version, data, changes):
+        self = cls.__new__(cls)
+        self._context = context
+        self._changed_fields = set()
+        self._take_version(version)
+        name = None
+        try:
+            for name, value in data.items():
+                field = cls.fields.get(name)
+                if field is not None:
+                    self.__dict__["_obj_" + name] = field.from_primitive(self, name, value)
+            name = CHANGES
+            self._changed_fields.update(x for x in changes if x in cls.fields)
+        except errors.InvalidRequest:
+            raise
+        except Exception as error:
+            raise InvalidField(f"{cls.__name__}.{name or DATA}", error) from error
+        self._after_read()
+        return self
+
+    def _take_version(self, version):
+        """An older peer's number is kept when sent on; a newer object is sent on as what is known of it."""
+        major_minor = tuple(map(int, version.split(".")[:2]))
+        if major_minor < tuple(map(int, type(self).VERSION.split("."))):
+            self.VERSION = version
+
+    def _after_read(self):
+        if self.ephemeral:
+            self._fill_defaults()
+
+    def _fill_defaults(self):
+        for name in self._defaulting:
+            if "_obj_" + name not in self.__dict__:
+                self._load(name)
+
+    def _load(self, name):
+        """The value of an unset field; see the class's docstring."""
+        field = self.fields[name]
+        if name in self.lazy_defaults:
+            value = self.lazy_defaults[name]()
+        elif field.default is not fields.UNSET:
+            value = copy.deepcopy(field.default)
+        elif field.nullable:
+            return None
+        else:
+            raise MissingField(self.obj_name(), name)
+        if value is not None:
+            value = self.__dict__["_obj_" + name] = field.coerce(self, name, value)
+        return value
+
+    def obj_load_attr(self, attrname):
+        """Set an unset field to its default; as nova's objects, for code that calls it by name."""
+        setattr(self, attrname, self._load(attrname))
+
+    def obj_attr_is_set(self, attrname):
+        """Whether a field is set, be it to null."""
+        if attrname not in self.fields and attrname not in self.obj_extra_fields:
+            raise AttributeError(f"{self.obj_name()} object has no attribute '{attrname}'")
+        return "_obj_" + attrname in self.__dict__
+
+    def set_fields(self):
+        """Pairs (name, value) of the fields that are set, in the order of the class."""
+        for name in self.fields:
+            if "_obj_" + name in self.__dict__:
+                yield name, self.__dict__["_obj_" + name]
+
+    def obj_to_primitive(self, target_version=None, version_manifest=None):
+        """The envelope of this object. Peers need no older versions (spec: wire-and-config 2.6)."""
+        data = {name: self.fields[name].to_primitive(self, name, value) for name, value in self.set_fields()}
+        envelope = {
+            NAME: self.obj_name(),
+            NAMESPACE: self.OBJ_PROJECT_NAMESPACE,
+            VERSION: self.VERSION,
+            DATA: data,
+        }
+        changes = [name for name in data if name in self._changed_fields or self._nested_change(data[name])]
+        if changes:
+            envelope[CHANGES] = changes
+        return envelope
+
+    def _nested_change(self, primitive):
+        return isinstance(primitive, dict) and CHANGES in primitive
+
+    def obj_clone(self):
+        """A copy that shares nothing with this object but its context."""
+        return copy.deepcopy(self)
+
+    def __deepcopy__(self, memo):
+        clone = type(self).__new__(type(self))
+        memo[id(self)] = clone
+        for name, value in self.__dict__.items():
+            clone.__dict__[name] = value if name == "_context" else copy.deepcopy(value, memo)
+        return clone
+
+
+class WireList(base.ObjectListBase, WireObject):
+    """Base of the list objects; behaves as a sequence of its ``objects``."""
+
+    lazy_defaults = {"objects": list}
+
+    def _nested_change(self, primitive):
+        return any(CHANGES in item for item in primitive)
+
+    def __deepcopy__(self, memo):
+        return WireObject.__deepcopy__(self, memo)
+
+
+DictCompat = base.VersionedObjectDictCompat
+
+#: fields of everything that lives in one of nova's databases
+TIMESTAMPS = {
+    "created_at": fields.moment(nullable=True),
+    "updated_at": fields.moment(nullable=True),
+}
+PERSISTENT = {
+    **TIMESTAMPS,
+    "deleted_at": fields.moment(nullable=True),
+    "deleted": fields.boolean(default=False),
+}
+
+
+def register(cls):
+    """Class decorator: give a wire object its field properties and make it known to :func:`hydrate`."""
+    base.VersionedObjectRegistry.objectify(cls)
+    for name in cls.fields:
+        written = getattr(cls, name)
+        setattr(cls, name, property(_reader(name), written.fset, written.fdel))
+    cls._defaulting = tuple(n for n, f in cls.fields.items() if f.default is not fields.UNSET)
+    _classes[cls.__name__] = cls
+    return cls
+
+
+def _reader(name):
+    slot = "_obj_" + name
+
+    def read(self):
+        try:
+            return self.__dict__[slot]
+        except KeyError:
+            return self._load(name)
+
+    return read
+
+
+def is_envelope(value):
+    """Whether a piece of JSON is a serialized object."""
+    return isinstance(value, dict) and NAME in value
+
+
+def hydrate(primitive, context=None):
+    """Make an object of its envelope.
+
+    :raises InvalidRequest: one of its kinds, when the envelope or a field cannot be read
+    """
+    return WireObject.obj_from_primitive(primitive, context)

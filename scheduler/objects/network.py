@@ -1,0 +1,98 @@
+"""Networks, ports and security groups of a request. Source: spec wire-and-config 3.10."""
+
+from scheduler.objects import base, fields
+
+AUTO = "auto"
+NONE = "none"
+
+
+@base.register
+class NetworkRequest(base.WireObject):
+    """One interface asked for. ``network_id`` may be the word ``auto`` or ``none``."""
+
+    VERSION = "1.3"
+    fields = {
+        "network_id": fields.text(nullable=True),
+        "address": fields.address(nullable=True),
+        "port_id": fields.uuid(nullable=True),
+        "pci_request_id": fields.uuid(nullable=True),
+        "tag": fields.text(nullable=True),
+        "arq_uuid": fields.uuid(nullable=True),
+        "device_profile": fields.text(nullable=True),
+    }
+
+    @property
+    def auto_allocate(self):
+        """Whether a network is to be made if there is none."""
+        return self.network_id == AUTO
+
+    @property
+    def no_allocate(self):
+        """Whether the instance is to have no network."""
+        return self.network_id == NONE
+
+
+@base.register
+class NetworkRequestList(base.WireList):
+    """All interfaces asked for."""
+
+    VERSION = "1.1"
+    fields = {"objects": fields.list_of(fields.nested("NetworkRequest"))}
+
+    @property
+    def auto_allocate(self):
+        """Whether this is the single word ``auto``."""
+        return len(self) == 1 and self.objects[0].auto_allocate
+
+    @property
+    def no_allocate(self):
+        """Whether this is the single word ``none``."""
+        return len(self) == 1 and self.objects[0].no_allocate
+
+    @property
+    def is_single_unspecified(self):
+        """Whether one interface is asked for and nothing is said of it."""
+        if len(self) != 1:
+            return False
+        request = self.objects[0]
+        return all(getattr(request, name) is None for name in request.fields)
+
+
+@base.register
+class NetworkMetadata(base.WireObject):
+    """Physical networks that the NUMA rules are to respect."""
+
+    VERSION = "1.0"
+    fields = {
+        "physnets": fields.set_of(fields.text()),
+        "tunneled": fields.boolean(),
+    }
+
+
+@base.register
+class SecurityGroup(base.WireObject):
+    """A security group; only notifications name it."""
+
+    VERSION = "1.2"
+    fields = {
+        "id": fields.integer(),
+        "name": fields.text(),
+        "description": fields.text(),
+        "user_id": fields.text(),
+        "project_id": fields.text(),
+        "uuid": fields.uuid(),
+        **base.PERSISTENT,
+    }
+
+    @property
+    def identifier(self):
+        """The UUID, or the name where there is none."""
+        return self.uuid if "uuid" in self else self.name
+
+
+@base.register
+class SecurityGroupList(base.WireList):
+    """All security groups of a request."""
+
+    VERSION = "1.1"
+    fields = {"objects": fields.list_of(fields.nested("SecurityGroup"))}

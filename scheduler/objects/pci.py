@@ -1,0 +1,38 @@
+"""PCI devices asked for. Source: spec wire-and-config 3.9."""
+
+from scheduler.objects import base, fields
+
+
+@base.register
+class InstancePCIRequest(base.WireObject):
+    """``count`` devices, each of which fits one of the alternatives in ``spec``."""
+
+    VERSION = "1.4"
+    FLAVOR_ALIAS = 0
+    NEUTRON_PORT = 1
+    fields = {
+        "count": fields.integer(),
+        "spec": fields.list_of(fields.dict_of(fields.text(nullable=True))),
+        "alias_name": fields.text(nullable=True),
+        "is_new": fields.boolean(default=False),
+        "request_id": fields.uuid(nullable=True),
+        "requester_id": fields.text(nullable=True),
+        "numa_policy": fields.word("required legacy preferred socket", nullable=True),
+    }
+
+    @property
+    def source(self):
+        """Where the request comes from: a neutron port has no alias."""
+        return self.NEUTRON_PORT if self.alias_name is None else self.FLAVOR_ALIAS
+
+
+@base.register
+class InstancePCIRequests(base.WireObject):
+    """All PCI requests of an instance."""
+
+    VERSION = "1.1"
+    fields = {
+        "instance_uuid": fields.uuid(),
+        "requests": fields.list_of(fields.nested("InstancePCIRequest")),
+    }
+    lazy_defaults = {"requests": list}
