@@ -1,11 +1,12 @@
-"""Classes by dotted path: nova's names for the built-in ones, and operators' own (spec: filters-and-weighers 1.2).
+"""Classes by dotted path: nova's names for the built-in ones, and operators' own (spec: filters-and-weighers
+1.2).
 
 ``nova.scheduler.filters.`` and ``nova.scheduler.weights.`` resolve to Berth's rules whether or not nova is
 installed, as their modules bear nova's names. Any other path is imported as it is given.
 """
 
-import inspect
 from collections.abc import Callable, Iterable
+import inspect
 from types import FunctionType
 from typing import Any
 
@@ -21,9 +22,9 @@ def resolve(
 ) -> list[type]:
     """The classes that one configured path stands for.
 
-    ``everything``: the built-in classes, for a path that ends in ``all_filters`` or ``all_weighers``. ``is_rule``
-    says whether a class is of the right kind. A function is called and what it returns taken unchecked. Raises
-    ``ClassNotFound``.
+    ``everything``: the built-in classes, for a path that ends in ``all_filters`` or ``all_weighers``.
+    ``is_rule`` says whether a class is of the right kind. A function is called and what it returns taken
+    unchecked. Raises ``ClassNotFound``.
     """
     if path.startswith(NOVA_PREFIXES) and path.endswith((".all_filters", ".all_weighers")):
         return list(everything())

@@ -1,7 +1,7 @@
 """Operators' own weighers, wrapped so that what they raise names them and ends only the request."""
 
-import inspect
 from collections.abc import Callable
+import inspect
 from typing import Any
 
 import numpy as np
@@ -54,8 +54,8 @@ class Weighed:
 class ForeignWeigher(GuardedWeigher):
     """A weigher that derives from nova's classes, where nova is installed beside.
 
-    ``weigh_objects`` is called with wrapped host states, as nova does. A ``weight_multiplier`` that takes no host,
-    as those written before Stein, is accepted.
+    ``weigh_objects`` is called with wrapped host states, as nova does. A ``weight_multiplier`` that takes no
+    host, as those written before Stein, is accepted.
     """
 
     def __init__(self, inner: Any, conf: cfg.ConfigOpts) -> None:

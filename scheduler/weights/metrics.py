@@ -34,9 +34,11 @@ class MetricsWeigher(HostWeigher):
 
     def weigh(self, hosts: HostView, request: Any) -> np.ndarray:
         column = hosts.coded("metrics")
-        multiplier = np.broadcast_to(by_aggregate(hosts, self.option, self.configured_multiplier()),
-        len(hosts)) total = np.zeros(len(hosts)) unavailable = np.zeros(len(hosts), dtype=bool) for name,
-        ratio in self.settings:
+        configured = self.configured_multiplier()
+        multiplier = np.broadcast_to(by_aggregate(hosts, self.option, configured), len(hosts))
+        total = np.zeros(len(hosts))
+        unavailable = np.zeros(len(hosts), dtype=bool)
+        for name, ratio in self.settings:
             values = column.spread(lambda metrics, name=name: value_of(metrics, name), np.float64)
             missing = np.isnan(values)
             self._require(hosts, name, missing & ~unavailable)
