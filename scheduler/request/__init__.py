@@ -1,0 +1,11 @@
+"""From a RequestSpec to the query that Placement is asked.
+
+Spec: placement-and-workflow 1, filters-and-weighers 4.
+
+::
+
+    prefilters.run(spec, ...)      what the operator's policies add to the request
+    targets.wanted(spec)           which compute nodes somebody has to look up, if any
+    targets.settle(spec, ...)      what was found, laid over the request
+    query.build(spec, ...)         one query, or two for pinned CPUs
+"""

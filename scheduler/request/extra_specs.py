@@ -1,0 +1,71 @@
+"""Flavor extra specs that speak of Placement (spec: placement-and-workflow 1.3)."""
+
+from collections.abc import Mapping
+import re
+
+import os_resource_classes
+from oslo_log import log as logging
+
+from scheduler.request.groups import ResourceRequest
+
+LOG = logging.getLogger(__name__)
+
+_KEY = re.compile(r"(resources|trait)([a-zA-Z0-9_-]{1,64})?:(.*)", re.DOTALL)
+_POLICIES = ("none", "isolate")
+
+
+def scan(extra_specs: Mapping[str, str], request: ResourceRequest) -> None:
+    """Add ``resources...``, ``trait...`` and ``group_policy``; what is malformed is warned of and ignored."""
+    for key, value in extra_specs.items():
+        match = _KEY.fullmatch(key)
+        if match:
+            kind, suffix, name = match.groups(default="")
+            added = _ADD[kind](request, suffix, name, value)
+        elif key == "group_policy":
+            added = _set_policy(request, value)
+        else:
+            continue
+        if not added:
+            LOG.warning("Extra spec %s=%r of the flavor is malformed and has no effect", key, value)
+
+
+def is_resource_class(name: str) -> bool:
+    """A standard class, or one of an operator's own."""
+    return name in os_resource_classes.STANDARDS or name.startswith(os_resource_classes.CUSTOM_NAMESPACE)
+
+
+def amount_of(text: str) -> int | None:
+    """A whole number of at least 0, as Python's ``int`` reads it, or None."""
+    try:
+        amount = int(text)
+    except ValueError:
+        return None
+    return amount if amount >= 0 else None
+
+
+def _add_resource(request: ResourceRequest, suffix: str, name: str, value: str) -> bool:
+    amount = amount_of(value)
+    if amount is None or not is_resource_class(name):
+        return False
+    request.group(suffix).resources[name] = amount
+    return True
+
+
+def _add_trait(request: ResourceRequest, suffix: str, name: str, value: str) -> bool:
+    if value == "required":
+        request.group(suffix).required.add(name)
+    elif value == "forbidden":
+        request.group(suffix).forbidden.add(name)
+    else:
+        return False
+    return True
+
+
+def _set_policy(request: ResourceRequest, value: str) -> bool:
+    if value not in _POLICIES:
+        return False
+    request.group_policy = value
+    return True
+
+
+_ADD = {"resources": _add_resource, "trait": _add_trait}

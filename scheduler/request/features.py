@@ -1,0 +1,134 @@
+"""Features that flavors and images ask for by name, as traits and resources of the unsuffixed group.
+
+One small function a feature (spec: placement-and-workflow 1.6). They raise when flavor and image contradict
+each other; nova's API refuses such requests before they get here.
+"""
+
+from collections import Counter
+from typing import NamedTuple
+
+import os_resource_classes
+
+from scheduler import errors
+from scheduler.request.groups import Group
+from scheduler.request.wishes import Wishes
+
+MEMORY_ENCRYPTION = {
+    "amd-sev": "HW_CPU_X86_AMD_SEV",
+    "amd-sev-es": "HW_CPU_X86_AMD_SEV_ES",
+    "amd-sev-snp": "HW_CPU_X86_AMD_SEV_SNP",
+    "intel-tdx": "HW_CPU_X86_INTEL_TDX",
+}
+_STATELESS_MODELS = ("amd-sev-snp", "intel-tdx")
+_ADDRESS_SPACE = {
+    "passthrough": "COMPUTE_ADDRESS_SPACE_PASSTHROUGH",
+    "emulate": "COMPUTE_ADDRESS_SPACE_EMULATED",
+}
+_TPM_VERSION = {"1.2": "COMPUTE_SECURITY_TPM_1_2", "2.0": "COMPUTE_SECURITY_TPM_2_0"}
+_TPM_MODEL = {"tpm-tis": "COMPUTE_SECURITY_TPM_TIS", "tpm-crb": "COMPUTE_SECURITY_TPM_CRB"}
+
+
+def memory_encryption(group: Group, wishes: Wishes) -> None:
+    """``hw:mem_encryption``, ``hw:mem_encryption_model`` and their image properties."""
+    if not wishes.agreed_flag("hw:mem_encryption", "hw_mem_encryption"):
+        return
+    model = wishes.agreed_choice(
+        "hw:mem_encryption_model", "hw_mem_encryption_model", frozenset(MEMORY_ENCRYPTION)
+    )
+    model = model or "amd-sev"
+    _check_encryption(model, wishes)
+    group.resources[os_resource_classes.MEM_ENCRYPTION_CONTEXT] = 1
+    group.required.add(MEMORY_ENCRYPTION[model])
+
+
+def _check_encryption(model: str, wishes: Wishes) -> None:
+    if wishes.image("hw_firmware_type") != "uefi":
+        raise errors.FlavorImageConflict("Memory encryption needs an image with hw_firmware_type=uefi")
+    machine = wishes.image("hw_machine_type")
+    if machine and "q35" not in machine:
+        raise errors.InvalidMachineType(f"Memory encryption needs a q35 machine, not {machine}")
+    if model in _STATELESS_MODELS and not wishes.image("hw_firmware_stateless"):
+        raise errors.FlavorImageConflict(f"Memory encryption with {model} needs hw_firmware_stateless=true")
+    if model == "intel-tdx" and wishes.image("hw_video_model") != "none":
+        raise errors.FlavorImageConflict("Memory encryption with intel-tdx needs hw_video_model=none")
+
+
+def persistent_memory(group: Group, wishes: Wishes) -> None:
+    """``hw:pmem``: a comma-separated list of namespace labels."""
+    labels = (label.strip() for label in wishes.extra_specs.get("hw:pmem", "").split(","))
+    wanted = Counter(_pmem_class(label) for label in labels if label)
+    group.resources.update(wanted)
+
+
+def _pmem_class(label: str) -> str:
+    return os_resource_classes.normalize_name(f"PMEM_NAMESPACE_{label}")
+
+
+class Vtpm(NamedTuple):
+    """A virtual TPM as asked for: version ``1.2`` or ``2.0``, model ``tpm-tis`` or ``tpm-crb``."""
+
+    version: str
+    model: str
+
+
+def vtpm_of(wishes: Wishes) -> Vtpm | None:
+    """The virtual TPM of ``hw:tpm_version`` and ``hw:tpm_model``; None unless a version is given.
+
+    :raises InvalidSetting: an unknown version or model, or a CRB model without version 2.0.
+    """
+    version = wishes.agreed_choice("hw:tpm_version", "hw_tpm_version", frozenset(_TPM_VERSION))
+    if version is None:
+        return None
+    model = wishes.agreed_choice("hw:tpm_model", "hw_tpm_model", frozenset(_TPM_MODEL)) or "tpm-tis"
+    if model == "tpm-crb" and version != "2.0":
+        raise errors.InvalidSetting(f"A TPM of model tpm-crb has version 2.0, not {version}")
+    return Vtpm(version, model)
+
+
+def vtpm(group: Group, wishes: Wishes) -> None:
+    """A virtual TPM of the version and model asked for."""
+    wanted = vtpm_of(wishes)
+    if wanted:
+        group.required.update((_TPM_VERSION[wanted.version], _TPM_MODEL[wanted.model]))
+
+
+def pci_socket_affinity(group: Group, wishes: Wishes) -> None:
+    """``hw:pci_numa_affinity_policy``: only ``socket`` needs something of the compute."""
+    if wishes.agreed("hw:pci_numa_affinity_policy", "hw_pci_numa_affinity_policy") == "socket":
+        group.required.add("COMPUTE_SOCKET_PCI_NUMA_AFFINITY")
+
+
+def secure_boot(group: Group, wishes: Wishes) -> None:
+    """``os:secure_boot``: only ``required`` needs something of the compute."""
+    if wishes.agreed("os:secure_boot", "os_secure_boot") == "required":
+        group.required.add("COMPUTE_SECURITY_UEFI_SECURE_BOOT")
+
+
+def address_space(group: Group, wishes: Wishes) -> None:
+    """``hw:maxphysaddr_mode``: how physical addresses are sized."""
+    trait = _ADDRESS_SPACE.get(wishes.agreed("hw:maxphysaddr_mode", "hw_maxphysaddr_mode"))
+    if trait:
+        group.required.add(trait)
+
+
+def stateless_firmware(group: Group, wishes: Wishes) -> None:
+    """``hw_firmware_stateless`` of the image; it has no meaning without UEFI."""
+    if wishes.image("hw_firmware_stateless") and wishes.image("hw_firmware_type") == "uefi":
+        group.required.add("COMPUTE_SECURITY_STATELESS_FIRMWARE")
+
+
+FEATURES = (
+    memory_encryption,
+    persistent_memory,
+    vtpm,
+    pci_socket_affinity,
+    secure_boot,
+    address_space,
+    stateless_firmware,
+)
+
+
+def translate(group: Group, wishes: Wishes) -> None:
+    """Add what every feature of the request needs."""
+    for feature in FEATURES:
+        feature(group, wishes)

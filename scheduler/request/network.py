@@ -1,0 +1,187 @@
+"""The few questions that pre-filters have for Neutron, over keystoneauth1.
+
+Ports are read with the rights of the user of the request, segments with the scheduler's own
+(spec: wire-and-config 2.2, 6.5; filters-and-weighers 4.10, 4.11).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from keystoneauth1 import adapter, exceptions, loading, service_token, token_endpoint
+from keystoneauth1.access.service_catalog import ServiceCatalogV2
+from oslo_log import log as logging
+
+from scheduler import errors
+
+LOG = logging.getLogger(__name__)
+
+GROUP = "neutron"
+SERVICE_USER_GROUP = "service_user"
+
+# Seconds for a connection or an answer, if [neutron]timeout is unset; nova would wait for ever.
+DEFAULT_TIMEOUT = 30
+
+
+class NeutronClient:
+    """Neutron's API v2.0. Each call is bounded by the session's timeout and the connection retries.
+
+    :param session: a keystoneauth1 session; its ``auth`` is the scheduler's own, and may be None.
+    :param endpoint_options: ``service_type``, ``service_name``, ``interface``, ``region_name``,
+        ``endpoint_override`` as keystoneauth1 adapters take them.
+    :param connect_retries: how often a connection that failed is tried again.
+    :param service_auth: what makes the service token that goes with users' tokens; None sends none.
+    """
+
+    def __init__(
+        self, session, endpoint_options: Mapping[str, Any], connect_retries: int = 0, service_auth=None
+    ) -> None:
+        self._session = session
+        self._endpoint_options = dict(endpoint_options)
+        self._connect_retries = connect_retries
+        self._service_auth = service_auth
+
+    def port(self, context, port_id: str) -> Mapping[str, Any]:
+        """The port, as its user sees it.
+
+        :raises PortNotFound: there is none, or not for this user.
+        :raises NetworkError: anything else.
+        """
+        try:
+            body = self._get(self._adapter_of_user(context), f"/ports/{port_id}")
+        except exceptions.NotFound as error:
+            raise errors.PortNotFound(port_id) from error
+        except exceptions.ClientException as error:
+            raise _as_network_error(f"port {port_id}", error) from error
+        return _member(body, "port", Mapping)
+
+    def segments_of_network(self, context, network_id: str) -> list[str]:
+        """UUIDs of the segments that the network's subnets are on; none if it is not routed.
+
+        :raises NetworkError: Neutron does not say.
+        """
+        params = {"network_id": network_id, "fields": "segment_id"}
+        try:
+            body = self._get(self._own_adapter(context), "/subnets", params)
+        except exceptions.ClientException as error:
+            raise _as_network_error(f"subnets of network {network_id}", error) from error
+        subnets = _member(body, "subnets", list)
+        return [subnet["segment_id"] for subnet in subnets if subnet.get("segment_id")]
+
+    def segment_of_subnet(self, context, subnet_id: str) -> str | None:
+        """UUID of the segment that the subnet is on, if any.
+
+        :raises NetworkError: Neutron does not say.
+        """
+        try:
+            body = self._get(self._own_adapter(context), f"/subnets/{subnet_id}", {"fields": "segment_id"})
+        except exceptions.ClientException as error:
+            raise _as_network_error(f"subnet {subnet_id}", error) from error
+        return _member(body, "subnet", Mapping).get("segment_id")
+
+    def _get(self, client: adapter.Adapter, path: str, params: Mapping[str, str] | None = None) -> Any:
+        response = client.get(_base_url(client) + path, params=params, connect_retries=self._connect_retries)
+        try:
+            return response.json()
+        except ValueError as error:
+            raise errors.NetworkError(f"Neutron's answer to GET {path} is not JSON") from error
+
+    def _own_adapter(self, context) -> adapter.Adapter:
+        if self._session.auth is None:
+            return self._adapter_of_user(context)
+        return self._adapter(context, self._session.auth, self._endpoint_options)
+
+    def _adapter_of_user(self, context) -> adapter.Adapter:
+        token = getattr(context, "auth_token", None)
+        if not token:
+            return self._adapter_without_token(context)
+        endpoint = self._endpoint_options.get("endpoint_override") or self._endpoint_for(context)
+        auth = token_endpoint.Token(endpoint, token)
+        if self._service_auth is not None:
+            auth = service_token.ServiceTokenAuthWrapper(user_auth=auth, service_auth=self._service_auth)
+        return self._adapter(context, auth, {"endpoint_override": endpoint})
+
+    def _adapter_without_token(self, context) -> adapter.Adapter:
+        # Nova's own errands (an evacuation, say) come without a user's token, but as admin.
+        if self._session.auth is None or not getattr(context, "is_admin", False):
+            raise errors.NetworkUnauthorized("The request has no token to ask Neutron with")
+        return self._adapter(context, self._session.auth, self._endpoint_options)
+
+    def _endpoint_for(self, context) -> str:
+        options = {
+            name: self._endpoint_options.get(name) for name in ("service_type", "interface", "region_name")
+        }
+        catalog = ServiceCatalogV2(getattr(context, "service_catalog", None) or [])
+        endpoint = catalog.url_for(**options) if catalog.catalog else None
+        if endpoint is None and self._session.auth is not None:
+            endpoint = self._session.get_endpoint(**options)
+        if endpoint is None:
+            raise errors.NetworkError("Neither the request's catalog nor the scheduler's names Neutron")
+        return endpoint
+
+    def _adapter(self, context, auth, endpoint_options: Mapping[str, Any]) -> adapter.Adapter:
+        return adapter.Adapter(
+            self._session,
+            auth=auth,
+            global_request_id=getattr(context, "global_id", None),
+            user_agent="berth-scheduler",
+            **endpoint_options,
+        )
+
+
+def _base_url(client: adapter.Adapter) -> str:
+    endpoint = client.get_endpoint()
+    if not endpoint:
+        raise errors.NetworkError("No endpoint of Neutron is known")
+    return f"{endpoint.rstrip('/').removesuffix('/v2.0')}/v2.0"
+
+
+def _member(body: Any, name: str, kind: type) -> Any:
+    value = body.get(name) if isinstance(body, Mapping) else None
+    if not isinstance(value, kind):
+        raise errors.NetworkError(f"Neutron's answer has no {name}")
+    return value
+
+
+def _as_network_error(what: str, error: exceptions.ClientException) -> errors.NetworkError:
+    LOG.warning("Neutron does not tell about %s: %s", what, error)
+    if isinstance(error, exceptions.Unauthorized):
+        return errors.NetworkUnauthorized(f"Neutron refused the token for {what}")
+    if isinstance(error, exceptions.Forbidden):
+        return errors.NetworkForbidden(f"Neutron forbids to read {what}")
+    return errors.NetworkError(f"Neutron does not tell about {what}: {error}")
+
+
+def from_conf(conf) -> NeutronClient:
+    """The client that ``[neutron]`` and ``[service_user]`` describe. Nothing is sent before it is asked.
+
+    Options: keystoneauth1's auth, session and adapter options, ``http_retries``; ``send_service_user_token``.
+    """
+    auth = _load_auth(conf, GROUP)
+    session = loading.load_session_from_conf_options(conf, GROUP, auth=auth)
+    if session.timeout is None:
+        session.timeout = float(DEFAULT_TIMEOUT)
+    return NeutronClient(
+        session,
+        endpoint_options={
+            "service_type": conf.neutron.service_type,
+            "service_name": conf.neutron.service_name,
+            "interface": conf.neutron.valid_interfaces,
+            "region_name": conf.neutron.region_name,
+            "endpoint_override": conf.neutron.endpoint_override,
+        },
+        connect_retries=conf.neutron.http_retries,
+        service_auth=_service_auth(conf),
+    )
+
+
+def _load_auth(conf, group: str):
+    return loading.load_auth_from_conf_options(conf, group)
+
+
+def _service_auth(conf):
+    if not conf.service_user.send_service_user_token:
+        return None
+    auth = _load_auth(conf, SERVICE_USER_GROUP)
+    if auth is None:
+        LOG.warning("[service_user]send_service_user_token is set, but there is no auth_type; none is sent")
+    return auth

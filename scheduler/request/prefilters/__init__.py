@@ -1,0 +1,48 @@
+"""Request pre-filters: they change a RequestSpec in place before Placement is asked.
+
+A pre-filter is a function ``(spec, context, services) -> bool``. True says that it had a word in the request,
+which is worth a debug line; it does not stop the others. Spec: filters-and-weighers 4.
+"""
+
+import time
+
+from oslo_log import log as logging
+
+from scheduler.request.prefilters import aggregates, computes, devices, image, networks, security
+from scheduler.request.prefilters.services import Network, PrefilterServices
+
+__all__ = ["PREFILTERS", "Network", "PrefilterServices", "run"]
+
+LOG = logging.getLogger(__name__)
+
+# nova's order: some of them look at what earlier ones added.
+PREFILTERS = (
+    aggregates.require_tenant_aggregate,
+    aggregates.map_az_to_placement_aggregate,
+    image.require_image_type_support,
+    computes.compute_status_filter,
+    aggregates.isolate_aggregates,
+    image.transform_image_metadata,
+    devices.accelerators_filter,
+    devices.packed_virtqueue_filter,
+    networks.routed_networks_filter,
+    networks.remote_managed_ports_filter,
+    security.ephemeral_encryption_filter,
+    devices.virtio_sound_filter,
+    security.tpm_secret_security_filter,
+    computes.owner_nova_filter,
+)
+
+
+def run(spec, context, services: PrefilterServices) -> None:
+    """Run them all on a request, once per call of ``select_destinations``, never for a rebuild check.
+
+    :raises RequestFilterFailed: one of them refused the request. Changes made before stay.
+    :raises InvalidRequest: or a subclass, when flavor and image do not go together.
+    :raises NetworkError: Neutron had to be asked and failed.
+    """
+    for prefilter in PREFILTERS:
+        started = time.monotonic()
+        if prefilter(spec, context, services):
+            seconds = time.monotonic() - started
+            LOG.debug("Request filter '%s' took %.1f seconds", prefilter.__name__, seconds)

@@ -1,0 +1,77 @@
+"""Pre-filters on host aggregates: tenants, availability zones, isolation by trait."""
+
+from oslo_log import log as logging
+
+from scheduler import errors
+from scheduler.request import resource_request
+from scheduler.request.prefilters.changes import forbid_aggregates, require_any_aggregate
+from scheduler.request.prefilters.services import PrefilterServices
+from scheduler.request.reading import read
+
+LOG = logging.getLogger(__name__)
+
+_TENANT_KEY = "filter_tenant_id"
+_ZONE_KEY = "availability_zone"
+_TRAIT_KEY = "trait:"
+
+
+def require_tenant_aggregate(spec, _context, services: PrefilterServices) -> bool:
+    """Keep a project to the aggregates that name it.
+
+    Options ``[scheduler]limit_tenants_to_placement_aggregate`` (off) and
+    ``placement_aggregate_required_for_tenants``. The value of any metadata key that begins with
+    ``filter_tenant_id`` must be the project, whole; commas do not separate (spec: filters-and-weighers 4.2).
+
+    :raises RequestFilterFailed: no aggregate names the project, and one is required.
+    """
+    options = services.conf.scheduler
+    if not options.limit_tenants_to_placement_aggregate:
+        return False
+    project = read(spec, "project_id")
+    found = _uuids_of(services, lambda metadata: _names_tenant(metadata, project))
+    if found:
+        require_any_aggregate(spec, found)
+    elif options.placement_aggregate_required_for_tenants:
+        LOG.warning("No aggregate names project %s, and one is required", project)
+        raise errors.RequestFilterFailed("No hosts available for tenant")
+    return True
+
+
+def _names_tenant(metadata, project: str | None) -> bool:
+    return any(value == project and key.startswith(_TENANT_KEY) for key, value in metadata.items())
+
+
+def map_az_to_placement_aggregate(spec, _context, services: PrefilterServices) -> bool:
+    """Keep a request to its availability zone. A zone that no aggregate names restricts nothing (4.3)."""
+    zone = read(spec, "availability_zone")
+    if not zone:
+        return False
+    found = _uuids_of(services, lambda metadata: metadata.get(_ZONE_KEY) == zone)
+    if found:
+        require_any_aggregate(spec, found)
+    return True
+
+
+def isolate_aggregates(spec, _context, services: PrefilterServices) -> bool:
+    """Keep requests out of aggregates whose traits they do not all require.
+
+    ``[scheduler]enable_isolated_aggregate_filtering`` (off). Traits required of the root do not count (4.6).
+    """
+    if not services.conf.scheduler.enable_isolated_aggregate_filtering:
+        return False
+    wanted = resource_request.make(spec).required_traits()
+    found = _uuids_of(services, lambda metadata: _demands_other(metadata, wanted))
+    if found:
+        forbid_aggregates(spec, found)
+    return True
+
+
+def _demands_other(metadata, wanted: set[str]) -> bool:
+    return any(
+        value == "required" and key.startswith(_TRAIT_KEY) and key.removeprefix(_TRAIT_KEY) not in wanted
+        for key, value in metadata.items()
+    )
+
+
+def _uuids_of(services: PrefilterServices, matches) -> list[str]:
+    return [a.uuid for a in services.aggregates() if a.uuid and matches(a.metadata)]

@@ -1,0 +1,126 @@
+"""Pre-filters on networks: routed networks, remote-managed ports."""
+
+from collections.abc import Iterable
+
+from oslo_log import log as logging
+from oslo_utils.strutils import bool_from_string
+
+from scheduler import errors
+from scheduler.request.prefilters.changes import ensure_destination, require_any_aggregate, require_root
+from scheduler.request.prefilters.services import PrefilterServices
+from scheduler.request.reading import read
+
+LOG = logging.getLogger(__name__)
+
+
+def routed_networks_filter(spec, context, services: PrefilterServices) -> bool:
+    """Keep a request to hosts that reach the segments of its networks.
+
+    ``[scheduler]query_placement_for_routed_network_aggregates`` (off). An entry with neither port nor network
+    adds nothing (spec: filters-and-weighers 4.10, 6).
+
+    :raises RequestFilterFailed: a segment has no aggregates, or its network cannot be read.
+    :raises NetworkError: a port cannot be read.
+    """
+    if not services.conf.scheduler.query_placement_for_routed_network_aggregates:
+        return False
+    networks = read(spec, "requested_networks")
+    if networks is None:
+        return True
+    ensure_destination(spec)
+    for requested in networks.objects:
+        aggregates = _aggregates_of(requested, context, services)
+        if aggregates:
+            require_any_aggregate(spec, aggregates)
+    return True
+
+
+def _aggregates_of(requested, context, services: PrefilterServices) -> list[str]:
+    network_id = read(requested, "network_id")
+    port_id = read(requested, "port_id")
+    if port_id:
+        port = services.network.port(context, port_id)
+        if port.get("fixed_ips"):
+            return _aggregates_of_subnet(port["fixed_ips"][0]["subnet_id"], context, services)
+        network_id = port["network_id"]
+    return _aggregates_of_network(network_id, context, services) if network_id else []
+
+
+def _aggregates_of_network(network_id: str, context, services: PrefilterServices) -> list[str]:
+    what = f"network {network_id}"
+    try:
+        segments = services.network.segments_of_network(context, network_id)
+    except errors.NetworkError as error:
+        raise _not_found(what, error) from error
+    return _aggregates_of_segments(segments, what, context, services)
+
+
+def _aggregates_of_subnet(subnet_id: str, context, services: PrefilterServices) -> list[str]:
+    what = f"subnet {subnet_id}"
+    try:
+        segment = services.network.segment_of_subnet(context, subnet_id)
+    except errors.NetworkError as error:
+        raise _not_found(what, error) from error
+    return _aggregates_of_segments([segment] if segment else [], what, context, services)
+
+
+def _aggregates_of_segments(
+    segments: Iterable[str], what: str, context, services: PrefilterServices
+) -> list[str]:
+    uuids: list[str] = []
+    for segment in segments:
+        found = services.provider_aggregates(context, segment)
+        if not found:
+            raise _not_found(what, f"segment {segment} is in none")
+        uuids.extend(found)
+    return uuids
+
+
+def _not_found(what: str, why) -> errors.RequestFilterFailed:
+    LOG.warning("Aggregates of %s: %s", what, why)
+    return errors.RequestFilterFailed(f"Aggregates not found for the {what}")
+
+
+def remote_managed_ports_filter(spec, context, services: PrefilterServices) -> bool:
+    """Require computes that know remote-managed ports, if the request has such a port (4.11).
+
+    nova reads every requested port from Neutron to learn its type. The API did so too, when it made the PCI
+    request that such a port needs: Neutron is asked only about ports of which the PCI requests tell nothing.
+
+    :raises NetworkError: Neutron had to be asked and did not answer.
+    """
+    networks = read(read(spec, "requested_networks"), "objects", ())
+    if any(_is_remote_managed(spec, requested, context, services) for requested in networks):
+        require_root(spec, "COMPUTE_REMOTE_MANAGED_PORTS")
+    return True
+
+
+def _is_remote_managed(spec, requested, context, services: PrefilterServices) -> bool:
+    port_id = read(requested, "port_id")
+    if not port_id:
+        return False
+    told = _told_by_pci_requests(spec, requested)
+    if told is not None:
+        return told
+    return services.network.port(context, port_id).get("binding:vnic_type") == "remote-managed"
+
+
+def _told_by_pci_requests(spec, requested) -> bool | None:
+    """Whether the port is remote-managed; None if the request does not tell."""
+    pci_requests = read(spec, "pci_requests")
+    if pci_requests is None:
+        return None
+    ours = [request for request in read(pci_requests, "requests", ()) if _is_for(request, requested)]
+    if not ours:
+        return False
+    values = [item.get("remote_managed") for request in ours for item in request.spec]
+    if None in values or not values:
+        return None
+    return any(bool_from_string(value) for value in values)
+
+
+def _is_for(pci_request, requested) -> bool:
+    request_id = read(requested, "pci_request_id")
+    return (request_id is not None and read(pci_request, "request_id") == request_id) or read(
+        pci_request, "requester_id"
+    ) == requested.port_id

@@ -1,0 +1,96 @@
+"""RequestSpec → queries of ``GET /allocation_candidates`` (spec: placement-and-workflow 1.1, 1.10-1.13)."""
+
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from oslo_log import log as logging
+
+from scheduler.request import resource_request
+from scheduler.request.groups import Pair, ResourceRequest
+from scheduler.request.reading import read
+from scheduler.request.targets import ANYWHERE, Targets
+
+LOG = logging.getLogger(__name__)
+
+# What nova's conductors can use for claims of their own; from 1.38 on they could not.
+MICROVERSION = "1.36"
+
+# Filters for these hints look at named hosts, which a limit could cut off.
+_UNLIMITED_HINTS = ("group", "same_host", "different_host")
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One question to Placement.
+
+    :ivar params: the parameters, in order of name and value.
+    :ivar querystring: the same as text; equal texts are equal questions.
+    :ivar limit: the most candidates that may come back, or None.
+    """
+
+    params: tuple[Pair, ...]
+    querystring: str
+    limit: int | None
+
+
+def build(spec, conf, targets: Targets = ANYWHERE) -> tuple[Query, ...]:
+    """The query of a RequestSpec, and after it the one that takes VCPUs for pinned CPUs, if any is due.
+
+    Options: ``[scheduler]max_placement_results``, ``[workarounds]disable_fallback_pcpu_query``.
+
+    :param targets: what :func:`scheduler.request.targets.settle` made of the destination.
+    :raises InvalidRequest: or one of its subclasses, as :func:`scheduler.request.resource_request.make` does.
+    """
+    limit = _limit(spec, conf, targets)
+    request = resource_request.make(spec)
+    pinned = _finish(request, spec, targets, limit)
+    if not request.pinned or conf.workarounds.disable_fallback_pcpu_query:
+        return (pinned,)
+    floating = resource_request.make(spec, translate_pinning=False)
+    fallback = _finish(floating, spec, targets, limit)
+    # With an explicit resources:PCPU both are the same question.
+    return (pinned,) if fallback == pinned else (pinned, fallback)
+
+
+def _finish(request: ResourceRequest, spec, targets: Targets, limit: int | None) -> Query:
+    request.prune()
+    _apply_destination(request, spec, targets)
+    _default_policy(request)
+    return encode(request, limit)
+
+
+def _apply_destination(request: ResourceRequest, spec, targets: Targets) -> None:
+    destination = read(spec, "requested_destination")
+    aggregates = read(destination, "aggregates", ())
+    forbidden = read(destination, "forbidden_aggregates", ())
+    if targets.in_tree or aggregates or forbidden:
+        group = request.group()
+        group.in_tree = targets.in_tree
+        group.member_of.extend(any_of.split(",") for any_of in aggregates)
+        group.not_member_of.update(forbidden)
+
+
+def _default_policy(request: ResourceRequest) -> None:
+    if request.group_policy is not None or request.count_suffixed() < 2:
+        return
+    if request.flavor_suffixes <= 1:
+        LOG.debug("Several request groups without a group_policy in the flavor: 'none' is assumed")
+        request.group_policy = "none"
+    else:
+        LOG.warning("The flavor has several suffixed groups but no group_policy; Placement will refuse it")
+
+
+def _limit(spec, conf, targets: Targets) -> int | None:
+    hints = read(spec, "scheduler_hints", {})
+    if not targets.limited or any(hint in hints for hint in _UNLIMITED_HINTS):
+        return None
+    return conf.scheduler.max_placement_results
+
+
+def encode(request: ResourceRequest, limit: int | None) -> Query:
+    """The canonical form: pairs sorted by name and value, form-encoded."""
+    pairs = list(request.pairs())
+    if limit is not None:
+        pairs.append(("limit", str(limit)))
+    pairs.sort()
+    return Query(tuple(pairs), urlencode(pairs), limit)

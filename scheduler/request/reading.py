@@ -1,0 +1,14 @@
+"""Reading wire objects of which any part may be unset or null."""
+
+
+def read(obj, name: str, default=None):
+    """``obj.name``; ``default`` when ``obj`` is null, or the field is unset or null."""
+    if obj is None or name not in obj:
+        return default
+    value = getattr(obj, name)
+    return default if value is None else value
+
+
+def first(values) -> str | None:
+    """The first of a nullable list, or None; only that one counts in force_hosts and force_nodes."""
+    return values[0] if values else None
