@@ -13,6 +13,7 @@ import numpy as np
 
 from scheduler.hosts.coded import Coded
 from scheduler.hosts.host_state import HostState
+from scheduler.hosts.rows import HostRow
 from scheduler.hosts.table import HostTable
 
 CONSUMED = ("free_ram_mb", "free_disk_mb", "vcpus_used", "num_instances", "num_io_ops")
@@ -157,6 +158,10 @@ class HostView:
         table_rows = self._shared.table.rows
         return [table_rows[row] for row in self._shared.rows[self.positions]]
 
+    def row(self, index: int) -> HostRow:
+        """The ``HostRow`` of one host."""
+        return self._shared.table.rows[self._shared.rows[self.positions[index]]]
+
     def on_hosts(self, names: Iterable[str]) -> np.ndarray:
         """Which hosts have one of these service host names, exactly; bool, shape (hosts,)."""
         wanted = set(names)
@@ -231,7 +236,7 @@ class HostView:
 
     def place(self, index: int, instance_uuid: str) -> None:
         """Count an instance as being on this host from now on (and on all nodes of its service host)."""
-        row = self.rows[index]
+        row = self.row(index)
         rows = self._shared.table.rows_of_host[row.cell_uuid, row.host]
         positions = {self._shared.position_of_row[r] for r in rows if r in self._shared.position_of_row}
         self._shared.placed.setdefault(instance_uuid, set()).update(positions)
