@@ -77,7 +77,7 @@ class FilterChain:
                 LOG.info("Filter %s returned 0 hosts", rule.name)
                 break
             LOG.debug("Filter %s returned %d host(s)", rule.name, len(hosts))
-        if not len(hosts):
+        if not len(hosts) and self.filters:
             _log_empty(steps, request)
         return Filtered(hosts, kept, steps)
 

@@ -1,0 +1,1 @@
+"""From candidates to Selections: filter, weigh, choose, claim, consume, and list alternates."""

@@ -1,0 +1,103 @@
+"""Claiming the best host that Placement lets us have (spec: placement-and-workflow 4, 5.4)."""
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import Any, Protocol
+
+from oslo_log import log as logging
+
+from scheduler.errors import NoValidHost
+from scheduler.placement.outcome import ClaimResult
+from scheduler.selection.ranking import Ranking
+
+LOG = logging.getLogger(__name__)
+
+NOT_ENOUGH = "There are not enough hosts available."
+
+# What Placement refused for one candidate mostly holds for its host; nova tries but one.
+CANDIDATES_A_HOST = 3
+
+
+class Claims(Protocol):
+    """Claims of one request: who asks, and for whom, is settled already."""
+
+    def claim(self, instance_uuid: str, candidate: Any) -> ClaimResult:
+        """Claim a candidate for an instance."""
+
+    def release(self, instance_uuid: str) -> None:
+        """Give back what was claimed, at once or in the background; never raises."""
+
+
+class Claiming:
+    """The claims of one request on the hosts of its ranking."""
+
+    def __init__(self, ranking: Ranking, claims: Claims | None) -> None:
+        """``claims`` None: the request claims nothing, and the best host is as good as claimed."""
+        self._ranking = ranking
+        self._claims = claims
+        self._sent: list[str] = []
+        self._tried: list[int] = []
+        self._rest: Iterator[int] = iter(())
+
+    def claim_best(self, instance_uuid: str) -> tuple[int, Any]:
+        """Try the hosts, best first: the index of the one that was claimed, and the candidate.
+
+        Raises ``NoValidHost`` if there is none, or if trying others would be of no use or not safe.
+        """
+        self._tried, self._rest = [], self._ranking.best_first()
+        for index in self._rest:
+            LOG.debug("Selected host: %s", self._ranking.hosts.row(index).host)
+            if self._claims is None:
+                return index, None
+            candidate = self._claim_on(index, instance_uuid)
+            if candidate is not None:
+                return index, candidate
+            self._tried.append(index)
+            self._ranking.refuse(index)
+        LOG.debug("Unable to successfully claim against any host for instance %s", instance_uuid)
+        raise NoValidHost(NOT_ENOUGH)
+
+    def others(self) -> Iterator[int]:
+        """The hosts that ``claim_best`` passed over, in its order; those that refused come last."""
+        return chain(self._rest, self._tried)
+
+    def give_back(self) -> None:
+        """Release every instance for which a claim was ever sent."""
+        for uuid in dict.fromkeys(self._sent):
+            self._claims.release(uuid)
+
+    def _claim_on(self, index: int, instance_uuid: str) -> Any:
+        """The candidate of one host that could be claimed; None if none of them."""
+        first = None
+        for candidate in candidates_to_try(self._ranking.hosts.candidates(index)):
+            if first is not None and same_share(first, candidate, result.refused_class):
+                continue
+            first = first or candidate
+            self._sent.append(instance_uuid)
+            result = self._claims.claim(instance_uuid, candidate)
+            if result.claimed:
+                return candidate
+            if not result.may_try_others:
+                raise NoValidHost(NOT_ENOUGH)
+        return None
+
+
+def candidates_to_try(candidates: Sequence[Any]) -> Sequence[Any]:
+    """The first few candidates of a host."""
+    return candidates[:CANDIDATES_A_HOST]
+
+
+def same_share(first: Any, candidate: Any, refused_class: str | None) -> bool:
+    """Whether a refusal of ``first`` for a resource class holds for ``candidate`` too; None: it does."""
+    if refused_class is None:
+        return True
+    return share(first, refused_class) == share(candidate, refused_class)
+
+
+def share(candidate: Any, resource_class: str) -> dict[str, int]:
+    """How much of a resource class a candidate takes, by provider."""
+    return {
+        provider: part["resources"][resource_class]
+        for provider, part in candidate.allocations.items()
+        if resource_class in part["resources"]
+    }

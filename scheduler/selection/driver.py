@@ -1,0 +1,101 @@
+"""Hosts for all instances of one request (spec: placement-and-workflow 5.4, 5.5)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from oslo_config import cfg
+
+from scheduler.errors import InvalidRequest
+from scheduler.filters.chain import FilterChain
+from scheduler.hosts.view import HostView
+from scheduler.numa.fit import Fitter
+from scheduler.objects import Selection
+from scheduler.selection.alternates import alternates
+from scheduler.selection.claiming import Claiming, Claims
+from scheduler.selection.consume import consume
+from scheduler.selection.ranking import Ranking
+from scheduler.selection.reply import selection
+from scheduler.weights.base import HostWeigher
+
+
+class FilterDriver:
+    """Filters and weighs all candidates, claims the best, and offers the next best as alternates."""
+
+    def __init__(
+        self, conf: cfg.ConfigOpts, chain: FilterChain, weighers: Sequence[HostWeigher], fitter: Fitter
+    ) -> None:
+        self._conf = conf
+        self._chain = chain
+        self._weighers = weighers
+        self._fitter = fitter
+
+    def select(
+        self,
+        hosts: HostView,
+        request: Any,
+        instance_uuids: Sequence[str],
+        claims: Claims | None,
+        alternates_wanted: bool,
+    ) -> list[list[Selection]]:
+        """A list an instance: the host chosen and claimed for it, then its alternates.
+
+        ``claims`` None: choose without claiming. Raises ``NoValidHost`` unless every instance has a host;
+        whatever it raises, what was claimed for the request is given back.
+        """
+        ranking = Ranking(self._chain, self._weighers, hosts, request, self._conf.filter_scheduler)
+        claiming = Claiming(ranking, claims)
+        try:
+            chosen, last = self._choose_all(ranking, claiming, request, instance_uuids)
+            at_most = self._conf.scheduler.max_attempts - 1 if alternates_wanted else 0
+            if not at_most:
+                return [[one] for one in chosen]
+            return self._with_alternates(ranking, claiming, chosen, last, at_most)
+        except BaseException:
+            claiming.give_back()
+            raise
+
+    def _choose_all(
+        self, ranking: Ranking, claiming: Claiming, request: Any, instance_uuids: Sequence[str]
+    ) -> tuple[list[Selection], int]:
+        """The chosen host of each instance, and the index of the last."""
+        chosen: list[Selection] = []
+        index = -1
+        for number, uuid in enumerate(instance_uuids):
+            request.instance_uuid = uuid
+            if number:
+                ranking.again(number, index)
+            index, candidate = claiming.claim_best(uuid)
+            chosen.append(self._selection(ranking.hosts, index, candidate))
+            note_providers(request, candidate)
+            consume(ranking.hosts, index, request, self._fitter)
+        return chosen, index
+
+    def _with_alternates(
+        self, ranking: Ranking, claiming: Claiming, chosen: list[Selection], last: int, at_most: int
+    ) -> list[list[Selection]]:
+        """Alternates of one instance are in the order seen before its claim; for several, all is judged anew."""
+        if len(chosen) > 1:
+            ranking.again(len(chosen) - 1, last)
+            order = list(ranking.best_first())
+        else:
+            order = claiming.others()
+        taken = {one.compute_node_uuid for one in chosen}
+        by_cell = {
+            cell: self._offers(ranking.hosts, alternates(ranking.hosts, order, cell, taken, at_most))
+            for cell in {one.cell_uuid for one in chosen}
+        }
+        return [[one, *by_cell[one.cell_uuid]] for one in chosen]
+
+    def _offers(self, hosts: HostView, indices: list[int]) -> list[Selection]:
+        return [self._selection(hosts, index, hosts.candidates(index)[0]) for index in indices]
+
+    def _selection(self, hosts: HostView, index: int, candidate: Any) -> Selection:
+        return selection(hosts, index, candidate, self._conf.default_availability_zone)
+
+
+def note_providers(request: Any, candidate: Any) -> None:
+    """Tell the request's groups which providers serve them: consumption and conductors want to know."""
+    for group in request.requested_resources or () if candidate is not None else ():
+        if group.requester_id not in candidate.mappings:
+            raise InvalidRequest(f"Placement maps no provider to the request group {group.requester_id}")
+        group.provider_uuids = list(candidate.mappings[group.requester_id])

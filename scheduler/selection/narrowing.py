@@ -1,0 +1,94 @@
+"""What a request itself says of hosts: a destination, hosts to ignore, hosts to force.
+
+spec: filters-and-weighers 1.6. Nothing here depends on a filter; forced hosts even switch the filters off.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from oslo_log import log as logging
+
+from scheduler.hosts.rows import HostRow
+from scheduler.hosts.view import HostView
+
+LOG = logging.getLogger("nova.scheduler.host_manager")
+
+
+@dataclass(frozen=True)
+class Narrowed:
+    """The hosts that are left, whether filters are to judge them, and why each of the others is out."""
+
+    hosts: HostView
+    filtered: bool
+    refused: tuple[tuple[HostView, str], ...] = ()
+
+
+def narrow(hosts: HostView, request: Any) -> Narrowed:
+    """Apply the requested destination, then ignored, then forced hosts and nodes."""
+    work = _Narrowing(hosts)
+    _destination(work, request.requested_destination)
+    ignored = request.ignore_hosts or ()
+    if ignored:
+        _ignore(work, ignored)
+        if not len(work.hosts):
+            return Narrowed(work.hosts, filtered=False, refused=tuple(work.refused))
+    forced_hosts, forced_nodes = request.force_hosts or (), request.force_nodes or ()
+    _force(work, "hosts", forced_hosts, _same_host(forced_hosts))
+    _force(work, "nodes", forced_nodes, lambda row: row.nodename in forced_nodes)
+    check = (request.scheduler_hints or {}).get("_nova_check_type")
+    return Narrowed(
+        work.hosts, filtered=bool(check or not (forced_hosts or forced_nodes)), refused=tuple(work.refused)
+    )
+
+
+class _Narrowing:
+    def __init__(self, hosts: HostView) -> None:
+        self.hosts = hosts
+        self.refused: list[tuple[HostView, str]] = []
+
+    def keep(self, wanted: Callable[[HostRow], bool], reason: str) -> HostView:
+        """Keep the hosts that are wanted; returns those that are not."""
+        mask = np.array([wanted(row) for row in self.hosts.rows], dtype=bool)
+        dropped = self.hosts.at(np.flatnonzero(~mask))
+        if len(dropped):
+            self.refused.append((dropped, reason))
+            self.hosts = self.hosts.where(mask)
+        return dropped
+
+
+def _same_host(names: Iterable[str]) -> Callable[[HostRow], bool]:
+    lowered = {name.lower() for name in names}
+    return lambda row: row.host.lower() in lowered
+
+
+def _destination(work: _Narrowing, destination: Any) -> None:
+    if not destination or "host" not in destination or destination.host is None:
+        return
+    host, node = destination.host, destination.node
+    work.keep(
+        lambda row: row.host == host and node in (None, "", row.nodename),
+        f"not the requested destination {host}, {node}",
+    )
+    if len(work.hosts):
+        LOG.info("Host filter only checking host %s and node %s", host, node)
+    else:
+        LOG.info("No hosts matched due to not matching requested destination (%s, %s)", host, node)
+
+
+def _ignore(work: _Narrowing, names: Iterable[str]) -> None:
+    ignored = _same_host(names)
+    dropped = work.keep(lambda row: not ignored(row), "ignored by request")
+    LOG.info("Host filter ignoring hosts: %s", ", ".join(row.host for row in dropped.rows))
+
+
+def _force(work: _Narrowing, what: str, names: Iterable[str], wanted: Callable[[HostRow], bool]) -> None:
+    if not names:
+        return
+    work.keep(wanted, f"not in force_{what} {list(names)}")
+    if len(work.hosts):
+        kept = sorted({row.host if what == "hosts" else row.nodename for row in work.hosts.rows})
+        LOG.info("Host filter forcing available %s to %s", what, ", ".join(kept))
+    else:
+        LOG.info("No hosts matched due to not matching 'force_%s' value of '%s'", what, list(names))

@@ -1,0 +1,107 @@
+"""Who is left and who is best, kept up to date from instance to instance (spec: filters-and-weighers 1.10,
+1.11).
+
+The order of the hosts in the view never changes; what changes is which are left and what they weigh. Only
+what the last choice touched is worked out again.
+"""
+
+from collections.abc import Iterator, Sequence
+import random
+from typing import Any
+
+import numpy as np
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from scheduler.filters.chain import FilterChain, Step
+from scheduler.hosts.view import HostView
+from scheduler.selection.narrowing import narrow
+from scheduler.weights.base import HostWeigher
+from scheduler.weights.scores import Scores
+
+LOG = logging.getLogger(__name__)
+NO_FILTERS = FilterChain(())
+
+
+class Ranking:
+    """The hosts of one request, filtered and weighed for one instance after the other."""
+
+    def __init__(
+        self,
+        chain: FilterChain,
+        weighers: Sequence[HostWeigher],
+        hosts: HostView,
+        request: Any,
+        options: cfg.GroupAttr,
+    ) -> None:
+        """Judge for the first instance. ``options``: the group ``[filter_scheduler]``."""
+        narrowed = narrow(hosts, request)
+        self._chain = chain if narrowed.filtered else NO_FILTERS
+        self._request = request
+        self._options = options
+        self._refused: set[int] = set()
+        self.narrowed = narrowed
+        self.steps: list[Step] = []
+        self.hosts = narrowed.hosts
+        self._filter(0, None)
+        self.scores = Scores(weighers, self.hosts, request)
+
+    def __len__(self) -> int:
+        return len(self.hosts)
+
+    def again(self, number: int, changed: int) -> None:
+        """Judge for instance ``number``, after the host at index ``changed`` was consumed from."""
+        position = self.hosts.positions[changed]
+        self.scores.keep(self._filter(number, changed))
+        still_there = np.flatnonzero(self.hosts.positions == position)
+        self.scores.refresh(self.hosts, int(still_there[0]) if len(still_there) else None)
+
+    def _filter(self, number: int, changed: int | None) -> np.ndarray:
+        filtered = self._chain.run(self.hosts, self._request, number, changed)
+        self.hosts, self.steps = filtered.hosts, filtered.steps
+        return filtered.kept
+
+    def refuse(self, index: int) -> None:
+        """Remember that a claim on this host was refused: it goes to the end for the rest of the request."""
+        self._refused.add(int(self.hosts.positions[index]))
+
+    def best_first(self) -> Iterator[int]:
+        """Indices of the hosts in the order in which to try them.
+
+        One of the best ``host_subset_size`` comes first, picked at random; the others follow by weight. The
+        sorting is put off until a second host is asked for.
+        """
+        totals = self.totals()
+        if not len(totals):
+            return
+        first = self._pick(totals)
+        yield first
+        for index in descending(totals):
+            if index != first:
+                yield int(index)
+
+    def totals(self) -> np.ndarray:
+        """Each host's total, -inf for those that refused a claim; float64, shape (hosts,)."""
+        totals = self.scores.totals()
+        if self._refused:
+            totals[np.isin(self.hosts.positions, list(self._refused))] = -np.inf
+        return totals
+
+    def _pick(self, totals: np.ndarray) -> int:
+        size = self._options.host_subset_size
+        if self._options.shuffle_best_same_weighed_hosts:
+            return self._pick_shuffled(totals, size)
+        if size == 1:
+            return int(totals.argmax())
+        return int(random.choice(descending(totals)[:size]))
+
+    def _pick_shuffled(self, totals: np.ndarray, size: int) -> int:
+        tied = np.flatnonzero(totals == totals.max()).tolist()
+        random.shuffle(tied)
+        rest = [] if len(tied) >= size else [i for i in descending(totals)[:size] if i not in set(tied)]
+        return int(random.choice((tied + rest)[:size]))
+
+
+def descending(totals: np.ndarray) -> np.ndarray:
+    """Indices by total, largest first; equal totals keep their order."""
+    return np.argsort(-totals, kind="stable")
