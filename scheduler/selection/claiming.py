@@ -1,6 +1,6 @@
 """Claiming the best host that Placement lets us have (spec: placement-and-workflow 4, 5.4)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import chain
 from typing import Any, Protocol
 
@@ -68,23 +68,18 @@ class Claiming:
 
     def _claim_on(self, index: int, instance_uuid: str) -> Any:
         """The candidate of one host that could be claimed; None if none of them."""
-        first = None
-        for candidate in candidates_to_try(self._ranking.hosts.candidates(index)):
-            if first is not None and same_share(first, candidate, result.refused_class):
+        refused: list[tuple[Any, str | None]] = []
+        for candidate in self._ranking.hosts.candidates(index)[:CANDIDATES_A_HOST]:
+            if any(same_share(earlier, candidate, why) for earlier, why in refused):
                 continue
-            first = first or candidate
             self._sent.append(instance_uuid)
             result = self._claims.claim(instance_uuid, candidate)
             if result.claimed:
                 return candidate
             if not result.may_try_others:
                 raise NoValidHost(NOT_ENOUGH)
+            refused.append((candidate, result.refused_class))
         return None
-
-
-def candidates_to_try(candidates: Sequence[Any]) -> Sequence[Any]:
-    """The first few candidates of a host."""
-    return candidates[:CANDIDATES_A_HOST]
 
 
 def same_share(first: Any, candidate: Any, refused_class: str | None) -> bool:

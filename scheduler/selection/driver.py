@@ -73,7 +73,7 @@ class FilterDriver:
     def _with_alternates(
         self, ranking: Ranking, claiming: Claiming, chosen: list[Selection], last: int, at_most: int
     ) -> list[list[Selection]]:
-        """Alternates of one instance are in the order seen before its claim; for several, all is judged anew."""
+        """Add alternates: for one instance in the order seen before its claim, else judged once more."""
         if len(chosen) > 1:
             ranking.again(len(chosen) - 1, last)
             order = list(ranking.best_first())
