@@ -1,0 +1,234 @@
+"""Pools of free PCI devices as a compute node reports them.
+
+A pool is a number of interchangeable devices, described by a flat map of keys (vendor, product,
+NUMA node and the operator's tags). Their order matters: the least described pools are used up first.
+
+spec: numa-and-pci 1.5
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import orjson
+
+from scheduler.pci.errors import MalformedPools
+
+VERSIONS = ("1.0", "1.1")
+
+
+@dataclass(frozen=True)
+class PoolKind:
+    """Everything that describes a pool except how many devices it has and which provider stands for them.
+
+    ``keys`` is sorted; ``numa_node`` in it is an int or None, other values are text or None. Kinds of
+    different hosts with the same hardware are equal, so what matches one is worked out once.
+    """
+
+    keys: tuple[tuple[str, str | int | None], ...]
+
+    @cached_property
+    def folded(self) -> Mapping[str, str | int | None]:
+        """The keys with text in lower case, for comparison with a request."""
+        return {key: value.lower() if isinstance(value, str) else value for key, value in self.keys}
+
+    @cached_property
+    def _digest(self) -> int:
+        return hash(self.keys)
+
+    def __hash__(self) -> int:
+        return self._digest
+
+    def get(self, key: str) -> str | int | None:
+        return next((value for name, value in self.keys if name == key), None)
+
+    @cached_property
+    def numa_node(self) -> int | None:
+        node = self.get("numa_node")
+        return node if isinstance(node, int) else None
+
+
+@dataclass(frozen=True)
+class Pool:
+    """``count`` free devices of one kind; ``provider`` is the placement provider that stands for them."""
+
+    kind: PoolKind
+    count: int
+    provider: str | None = None
+
+    def flat(self) -> dict[str, str | int | None]:
+        """The one flat map in which nova's own filters see a pool."""
+        flat = dict(self.kind.keys)
+        if self.provider is not None:
+            flat["rp_uuid"] = self.provider
+        return {**flat, "count": self.count}
+
+
+@dataclass(frozen=True)
+class PoolSet:
+    """The pools of one host, in the order of consumption. ``problem``: why they could not be read."""
+
+    pools: tuple[Pool, ...] = ()
+    problem: str | None = None
+
+    @cached_property
+    def _digest(self) -> int:
+        return hash((self.pools, self.problem))
+
+    def __hash__(self) -> int:
+        return self._digest
+
+    @cached_property
+    def kinds(self) -> tuple[PoolKind, ...]:
+        return tuple(pool.kind for pool in self.pools)
+
+    @cached_property
+    def counts(self) -> tuple[int, ...]:
+        return tuple(pool.count for pool in self.pools)
+
+    @cached_property
+    def provider_index(self) -> Mapping[str, int]:
+        """Provider UUID -> a number that means the same for every host with pools in the same order."""
+        named = dict.fromkeys(pool.provider for pool in self.pools if pool.provider is not None)
+        return {provider: index for index, provider in enumerate(named)}
+
+    @cached_property
+    def providers(self) -> tuple[int, ...]:
+        """For each pool the number of its provider, -1 for none."""
+        return tuple(self.provider_index.get(pool.provider, -1) for pool in self.pools)
+
+    @cached_property
+    def free_devices(self) -> int:
+        return sum(self.counts)
+
+    @cached_property
+    def free_by_node(self) -> tuple[tuple[int, int], ...]:
+        """(NUMA node, free devices) sorted by node; devices whose node is unknown are left out."""
+        free: Counter[int] = Counter()
+        for pool in self.pools:
+            if pool.kind.numa_node is not None:
+                free[pool.kind.numa_node] += pool.count
+        return tuple(sorted(free.items()))
+
+    def with_counts(self, counts: Iterable[int | None]) -> "PoolSet":
+        """The same pools with other counts; a pool whose count is None has left the list."""
+        changed = zip(self.pools, counts, strict=True)
+        return replace(
+            self, pools=tuple(replace(pool, count=count) for pool, count in changed if count is not None)
+        )
+
+
+def read(text: str | None) -> PoolSet:
+    """As ``loads``, but an unreadable text gives a set without pools that carries the reason."""
+    try:
+        return loads(text)
+    except MalformedPools as error:
+        return PoolSet(problem=f"PCI device pools cannot be read: {error.reason}")
+
+
+def loads(text: str | None) -> PoolSet:
+    """Read ``compute_nodes.pci_stats``.
+
+    Missing, empty or non-JSON text means no pools. Raises MalformedPools for everything that is there
+    but is not a pool list. spec: numa-and-pci 1.5
+    """
+    try:
+        stored = orjson.loads(text or "null")
+    except orjson.JSONDecodeError:
+        return PoolSet()
+    if stored is None or (not isinstance(stored, bool) and not stored):
+        return PoolSet()
+    flats = [_flat_object(pool) for pool in _objects(stored)] if _is_object(stored) else _plain(stored)
+    return from_flat(flats)
+
+
+def from_flat(flats: Iterable[Mapping[str, object]]) -> PoolSet:
+    """Pools from flat maps, brought into the order of consumption."""
+    ordered = sorted(flats, key=len)
+    return PoolSet(tuple(_pool(flat) for flat in ordered))
+
+
+def _is_object(stored: object) -> bool:
+    return isinstance(stored, dict) and "nova_object.name" in stored
+
+
+def _objects(stored: Mapping) -> list:
+    objects = _data(stored, "PciDevicePoolList").get("objects", [])
+    if not isinstance(objects, list):
+        raise MalformedPools("the list of pools is not a list")
+    return objects
+
+
+def _data(stored: object, name: str) -> Mapping:
+    if not isinstance(stored, dict) or stored.get("nova_object.name") != name:
+        raise MalformedPools(f"there is no {name} where one belongs")
+    version = stored.get("nova_object.version")
+    if version not in VERSIONS:
+        raise MalformedPools(f"{name} of unknown version {version}")
+    data = stored.get("nova_object.data")
+    if not isinstance(data, dict):
+        raise MalformedPools(f"{name} without data")
+    return data
+
+
+def _flat_object(stored: object) -> dict[str, object]:
+    data = _data(stored, "PciDevicePool")
+    tags = data.get("tags", {})
+    if not isinstance(tags, dict):
+        raise MalformedPools("the tags of a pool are not a map")
+    fixed = {key: data[key] for key in ("vendor_id", "product_id", "numa_node", "count") if key in data}
+    return {**fixed, **tags}
+
+
+def _plain(stored: object) -> list[dict[str, object]]:
+    """The form of before 2015: maps without envelope, alone or in a list."""
+    pools = [stored] if isinstance(stored, dict) else stored
+    if not isinstance(pools, list) or not all(isinstance(pool, dict) for pool in pools):
+        raise MalformedPools("neither a list of pools nor a pool")
+    for pool in pools:
+        for key in ("vendor_id", "product_id", "count"):
+            if key not in pool:
+                raise MalformedPools(f"a pool without {key}")
+    return [{"numa_node": None, **pool} for pool in pools]
+
+
+def _pool(flat: Mapping[str, object]) -> Pool:
+    provider = _text("rp_uuid", flat.get("rp_uuid"))
+    keys = tuple(
+        (key, _value(key, value)) for key, value in sorted(flat.items()) if key not in ("count", "rp_uuid")
+    )
+    return Pool(PoolKind(keys), _count(flat.get("count")), provider)
+
+
+def _value(key: str, value: object) -> str | int | None:
+    if key == "numa_node":
+        return None if value is None else _integer(key, value)
+    if key in ("vendor_id", "product_id") and value is None:
+        raise MalformedPools(f"{key} is null")
+    return _text(key, value)
+
+
+def _text(key: str, value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool | int | float):
+        return str(value)
+    raise MalformedPools(f"{key} is not a text")
+
+
+def _count(value: object) -> int:
+    count = _integer("count", value)
+    if count < 0:
+        raise MalformedPools(f"count is {count}")
+    return count
+
+
+def _integer(key: str, value: object) -> int:
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        raise MalformedPools(f"{key} is not a number: {value!r}") from None
+    if isinstance(value, float) and number != value:
+        raise MalformedPools(f"{key} is not a whole number: {value!r}")
+    return number
