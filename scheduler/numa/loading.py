@@ -1,0 +1,181 @@
+"""Reading ``compute_nodes.numa_topology``.
+
+Tolerant where older computes left something out, strict where a value makes no sense: a host about which
+something is not understood is better left alone by guests that depend on it.
+
+spec: numa-and-pci 1.1, 1.6
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+
+import orjson
+
+from scheduler.numa.errors import MalformedTopology
+from scheduler.numa.topology import HostCell, HostTopology, Network, PagePool
+
+# Kernels number at most 8192 CPUs. The bound keeps a range such as 0-4000000000 from being spelled out.
+MAX_CPU = 65535
+
+
+def read(text: str | None) -> HostTopology | None:
+    """As ``loads``, but an unreadable text gives a topology without cells that carries the reason."""
+    try:
+        return loads(text)
+    except MalformedTopology as error:
+        return HostTopology(problem=f"NUMA topology cannot be read: {error.reason}")
+
+
+def loads(text: str | None) -> HostTopology | None:
+    """The stored topology; None if there is none. Raises MalformedTopology."""
+    if not text:
+        return None
+    try:
+        stored = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        raise MalformedTopology("it is not JSON") from None
+    if stored is None:
+        return None
+    if isinstance(stored, dict) and "nova_object.name" not in stored:
+        cells = [_plain_cell(cell) for cell in _list(stored, "cells")]
+    else:
+        cells = [_cell(_data(cell, "NUMACell")) for cell in _list(_data(stored, "NUMATopology"), "cells")]
+    _refuse_overlaps(cells)
+    return HostTopology(tuple(cells)) if cells else None
+
+
+def _data(stored: object, name: str) -> Mapping:
+    if not isinstance(stored, dict) or stored.get("nova_object.name") != name:
+        raise MalformedTopology(f"there is no {name} where one belongs")
+    version = stored.get("nova_object.version")
+    if not isinstance(version, str) or version.partition(".")[0] != "1":
+        raise MalformedTopology(f"{name} of unknown version {version}")
+    data = stored.get("nova_object.data")
+    if not isinstance(data, dict):
+        raise MalformedTopology(f"{name} without data")
+    return data
+
+
+def _list(data: Mapping, key: str) -> list:
+    values = data.get(key, [])
+    if not isinstance(values, list):
+        raise MalformedTopology(f"{key} is not a list")
+    return values
+
+
+def _cell(data: Mapping) -> HostCell:
+    return HostCell(
+        id=_number(data, "id"),
+        cpuset=_cpus(data, "cpuset"),
+        pcpuset=_cpus(data, "pcpuset"),
+        memory=_number(data, "memory", 0),
+        cpu_usage=_number_or_null(data, "cpu_usage") or 0,
+        memory_usage=_number_or_null(data, "memory_usage") or 0,
+        pinned=_cpus(data, "pinned_cpus"),
+        siblings=tuple(filter(None, (_cpu_set("siblings", core) for core in _list(data, "siblings")))),
+        pages=tuple(_pages(_data(pool, "NUMAPagesTopology")) for pool in _list(data, "mempages")),
+        network=_network(data.get("network_metadata")),
+        socket=_number_or_null(data, "socket"),
+    )
+
+
+def _pages(data: Mapping) -> PagePool:
+    size = _number(data, "size_kb")
+    if size <= 0:
+        raise MalformedTopology(f"size_kb is {size}")
+    return PagePool(size, _number(data, "total"), _number(data, "used", 0), _number(data, "reserved", 0))
+
+
+def _network(stored: object) -> Network | None:
+    if stored is None:
+        return None
+    data = _data(stored, "NetworkMetadata")
+    physnets = frozenset(str(name) for name in _list(data, "physnets"))
+    return Network(physnets, bool(data.get("tunneled", False)))
+
+
+def _plain_cell(data: object) -> HostCell:
+    """The form before versioned objects: nothing is known about dedicated CPUs, cores or pages."""
+    if not isinstance(data, dict):
+        raise MalformedTopology("a cell is not a map")
+    memory = data.get("mem") or {}
+    if not isinstance(memory, dict):
+        raise MalformedTopology("mem is not a map")
+    return HostCell(
+        id=_number(data, "id"),
+        cpuset=_cpu_ranges(data.get("cpus") or ""),
+        memory=_number(memory, "total", 0),
+        memory_usage=_number(memory, "used", 0),
+        cpu_usage=_number_or_null(data, "cpu_usage") or 0,
+    )
+
+
+def _cpu_ranges(text: object) -> frozenset[int]:
+    """``0-3,^2`` is 0, 1 and 3."""
+    if not isinstance(text, str):
+        raise MalformedTopology("cpus is not a text")
+    wanted: set[int] = set()
+    unwanted: set[int] = set()
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        first, dash, last = part.lstrip("^").partition("-")
+        start, end = _cpu("cpus", first), _cpu("cpus", last if dash else first)
+        (unwanted if part.startswith("^") else wanted).update(range(start, end + 1))
+    return frozenset(wanted - unwanted)
+
+
+def _cpus(data: Mapping, key: str) -> frozenset[int]:
+    return _cpu_set(key, _list(data, key))
+
+
+def _cpu_set(key: str, values: object) -> frozenset[int]:
+    if not isinstance(values, list):
+        raise MalformedTopology(f"{key} is not a list of CPU sets")
+    return frozenset(_cpu(key, value) for value in values)
+
+
+def _cpu(key: str, value: object) -> int:
+    cpu = _integer(key, value)
+    if not 0 <= cpu <= MAX_CPU:
+        raise MalformedTopology(f"{key} names CPU {cpu}")
+    return cpu
+
+
+def _number(data: Mapping, key: str, default: int | None = None) -> int:
+    value = data.get(key, default)
+    if value is None:
+        raise MalformedTopology(f"{key} is {'null' if key in data else 'missing'}")
+    return _integer(key, value)
+
+
+def _number_or_null(data: Mapping, key: str) -> int | None:
+    value = data.get(key)
+    return None if value is None else _integer(key, value)
+
+
+def _integer(key: str, value: object) -> int:
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        raise MalformedTopology(f"{key} is not a number: {value!r}") from None
+    if isinstance(value, float) and number != value:
+        raise MalformedTopology(f"{key} is not a whole number: {value!r}")
+    return number
+
+
+def _refuse_overlaps(cells: Iterable[HostCell]) -> None:
+    """One CPU in two places would be given out twice."""
+    cells = list(cells)
+    if len({cell.id for cell in cells}) < len(cells):
+        raise MalformedTopology("two cells have the same id")
+    _disjoint("two cells share CPU {}", cells, lambda cell: [cell.cpuset | cell.pcpuset])
+    for cell in cells:
+        _disjoint("two cores share CPU {}", [cell], lambda cell: cell.siblings)
+
+
+def _disjoint(
+    text: str, cells: Iterable[HostCell], sets: Callable[[HostCell], Iterable[frozenset[int]]]
+) -> None:
+    seen: set[int] = set()
+    for cpus in (cpus for cell in cells for cpus in sets(cell)):
+        if seen & cpus:
+            raise MalformedTopology(text.format(min(seen & cpus)))
+        seen |= cpus
