@@ -1,0 +1,300 @@
+"""Runs the golden cases: each ``run_<op>`` turns a case into the members of its ``expect``.
+
+Format: spec numa-and-pci 7.
+"""
+
+from dataclasses import dataclass
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+from scheduler.numa import candidates as numa_candidates
+from scheduler.numa import loading
+from scheduler.numa.claim import claim
+from scheduler.numa.errors import MalformedTopology, PinConflict
+from scheduler.numa.fit import Fitter
+from scheduler.numa.guest import guest_topology_from
+from scheduler.numa.limits import Limits, limits_from, network_from
+from scheduler.numa.usage import consume
+from scheduler.pci import pools as pci_pools
+from scheduler.pci import verdict
+from scheduler.pci.errors import MalformedPools
+from scheduler.pci.pools import PoolSet
+from scheduler.pci.requests import requests_from
+from scheduler.pci.taking import Place
+
+HERE = Path(__file__).parent
+
+
+def cases(name, *ops):
+    found = json.loads((HERE / f"{name}.json").read_text())["cases"]
+    return [case for case in found if case["op"] in ops]
+
+
+def wire(primitive):
+    """A primitive as an object with attributes; absent members stay absent."""
+    if isinstance(primitive, dict) and "nova_object.data" in primitive:
+        return SimpleNamespace(**{k: wire(v) for k, v in primitive["nova_object.data"].items()})
+    if isinstance(primitive, list):
+        return [wire(value) for value in primitive]
+    return primitive
+
+
+def text(primitive):
+    return None if primitive is None else json.dumps(primitive)
+
+
+def fitter_of(case):
+    return Fitter(packing=case.get("options", {}).get("pack_host_cells", False))
+
+
+# ---- results in the words of the cases
+
+
+def shown_cells(guest):
+    if guest is None:
+        return None
+    return [
+        {
+            "host_cell": cell.id,
+            "pagesize": cell.pagesize,
+            "pins": {str(vcpu): cpu for vcpu, cpu in cell.pins or ()},
+            "reserved": sorted(cell.reserved or ()),
+        }
+        for cell in guest.cells
+    ]
+
+
+def shown_usage(host):
+    if host is None:
+        return None
+    return [
+        {
+            "id": cell.id,
+            "cpu_usage": cell.cpu_usage,
+            "memory_usage": cell.memory_usage,
+            "pinned_cpus": sorted(cell.pinned),
+            "pages_used": {str(pool.size): pool.used for pool in cell.pages},
+        }
+        for cell in host.cells
+    ]
+
+
+def shown_core_use(host, guest):
+    by_id = {cell.id: cell for cell in host.cells}
+    return [_core_use(by_id[cell.id], cell) for cell in guest.cells]
+
+
+def _core_use(host_cell, cell):
+    pins, reserved = {cpu for _, cpu in cell.pins or ()}, cell.reserved or frozenset()
+    return [
+        {"core": sorted(core), "pins": len(core & pins), "reserved": len(core & reserved)}
+        for core in host_cell.siblings
+        if core & (pins | reserved)
+    ]
+
+
+def shown_pools(pools):
+    return None if pools is None else [pool.flat() for pool in pools.pools]
+
+
+# ---- operations
+
+
+def run_fit(case):
+    host = loading.read(text(case["host"].get("numa_topology")))
+    guest = guest_topology_from(wire(case["request"].get("numa_topology")))
+    stored = case["host"].get("pci_stats")
+    pools = None if stored is None else pci_pools.read(text(stored))
+    requests = requests_from(wire(case["request"].get("pci_requests")))
+    limits = limits_from(wire(case.get("limits")))
+    result = fitter_of(case).fit(host, guest, limits, pools, requests, case.get("provider_mapping"))
+    return host, result, _fit_expectation(host, result)
+
+
+def _fit_expectation(host, result):
+    if not result:
+        after = result.guest_after
+        cells = [{"id": cell.id, "pagesize": cell.pagesize} for cell in after.cells] if after else None
+        return {"fits": False, "request_after": cells}
+    shown = {
+        "fits": True,
+        "cells": shown_cells(result.fitted),
+        "core_use": shown_core_use(host, result.fitted),
+    }
+    try:
+        return {**shown, "usage_after": shown_usage(consume(host, result.fitted))}
+    except PinConflict:
+        return {**shown, "usage_error": "CPUPinningInvalid"}
+
+
+@dataclass
+class Host:
+    topology: object
+    pools: object
+    candidates: list
+    ratios: tuple
+    limits: Limits | None = None
+
+
+def make_host(stored, candidates):
+    pci = stored.get("pci_stats")
+    ratios = stored.get("cpu_allocation_ratio", 1.0), stored.get("ram_allocation_ratio", 1.0)
+    pools = None if pci is None else pci_pools.read(text(pci))
+    indexed = list(enumerate(candidate["mappings"] for candidate in candidates))
+    return Host(loading.read(text(stored.get("numa_topology"))), pools, indexed, ratios)
+
+
+class Request:
+    def __init__(self, stored):
+        self.guest = guest_topology_from(wire(stored.get("numa_topology")))
+        self.requests_object = wire(stored.get("pci_requests"))
+        self.requests = requests_from(self.requests_object)
+        self.network = network_from(wire(stored.get("network_metadata")))
+        specs = stored.get("flavor", {}).get("extra_specs", {})
+        image = stored.get("image_properties") or {}
+        self.cpu_policies = (specs.get("hw:cpu_policy"), image.get("hw_cpu_policy"))
+        self.thread_policies = (specs.get("hw:cpu_thread_policy"), image.get("hw_cpu_thread_policy"))
+        self.groups = [_group_name(group) for group in stored.get("requested_groups") or ()]
+
+
+def _group_name(group):
+    return group if isinstance(group, str) else group.get("requester_id") or group["suffix"]
+
+
+def passes(name, host, request, fitter):
+    mappings = [mapping for _, mapping in host.candidates]
+    if name == "PciPassthroughFilter":
+        if not request.requests or host.pools is None:
+            return not request.requests
+        accepted = verdict.candidates(host.pools, request.requests, mappings)
+    else:
+        if numa_candidates.lacks_threads(host.topology, request.cpu_policies, request.thread_policies):
+            return False
+        if request.guest is None:
+            return True
+        if host.topology is None or not host.topology.cells:
+            return False
+        limits = Limits(*host.ratios, request.network)
+        accepted = numa_candidates.candidates(
+            fitter, host.topology, request.guest, limits, host.pools, request.requests, mappings
+        )
+        if accepted:
+            host.limits = limits
+    host.candidates = [host.candidates[index] for index in accepted.indices]
+    assert bool(accepted) == (not accepted.reason)
+    return bool(accepted)
+
+
+def run_filter(case):
+    host, request, fitter = (
+        make_host(case["host"], case["candidates"]),
+        Request(case["request"]),
+        fitter_of(case),
+    )
+    passed = all(passes(name, host, request, fitter) for name in case["filters"])
+    return {
+        "passes": passed,
+        "candidates_left": [index for index, _ in host.candidates],
+        "limits": shown_limits(host.limits),
+    }
+
+
+def shown_limits(limits):
+    if limits is None:
+        return None
+    shown = {"cpu_allocation_ratio": limits.cpu_ratio, "ram_allocation_ratio": limits.ram_ratio}
+    if limits.network:
+        shown["network_metadata"] = {
+            "physnets": sorted(limits.network.physnets),
+            "tunneled": limits.network.tunneled,
+        }
+    return shown
+
+
+def slim(primitive):
+    """A primitive without its envelopes, sets in order."""
+    if isinstance(primitive, dict) and "nova_object.data" in primitive:
+        return slim(primitive["nova_object.data"])
+    if isinstance(primitive, dict):
+        return {key: slim(value) for key, value in primitive.items()}
+    return sorted(primitive) if isinstance(primitive, list) else primitive
+
+
+def run_boot(case):
+    hosts = [make_host(stored, stored["candidates"]) for stored in case["hosts"]]
+    request, fitter = Request(case["request"]), fitter_of(case)
+    alive, steps = list(range(len(hosts))), []
+    for _ in range(case["count"]):
+        alive = [i for i in alive if all(passes(name, hosts[i], request, fitter) for name in case["filters"])]
+        if not alive:
+            steps.append({"passing": []})
+            break
+        steps.append(_boot_one(hosts, alive, request, fitter))
+    return {"steps": steps}
+
+
+def _boot_one(hosts, alive, request, fitter):
+    host = hosts[alive[0]]
+    candidate, mappings = host.candidates[0]
+    groups = {name: mappings.get(name, []) for name in request.groups}
+    requests = None if request.requests_object is None else request.requests
+    done = claim(fitter, host.topology, request.guest, host.limits, host.pools, requests, groups or None)
+    host.topology, host.pools, request.guest = done.host, done.pools, done.guest
+    return {
+        "passing": list(alive),
+        "selected": alive[0],
+        "candidate": candidate,
+        "consumed": not done.problem,
+        "cells": shown_cells(done.guest),
+        "usage": shown_usage(done.host),
+        "pools": shown_pools(done.pools),
+    }
+
+
+def run_support(case):
+    pools = pci_pools.read(text(case["host"]["pci_stats"]))
+    topology = loading.read(text(case["host"].get("numa_topology")))
+    requests = requests_from(wire(case["request"]["pci_requests"]))
+    place = Place(frozenset(case["numa_cells"] or ()), topology.sockets if topology else None)
+    mapping = case["provider_mapping"]
+    reason = verdict.supported(pools, requests, mapping, place)
+    after = verdict.apply(pools, requests, mapping, place)
+    assert after.reason == reason
+    return {"supported": not reason, "pools_after_apply": shown_pools(after.pools)}
+
+
+def run_weight(case):
+    stored = case["host"].get("pci_stats")
+    pools = PoolSet() if stored is None else pci_pools.read(text(stored))
+    return {"weight": 100 - min(pools.free_devices, 99)}
+
+
+def run_load_pci(case):
+    try:
+        return {"pools": shown_pools(pci_pools.loads(case["text"]))}
+    except MalformedPools:
+        return {"error": "MalformedPools"}
+
+
+def run_load_numa(case):
+    try:
+        host = loading.loads(case["text"])
+    except MalformedTopology:
+        return {"error": "MalformedTopology"}
+    return {"cells": [_loaded_cell(cell) for cell in host.cells]}
+
+
+def _loaded_cell(cell):
+    return {
+        "id": cell.id,
+        "cpuset": sorted(cell.cpuset),
+        "pcpuset": sorted(cell.pcpuset),
+        "free_pcpus": sorted(cell.free),
+        "free_siblings": [list(core) for core in cell.free_cores],
+        "avail_memory": cell.free_memory,
+        "has_threads": cell.has_threads,
+        "socket": cell.socket,
+        "physnets": None if cell.network is None else sorted(cell.network.physnets),
+        "pages_free": {str(pool.size): pool.free for pool in cell.pages},
+    }
