@@ -1,0 +1,16 @@
+"""What calls a scheduler and acts on its answer: an RPC client, and stand-ins for conductors and computes.
+
+::
+
+    boot ──▶ super-conductor ──▶ scheduler
+                  │   chosen host (claimed) + alternates
+                  ▼
+            cell conductor ◀──────────────┐
+                  │                       │ build failed: here are the alternates
+                  ▼                       │
+            fake compute ─────────────────┘
+
+``SchedulerClient`` is a full client of the scheduler's RPC interface. The conductors and the compute do of
+nova's work what touches the scheduler and Placement, and nothing else: no disks, no networks, no instances in
+databases. Spec: host-state-and-cells 7.
+"""

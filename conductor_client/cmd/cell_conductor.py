@@ -1,0 +1,29 @@
+"""berth-cell-conductor: the conductor of one cell as a process."""
+
+import sys
+
+from conductor_client import fake_compute, journal
+from conductor_client.bus import Bus
+from conductor_client.cell_conductor import CellConductor
+from conductor_client.claims import Allocations, placement_adapter
+from conductor_client.cmd import life
+
+PROG = "berth-cell-conductor"
+
+
+def main(argv=None):
+    """Serve topic ``conductor`` on ``[DEFAULT]/transport_url``, the bus of the cell."""
+    conf = life.load(argv, PROG)
+    bus = Bus(conf)
+    conductor = CellConductor(
+        bus.client(fake_compute.TOPIC, fake_compute.VERSION),
+        Allocations(placement_adapter(conf)),
+        journal.Reporter(Bus(conf, conf.conductor_client.api_transport_url)),
+        conf.scheduler.max_attempts,
+        conf.conductor_client.cell,
+    )
+    return life.serve(bus.server(journal.TOPIC, conf.host, conductor), PROG)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
