@@ -4,7 +4,7 @@ One module a group. Nothing is global: ``load`` makes the object that everything
 files, and what wins over what: spec wire-and-config 6.1.
 """
 
-from scheduler.conf.derived import drain_timeout, service_down_time, worker_count
+from scheduler.conf.derived import drain_timeout, remarks, service_down_time, worker_count
 from scheduler.conf.loading import PROG, PROJECT, load, new, reload, require_databases, validate
 from scheduler.conf.registry import list_opts, register, set_library_defaults
 
@@ -17,6 +17,7 @@ __all__ = [
     "new",
     "register",
     "reload",
+    "remarks",
     "require_databases",
     "service_down_time",
     "set_library_defaults",

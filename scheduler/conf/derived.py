@@ -28,3 +28,17 @@ def drain_timeout(conf):
     if limit and conf.manager_shutdown_timeout > limit:
         return max(0, limit - 10)
     return conf.manager_shutdown_timeout
+
+
+def remarks(conf):
+    """Lines to log at start: option values that are not taken as they stand."""
+    if conf.service_down_time <= conf.report_interval:
+        yield (
+            f"service_down_time {conf.service_down_time} is not above report_interval "
+            f"{conf.report_interval}; {service_down_time(conf)} is used"
+        )
+    if drain_timeout(conf) != conf.manager_shutdown_timeout:
+        yield (
+            f"manager_shutdown_timeout {conf.manager_shutdown_timeout} is above graceful_shutdown_timeout "
+            f"{conf.graceful_shutdown_timeout}; {drain_timeout(conf)} is used"
+        )

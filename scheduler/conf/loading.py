@@ -63,13 +63,15 @@ def reload(conf, argv, prog=PROG):
     A file with a mistake changes nothing: the daemon keeps the values that it has. oslo.config itself reports
     changes of other options as ignored.
     """
+    mistake = None
     try:
         load(argv, prog, default_config_files=conf.default_config_files)
         conf.mutate_config_files()
     except (errors.ConfigError, cfg.Error) as error:
-        LOG.error("Options are kept as they were: %s", error)
-        return False
-    return True
+        mistake = error
+    if mistake:
+        LOG.error("Options are kept as they were: %s", mistake)
+    return mistake is None
 
 
 def _problems(values, group="DEFAULT"):

@@ -1,0 +1,30 @@
+"""What a process says about itself on SIGUSR2. Spec: wire-and-config 7.6."""
+
+from oslo_reports import guru_meditation_report
+from oslo_reports.generators import conf as generators
+
+from scheduler import errors
+from scheduler.version import DISTRIBUTION, ReportVersion
+
+
+def install(conf):
+    """Write a report on SIGUSR2, or when the file of [oslo_reports]/file_event_handler is touched.
+
+    To be called in the main thread of each process: a watcher of the file does not live through a fork.
+    Raises errors.ConfigError if there is no such file.
+    """
+    try:
+        _report_class(conf).setup_autorun(ReportVersion(), service_name=DISTRIBUTION, conf=conf)
+    except OSError as error:
+        raise errors.ConfigError(f"[oslo_reports]/file_event_handler: {error}") from error
+
+
+def _report_class(conf):
+    class Report(guru_meditation_report.TextGuruMeditation):
+        def add_section(self, heading, generator, index=None):
+            # oslo.reports shows the global options, which are empty here
+            if isinstance(generator, generators.ConfigReportGenerator):
+                generator = generators.ConfigReportGenerator(conf)
+            super().add_section(heading, generator, index)
+
+    return Report
