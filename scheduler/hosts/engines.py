@@ -85,9 +85,11 @@ def make_engine(connection: str, options: cfg.ConfigOpts.GroupAttr, timeout: flo
     ``options`` are oslo.db's. Whoever reads periodically tries again, so max_retries is not used here.
     """
     try:
+        url = _bounded(normalised(connection), timeout)
+        pooled = url.get_backend_name() != "sqlite"  # which oslo.db gives no pool that could be waited for
         return engines.create_engine(
-            _bounded(normalised(connection), timeout),
-            pool_timeout=options.pool_timeout or timeout,
+            url,
+            pool_timeout=(options.pool_timeout or timeout) if pooled else None,
             max_retries=0,
             thread_checkin=False,
             **{name: options[name] for name in TUNING},

@@ -1,7 +1,8 @@
 """The tables of nova's databases that Berth knows, and the columns of them that it uses.
 
 ``API`` and ``CELL`` are two metadatas. nova's own migrations make the real tables; ``create_all`` here makes
-what tests and the demo need. Defaults are given by whoever inserts, as in nova: no column has a database default.
+what tests and the demo need. Defaults are given by whoever inserts, as in nova: no column has one in the
+database.
 spec: host-state-and-cells 1.2 to 1.5
 """
 
