@@ -1,0 +1,119 @@
+from hypothesis import given
+from hypothesis import strategies as st
+import numpy as np
+import pytest
+
+from scheduler.weights.base import HostWeigher
+from scheduler.weights.scores import Scores, clamped, normalize
+from tests.builders import make_host, make_view
+from tests.unit.weights.weighing import make_request
+
+# spec: filters-and-weighers 1.9, the table of normalisation; None for all zeros
+NORMALISATION = [
+    ((), None, None, None),
+    ((0.0, 0.0), None, None, None),
+    ((1.0, 1.0), None, None, None),
+    ((20, 50), None, None, [0, 1]),
+    ((20, 50), None, 100, [0, 0.375]),
+    ((20, 50), 0, None, [0.4, 1]),
+    ((20, 50), 0, 100, [0.2, 0.5]),
+    ((5, 5), 0, None, [1.0, 1.0]),
+    ((0, 0), 0, None, None),
+    ((-3, 5), 0, None, [-0.6, 1]),
+    ((5, 5), 5, None, None),
+]
+
+
+@pytest.mark.parametrize(("raw", "minval", "maxval", "expected"), NORMALISATION)
+def test_normalisation(raw, minval, maxval, expected):
+    found = normalize(np.array(raw, dtype=float), minval, maxval)
+    assert expected is None if found is None else found.tolist() == pytest.approx(expected)
+
+
+class Fixed(HostWeigher):
+    """A weigher with weights by host name; counts how many it was asked for."""
+
+    option = "ram_weight_multiplier"
+
+    def __init__(self, weights, minval=None, maxval=None, factor=1.0, local=True):
+        super().__init__(None)
+        self.weights, self.minval, self.maxval, self.factor, self.local = (
+            weights,
+            minval,
+            maxval,
+            factor,
+            local,
+        )
+        self.asked = 0
+
+    def weigh(self, hosts, request):
+        self.asked += len(hosts)
+        return np.array([float(self.weights[row.host]) for row in hosts.rows])
+
+    def multiplier(self, hosts):
+        return self.factor
+
+
+@pytest.mark.parametrize(
+    ("raw", "minval", "maxval", "expected"),
+    [((-3, 5), 0, None, [0, 1]), ((-5, 5, 20), 0, 10, [0, 0.5, 1])],
+    ids=["row 10", "row 13"],
+)
+def test_raw_weights_are_clamped_before_normalisation(raw, minval, maxval, expected):
+    weigher = Fixed({}, minval, maxval)
+    lifted = clamped(np.array(raw, dtype=float), weigher)
+    assert normalize(lifted, minval, maxval).tolist() == expected
+
+
+def view_of(names):
+    return make_view([make_host(name) for name in names])
+
+
+def test_a_lone_host_is_not_weighed():
+    weigher = Fixed({"a": 5}, minval=0)
+    assert Scores([weigher], view_of("a"), make_request()).totals().tolist() == [0.0]
+    assert weigher.asked == 0
+
+
+def test_totals_are_added_weigher_by_weigher():
+    first, second = Fixed({"a": 1, "b": 3}), Fixed({"a": 4, "b": 2}, minval=0, factor=-2.0)
+    scores = Scores([first, second], view_of("ab"), make_request())
+    assert scores.totals().tolist() == [0 - 2.0, 1 - 1.0]
+    assert [name for name, _ in scores.parts()] == ["Fixed", "Fixed"]
+
+
+def test_weighers_without_a_say_are_not_asked():
+    class Silent(Fixed):
+        def applies(self, request):
+            return False
+
+    silent = Silent({})
+    assert Scores([silent], view_of("ab"), make_request()).totals().tolist() == [0, 0]
+    assert silent.asked == 0
+
+
+def test_after_a_choice_only_the_changed_host_is_weighed_again():
+    weights = {"a": 1.0, "b": 2.0, "c": 3.0}
+    local, everywhere = Fixed(weights), Fixed(weights, local=False)
+    view = view_of("abc")
+    scores = Scores([local, everywhere], view, make_request())
+    weights["c"] = 0.0
+    scores.refresh(view, 2)
+    assert (local.asked, everywhere.asked) == (4, 6)
+    assert scores.totals().tolist() == [1.0, 2.0, 0.0]
+
+
+@given(st.lists(st.integers(-50, 50), min_size=2, max_size=12), st.data())
+def test_kept_and_refreshed_scores_equal_fresh_ones(raw, data):
+    names = [f"h{number}" for number in range(len(raw))]
+    weights = dict(zip(names, raw, strict=True))
+    view = view_of(names)
+    scores = Scores([Fixed(weights, minval=0)], view, make_request())
+    kept = np.array(sorted(data.draw(st.sets(st.sampled_from(range(len(raw))), min_size=2))))
+    changed = data.draw(st.integers(0, len(kept) - 1))
+    left = view.at(kept)
+    weights[left.row(changed).host] = data.draw(st.integers(-50, 50))
+    scores.keep(kept)
+    scores.refresh(left, changed)
+    fresh = Scores([Fixed(weights, minval=0)], left, make_request())
+    assert scores.totals().tolist() == fresh.totals().tolist()
