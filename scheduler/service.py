@@ -51,7 +51,7 @@ CLOSING_SHARE = 20
 
 @dataclasses.dataclass(frozen=True)
 class Periodic:
-    """Work that one process repeats: ``call()`` every ``interval`` seconds, for the first time after ``delay``."""
+    """Work that one process repeats: ``call()`` after ``delay`` seconds, then every ``interval``."""
 
     name: str
     call: Callable[[], None]

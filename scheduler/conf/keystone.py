@@ -5,7 +5,7 @@ keystoneauth owns these options. Spec: wire-and-config 6.5, placement-and-workfl
 
 import dataclasses
 
-from keystoneauth1 import loading
+from keystoneauth1 import exceptions, loading
 from oslo_config import cfg
 
 SAMPLE_PLUGINS = ("password", "v3password")
@@ -80,7 +80,7 @@ def list_opts():
 def _plugin_options(name):
     try:
         return loading.get_auth_plugin_conf_options(name)
-    except loading.exceptions.NoMatchingPlugin:
+    except exceptions.NoMatchingPlugin:
         return []
 
 

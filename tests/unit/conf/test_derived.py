@@ -1,0 +1,45 @@
+import os
+
+import pytest
+
+from scheduler import conf as options
+
+
+def conf(**values):
+    found = options.new()
+    found([], default_config_files=[], default_config_dirs=[])
+    for name, value in values.items():
+        found.set_override(name, value)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("down", "report", "expected"),
+    [(60, 10, 60), (11, 10, 11), (10, 10, 25), (5, 10, 25), (60, 0, 60), (60, 61, 152), (1, 1, 2)],
+)
+def test_service_down_time(down, report, expected):
+    assert options.service_down_time(conf(service_down_time=down, report_interval=report)) == expected
+
+
+@pytest.mark.parametrize(
+    ("manager", "graceful", "expected"),
+    [(160, 180, 160), (180, 180, 180), (160, 100, 90), (160, 5, 0), (160, 0, 160), (0, 180, 0)],
+)
+def test_drain_timeout(manager, graceful, expected):
+    found = conf(manager_shutdown_timeout=manager, graceful_shutdown_timeout=graceful)
+    assert options.drain_timeout(found) == expected
+
+
+@pytest.mark.parametrize(("workers", "expected"), [(1, 1), (7, 7), (0, None), (None, None)])
+def test_worker_count(workers, expected):
+    found = conf()
+    found.set_override("workers", workers, group="scheduler")
+    assert options.worker_count(found) == (expected or len(os.sched_getaffinity(0)))
+
+
+def test_remarks_name_what_is_not_taken_as_it_stands():
+    assert list(options.remarks(conf())) == []
+    found = list(options.remarks(conf(service_down_time=5, graceful_shutdown_timeout=100)))
+    assert [line.split()[0] for line in found] == ["service_down_time", "manager_shutdown_timeout"]
+    assert "25 is used" in found[0]
+    assert "90 is used" in found[1]

@@ -1,0 +1,238 @@
+import pytest
+
+from scheduler import conf as options
+from scheduler import errors
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text, name="nova.conf"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
+def load(write):
+    def load(text, *arguments):
+        return options.load(["--config-file", write(text), *arguments])
+
+    return load
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
+
+
+def test_nova_conf_is_found_and_berth_s_own_file_comes_second(home, write):
+    write("[scheduler]\nmax_attempts=4\nmax_placement_results=7\n", ".nova/nova.conf")
+    write("[scheduler]\nmax_attempts=5\n", ".nova/berth-scheduler.conf")
+    conf = options.load([])
+    assert (conf.scheduler.max_attempts, conf.scheduler.max_placement_results) == (5, 7)
+
+
+def test_directories_of_nova_conf_are_read_in_sorted_order(home, write):
+    write("[scheduler]\nmax_attempts=4\n", ".nova/nova.conf.d/1.conf")
+    write("[scheduler]\nmax_attempts=5\n", ".nova/nova.conf.d/2.conf")
+    assert options.load([]).scheduler.max_attempts == 5
+
+
+def test_no_file_at_all_is_no_error(home):
+    assert options.load([], default_config_files=[]).scheduler.max_attempts == 3
+
+
+def test_the_later_file_wins_for_each_option(write):
+    first = write("[DEFAULT]\nhost=a\nreport_interval=5\n", "1.conf")
+    second = write("[DEFAULT]\nhost=b\n", "2.conf")
+    conf = options.load(["--config-file", first, "--config-file", second])
+    assert (conf.host, conf.report_interval) == ("b", 5)
+
+
+def test_environment_before_files(load, monkeypatch):
+    monkeypatch.setenv("OS_SCHEDULER__MAX_ATTEMPTS", "8")
+    monkeypatch.setenv("OS_DEFAULT__HOST", "from-environment")
+    conf = load("[DEFAULT]\nhost=from-file\n[scheduler]\nmax_attempts=4\n")
+    assert (conf.scheduler.max_attempts, conf.host) == (8, "from-environment")
+
+
+def test_command_line_before_environment(load, monkeypatch):
+    monkeypatch.setenv("OS_DEFAULT__LOG_FILE", "environment.log")
+    assert load("", "--log-file", "argument.log").log_file == "argument.log"
+
+
+def test_unknown_options_and_groups_are_ignored(load):
+    conf = load("[DEFAULT]\nno_such=1\n[nonsense]\nx=y\n[scheduler]\nmax-attempts=7\n")
+    assert conf.scheduler.max_attempts == 3
+
+
+def test_group_names_have_no_case(load):
+    assert load("[Scheduler]\nmax_attempts=6\n").scheduler.max_attempts == 6
+
+
+def test_other_options_are_substituted(load):
+    conf = load("[DEFAULT]\nstate_path=/var/lib/nova\n[oslo_concurrency]\nlock_path=$state_path/tmp\n")
+    assert conf.oslo_concurrency.lock_path == "/var/lib/nova/tmp"
+
+
+def test_repeated_lines_accumulate(load):
+    text = "[filter_scheduler]\navailable_filters=a.b\navailable_filters=c.d\nenabled_filters=X, Y\n"
+    conf = load(text)
+    assert conf.filter_scheduler.available_filters == ["a.b", "c.d"]
+    assert conf.filter_scheduler.enabled_filters == ["X", "Y"]
+
+
+@pytest.mark.parametrize(
+    ("old", "group", "name", "expected"),
+    [
+        ("[DEFAULT]\nrpc_thread_pool_size=9", None, "executor_thread_pool_size", 9),
+        ("[DEFAULT]\nlogfile=x.log", None, "log_file", "x.log"),
+        ("[DEFAULT]\nlogdir=/tmp/x", None, "log_dir", "/tmp/x"),
+        ("[DEFAULT]\nnotification_format=both", "notifications", "notification_format", "both"),
+        ("[pci]\npassthrough_whitelist={}", "pci", "device_spec", ["{}"]),
+        ("[DEFAULT]\npci_passthrough_whitelist={}", "pci", "device_spec", ["{}"]),
+        ("[DEFAULT]\npci_alias={}", "pci", "alias", ["{}"]),
+        ("[placement]\nauth_plugin=password", "placement", "auth_type", "password"),
+    ],
+)
+def test_old_names(load, old, group, name, expected):
+    conf = load(old + "\n")
+    assert (conf[group][name] if group else conf[name]) == expected
+
+
+def test_the_options_of_the_authentication_plugin_are_known(load):
+    conf = load("[placement]\nauth_type=password\nauth_url=http://keystone\nusername=nova\n")
+    assert (conf.placement.auth_url, conf.placement.username) == ("http://keystone", "nova")
+
+
+def test_an_unknown_authentication_plugin_is_for_others_to_refuse(load):
+    assert load("[placement]\nauth_type=none_such\n").placement.auth_type == "none_such"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[DEFAULT]/report_interval=often",
+        "[DEFAULT]/servicegroup_driver=zookeeper",
+        "[DEFAULT]/initial_cpu_allocation_ratio=-1",
+        "[DEFAULT]/periodic_fuzzy_delay=-1",
+        "[DEFAULT]/executor_thread_pool_size=many",
+        "[DEFAULT]/host=two words",
+        "[scheduler]/max_attempts=0",
+        "[scheduler]/workers=-1",
+        "[scheduler]/discover_hosts_in_cells_interval=-2",
+        "[scheduler]/max_placement_results=0",
+        "[scheduler]/image_metadata_prefilter=perhaps",
+        "[filter_scheduler]/host_subset_size=0",
+        "[filter_scheduler]/max_instances_per_host=0",
+        "[filter_scheduler]/pci_weight_multiplier=-0.1",
+        "[filter_scheduler]/ram_weight_multiplier=heavy",
+        "[filter_scheduler]/image_properties_default_architecture=pdp11",
+        "[metrics]/required=x",
+        "[notifications]/notification_format=xml",
+        "[placement]/connect_retries=x",
+        "[oslo_messaging_rabbit]/heartbeat_rate=x",
+        "[database]/max_retries=x",
+        "[berth]/host_state_max_age=-1",
+    ],
+)
+def test_a_bad_value_is_named_with_its_group(load, line):
+    group, _, setting = line.partition("/")
+    with pytest.raises(errors.ConfigError) as raised:
+        load(f"{group}\n{setting}\n")
+    assert f"{group}/{setting.partition('=')[0]}: " in str(raised.value)
+
+
+def test_all_bad_values_are_named(load):
+    with pytest.raises(errors.ConfigError) as raised:
+        load("[scheduler]\nmax_attempts=0\nworkers=x\n")
+    assert "max_attempts" in str(raised.value)
+    assert "workers" in str(raised.value)
+
+
+def test_a_bad_value_of_somebody_else_does_not_matter(load):
+    assert load("[ironic]\napi_max_retries=x\n[oslo_messaging_kafka]\nkafka_max_fetch_bytes=x\n").host
+
+
+def test_a_missing_file_is_refused(tmp_path):
+    with pytest.raises(errors.ConfigError, match="absent.conf"):
+        options.load(["--config-file", str(tmp_path / "absent.conf")])
+
+
+def test_a_file_that_cannot_be_parsed_is_refused(load):
+    with pytest.raises(errors.ConfigError, match="cannot be read"):
+        load("max_attempts\n")
+
+
+def test_an_unknown_argument_ends_with_2(capsys):
+    with pytest.raises(SystemExit) as end:
+        options.load(["--no-such-argument"], default_config_files=[])
+    assert end.value.code == 2
+    assert "usage" in capsys.readouterr().err
+
+
+def test_version_alone_is_printed(capsys):
+    with pytest.raises(SystemExit) as end:
+        options.load(["--version"], version="1.2.3", default_config_files=[])
+    assert end.value.code == 0
+    assert capsys.readouterr().out == "1.2.3\n"
+
+
+@pytest.mark.parametrize("flag", ["--use-json", "--use-journal", "--use-syslog", "--nodebug", "-d"])
+def test_logging_arguments_are_taken(flag):
+    assert options.load([flag], default_config_files=[])
+
+
+def test_debug_switches_of_clients_change_log_levels(load):
+    conf = load("[glance]\ndebug=true\n[cinder]\ndebug=true\n")
+    assert {"glanceclient=DEBUG", "cinderclient=DEBUG", "os_brick=DEBUG"} <= set(conf.default_log_levels)
+
+
+def test_the_operator_s_log_levels_stay(load):
+    assert load("[DEFAULT]\ndefault_log_levels=x=INFO\n[glance]\ndebug=true\n").default_log_levels == [
+        "x=INFO"
+    ]
+
+
+def test_databases_must_be_given(load):
+    with pytest.raises(errors.ConfigError, match=r"\[api_database\]/connection"):
+        options.require_databases(load("[database]\nconnection=sqlite://\n"))
+    options.require_databases(load("[api_database]\nconnection=sqlite://\n"))
+
+
+class TestReload:
+    def reload(self, write, before, after):
+        path = write(before)
+        argv = ["--config-file", path]
+        conf = options.load(argv)
+        write(after)
+        return conf, options.reload(conf, argv)
+
+    def test_mutable_options_change_and_others_stay(self, write):
+        conf, done = self.reload(
+            write,
+            "[DEFAULT]\nhost=a\n[filter_scheduler]\nram_weight_multiplier=1\n",
+            "[DEFAULT]\nhost=b\n[filter_scheduler]\nram_weight_multiplier=2\n",
+        )
+        assert done
+        assert (conf.host, conf.filter_scheduler.ram_weight_multiplier) == ("a", 2.0)
+
+    @pytest.mark.parametrize(
+        "mistake",
+        ["[scheduler]\nmax_attempts=none\n", "[scheduler\n", "[DEFAULT]\nreport_interval=x\n"],
+    )
+    def test_a_mistake_changes_nothing(self, write, mistake):
+        conf, done = self.reload(write, "[scheduler]\nmax_attempts=4\n", mistake)
+        assert not done
+        assert conf.scheduler.max_attempts == 4
+
+    def test_a_file_that_is_gone_changes_nothing(self, write, tmp_path):
+        argv = ["--config-file", write("[scheduler]\nmax_attempts=4\n")]
+        conf = options.load(argv)
+        (tmp_path / "nova.conf").unlink()
+        assert not options.reload(conf, argv)
+        assert conf.scheduler.max_attempts == 4
