@@ -22,4 +22,4 @@ class PCIWeigher(HostWeigher):
 
 def free_devices(pools: Any) -> int:
     """Free devices in all pools of a host; 0 where there are none or they could not be read."""
-    return sum(getattr(pools, "counts", ()))
+    return getattr(pools, "free_devices", 0)

@@ -8,7 +8,7 @@ from tests.unit.weights.weighing import totals
 
 
 def pools(*counts):
-    return SimpleNamespace(counts=counts)
+    return SimpleNamespace(free_devices=sum(counts))
 
 
 # spec: filters-and-weighers 3.6
