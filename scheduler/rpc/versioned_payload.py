@@ -1,0 +1,125 @@
+"""Notifications in the versioned form: envelopes of payload objects. Source: spec wire-and-config 5.2."""
+
+from scheduler.objects import base
+
+_FLAVOR = (
+    "flavorid memory_mb vcpus root_gb ephemeral_gb name swap rxtx_factor vcpu_weight disabled is_public "
+    "extra_specs projects description"
+).split()
+_CELL = (
+    "id cpuset pcpuset cpuset_reserved memory pagesize cpu_pinning_raw cpu_policy cpu_thread_policy"
+).split()
+_PCI_REQUEST = "count spec alias_name request_id numa_policy".split()
+_GROUP = "uuid name user_id project_id policies members hosts policy".split()
+_SERVICE = (
+    "host binary topic report_count disabled disabled_reason availability_zone last_seen_up forced_down "
+    "version uuid"
+).split()
+_REQUEST = (
+    "instance_uuid project_id user_id availability_zone num_instances scheduler_hints ignore_hosts".split()
+)
+_PRIVATE = frozenset(["hw_ephemeral_encryption_secret_uuid"])
+
+
+def of_request(spec):
+    """The envelope RequestSpecPayload 1.1."""
+    return _envelope(
+        "RequestSpecPayload",
+        "1.1",
+        _fields(spec, _REQUEST)
+        | {
+            "num_instances": spec.num_instances,
+            "flavor": _of(spec, "flavor", _flavor),
+            "image": _of(spec, "image", _image),
+            "numa_topology": _of(spec, "numa_topology", lambda topology: _topology(topology, spec)),
+            "pci_requests": _of(spec, "pci_requests", _pci_requests),
+            "requested_destination": _of(spec, "requested_destination", _destination),
+            "retry": _of(spec, "retry", _retry),
+            "force_hosts": (spec.force_hosts or [None])[0],
+            "force_nodes": (spec.force_nodes or [None])[0],
+            "instance_group": _of(spec, "instance_group", _group),
+            "security_groups": [group.identifier for group in spec.security_groups],
+        },
+    )
+
+
+def of_service(service):
+    """The envelope ServiceStatusPayload 1.1 of a mapping of column names to values."""
+    return _envelope("ServiceStatusPayload", "1.1", {name: service.get(name) for name in _SERVICE})
+
+
+def _flavor(flavor):
+    return _envelope("FlavorPayload", "1.4", _fields(flavor, _FLAVOR))
+
+
+def _image(image):
+    names = [name for name in image.fields if name != "properties"]
+    known = dict(image.properties.set_fields()).keys() - _PRIVATE
+    properties = _envelope("ImageMetaPropsPayload", "1.20", _fields(image.properties, sorted(known)))
+    return _envelope("ImageMetaPayload", "1.0", _fields(image, names) | {"properties": properties})
+
+
+def _topology(topology, spec):
+    owner = topology if "instance_uuid" in topology else spec
+    data = {
+        **_fields(owner, ["instance_uuid"]),
+        **_fields(topology, ["emulator_threads_policy"]),
+        "cells": [_cell(cell) for cell in topology.cells],
+    }
+    return _envelope("InstanceNUMATopologyPayload", "1.0", data)
+
+
+def _cell(cell):
+    topology = _of(cell, "cpu_topology", _cpu_topology)
+    return _envelope("InstanceNUMACellPayload", "1.2", _fields(cell, _CELL) | {"cpu_topology": topology})
+
+
+def _cpu_topology(topology):
+    return _envelope("VirtCPUTopologyPayload", "1.0", _fields(topology, topology.fields))
+
+
+def _pci_requests(requests):
+    items = [
+        _envelope("InstancePCIRequestPayload", "1.1", _fields(r, _PCI_REQUEST)) for r in requests.requests
+    ]
+    return _envelope(
+        "InstancePCIRequestsPayload", "1.0", _fields(requests, ["instance_uuid"]) | {"requests": items}
+    )
+
+
+def _destination(destination):
+    data = {"aggregates": destination.aggregates}
+    data |= {name: value for name in ("host", "node") if (value := getattr(destination, name)) is not None}
+    if destination.cell is not None:
+        # of a cell only this: its URLs have passwords in them
+        data["cell"] = _envelope(
+            "CellMappingPayload", "2.0", _fields(destination.cell, ["uuid", "name", "disabled"])
+        )
+    return _envelope("DestinationPayload", "1.0", data)
+
+
+def _retry(retry):
+    hosts = [node.hypervisor_hostname for node in retry.hosts] if "hosts" in retry else None
+    return _envelope("SchedulerRetriesPayload", "1.0", _fields(retry, ["num_attempts"]) | {"hosts": hosts})
+
+
+def _group(group):
+    rules = {name: str(limit) for name, limit in group.rules.items()}
+    return _envelope("ServerGroupPayload", "1.1", _fields(group, _GROUP) | {"rules": rules})
+
+
+def _of(obj, name, make):
+    value = getattr(obj, name) if name in obj else None
+    return None if value is None else make(value)
+
+
+def _fields(obj, names):
+    """The named fields as JSON, null for those that are not set."""
+    return {
+        name: obj.fields[name].to_primitive(obj, name, getattr(obj, name)) if name in obj else None
+        for name in names
+    }
+
+
+def _envelope(name, version, data):
+    return {base.NAME: name, base.NAMESPACE: "nova", base.VERSION: version, base.DATA: data}
