@@ -1,0 +1,145 @@
+"""Hosts with the capabilities that a flavor's extra specs ask for (spec: filters-and-weighers 2.4)."""
+
+from dataclasses import dataclass
+import json
+from typing import Any
+
+import numpy as np
+
+from scheduler.filters import columns
+from scheduler.filters.base import HostFilter, everybody
+from scheduler.filters.extra_specs_ops import Requirement
+from scheduler.filters.grouping import of_numbers
+from scheduler.filters.utils import extra_specs
+from scheduler.hosts.coded import Coded
+from scheduler.hosts.host_state import HostState
+from scheduler.hosts.view import HostView
+
+SCOPE = "capabilities"
+ADDRESS_BITS = "hw:maxphysaddr_bits"
+
+
+class ComputeCapabilitiesFilter(HostFilter):
+    """Extra specs scoped ``capabilities:``, and bare ones that name something a host has, must hold.
+
+    A path (``capabilities:cpu_info:topology:cores``) begins at an attribute of the host, or if that is null
+    at a key of its ``stats``, and goes on through JSON texts, maps and objects. Bare extra specs that no host
+    knows are not for this filter. Raises ValueError where numbers are compared and there are none.
+    """
+
+    run_filter_once_per_request = True
+
+    def applies(self, request: Any) -> bool:
+        return bool(_tests(request))
+
+    def passes(self, hosts: HostView, request: Any) -> np.ndarray:
+        kept = everybody(hosts)
+        for test in _tests(request):
+            if not kept.any():
+                break
+            kept[kept] = test.passes(hosts.where(kept))
+        return kept
+
+    def reason(self, host: HostState, request: Any) -> str:
+        for test in _tests(request):
+            value = look_up(host, test.path)
+            if not test.concerns(host.stats) or test.holds(value):
+                continue
+            key = ":".join(test.path)
+            return (
+                f"{key}: no such capability"
+                if value is None
+                else f"{key}: '{value}' does not satisfy '{test.requirement}'"
+            )
+        return super().reason(host, request)
+
+
+@dataclass(frozen=True)
+class _Test:
+    """One extra spec: what is at ``path`` is as required. A ``bare`` one concerns hosts that have it."""
+
+    path: tuple[str, ...]
+    requirement: Requirement
+    bare: bool
+
+    def concerns(self, stats: dict[str, Any]) -> bool:
+        return not self.bare or columns.is_attribute(self.path[0]) or self.path[0] in stats
+
+    def holds(self, value: Any) -> bool:
+        return value is not None and self.requirement.holds(str(value))
+
+    def passes(self, hosts: HostView) -> np.ndarray:
+        name, rest = self.path[0], self.path[1:]
+        if not columns.is_attribute(name):
+            return hosts.coded("stats").spread(self._in_stats)
+        column = _parsed_cpu_info(hosts) if name == "cpu_info" and rest else columns.attribute(hosts, name)
+        if column is None:
+            return np.array([self.holds(look_up(host, self.path)) for host in hosts.hosts()], dtype=bool)
+        if isinstance(column, Coded):
+            return self._spread(hosts, column, rest)
+        held = None if rest else self.requirement.hold(column)
+        return self._spread(hosts, of_numbers(column), rest) if held is None else held
+
+    def _spread(self, hosts: HostView, column: Coded, rest: tuple[str, ...]) -> np.ndarray:
+        passed = column.spread(lambda value: self.holds(look_up(value, rest)))
+        null = column.spread(lambda value: value is None)
+        if null.any():
+            passed[null] = hosts.where(null).coded("stats").spread(self._in_stats)
+        return passed
+
+    def _in_stats(self, stats: Any) -> bool:
+        if not self.concerns(stats.data):
+            return True
+        return self.holds(look_up(stats.data, self.path))
+
+
+def _parsed_cpu_info(hosts: HostView) -> Coded:
+    """The ``cpu_info`` of each host; None where there is no text, a map without keys where it is no JSON."""
+    column = hosts.coded("cpu_info")
+    return Coded(
+        column.codes,
+        tuple({} if info.text is not None and info.parsed is None else info.parsed for info in column.values),
+    )
+
+
+def look_up(value: Any, path: tuple[str, ...]) -> Any:
+    """What is at the end of a path that starts at ``value``; None if there is nothing."""
+    for name in path:
+        value = _step(value, name)
+        if value is None:
+            break
+    return value
+
+
+def _step(value: Any, name: str) -> Any:
+    if isinstance(value, str):
+        value = _parsed(value)
+    if isinstance(value, dict):
+        return value.get(name)
+    found = None if name.startswith("_") else getattr(value, name, None)
+    if found is None:
+        stats = getattr(value, "stats", None)
+        found = stats.get(name) if isinstance(stats, dict) else None
+    return found
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _tests(request: Any) -> list[_Test]:
+    specs = dict(extra_specs(request))
+    bits = specs.pop(ADDRESS_BITS, None)
+    if bits is not None:
+        specs[f"{SCOPE}:cpu_info:maxphysaddr:bits"] = f">= {bits}"
+    return [test for key, text in specs.items() for test in _test(key, text)]
+
+
+def _test(key: str, text: str) -> list[_Test]:
+    scope, *path = key.split(":")
+    if not path:
+        return [_Test((key,), Requirement(text), bare=True)]
+    return [_Test(tuple(path), Requirement(text), bare=False)] if scope == SCOPE else []

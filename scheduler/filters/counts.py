@@ -1,0 +1,46 @@
+"""What the rules that count things on a host share."""
+
+from typing import Any
+
+import numpy as np
+
+from scheduler.filters.base import HostFilter
+from scheduler.filters.utils import smallest
+from scheduler.hosts.aggregates import AggregateSet
+from scheduler.hosts.host_state import HostState
+from scheduler.hosts.view import HostView
+
+
+class CountFilter(HostFilter):
+    """Passes hosts with less in ``column`` than ``[filter_scheduler]`` ``option`` says."""
+
+    column = ""
+    option = ""
+    noun = ""
+
+    def passes(self, hosts: HostView, request: Any) -> np.ndarray:
+        return hosts.numbers(self.column) < self.limits(hosts)
+
+    def limits(self, hosts: HostView) -> int | np.ndarray:
+        """The limit of all hosts, or that of each."""
+        return self.limit(AggregateSet(()))
+
+    def limit(self, aggregates: AggregateSet) -> int:
+        """The limit of hosts in these aggregates."""
+        return self.conf.filter_scheduler[self.option]
+
+    def reason(self, host: HostState, request: Any) -> str:
+        return f"{getattr(host, self.column)} {self.noun}, limit {self.limit(AggregateSet(host.aggregates))}"
+
+
+class AggregateCountFilter(CountFilter):
+    """As ``CountFilter``; the smallest integer under the metadata key named as the option has precedence.
+
+    If any of them is no integer the option holds.
+    """
+
+    def limits(self, hosts: HostView) -> int | np.ndarray:
+        return hosts.coded("aggregates").spread(self.limit, np.float64)
+
+    def limit(self, aggregates: AggregateSet) -> int:
+        return smallest(aggregates, self.option, int, super().limit(aggregates))

@@ -1,0 +1,42 @@
+"""What the rules of nova's past on memory, CPUs and disk share (spec: filters-and-weighers 2.21)."""
+
+import numpy as np
+
+from scheduler.filters.base import HostFilter
+from scheduler.filters.utils import smallest
+from scheduler.hosts.aggregates import AggregateSet
+from scheduler.hosts.host_state import HostState
+from scheduler.hosts.view import HostView
+
+
+class OvercommitFilter(HostFilter):
+    """A rule that stretches an amount by an allocation ratio.
+
+    ``ratio`` names the column; with ``by_aggregate`` the smallest number that a host's aggregates have under
+    that metadata key has precedence, if all of them are numbers.
+    """
+
+    ratio = ""
+    by_aggregate = False
+
+    def ratios(self, hosts: HostView) -> np.ndarray:
+        """The ratio of each host, shape (hosts,)."""
+        own = hosts.numbers(self.ratio)
+        if not self.by_aggregate:
+            return own
+        stored = hosts.coded("aggregates").spread(
+            lambda aggregates: smallest(aggregates, self.ratio, float, np.nan), np.float64
+        )
+        return np.where(np.isnan(stored), own, stored)
+
+    def ratio_of(self, host: HostState) -> float:
+        """The ratio of one host."""
+        own = getattr(host, self.ratio)
+        return smallest(AggregateSet(host.aggregates), self.ratio, float, own) if self.by_aggregate else own
+
+
+def write_limits(hosts: HostView, passed: np.ndarray, name: str, values: np.ndarray) -> None:
+    """Note a limit for each host that passed; computes of our day do not look at it."""
+    indices = np.flatnonzero(passed)
+    for index, value in zip(indices.tolist(), values[indices].tolist(), strict=True):
+        hosts.limits(index)[name] = value

@@ -1,0 +1,78 @@
+"""Helpers for rules, nova's own among them for operators' filters (spec: filters-and-weighers 1.12)."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from oslo_log import log as logging
+
+from scheduler.hosts.aggregates import AggregateSet, split_metadata
+from scheduler.hosts.host_state import HostState
+
+LOG = logging.getLogger(__name__)
+
+
+def aggregate_values_from_key(host_state: HostState, key_name: str) -> set[str]:
+    """The texts stored under a key in the host's aggregates, unsplit."""
+    return {a.metadata[key_name] for a in host_state.aggregates if key_name in a.metadata}
+
+
+def aggregate_metadata_get_by_host(host_state: HostState, key: str | None = None) -> dict[str, set[str]]:
+    """All metadata of the host's aggregates (with ``key``: of those that have it), values split at commas."""
+    aggregates = [a for a in host_state.aggregates if key is None or key in a.metadata]
+    return {name: set(values) for name, values in split_metadata(aggregates).items()}
+
+
+def validate_num_values(
+    vals: Iterable[str], default: Any = None, cast_to: Callable = int, based_on: Callable = min
+) -> Any:
+    """The number that ``based_on`` picks out of several texts; ``default`` if there are none.
+
+    Raises ValueError if one of them is no number.
+    """
+    numbers = [cast_to(value) for value in vals]
+    if len(numbers) > 1:
+        LOG.info("%d aggregate values found: the %s of %s counts", len(numbers), based_on.__name__, numbers)
+    return based_on(numbers) if numbers else default
+
+
+def instance_uuids_overlap(host_state: HostState, uuids: Iterable[str] | str) -> bool:
+    """Whether any of the instances is on the host."""
+    wanted = [uuids] if isinstance(uuids, str) else uuids
+    return not set(wanted).isdisjoint(host_state.instances)
+
+
+def smallest(aggregates: AggregateSet, key: str, cast_to: Callable, default: Any) -> Any:
+    """The smallest number stored under ``key``; ``default`` if there is none or any of them is no number."""
+    try:
+        return min(map(cast_to, aggregates.raw(key)), default=default)
+    except ValueError:
+        LOG.warning("Aggregate metadata %s has a value that is no number: it is ignored", key)
+        return default
+
+
+def extra_specs(request: Any) -> dict[str, str]:
+    """The flavor's extra specs; empty if unset."""
+    return request.flavor.extra_specs or {}
+
+
+def image_property(request: Any, name: str) -> Any:
+    """A property of the image; None if it is unset, or if there is no image."""
+    return request.image.properties.get(name) if request.image else None
+
+
+def parse_options(
+    opts: Iterable[str], sep: str = "=", converter: Callable = str, name: str = ""
+) -> list[tuple[str, Any]]:
+    """(key, converted value) of each option in order, duplicates kept; those of another form are left out."""
+    pairs, bad = [], []
+    for option in opts:
+        key, separator, value = option.partition(sep)
+        try:
+            if not key or not separator:
+                raise ValueError(option)
+            pairs.append((key, converter(value)))
+        except ValueError:
+            bad.append(option)
+    if bad:
+        LOG.warning("%s: ignored are %s, which are not of the form key%svalue", name, ", ".join(bad), sep)
+    return pairs
