@@ -43,27 +43,21 @@ def why_not(attempt: Attempt) -> str:
     if search.far_from_networks:
         return "no NUMA cells near all networks of the guest have room for it"
     numbers = range(len(attempt.guest.cells))
+    needs = [_needs(attempt.guest, number) for number in numbers]
     lacks = [[attempt.lack(host, number) for host in attempt.host.cells] for number in numbers]
+    if len(set(needs)) == 1 and any(lacks[0]):
+        return f"no {_cells(len(needs))} with {needs[0]}{_details(attempt, 0, lacks[0])}"
     nowhere = next((number for number in numbers if all(lacks[number])), None)
     if nowhere is not None:
-        needs, details = _needs(attempt.guest, nowhere), _details(attempt, lacks[nowhere])
-        return f"no NUMA cell{_which(attempt, nowhere)} with {needs}{details}"
-    return _not_together(attempt, lacks)
+        details = _details(attempt, nowhere, lacks[nowhere])
+        return f"no NUMA cell for guest cell {nowhere} with {needs[nowhere]}{details}"
+    if search.gave_up:
+        return f"no way to seat the {len(needs)} guest cells was found within bounded effort"
+    return f"the {len(needs)} guest cells fit NUMA cells of the host one by one, but not together"
 
 
-def _not_together(attempt: Attempt, lacks: list[list[Lack | None]]) -> str:
-    wanted = len(attempt.guest.cells)
-    if attempt.search.gave_up:
-        cells = len(attempt.host.cells)
-        return f"no arrangement of {wanted} guest cells on {cells} NUMA cells was found within bounded effort"
-    if all(row == lacks[0] for row in lacks):
-        cells = "NUMA cell pair" if wanted == 2 else f"{wanted} NUMA cells"
-        return f"no {cells} with {_needs(attempt.guest, 0)} each{_details(attempt, lacks[0])}"
-    return f"the {wanted} guest cells fit NUMA cells of the host one by one, but not together"
-
-
-def _which(attempt: Attempt, number: int) -> str:
-    return f" for guest cell {number}" if len(attempt.guest.cells) > 1 else ""
+def _cells(count: int) -> str:
+    return {1: "NUMA cell", 2: "NUMA cell pair"}.get(count, f"{count} NUMA cells")
 
 
 def _needs(guest: GuestTopology, number: int) -> str:
@@ -92,10 +86,11 @@ def _size(kib: int) -> str:
     return f"{kib} KiB"
 
 
-def _details(attempt: Attempt, refused: list[Lack | None]) -> str:
-    """What each host cell lacks, for the first few."""
+def _details(attempt: Attempt, number: int, refused: list[Lack | None]) -> str:
+    """What each host cell lacks for guest cell ``number``, for the first few."""
+    cell = attempt.guest.cells[number]
     found = [
-        f"cell {host.id}: {_has(host, lack, attempt.limits)}"
+        f"cell {host.id}: {_has(host, cell, lack, attempt.limits)}"
         for host, lack in zip(attempt.host.cells, refused, strict=True)
         if lack
     ]
@@ -105,10 +100,9 @@ def _details(attempt: Attempt, refused: list[Lack | None]) -> str:
     return f" ({'; '.join(shown)})"
 
 
-def _has(host: HostCell, lack: Lack, limits: Limits | None) -> str:
+def _has(host: HostCell, cell: GuestCell, lack: Lack, limits: Limits | None) -> str:
     if lack is Lack.PAGES:
-        pools = [f"{pool.free * pool.size // 1024} MiB in {_size(pool.size)} pages" for pool in host.pages]
-        return f"{' and '.join(pools) or 'no pages'} free"
+        return _free_pages(host, cell)
     if lack is Lack.CPU_LIMIT:
         return (
             f"{host.cpu_usage} of {len(host.cpuset)} shared CPUs used, allocation ratio {limits.cpu_ratio:g}"
@@ -116,6 +110,14 @@ def _has(host: HostCell, lack: Lack, limits: Limits | None) -> str:
     if lack is Lack.MEMORY_LIMIT:
         return f"{host.memory_usage} of {host.memory} MiB used, allocation ratio {limits.ram_ratio:g}"
     return _FIXED[lack].format(host=host, free=len(host.free), all=len(host.pcpuset), shared=len(host.cpuset))
+
+
+def _free_pages(host: HostCell, cell: GuestCell) -> str:
+    smallest = host.smallest_pages.size if host.smallest_pages else None
+    wanted = cell.pagesize or smallest
+    pools = [pool for pool in host.pages if wanted < 0 or pool.size == wanted] if wanted else []
+    free = [f"{pool.free * pool.size // 1024} MiB in {_size(pool.size)} pages" for pool in pools]
+    return f"{' and '.join(free) or 'no such pages'} free"
 
 
 _THREADS = {ISOLATE: " on cores of their own", REQUIRE: " on thread siblings"}

@@ -12,7 +12,7 @@ spec: numa-and-pci 3.2, 3.5, 3.13, 3.14
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from math import perm
+from math import comb, perm
 
 from scheduler.numa.affinity import Affinity
 from scheduler.numa.arrangements import advance, first
@@ -26,9 +26,9 @@ from scheduler.pci.taking import Place, Refusal, take
 # Up to here every arrangement is tried, as nova would (8 host cells and 4 guest cells have 1680). nova needs
 # seconds for as many; above it, shortcuts come first and the effort is bounded.
 EXHAUSTIVE = 2000
-MAX_EFFORT = 8000
-# A check of devices costs about as much as one arrangement for so many pools and requests.
-POOLS_PER_STEP = 4
+MAX_EFFORT = 6000
+# A check of devices costs about as much as an arrangement for every so many pools that a request looks at.
+POOLS_PER_STEP = 32
 
 
 @dataclass
@@ -89,7 +89,7 @@ class Search:
     def _arrange(self, max_effort: int | None) -> bool:
         """Walk through the arrangements of host cells in order."""
         places, start = first(len(self.seats)), 0
-        while max_effort is None or self.effort < max_effort:
+        while max_effort is None or (self.effort < max_effort and self._sets_left()):
             self.effort += 1
             refused = self._walk(places, start)
             if refused is None and self._acceptable(frozenset(self.cells[place].id for place in places)):
@@ -100,8 +100,12 @@ class Search:
             if changed is None:
                 return False
             start = min(settled, changed)
-        self.gave_up = True
+        self.gave_up = self._sets_left()
         return False
+
+    def _sets_left(self) -> bool:
+        """Is there a set of host cells that devices and networks have not refused?"""
+        return len(self._sets) < comb(len(self.cells), len(self.seats))
 
     def _walk(self, places: list[int], start: int) -> int | None:
         """Seat the guest cells one by one; the position of the first that does not fit."""
