@@ -28,7 +28,7 @@ def routed_networks_filter(spec, context, services: PrefilterServices) -> bool:
     if networks is None:
         return True
     ensure_destination(spec)
-    for requested in networks.objects:
+    for requested in networks:
         aggregates = _aggregates_of(requested, context, services)
         if aggregates:
             require_any_aggregate(spec, aggregates)
@@ -89,7 +89,7 @@ def remote_managed_ports_filter(spec, context, services: PrefilterServices) -> b
 
     :raises NetworkError: Neutron had to be asked and did not answer.
     """
-    networks = read(read(spec, "requested_networks"), "objects", ())
+    networks = read(spec, "requested_networks", ())
     if any(_is_remote_managed(spec, requested, context, services) for requested in networks):
         require_root(spec, "COMPUTE_REMOTE_MANAGED_PORTS")
     return True

@@ -1,0 +1,84 @@
+import pytest
+
+from scheduler.request.prefilters import computes
+from tests.unit.request.builders import (
+    forbidden,
+    make_group,
+    make_level_params,
+    make_pci_requests,
+    make_services,
+    make_spec,
+    required,
+)
+
+OWNER = "OWNER_NOVA"
+ID = "d0000000-0000-0000-0000-00000000000d"
+ALIAS = {"alias_name": "gpu", "request_id": ID}
+
+
+def test_compute_status_filter():
+    spec = make_spec()
+    assert computes.compute_status_filter(spec, None, make_services()) is True
+    assert (required(spec), forbidden(spec)) == (set(), {"COMPUTE_STATUS_DISABLED"})
+
+
+def test_earlier_traits_are_kept():
+    params = make_level_params(root_required={"A"}, root_forbidden={"B"})
+    spec = make_spec(request_level_params=params)
+    computes.compute_status_filter(spec, None, make_services())
+    computes.owner_nova_filter(spec, None, make_services())
+    assert required(spec) == {"A", OWNER}
+    assert forbidden(spec) == {"B", "COMPUTE_STATUS_DISABLED"}
+
+
+@pytest.mark.parametrize(
+    ("version", "traits"),
+    [(0, set()), (72, set()), (73, {OWNER}), (80, {OWNER})],
+)
+def test_owner_nova_filter(version, traits, caplog):
+    spec = make_spec()
+    assert computes.owner_nova_filter(spec, None, make_services(version=version)) is bool(traits)
+    assert required(spec) == traits
+    assert (f"version is {version}" in caplog.text) is not bool(traits)
+
+
+def test_owner_required_already_needs_no_look_up():
+    spec = make_spec(
+        request_level_params=make_level_params(root_required={OWNER}),
+        pci_requests=make_pci_requests(ALIAS),
+        requested_resources=[make_group(f"{ID}-0", {"A": 1})],
+    )
+    services = make_services(version=None)  # comparing it would fail
+    assert computes.owner_nova_filter(spec, None, services) is True
+    assert spec.requested_resources[0].required_traits == set()
+
+
+@pytest.mark.parametrize(
+    ("requester", "pci_request", "traits"),
+    [
+        (f"{ID}-0", ALIAS, {"T", OWNER}),
+        (f"{ID}-12", ALIAS, {"T", OWNER}),
+        (ID, ALIAS, {"T"}),
+        (f"{ID}-0-1", ALIAS, {"T"}),
+        ("device_profile_0", ALIAS, {"T"}),
+        (None, ALIAS, {"T"}),
+        (f"{ID}-0", {"alias_name": None, "request_id": ID}, {"T"}),
+        (f"{ID}-0", {"request_id": ID}, {"T"}),
+        ("-0", {"alias_name": "gpu", "request_id": None}, {"T"}),
+        ("x-0", {"alias_name": "gpu"}, {"T"}),
+    ],
+)
+def test_owner_of_pci_groups(requester, pci_request, traits):
+    spec = make_spec(
+        pci_requests=make_pci_requests(pci_request),
+        requested_resources=[make_group(requester, {"A": 1}, "T")],
+    )
+    computes.owner_nova_filter(spec, None, make_services())
+    assert spec.requested_resources[0].required_traits == traits
+
+
+@pytest.mark.parametrize("fields", [{"pci_requests": None}, {"requested_resources": None}])
+def test_owner_without_pci_requests_or_groups(fields):
+    spec = make_spec(**fields)
+    assert computes.owner_nova_filter(spec, None, make_services()) is True
+    assert required(spec) == {OWNER}

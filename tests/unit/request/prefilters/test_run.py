@@ -1,0 +1,71 @@
+import logging
+
+import pytest
+
+from scheduler import errors, objects
+from scheduler.request import prefilters
+from tests.unit.request.builders import SWITCHES, make_conf, make_flavor, make_services, make_spec
+
+NAMES = [
+    "require_tenant_aggregate",
+    "map_az_to_placement_aggregate",
+    "require_image_type_support",
+    "compute_status_filter",
+    "isolate_aggregates",
+    "transform_image_metadata",
+    "accelerators_filter",
+    "packed_virtqueue_filter",
+    "routed_networks_filter",
+    "remote_managed_ports_filter",
+    "ephemeral_encryption_filter",
+    "virtio_sound_filter",
+    "tpm_secret_security_filter",
+    "owner_nova_filter",
+]
+
+
+def test_order():
+    assert [prefilter.__name__ for prefilter in prefilters.PREFILTERS] == NAMES
+
+
+def test_those_with_a_word_in_it_are_logged(caplog):
+    caplog.set_level(logging.DEBUG)
+    prefilters.run(make_spec(), None, make_services())
+    logged = [record.getMessage() for record in caplog.records if record.levelno == logging.DEBUG]
+    assert logged == [
+        f"Request filter '{name}' took 0.0 seconds"
+        for name in (
+            "compute_status_filter",
+            "accelerators_filter",
+            "packed_virtqueue_filter",
+            "remote_managed_ports_filter",
+            "owner_nova_filter",
+        )
+    ]
+
+
+def test_a_bare_request_passes_all_of_them():
+    switches = [name for name in SWITCHES if name != "placement_aggregate_required_for_tenants"]
+    spec = objects.RequestSpec(
+        flavor=make_flavor(), image=None, scheduler_hints=None, requested_resources=None
+    )
+    prefilters.run(spec, None, make_services(make_conf(*switches)))
+    assert spec.root_required == {"OWNER_NOVA"}
+    assert spec.root_forbidden == {"COMPUTE_STATUS_DISABLED"}
+    assert spec.requested_destination is None
+
+
+def test_running_twice_adds_nothing_to_sets():
+    spec = make_spec()
+    prefilters.run(spec, None, make_services())
+    once = spec.obj_clone()
+    prefilters.run(spec, None, make_services())
+    assert spec.obj_to_primitive() == once.obj_to_primitive()
+
+
+def test_a_refusal_ends_the_run_and_keeps_earlier_changes():
+    spec = make_spec({"hw:sound_model": "bogus"})
+    with pytest.raises(errors.InvalidSetting):
+        prefilters.run(spec, None, make_services())
+    assert spec.root_forbidden == {"COMPUTE_STATUS_DISABLED"}
+    assert spec.root_required == set()

@@ -1,0 +1,168 @@
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+
+from scheduler import errors, objects
+from scheduler.request import cpu_policy
+from scheduler.request.groups import Group, ResourceRequest
+from scheduler.request.wishes import Wishes
+from tests.unit.request.builders import make_spec
+
+PINNING = errors.ImageCPUPinningForbidden
+UNKNOWN = errors.InvalidCPUAllocationPolicy
+THREADS = errors.ImageCPUThreadPolicyForbidden
+
+
+def wishes(specs=None, image=None, vcpus=4):
+    return Wishes(make_spec(specs, image, sizes={"vcpus": vcpus}))
+
+
+def given_values(key, flavor, name, image):
+    return wishes({key: flavor} if flavor else {}, {name: image} if image else {})
+
+
+def outcome(function, *args):
+    try:
+        return function(*args)
+    except errors.FlavorImageConflict as error:
+        return type(error)
+
+
+@pytest.mark.parametrize(
+    ("flavor", "image", "expected"),
+    [
+        ("dedicated", None, "dedicated"),
+        ("dedicated", "shared", "dedicated"),
+        ("dedicated", "mixed", "dedicated"),
+        ("dedicated", "dedicated", "dedicated"),
+        ("mixed", None, "mixed"),
+        ("mixed", "shared", "mixed"),
+        ("mixed", "mixed", "mixed"),
+        ("mixed", "dedicated", PINNING),
+        ("shared", None, "shared"),
+        ("shared", "shared", "shared"),
+        ("shared", "mixed", PINNING),
+        ("shared", "dedicated", PINNING),
+        (None, None, None),
+        (None, "shared", "shared"),
+        (None, "mixed", "mixed"),
+        (None, "dedicated", "dedicated"),
+        ("bogus", None, UNKNOWN),
+        ("bogus", "dedicated", UNKNOWN),
+        ("dedicated", "bogus", UNKNOWN),
+        (None, "bogus", UNKNOWN),
+    ],
+)
+def test_effective_policy(flavor, image, expected):
+    both = given_values("hw:cpu_policy", flavor, "hw_cpu_policy", image)
+    assert outcome(cpu_policy.effective_policy, both) == expected
+
+
+@pytest.mark.parametrize(
+    ("flavor", "image", "expected"),
+    [
+        (None, None, None),
+        (None, "isolate", "isolate"),
+        ("prefer", None, "prefer"),
+        ("prefer", "isolate", "prefer"),
+        ("isolate", None, "isolate"),
+        ("isolate", "isolate", "isolate"),
+        ("isolate", "require", THREADS),
+        ("require", "prefer", THREADS),
+        ("require", "require", "require"),
+    ],
+)
+def test_effective_thread_policy(flavor, image, expected):
+    both = given_values("hw:cpu_thread_policy", flavor, "hw_cpu_thread_policy", image)
+    assert outcome(cpu_policy.effective_thread_policy, both) == expected
+
+
+ISOLATE_EMULATOR = {"hw:emulator_threads_policy": "isolate"}
+
+
+@pytest.mark.parametrize(
+    ("specs", "group", "pinned"),
+    [
+        ({}, Group(), False),
+        ({"hw:cpu_policy": "shared"}, Group(), False),
+        (ISOLATE_EMULATOR, Group(), False),
+        ({"hw:cpu_policy": "dedicated"}, Group({"PCPU": 4}), True),
+        ({"hw:cpu_policy": "dedicated", **ISOLATE_EMULATOR}, Group({"PCPU": 5}), True),
+        ({"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "0"}, Group({"PCPU": 1, "VCPU": 3}), False),
+        (
+            {"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "^0", **ISOLATE_EMULATOR},
+            Group({"PCPU": 4, "VCPU": 1}),
+            False,
+        ),
+        ({"hw:cpu_thread_policy": "isolate"}, Group(forbidden={"HW_CPU_HYPERTHREADING"}), False),
+        ({"hw:cpu_thread_policy": "require"}, Group(required={"HW_CPU_HYPERTHREADING"}), False),
+        ({"hw:cpu_thread_policy": "prefer"}, Group(), False),
+    ],
+)
+def test_translate(specs, group, pinned):
+    request = ResourceRequest()
+    cpu_policy.translate(request, wishes(specs))
+    assert (request.group(), request.pinned) == (group, pinned)
+
+
+def test_translate_overwrites_explicit_amounts():
+    request = ResourceRequest({"": Group({"VCPU": 9, "PCPU": 9})})
+    cpu_policy.translate(request, wishes({"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "0-2"}))
+    assert request.group() == Group({"VCPU": 1, "PCPU": 3})
+
+
+REALTIME = {"hw:cpu_realtime": "yes"}
+
+
+@pytest.mark.parametrize(
+    ("specs", "image", "count"),
+    [
+        ({}, {}, 0),
+        ({"hw:cpu_dedicated_mask": "0-2"}, {}, 3),
+        ({"hw:cpu_dedicated_mask": "0-2", "hw:cpu_realtime_mask": "0", **REALTIME}, {}, 3),
+        ({"hw:cpu_realtime_mask": "0"}, {}, 0),
+        ({"hw:cpu_realtime_mask": "0", **REALTIME}, {}, 1),
+        ({"hw:cpu_realtime_mask": "0", **REALTIME}, {"hw_cpu_realtime_mask": "0-1"}, 2),
+        (REALTIME, {"hw_cpu_realtime_mask": "^0"}, 3),
+    ],
+)
+def test_count_pinned(specs, image, count):
+    assert cpu_policy.count_pinned(wishes(specs, image)) == count
+
+
+@pytest.mark.parametrize(
+    ("mask", "cpus"),
+    [
+        ("0-3,^2", {0, 1, 3}),
+        ("^2", {0, 1, 3}),
+        (" ^0-1", {2, 3}),
+        ("^0,^3", {1, 2}),
+        ("7", {7}),
+        ("1, 2 ,", {1, 2}),
+    ],
+)
+def test_parse_mask(mask, cpus):
+    assert cpu_policy.parse_mask(mask, 4) == cpus
+
+
+@pytest.mark.parametrize("mask", ["x", "3-1", "0-999999999999", "1-2-3", "^"])
+def test_parse_mask_refuses(mask):
+    with pytest.raises(objects.InvalidField):
+        cpu_policy.parse_mask(mask, 4)
+
+
+@given(st.sets(st.integers(0, 63), min_size=1), st.integers(1, 64))
+def test_a_mask_and_its_complement_share_all_cpus(cpus, vcpus):
+    listed = ",".join(map(str, cpus))
+    excluded = ",".join(f"^{cpu}" for cpu in cpus)
+    assert cpu_policy.parse_mask(listed, vcpus) == cpus
+    assert cpu_policy.parse_mask(excluded, vcpus) == set(range(vcpus)) - cpus
+
+
+@given(st.text("0123456789-^, ", max_size=12))
+def test_any_mask_is_read_or_refused(text):
+    try:
+        cpus = cpu_policy.parse_mask(text, 4)
+    except errors.InvalidRequest:
+        return
+    assert all(cpu >= 0 for cpu in cpus)
