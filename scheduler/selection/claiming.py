@@ -6,8 +6,8 @@ from typing import Any, Protocol
 
 from oslo_log import log as logging
 
-from scheduler.errors import NoValidHost
-from scheduler.placement.outcome import ClaimResult
+from scheduler.errors import AllocationUpdateFailed, BerthError, NoValidHost
+from scheduler.placement.outcome import ClaimResult, Outcome
 from scheduler.selection.ranking import Ranking
 
 LOG = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class Claiming:
 
     def _claim_on(self, index: int, instance_uuid: str) -> Any:
         """The candidate of one host that could be claimed; None if none of them."""
-        refused: list[tuple[Any, str | None]] = []
+        refused: list[tuple[Any, str]] = []
         for candidate in self._ranking.hosts.candidates(index)[:CANDIDATES_A_HOST]:
             if any(same_share(earlier, candidate, why) for earlier, why in refused):
                 continue
@@ -76,15 +76,25 @@ class Claiming:
             result = self._claims.claim(instance_uuid, candidate)
             if result.claimed:
                 return candidate
-            if not result.may_try_others:
-                raise NoValidHost(NOT_ENOUGH)
+            if not result.try_next:
+                raise final_refusal(instance_uuid, result)
             refused.append((candidate, result.refused_class))
         return None
 
 
-def same_share(first: Any, candidate: Any, refused_class: str | None) -> bool:
-    """Whether a refusal of ``first`` for a resource class holds for ``candidate`` too; None: it does."""
-    if refused_class is None:
+def final_refusal(instance_uuid: str, result: ClaimResult) -> BerthError:
+    """The error that ends a request after a claim that no other host can make good."""
+    if result.outcome is Outcome.CONFLICT:
+        return AllocationUpdateFailed(instance_uuid, result.reason)
+    LOG.warning("No host can be claimed for instance %s: %s", instance_uuid, result.reason)
+    return NoValidHost(NOT_ENOUGH)
+
+
+def same_share(first: Any, candidate: Any, refused_class: str) -> bool:
+    """Whether a refusal of ``first`` for a resource class holds for ``candidate`` too; without a class it
+    does.
+    """
+    if not refused_class:
         return True
     return share(first, refused_class) == share(candidate, refused_class)
 

@@ -10,7 +10,6 @@ import random
 from typing import Any
 
 import numpy as np
-from oslo_config import cfg
 from oslo_log import log as logging
 
 from scheduler.filters.chain import FilterChain, Step
@@ -32,7 +31,7 @@ class Ranking:
         weighers: Sequence[HostWeigher],
         hosts: HostView,
         request: Any,
-        options: cfg.GroupAttr,
+        options: Any,
     ) -> None:
         """Judge for the first instance. ``options``: the group ``[filter_scheduler]``."""
         narrowed = narrow(hosts, request)

@@ -1,0 +1,73 @@
+"""Requests, candidates and claims for tests of the selection."""
+
+from types import SimpleNamespace
+
+from scheduler import conf as options
+from scheduler import objects
+from scheduler.placement.answer import AllocationCandidate
+from scheduler.placement.outcome import ClaimResult, Outcome
+from tests.builders import make_host
+
+
+def make_conf(**overrides):
+    """Options as a new installation has them; names without a group are of [filter_scheduler]."""
+    conf = options.new()
+    conf([], project="test", default_config_files=[], default_config_dirs=[])
+    for name, value in overrides.items():
+        group, _, option = name.rpartition("__")
+        conf.set_override(option, value, group or "filter_scheduler")
+    return conf
+
+
+def make_spec(**fields):
+    flavor = objects.Flavor(memory_mb=512, vcpus=2, root_gb=3, ephemeral_gb=1, swap=0, extra_specs={})
+    return objects.RequestSpec(**{"flavor": flavor, "instance_uuid": "i0", **fields})
+
+
+def make_candidate(provider, mappings=None, **amounts):
+    amounts = amounts or {"VCPU": 2}
+    allocations = {provider: {"resources": amounts}}
+    return AllocationCandidate(provider, (provider,), allocations, mappings or {"": [provider]})
+
+
+def host_with_candidate(name, **amounts):
+    """A host, and a candidate on its own provider."""
+    host = make_host(name).ram(4096).disk(102400).vcpus(16)
+    return host.candidate(make_candidate(host.columns["uuid"], **amounts))
+
+
+REFUSED = ClaimResult(Outcome.REFUSED, "no room", "VCPU")
+
+
+class FakeClaims:
+    """Claims that succeed, but for the hosts (or single candidates) that are told to refuse."""
+
+    def __init__(self, answers=None):
+        self.answers = answers or {}
+        self.tried = []
+        self.released = []
+
+    def claim(self, instance_uuid, candidate):
+        self.tried.append((instance_uuid, candidate.root))
+        answer = self.answers.get(candidate.root, ClaimResult(Outcome.CLAIMED))
+        if isinstance(answer, list):
+            answer = answer.pop(0) if answer else ClaimResult(Outcome.CLAIMED)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def release(self, instance_uuid):
+        self.released.append(instance_uuid)
+
+
+def destination(**fields):
+    return objects.Destination(**fields)
+
+
+def group(**fields):
+    return objects.InstanceGroup(**fields)
+
+
+def filter_named(name, **members):
+    """A filter object of a made-up class."""
+    return SimpleNamespace(name=name, **members)

@@ -1,0 +1,190 @@
+import json
+
+import pytest
+
+from scheduler import objects
+from scheduler.errors import AllocationUpdateFailed, InvalidRequest, NoValidHost
+from scheduler.filters import loader as filter_loader
+from scheduler.filters.chain import FilterChain
+from scheduler.numa.fit import Fitter
+from scheduler.placement.outcome import ClaimResult, Outcome
+from scheduler.selection.driver import FilterDriver
+from scheduler.weights import loader as weight_loader
+from tests.builders import OTHER_CELL, make_host, make_view, uuid_of
+from tests.unit.selection.requests import (
+    REFUSED,
+    FakeClaims,
+    group,
+    host_with_candidate,
+    make_candidate,
+    make_conf,
+    make_spec,
+)
+
+NOT_ENOUGH = "No valid host was found. There are not enough hosts available."
+
+
+def driver(**options):
+    conf = make_conf(**options)
+    chain = FilterChain(filter_loader.load(conf))
+    return FilterDriver(conf, chain, weight_loader.load(conf), Fitter())
+
+
+def select(hosts, uuids, claims=None, spec=None, alternates=True, **options):
+    claims = claims or FakeClaims()
+    return driver(**options).select(make_view(hosts), spec or make_spec(), uuids, claims, alternates)
+
+
+def names(reply):
+    return [[one.service_host for one in selections] for selections in reply]
+
+
+def four_hosts():
+    """h1 best, h4 worst."""
+    return [host_with_candidate(f"h{number}").ram(9000 - 1000 * number) for number in range(1, 5)]
+
+
+def test_the_best_host_is_claimed_and_the_next_best_are_alternates():
+    claims = FakeClaims()
+    reply = select(four_hosts(), ["i1"], claims)
+    assert names(reply) == [["h1", "h2", "h3"]]
+    assert claims.tried == [("i1", uuid_of("h1"))]
+    assert claims.released == []
+
+
+@pytest.mark.parametrize(
+    ("max_attempts", "wanted", "count"), [(1, True, 0), (4, True, 3), (9, True, 3), (3, False, 0)]
+)
+def test_number_of_alternates(max_attempts, wanted, count):
+    reply = select(four_hosts(), ["i1"], alternates=wanted, scheduler__max_attempts=max_attempts)
+    assert len(reply[0]) == 1 + count
+
+
+def test_alternates_are_in_the_cell_of_the_chosen_host():
+    hosts = four_hosts()
+    hosts[1].cell(OTHER_CELL)
+    assert names(select(hosts, ["i1"])) == [["h1", "h3", "h4"]]
+
+
+def test_hosts_without_a_candidate_are_neither_chosen_nor_offered():
+    hosts = four_hosts()
+    hosts[0].candidates, hosts[2].candidates = [], []
+    assert names(select(hosts, ["i1"])) == [["h2", "h4"]]
+
+
+def test_a_refused_claim_leads_to_the_next_host_and_the_refused_host_is_offered_last():
+    claims = FakeClaims({uuid_of("h1"): REFUSED})
+    reply = select(four_hosts(), ["i1"], claims, scheduler__max_attempts=5)
+    assert names(reply) == [["h2", "h3", "h4", "h1"]]
+    assert [root for _, root in claims.tried] == [uuid_of("h1"), uuid_of("h2")]
+
+
+def test_another_candidate_of_the_host_is_tried_if_the_refusal_may_not_hold_for_it():
+    host = host_with_candidate("h1")
+    other = make_candidate("child", VCPU=2)
+    host.candidate(make_candidate(host.columns["uuid"], VCPU=2, DISK_GB=1), other)
+    claims = FakeClaims({uuid_of("h1"): REFUSED})
+    reply = select([host], ["i1"], claims)
+    assert [root for _, root in claims.tried] == [uuid_of("h1"), "child"]
+    assert json.loads(reply[0][0].allocation_request)["allocations"] == other.allocations
+
+
+def test_all_claims_refused():
+    claims = FakeClaims({uuid_of(f"h{number}"): REFUSED for number in range(1, 5)})
+    with pytest.raises(NoValidHost, match=NOT_ENOUGH):
+        select(four_hosts(), ["i1"], claims)
+    assert claims.released == ["i1"]
+
+
+def test_no_other_host_is_tried_while_placement_is_away():
+    claims = FakeClaims({uuid_of("h1"): ClaimResult(Outcome.UNAVAILABLE, "away")})
+    with pytest.raises(NoValidHost, match=NOT_ENOUGH):
+        select(four_hosts(), ["i1"], claims)
+    assert len(claims.tried) == 1
+    assert claims.released == ["i1"]
+
+
+def test_somebody_elses_write_ends_the_request():
+    claims = FakeClaims({uuid_of("h1"): ClaimResult(Outcome.CONFLICT, "changed")})
+    with pytest.raises(AllocationUpdateFailed):
+        select(four_hosts(), ["i1"], claims)
+
+
+def test_a_multi_create_consumes_between_its_instances():
+    hosts = [host_with_candidate("h1").ram(3000), host_with_candidate("h2").ram(2900)]
+    only_ram = {"weight_classes": ["nova.scheduler.weights.ram.RAMWeigher"]}
+    assert names(select(hosts, ["i1", "i2", "i3"], **only_ram)) == [["h1"], ["h2"], ["h1"]]
+
+
+def test_alternates_of_a_multi_create_are_never_a_chosen_host():
+    hosts = four_hosts()
+    only_ram = {"weight_classes": ["nova.scheduler.weights.ram.RAMWeigher"]}
+    reply = select(hosts, ["i1", "i2", "i3"], **only_ram)
+    assert [selections[0].service_host for selections in reply] == ["h1", "h1", "h2"]
+    assert names(reply) == [["h1", "h3", "h4"], ["h1", "h3", "h4"], ["h2", "h3", "h4"]]
+
+
+def test_a_partial_multi_create_is_given_back():
+    refusals = [ClaimResult(Outcome.CLAIMED), REFUSED]
+    claims = FakeClaims({uuid_of("h1"): refusals})
+    with pytest.raises(NoValidHost, match=NOT_ENOUGH):
+        select([host_with_candidate("h1")], ["i1", "i2", "i3"], claims)
+    assert claims.released == ["i1", "i2"]
+
+
+def test_whatever_is_raised_what_was_claimed_is_given_back():
+    claims = FakeClaims({uuid_of("h1"): [ClaimResult(Outcome.CLAIMED), RuntimeError("bug")]})
+    with pytest.raises(RuntimeError):
+        select([host_with_candidate("h1")], ["i1", "i2"], claims)
+    assert claims.released == ["i1", "i2"]
+
+
+def test_anti_affinity_holds_within_the_request():
+    spec = make_spec(instance_group=group(policy="anti-affinity", policies=["anti-affinity"], members=["i1", "i2", "i3"], hosts=[]))  # fmt: skip
+    reply = select(four_hosts(), ["i1", "i2", "i3"], spec=spec)
+    assert len({selections[0].service_host for selections in reply}) == 3
+
+
+def test_affinity_keeps_the_request_together():
+    spec = make_spec(
+        instance_group=group(policy="affinity", policies=["affinity"], members=["i1", "i2"], hosts=[])
+    )
+    assert names(select(four_hosts(), ["i1", "i2"], spec=spec)) == [["h1"], ["h1"]]
+    assert spec.instance_group.hosts == ["h1", "h1"]
+
+
+def test_groups_learn_their_providers():
+    host = make_host("h1")
+    uuid = host.columns["uuid"]
+    host.candidate(make_candidate(uuid, {"": [uuid], "port": ["nic"]}))
+    spec = make_spec(requested_resources=[objects.RequestGroup(requester_id="port")])
+    select([host], ["i1"], spec=spec)
+    assert spec.requested_resources[0].provider_uuids == ["nic"]
+
+
+def test_a_group_that_placement_does_not_map_ends_the_request_and_nothing_stays_claimed():
+    claims = FakeClaims()
+    spec = make_spec(requested_resources=[objects.RequestGroup(requester_id="port")])
+    with pytest.raises(InvalidRequest, match="port"):
+        select([host_with_candidate("h1")], ["i1"], claims, spec)
+    assert claims.released == ["i1"]
+
+
+def test_without_claims_the_reply_has_no_allocation():
+    spec = make_spec(scheduler_hints={"_nova_check_type": ["rebuild"]}, force_hosts=["h2"])
+    conf = make_conf()
+    hosts = make_view([make_host("h1"), make_host("h2")])
+    chain = FilterChain(filter_loader.load(conf))
+    reply = FilterDriver(conf, chain, (), Fitter()).select(hosts, spec, ["i1"], None, False)
+    assert names(reply) == [["h2"]]
+    assert reply[0][0].allocation_request == "null"
+    assert reply[0][0].allocation_request_version is None
+
+
+def test_selections_carry_zone_cell_and_version():
+    host = host_with_candidate("h1").az("zone1")
+    found = select([host, host_with_candidate("h2").ram(1)], ["i1"])[0]
+    assert [one.availability_zone for one in found] == ["zone1", "nova"]
+    assert found[0].allocation_request_version == "1.36"
+    assert found[0].compute_node_uuid == uuid_of("h1")
+    assert found[0].limits.to_dict() == {}

@@ -1,0 +1,120 @@
+import random
+
+from hypothesis import given
+from hypothesis import strategies as st
+import numpy as np
+import pytest
+
+from scheduler.filters.base import HostFilter
+from scheduler.filters.chain import FilterChain
+from scheduler.selection.ranking import Ranking, descending
+from scheduler.weights.base import HostWeigher
+from tests.builders import make_host, make_view
+from tests.unit.selection.requests import make_conf, make_spec
+
+
+class ByRam(HostWeigher):
+    option = "ram_weight_multiplier"
+
+    def weigh(self, hosts, request):
+        return hosts.numbers("free_ram_mb").astype(float)
+
+
+class EnoughRam(HostFilter):
+    def passes(self, hosts, request):
+        return hosts.numbers("free_ram_mb") >= 1000
+
+
+def rank(free_ram, chain=(), spec=None, **options):
+    conf = make_conf(**options)
+    view = make_view([make_host(f"h{number}").ram(ram) for number, ram in enumerate(free_ram, 1)])
+    return Ranking(
+        FilterChain([rule(conf) for rule in chain]),
+        [ByRam(conf)],
+        view,
+        spec or make_spec(),
+        conf.filter_scheduler,
+    )
+
+
+def names(ranking):
+    return [ranking.hosts.row(index).host for index in ranking.best_first()]
+
+
+# spec: filters-and-weighers 1.10
+@pytest.mark.parametrize(
+    ("ram", "options", "first", "orders"),
+    [
+        ([5, 5], {}, {"h1"}, {("h1", "h2")}),
+        ([5, 5], {"host_subset_size": 2}, {"h1", "h2"}, {("h1", "h2"), ("h2", "h1")}),
+        ([5, 5], {"host_subset_size": 20}, {"h1", "h2"}, {("h1", "h2"), ("h2", "h1")}),
+        (
+            [8, 8, 4, 4],
+            {"shuffle_best_same_weighed_hosts": True},
+            {"h1", "h2"},
+            {("h1", "h2", "h3", "h4"), ("h2", "h1", "h3", "h4")},
+        ),
+        ([9, 6, 3], {"host_subset_size": 2}, {"h1", "h2"}, {("h1", "h2", "h3"), ("h2", "h1", "h3")}),
+    ],
+)
+def test_one_of_the_best_comes_first_and_the_others_follow(ram, options, first, orders):
+    seen = {tuple(names(rank(ram, **options))) for _ in range(60)}
+    assert {order[0] for order in seen} == first
+    assert seen == orders
+
+
+def test_the_choice_is_offered_exactly_the_best(monkeypatch):
+    offered = []
+    monkeypatch.setattr(random, "choice", lambda among: offered.append(list(among)) or among[0])
+    names(rank([3, 9, 6, 1], host_subset_size=2))
+    assert offered == [[1, 2]]
+
+
+def test_hosts_that_refused_a_claim_come_last():
+    ranking = rank([9, 6, 3])
+    ranking.refuse(0)
+    assert names(ranking) == ["h2", "h3", "h1"]
+
+
+def test_nobody_left():
+    assert names(rank([10, 20], [EnoughRam])) == []
+
+
+def test_forced_hosts_are_not_filtered_but_weighed():
+    ranking = rank([10, 20], [EnoughRam], make_spec(force_hosts=["h1", "h2"]))
+    assert names(ranking) == ["h2", "h1"]
+
+
+def test_after_a_choice_the_host_is_judged_anew():
+    ranking = rank([3000, 2500, 900], [EnoughRam])
+    assert names(ranking) == ["h1", "h2"]
+    ranking.hosts.take(0, free_ram_mb=-1000)
+    ranking.again(1, 0)
+    assert names(ranking) == ["h2", "h1"]
+    ranking.hosts.take(0, free_ram_mb=-1500)
+    ranking.again(2, 0)
+    assert names(ranking) == ["h2"]
+
+
+@given(
+    st.lists(st.integers(500, 4000), min_size=1, max_size=15),
+    st.lists(st.tuples(st.integers(0, 14), st.integers(0, 1500)), max_size=5),
+)
+def test_judging_what_changed_equals_judging_everything(ram, choices):
+    ranking = rank(ram, [EnoughRam])
+    left = dict(enumerate(ram))
+    for number, (choice, amount) in enumerate(choices, 1):
+        if not len(ranking):
+            break
+        index = choice % len(ranking)
+        left[int(ranking.hosts.positions[index])] -= amount
+        ranking.hosts.take(index, free_ram_mb=-amount)
+        ranking.again(number, index)
+    fresh = rank([left[position] for position in sorted(left)], [EnoughRam])
+    # The lone survivor of several is not weighed, and weighs what a lone host does: nothing.
+    assert names(ranking) == names(fresh)
+    assert ranking.totals().tolist() == fresh.totals().tolist()
+
+
+def test_descending_is_stable():
+    assert descending(np.array([1.0, 2.0, 2.0, 0.0, 1.0])).tolist() == [1, 2, 0, 4, 3]
