@@ -26,13 +26,15 @@ class Interner(Generic[Value]):
         self._lock = threading.Lock()
 
     def __call__(self, text: Any) -> Value:
-        """The value of ``text`` (anything hashable); raises what ``parse`` raises."""
+        """The value of ``text`` (anything hashable); raises what ``parse`` raises. None is not remembered."""
         value = self._values.get(text)
         if value is None:
             with self._lock:
                 value = self._values.get(text)
                 if value is None:
-                    value = self._values[text] = self._parse(text)
+                    value = self._parse(text)
+                    if value is not None:
+                        self._values[text] = value
         return value
 
     def __len__(self) -> int:

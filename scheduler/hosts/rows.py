@@ -1,4 +1,7 @@
-"""The plain values that a cell's database gives: one compute node, one service."""
+"""The plain values that a cell's database gives: one compute node, one service.
+
+A value parsed from a text that is wrong in part holds the rest, and says in ``problem`` what was left out.
+"""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -10,10 +13,11 @@ from scheduler.hosts.interning import Interned
 class Stats(Interned):
     """The ``stats`` object of a compute node: text (or null) by key, shared by nodes with equal text."""
 
-    __slots__ = ("data",)
+    __slots__ = ("data", "problem")
 
-    def __init__(self, data: dict[str, Any]) -> None:
+    def __init__(self, data: dict[str, Any], problem: str | None = None) -> None:
         self.data = data
+        self.problem = problem
 
 
 class CpuInfo(Interned):
@@ -29,10 +33,11 @@ class CpuInfo(Interned):
 class Supported(Interned):
     """``supported_instances``: canonical (architecture, hypervisor type, vm mode) triples in stored order."""
 
-    __slots__ = ("triples",)
+    __slots__ = ("problem", "triples")
 
-    def __init__(self, triples: tuple[tuple[str, str, str], ...]) -> None:
+    def __init__(self, triples: tuple[tuple[str, str, str], ...], problem: str | None = None) -> None:
         self.triples = triples
+        self.problem = problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +52,14 @@ class Metric:
 
 
 class Metrics(Interned):
-    """The metrics of a node, in stored order."""
+    """The metrics of a node, in stored order, and the set of their names."""
 
-    __slots__ = ("items",)
+    __slots__ = ("items", "names", "problem")
 
-    def __init__(self, items: tuple[Metric, ...]) -> None:
+    def __init__(self, items: tuple[Metric, ...], problem: str | None = None) -> None:
         self.items = items
+        self.problem = problem
+        self.names = frozenset(metric.name for metric in items)
 
 
 @dataclass(frozen=True, slots=True)

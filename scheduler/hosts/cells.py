@@ -1,0 +1,171 @@
+"""The cells, and which cell a host belongs to (spec: host-state-and-cells 2.1, 2.4)."""
+
+from dataclasses import dataclass
+import threading
+import time
+
+from oslo_config import cfg
+from oslo_db import exception as db
+from oslo_log import log as logging
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Engine
+
+from scheduler.errors import ConfigError
+from scheduler.hosts.engines import Engines
+from scheduler.hosts.tables import cell_mappings, host_mappings
+from scheduler.hosts.templates import expand
+
+LOG = logging.getLogger(__name__)
+
+CELL0 = "00000000-0000-0000-0000-000000000000"
+
+# While the API database is away, how often to look whether it is back, in seconds.
+RETRY = 2.0
+
+# How long the cell of a host is believed: hosts do move between cells, though rarely.
+HOST_TTL = 600.0
+
+# What a database that is away raises; ConfigError where its URL leads nowhere.
+UNREADABLE = (db.DBError, sa.exc.SQLAlchemyError, ConfigError, OSError)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One row of cell_mappings, its database URL worked out; ``url`` None if it has none."""
+
+    id: int
+    uuid: str
+    name: str | None
+    url: str | None
+    enabled: bool
+
+    def __str__(self) -> str:
+        return f"{self.name or 'unnamed'} ({self.uuid})"
+
+
+class Cells:
+    """The cells of the deployment as last read, in order of id."""
+
+    def __init__(self, engines: Engines, conf: cfg.ConfigOpts) -> None:
+        self._engines = engines
+        self._conf = conf
+        self._lock = threading.Lock()
+        self._loaded = False
+        self._retry_at = 0.0
+        self._cells: tuple[Cell, ...] = ()
+
+    @property
+    def all(self) -> tuple[Cell, ...]:
+        """Cells that have computes, disabled ones too: all but cell0."""
+        return tuple(cell for cell in self._cells if cell.uuid != CELL0)
+
+    @property
+    def with_cell0(self) -> tuple[Cell, ...]:
+        return self._cells
+
+    @property
+    def disabled(self) -> frozenset[str]:
+        """Uuids of the cells that take no part in searches that name no cell."""
+        return frozenset(cell.uuid for cell in self.all if not cell.enabled)
+
+    @property
+    def loaded(self) -> bool:
+        return self._loaded
+
+    def by_uuid(self, uuid: str) -> Cell | None:
+        """A cell other than cell0; one that is not known yet is looked for in the database."""
+        found = self._known(uuid)
+        if found is None and uuid != CELL0:
+            self.load()
+            found = self._known(uuid)
+        return found
+
+    def engine(self, cell: Cell) -> Engine:
+        """Raises errors.ConfigError if the cell's URL cannot be used."""
+        if cell.url is None:
+            raise ConfigError(f"Cell {cell} has no database connection")
+        return self._engines.cell(cell.uuid, cell.url)
+
+    def load(self) -> bool:
+        """Read the list again; without success the one there is stays in use. Never raises."""
+        with self._lock:
+            if time.monotonic() < self._retry_at:
+                return self._loaded
+            return self._load()
+
+    def load_if_needed(self) -> bool:
+        """Read the list if that has not yet been done."""
+        return self._loaded or self.load()
+
+    def _known(self, uuid: str) -> Cell | None:
+        return next((cell for cell in self.all if cell.uuid == uuid), None)
+
+    def _load(self) -> bool:
+        try:
+            with self._engines.api().connect() as connection:
+                self._cells = read_cells(connection, self._conf.database.connection)
+        except UNREADABLE as error:
+            self._retry_at = time.monotonic() + RETRY
+            LOG.error("The cells cannot be read from the API database: %s", error)
+            return self._loaded
+        self._loaded = True
+        if not self.all:
+            LOG.warning("There are no cells besides cell0: no host can be found.")
+        return True
+
+
+def read_cells(connection: Connection, reference: str | None) -> tuple[Cell, ...]:
+    """All cells in order of id, cell0 among them."""
+    columns = cell_mappings.c
+    query = sa.select(
+        columns.id, columns.uuid, columns.name, columns.database_connection, columns.disabled
+    ).order_by(columns.id)
+    return tuple(_cell(row, reference) for row in connection.execute(query))
+
+
+def _cell(row: sa.Row, reference: str | None) -> Cell:
+    url = row.database_connection
+    if url is not None:
+        url = expand(url, reference, row.name or row.uuid)
+    return Cell(row.id, row.uuid, row.name, url, not row.disabled)
+
+
+class HostCells:
+    """Which cell each host is mapped to, remembered for a while once it is known to be mapped."""
+
+    def __init__(self, engines: Engines) -> None:
+        self._engines = engines
+        self._known: dict[str, tuple[str, float]] = {}
+
+    def cell_of(self, host: str) -> str | None:
+        """The uuid of the host's cell, None if it is in none.
+
+        Raises one of ``UNREADABLE`` if that cannot be found out.
+        """
+        uuid, until = self._known.get(host, (None, 0.0))
+        if time.monotonic() < until:
+            return uuid
+        uuid = self._read(host)
+        if uuid is not None:
+            self._known[host] = uuid, time.monotonic() + HOST_TTL
+        return uuid
+
+    def mapped(self, host: str) -> bool:
+        """Whether conductors will find the host; yes if the database cannot be asked."""
+        try:
+            return self.cell_of(host) is not None
+        except UNREADABLE as error:
+            LOG.warning("Whether host %s is mapped to a cell cannot be read: %s", host, error)
+            return True
+
+    def forget(self) -> None:
+        self._known = {}
+
+    def _read(self, host: str) -> str | None:
+        query = (
+            sa.select(cell_mappings.c.uuid)
+            .join(host_mappings, host_mappings.c.cell_id == cell_mappings.c.id)
+            .where(host_mappings.c.host == host)
+        )
+        with self._engines.api().connect() as connection:
+            return connection.execute(query).scalar_one_or_none()

@@ -1,0 +1,102 @@
+"""The JSON texts of compute nodes that become plain values (spec: host-state-and-cells 1.6).
+
+Each function takes a text as stored, or None, and never raises: what means nothing is left out, and named in
+the value's ``problem``.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from scheduler.hosts.rows import CpuInfo, Metric, Metrics, Stats, Supported
+from scheduler.objects import image_props
+
+HYPERVISORS = frozenset(image_props.HYPERVISORS.split())
+MODES = frozenset(image_props.VM_MODES.split())
+
+PERCENT_METRICS = frozenset(
+    ("cpu.user.percent", "cpu.kernel.percent", "cpu.idle.percent", "cpu.iowait.percent", "cpu.percent")
+)
+METRICS = PERCENT_METRICS | {
+    "cpu.frequency",
+    "cpu.user.time",
+    "cpu.kernel.time",
+    "cpu.idle.time",
+    "cpu.iowait.time",
+    "numa.membw.max",
+    "numa.membw.current",
+}
+
+
+def stats(text: str | None) -> Stats:
+    """``stats``; null reads as an empty object."""
+    data, problem = _parsed(text, dict)
+    return Stats(data, problem)
+
+
+def counter(data: dict[str, Any], key: str) -> int:
+    """A number among the stats, which are texts as a rule; 0 for what is none."""
+    try:
+        return int(data.get(key) or 0)
+    except (TypeError, ValueError, OverflowError):
+        return 0
+
+
+def cpu_info(text: str | None) -> CpuInfo:
+    """``cpu_info``; text of any kind is normal here."""
+    try:
+        return CpuInfo(text, orjson.loads(text or "null"))
+    except ValueError:
+        return CpuInfo(text, None)
+
+
+def supported_instances(text: str | None) -> Supported:
+    """``supported_instances``: triples under the names that requests use; unknown names cost the triple."""
+    return Supported(*_items(text, _triple))
+
+
+def metrics(text: str | None) -> Metrics:
+    """``metrics``: percentages, stored as fractions, become whole numbers as nova's do."""
+    return Metrics(*_items(text, _metric))
+
+
+def _parsed(text: str | None, kind: type) -> tuple[Any, str | None]:
+    """What the text holds, and nothing wrong; or an empty value, and what is wrong."""
+    try:
+        value = orjson.loads(text or "null")
+    except ValueError:
+        return kind(), "not JSON"
+    if value is None:
+        return kind(), None
+    return (value, None) if isinstance(value, kind) else (kind(), f"not a JSON {kind.__name__}")
+
+
+def _items(text: str | None, read: Callable[[Any], Any]) -> tuple[tuple, str | None]:
+    stored, problem = _parsed(text, list)
+    found = [(item, read(item)) for item in stored]
+    unread = next((item for item, value in found if value is None), None)
+    if unread is not None:
+        problem = f"cannot use {unread!r:.100}"
+    return tuple(value for _, value in found if value is not None), problem
+
+
+def _triple(item: Any) -> tuple[str, str, str] | None:
+    if not isinstance(item, list) or len(item) != 3 or not all(isinstance(name, str) for name in item):
+        return None
+    architecture, hypervisor, mode = (name.lower() for name in item)
+    architecture = image_props.ARCHITECTURE_ALIASES.get(architecture, architecture)
+    hypervisor = image_props.HYPERVISOR_ALIASES.get(hypervisor, hypervisor)
+    mode = image_props.VM_MODE_ALIASES.get(mode, mode)
+    return (architecture, hypervisor, mode) if hypervisor in HYPERVISORS and mode in MODES else None
+
+
+def _metric(item: Any) -> Metric | None:
+    if not isinstance(item, dict) or item.get("name") not in METRICS:
+        return None
+    name, value = item["name"], item.get("value")
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+        return None
+    if name in PERCENT_METRICS and value is not None:
+        value = int(value * 100)
+    return Metric(name, value, item.get("timestamp"), item.get("source"), item.get("numa_membw_values"))
