@@ -32,7 +32,6 @@ class Bus:
             self.transport,
             target,
             [endpoint],
-            executor="threading",
             serializer=self._serializer,
             access_policy=messaging.ExplicitRPCAccessPolicy,
         )

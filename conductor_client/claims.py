@@ -14,7 +14,7 @@ LOG = logging.getLogger(__name__)
 
 READ_VERSION = "1.28"
 
-# Upper bounds, in seconds, of the random pauses before each try: a claim that lost against another is repeated.
+# Upper bounds, in seconds, of the random pause before each try; one that lost against another is repeated.
 PAUSES = (0, 2, 4, 6)
 
 # Seconds that an answer may take where [placement]/timeout does not say.

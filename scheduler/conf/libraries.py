@@ -10,6 +10,7 @@ that has to choose that (see scheduler.cmd).
 """
 
 import copy
+import importlib
 
 from oslo_concurrency import opts as concurrency
 from oslo_config import cfg
@@ -72,4 +73,16 @@ def list_opts():
 def _messaging():
     from oslo_messaging import opts as messaging
 
-    return [(group, options) for group, options in messaging.list_opts() if group not in FOREIGN]
+    groups = [(group, options) for group, options in messaging.list_opts() if group not in FOREIGN]
+    return [*groups, *_unlisted()]
+
+
+def _unlisted():
+    """Groups that oslo.messaging reads at each call, but does not list among its own."""
+    for name in ("metrics", "tracing"):
+        try:
+            module = importlib.import_module(f"oslo_messaging._{name}.client")
+        except ImportError:  # tracing is younger than the oldest release supported
+            continue
+        group = f"oslo_messaging_{name}"
+        yield group, getattr(module, group)

@@ -1,0 +1,80 @@
+import pytest
+
+from conductor_client import journal, retries
+from conductor_client.fake_compute import Failures, FakeCompute
+from conductor_client.journal import Journal
+from tests.unit.conductor_client.doubles import Allocations, Recorder, context, make_selection, make_spec
+
+
+class Told:
+    """A scheduler client that remembers."""
+
+    def __init__(self):
+        self.news = []
+
+    def update_instance_info(self, _context, host, instances):
+        self.news.append((host, [one.uuid for one in instances]))
+
+
+def build(failures=None, max_attempts=3, **more):
+    conductor, allocations, book = Recorder(), Allocations(), Journal()
+    allocations.held["i"] = "a"
+    compute = FakeCompute(conductor, allocations, book, failures, cell="one", **more)
+    properties = retries.on_host(retries.first(make_spec(), max_attempts), make_selection("a"))
+    alternates = [make_selection("b")]
+    compute.build_and_run_instance(context(), "i", make_spec(), properties, "a", "a.example.net", alternates)
+    (record,) = book.records()
+    return compute, conductor, allocations, record
+
+
+def test_success_keeps_the_allocation_and_is_told():
+    told = Told()
+    compute, conductor, allocations, record = build(scheduler=told)
+    assert (record.state, record.host) == (journal.ACTIVE, "a")
+    assert allocations.held == {"i": "a"}
+    assert conductor.casts == []
+    assert compute.instances == {"a": {"i"}}
+    assert told.news == [("a", ["i"])]
+
+
+def test_failure_gives_the_allocation_back_and_asks_for_another_host():
+    compute, conductor, allocations, record = build(Failures(always=True))
+    assert allocations.held == {}
+    assert compute.instances == {}
+    ((method, sent),) = conductor.casts
+    assert method == "build_instances"
+    assert sent["instance_uuids"] == ["i"]
+    assert [[one.service_host for one in hosts] for hosts in sent["host_lists"]] == [["b"]]
+    assert sent["filter_properties"]["retry"]["hosts"] == [["a", "a.example.net"]]
+    assert sent["filter_properties"]["retry"]["exc_reason"] == record.last.detail
+    assert record.state == journal.FAILED
+
+
+def test_failure_of_the_only_attempt_is_final():
+    _compute, conductor, allocations, record = build(Failures(always=True), max_attempts=1)
+    assert allocations.held == {}
+    assert conductor.casts == []
+    assert record.state == journal.ERROR
+
+
+@pytest.mark.parametrize(
+    ("failures", "fails"),
+    [
+        (Failures(), False),
+        (Failures(always=True), True),
+        (Failures(hosts=frozenset({"a"})), True),
+        (Failures(hosts=frozenset({"b"})), False),
+        (Failures(rate=1.0), True),
+    ],
+)
+def test_which_builds_fail(failures, fails):
+    assert (failures.reason("i", "a") is not None) is fails
+
+
+def test_failures_by_chance_are_the_same_again_and_about_as_many_as_asked_for():
+    def drawn(seed):
+        return [Failures(rate=0.3, seed=seed).reason(f"i{n}", "a") is not None for n in range(1000)]
+
+    assert drawn(1) == drawn(1)
+    assert drawn(1) != drawn(2)
+    assert 200 < sum(drawn(1)) < 400
