@@ -19,6 +19,7 @@ import io
 import logging
 from pathlib import Path
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -55,6 +56,7 @@ class EmbeddedPlacement:
             writes = threading.Lock()
             server = _Server(("127.0.0.1", self._port), application, writes, self._read_lock or writes)
             undo.callback(server.server_close)
+            undo.callback(server.hang_up)
             thread = threading.Thread(
                 target=server.serve_forever, args=(0.05,), name="placement", daemon=True
             )
@@ -151,6 +153,13 @@ class _Server(http.server.ThreadingHTTPServer):
         self.application = application
         self.write_lock = write_lock
         self.read_lock = read_lock
+        self.connections = set()
+
+    def hang_up(self) -> None:
+        """Close what clients keep open; their threads would go on serving."""
+        for connection in list(self.connections):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request, client_address) -> None:
         """A client that hangs up is no news."""
@@ -160,6 +169,14 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     wbufsize = -1
+
+    def setup(self) -> None:
+        super().setup()
+        self.server.connections.add(self.connection)
+
+    def finish(self) -> None:
+        self.server.connections.discard(self.connection)
+        super().finish()
 
     def _serve(self) -> None:
         reading = self.command in {"GET", "HEAD"}
