@@ -97,7 +97,7 @@ class DateTime(_OnePass, ovo.DateTime):
             value = _parse_time(value)
         if not isinstance(value, dt.datetime):
             raise TypeError(f"A date and time is required in field {attr}, not a {type(value).__name__}")
-        return value if value.tzinfo else value.replace(tzinfo=dt.UTC)
+        return value.astimezone(dt.UTC) if value.tzinfo else value.replace(tzinfo=dt.UTC)
 
 
 def _parse_time(text):

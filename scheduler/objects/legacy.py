@@ -23,13 +23,22 @@ def request_from_dicts(cls, context, request_spec, filter_properties):
 
     :raises InvalidRequest: a value does not suit its field
     """
-    request_spec = _dict(request_spec, "request_spec")
+    try:
+        return cls(context, **_values(context, request_spec, filter_properties))
+    except errors.InvalidRequest:
+        raise
+    except Exception as error:
+        raise base.InvalidField("request_spec", error) from error
+
+
+def _values(context, request_spec, filter_properties):
+    asked = _dict(request_spec, "request_spec")
     wanted = _dict(filter_properties, "filter_properties")
-    values = {
-        "num_instances": request_spec.get("num_instances", 1),
-        "image": _image(request_spec.get("image")),
-        **_instance_values(request_spec.get("instance_properties")),
-        **_flavor(request_spec.get("instance_type")),
+    return {
+        "num_instances": asked.get("num_instances", 1),
+        "image": _image(asked.get("image")),
+        **_instance_values(asked.get("instance_properties")),
+        **_flavor(asked.get("instance_type")),
         **{name: wanted.get(name) for name in ("ignore_hosts", "force_hosts", "force_nodes")},
         "retry": SchedulerRetries.from_dict(context, wanted["retry"]) if wanted.get("retry") else None,
         "limits": _limits(wanted.get("limits", {})),
@@ -38,12 +47,6 @@ def request_from_dicts(cls, context, request_spec, filter_properties):
         "requested_destination": wanted.get("requested_destination"),
         "requested_resources": None,
     }
-    try:
-        return cls(context, **values)
-    except errors.InvalidRequest:
-        raise
-    except Exception as error:
-        raise base.InvalidField("request_spec", error) from error
 
 
 def request_spec_dict(spec):
@@ -105,10 +108,7 @@ def _flavor(flavor):
     if not isinstance(flavor, dict):
         return {}
     known = {name: value for name, value in flavor.items() if name in Flavor.fields}
-    try:
-        return {"flavor": Flavor(**known)}
-    except (ValueError, TypeError) as error:
-        raise base.InvalidField("instance_type", error) from error
+    return {"flavor": Flavor(**known)}
 
 
 def _limits(limits):

@@ -1,0 +1,281 @@
+import importlib
+import json
+import sys
+
+from hypothesis import given
+from hypothesis import strategies as st
+from oslo_versionedobjects import base as ovo
+import pytest
+
+from scheduler import errors, objects
+from scheduler.objects import base
+from tests.support.wire_examples import NAMES, as_json, envelopes, message, settled, spec
+
+
+def envelope(name, data, version="1.0", **more):
+    return {base.NAME: name, base.NAMESPACE: "nova", base.VERSION: version, base.DATA: data, **more}
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if not n.startswith("notification")])
+def test_every_example_decodes(name):
+    for found in envelopes(message(name)):
+        obj = objects.hydrate(found)
+        if "Instance" not in obj.obj_name():  # of instances only a part is read
+            assert as_json(obj) == settled(found)
+
+
+def test_clone_shares_nothing():
+    original = objects.hydrate(spec("boot_anti_affinity_numa_pci"))
+    before = as_json(original)
+    clone = original.obj_clone()
+    assert as_json(clone) == before
+    clone.numa_topology.cells[0].cpu_pinning = {0: 4}
+    clone.instance_group.hosts.append("elsewhere")
+    clone.requested_resources[0].resources["VCPU"] = 1
+    assert as_json(original) == before
+
+
+@pytest.mark.parametrize(
+    ("version", "kept"),
+    [
+        ("1.0", "1.0"),
+        ("1.1", "1.1"),
+        ("1.2", "1.2"),
+        ("1.2.7", "1.2"),
+        ("1.3", "1.2"),
+        ("1.99.1", "1.2"),
+        ("1.1.4", "1.1.4"),
+    ],
+)
+def test_minor_versions(version, kept):
+    flavor = objects.hydrate(envelope("Flavor", {"vcpus": 2}, version))
+    assert flavor.vcpus == 2
+    assert flavor.obj_to_primitive()[base.VERSION] == kept
+
+
+@pytest.mark.parametrize(
+    "version", ["2.0", "0.9", "2.2.1", "", "1", "1.x", "1.2.3.4", "1.-2", " 1.2", "1.٢", None, 1.2, [1], {}]
+)
+def test_other_versions_are_refused(version):
+    with pytest.raises(objects.IncompatibleObjectVersion, match="Flavor"):
+        objects.hydrate(envelope("Flavor", {}, version))
+
+
+def test_nested_version_is_refused():
+    bad = spec("boot_two_instances")
+    bad[base.DATA]["flavor"][base.VERSION] = "2.0"
+    with pytest.raises(objects.IncompatibleObjectVersion, match="Flavor"):
+        objects.hydrate(bad)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {},
+        {base.NAME: "Flavor"},
+        {base.NAME: "Flavor", base.NAMESPACE: "nova", base.VERSION: "1.0"},
+        envelope("NoSuchClass", {}),
+        envelope(None, {}),
+        envelope(["Flavor"], {}),
+        envelope("WireObject", {}),
+        {**envelope("Flavor", {}), base.NAMESPACE: "cinder"},
+        {**envelope("Flavor", {}), base.NAMESPACE: None},
+        [],
+        "Flavor",
+        None,
+    ],
+)
+def test_broken_envelopes(broken):
+    with pytest.raises(objects.UnsupportedObjectError):
+        objects.hydrate(broken)
+
+
+@pytest.mark.parametrize("data", [None, [], "x", 3])
+def test_data_that_is_no_dict(data):
+    with pytest.raises(objects.InvalidField):
+        objects.hydrate(envelope("Flavor", data))
+
+
+def test_unknown_fields_and_changes_are_ignored():
+    flavor = objects.hydrate(envelope("Flavor", {"vcpus": 1, "new": [1]}, **{base.CHANGES: ["vcpus", "new"]}))
+    assert flavor.obj_what_changed() == {"vcpus"}
+    assert flavor.obj_to_primitive()[base.DATA] == {"vcpus": 1}
+
+
+@pytest.mark.parametrize("changes", [3, [[]], [{}]])
+def test_changes_that_are_no_list_of_names(changes):
+    with pytest.raises(objects.InvalidField, match="changes"):
+        objects.hydrate(envelope("Flavor", {}, **{base.CHANGES: changes}))
+
+
+def test_null_changes():
+    assert not objects.hydrate(envelope("Flavor", {}, **{base.CHANGES: None})).obj_what_changed()
+
+
+def test_wrong_class_in_a_field():
+    with pytest.raises(objects.InvalidField, match=r"RequestSpec\.flavor"):
+        objects.hydrate(envelope("RequestSpec", {"flavor": envelope("Aggregate", {})}))
+
+
+def test_error_text_is_short():
+    with pytest.raises(objects.InvalidField) as caught:
+        objects.hydrate(envelope("Flavor", {"vcpus": "x" * 100_000}))
+    assert len(str(caught.value)) < 300
+
+
+def test_changes_of_a_new_object():
+    limits = objects.SchedulerLimits.from_dict({})
+    assert sorted(limits.obj_to_primitive()[base.CHANGES]) == [
+        "disk_gb",
+        "memory_mb",
+        "numa_topology",
+        "vcpu",
+    ]
+    limits.obj_reset_changes()
+    assert base.CHANGES not in limits.obj_to_primitive()
+
+
+def test_change_inside_is_a_change_outside():
+    request = objects.hydrate(envelope("RequestSpec", {"flavor": envelope("Flavor", {"vcpus": 1})}))
+    assert base.CHANGES not in request.obj_to_primitive()
+    request.flavor.vcpus = 2
+    assert request.obj_to_primitive()[base.CHANGES] == ["flavor"]
+
+
+def test_change_inside_a_list_object():
+    groups = objects.SecurityGroupList(objects=[objects.SecurityGroup(name="web")])
+    groups.obj_reset_changes()
+    assert groups.obj_to_primitive()[base.CHANGES] == ["objects"]
+
+
+def test_lists_behave_as_sequences():
+    groups = objects.SecurityGroupList(objects=[objects.SecurityGroup(name=name) for name in "abc"])
+    assert [g.name for g in groups] == ["a", "b", "c"]
+    assert len(groups) == 3
+    assert groups[1].name == "b"
+    assert len(objects.SecurityGroupList()) == 0
+    assert list(objects.hydrate(envelope("SecurityGroupList", {}))) == []
+
+
+def test_unset_fields():
+    flavor = objects.Flavor()
+    assert "vcpus" not in flavor
+    assert "description" not in flavor
+    assert flavor.description is None
+    assert "description" not in flavor
+    assert flavor.rxtx_factor == 1.0
+    with pytest.raises(objects.MissingField, match=r"Flavor\.vcpus") as caught:
+        _ = flavor.vcpus
+    assert isinstance(caught.value, errors.InvalidRequest)
+    assert caught.value.field == "vcpus"
+    assert getattr(flavor, "vcpus", 7) == 7
+    with pytest.raises(AttributeError):
+        _ = flavor.no_such_field
+    assert "no_such_field" not in flavor
+
+
+def test_default_is_not_shared():
+    one, other = objects.Flavor(), objects.Flavor()
+    one.extra_specs["a"] = "b"
+    assert other.extra_specs == {}
+    assert one.extra_specs == {"a": "b"}
+
+
+def test_ephemeral_objects_take_their_defaults():
+    for group in (objects.RequestGroup(), objects.hydrate(envelope("RequestGroup", {}))):
+        assert group.resources == {}
+        assert group.use_same_provider is True
+        assert group.required_traits == set()
+        assert {"resources", "aggregates", "provider_uuids"} <= set(dict(group.set_fields()))
+
+
+def test_read_only_field():
+    cell = objects.CellMapping(id=1)
+    cell.id = 1
+    with pytest.raises(Exception, match="id"):
+        cell.id = 2
+
+
+def test_load_by_name():
+    flavor = objects.Flavor()
+    flavor.obj_load_attr("description")
+    assert "description" in flavor
+
+
+FOREIGN_NOVA = """
+from oslo_versionedobjects import base, fields
+
+class Shared(base.VersionedObject):
+    OBJ_SERIAL_NAMESPACE = "nova_object"
+    OBJ_PROJECT_NAMESPACE = "nova"
+
+@base.VersionedObjectRegistry.register
+class Flavor(Shared):
+    VERSION = "1.2"
+    fields = {"vcpus": fields.IntegerField(), "theirs": fields.IntegerField()}
+
+@base.VersionedObjectRegistry.register
+class RequestSpec(Shared):
+    VERSION = "1.15"
+    fields = {"flavor": fields.ObjectField("Flavor")}
+"""
+
+
+@pytest.fixture
+def nova(tmp_path, monkeypatch):
+    """A package ``nova`` that registers its own classes under the names of ours."""
+    registry = ovo.VersionedObjectRegistry.obj_classes()
+    saved = dict(registry)
+    (tmp_path / "nova").mkdir()
+    (tmp_path / "nova" / "__init__.py").touch()
+    (tmp_path / "nova" / "objects.py").write_text(FOREIGN_NOVA)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield importlib.import_module("nova.objects")
+    del sys.modules["nova"], sys.modules["nova.objects"]
+    registry.clear()
+    registry.update(saved)
+
+
+def test_ours_are_not_in_the_library_s_registry():
+    assert not set(base._classes) & set(ovo.VersionedObjectRegistry.obj_classes())
+
+
+def test_nova_s_classes_do_not_become_ours(nova):
+    ours = objects.hydrate(spec("boot_two_instances"))
+    assert type(ours) is objects.RequestSpec
+    assert type(ours.flavor) is objects.Flavor
+    assert type(ours.obj_clone().flavor) is objects.Flavor
+
+
+def test_our_classes_do_not_become_nova_s(nova):
+    primitive = nova.RequestSpec(flavor=nova.Flavor(vcpus=1, theirs=2)).obj_to_primitive()
+    assert type(nova.RequestSpec.obj_from_primitive(primitive).flavor) is nova.Flavor
+    assert "theirs" not in objects.hydrate(primitive).flavor.obj_to_primitive()[base.DATA]
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(st.data())
+def test_any_data_is_read_or_refused(data):
+    """No JSON whatever makes hydration raise anything but InvalidRequest."""
+    name = data.draw(st.sampled_from(sorted(base._classes)))
+    known = base._classes[name]
+    values = data.draw(
+        st.dictionaries(st.sampled_from(sorted(known.fields)) | st.text(max_size=5), json_values)
+    )
+    try:
+        obj = objects.hydrate(envelope(name, values, known.VERSION))
+    except errors.InvalidRequest:
+        return
+    assert as_json(objects.hydrate(json.loads(json.dumps(obj.obj_to_primitive())))) == as_json(obj)
+
+
+@given(json_values)
+def test_any_json_is_read_or_refused(value):
+    with pytest.raises(errors.InvalidRequest):
+        objects.hydrate(value)

@@ -1,0 +1,126 @@
+import pytest
+
+from scheduler import errors, objects
+from tests.support.wire_examples import spec
+
+
+def request(**values):
+    values.setdefault("flavor", objects.Flavor(vcpus=2, memory_mb=512, root_gb=1, ephemeral_gb=3, swap=64))
+    return objects.RequestSpec(**values)
+
+
+def test_amounts_are_the_flavor_s():
+    asked = request()
+    assert [asked.vcpus, asked.memory_mb, asked.root_gb, asked.ephemeral_gb, asked.swap] == [2, 512, 1, 3, 64]
+
+
+def test_amounts_without_a_flavor():
+    with pytest.raises(objects.MissingField, match=r"RequestSpec\.flavor"):
+        _ = objects.RequestSpec().vcpus
+
+
+def test_unset_reads():
+    asked = objects.RequestSpec()
+    assert list(asked.security_groups) == []
+    assert list(asked.requested_networks) == []
+    assert asked.network_metadata.physnets == set()
+    assert asked.network_metadata.tunneled is False
+    assert asked.is_bfv is False
+    assert asked.num_instances == 1
+    for name in (
+        "image",
+        "scheduler_hints",
+        "requested_resources",
+        "requested_destination",
+        "instance_group",
+        "limits",
+    ):
+        assert getattr(asked, name) is None
+        assert name not in asked
+    with pytest.raises(objects.MissingField):
+        _ = asked.instance_uuid
+
+
+def test_defaults_of_objects_stay():
+    asked = objects.RequestSpec()
+    asked.root_required.add("T")
+    assert asked.root_required == {"T"}
+    assert asked.root_forbidden == set()
+    assert asked.same_subtree == []
+
+
+@pytest.mark.parametrize(
+    ("hints", "value"),
+    [
+        (None, "default"),
+        ({}, "default"),
+        ({"a": ["x"]}, "x"),
+        ({"a": ["x", "y"]}, ["x", "y"]),
+        ({"a": []}, []),
+    ],
+)
+def test_scheduler_hint(hints, value):
+    assert request(scheduler_hints=hints).get_scheduler_hint("a", "default") == value
+
+
+def test_hint_of_a_request_without_hints():
+    assert request().get_scheduler_hint("a") is None
+    assert request().get_scheduler_hint("a", ["x"]) == "x"
+
+
+@pytest.mark.parametrize(
+    ("hints", "rebuild"),
+    [
+        (None, False),
+        ({}, False),
+        ({"_nova_check_type": ["rebuild"]}, True),
+        ({"_nova_check_type": ["rebuild", "x"]}, False),
+        ({"_nova_check_type": ["x"]}, False),
+    ],
+)
+def test_is_rebuild(hints, rebuild):
+    assert request(scheduler_hints=hints).is_rebuild is rebuild
+
+
+def test_examples_of_rebuild():
+    assert objects.hydrate(spec("rebuild_check_current_host")).is_rebuild
+    assert not objects.hydrate(spec("resize_same_cell")).is_rebuild
+    assert not request().is_rebuild
+
+
+@pytest.mark.parametrize(
+    ("groups", "maps", "mapping"),
+    [
+        (None, False, None),
+        ([], False, {}),
+        ([objects.RequestGroup(requester_id="a", provider_uuids=["u"])], True, {"a": ["u"]}),
+    ],
+)
+def test_request_groups(groups, maps, mapping):
+    asked = request(requested_resources=groups)
+    assert asked.maps_requested_resources is maps
+    assert asked.get_request_group_mapping() == mapping
+
+
+def test_request_groups_unset():
+    assert request().get_request_group_mapping() is None
+
+
+def test_reset_forced_destinations():
+    asked = request(force_hosts=["h"], force_nodes=["n"])
+    asked.reset_forced_destinations()
+    assert (asked.force_hosts, asked.force_nodes) == (None, None)
+    assert not {"force_hosts", "force_nodes"} & asked.obj_what_changed()
+
+
+def test_num_instances_null_is_one():
+    bad = spec("boot_two_instances")
+    bad["nova_object.data"]["num_instances"] = None
+    assert objects.hydrate(bad).num_instances == 1
+
+
+def test_flavor_null_is_refused():
+    bad = spec("boot_two_instances")
+    bad["nova_object.data"]["flavor"] = None
+    with pytest.raises(errors.InvalidRequest, match=r"RequestSpec\.flavor"):
+        objects.hydrate(bad)
