@@ -1,0 +1,52 @@
+import pytest
+
+from scheduler.numa.candidates import candidates, lacks_threads
+from scheduler.numa.fit import Fitter
+from scheduler.numa.topology import HostTopology
+from scheduler.pci.pools import from_flat
+from scheduler.pci.requests import make_request
+from tests.unit.numa.shapes import guest, host, host_cell, pinned
+
+NIC = {"vendor_id": "8086", "product_id": "154d", "count": 1}
+POOLS = from_flat([{**NIC, "numa_node": node, "rp_uuid": f"rp{node}"} for node in (0, 1)])
+REQUEST = make_request(1, [{"vendor_id": "8086"}], alias_name="nic", request_id="r", numa_policy="required")
+TWO = host(host_cell(0), host_cell(1, cpus=1))
+MAPPINGS = [{"r-0": ["rp1"]}, {"r-0": ["rp0"]}, {"": ["other"]}]
+
+
+def test_keeps_the_candidates_whose_device_is_near():
+    fitter = Fitter()
+    found = candidates(fitter, TWO, guest(pinned()), None, POOLS, (REQUEST,), MAPPINGS)
+    assert found.indices == (1, 2)
+    assert not found.reason
+
+
+def test_reason_is_the_first_candidates():
+    found = candidates(Fitter(), TWO, guest(pinned()), None, POOLS, (REQUEST,), MAPPINGS[:1])
+    assert (
+        found.reason
+        == "only 0 of 1 devices free that match vendor 8086 in the providers that placement chose"
+    )
+    assert not candidates(Fitter(), TWO, guest(pinned()), None, POOLS, (REQUEST,), [])
+
+
+def test_candidates_without_bound_devices_cost_one_fit():
+    fitter = Fitter()
+    found = candidates(fitter, TWO, guest(pinned()), None, POOLS, (), [{"": [name]} for name in "abc"])
+    assert found.indices == (0, 1, 2)
+    assert fitter.made == 1
+
+
+@pytest.mark.parametrize(
+    ("topology", "cpu", "threads", "lacks"),
+    [
+        (host(host_cell(0)), ("dedicated", None), (None, "require"), True),
+        (host(host_cell(0)), ("mixed", None), (None, "require"), False),
+        (host(host_cell(0)), ("dedicated", None), ("prefer", None), False),
+        (host(host_cell(0), host_cell(1, threads=2)), ("dedicated",), ("require",), False),
+        (None, ("dedicated",), ("require",), False),
+        (HostTopology(problem="unreadable"), ("dedicated",), ("require",), False),
+    ],
+)
+def test_lacks_threads(topology, cpu, threads, lacks):
+    assert lacks_threads(topology, cpu, threads) is lacks

@@ -1,0 +1,215 @@
+from hypothesis import given, settings
+import pytest
+
+from scheduler.numa.fit import Fitter, fit
+from scheduler.numa.guest import GuestTopology
+from scheduler.numa.limits import Limits
+from scheduler.numa.topology import HostTopology, Network, PagePool
+from scheduler.pci.offer import make_offer
+from scheduler.pci.pools import from_flat
+from scheduler.pci.requests import make_request
+from tests.unit.numa.shapes import floating, guest, guests, host, host_cell, hosts, limits, pinned
+
+NIC = {"vendor_id": "8086", "product_id": "154d"}
+
+
+@settings(max_examples=150, deadline=None)
+@given(hosts(), guests(alike=True), limits())
+def test_never_exceeds_what_is_free(topology, wanted, bounds):
+    found = fit(topology, wanted, bounds)
+    if not found:
+        return
+    by_id = {cell.id: cell for cell in topology.cells}
+    used = [cell.id for cell in found.fitted.cells]
+    assert len(set(used)) == len(used)
+    for cell in found.fitted.cells:
+        on = by_id[cell.id]
+        pins = dict(cell.pins or ())
+        assert frozenset(pins.values()) <= on.free
+        assert len(frozenset(pins.values())) == len(pins)
+        assert frozenset(pins) == (cell.pcpuset if cell.has_pinned else frozenset())
+        assert len(cell.cpuset) <= len(on.cpuset)
+        if bounds and cell.has_floating:
+            assert on.cpu_usage + len(cell.cpuset) <= len(on.cpuset) * bounds.cpu_ratio
+            assert on.memory_usage + cell.memory <= on.memory * bounds.ram_ratio
+        if cell.has_pinned and on.smallest_pages:
+            assert cell.memory * 1024 <= on.smallest_pages.free * on.smallest_pages.size
+
+
+@settings(max_examples=150, deadline=None)
+@given(hosts(), guests(most=1))
+def test_named_pages_are_free_pages(topology, wanted):
+    found = fit(topology, wanted)
+    if not found or not wanted.cells[0].pagesize:
+        return
+    cell = found.fitted.cells[0]
+    on = next(c for c in topology.cells if c.id == cell.id)
+    assert cell.pagesize > 0
+    assert cell.memory * 1024 <= on.pages_by_size[cell.pagesize].free * cell.pagesize
+
+
+@settings(max_examples=150, deadline=None)
+@given(hosts(), guests(most=1), limits())
+def test_pins_and_reserved_cpus_are_disjoint(topology, wanted, bounds):
+    found = fit(topology, wanted, bounds)
+    if not found:
+        return
+    cell = found.fitted.cells[0]
+    cpus = [cpu for _, cpu in cell.pins or ()] + sorted(cell.reserved or ())
+    assert len(set(cpus)) == len(cpus)
+    assert bool(cell.reserved) == (wanted.isolated_emulator)
+
+
+@settings(max_examples=100, deadline=None)
+@given(hosts(), guests(), limits())
+def test_equal_inputs_give_equal_outputs(topology, wanted, bounds):
+    again = HostTopology(tuple(topology.cells))
+    assert hash(again) == hash(topology)
+    assert fit(topology, wanted, bounds) == fit(
+        again, GuestTopology(wanted.cells, wanted.isolated_emulator), bounds
+    )
+    assert bool(fit(topology, wanted, bounds)) != bool(fit(topology, wanted, bounds).reason)
+
+
+TWO = host(host_cell(0), host_cell(1))
+UNREADABLE = HostTopology(problem="NUMA topology cannot be read: it is not JSON")
+TIED = host(host_cell(0, network=Network(frozenset({"a"}))), host_cell(1, network=Network(frozenset({"b"}))))
+
+
+@pytest.mark.parametrize(
+    ("topology", "wanted", "bounds", "reason"),
+    [
+        (None, guest(pinned()), None, "the host has no NUMA topology"),
+        (UNREADABLE, guest(pinned()), None, "NUMA topology cannot be read: it is not JSON"),
+        (TWO, None, None, "the guest has no NUMA topology"),
+        (TWO, guest(pinned(0), pinned(1), pinned(2)), None, "3 NUMA cells wanted, the host has 2"),
+        (
+            TWO,
+            guest(pinned(0, 8, 4096, pagesize=2048), pinned(1, 8, 4096, pagesize=2048)),
+            None,
+            (
+                "no NUMA cell pair with 8 free dedicated CPUs and 4096 MiB of 2 MiB pages"
+                " (cell 0: 2048 MiB in 2 MiB pages free; cell 1: 2048 MiB in 2 MiB pages free)"
+            ),
+        ),
+        (
+            host(host_cell(0, pinned=frozenset({0, 1, 2}))),
+            guest(pinned(vcpus=2)),
+            None,
+            "no NUMA cell with 2 free dedicated CPUs and 512 MiB (cell 0: 1 dedicated CPUs free)",
+        ),
+        (
+            TWO,
+            guest(pinned(thread_policy="require", pagesize=-2)),
+            None,
+            (
+                "no NUMA cell with 2 free dedicated CPUs on thread siblings and 512 MiB of large pages"
+                " (cell 0: 4 dedicated CPUs free, but not on suitable cores; cell 1: 4 dedicated CPUs free, but not on"
+                " suitable cores)"
+            ),
+        ),
+        (
+            TWO,
+            guest(pinned(0), pinned(1, vcpus=5)),
+            None,
+            (
+                "no NUMA cell for guest cell 1 with 5 free dedicated CPUs and 512 MiB"
+                " (cell 0: 4 dedicated CPUs; cell 1: 4 dedicated CPUs)"
+            ),
+        ),
+        (
+            host(host_cell(0), host_cell(1, cpus=1)),
+            guest(pinned(0, vcpus=3), pinned(1, vcpus=2)),
+            None,
+            "the 2 guest cells fit NUMA cells of the host one by one, but not together",
+        ),
+        (
+            host(host_cell(0, cpuset=frozenset({50, 51}), cpu_usage=7)),
+            guest(floating()),
+            Limits(4.0, 1.0),
+            "no NUMA cell with 2 shared CPUs and 512 MiB (cell 0: 7 of 2 shared CPUs used, allocation ratio 4)",
+        ),
+        (
+            host(host_cell(0, cpuset=frozenset({50, 51}), memory_usage=6000)),
+            guest(floating()),
+            Limits(4.0, 1.0),
+            "no NUMA cell with 2 shared CPUs and 512 MiB (cell 0: 6000 of 6144 MiB used, allocation ratio 1)",
+        ),
+        (
+            host(host_cell(0, pages=(), memory_usage=6000)),
+            guest(pinned()),
+            None,
+            "no NUMA cell with 2 free dedicated CPUs and 512 MiB (cell 0: 144 of 6144 MiB free)",
+        ),
+        (
+            host(host_cell(0, pages=())),
+            guest(pinned(pagesize=1 << 20)),
+            None,
+            "no NUMA cell with 2 free dedicated CPUs and 512 MiB of 1 GiB pages (cell 0: no such pages free)",
+        ),
+        (
+            TIED,
+            guest(pinned()),
+            Limits(1.0, 1.0, Network(frozenset({"a", "b"}))),
+            "no NUMA cells near all networks of the guest have room for it",
+        ),
+    ],
+)
+def test_reason(topology, wanted, bounds, reason):
+    assert fit(topology, wanted, bounds).reason == reason
+
+
+def test_reason_shows_few_cells():
+    crowd = host(*(host_cell(number, cpus=1) for number in range(6)))
+    assert fit(crowd, guest(pinned())).reason.endswith("cell 3: 1 dedicated CPUs; and 2 more)")
+
+
+def test_reason_for_devices():
+    pools = from_flat([{**NIC, "numa_node": 1, "count": 1}])
+    wanted = make_request(1, [{**NIC, "physical_network": "physnet1"}], alias_name="nic")
+    assert fit(TWO, guest(pinned()), None, make_offer(pools, (wanted,))).reason == (
+        "no pool matches vendor 8086 product 154d on physnet1"
+    )
+    far = make_request(1, [NIC], alias_name="nic", numa_policy="required")
+    crowded = host(host_cell(0), host_cell(1, cpus=1))
+    assert fit(crowded, guest(pinned()), None, make_offer(pools, (far,))).reason == (
+        "only 0 of 1 devices free that match vendor 8086 product 154d for NUMA policy required on NUMA cell 0"
+    )
+
+
+def test_packing_prefers_the_fuller_cell():
+    fuller = host(host_cell(0), host_cell(1, pinned=frozenset({100})))
+    assert fit(fuller, guest(pinned())).fitted.cell_ids == {0}
+    assert fit(fuller, guest(pinned()), packing=True).fitted.cell_ids == {1}
+
+
+def test_remembers_one_fit_for_each_distinct_state():
+    states = [host(host_cell(0, memory_usage=state), host_cell(1)) for state in range(5)]
+    fitter, pools = Fitter(), from_flat([{**NIC, "numa_node": 0, "count": 2}])
+    request = make_request(1, [NIC], alias_name="nic")
+    for number in range(50):
+        same = HostTopology(states[number % 5].cells)
+        assert fitter.fit(same, guest(pinned()), None, pools, (request,))
+    assert fitter.made == 5
+
+
+def test_hosts_that_differ_in_provider_names_only_cost_one_fit():
+    fitter, request = Fitter(), make_request(1, [NIC], alias_name="nic", request_id="r")
+    for name in ("one", "two"):
+        pools = from_flat([{**NIC, "numa_node": 0, "count": 1, "rp_uuid": name}])
+        assert fitter.fit(TWO, guest(pinned()), None, pools, (request,), {"r-0": [name]})
+    assert fitter.made == 1
+
+
+def test_memory_of_fits_is_bounded():
+    fitter = Fitter(remembered=2)
+    for number in range(3):
+        fitter.fit(host(host_cell(0, memory_usage=number)), guest(pinned()))
+    fitter.fit(host(host_cell(0, memory_usage=0)), guest(pinned()))
+    assert fitter.made == 4
+
+
+def test_small_pages_decide_for_pinned_guests_that_name_none():
+    full = host_cell(0, pages=(PagePool(4, 1 << 20, used=1 << 20), PagePool(2048, 1024)))
+    assert not fit(host(full), guest(pinned()))
+    assert fit(host(full), guest(pinned(pagesize=-2))).fitted.cells[0].pagesize == 2048

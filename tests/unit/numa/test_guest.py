@@ -1,0 +1,59 @@
+from types import SimpleNamespace
+
+import pytest
+
+from scheduler.numa.guest import GuestCell, GuestTopology, guest_topology_from
+from scheduler.numa.limits import Limits, limits_from, network_from
+from scheduler.numa.topology import Network
+
+
+class Unset:
+    """A versioned object of which only some fields are set."""
+
+    def __init__(self, **fields):
+        self.__dict__.update(fields)
+
+    def __getattr__(self, name):
+        raise (AttributeError if name.startswith("__") else NotImplementedError)(name)
+
+
+@pytest.mark.parametrize("obj", [None, SimpleNamespace(cells=[]), Unset()])
+def test_no_topology(obj):
+    assert guest_topology_from(obj) is None
+
+
+def test_cell_of_today():
+    cell = SimpleNamespace(
+        id=1, cpuset={0}, pcpuset={1}, memory=512, pagesize=-1, cpu_policy="mixed", cpu_thread_policy="prefer",
+        cpu_pinning_raw={"1": 9}, cpuset_reserved={3},
+    )  # fmt: skip
+    found = guest_topology_from(SimpleNamespace(cells=[cell], emulator_threads_policy="isolate"))
+    expected = GuestCell(
+        1, frozenset({0}), frozenset({1}), 512, -1, "mixed", "prefer", ((1, 9),), frozenset({3})
+    )
+    assert found == GuestTopology((expected,), isolated_emulator=True)
+    assert hash(found) == hash(GuestTopology((expected,), isolated_emulator=True))
+
+
+@pytest.mark.parametrize(
+    ("policy", "cpuset", "pcpuset"),
+    [("dedicated", set(), {0, 1}), (None, {0, 1}, set()), ("shared", {0, 1}, set())],
+)
+def test_cell_without_pcpuset_is_an_old_one(policy, cpuset, pcpuset):
+    found = guest_topology_from(Unset(cells=[Unset(id=0, cpuset={0, 1}, memory=1, cpu_policy=policy)]))
+    assert (found.cells[0].cpuset, found.cells[0].pcpuset) == (cpuset, pcpuset)
+    assert not found.isolated_emulator
+
+
+def test_limits():
+    assert limits_from(None) is None
+    assert limits_from(Unset(cpu_allocation_ratio=4.0, ram_allocation_ratio=1.5)) == Limits(4.0, 1.5)
+    network = Unset(physnets={"a"})
+    full = SimpleNamespace(cpu_allocation_ratio=1.0, ram_allocation_ratio=1.0, network_metadata=network)
+    assert limits_from(full) == Limits(1.0, 1.0, Network(frozenset({"a"})))
+
+
+def test_network():
+    assert network_from(None) is None
+    assert network_from(Unset()) == Network()
+    assert network_from(SimpleNamespace(physnets=None, tunneled=True)) == Network(tunneled=True)

@@ -1,0 +1,68 @@
+from dataclasses import replace
+
+from hypothesis import given, settings
+import pytest
+
+from scheduler.numa.errors import PinConflict
+from scheduler.numa.fit import fit
+from scheduler.numa.usage import consume, release
+from tests.unit.numa.shapes import floating, guest, guests, host, host_cell, hosts, limits, pinned
+
+
+@settings(max_examples=150, deadline=None)
+@given(hosts(), guests(), limits())
+def test_release_undoes_consume(topology, wanted, bounds):
+    found = fit(topology, wanted, bounds)
+    if not found:
+        return
+    try:
+        charged = consume(topology, found.fitted)
+    except PinConflict:
+        return
+    assert release(charged, found.fitted) == topology
+
+
+@settings(max_examples=100, deadline=None)
+@given(hosts(), guests(alike=True))
+def test_guest_after_guest_stays_within_the_host(topology, wanted):
+    for _ in range(6):
+        found = fit(topology, wanted)
+        if not found:
+            break
+        charged = consume(topology, found.fitted)
+        for before, after in zip(topology.cells, charged.cells, strict=True):
+            assert before.pinned <= after.pinned <= after.pcpuset
+        topology = charged
+
+
+def test_charges_only_the_cells_in_use():
+    topology = host(host_cell(0), host_cell(1))
+    charged = consume(topology, fit(topology, guest(pinned(memory=1024, pagesize=2048))).fitted)
+    first, second = charged.cells
+    assert (first.memory_usage, first.cpu_usage, first.pinned) == (1024, 0, {0, 1})
+    assert [pool.used for pool in first.pages] == [0, 512]
+    assert second is topology.cells[1]
+
+
+def test_floating_guests_use_shared_cpus_and_the_smallest_pages():
+    topology = host(host_cell(0, cpuset=frozenset({50, 51})))
+    charged = consume(topology, fit(topology, guest(floating())).fitted).cells[0]
+    assert (charged.cpu_usage, charged.memory_usage, charged.pinned) == (2, 512, frozenset())
+    assert charged.pages[0].used == 131072
+
+
+def test_isolate_takes_whole_cores():
+    smt = host_cell(0, threads=2)
+    legacy = host(replace(smt, cpuset=smt.pcpuset))
+    found = fit(legacy, guest(pinned(vcpus=1, thread_policy="isolate")))
+    assert consume(legacy, found.fitted).cells[0].pinned == {0, 1}
+
+
+def test_cpus_of_somebody_else_are_refused():
+    topology = host(host_cell(0))
+    fitted = fit(topology, guest(pinned())).fitted
+    charged = consume(topology, fitted)
+    with pytest.raises(PinConflict, match="CPUs 0, 1 of NUMA cell 0 are not free"):
+        consume(charged, fitted)
+    with pytest.raises(PinConflict, match="CPUs 0, 1 of NUMA cell 0 are not taken"):
+        release(topology, fitted)
