@@ -6,6 +6,7 @@ the consumer holds is read only when Placement contradicts, or when an answer go
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+import logging
 import time
 
 from oslo_log import log
@@ -127,8 +128,14 @@ class Attempt:
         verdict = judge(reply)
         if verdict is Verdict.DONE:
             return self._done()
-        LOG.warning(
-            "Failed to save allocation for %s. Got HTTP %s: %s", self._wish.uuid, reply.status, reply.text
+        # That the consumer exists is news, not a failure: an evacuation begins like that.
+        level = logging.DEBUG if verdict is Verdict.CONSUMER_CONFLICT else logging.WARNING
+        LOG.log(
+            level,
+            "Failed to save allocation for %s. Got HTTP %s: %s",
+            self._wish.uuid,
+            reply.status,
+            reply.text,
         )
         reactions = {
             Verdict.CONSUMER_CONFLICT: self._on_consumer_conflict,

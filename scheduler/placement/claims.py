@@ -26,13 +26,18 @@ LOG = log.getLogger(__name__)
 class Claimer:
     """Claims and releases of a process; shared by all threads, and started anew after a fork."""
 
-    def __init__(self, client: PlacementClient, patience: Patience = Patience()) -> None:  # noqa: B008
+    def __init__(self, client: PlacementClient, patience: Patience) -> None:
         self._api = Consumers(client)
         self._patience = patience
         self._instances = KeyedLocks()
         self._lanes = KeyedLocks()
         self._releases = Releases(self._api, self._instances, patience)
         self._orphans = Orphans()
+
+    @classmethod
+    def of(cls, client: PlacementClient) -> "Claimer":
+        """The claimer of a process, with the patience of a daemon."""
+        return cls(client, Patience())
 
     def claim(
         self,
