@@ -1,0 +1,58 @@
+import pytest
+
+from scheduler.pci.pools import PoolSet, from_flat
+from scheduler.pci.requests import make_request
+from scheduler.pci.verdict import apply, candidates, supported
+
+POOLS = from_flat({"vendor_id": "8086", "product_id": "154d", "count": 1, "rp_uuid": name} for name in "ab")
+NIC = {"vendor_id": "8086", "product_id": "154d"}
+REQUEST = make_request(1, [NIC], alias_name="nic", request_id="r")
+OTHER = make_request(1, [{**NIC, "physical_network": "physnet1"}])
+
+
+def test_supported():
+    assert supported(POOLS, ()) == ""
+    assert supported(POOLS, (REQUEST, REQUEST)) == ""
+    assert supported(POOLS, (OTHER,)) == "no pool matches vendor 8086 product 154d on physnet1"
+
+
+def test_apply():
+    done = apply(POOLS, (REQUEST,), {"r-0": ["b"]})
+    assert done.complete
+    assert [pool.provider for pool in done.pools.pools] == ["a"]
+    assert apply(POOLS, ()).pools == POOLS
+    half = apply(POOLS, (REQUEST, OTHER))
+    assert (half.complete, half.pools.counts) == (False, (1,))
+
+
+@pytest.mark.parametrize(
+    ("pools", "requests", "mappings", "indices", "reason"),
+    [
+        (POOLS, (REQUEST,), [{"r-0": ["c"]}, {"r-0": ["b"]}, {}], (1, 2), ""),
+        (POOLS, (), [{}, None], (0, 1), ""),
+        (None, (), [{}], (0,), ""),
+        (None, (REQUEST,), [{}], (), "the host's PCI devices are not known yet"),
+        (PoolSet(), (REQUEST,), [{}], (), "no pool matches vendor 8086 product 154d"),
+        (PoolSet(problem="unreadable"), (REQUEST,), [{}], (), "unreadable"),
+        (PoolSet(problem="unreadable"), (), [{}], (0,), ""),
+        (POOLS, (REQUEST,), [], (), "no allocation candidate is left"),
+        (
+            POOLS,
+            (REQUEST,),
+            [{"r-0": ["c"]}],
+            (),
+            "only 0 of 1 devices free that match vendor 8086 product 154d in the providers that placement chose",
+        ),
+    ],
+)
+def test_candidates(pools, requests, mappings, indices, reason):
+    found = candidates(pools, requests, mappings)
+    assert (found.indices, found.reason, bool(found)) == (indices, reason, bool(indices))
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_claimed_candidate_is_served_by_the_provider_it_was_accepted_for(name):
+    mappings = [{"r-0": [name]}]
+    assert candidates(POOLS, (REQUEST,), mappings).indices == (0,)
+    taken = apply(POOLS, (REQUEST,), mappings[0]).pools
+    assert not candidates(taken, (REQUEST,), mappings)
