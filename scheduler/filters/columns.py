@@ -8,8 +8,10 @@ import numpy as np
 
 from scheduler.hosts.coded import Coded
 from scheduler.hosts.host_state import HostState
-from scheduler.hosts.table import FLOATS, INTEGERS
+from scheduler.hosts.columns import FLOATS, INTEGERS
 from scheduler.hosts.view import HostView
+
+ABSENT = object()
 
 _OF_VALUE: dict[str, Callable[[Any], Any]] = {
     "cpu_info": attrgetter("text"),
@@ -36,3 +38,12 @@ def attribute(hosts: HostView, name: str) -> np.ndarray | Coded | None:
     if name == "cell_uuid":
         return hosts.coded("cell")
     return hosts.coded(name) if name == "hypervisor_type" else None
+
+
+def stat(hosts: HostView, key: str) -> Coded:
+    """What ``stats`` has under a key; ``ABSENT`` for hosts whose stats lack it."""
+    column = hosts.coded("stats")
+    found = [column.values[code].data.get(key, ABSENT) for code in column.codes.tolist()]
+    # numbers, lists and maps are told apart by identity: they are rare, and True == 1
+    texts = set(map(type, found)) <= {str, type(None), object}
+    return Coded.of_texts(found) if texts else Coded.of(found)

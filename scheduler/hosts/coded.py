@@ -5,6 +5,9 @@ from typing import Any
 
 import numpy as np
 
+# So few values without a host are never worth the trouble.
+SPARE = 64
+
 
 class Coded:
     """One value a host, of which few are distinct.
@@ -52,6 +55,25 @@ class Coded:
         for code in np.flatnonzero(occurs):
             answers[code] = function(self.values[code])
         return answers[self.codes]
+
+    def patched(self, positions: np.ndarray, items: Iterable[Any]) -> "Coded":
+        """A copy in which some hosts have other values; the values of all others keep their codes.
+
+        Values that no host has any more are dropped when they are as many as the others.
+        """
+        numbers = {id(value): code for code, value in enumerate(self.values)}
+        items = list(items)
+        added = {id(item): item for item in items if id(item) not in numbers}
+        numbers |= {identity: code for code, identity in enumerate(added, len(self.values))}
+        codes = self.codes.copy()
+        codes[positions] = [numbers[id(item)] for item in items]
+        patched = Coded(codes, (*self.values, *added.values()))
+        used = np.count_nonzero(np.bincount(codes, minlength=len(patched.values)))
+        return patched._swept() if len(patched.values) > 2 * used + SPARE else patched
+
+    def _swept(self) -> "Coded":
+        used, codes = np.unique(self.codes, return_inverse=True)
+        return Coded(codes.astype(np.int32), tuple(self.values[code] for code in used))
 
     def replaced(self, index: int, value: Any) -> "Coded":
         """A copy in which one host has another value."""

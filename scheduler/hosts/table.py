@@ -1,41 +1,19 @@
 """The host table: one row a compute node, one column a fact, immutable once built.
 
-Numbers are numpy arrays (``INTEGERS``, ``FLOATS``); everything else is dictionary-encoded (``CODED``), so
-that a rule runs once per distinct value. Readers share a table without locks; a refresh builds the next one.
+Numbers are numpy arrays; everything else is dictionary-encoded, so that a rule runs once per distinct value
+(names of both: ``hosts.columns``). Readers share a table without locks; a refresh builds the next one, and
+takes over the columns in which nothing changed.
 """
 
 from collections.abc import Iterable, Mapping
+import copy
 from functools import cached_property
-from operator import attrgetter
 
 import numpy as np
 
+from scheduler.hosts import columns
 from scheduler.hosts.aggregates import Aggregates
-from scheduler.hosts.coded import Coded
 from scheduler.hosts.rows import HostRow, ServiceRow
-
-INTEGERS = (
-    "free_ram_mb",
-    "total_usable_ram_mb",
-    "free_disk_mb",
-    "total_usable_disk_gb",
-    "disk_mb_used",
-    "vcpus_total",
-    "vcpus_used",
-    "num_instances",
-    "num_io_ops",
-    "failed_builds",
-    "hypervisor_version",
-)
-FLOATS = ("cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio")
-CODED = (
-    "cpu_info",
-    "supported_instances",
-    "stats",
-    "metrics",
-    "numa_topology",
-    "pci_stats",
-)
 
 
 class HostTable:
@@ -54,18 +32,46 @@ class HostTable:
         aggregates: Aggregates,
         disabled_cells: frozenset[str] = frozenset(),
         read_at: float = 0.0,
+        previous: "HostTable | None" = None,
     ) -> None:
         """Build from the rows that have a service, keyed (cell uuid, service host); the others are left out.
 
-        ``read_at``: monotonic seconds at which reading began, for age bounds.
+        ``read_at``: monotonic seconds at which reading began, for age bounds. ``previous``: the table to take
+        over what did not change from; rows and services that did not change must be the same objects in both.
         """
-        self.rows = tuple(row for row in rows if (row.cell_uuid, row.host) in services)
-        self.services = tuple(services[row.cell_uuid, row.host] for row in self.rows)
+        pairs = [(row, services.get((row.cell_uuid, row.host))) for row in rows]
+        self.rows = tuple([row for row, service in pairs if service is not None])
+        self.services = tuple([service for _, service in pairs if service is not None])
         self.aggregates = aggregates
         self.disabled_cells = disabled_cells
         self.read_at = read_at
-        self.numbers = _numbers(self.rows) | _service_numbers(self.services)
-        self.coded = _coded(self.rows, aggregates)
+        changed = columns.differing(self.rows, previous and previous.rows)
+        beaten = columns.differing(self.services, previous and previous.services)
+        numbers, coded = (previous.numbers, previous.coded) if previous else ({}, {})
+        self.numbers = columns.row_numbers(self.rows, numbers, changed)
+        self.numbers |= columns.service_numbers(self.services, numbers, beaten)
+        self.coded = columns.coded_columns(self.rows, coded, changed)
+        self._index(previous, changed)
+
+    def _index(self, previous: "HostTable | None", changed: np.ndarray | None) -> None:
+        """What depends on where each row belongs; taken over if all are where they were."""
+        if (
+            previous
+            and changed is not None
+            and all(_place(self.rows[i]) == _place(previous.rows[i]) for i in changed)
+        ):
+            self.row_of_uuid, self.rows_of_host = previous.row_of_uuid, previous.rows_of_host
+            if self.aggregates is previous.aggregates:
+                self.coded["aggregates"] = previous.coded["aggregates"]
+                return
+        self.coded["aggregates"] = columns.aggregate_column(self.rows, self.aggregates)
+
+    def with_aggregates(self, aggregates: Aggregates) -> "HostTable":
+        """The same hosts in other aggregates."""
+        table = copy.copy(self)
+        table.aggregates = aggregates
+        table.coded = self.coded | {"aggregates": columns.aggregate_column(self.rows, aggregates)}
+        return table
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -113,27 +119,5 @@ class HostTable:
         return numbers[self.coded["cell"].take(numbers).spread(cell_uuid.__eq__)]
 
 
-def _numbers(rows: tuple[HostRow, ...]) -> dict[str, np.ndarray]:
-    columns = {name: np.array([*map(attrgetter(name), rows)], dtype=np.int64) for name in INTEGERS}
-    return columns | {name: np.array([*map(attrgetter(name), rows)], dtype=np.float64) for name in FLOATS}
-
-
-def _service_numbers(services: tuple[ServiceRow, ...]) -> dict[str, np.ndarray]:
-    seen = [service.last_seen_up or service.created_at for service in services]
-    moments = np.array(seen, dtype="datetime64[us]")
-    seconds = moments.astype(np.int64) / 1e6
-    seconds[np.isnat(moments)] = np.nan
-    return {
-        "service_disabled": np.array([service.disabled for service in services], dtype=bool),
-        "service_forced_down": np.array([service.forced_down for service in services], dtype=bool),
-        "service_seen": seconds,
-    }
-
-
-def _coded(rows: tuple[HostRow, ...], aggregates: Aggregates) -> dict[str, Coded]:
-    columns = {name: Coded.of(map(attrgetter(name), rows)) for name in CODED}
-    columns["aggregates"] = Coded.of(aggregates.of_host(row.host) for row in rows)
-    columns["cell"] = Coded.of_texts(row.cell_uuid for row in rows)
-    columns["hypervisor_type"] = Coded.of_texts(row.hypervisor_type for row in rows)
-    columns["host_ip"] = Coded.of_texts(row.host_ip for row in rows)
-    return columns
+def _place(row: HostRow) -> tuple[str, str, str]:
+    return row.uuid, row.cell_uuid, row.host
