@@ -3,6 +3,7 @@
 from os_resource_classes import PCPU, VCPU
 
 from scheduler import errors
+from scheduler.objects import InvalidField
 from scheduler.objects.cpu_list import parse_cpu_list
 from scheduler.request.groups import ResourceRequest
 from scheduler.request.wishes import Wishes
@@ -12,6 +13,9 @@ _POLICIES = frozenset({None, SHARED, DEDICATED, MIXED})
 
 # What an image may not ask for, by the flavor's policy. Beside a dedicated flavor it may say what it likes.
 _FORBIDDEN_TO_IMAGE = {SHARED: (MIXED, DEDICATED), MIXED: (DEDICATED,)}
+
+_THREAD_POLICIES = frozenset({"prefer", "isolate", "require"})
+_EMULATOR_POLICIES = frozenset({"share", "isolate"})
 
 _HYPERTHREADING = "HW_CPU_HYPERTHREADING"
 
@@ -37,9 +41,10 @@ def effective_policy(wishes: Wishes) -> str | None:
 def effective_thread_policy(wishes: Wishes) -> str | None:
     """The thread policy of ``hw:cpu_thread_policy`` and ``hw_cpu_thread_policy`` together.
 
+    :raises InvalidSetting: the flavor's is an unknown word.
     :raises ImageCPUThreadPolicyForbidden: the image differs from a flavor that says more than ``prefer``.
     """
-    flavor = wishes.extra_specs.get("hw:cpu_thread_policy") or None
+    flavor = wishes.choice("hw:cpu_thread_policy", _THREAD_POLICIES)
     image = wishes.image("hw_cpu_thread_policy") or None
     if flavor in ("isolate", "require") and image not in (None, flavor):
         raise errors.ImageCPUThreadPolicyForbidden(
@@ -48,17 +53,26 @@ def effective_thread_policy(wishes: Wishes) -> str | None:
     return flavor or image
 
 
+def emulator_policy(wishes: Wishes) -> str | None:
+    """Where emulator threads run: ``hw:emulator_threads_policy`` of the flavor.
+
+    :raises InvalidSetting: it is an unknown word.
+    """
+    return wishes.choice("hw:emulator_threads_policy", _EMULATOR_POLICIES)
+
+
 def translate(request: ResourceRequest, wishes: Wishes) -> None:
     """Ask for PCPU where CPUs are pinned, and for the thread policy's trait. Overwrites explicit amounts."""
     group = request.group()
     policy = effective_policy(wishes)
     vcpus = wishes.flavor.vcpus
+    emulator_cpus = int(emulator_policy(wishes) == "isolate")
     if policy == DEDICATED:
-        group.resources[PCPU] = vcpus + _emulator_cpus(wishes)
+        group.resources[PCPU] = vcpus + emulator_cpus
         request.pinned = True
     elif policy == MIXED:
         pinned = count_pinned(wishes)
-        group.resources[PCPU] = pinned + _emulator_cpus(wishes)
+        group.resources[PCPU] = pinned + emulator_cpus
         group.resources[VCPU] = vcpus - pinned
     threads = effective_thread_policy(wishes)
     if threads == "isolate":
@@ -68,26 +82,35 @@ def translate(request: ResourceRequest, wishes: Wishes) -> None:
 
 
 def count_pinned(wishes: Wishes) -> int:
-    """How many CPUs are pinned under policy ``mixed``: those of the dedicated, else of the realtime mask."""
-    mask = wishes.extra_specs.get("hw:cpu_dedicated_mask") or _realtime_mask(wishes)
-    return len(parse_mask(mask, wishes.flavor.vcpus)) if mask else 0
+    """How many CPUs are pinned under policy ``mixed``: those of the dedicated, else of the realtime mask.
+
+    All of them only if they are realtime ones and the flavor says where emulator threads run instead; then no
+    mask is needed.
+
+    :raises InvalidSetting: the mask names no CPU, too many, or is no list of CPUs.
+    """
+    vcpus = wishes.flavor.vcpus
+    mask, most = wishes.extra_specs.get("hw:cpu_dedicated_mask"), vcpus - 1
+    if not mask and wishes.flag("hw:cpu_realtime"):
+        mask = wishes.image("hw_cpu_realtime_mask") or wishes.extra_specs.get("hw:cpu_realtime_mask")
+        mask = mask or f"0-{vcpus - 1}"
+        most = vcpus if emulator_policy(wishes) else vcpus - 1
+    count = len(parse_mask(mask, vcpus)) if mask else 0
+    if count > most:
+        raise errors.InvalidSetting(f"CPU mask {mask!r} must leave some of {vcpus} CPUs unpinned")
+    return count
 
 
 def parse_mask(text: str, vcpus: int) -> set[int]:
     """The CPUs of a list; one that begins with ``^`` is taken out of all ``vcpus``.
 
-    :raises InvalidField: an item is neither a number nor an ascending range.
+    :raises InvalidSetting: it is no list of CPUs, or names none, or others than there are.
     """
-    if text.lstrip().startswith("^"):
-        text = f"0-{vcpus - 1},{text}"
-    return parse_cpu_list(text)
-
-
-def _realtime_mask(wishes: Wishes) -> str | None:
-    if not wishes.flag("hw:cpu_realtime"):
-        return None
-    return wishes.image("hw_cpu_realtime_mask") or wishes.extra_specs.get("hw:cpu_realtime_mask")
-
-
-def _emulator_cpus(wishes: Wishes) -> int:
-    return int(wishes.extra_specs.get("hw:emulator_threads_policy") == "isolate")
+    listed = f"0-{vcpus - 1},{text}" if text.lstrip().startswith("^") else text
+    try:
+        cpus = parse_cpu_list(listed)
+    except InvalidField as error:
+        raise errors.InvalidSetting(f"CPU mask {text!r} of the flavor or image: {error}") from error
+    if not cpus or not cpus <= set(range(vcpus)):
+        raise errors.InvalidSetting(f"CPU mask {text!r} must name some of {vcpus} CPUs")
+    return cpus

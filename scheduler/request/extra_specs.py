@@ -15,7 +15,10 @@ _POLICIES = ("none", "isolate")
 
 
 def scan(extra_specs: Mapping[str, str], request: ResourceRequest) -> None:
-    """Add ``resources...``, ``trait...`` and ``group_policy``; what is malformed is warned of and ignored."""
+    """Add ``resources...``, ``trait...`` and ``group_policy``; what is malformed is warned of and ignored.
+
+    A malformed key still makes its group: it counts when a default for group_policy is looked for.
+    """
     for key, value in extra_specs.items():
         match = _KEY.fullmatch(key)
         if match:
@@ -44,18 +47,20 @@ def amount_of(text: str) -> int | None:
 
 
 def _add_resource(request: ResourceRequest, suffix: str, name: str, value: str) -> bool:
+    group = request.group(suffix)
     amount = amount_of(value)
     if amount is None or not is_resource_class(name):
         return False
-    request.group(suffix).resources[name] = amount
+    group.resources[name] = amount
     return True
 
 
 def _add_trait(request: ResourceRequest, suffix: str, name: str, value: str) -> bool:
+    group = request.group(suffix)
     if value == "required":
-        request.group(suffix).required.add(name)
+        group.required.add(name)
     elif value == "forbidden":
-        request.group(suffix).forbidden.add(name)
+        group.forbidden.add(name)
     else:
         return False
     return True

@@ -24,6 +24,8 @@ _ADDRESS_SPACE = {
     "passthrough": "COMPUTE_ADDRESS_SPACE_PASSTHROUGH",
     "emulate": "COMPUTE_ADDRESS_SPACE_EMULATED",
 }
+_PCI_NUMA_POLICIES = frozenset({"required", "legacy", "preferred", "socket"})
+_SECURE_BOOT = frozenset({"required", "disabled", "optional"})
 _TPM_VERSION = {"1.2": "COMPUTE_SECURITY_TPM_1_2", "2.0": "COMPUTE_SECURITY_TPM_2_0"}
 _TPM_MODEL = {"tpm-tis": "COMPUTE_SECURITY_TPM_TIS", "tpm-crb": "COMPUTE_SECURITY_TPM_CRB"}
 
@@ -94,21 +96,24 @@ def vtpm(group: Group, wishes: Wishes) -> None:
 
 def pci_socket_affinity(group: Group, wishes: Wishes) -> None:
     """``hw:pci_numa_affinity_policy``: only ``socket`` needs something of the compute."""
-    if wishes.agreed("hw:pci_numa_affinity_policy", "hw_pci_numa_affinity_policy") == "socket":
+    policy = wishes.agreed_choice(
+        "hw:pci_numa_affinity_policy", "hw_pci_numa_affinity_policy", _PCI_NUMA_POLICIES
+    )
+    if policy == "socket":
         group.required.add("COMPUTE_SOCKET_PCI_NUMA_AFFINITY")
 
 
 def secure_boot(group: Group, wishes: Wishes) -> None:
     """``os:secure_boot``: only ``required`` needs something of the compute."""
-    if wishes.agreed("os:secure_boot", "os_secure_boot") == "required":
+    if wishes.agreed_choice("os:secure_boot", "os_secure_boot", _SECURE_BOOT) == "required":
         group.required.add("COMPUTE_SECURITY_UEFI_SECURE_BOOT")
 
 
 def address_space(group: Group, wishes: Wishes) -> None:
     """``hw:maxphysaddr_mode``: how physical addresses are sized."""
-    trait = _ADDRESS_SPACE.get(wishes.agreed("hw:maxphysaddr_mode", "hw_maxphysaddr_mode"))
-    if trait:
-        group.required.add(trait)
+    mode = wishes.agreed_choice("hw:maxphysaddr_mode", "hw_maxphysaddr_mode", frozenset(_ADDRESS_SPACE))
+    if mode:
+        group.required.add(_ADDRESS_SPACE[mode])
 
 
 def stateless_firmware(group: Group, wishes: Wishes) -> None:

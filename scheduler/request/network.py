@@ -175,7 +175,12 @@ def from_conf(conf) -> NeutronClient:
 
 
 def _load_auth(conf, group: str):
-    return loading.load_auth_from_conf_options(conf, group)
+    # Most clouds ask with users' tokens only: a broken section must not keep the daemon from starting.
+    try:
+        return loading.load_auth_from_conf_options(conf, group)
+    except exceptions.AuthPluginException as error:
+        LOG.warning("[%s] holds no usable credentials, none are used: %s", group, error)
+        return None
 
 
 def _service_auth(conf):

@@ -23,6 +23,16 @@ class Wishes:
         text = self.extra_specs.get(key)
         return None if text is None else bool_from_string(text)
 
+    def choice(self, key: str, choices: frozenset[str]) -> str | None:
+        """The extra spec ``key``, one of ``choices``, or None.
+
+        :raises InvalidSetting: it is another word.
+        """
+        value = self.extra_specs.get(key) or None
+        if value is not None and value not in choices:
+            raise errors.InvalidSetting(f"{value!r} is not a value of {key}")
+        return value
+
     def agreed(self, key: str, name: str) -> str | None:
         """The value that flavor ``key`` and image ``name`` agree on; either may be silent.
 

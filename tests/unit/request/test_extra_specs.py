@@ -47,8 +47,13 @@ def test_taken(key, value, groups):
 )
 def test_malformed_is_warned_of_and_left_out(key, value, caplog):
     request = scan({key: value})
+    request.prune()
     assert request == ResourceRequest()
     assert key in caplog.text
+
+
+def test_a_malformed_key_still_makes_its_group():
+    assert scan({"resources1:BOGUS": "1", "trait2:X": "bogus"}).groups == {"1": Group(), "2": Group()}
 
 
 @pytest.mark.parametrize(

@@ -181,6 +181,15 @@ def test_from_conf_without_credentials(tmp_path, requests_mock, caplog):
     assert "send_service_user_token" in caplog.text
 
 
+@pytest.mark.parametrize("section", ["auth_type = no-such-plugin", "auth_type = password"])
+def test_unusable_credentials_are_left_out(section, tmp_path, requests_mock, caplog):
+    client = network.from_conf(make_conf(tmp_path, f"[neutron]\n{section}\n"))
+    route = serve_port(requests_mock)
+    client.port(make_context(), "p")
+    assert route.called
+    assert "[neutron] holds no usable credentials" in caplog.text
+
+
 def test_connections_are_tried_again(tmp_path, requests_mock, monkeypatch):
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     client = network.from_conf(make_conf(tmp_path, "[neutron]\nhttp_retries = 2\n"))
