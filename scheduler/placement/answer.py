@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import msgspec
 import orjson
 
 from scheduler.request.query import MICROVERSION
 
-SHARING = b'"MISC_SHARES_VIA_AGGREGATE"'
+SHARING = "MISC_SHARES_VIA_AGGREGATE"
 
 Resources = dict[str, dict[str, dict[str, int]]]
 """provider UUID → ``{"resources": {class: amount}}``"""
@@ -50,24 +51,45 @@ class _Request(msgspec.Struct, gc=False):
     mappings: dict[str, list[str]]
 
 
-class _Summary(msgspec.Struct, gc=False):
-    # Most of the body is names of traits: they stay text, and resources do until somebody asks.
+class _Root(msgspec.Struct, gc=False):
     root_provider_uuid: str
-    traits: msgspec.Raw
-    resources: msgspec.Raw
-
-    @property
-    def sharing(self) -> bool:
-        return SHARING in bytes(self.traits)
 
 
 class _Body(msgspec.Struct):
+    # Most of a body is traits and inventories, which hardly any request needs: they are passed over here, and
+    # read in a second pass by those that do.
     allocation_requests: list[_Request]
-    provider_summaries: dict[str, _Summary]
+    provider_summaries: dict[str, _Root]
+
+
+class _Summary(msgspec.Struct, gc=False):
+    traits: frozenset[str] = frozenset()
+    resources: dict[str, Usage] = {}
+
+
+class _Summaries(msgspec.Struct):
+    provider_summaries: dict[str, msgspec.Raw]
 
 
 _body = msgspec.json.Decoder(_Body)
-_usages = msgspec.json.Decoder(dict[str, Usage])
+_summaries = msgspec.json.Decoder(_Summaries)
+_summary = msgspec.json.Decoder(_Summary)
+
+
+class Summaries:
+    """What an answer says of its providers, read when first asked for."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    @cached_property
+    def _texts(self) -> Mapping[str, msgspec.Raw]:
+        return _summaries.decode(self._body).provider_summaries
+
+    def of(self, provider: str) -> _Summary:
+        """One provider's traits and resources; empty if it is not part of the answer."""
+        text = self._texts.get(provider)
+        return _summary.decode(text) if text else _Summary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +108,11 @@ class Candidates:
     reason: str = ""
     failed: bool = False
     sent_at: float = 0.0
-    _summaries: Mapping[str, _Summary] = field(default_factory=dict, repr=False)
+    _summaries: tuple[Summaries, ...] = field(default=(), repr=False)
 
     def usage(self, provider: str) -> dict[str, Usage]:
         """A provider's classes and their usage when the answer was made; empty if it is not part of it."""
-        summary = self._summaries.get(provider)
-        return _usages.decode(summary.resources) if summary else {}
+        return next((found for each in self._summaries if (found := each.of(provider).resources)), {})
 
     def shortage(self, candidate: AllocationCandidate) -> str:
         """The first class of which the candidate wants more than was free, else "".
@@ -112,8 +133,9 @@ def parse(body: bytes, limit: int | None, sent_at: float = 0.0) -> Candidates:
     :raises msgspec.DecodeError: it is none (``ValidationError``, a subclass: JSON of another shape).
     """
     answer = _body.decode(body)
+    summaries = Summaries(body)
     try:
-        by_root = _group(answer)
+        by_root = _group(answer, summaries)
     except KeyError as missing:
         raise msgspec.ValidationError(f"provider {missing} has no summary") from missing
     return Candidates(
@@ -121,36 +143,36 @@ def parse(body: bytes, limit: int | None, sent_at: float = 0.0) -> Candidates:
         truncated=limit is not None and len(answer.allocation_requests) >= limit,
         reason="" if by_root else "no provider satisfies the request",
         sent_at=sent_at,
-        _summaries=answer.provider_summaries,
+        _summaries=(summaries,),
     )
 
 
-def _group(answer: _Body) -> dict[str, tuple[AllocationCandidate, ...]]:
-    groups: dict[str, list[AllocationCandidate]] = {}
+def _group(answer: _Body, summaries: Summaries) -> dict[str, tuple[AllocationCandidate, ...]]:
+    groups: dict[str, tuple[AllocationCandidate, ...]] = {}
+    roots_of = answer.provider_summaries
     for request in answer.allocation_requests:
-        if request.allocations:
-            root, roots = _roots(request.allocations, answer.provider_summaries)
-            candidate = AllocationCandidate(root, roots, request.allocations, request.mappings)
-            groups.setdefault(root, []).append(candidate)
-    return {root: tuple(group) for root, group in groups.items()}
+        allocations = request.allocations
+        if allocations:
+            roots = _roots(allocations, roots_of)
+            root = roots[0] if len(roots) == 1 else _compute_root(allocations, roots_of, summaries)
+            candidate = AllocationCandidate(root, roots, allocations, request.mappings)
+            groups[root] = (*groups.get(root, ()), candidate)
+    return groups
 
 
-def _roots(allocations, summaries) -> tuple[str, tuple[str, ...]]:
-    providers = iter(allocations)
+def _roots(allocations: Resources, roots_of: Mapping[str, _Root]) -> tuple[str, ...]:
     if len(allocations) == 1:
-        root = summaries[next(providers)].root_provider_uuid
-        return root, (root,)
-    roots = {summaries[provider].root_provider_uuid for provider in providers}
-    ordered = tuple(sorted(roots))
-    return (ordered[0] if len(ordered) == 1 else _compute_root(allocations, summaries)), ordered
+        (provider,) = allocations
+        return (roots_of[provider].root_provider_uuid,)
+    return tuple(sorted({roots_of[provider].root_provider_uuid for provider in allocations}))
 
 
-def _compute_root(allocations, summaries) -> str:
+def _compute_root(allocations: Resources, roots_of: Mapping[str, _Root], summaries: Summaries) -> str:
     """Of several trees, the one that shares nothing; if all do, the one that gives most classes."""
     classes: dict[tuple[bool, str], int] = {}
     for provider, entry in allocations.items():
-        summary = summaries[provider]
-        key = (not summary.sharing, summary.root_provider_uuid)
+        shares = SHARING in summaries.of(provider).traits
+        key = (not shares, roots_of[provider].root_provider_uuid)
         classes[key] = classes.get(key, 0) + len(entry["resources"])
     (_, root), _ = max(classes.items(), key=lambda item: (item[0][0], item[1]))
     return root
@@ -169,7 +191,7 @@ def merge(first: Candidates, second: Candidates) -> Candidates:
         reason="" if by_root else first.reason if first.failed else second.reason,
         failed=not by_root and (first.failed or second.failed),
         sent_at=min(first.sent_at, second.sent_at),
-        _summaries={**first._summaries, **second._summaries},  # noqa: SLF001 - of the same class
+        _summaries=second._summaries + first._summaries,  # noqa: SLF001 - of the same class
     )
 
 
