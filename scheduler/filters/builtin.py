@@ -22,8 +22,11 @@ from scheduler.filters.disk_filter import AggregateDiskFilter, DiskFilter, Exact
 from scheduler.filters.image_props_filter import ImagePropertiesFilter
 from scheduler.filters.io_ops_filter import AggregateIoOpsFilter, IoOpsFilter
 from scheduler.filters.isolated_hosts_filter import IsolatedHostsFilter
+from scheduler.filters.json_filter import JsonFilter
 from scheduler.filters.metrics_filter import MetricsFilter
 from scheduler.filters.num_instances_filter import AggregateNumInstancesFilter, NumInstancesFilter
+from scheduler.filters.numa_topology_filter import NUMATopologyFilter
+from scheduler.filters.pci_passthrough_filter import PciPassthroughFilter
 from scheduler.filters.ram_filter import AggregateRamFilter, ExactRamFilter, RamFilter
 from scheduler.filters.retry_filter import RetryFilter
 from scheduler.filters.type_filter import AggregateTypeAffinityFilter
@@ -45,9 +48,12 @@ ALL: tuple[type[HostFilter], ...] = (
     AggregateIoOpsFilter,
     IoOpsFilter,
     IsolatedHostsFilter,
+    JsonFilter,
     MetricsFilter,
     AggregateNumInstancesFilter,
     NumInstancesFilter,
+    NUMATopologyFilter,
+    PciPassthroughFilter,
     AggregateTypeAffinityFilter,
 )
 

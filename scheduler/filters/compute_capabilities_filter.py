@@ -71,7 +71,7 @@ class _Test:
     def passes(self, hosts: HostView) -> np.ndarray:
         name, rest = self.path[0], self.path[1:]
         if not columns.is_attribute(name):
-            return hosts.coded("stats").spread(self._in_stats)
+            return self._in_stats(hosts)
         column = _parsed_cpu_info(hosts) if name == "cpu_info" and rest else columns.attribute(hosts, name)
         if column is None:
             return np.array([self.holds(look_up(host, self.path)) for host in hosts.hosts()], dtype=bool)
@@ -84,13 +84,18 @@ class _Test:
         passed = column.spread(lambda value: self.holds(look_up(value, rest)))
         null = column.spread(lambda value: value is None)
         if null.any():
-            passed[null] = hosts.where(null).coded("stats").spread(self._in_stats)
+            passed[null] = self._in_stats(hosts.where(null))
         return passed
 
-    def _in_stats(self, stats: Any) -> bool:
-        if not self.concerns(stats.data):
-            return True
-        return self.holds(look_up(stats.data, self.path))
+    def _in_stats(self, hosts: HostView) -> np.ndarray:
+        ignored = self.bare and not columns.is_attribute(self.path[0])
+
+        def holds(value: Any) -> bool:
+            if value is columns.ABSENT:
+                return ignored
+            return self.holds(look_up(value, self.path[1:]))
+
+        return columns.stat(hosts, self.path[0]).spread(holds)
 
 
 def _parsed_cpu_info(hosts: HostView) -> Coded:

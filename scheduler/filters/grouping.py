@@ -13,8 +13,8 @@ def of_numbers(column: np.ndarray) -> Coded:
 
 def together(*columns: Coded) -> Coded:
     """One column of tuples; only combinations that occur are among its values."""
-    codes = columns[0].codes.astype(np.int64)
+    codes = columns[0].codes
     for column in columns[1:]:
-        codes = codes * len(column.values) + column.codes
-    _, first, combined = np.unique(codes, return_index=True, return_inverse=True)
-    return Coded(combined, tuple(tuple(column[index] for column in columns) for index in first))
+        _, codes = np.unique(codes.astype(np.int64) * len(column.values) + column.codes, return_inverse=True)
+    _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
+    return Coded(codes, tuple(tuple(column[index] for column in columns) for index in first))

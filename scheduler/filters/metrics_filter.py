@@ -26,10 +26,8 @@ class MetricsFilter(HostFilter):
         return bool(self.required)
 
     def passes(self, hosts: HostView, request: Any) -> np.ndarray:
-        return hosts.coded("metrics").spread(lambda metrics: not self._missing(metrics.items))
+        return hosts.coded("metrics").spread(lambda metrics: self.required <= metrics.names)
 
     def reason(self, host: HostState, request: Any) -> str:
-        return f"metrics not reported: {', '.join(sorted(self._missing(host.metrics)))}"
-
-    def _missing(self, metrics: Any) -> frozenset[str]:
-        return self.required.difference(metric.name for metric in metrics)
+        missing = self.required.difference(metric.name for metric in host.metrics)
+        return f"metrics not reported: {', '.join(sorted(missing))}"

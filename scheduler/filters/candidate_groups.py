@@ -1,0 +1,57 @@
+"""Hosts whose allocation candidates stand and fall together, for the rules on NUMA cells and PCI devices.
+
+Candidates of different hosts name different providers. That matters only if a PCI request is bound to
+providers; all other hosts that are alike in what the rule looks at get one verdict.
+"""
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from scheduler.hosts.view import HostView
+from scheduler.pci.offer import providers_of
+from scheduler.pci.pools import PoolSet
+from scheduler.pci.requests import PciRequest
+
+Requests = tuple[PciRequest, ...]
+
+
+def groups(
+    hosts: HostView, indices: Iterable[int], traits: Sequence[Hashable], requests: Requests
+) -> Iterable[list[int]]:
+    """``indices`` of the view in groups of hosts with equal ``traits`` (one a host) and like candidates."""
+    found: dict[Hashable, list[int]] = {}
+    for index in indices:
+        candidates = hosts.candidates(index)
+        alone = index if _bound(candidates, requests) else None
+        found.setdefault((traits[index], len(candidates), alone), []).append(index)
+    return found.values()
+
+
+def _bound(candidates: Iterable[Any], requests: Requests) -> bool:
+    return any(providers_of(request, c.mappings) != () for request in requests for c in candidates)
+
+
+def pool_traits(hosts: HostView, requests: Requests) -> np.ndarray:
+    """What of a host's PCI pools decides about requests that are bound to no provider; objects, (hosts,)."""
+
+    def traits(pools: PoolSet | None) -> Hashable:
+        if pools is None:
+            return None
+        return (pools.kinds, pools.counts, pools.providers) if requests else pools.free_by_node
+
+    return hosts.coded("pci_stats").spread(traits, object)
+
+
+def mappings(hosts: HostView, index: int) -> list[Any]:
+    """The mappings of a host's candidates, group suffix to provider uuids."""
+    return [candidate.mappings for candidate in hosts.candidates(index)]
+
+
+def keep(hosts: HostView, group: Iterable[int], accepted: Sequence[int]) -> None:
+    """Leave each host of a group the accepted ones of its candidates, be it none."""
+    for index in group:
+        candidates = hosts.candidates(index)
+        if len(accepted) < len(candidates):
+            hosts.narrow(index, [candidates[number] for number in accepted])
