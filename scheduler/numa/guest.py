@@ -5,10 +5,12 @@ spec: numa-and-pci 1.3, wire-and-config 3.8
 
 from dataclasses import dataclass, replace
 
+from scheduler.pci.wire import field
+
 SMALL, LARGE, ANY = -1, -2, -3
 
-DEDICATED, MIXED, SHARED = "dedicated", "mixed", "shared"
-ISOLATE, REQUIRE, PREFER = "isolate", "require", "prefer"
+DEDICATED, MIXED = "dedicated", "mixed"
+ISOLATE, REQUIRE = "isolate", "require"
 
 
 @dataclass(frozen=True)
@@ -59,35 +61,27 @@ class GuestTopology:
 
 def guest_topology_from(obj: object | None) -> GuestTopology | None:
     """The plain topology of an InstanceNUMATopology object; None for None and for one without cells."""
-    cells = _field(obj, "cells")
+    cells = field(obj, "cells")
     if not cells:
         return None
-    isolated = _field(obj, "emulator_threads_policy") == ISOLATE
+    isolated = field(obj, "emulator_threads_policy") == ISOLATE
     return GuestTopology(tuple(_cell_from(cell) for cell in cells), isolated)
 
 
 def _cell_from(obj: object) -> GuestCell:
-    policy = _field(obj, "cpu_policy")
-    cpuset, pcpuset = frozenset(_field(obj, "cpuset") or ()), _field(obj, "pcpuset")
+    policy = field(obj, "cpu_policy")
+    cpuset, pcpuset = frozenset(field(obj, "cpuset") or ()), field(obj, "pcpuset")
     if pcpuset is None and policy == DEDICATED:  # cells below 1.5 keep their pinned vCPUs in cpuset
         cpuset, pcpuset = frozenset(), cpuset
-    pins, reserved = _field(obj, "cpu_pinning_raw"), _field(obj, "cpuset_reserved")
+    pins, reserved = field(obj, "cpu_pinning_raw"), field(obj, "cpuset_reserved")
     return GuestCell(
-        id=_field(obj, "id"),
+        id=field(obj, "id"),
         cpuset=cpuset,
         pcpuset=frozenset(pcpuset or ()),
-        memory=_field(obj, "memory"),
-        pagesize=_field(obj, "pagesize"),
+        memory=field(obj, "memory"),
+        pagesize=field(obj, "pagesize"),
         cpu_policy=policy,
-        thread_policy=_field(obj, "cpu_thread_policy"),
+        thread_policy=field(obj, "cpu_thread_policy"),
         pins=None if pins is None else tuple(sorted((int(vcpu), cpu) for vcpu, cpu in pins.items())),
         reserved=None if reserved is None else frozenset(reserved),
     )
-
-
-def _field(obj: object, name: str) -> object | None:
-    # An unset field of a versioned object raises NotImplementedError, or tries to load itself.
-    try:
-        return getattr(obj, name, None)
-    except NotImplementedError:
-        return None

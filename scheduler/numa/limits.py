@@ -6,6 +6,7 @@ spec: numa-and-pci 1.4
 from dataclasses import dataclass
 
 from scheduler.numa.topology import Network
+from scheduler.pci.wire import field
 
 
 @dataclass(frozen=True)
@@ -21,19 +22,12 @@ def network_from(obj: object | None) -> Network | None:
     """The plain value of a NetworkMetadata object; unset members: no networks, no tunnel."""
     if obj is None:
         return None
-    return Network(frozenset(_field(obj, "physnets") or ()), bool(_field(obj, "tunneled")))
+    return Network(frozenset(field(obj, "physnets") or ()), bool(field(obj, "tunneled")))
 
 
 def limits_from(obj: object | None) -> Limits | None:
     """The plain value of a NUMATopologyLimits object."""
     if obj is None:
         return None
-    network = network_from(_field(obj, "network_metadata"))
-    return Limits(_field(obj, "cpu_allocation_ratio"), _field(obj, "ram_allocation_ratio"), network)
-
-
-def _field(obj: object, name: str) -> object | None:
-    try:
-        return getattr(obj, name, None)
-    except NotImplementedError:
-        return None
+    network = network_from(field(obj, "network_metadata"))
+    return Limits(field(obj, "cpu_allocation_ratio"), field(obj, "ram_allocation_ratio"), network)

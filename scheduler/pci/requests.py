@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-LEGACY, REQUIRED, PREFERRED, SOCKET = "legacy", "required", "preferred", "socket"
+from scheduler.pci.wire import field
+
+LEGACY, REQUIRED, SOCKET = "legacy", "required", "socket"
 
 # What a request says for the compute or for placement; no pool is compared with it.
 NOT_COMPARED = frozenset({"resource_class", "traits", "rp_uuids", "rp_uuid"})
@@ -64,22 +66,14 @@ def make_request(count: int, specs: list[Mapping[str, str | None]], **members) -
 
 def requests_from(obj: object | None) -> tuple[PciRequest, ...]:
     """The plain requests of an InstancePCIRequests object; none for None. Unset fields read as null."""
-    return tuple(_request_from(request) for request in _field(obj, "requests") or ())
+    return tuple(_request_from(request) for request in field(obj, "requests") or ())
 
 
 def _request_from(obj: object) -> PciRequest:
     return make_request(
-        int(_field(obj, "count") or 0),
-        list(_field(obj, "spec") or ()),
-        alias_name=_field(obj, "alias_name"),
-        request_id=_field(obj, "request_id"),
-        numa_policy=_field(obj, "numa_policy") or LEGACY,
+        int(field(obj, "count") or 0),
+        list(field(obj, "spec") or ()),
+        alias_name=field(obj, "alias_name"),
+        request_id=field(obj, "request_id"),
+        numa_policy=field(obj, "numa_policy") or LEGACY,
     )
-
-
-def _field(obj: object, name: str) -> object | None:
-    # An unset field of a versioned object raises NotImplementedError, or tries to load itself.
-    try:
-        return getattr(obj, name, None)
-    except NotImplementedError:
-        return None
