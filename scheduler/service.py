@@ -45,8 +45,9 @@ START_FAILED = 1
 # How often a stopping worker says that it still waits.
 PROGRESS_INTERVAL = 10
 
-# Part of the time to stop that is kept for what comes after the requests: background deletions, connections.
-CLOSING_SHARE = 20
+# Seconds of the time to stop that are kept for what comes after the requests: background deletions,
+# connections. No more than a quarter of it: nova gives requests no time at all if there are 20 s or fewer.
+CLOSING_TIME = 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +66,8 @@ class Parts:
 
     ``manager(conf)``: has start(), stop(timeout), reset().
     ``server(conf, manager)``: has start(), which may wait for the broker as long as it takes; stop(), after
-    which nothing is consumed; wait(), until all that was consumed has been answered.
+    which nothing is consumed; wait(), until all that was consumed has been answered; transport.cleanup(),
+    which closes the connections.
     ``periodics(conf, manager)``: list of Periodic, for worker 0 alone.
     """
 
@@ -158,7 +160,7 @@ class Worker(cotyledon.Service):
         drain = threading.Thread(target=self._finish_requests, name="drain", daemon=True)
         drain.start()
         limit = timer.leftover()
-        end = time.monotonic() + limit - min(CLOSING_SHARE, limit)
+        end = time.monotonic() + limit - min(CLOSING_TIME, limit / 4)
         while drain.is_alive() and time.monotonic() < end:
             drain.join(min(PROGRESS_INTERVAL, end - time.monotonic()))
             if drain.is_alive():
@@ -170,6 +172,7 @@ class Worker(cotyledon.Service):
         self._server.stop()
         LOG.info("Worker %d takes no more requests", self.worker_id)
         self._server.wait()
+        self._server.transport.cleanup()
 
 
 class Daemon:

@@ -63,9 +63,9 @@ def _manager(conf):
 
 
 def _server(conf, manager):
-    from scheduler.rpc import server
+    from scheduler.rpc import server, transport
 
-    return server.build(conf, manager)
+    return server.build(conf, transport.rpc_transport(conf), manager)
 
 
 def _periodics(conf, manager):

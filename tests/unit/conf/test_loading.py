@@ -159,7 +159,7 @@ def test_a_bad_value_of_somebody_else_does_not_matter(load):
 
 
 def test_a_missing_file_is_refused(tmp_path):
-    with pytest.raises(errors.ConfigError, match="absent.conf"):
+    with pytest.raises(errors.ConfigError, match=r"absent\.conf"):
         options.load(["--config-file", str(tmp_path / "absent.conf")])
 
 

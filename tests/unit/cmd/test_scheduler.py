@@ -1,0 +1,84 @@
+from oslo_log import log
+import pytest
+
+from scheduler import errors, service
+from scheduler.cmd import scheduler as command
+
+DATABASE = "[api_database]\nconnection=sqlite://\n"
+
+
+@pytest.fixture
+def arguments(tmp_path):
+    def arguments(text):
+        path = tmp_path / "nova.conf"
+        path.write_text(text)
+        return ["--config-file", str(path)]
+
+    return arguments
+
+
+@pytest.fixture
+def daemons(monkeypatch):
+    """The daemons that were started, as their arguments; logging is left as the tests have it."""
+    started = []
+
+    class Daemon:
+        def __init__(self, *given):
+            started.append(given)
+
+        def run(self):
+            return 7
+
+    monkeypatch.setattr(service, "Daemon", Daemon)
+    monkeypatch.setattr(log, "setup", lambda conf, product, version: None)
+    return started
+
+
+def test_the_daemon_gets_options_command_line_and_parts(arguments, daemons):
+    argv = arguments(f"{DATABASE}[DEFAULT]\nhost=me\n")
+    assert command.main(argv) == 7
+    ((conf, given, parts),) = daemons
+    assert conf.host == "me"
+    assert given == argv
+    assert callable(parts.manager)
+
+
+def test_without_a_command_line_the_program_s_own_is_taken(arguments, daemons, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["berth-scheduler", *arguments(DATABASE)])
+    assert command.main() == 7
+
+
+def test_values_that_are_not_taken_as_they_stand_are_logged(arguments, daemons, caplog):
+    command.main(arguments(f"{DATABASE}[DEFAULT]\nservice_down_time=1\n"))
+    assert "service_down_time 1 is not above report_interval 10; 25 is used" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[scheduler]\nmax_attempts=0\n", "[scheduler]/max_attempts: "),
+        ("not a configuration\n", "cannot be read"),
+        ("[DEFAULT]\n", "[api_database]/connection is not set"),
+        (f"{DATABASE}[oslo_reports]\nfile_event_handler=/no/such/file\n", "file_event_handler"),
+    ],
+)
+def test_what_cannot_work_is_one_line_and_status_1(arguments, daemons, capsys, text, message):
+    assert command.main(arguments(text)) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("berth-scheduler: ")
+    assert message in lines[0]
+    assert daemons == []
+
+
+def test_a_logging_configuration_that_cannot_be_read_is_refused(arguments, tmp_path):
+    with pytest.raises(errors.ConfigError, match="Logging cannot be set up"):
+        command.prepare(arguments(f"{DATABASE}[DEFAULT]\nlog_config_append={tmp_path}/absent\n"))
+
+
+@pytest.mark.parametrize(("argument", "status"), [("--version", 0), ("--help", 0), ("--no-such", 2)])
+def test_arguments_that_end_the_program(argument, status, capsys):
+    with pytest.raises(SystemExit) as end:
+        command.main([argument])
+    assert end.value.code == status
+    assert capsys.readouterr()

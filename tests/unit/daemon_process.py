@@ -1,0 +1,73 @@
+"""The daemon with stand-ins for manager and RPC server, as a program. What happens is told on stdout.
+
+Behaviour is chosen in the environment: ``TEST_BUSY`` seconds that a stopping server needs for its last request,
+``TEST_NO_BROKER`` a server that waits for its broker for ever, ``TEST_FAIL`` a manager that cannot start,
+``TEST_GATE`` a file without which no server starts.
+"""
+
+import os
+import pathlib
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2]))
+
+from scheduler import errors
+from scheduler.cmd import scheduler as command
+
+
+def tell(*words):
+    # one write a line: several processes share the pipe
+    os.write(1, (" ".join(str(word) for word in words) + "\n").encode())
+
+
+class Manager:
+    def __init__(self, conf):
+        self.conf = conf
+
+    def start(self):
+        if os.environ.get("TEST_FAIL"):
+            raise errors.HostFilterNotFound(["NoSuchFilter"])
+        tell("manager starts", os.getpid())
+
+    def stop(self, timeout):
+        tell("manager stops", timeout > 0)
+
+    def reset(self):
+        tell("manager looks anew", self.conf.scheduler.max_attempts, self.conf.report_interval)
+
+
+class Transport:
+    def cleanup(self):
+        tell("connections are closed")
+
+
+class Server:
+    transport = Transport()
+
+    def start(self):
+        tell("server starts", os.getpid())
+        gate = os.environ.get("TEST_GATE")
+        while os.environ.get("TEST_NO_BROKER") or (gate and not pathlib.Path(gate).exists()):
+            time.sleep(0.01)
+
+    def stop(self):
+        tell("server stops")
+
+    def wait(self):
+        time.sleep(float(os.environ.get("TEST_BUSY", "0")))
+        tell("last request is answered")
+
+
+def parts():
+    from scheduler import service
+
+    def periodics(conf, manager):
+        return [service.Periodic("beat", lambda: tell("beat", os.getpid()), interval=1000)]
+
+    return service.Parts(Manager, lambda conf, manager: Server(), periodics)
+
+
+if __name__ == "__main__":
+    command.parts = parts
+    sys.exit(command.main())

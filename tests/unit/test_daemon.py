@@ -1,0 +1,226 @@
+"""Real processes and real signals: spec wire-and-config 7.3 to 7.6."""
+
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = pathlib.Path(__file__).with_name("daemon_process.py")
+
+
+class Daemon:
+    """A running daemon; ``expect`` reads on in what it told until a line matches."""
+
+    def __init__(self, path, environment):
+        self.config = path / "nova.conf"
+        self.errors = path / "stderr"
+        # a session of its own: the daemon signals its process group
+        with self.errors.open("w") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-W", "ignore", str(PROGRAM), "--config-file", str(self.config)],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=os.environ | environment,
+                text=True,
+                start_new_session=True,
+            )
+
+    def expect(self, pattern, times=1):
+        matches = []
+        for line in self.process.stdout:
+            match = re.fullmatch(pattern, line.rstrip("\n"))
+            if match:
+                matches.append(match)
+                if len(matches) == times:
+                    return matches
+        raise AssertionError(f"{pattern!r} did not come; the log says:\n{self.errors.read_text()}")
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def end(self):
+        rest = self.process.stdout.read()
+        return self.process.wait(), rest.splitlines()
+
+
+@pytest.fixture
+def start(tmp_path):
+    started = []
+
+    def start(text="", workers=1, **environment):
+        common = (
+            "[DEFAULT]\nuse_stderr=true\n[api_database]\nconnection=sqlite://\n"
+            f"[scheduler]\nworkers={workers}\n"
+        )
+        (tmp_path / "nova.conf").write_text(text + common)
+        daemon = Daemon(tmp_path, environment)
+        started.append(daemon)
+        return daemon
+
+    yield start
+    for daemon in started:
+        if daemon.process.poll() is None:
+            os.killpg(daemon.process.pid, signal.SIGKILL)
+        daemon.process.wait()
+        daemon.process.stdout.close()
+
+
+def test_sigterm_lets_requests_finish_and_exits_0(start):
+    daemon = start(workers=2, TEST_BUSY="0.2")
+    daemon.expect("server starts .*", times=2)
+    daemon.expect("beat .*")
+    daemon.signal(signal.SIGTERM)
+    status, told = daemon.end()
+    assert status == 0
+    assert told.count("last request is answered") == 2
+    assert told.count("connections are closed") == 2
+    assert told.count("manager stops True") == 2
+
+
+def test_the_wait_for_requests_is_bounded(start):
+    limits = "[DEFAULT]\nmanager_shutdown_timeout=1\n"
+    daemon = start(limits, TEST_BUSY="1000")
+    daemon.expect("beat .*")
+    daemon.signal(signal.SIGTERM)
+    status, told = daemon.end()
+    assert status == 0
+    assert "last request is answered" not in told
+    assert "leaves requests unanswered" in daemon.errors.read_text()
+
+
+def test_sigterm_while_the_broker_is_away_exits_at_once(start):
+    daemon = start(TEST_NO_BROKER="1")
+    daemon.expect("server starts .*")
+    daemon.signal(signal.SIGTERM)
+    status, told = daemon.end()
+    assert (status, told) == (0, ["manager stops True"])
+
+
+def test_sigint_exits_1_without_waiting(start):
+    daemon = start(TEST_BUSY="1000")
+    daemon.expect("beat .*")
+    daemon.signal(signal.SIGINT)
+    assert daemon.end() == (1, [])
+
+
+def test_sighup_changes_mutable_options_in_the_running_workers(start):
+    daemon = start("[DEFAULT]\nreport_interval=7\n", workers=2)
+    pids = {match[1] for match in daemon.expect("server starts (.*)", times=2)}
+    daemon.expect("beat .*")
+    text = daemon.config.read_text().replace("report_interval=7", "report_interval=8")
+    daemon.config.write_text(text + "max_attempts=9\n")
+    daemon.signal(signal.SIGHUP)
+    daemon.expect("manager looks anew 9 7", times=2)
+    daemon.signal(signal.SIGTERM)
+    status, told = daemon.end()
+    assert status == 0
+    assert not [line for line in told if line.startswith("server starts")], f"only {pids} were there"
+    assert "Ignoring change to immutable option DEFAULT.report_interval" in daemon.errors.read_text()
+
+
+def test_sighup_with_a_mistake_in_the_file_changes_nothing(start):
+    daemon = start()
+    daemon.expect("beat .*")
+    daemon.config.write_text(daemon.config.read_text() + "max_attempts=none\n")
+    daemon.signal(signal.SIGHUP)
+    daemon.expect("manager looks anew 3 10")
+    daemon.signal(signal.SIGTERM)
+    assert daemon.end()[0] == 0
+    assert "[scheduler]/max_attempts" in daemon.errors.read_text()
+
+
+def test_a_worker_that_dies_is_started_again(start):
+    daemon = start()
+    (first,) = daemon.expect("server starts (.*)")
+    daemon.expect("beat .*")
+    os.kill(int(first[1]), signal.SIGKILL)
+    (second,) = daemon.expect("server starts (.*)")
+    assert second[1] != first[1]
+
+
+def test_a_worker_alone_stops_gracefully_and_is_started_again(start):
+    daemon = start()
+    (first,) = daemon.expect("server starts (.*)")
+    daemon.expect("beat .*")
+    os.kill(int(first[1]), signal.SIGTERM)
+    daemon.expect("last request is answered")
+    daemon.expect("server starts .*")
+
+
+def test_a_worker_that_cannot_start_ends_the_daemon_with_1(start):
+    daemon = start(TEST_FAIL="1")
+    assert daemon.end() == (1, [])
+    log = daemon.errors.read_text()
+    assert "NoSuchFilter could not be found" in log
+    assert "Traceback" not in log
+
+
+def test_no_temporary_directory_ends_the_daemon_with_1(start, tmp_path):
+    daemon = start(f"[DEFAULT]\ntempdir={tmp_path}/absent\n")
+    assert daemon.end() == (1, [])
+    assert "[DEFAULT]/tempdir" in daemon.errors.read_text()
+
+
+@pytest.mark.parametrize(
+    "text", ["[metrics]\nrequired=x\n", "[DEFAULT]\nreport_interval=x\n", "no section\n"]
+)
+def test_a_bad_configuration_is_one_line_and_1(start, text):
+    daemon = start(text)
+    assert daemon.end() == (1, [])
+    log = daemon.errors.read_text()
+    assert log.startswith("berth-scheduler: ")
+    assert "Traceback" not in log
+
+
+class TestSystemd:
+    @pytest.fixture
+    def listener(self, tmp_path):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+            listener.bind(str(tmp_path / "notify"))
+            yield listener
+
+    def test_ready_comes_when_all_workers_take_requests(self, start, listener, tmp_path):
+        gate = tmp_path / "gate"
+        daemon = start(workers=2, NOTIFY_SOCKET=listener.getsockname(), TEST_GATE=str(gate))
+        daemon.expect("server starts .*", times=2)
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listener.recv(100)
+        listener.setblocking(True)
+        gate.touch()
+        assert listener.recv(100) == b"READY=1"
+
+    def test_ready_comes_in_the_end_without_a_broker(self, start, listener):
+        daemon = start("[berth]\nready_timeout=0\n", NOTIFY_SOCKET=listener.getsockname(), TEST_NO_BROKER="1")
+        assert listener.recv(100) == b"READY=1"
+        daemon.expect("server starts .*")
+
+
+class TestReport:
+    def report(self, daemon, path, request):
+        daemon.expect("beat .*")
+        request(daemon)
+        while not (found := list(path.glob("*_gurumeditation_*"))) or not found[0].read_text().strip():
+            assert daemon.process.poll() is None
+        return found[0].read_text()
+
+    def test_sigusr2(self, start, tmp_path):
+        daemon = start(f"[oslo_reports]\nlog_dir={tmp_path}\n[database]\nconnection=sqlite://secret\n")
+        text = self.report(daemon, tmp_path, lambda daemon: daemon.signal(signal.SIGUSR2))
+        assert "product = berth-scheduler" in text
+        assert "max_attempts = 3" in text
+        assert "secret" not in text
+
+    def test_touched_file(self, start, tmp_path):
+        trigger = tmp_path / "trigger"
+        trigger.touch()
+        daemon = start(
+            f"[oslo_reports]\nlog_dir={tmp_path}\nfile_event_handler={trigger}\nfile_event_handler_interval=1\n"
+        )
+        later = trigger.stat().st_mtime + 1000
+        assert "Threads" in self.report(daemon, tmp_path, lambda daemon: os.utime(trigger, (later, later)))

@@ -1,0 +1,192 @@
+"""One worker in this process, its parts replaced."""
+
+import threading
+
+import pytest
+
+from scheduler import conf as options
+from scheduler import errors, service
+
+
+class Ready:
+    def __init__(self):
+        self.released = 0
+
+    def release(self):
+        self.released += 1
+
+
+class Manager:
+    """Writes down what is asked of it."""
+
+    def __init__(self, log, failure=None, reset_failure=None):
+        self.log = log
+        self.failure = failure
+        self.reset_failure = reset_failure
+
+    def start(self):
+        self.log.append("manager.start")
+        if self.failure:
+            raise self.failure
+
+    def stop(self, timeout):
+        self.log.append(("manager.stop", timeout > 0))
+
+    def reset(self):
+        self.log.append("manager.reset")
+        if self.reset_failure:
+            raise self.reset_failure
+
+
+class Transport:
+    def __init__(self, log):
+        self.log = log
+
+    def cleanup(self):
+        self.log.append("transport.cleanup")
+
+
+class Server:
+    def __init__(self, log, answered=None):
+        self.log = log
+        self.transport = Transport(log)
+        self.answered = answered
+
+    def start(self):
+        self.log.append("server.start")
+
+    def stop(self):
+        self.log.append("server.stop")
+
+    def wait(self):
+        if self.answered:
+            self.answered.wait()
+        self.log.append("server.wait")
+
+
+@pytest.fixture
+def build(tmp_path):
+    def build(worker_id=0, manager=None, answered=None, periodics=(), text=""):
+        path = tmp_path / "nova.conf"
+        path.write_text(text)
+        argv = ["--config-file", str(path)]
+        log = []
+        parts = service.Parts(
+            manager=lambda conf: Manager(log, **(manager or {})),
+            server=lambda conf, manager: Server(log, answered),
+            periodics=lambda conf, manager: list(periodics),
+        )
+        worker = service.Worker(worker_id, options.load(argv), argv, parts, Ready())
+        return worker, log, path
+
+    return build
+
+
+def test_a_worker_loads_before_it_takes_requests(build):
+    worker, log, _ = build()
+    worker.run()
+    assert log == ["manager.start", "server.start"]
+    assert worker._ready.released == 1
+
+
+def test_a_worker_stops_consuming_then_answers_then_closes(build):
+    worker, log, _ = build()
+    worker.run()
+    del log[:]
+    worker.terminate()
+    assert log == ["server.stop", "server.wait", "transport.cleanup", ("manager.stop", True)]
+
+
+def test_a_worker_that_has_not_started_has_nothing_to_stop(build):
+    worker, log, _ = build()
+    worker.terminate()
+    assert log == []
+
+
+def test_requests_that_take_too_long_are_left(build):
+    answered = threading.Event()
+    worker, log, _ = build(answered=answered, text="[DEFAULT]\nmanager_shutdown_timeout=1\n")
+    worker.run()
+    worker.terminate()
+    assert "server.wait" not in log
+    assert log[-1][0] == "manager.stop"
+    answered.set()
+
+
+@pytest.mark.parametrize(
+    "failure", [errors.ConfigError("no"), errors.HostFilterNotFound(["X"]), OSError("disk"), ValueError()]
+)
+def test_a_worker_that_cannot_start_exits_1_and_is_not_ready(build, failure):
+    worker, log, _ = build(manager={"failure": failure})
+    with pytest.raises(SystemExit) as end:
+        worker.run()
+    assert end.value.code == 1
+    assert log == ["manager.start"]
+    assert worker._ready.released == 0
+
+
+def test_reload_reads_options_before_the_manager_looks_at_them(build):
+    worker, log, path = build(text="[scheduler]\nmax_attempts=4\n")
+    worker.run()
+    path.write_text("[scheduler]\nmax_attempts=5\n")
+    worker.reload()
+    assert worker.conf.scheduler.max_attempts == 5
+    assert log[-1] == "manager.reset"
+
+
+def test_a_reset_that_fails_does_not_end_the_worker(build, caplog):
+    worker, log, _ = build(manager={"reset_failure": OSError("database")})
+    worker.run()
+    worker.reload()
+    assert log[-1] == "manager.reset"
+    assert "keeps its old view" in caplog.text
+
+
+def test_reload_before_the_start_is_over(build):
+    worker, log, _ = build()
+    worker.reload()
+    assert log == []
+
+
+@pytest.mark.parametrize(("worker_id", "expected"), [(0, True), (1, False)])
+def test_only_worker_0_has_periodic_work(build, worker_id, expected):
+    done = threading.Event()
+    work = service.Periodic("work", done.set, interval=1000)
+    worker, _, _ = build(worker_id, periodics=[work])
+    worker.run()
+    assert bool(worker._loops) is expected
+    if expected:
+        assert done.wait(60)
+    worker.terminate()
+
+
+def test_periodic_work_goes_on_after_a_failure_and_ends_with_the_worker(build):
+    again = threading.Event()
+    calls = []
+
+    def call():
+        calls.append(1)
+        if len(calls) == 1:
+            raise OSError("database")
+        again.set()
+
+    worker, _, _ = build(periodics=[service.Periodic("work", call, interval=0.01)])
+    worker.run()
+    assert again.wait(60)
+    worker.terminate()
+    for loop in worker._loops:
+        loop.wait()
+    after = len(calls)
+    assert after >= 2
+    worker._unless_stopping(call)
+    assert len(calls) == after
+
+
+def test_a_temporary_directory_is_tried(tmp_path):
+    conf = options.load([], default_config_files=[])
+    conf.set_override("tempdir", str(tmp_path))
+    service.check_temporary_directory(conf)
+    assert list(tmp_path.iterdir()) == []
+    conf.set_override("tempdir", str(tmp_path / "absent"))
+    with pytest.raises(errors.ConfigError, match="tempdir"):
+        service.check_temporary_directory(conf)
