@@ -22,7 +22,7 @@ SERVICE_USER_GROUP = "service_user"
 DEFAULT_TIMEOUT = 30
 
 
-class NeutronClient:
+class NeutronNetwork:
     """Neutron's API v2.0. Each call is bounded by the session's timeout and the connection retries.
 
     :param session: a keystoneauth1 session; its ``auth`` is the scheduler's own, and may be None.
@@ -39,6 +39,29 @@ class NeutronClient:
         self._endpoint_options = dict(endpoint_options)
         self._connect_retries = connect_retries
         self._service_auth = service_auth
+
+    @classmethod
+    def from_conf(cls, conf) -> "NeutronNetwork":
+        """The client that ``[neutron]`` and ``[service_user]`` describe. Nothing is sent before it is asked.
+
+        Options: keystoneauth1's auth, session and adapter options, ``http_retries``; ``send_service_user_token``.
+        """
+        auth = _load_auth(conf, GROUP)
+        session = loading.load_session_from_conf_options(conf, GROUP, auth=auth)
+        if session.timeout is None:
+            session.timeout = float(DEFAULT_TIMEOUT)
+        return cls(
+            session,
+            endpoint_options={
+                "service_type": conf.neutron.service_type,
+                "service_name": conf.neutron.service_name,
+                "interface": conf.neutron.valid_interfaces,
+                "region_name": conf.neutron.region_name,
+                "endpoint_override": conf.neutron.endpoint_override,
+            },
+            connect_retries=conf.neutron.http_retries,
+            service_auth=_service_auth(conf),
+        )
 
     def port(self, context, port_id: str) -> Mapping[str, Any]:
         """The port, as its user sees it.
@@ -149,29 +172,6 @@ def _as_network_error(what: str, error: exceptions.ClientException) -> errors.Ne
     if isinstance(error, exceptions.Forbidden):
         return errors.NetworkForbidden(f"Neutron forbids to read {what}")
     return errors.NetworkError(f"Neutron does not tell about {what}: {error}")
-
-
-def from_conf(conf) -> NeutronClient:
-    """The client that ``[neutron]`` and ``[service_user]`` describe. Nothing is sent before it is asked.
-
-    Options: keystoneauth1's auth, session and adapter options, ``http_retries``; ``send_service_user_token``.
-    """
-    auth = _load_auth(conf, GROUP)
-    session = loading.load_session_from_conf_options(conf, GROUP, auth=auth)
-    if session.timeout is None:
-        session.timeout = float(DEFAULT_TIMEOUT)
-    return NeutronClient(
-        session,
-        endpoint_options={
-            "service_type": conf.neutron.service_type,
-            "service_name": conf.neutron.service_name,
-            "interface": conf.neutron.valid_interfaces,
-            "region_name": conf.neutron.region_name,
-            "endpoint_override": conf.neutron.endpoint_override,
-        },
-        connect_retries=conf.neutron.http_retries,
-        service_auth=_service_auth(conf),
-    )
 
 
 def _load_auth(conf, group: str):

@@ -35,7 +35,7 @@ def make_context(**fields):
 def make_client(*, own=True, service_auth=None, **endpoint_options):
     session = keystone_session.Session(auth=token_endpoint.Token(OWN, "own-token") if own else None)
     endpoint = {"service_type": "network", "interface": ["internal", "public"], **endpoint_options}
-    return network.NeutronClient(session, endpoint, service_auth=service_auth)
+    return network.NeutronNetwork(session, endpoint, service_auth=service_auth)
 
 
 def serve_port(requests_mock, base=CATALOG, **answer):
@@ -162,7 +162,7 @@ def test_from_conf(tmp_path, requests_mock):
         "[service_user]\nsend_service_user_token = true\n"
         f"auth_type = admin_token\nendpoint = {OWN}\ntoken = service\n",
     )
-    client = network.from_conf(conf)
+    client = network.NeutronNetwork.from_conf(conf)
     route = serve_port(requests_mock)
     client.port(make_context(), "p")
     assert route.last_request.headers["X-Service-Token"] == "service"
@@ -175,7 +175,7 @@ def test_from_conf(tmp_path, requests_mock):
 def test_from_conf_without_credentials(tmp_path, requests_mock, caplog):
     conf = make_conf(tmp_path, "[neutron]\ntimeout = 5\n[service_user]\nsend_service_user_token = true\n")
     route = serve_port(requests_mock)
-    network.from_conf(conf).port(make_context(), "p")
+    network.NeutronNetwork.from_conf(conf).port(make_context(), "p")
     assert route.last_request.timeout == 5
     assert "X-Service-Token" not in route.last_request.headers
     assert "send_service_user_token" in caplog.text
@@ -183,7 +183,7 @@ def test_from_conf_without_credentials(tmp_path, requests_mock, caplog):
 
 @pytest.mark.parametrize("section", ["auth_type = no-such-plugin", "auth_type = password"])
 def test_unusable_credentials_are_left_out(section, tmp_path, requests_mock, caplog):
-    client = network.from_conf(make_conf(tmp_path, f"[neutron]\n{section}\n"))
+    client = network.NeutronNetwork.from_conf(make_conf(tmp_path, f"[neutron]\n{section}\n"))
     route = serve_port(requests_mock)
     client.port(make_context(), "p")
     assert route.called
@@ -192,7 +192,7 @@ def test_unusable_credentials_are_left_out(section, tmp_path, requests_mock, cap
 
 def test_connections_are_tried_again(tmp_path, requests_mock, monkeypatch):
     monkeypatch.setattr("time.sleep", lambda seconds: None)
-    client = network.from_conf(make_conf(tmp_path, "[neutron]\nhttp_retries = 2\n"))
+    client = network.NeutronNetwork.from_conf(make_conf(tmp_path, "[neutron]\nhttp_retries = 2\n"))
     route = requests_mock.get(
         f"{CATALOG}/v2.0/ports/p",
         [{"exc": requests.exceptions.ConnectTimeout}] * 2 + [{"json": {"port": PORT}}],
