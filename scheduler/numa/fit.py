@@ -85,6 +85,8 @@ class Fitter:
 
         ``pools`` None: the host has no PCI data, and requests are not looked at.
         """
+        if pools is not None and pools.problem and requests:
+            return Fit(None, guest, pools.problem)
         offer = None if pools is None else make_offer(pools, requests, mappings)
         return self._fit(host, guest, limits, offer, packing=self._packing)
 

@@ -6,7 +6,7 @@ from scheduler.numa.guest import GuestTopology
 from scheduler.numa.limits import Limits
 from scheduler.numa.topology import HostTopology, Network, PagePool
 from scheduler.pci.offer import make_offer
-from scheduler.pci.pools import from_flat
+from scheduler.pci.pools import PoolSet, from_flat
 from scheduler.pci.requests import make_request
 from tests.unit.numa.shapes import floating, guest, guests, host, host_cell, hosts, limits, pinned
 
@@ -175,6 +175,12 @@ def test_reason_for_devices():
     assert fit(crowded, guest(pinned()), None, make_offer(pools, (far,))).reason == (
         "only 0 of 1 devices free that match vendor 8086 product 154d for NUMA policy required on NUMA cell 0"
     )
+
+
+def test_unreadable_pools_turn_down_only_who_wants_devices():
+    unreadable, request = PoolSet(problem="unreadable"), make_request(1, [NIC], alias_name="nic")
+    assert Fitter().fit(TWO, guest(pinned()), None, unreadable, (request,)).reason == "unreadable"
+    assert Fitter().fit(TWO, guest(pinned()), None, unreadable)
 
 
 def test_packing_prefers_the_fuller_cell():
