@@ -44,7 +44,7 @@ class NeutronNetwork:
     def from_conf(cls, conf) -> "NeutronNetwork":
         """The client that ``[neutron]`` and ``[service_user]`` describe. Nothing is sent before it is asked.
 
-        Options: keystoneauth1's auth, session and adapter options, ``http_retries``; ``send_service_user_token``.
+        Options: those of keystoneauth1, ``http_retries``, ``send_service_user_token``.
         """
         auth = _load_auth(conf, GROUP)
         session = loading.load_session_from_conf_options(conf, GROUP, auth=auth)
