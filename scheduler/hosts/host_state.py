@@ -104,7 +104,11 @@ class HostState:
 
     @property
     def allocation_candidates(self) -> list[Any]:
-        return self._shared.candidates[self._position]
+        """Writable: rules may replace it by a shorter list."""
+        left = self._shared.candidates[self._position]
+        if not isinstance(left, list):
+            left = self._shared.candidates[self._position] = list(left)
+        return left
 
     @allocation_candidates.setter
     def allocation_candidates(self, value: list[Any]) -> None:
