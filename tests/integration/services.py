@@ -1,0 +1,63 @@
+"""Real services for tests: private ones, on loopback, on ports of their own, gone afterwards.
+
+Where a service is not installed its tests are skipped; with CI set in the environment they fail.
+"""
+
+import contextlib
+import os
+import random
+import shutil
+import socket
+import uuid
+
+import pytest
+
+# Erlang's own port is this one plus 20000.
+RABBIT_PORTS = range(21000, 29000)
+
+
+def need(command, *places):
+    """Skip the test, or fail it in CI, unless the command is on PATH or in one of these directories."""
+    path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin", *places])
+    if shutil.which(command, path=path):
+        return
+    if os.environ.get("CI"):
+        pytest.fail(f"{command} is not installed")
+    pytest.skip(f"{command} is not installed")
+
+
+def free_port(ports):
+    """A port out of these on which nobody listens."""
+    while True:
+        port = random.choice(ports)
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)):
+                return port
+
+
+class Rabbit:
+    """A running RabbitMQ; tests keep apart by virtual hosts."""
+
+    def __init__(self, driver, node):
+        self._driver = driver
+        self._node = node
+
+    def vhost(self, name=None):
+        """Make a virtual host; returns its transport URL."""
+        name = name or uuid.uuid4().hex
+        user = self._driver.username
+        self._driver.rabbitmqctl(self._node, ["add_vhost", name])
+        self._driver.rabbitmqctl(self._node, ["set_permissions", "-p", name, user, ".*", ".*", ".*"])
+        return f"rabbit://{user}:{self._driver.password}@127.0.0.1:{self._driver.port}/{name}"
+
+
+@contextlib.contextmanager
+def rabbitmq():
+    """Start a RabbitMQ."""
+    need("rabbitmq-server", "/usr/lib/rabbitmq/bin")
+    from pifpaf.drivers.rabbitmq import RabbitMQDriver
+
+    port = free_port(RABBIT_PORTS)
+    nodename = f"berth-{port}"
+    with RabbitMQDriver(port=port, nodename=nodename) as driver:
+        yield Rabbit(driver, f"{nodename}@localhost")

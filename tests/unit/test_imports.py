@@ -1,0 +1,157 @@
+"""The rules on who may import whom. A room is a sub-package of ``scheduler``, or a module right in it."""
+
+import ast
+import pathlib
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+FLOW = {"objects", "conf", "request", "placement", "hosts", "numa", "pci", "filters", "weights", "selection"}
+
+#: Rooms that know of no other but ``errors``.
+LEAVES = {"errors", "version", "plugins"}
+
+#: room -> rooms of ours that it may import, beside itself and the leaves
+ALLOWED = {
+    "errors": set(),
+    "version": set(),
+    "plugins": set(),
+    "objects": set(),
+    "conf": set(),
+    "reports": {"conf"},
+    "request": {"objects", "conf"},
+    "placement": {"request", "conf"},
+    "hosts": {"objects", "conf", "numa", "pci"},
+    "numa": {"objects", "pci"},
+    "pci": {"objects"},
+    "filters": {"hosts", "objects", "numa", "pci"},
+    "weights": {"hosts", "objects"},
+    "selection": {"filters", "weights", "placement", "hosts", "objects", "numa", "pci"},
+    "explain": FLOW,
+    "manager": {*FLOW, "explain"},
+    "rpc": {"objects", "manager"},
+    "service": {*FLOW, "explain", "manager", "rpc", "reports"},
+    "cmd": {*FLOW, "explain", "manager", "rpc", "reports", "service"},
+}
+
+#: Modules of ``scheduler`` that ``conductor_client`` may know: the scheduler's interface.
+INTERFACE = ("scheduler.objects", "scheduler.conf", "scheduler.rpc.serializer", "scheduler.rpc.context")
+
+
+def module_name(path):
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def sources(package):
+    return {module_name(path): path for path in sorted((ROOT / package).rglob("*.py"))}
+
+
+def imported(name, path):
+    """Full names of all that a module imports, wherever in it that is done: modules, or things in them."""
+    tree = ast.parse(path.read_text(), str(path))
+    package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            origin = ".".join([*base, *([node.module] if node.module else [])])
+            yield from (f"{origin}.{alias.name}" for alias in node.names)
+
+
+def room_of(name):
+    """``scheduler.hosts.table`` is in room ``hosts``; None for what is not the scheduler's."""
+    parts = name.split(".")
+    return parts[1] if parts[0] == "scheduler" and len(parts) > 1 else None
+
+
+SCHEDULER = sources("scheduler")
+CLIENT = sources("conductor_client")
+OURS = {**SCHEDULER, **CLIENT}
+
+
+def modules_imported(name):
+    """The modules of ours that a module imports, packages by their own name."""
+    return {_module_of(target) for target in imported(name, OURS[name])} - {None, name}
+
+
+def _module_of(target):
+    while target and target not in OURS:
+        target = target.rpartition(".")[0]
+    return target or None
+
+
+@pytest.mark.parametrize("room", sorted({room_of(name) for name in SCHEDULER} - {None}))
+def test_each_room_imports_only_what_it_may(room):
+    assert room in ALLOWED, f"{room} has no rule: add one to the table in design and here"
+    allowed = {room, *ALLOWED[room], *LEAVES}
+    wrong = [
+        f"{name} imports {target}"
+        for name in SCHEDULER
+        if room_of(name) == room
+        for target in imported(name, SCHEDULER[name])
+        if room_of(target) is not None and room_of(target) not in allowed
+    ]
+    assert wrong == []
+
+
+def test_the_scheduler_knows_nothing_of_those_who_call_it():
+    assert [
+        name
+        for name in SCHEDULER
+        for target in imported(name, SCHEDULER[name])
+        if target.startswith("conductor_client")
+    ] == []
+
+
+def test_the_client_knows_only_the_schedulers_interface():
+    wrong = [
+        f"{name} imports {target}"
+        for name in CLIENT
+        for target in imported(name, CLIENT[name])
+        if target.split(".")[0] == "scheduler"
+        and not f"{target}.".startswith(tuple(f"{one}." for one in INTERFACE))
+    ]
+    assert [
+        line for line in wrong if not line.endswith(("imports scheduler.errors", "imports scheduler"))
+    ] == []
+
+
+@pytest.mark.parametrize("name", sorted(OURS))
+def test_nothing_imports_nova(name):
+    assert [target for target in imported(name, OURS[name]) if target.split(".")[0] == "nova"] == []
+
+
+def test_no_two_modules_import_each_other():
+    """Nor do longer rings of modules. A package's ``__init__`` that gathers its modules is no ring."""
+    graph = {name: modules_imported(name) for name in OURS}
+    for name, targets in graph.items():
+        graph[name] = {target for target in targets if not name.startswith(f"{target}.")}
+    assert list(rings(graph)) == []
+
+
+def rings(graph):
+    """Each ring found by a depth-first walk, as the list of its members."""
+    done, path = set(), []
+
+    def walk(name):
+        if name in path:
+            yield path[path.index(name) :]
+            return
+        if name in done:
+            return
+        path.append(name)
+        for target in sorted(graph[name]):
+            yield from walk(target)
+        path.pop()
+        done.add(name)
+
+    for name in sorted(graph):
+        yield from walk(name)
+
+
+def test_rings_are_found():
+    assert list(rings({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}})) == [["a", "b", "c"]]
+    assert list(rings({"a": {"b", "c"}, "b": {"c"}, "c": set()})) == []

@@ -1,0 +1,153 @@
+"""A whole cloud's scheduling in one process: Placement, databases, scheduler, conductors, computes.
+
+The parts and their wiring are those of separate processes; only the addresses differ: SQLite files, a
+Placement on loopback, and an in-memory message bus, or a real RabbitMQ with a virtual host for each cell.
+"""
+
+import contextlib
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from conductor_client import fake_compute, journal
+from conductor_client.bus import Bus
+from conductor_client.cell_conductor import CellConductor
+from conductor_client.cells import CellMap
+from conductor_client.claims import Allocations, placement_adapter
+from conductor_client.client import SchedulerClient
+from conductor_client.super_conductor import CellConductors, SuperConductor
+from scheduler import conf as options
+from scheduler.manager import SchedulerManager
+from scheduler.rpc import server, transport
+from tools import vhosts
+from tools.embedded_placement import EmbeddedPlacement
+from tools.fleet import Cell, Fleet
+from tools.placement_fleet import create_fleet
+
+IN_MEMORY = "fake://"
+
+# Hosts of the fleet send no heartbeats; none is to be taken for dead meanwhile.
+CONFIGURATION = """\
+[DEFAULT]
+host = controller
+transport_url = {transport_url}
+service_down_time = 315360000
+[api_database]
+connection = {api}
+[database]
+connection = {cell0}
+[placement]
+auth_type = admin_token
+endpoint = {placement}
+token = admin
+[scheduler]
+workers = 1
+"""
+
+
+class SmallCloud(contextlib.ExitStack):
+    """The cloud; a context manager whose services are up once it is entered.
+
+    directory: for databases and configuration. rabbit: URL of a RabbitMQ, None for the in-memory bus.
+    """
+
+    def __init__(
+        self, directory: str | Path, hosts: int, cells: int, failures=None, rabbit: str | None = None
+    ):
+        super().__init__()
+        self.directory = Path(directory)
+        self.rabbit = rabbit
+        self.failures = failures
+        names = [f"cell{number}" for number in range(1, cells + 1)]
+        self.fleet = Fleet(hosts, [Cell(name, self.database(name), self._cell_url(name)) for name in names])
+        self.placement_url = self.conf = self.conductor = self.client = None
+
+    def __enter__(self):
+        super().__enter__()
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def database(self, name: str) -> str:
+        """URL of a database of the cloud."""
+        return f"sqlite:///{self.directory}/{name}.sqlite"
+
+    def _cell_url(self, name):
+        return vhosts.sibling(self.rabbit, name) if self.rabbit else IN_MEMORY
+
+    def _start(self):
+        self.placement_url = self.enter_context(EmbeddedPlacement(self.directory / "placement.sqlite"))
+        create_fleet(self.placement_url, self.fleet.providers())
+        self.fleet.write(self.database("api"), self.database("cell0"))
+        self.conf = self._configure()
+        if self.rabbit:
+            vhosts.ensure(cell.transport_url for cell in self.fleet.cells)
+        bus = self._bus(self.rabbit)
+        self._start_scheduler()
+        self._start_super_conductor(bus)
+        for cell in self.fleet.cells:
+            self._start_cell(bus, cell)
+
+    def _configure(self):
+        path = self.directory / "nova.conf"
+        text = CONFIGURATION.format(
+            transport_url=self.rabbit or IN_MEMORY,
+            api=self.database("api"),
+            cell0=self.database("cell0"),
+            placement=self.placement_url,
+        )
+        path.write_text(text)
+        return options.load(["--config-file", str(path)])
+
+    def _bus(self, url, exchange=None):
+        bus = Bus(self.conf, url or IN_MEMORY, exchange)
+        self.callback(bus.close)
+        return bus
+
+    def _cell_bus(self, cell):
+        if self.rabbit:
+            return self._bus(cell.transport_url)
+        return self._bus(IN_MEMORY, exchange=f"nova-{cell.name}")
+
+    def _start_scheduler(self):
+        manager = SchedulerManager(self.conf)
+        manager.start()
+        self.callback(manager.stop, 10)
+        self._serve(server.build(self.conf, transport.rpc_transport(self.conf), manager))
+
+    def _start_super_conductor(self, bus):
+        engine = sa.create_engine(self.conf.api_database.connection)
+        self.callback(engine.dispose)
+        cells = CellMap(engine, self.conf.transport_url)
+        self.conductor = SuperConductor(SchedulerClient.from_conf(bus), cells, CellConductors(self._cell_bus))
+        self._serve(bus.server(journal.TOPIC, "super", self.conductor))
+        self.client = bus.client(journal.TOPIC, journal.VERSION)
+
+    def _start_cell(self, api_bus, cell):
+        bus, reports = self._cell_bus(cell), journal.Reporter(api_bus)
+        allocations = Allocations(placement_adapter(self.conf))
+        conductor = CellConductor(
+            bus.client(fake_compute.TOPIC, fake_compute.VERSION),
+            allocations,
+            reports,
+            self.conf.scheduler.max_attempts,
+            cell.name,
+        )
+        compute = fake_compute.FakeCompute(
+            bus.client(journal.TOPIC, journal.VERSION),
+            allocations,
+            reports,
+            self.failures,
+            SchedulerClient.from_conf(api_bus),
+            cell=cell.name,
+        )
+        self._serve(bus.server(journal.TOPIC, "conductor", conductor))
+        self._serve(bus.server(fake_compute.TOPIC, "computes", compute))
+
+    def _serve(self, rpc_server):
+        rpc_server.start()
+        self.callback(rpc_server.wait)
+        self.callback(rpc_server.stop)
