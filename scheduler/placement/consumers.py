@@ -105,7 +105,9 @@ def fresh(candidate: AllocationCandidate, owner: Owner, generation: int | None) 
 
     :param generation: None for a consumer that must not exist yet.
     """
-    return {**plain(candidate.allocations, owner, generation), "mappings": candidate.mappings}
+    body = plain(candidate.allocations, owner, generation)
+    # Placement takes none, but no empty ones.
+    return {**body, "mappings": candidate.mappings} if candidate.mappings else body
 
 
 def doubled(held: Held, candidate: AllocationCandidate, owner: Owner) -> dict:

@@ -1,0 +1,155 @@
+from concurrent.futures import ThreadPoolExecutor
+import logging
+import uuid
+
+import pytest
+
+from scheduler.placement.candidates import CandidateSource
+from scheduler.placement.claims import Claimer
+from scheduler.placement.provider_aggregates import ProviderAggregates
+from tests.integration.placement.conftest import QUICK
+from tests.support.faulty_proxy import delayed, drop_after, drop_before, error, html
+
+GET = ("GET", "/allocation_candidates")
+
+
+@pytest.fixture
+def source(client):
+    return CandidateSource.of(client)
+
+
+def test_flat_hosts(source, cloud):
+    roots = cloud.make(3)
+    found = source.fetch([cloud.query()], None)
+    assert set(found.by_root) == set(roots)
+    (candidate,) = found.by_root[roots[0]]
+    assert candidate.root == roots[0]
+    assert candidate.roots == (roots[0],)
+    assert candidate.allocations == {roots[0]: {"resources": {"VCPU": 2, "MEMORY_MB": 1024}}}
+    assert candidate.mappings == {"": [roots[0]]}
+    assert (found.reason, found.failed, found.truncated) == ("", False, False)
+    usage = found.usage(roots[0])
+    assert (usage["VCPU"].capacity, usage["VCPU"].used) == (4, 0)
+
+
+def test_cut_by_the_limit(source, cloud):
+    cloud.make(3)
+    found = source.fetch([cloud.query(limit=2)], None)
+    assert len(found.by_root) == 2
+    assert found.truncated
+
+
+def test_sharing_provider_is_no_host(source, cloud):
+    (root,) = cloud.make(1)
+    (disk,) = cloud.make(1, {"DISK_GB": {"total": 100}}, traits=["MISC_SHARES_VIA_AGGREGATE"])
+    found = source.fetch([cloud.query("resources=VCPU%3A1%2CDISK_GB%3A10")], None)
+    ((found_root, (candidate,)),) = found.by_root.items()
+    assert found_root == root
+    assert candidate.roots == tuple(sorted([root, disk]))
+    assert candidate.allocations.keys() == {root, disk}
+
+
+def test_everything_from_a_child(source, cloud):
+    (root,) = cloud.make(1)
+    (child,) = cloud.make(1, {"VGPU": {"total": 2}}, traits=[], parent=root, aggregates=[])
+    query = cloud.query("resources=VGPU%3A1")
+    found = source.fetch([query], None)
+    assert list(found.by_root) == [root]
+    assert found.by_root[root][0].allocations.keys() == {child}
+
+
+def test_several_candidates_of_one_host(source, cloud):
+    (root,) = cloud.make(1)
+    children = [
+        cloud.make(1, {"VGPU": {"total": 1}}, traits=[], parent=root, aggregates=[])[0] for _ in range(3)
+    ]
+    found = source.fetch([cloud.query("resources=VCPU%3A1&resources1=VGPU%3A1")], None)
+    group = found.by_root[root]
+    assert sorted(candidate.mappings["1"][0] for candidate in group) == sorted(children)
+
+
+def test_fallback_is_appended_without_doubles(source, cloud):
+    roots = cloud.make(2, {"VCPU": {"total": 4}, "PCPU": {"total": 4}, "MEMORY_MB": {"total": 4096}})
+    first, second = cloud.query("resources=PCPU%3A2"), cloud.query("resources=VCPU%3A2")
+    found = source.fetch([first, second, first], None)
+    for root in roots:
+        classes = [list(candidate.allocations[root]["resources"]) for candidate in found.by_root[root]]
+        assert classes == [["PCPU"], ["VCPU"]]
+
+
+def test_nothing_fits(source, cloud, caplog):
+    cloud.make(1)
+    with caplog.at_level(logging.INFO):
+        found = source.fetch([cloud.query("resources=VCPU%3A99")], None)
+    assert found.by_root == {}
+    assert (found.reason, found.failed) == ("no provider satisfies the request", False)
+    assert "Got no allocation candidates from the Placement API" in caplog.text
+
+
+FAILURES = {
+    "unknown trait": ("resources=VCPU%3A1&required=CUSTOM_NO_SUCH", [], "No such trait(s): CUSTOM_NO_SUCH"),
+    "no answer": (None, [drop_before] * 9, "does not answer"),
+    "503 of a load balancer": (None, [html(503)], "answers 503: <html>"),
+    "503 of Placement": (None, [error(503, "busy")], "answers 503: busy"),
+    "not what it says": (None, [html(200)], "is not understood"),
+}
+
+
+@pytest.mark.parametrize(("text", "faults", "reason"), FAILURES.values(), ids=FAILURES.keys())
+def test_failures_are_no_candidates(source, cloud, proxy, caplog, text, faults, reason):
+    cloud.make(1)
+    query = cloud.query(text) if text else cloud.query()
+    proxy.on(*GET, *faults)
+    found = source.fetch([query], None)
+    assert found.by_root == {}
+    assert found.failed
+    assert reason in found.reason
+    assert "Failed to retrieve allocation candidates from placement API" in caplog.text
+
+
+def test_first_query_fails_and_the_fallback_does_not(source, cloud, proxy, client, instance):
+    (root,) = cloud.make(1)
+    proxy.on(*GET, html(503))
+    found = source.fetch([cloud.query("resources=VCPU%3A1"), cloud.query()], None)
+    (candidate,) = found.by_root[root]
+    assert candidate.version == "1.36"
+    assert Claimer(client, QUICK).claim(instance, candidate, "project", "user").claimed
+
+
+def test_connection_closed_while_idle_is_no_failure(source, cloud, proxy):
+    cloud.make(1)
+    proxy.on(*GET, drop_after)
+    assert source.fetch([cloud.query()], None).by_root
+    assert proxy.count(*GET) == 2
+
+
+def test_burst_of_equal_requests_costs_few_questions(source, cloud, proxy):
+    roots = cloud.make(2)
+    proxy.on(*GET, *[delayed(0.2)] * 30)
+    query = cloud.query()
+    with ThreadPoolExecutor(30) as pool:
+        answers = list(pool.map(lambda _: source.fetch([query], None), range(30)))
+    assert all(set(found.by_root) == set(roots) for found in answers)
+    assert proxy.count(*GET) <= 4
+
+
+def test_capacity_is_judged_by_the_summaries(source, cloud, client):
+    (root,) = cloud.make(1)
+    stale = source.fetch([cloud.query()], None)
+    (candidate,) = stale.by_root[root]
+    assert stale.shortage(candidate) == ""
+    claimer = Claimer(client, QUICK)
+    for _ in range(2):
+        assert claimer.claim(str(uuid.uuid4()), candidate, "project", "user").claimed
+    fresh = source.fetch([cloud.query("resources=VCPU%3A0")], None)
+    assert fresh.failed
+    (other,) = cloud.make(1)
+    full = source.fetch([cloud.query()], None)
+    assert list(full.by_root) == [other]
+
+
+def test_aggregates_of_a_provider(client, cloud):
+    (root,) = cloud.make(1)
+    ask = ProviderAggregates(client)
+    assert ask(None, root) == [cloud.aggregate]
+    assert ask(None, str(uuid.uuid4())) == []

@@ -1,0 +1,335 @@
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+import logging
+import threading
+import uuid
+
+import pytest
+
+from scheduler.placement.answer import AllocationCandidate
+from scheduler.placement.claims import Claimer
+from scheduler.placement.consumers import NOTHING, Owner, fresh
+from scheduler.placement.outcome import Outcome
+from scheduler.placement.session import Timeouts
+from tests.integration.placement.conftest import QUICK
+from tests.support.faulty_proxy import (
+    after_doing,
+    concurrent_update,
+    delayed,
+    drop_after,
+    drop_before,
+    error,
+    html,
+    late,
+)
+
+PUT = ("PUT", "/allocations")
+OWNER = Owner("project", "user")
+
+
+@pytest.fixture
+def claim(claimer, instance):
+    def claim(candidate, **kwargs):
+        return claimer.claim(instance, candidate, "project", "user", **kwargs)
+
+    return claim
+
+
+def test_fresh_consumer_costs_one_request(claim, candidates, cloud, instance, proxy):
+    before = len(proxy.seen)
+    result = claim(candidates[0])
+    assert result.outcome is Outcome.CLAIMED
+    assert len(proxy.seen) == before + 1
+    held = cloud.held(instance)
+    assert held.allocations == candidates[0].allocations
+    assert (held.generation, held.owner) == (1, OWNER)
+
+
+def test_full_host_refuses_and_says_of_what(claim, candidates, cloud, claimer, instance):
+    for _ in range(2):
+        assert claimer.claim(str(uuid.uuid4()), candidates[0], "project", "user").claimed
+    result = claim(candidates[0])
+    assert result.outcome is Outcome.REFUSED
+    assert result.try_next
+    assert result.refused_provider == candidates[0].root
+    assert result.refused_class in {"VCPU", "MEMORY_MB"}
+    assert cloud.held(instance) == NOTHING
+    assert claim(candidates[1]).claimed
+
+
+@pytest.mark.parametrize(("project", "uuid"), [(None, None), ("project", "no-uuid")])
+def test_malformed_claim_is_not_worth_another_host(claimer, candidates, instance, project, uuid):
+    result = claimer.claim(uuid or instance, candidates[0], project, "user")
+    assert result.outcome is Outcome.INVALID
+    assert not result.try_next
+
+
+def test_missing_provider_then_another_host(claim, candidates, cloud, instance, proxy):
+    cloud.delete(candidates[0].root)
+    gone = claim(candidates[0])
+    assert gone.outcome is Outcome.GONE
+    assert gone.refused_provider == candidates[0].root
+    before = len(proxy.seen)
+    assert claim(candidates[1]).claimed
+    # Placement kept a record of the consumer; that is known, and costs nothing.
+    assert len(proxy.seen) == before + 1
+    assert cloud.held(instance).allocations == candidates[1].allocations
+
+
+def test_provider_deleted_on_the_way(claim, candidates, cloud, proxy):
+    proxy.on(*PUT, after_doing(lambda: cloud.delete(candidates[0].root)))
+    assert claim(candidates[0]).outcome is Outcome.GONE
+
+
+def test_orphan_record_of_another_process(claim, candidates, cloud, instance):
+    gone = AllocationCandidate("x", ("x",), {str(uuid.uuid4()): {"resources": {"VCPU": 1}}}, {})
+    assert "does not exist" in cloud.api.put(instance, fresh(gone, OWNER, None)).detail
+    assert claim(candidates[0]).claimed
+    assert cloud.held(instance).generation == 1
+
+
+LOST = {
+    "answer lost": drop_after,
+    "request lost": drop_before,
+    "500 after commit": error(500, "deadlock", after=True),
+    "500 without effect": error(500, "database is locked"),
+    "503 of a load balancer after commit": html(503, after=True),
+    "503 of a load balancer": html(503),
+    "504 of a load balancer after commit": html(504, after=True),
+    "success that is none": html(200),
+    "request late": late(0.02),
+}
+
+
+@pytest.mark.parametrize("fault", LOST.values(), ids=LOST.keys())
+def test_lost_answer_ends_in_one_host(claim, candidates, cloud, instance, proxy, fault):
+    proxy.on(*PUT, fault)
+    assert claim(candidates[0]).outcome is Outcome.CLAIMED
+    assert cloud.held(instance).allocations == candidates[0].allocations
+    assert cloud.used(candidates[0].root) == {"VCPU": 2, "MEMORY_MB": 1024}
+
+
+def test_slow_answer_times_out_and_is_found(cloud, candidates, connect, proxy, instance):
+    claimer = Claimer(connect(proxy.url, Timeouts(connect=1.0, read=0.3, search=5.0)), QUICK)
+    proxy.on(*PUT, delayed(0.8))
+    result = claimer.claim(instance, candidates[0], "project", "user")
+    assert result.claimed
+    assert proxy.count(*PUT) == 1
+    assert cloud.held(instance).allocations == candidates[0].allocations
+
+
+def test_placement_goes_away_with_the_claim(claim, claimer, candidates, cloud, instance, proxy):
+    proxy.on(*PUT, drop_after, *[drop_before] * 50)
+    proxy.on("GET", "/allocations", *[drop_before] * 10)
+    result = claim(candidates[0])
+    assert result.outcome is Outcome.UNAVAILABLE
+    assert not result.try_next
+    assert cloud.held(instance) != NOTHING
+    proxy._rules.clear()
+    assert claimer.drain(5) == []
+    assert cloud.held(instance) == NOTHING
+
+
+def test_placement_is_not_there(connect, candidates, instance):
+    claimer = Claimer(connect("http://127.0.0.1:1"), QUICK)
+    result = claimer.claim(instance, candidates[0], "project", "user")
+    assert result.outcome is Outcome.UNAVAILABLE
+    # Nothing was sent, so there is nothing to clean up.
+    assert claimer.drain(0) == []
+
+
+@pytest.mark.parametrize("fault", [html(401), error(403, "no"), error(404, "what?")])
+def test_denied(claim, candidates, proxy, fault):
+    proxy.on(*PUT, *[fault] * 2)
+    result = claim(candidates[0])
+    assert result.outcome is Outcome.UNAVAILABLE
+
+
+def test_concurrent_updates_are_ridden_out(claim, candidates, proxy):
+    proxy.on(*PUT, *[concurrent_update] * 5)
+    assert claim(candidates[0]).claimed
+
+
+def test_endless_concurrent_updates_end(claim, candidates, proxy, caplog):
+    proxy.on(*PUT, *[concurrent_update] * QUICK.tries)
+    with caplog.at_level(logging.WARNING):
+        result = claim(candidates[0])
+    assert result.outcome is Outcome.CONTENDED
+    assert result.try_next
+    assert "Failed scheduler client operation claim_resources: out of retries" in caplog.text
+    assert "Failed to save allocation for" in caplog.text
+    assert claim(candidates[1]).claimed
+
+
+def test_endless_consumer_conflicts_end(claim, candidates, proxy, claimer):
+    text = "consumer generation conflict - expected 7 but got None"
+    proxy.on(*PUT, *[error(409, text, "placement.concurrent_update")] * 20)
+    assert claim(candidates[0]).outcome is Outcome.CONFLICT
+
+
+class TestLeftoversOfAnAbandonedRequest:
+    def test_same_host_is_kept(self, claim, candidates, cloud, instance):
+        assert claim(candidates[0]).claimed
+        assert claim(candidates[0]).claimed
+        assert cloud.held(instance).allocations == candidates[0].allocations
+        assert cloud.used(candidates[0].root)["VCPU"] == 2
+
+    def test_other_host_is_replaced(self, claim, candidates, cloud, instance):
+        assert claim(candidates[0]).claimed
+        result = claim(candidates[1])
+        assert result.claimed
+        assert result.previous is None
+        assert cloud.held(instance).allocations == candidates[1].allocations
+        assert cloud.used(candidates[0].root)["VCPU"] == 0
+
+    def test_ignored_hosts_that_hold_nothing_change_nothing(self, claim, candidates, cloud, instance):
+        assert claim(candidates[0]).claimed
+        assert claim(candidates[1], evacuating_from={str(uuid.uuid4())}).claimed
+        assert cloud.held(instance).allocations == candidates[1].allocations
+
+
+class TestEvacuation:
+    @pytest.fixture
+    def evacuate(self, claim, candidates):
+        assert claim(candidates[0]).claimed
+        return lambda: claim(candidates[1], evacuating_from={candidates[0].root})
+
+    def both(self, candidates):
+        return {**candidates[0].allocations, **candidates[1].allocations}
+
+    def test_keeps_the_source(self, evacuate, candidates, cloud, instance):
+        result = evacuate()
+        assert result.claimed
+        assert cloud.held(instance).allocations == self.both(candidates)
+        assert cloud.held(instance).generation == 2
+
+    @pytest.mark.parametrize("fault", LOST.values(), ids=LOST.keys())
+    def test_answer_to_the_second_put_is_lost(self, evacuate, candidates, cloud, instance, proxy, fault):
+        proxy.on(*PUT, lambda forward: forward(), fault)
+        assert evacuate().claimed
+        assert cloud.held(instance).allocations == self.both(candidates)
+
+    def test_release_restores_the_source(self, evacuate, claimer, candidates, cloud, instance):
+        claimer.release(instance, evacuate())
+        held = cloud.held(instance)
+        assert held.allocations == candidates[0].allocations
+        assert held.owner == OWNER
+
+    def test_release_with_placement_away_restores_later(
+        self, evacuate, claimer, candidates, cloud, instance, proxy
+    ):
+        result = evacuate()
+        proxy.on("GET", "/allocations", drop_before, drop_before, html(503))
+        claimer.release(instance, result)
+        assert claimer.drain(5) == []
+        assert cloud.held(instance).allocations == candidates[0].allocations
+
+    def test_given_up_evacuation_restores_the_source(
+        self, evacuate, claimer, candidates, cloud, instance, proxy
+    ):
+        proxy.on(*PUT, lambda forward: forward(), drop_after)
+        proxy.on("GET", "/allocations", lambda forward: forward(), *[html(502)] * 3)
+        assert evacuate().outcome is Outcome.UNAVAILABLE
+        assert cloud.held(instance).allocations == self.both(candidates)
+        assert claimer.drain(5) == []
+        assert cloud.held(instance).allocations == candidates[0].allocations
+
+    def test_source_in_a_child_provider(self, claim, cloud, instance, candidates):
+        root, other = (candidate.root for candidate in candidates)
+        (child,) = cloud.make(1, parent=root)
+        entry = {"resources": {"VCPU": 1}}
+        source = AllocationCandidate(root, (root,), {child: entry}, {})
+        assert cloud.api.put(instance, fresh(source, OWNER, None)).status == 204
+        assert claim(candidates[1], evacuating_from={root}).claimed
+        assert cloud.held(instance).allocations.keys() == {child, other}
+
+
+class TestRelease:
+    def test_deletes(self, claim, claimer, candidates, cloud, instance, caplog):
+        result = claim(candidates[0])
+        with caplog.at_level(logging.INFO):
+            claimer.release(instance, result)
+        assert cloud.held(instance) == NOTHING
+        assert f"Deleted allocations for instance {instance}" in caplog.text
+
+    @pytest.mark.parametrize(
+        "fault", [drop_before, drop_after, html(503), error(500, "deadlock", after=True)]
+    )
+    def test_failure_is_made_good_in_the_background(
+        self, claim, claimer, candidates, cloud, instance, proxy, fault
+    ):
+        result = claim(candidates[0])
+        proxy.on("DELETE", "/allocations", fault)
+        claimer.release(instance, result)
+        assert claimer.drain(5) == []
+        assert cloud.held(instance) == NOTHING
+
+    def test_background_leaves_alone_what_somebody_else_wrote(
+        self, claim, claimer, candidates, cloud, instance, proxy
+    ):
+        result = claim(candidates[0])
+        proxy.on("DELETE", "/allocations", html(503))
+        claimer.release(instance, result)
+        others = fresh(candidates[1], OWNER, 1)
+        assert cloud.api.put(instance, others).status == 204
+        assert claimer.drain(5) == []
+        assert cloud.held(instance).allocations == candidates[1].allocations
+
+    def test_new_claim_goes_before_a_pending_release(
+        self, claim, claimer, candidates, cloud, instance, proxy
+    ):
+        result = claim(candidates[0])
+        proxy.on("DELETE", "/allocations", html(503))
+        claimer.release(instance, result)
+        assert claim(candidates[0]).claimed
+        assert claimer.drain(5) == []
+        assert cloud.held(instance).allocations == candidates[0].allocations
+
+    def test_failed_claim_needs_none(self, claimer, candidates, instance, proxy):
+        result = claimer.claim(instance, candidates[0], None, "user")
+        before = len(proxy.seen)
+        claimer.release(instance, result)
+        assert len(proxy.seen) == before
+
+    def test_drain_names_what_is_left(self, connect, candidates, instance, proxy, caplog):
+        claimer = Claimer(connect(proxy.url), QUICK)
+        result = claimer.claim(instance, candidates[0], "project", "user")
+        proxy.on("DELETE", "/allocations", html(503))
+        proxy.on("GET", "/allocations", *[html(503)] * 1000)
+        claimer.release(instance, result)
+        assert claimer.drain(0.3) == [instance]
+        assert instance in caplog.text
+
+
+def test_late_write_after_giving_up_is_cleaned_up(client, candidates, cloud, instance, proxy):
+    claimer = Claimer(client, replace(QUICK, late=2.0))
+    carried_out = threading.Event()
+    proxy.on(*PUT, late(1.0, carried_out), *[drop_before] * 5)
+    assert claimer.claim(instance, candidates[0], "project", "user").outcome is Outcome.UNAVAILABLE
+    assert not carried_out.is_set()
+    assert claimer.drain(5) == []
+    assert carried_out.is_set()
+    assert cloud.held(instance) == NOTHING
+    assert cloud.used(candidates[0].root)["VCPU"] == 0
+
+
+def test_one_host_and_many_claimers(claimer, cloud, client, candidates):
+    instances = [str(uuid.uuid4()) for _ in range(12)]
+    with ThreadPoolExecutor(12) as pool:
+        results = list(pool.map(lambda one: claimer.claim(one, candidates[0], "project", "user"), instances))
+    assert sum(result.claimed for result in results) == 2
+    assert {result.outcome for result in results} == {Outcome.CLAIMED, Outcome.REFUSED}
+    assert cloud.used(candidates[0].root)["VCPU"] == 4
+
+
+def test_one_instance_claimed_from_many_threads(claimer, cloud, candidates, instance):
+    with ThreadPoolExecutor(6) as pool:
+        results = list(
+            pool.map(
+                lambda number: claimer.claim(instance, candidates[number % 2], "project", "user"), range(6)
+            )
+        )
+    assert all(result.claimed for result in results)
+    held = cloud.held(instance).allocations
+    assert held in [candidate.allocations for candidate in candidates]
+    assert sum(cloud.used(candidate.root)["VCPU"] for candidate in candidates) == 2
