@@ -24,8 +24,8 @@ class Claims(Protocol):
     def claim(self, instance_uuid: str, candidate: Any) -> ClaimResult:
         """Claim a candidate for an instance."""
 
-    def release(self, instance_uuid: str) -> None:
-        """Give back what was claimed, at once or in the background; never raises."""
+    def release(self, instance_uuid: str, claim: ClaimResult) -> None:
+        """Give back a claim that succeeded, at once or in the background; never raises."""
 
 
 class Claiming:
@@ -35,7 +35,7 @@ class Claiming:
         """``claims`` None: the request claims nothing, and the best host is as good as claimed."""
         self._ranking = ranking
         self._claims = claims
-        self._sent: list[str] = []
+        self._granted: list[tuple[str, ClaimResult]] = []
         self._tried: list[int] = []
         self._rest: Iterator[int] = iter(())
 
@@ -62,9 +62,10 @@ class Claiming:
         return chain(self._rest, self._tried)
 
     def give_back(self) -> None:
-        """Release every instance for which a claim was ever sent."""
-        for uuid in dict.fromkeys(self._sent):
-            self._claims.release(uuid)
+        """Release what was claimed. Failed claims clean up after themselves."""
+        while self._granted:
+            uuid, result = self._granted.pop()
+            self._claims.release(uuid, result)
 
     def _claim_on(self, index: int, instance_uuid: str) -> Any:
         """The candidate of one host that could be claimed; None if none of them."""
@@ -72,9 +73,9 @@ class Claiming:
         for candidate in self._ranking.hosts.candidates(index)[:CANDIDATES_A_HOST]:
             if any(same_share(earlier, candidate, why) for earlier, why in refused):
                 continue
-            self._sent.append(instance_uuid)
             result = self._claims.claim(instance_uuid, candidate)
             if result.claimed:
+                self._granted.append((instance_uuid, result))
                 return candidate
             if not result.try_next:
                 raise final_refusal(instance_uuid, result)

@@ -58,6 +58,9 @@ class Ranking:
     def _filter(self, number: int, changed: int | None) -> np.ndarray:
         filtered = self._chain.run(self.hosts, self._request, number, changed)
         self.hosts, self.steps = filtered.hosts, filtered.steps
+        if LOG.isEnabledFor(logging.DEBUG):
+            for host, node, reason in filtered.reasons(self._request):
+                LOG.debug("Turned down: %s (%s) %s", host, node, reason)
         return filtered.kept
 
     def refuse(self, index: int) -> None:

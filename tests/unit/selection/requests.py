@@ -56,7 +56,8 @@ class FakeClaims:
             raise answer
         return answer
 
-    def release(self, instance_uuid):
+    def release(self, instance_uuid, claim):
+        assert claim.claimed
         self.released.append(instance_uuid)
 
 

@@ -1,0 +1,196 @@
+"""The steps of a request, in order (spec: placement-and-workflow 5.2).
+
+Nothing is decided here: each step is one line and lives in the room that it names. What is claimed on the way
+is either in the reply or given back.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from scheduler.errors import NoValidHost
+from scheduler.filters import loader as filter_loader
+from scheduler.filters.chain import FilterChain
+from scheduler.hosts.inventory import Inventory
+from scheduler.hosts.view import HostView
+from scheduler.numa.fit import Fitter
+from scheduler.placement.candidates import Candidates, CandidateSource
+from scheduler.placement.claims import Claimer
+from scheduler.placement.client import PlacementClient
+from scheduler.placement.provider_aggregates import ProviderAggregates
+from scheduler.request import prefilters, query, targets
+from scheduler.request.network import NeutronNetwork
+from scheduler.selection.driver import FilterDriver
+from scheduler.selection.reply import as_dicts
+from scheduler.selection.request_claims import RequestClaims, ignored_nodes
+from scheduler.weights import loader as weight_loader
+
+LOG = logging.getLogger(__name__)
+
+# Seconds at the end of a process for notifications that still wait for their broker.
+NOTIFY_TIMEOUT = 5.0
+
+
+class Silence:
+    """Tells nobody: stands in for ``rpc.notifications`` where none are wanted."""
+
+    def select_destinations_start(self, context: Any, spec: Any) -> None: ...
+
+    def select_destinations_end(self, context: Any, spec: Any) -> None: ...
+
+    def stop(self, timeout: float) -> None: ...
+
+
+class SchedulerManager:
+    """One scheduler: what it knows and keeps, and ``select_destinations``."""
+
+    def __init__(self, conf: cfg.ConfigOpts, notifications: Any = None) -> None:
+        """Put the rooms together; nothing is asked of anybody yet.
+
+        Raises ``ConfigError``, ``HostFilterNotFound``, ``ClassNotFound`` or ``PlacementAuthFailure`` for
+        options that cannot work.
+        """
+        self.conf = conf
+        self.hosts = Inventory(conf)
+        self.placement = PlacementClient.from_conf(conf)
+        self.candidates = CandidateSource.of(self.placement)
+        self.claimer = Claimer.of(self.placement)
+        self.notifications = notifications or Silence()
+        self._prefilter_services = prefilters.PrefilterServices(
+            conf=conf,
+            aggregates=self.hosts.aggregates,
+            minimum_compute_version=self.hosts.minimum_compute_version,
+            network=NeutronNetwork.from_conf(conf),
+            provider_aggregates=ProviderAggregates(self.placement),
+        )
+        self._load_rules()
+
+    def _load_rules(self) -> None:
+        fitter = Fitter(packing=self.conf.compute.packing_host_numa_cells_allocation_strategy)
+        chain = FilterChain(filter_loader.load(self.conf))
+        self.driver = FilterDriver(self.conf, chain, weight_loader.load(self.conf), fitter)
+
+    # -- life ------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to read hosts and see whether Placement is there. What is away is waited for in the
+        background.
+
+        Raises ``PlacementAuthFailure``: Keystone refuses the credentials.
+        """
+        self.placement.start()
+        self.hosts.start()
+
+    def reset(self) -> None:
+        """On SIGHUP: take over changed options, and look at cells and connections anew."""
+        self._load_rules()
+        self.hosts.reset()
+
+    def stop(self, timeout: float) -> None:
+        """After the last request: finish what is under way in the background, in ``timeout`` seconds."""
+        self.claimer.drain(timeout)
+        self.notifications.stop(min(timeout, NOTIFY_TIMEOUT))
+        self.hosts.stop()
+
+    # -- a request -------------------------------------------------------------------------------------------
+
+    def select_destinations(
+        self,
+        context: Any,
+        spec: Any,
+        instance_uuids: Sequence[str] | None,
+        return_objects: bool = True,
+        return_alternates: bool = False,
+    ) -> list:
+        """A list of Selections for each instance, the first of each claimed; or the dictionaries of old.
+
+        Without ``instance_uuids`` (None) hosts are chosen for ``spec.num_instances`` and nothing is claimed.
+        Raises ``NoValidHost`` if any instance would be left without a host; nothing stays claimed then.
+        """
+        LOG.debug("Starting to schedule for instances: %s", instance_uuids)
+        if spec.is_rebuild:
+            hosts, claims = self._hosts_to_check(spec), None
+        else:
+            candidates = self._ask_placement(context, spec)
+            self.notifications.select_destinations_start(context, spec)
+            hosts = self._hosts_with(candidates, spec)
+            claims = self._claims(context, spec) if instance_uuids is not None else None
+        uuids = instance_uuids if instance_uuids is not None else unnamed(spec)
+        with_alternates = return_objects and return_alternates
+        selections = self.driver.select(hosts, spec, uuids, claims, with_alternates)
+        if not spec.is_rebuild:
+            self.notifications.select_destinations_end(context, spec)
+        return selections if return_objects else as_dicts(selections)
+
+    def _ask_placement(self, context: Any, spec: Any) -> Candidates:
+        """Which hosts could have it. Raises ``NoValidHost`` if none could, or Placement does not say."""
+        prefilters.run(spec, context, self._prefilter_services)
+        look_up = targets.wanted(spec)
+        found = self.hosts.find_nodes(look_up.host, look_up.node, look_up.cell_uuid) if look_up else ()
+        nodes = [targets.Node(row.uuid, row.host, row.nodename) for row in found]
+        queries = query.build(spec, self.conf, targets.settle(spec, look_up, nodes))
+        candidates = self.candidates.fetch(queries, context)
+        if not candidates.by_root:
+            raise NoValidHost
+        return candidates
+
+    def _hosts_with(self, candidates: Candidates, spec: Any) -> HostView:
+        """What we know of the hosts that Placement offers."""
+        table = self.hosts.ensure(candidates.by_root)
+        rows = table.find(candidates.by_root, cell_of(spec))
+        lists = [candidates.by_root[table.rows[row].uuid] for row in rows]
+        return HostView.of(table, rows, lists, self.hosts.instances)
+
+    def _hosts_to_check(self, spec: Any) -> HostView:
+        """For a rebuild: the host that the request forces, or all of its cell."""
+        table = self.hosts.snapshot()
+        wanted = targets.wanted(spec)
+        if wanted is None:
+            return HostView.of(
+                table, table.find(table.row_of_uuid, cell_of(spec)), None, self.hosts.instances
+            )
+        named = table.nodes(wanted.host, wanted.node, cell_of(spec))
+        rows = table.find((row.uuid for row in named), cell_of(spec))
+        return HostView.of(table, rows, None, self.hosts.instances)
+
+    def _claims(self, context: Any, spec: Any) -> RequestClaims:
+        ignored = ignored_nodes(self.hosts.snapshot(), spec)
+        return RequestClaims(self.claimer, context, spec, ignored)
+
+    # -- what others tell ------------------------------------------------------------------------------------
+
+    def update_aggregates(self, context: Any, aggregates: Any) -> None:
+        """Some host aggregates were made or changed."""
+        self.hosts.update_aggregates(aggregates)
+
+    def delete_aggregate(self, context: Any, aggregate: Any) -> None:
+        """A host aggregate is gone."""
+        self.hosts.delete_aggregate(aggregate)
+
+    def update_instance_info(self, context: Any, host_name: str, instance_info: Any) -> None:
+        """A host has these instances, perhaps among others."""
+        self.hosts.instances_changed(host_name)
+
+    def delete_instance_info(self, context: Any, host_name: str, instance_uuid: str) -> None:
+        """A host has an instance no more."""
+        self.hosts.instances_changed(host_name)
+
+    def sync_instance_info(self, context: Any, host_name: str, instance_uuids: Sequence[str]) -> None:
+        """A host has exactly these instances."""
+        self.hosts.instances_changed(host_name)
+
+
+def cell_of(spec: Any) -> str | None:
+    """The one cell that a request may go to; None: any enabled one (spec: host-state-and-cells 2.4)."""
+    destination = spec.requested_destination
+    if not destination or "cell" not in destination or not destination.cell:
+        return None
+    return None if destination.allow_cross_cell_move else destination.cell.uuid
+
+
+def unnamed(spec: Any) -> list[str]:
+    """Stand-ins for the instances of a request that names none."""
+    known = spec.instance_uuid if "instance_uuid" in spec else ""
+    return [known] * spec.num_instances

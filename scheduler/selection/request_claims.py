@@ -1,0 +1,37 @@
+"""The claims of one request: who asks, for whom, and what an evacuated instance may keep."""
+
+from collections.abc import Collection
+from typing import Any
+
+from scheduler.hosts.table import HostTable
+from scheduler.placement.claims import Claimer
+from scheduler.placement.outcome import ClaimResult
+
+
+class RequestClaims:
+    """A ``Claimer`` with everything filled in that is the same for all instances of a request."""
+
+    def __init__(self, claimer: Claimer, context: Any, request: Any, ignored: Collection[str]) -> None:
+        """``ignored``: uuids of the compute nodes of the hosts that the request ignores."""
+        self._claimer = claimer
+        self._context = context
+        self._project = request.project_id
+        self._user = request.user_id or context.user_id
+        self._ignored = ignored
+
+    def claim(self, instance_uuid: str, candidate: Any) -> ClaimResult:
+        return self._claimer.claim(
+            instance_uuid, candidate, self._project, self._user, self._context, self._ignored
+        )
+
+    def release(self, instance_uuid: str, claim: ClaimResult) -> None:
+        self._claimer.release(instance_uuid, claim, self._context)
+
+
+def ignored_nodes(table: HostTable, request: Any) -> frozenset[str]:
+    """Compute nodes of the request's ``ignore_hosts``: an evacuation names the failed host there.
+
+    Names compare without case, and disabled cells count too (spec: placement-and-workflow 4.6).
+    """
+    names = {name.lower() for name in request.ignore_hosts or ()}
+    return frozenset(row.uuid for row in table.rows if row.host.lower() in names) if names else frozenset()
