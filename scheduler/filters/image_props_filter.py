@@ -1,5 +1,6 @@
 """Hosts that can run what the image was made for (spec: filters-and-weighers 2.5)."""
 
+import json
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ from scheduler.filters.grouping import of_numbers
 from scheduler.filters.utils import image_property
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
+
+VERSION = "img_hv_requested_version"
 
 Wanted = tuple[str | None, str | None, str | None]
 
@@ -51,7 +54,7 @@ class ImagePropertiesFilter(HostFilter):
         if predicate and not _version_suits(host.hypervisor_version, predicate):
             version = versionutils.convert_version_to_str(host.hypervisor_version)
             return f"hypervisor version {version} does not satisfy {image_property(request, VERSION)}"
-        return f"maxphysaddr bits below {_bits_wanted(request)}"
+        return f"maxphysaddr bits {_bits(json.loads(host.cpu_info))} below {_bits_wanted(request)}"
 
     def _wanted(self, request: Any) -> Wanted:
         architecture = image_property(request, "hw_architecture")
@@ -60,9 +63,6 @@ class ImagePropertiesFilter(HostFilter):
             image_property(request, "img_hv_type"),
             image_property(request, "hw_vm_mode"),
         )
-
-
-VERSION = "img_hv_requested_version"
 
 
 def _version_wanted(request: Any) -> versionutils.VersionPredicate | None:

@@ -1,0 +1,139 @@
+"""JsonFilter (spec: filters-and-weighers 2.17)."""
+
+import json
+
+import pytest
+
+from scheduler.filters import json_columns
+from scheduler.filters.json_filter import JsonFilter
+from tests.builders import make_host, make_view
+from tests.unit.filters.asking import ask, ask_all, make_conf, make_request, why
+
+NUMBERS = ["$stats.num_instances", 5]
+
+
+def the_host():
+    return make_host("h").ram(1024).disk(0).stats(num_instances="3").disabled()
+
+
+def request_for(query):
+    return make_request(hints={"query": [query if isinstance(query, str) else json.dumps(query)]})
+
+
+@pytest.mark.parametrize(
+    ("row", "query", "passes"),
+    [
+        ("1 empty", "", True),
+        (2, [">=", "$free_ram_mb", 1024], True),
+        (3, ["and", [">=", "$free_ram_mb", 1024], [">=", "$free_disk_mb", 1]], False),
+        (4, ["=", "$free_disk_mb", 0], True),
+        (5, ["in", 1, 1, 2, 3], True),
+        (6, ["in", 4, 1, 2, 3], False),
+        (7, ["<", 1, 2, 3], True),
+        (8, ["<", 1, 2, 0], False),
+        (9, ["=", 1, 1, 2], False),
+        (10, [">", 1], False),
+        (11, ["="], False),
+        (12, ["and"], True),
+        (13, ["or"], False),
+        (14, ["not"], False),
+        (15, ["not", True, False, True], True),
+        (16, ["not", True, True], False),
+        (17, ["not", "$service.disabled"], False),
+        (18, ["and", ["not", "$service.disabled"]], True),
+        (19, ["not", ["not", True]], False),
+        (20, ["=", "$nosuch", 1, 1], True),
+        (21, ["=", "$nosuch", "$nosuch"], False),
+        (22, ["=", "", "x", "x"], True),
+        (23, ["and", "$nosuch"], True),
+        (24, ["=", "$stats.num_instances", "3"], True),
+        (26, ["or", [], False], True),
+        (27, "[]", True),
+        (28, "{}", True),
+        ("in among numbers", ["in", "$free_ram_mb", 1, 1024], True),
+        ("in alone", ["in", "$free_ram_mb"], False),
+        ("alone", ["=", "$free_ram_mb"], False),
+        ("text is no number", ["=", "$free_ram_mb", "1024"], False),
+        ("true is one", ["=", "$service.disabled", 1], True),
+        ("between", ["<", 1000, "$free_ram_mb"], True),
+        ("or over columns", ["or", "$free_disk_mb", ["=", "$hypervisor_type", "QEMU"]], False),
+        ("null is dropped on the host", ["=", "$hypervisor_type", 1, 1], True),
+        ("null in and", ["and", "$hypervisor_type"], True),
+        ("null in or", ["or", "$hypervisor_type"], False),
+        ("null in not", ["and", ["not", "$hypervisor_type"]], False),
+        ("not in a comparison", ["=", ["not", "$free_disk_mb"], ["not", "$free_disk_mb"]], True),
+        ("not of not", ["not", ["not", "$free_disk_mb"]], False),
+        ("any negation", ["not", "$free_ram_mb", "$free_disk_mb"], True),
+        ("objects stay as they are", ["=", {"a": 1}, {"a": 1}], True),
+        ("an attribute of its own", ["=", "$host", "h"], True),
+        ("one without a column", ["in", "$limits", {}], True),
+        ("deeper", ["=", "$stats.x.y", 1, 1], True),
+        ("private", ["=", "$_row", 1, 1], True),
+        ("nothing", ["=", "$", 1, 1], True),
+    ],
+)
+def test_table(row, query, passes):
+    assert ask(JsonFilter, the_host(), request_for(query)) is passes
+
+
+def test_without_hint_everybody_passes():
+    assert ask(JsonFilter, the_host(), make_request(hints=None))
+    assert ask(JsonFilter, the_host(), make_request(hints={"query": []}))
+
+
+@pytest.mark.parametrize(
+    ("row", "query", "error"),
+    [
+        (25, ["<", *NUMBERS], TypeError),
+        (29, ["!=", 1, 2], KeyError),
+        (30, ["AND", True], KeyError),
+        (31, {"a": 1}, KeyError),
+        (32, "5", TypeError),
+        (33, [["=", 1, 1]], TypeError),
+        (34, ["=", "$aggregates.x", 1], AttributeError),
+        (35, "not json", json.JSONDecodeError),
+        ("keys of a number", ["=", "$free_ram_mb.x", 1], AttributeError),
+        ("a number with a text", ["<", "$free_ram_mb", "1"], TypeError),
+        ("two texts with a number", ["<", "$host", 1], TypeError),
+        ("inside", ["and", ["nand", 1]], KeyError),
+    ],
+)
+def test_raises(row, query, error):
+    with pytest.raises(error):
+        ask(JsonFilter, the_host(), request_for(query))
+
+
+def test_two_queries_are_none():
+    with pytest.raises(TypeError):
+        ask(JsonFilter, the_host(), make_request(hints={"query": ["[]", "[]"]}))
+
+
+def test_hosts_are_told_apart():
+    hosts = [make_host("a").ram(10).hypervisor("QEMU"), make_host("b").ram(20).hypervisor("QEMU")]
+    hosts += [make_host("c").ram(20).hypervisor("ironic"), make_host("d").ram(20)]
+    query = ["and", [">", "$free_ram_mb", 10], ["=", "$hypervisor_type", "QEMU"]]
+    assert ask_all(JsonFilter(make_conf()), hosts, request_for(query)) == [False, True, False, False]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        ["and", [">=", "$free_ram_mb", 1], ["not", ["in", "$host", "h"]]],
+        ["or", ["=", "$stats.num_instances", "3"], ["<", "$vcpus_used", "$vcpus_total"]],
+        ["=", "$service.forced_down", False],
+    ],
+)
+def test_usual_queries_look_at_no_single_host(query):
+    assert json_columns.verdicts(query, make_view([the_host()])).shape == (1,)
+
+
+def test_consumption_counts():
+    view = make_view([make_host("h").ram(1024)])
+    rule, request = JsonFilter(make_conf()), request_for([">=", "$free_ram_mb", 1024])
+    assert rule.passes(view, request).all()
+    view.take(0, free_ram_mb=-1)
+    assert not rule.passes(view, request).any()
+
+
+def test_reason():
+    assert why(JsonFilter, the_host(), request_for(["or"])) == "query is false"

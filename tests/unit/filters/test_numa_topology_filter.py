@@ -1,0 +1,168 @@
+"""NUMATopologyFilter (spec: filters-and-weighers 2.19); the fit itself is tested with scheduler.numa."""
+
+import pytest
+
+from scheduler import objects
+from scheduler.filters import numa_topology_filter
+from scheduler.filters.numa_topology_filter import NUMATopologyFilter
+from scheduler.numa.topology import HostTopology
+from scheduler.pci.pools import from_flat
+from scheduler.pci.verdict import Accepted
+from tests.builders import make_host, make_view
+from tests.unit.filters.asking import candidate, make_conf, make_request, why
+from tests.unit.numa.shapes import host as topology
+from tests.unit.numa.shapes import host_cell
+
+PLAIN, THREADED = topology(host_cell(0)), topology(host_cell(0, threads=2))
+NEVER = "not asked"
+DEDICATED = {"hw:cpu_policy": "dedicated"}
+REQUIRE = {"hw:cpu_thread_policy": "require"}
+
+
+def guest(vcpus=2):
+    cell = objects.InstanceNUMACell(
+        id=0, cpuset=set(), pcpuset=set(range(vcpus)), memory=512, cpu_policy="dedicated"
+    )
+    return objects.InstanceNUMATopology(cells=[cell])
+
+
+def host(name="h", numa=PLAIN, candidates=2):
+    return make_host(name).numa(numa).candidate(*(candidate() for _ in range(candidates)))
+
+
+def judge(hosts, request, **overrides):
+    rule, view = NUMATopologyFilter(make_conf(**overrides)), make_view(hosts)
+    verdict = rule.passes(view, request).tolist() if rule.applies(request) else [True] * len(view)
+    return verdict, view
+
+
+@pytest.mark.parametrize(
+    ("row", "wants", "numa", "specs", "image", "fits", "passes", "left"),
+    [
+        (1, False, None, {}, {}, NEVER, True, 2),
+        (2, False, PLAIN, {}, {}, NEVER, True, 2),
+        (3, True, None, {}, {}, NEVER, False, 2),
+        (4, True, PLAIN, {}, {}, (1,), True, 1),
+        (5, True, PLAIN, {}, {}, (0, 1), True, 2),
+        (6, True, PLAIN, {}, {}, (), False, 0),
+        (8, True, PLAIN, DEDICATED | REQUIRE, {}, NEVER, False, 2),
+        (9, False, PLAIN, DEDICATED | REQUIRE, {}, NEVER, False, 2),
+        (10, True, THREADED, DEDICATED | REQUIRE, {}, (0, 1), True, 2),
+        (11, True, PLAIN, DEDICATED, {"hw_cpu_thread_policy": "require"}, NEVER, False, 2),
+        (12, True, PLAIN, DEDICATED | {"hw:cpu_thread_policy": "prefer"}, {}, (0, 1), True, 2),
+        (13, True, PLAIN, REQUIRE, {}, (0, 1), True, 2),
+        ("no image", True, PLAIN, None, None, (0, 1), True, 2),
+    ],
+)
+def test_table(monkeypatch, row, wants, numa, specs, image, fits, passes, left):
+    def fit(*args):
+        assert fits != NEVER
+        return Accepted(fits)
+
+    monkeypatch.setattr(numa_topology_filter, "candidates", fit)
+    request = make_request(specs, image, numa_topology=guest() if wants else None)
+    verdict, view = judge([host(numa=numa)], request)
+    assert verdict == [passes]
+    assert len(view.candidates(0)) == left
+    assert bool(view.limits(0)) is (fits != NEVER and passes)
+
+
+def test_row_7_without_candidates_nothing_fits():
+    verdict, view = judge([host(candidates=0)], make_request(numa_topology=guest()))
+    assert verdict == [False]
+    assert view.limits(0) == {}
+
+
+def test_an_unreadable_topology_refuses_numa_guests_only():
+    broken = host(numa=HostTopology(problem="unreadable"))
+    assert judge([broken], make_request(numa_topology=guest()))[0] == [False]
+    assert judge([broken], make_request(DEDICATED | REQUIRE))[0] == [True]
+
+
+def test_fits_for_real_and_leaves_the_request_alone():
+    request = make_request(numa_topology=guest(4))
+    hosts = [host("fits"), host("small", topology(host_cell(0, cpus=2))), host("none", None)]
+    verdict, _ = judge(hosts, request)
+    assert verdict == [True, False, False]
+    assert request.numa_topology.cells[0].cpu_pinning_raw is None
+
+
+def test_limits_are_the_ratios_and_networks():
+    request = make_request(
+        numa_topology=guest(), network_metadata=objects.NetworkMetadata(physnets={"a"}, tunneled=True)
+    )
+    hosts = [
+        host("a").ratios(cpu=2.0, ram=1.5),
+        host("b").ratios(cpu=2.0, ram=1.5),
+        host("c").ratios(cpu=1.0),
+    ]
+    verdict, view = judge(hosts, request)
+    assert verdict == [True] * 3
+    first, second, third = (view.limits(index)["numa_topology"] for index in range(3))
+    assert (first.cpu_allocation_ratio, first.ram_allocation_ratio) == (2.0, 1.5)
+    assert first.network_metadata.physnets == {"a"}
+    assert first is second
+    assert third.cpu_allocation_ratio == 1.0
+
+
+def test_limits_without_networks_leave_them_unset():
+    _, view = judge([host()], make_request(numa_topology=guest()))
+    assert "network_metadata" not in view.limits(0)["numa_topology"]
+
+
+def asked(monkeypatch):
+    """Counts how often the fit is asked."""
+    calls, fit = [], numa_topology_filter.candidates
+
+    def counted(*args):
+        calls.append(args)
+        return fit(*args)
+
+    monkeypatch.setattr(numa_topology_filter, "candidates", counted)
+    return calls
+
+
+def test_hosts_that_are_alike_cost_one_question(monkeypatch):
+    calls = asked(monkeypatch)
+    other = topology(host_cell(0, cpus=8))
+    hosts = [host(f"h{number}", PLAIN if number % 2 else other) for number in range(10)]
+    assert judge(hosts, make_request(numa_topology=guest()))[0] == [True] * 10
+    assert len(calls) == 2
+
+
+def nic(**fields):
+    given = {"count": 1, "spec": [{"vendor_id": "8086"}], "alias_name": "nic", "request_id": "r", **fields}
+    return objects.InstancePCIRequests(requests=[objects.InstancePCIRequest(**given)])
+
+
+def with_nics(name):
+    """A host of two cells, of which only the first has CPUs to spare; a device on each."""
+    flat = {"vendor_id": "8086", "product_id": "1", "count": 1}
+    pools = from_flat([{**flat, "numa_node": node, "rp_uuid": f"{name}-{node}"} for node in (0, 1)])
+    busy = topology(host_cell(0), host_cell(1, cpus=1))
+    bound = (candidate(r0=[f"{name}-1"]), candidate(r0=[f"{name}-0"]))
+    return make_host(name).numa(busy).pci(pools).candidate(*bound)
+
+
+def test_candidates_bound_to_devices_are_judged_one_by_one(monkeypatch):
+    calls = asked(monkeypatch)
+    request = make_request(numa_topology=guest(), pci_requests=nic(numa_policy="required"))
+    hosts = [with_nics("a"), with_nics("b")]
+    verdict, view = judge(hosts, request)
+    assert verdict == [True, True]
+    assert [c.mappings for c in view.candidates(0)] == [{"r0": ["a-0"]}]
+    assert [c.mappings for c in view.candidates(1)] == [{"r0": ["b-0"]}]
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize(
+    ("numa", "specs", "reason"),
+    [
+        (PLAIN, DEDICATED | REQUIRE, "hyperthreads required, host has none"),
+        (None, {}, "instance needs NUMA, host reports none"),
+        (topology(host_cell(0, cpus=1)), {}, "no allocation candidate fits the host's NUMA cells: "),
+    ],
+)
+def test_reasons(numa, specs, reason):
+    request = make_request(specs, numa_topology=guest())
+    assert why(NUMATopologyFilter, host(numa=numa), request).startswith(reason)
