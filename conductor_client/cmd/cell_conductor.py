@@ -1,4 +1,7 @@
-"""berth-cell-conductor: the conductor of one cell as a process."""
+"""berth-cell-conductor: the conductor of one cell as a process.
+
+Serves topic ``conductor`` on ``[DEFAULT]/transport_url``, the bus of the cell.
+"""
 
 import sys
 
@@ -8,12 +11,13 @@ from conductor_client.cell_conductor import CellConductor
 from conductor_client.claims import Allocations, placement_adapter
 from conductor_client.cmd import life
 
-PROG = "berth-cell-conductor"
-
 
 def main(argv=None):
-    """Serve topic ``conductor`` on ``[DEFAULT]/transport_url``, the bus of the cell."""
-    conf = life.load(argv, PROG)
+    """Run it; returns the exit status."""
+    return life.run("berth-cell-conductor", _server, argv)
+
+
+def _server(conf):
     bus = Bus(conf)
     conductor = CellConductor(
         bus.client(fake_compute.TOPIC, fake_compute.VERSION),
@@ -22,7 +26,7 @@ def main(argv=None):
         conf.scheduler.max_attempts,
         conf.conductor_client.cell,
     )
-    return life.serve(bus.server(journal.TOPIC, conf.host, conductor), PROG)
+    return bus.server(journal.TOPIC, conf.host, conductor)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""berth-fake-compute: all computes of one cell as a process."""
+"""berth-fake-compute: all computes of one cell as a process.
+
+Serves topic ``compute`` on ``[DEFAULT]/transport_url``, the bus of the cell.
+"""
 
 import sys
 
@@ -8,12 +11,13 @@ from conductor_client.claims import Allocations, placement_adapter
 from conductor_client.client import SchedulerClient
 from conductor_client.cmd import life
 
-PROG = "berth-fake-compute"
-
 
 def main(argv=None):
-    """Serve topic ``compute`` on ``[DEFAULT]/transport_url``, the bus of the cell."""
-    conf = life.load(argv, PROG)
+    """Run it; returns the exit status."""
+    return life.run("berth-fake-compute", _server, argv)
+
+
+def _server(conf):
     own = conf.conductor_client
     bus, api_bus = Bus(conf), Bus(conf, own.api_transport_url)
     compute = fake_compute.FakeCompute(
@@ -25,7 +29,7 @@ def main(argv=None):
         own.build_seconds,
         own.cell,
     )
-    return life.serve(bus.server(fake_compute.TOPIC, conf.host, compute), PROG)
+    return bus.server(fake_compute.TOPIC, conf.host, compute)
 
 
 if __name__ == "__main__":

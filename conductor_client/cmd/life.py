@@ -1,4 +1,7 @@
-"""The life of a stand-in's process."""
+"""The life of a stand-in's process.
+
+Exit status: 0 after SIGTERM, 1 if it cannot start, 2 for an unknown argument.
+"""
 
 import signal
 import sys
@@ -6,21 +9,27 @@ import sys
 from oslo_log import log as logging
 
 from conductor_client import conf as options
+from scheduler import errors
 
 
-def load(argv, prog):
-    """Options and logging of a command."""
-    conf = options.load(sys.argv[1:] if argv is None else argv, prog)
+def run(prog, make_server, argv=None):
+    """Run a command: read the options, serve what ``make_server(conf)`` returns, until SIGTERM or SIGINT.
+
+    Says on standard output when it is ready. What is being done at the signal comes to its end. Returns the
+    exit status.
+    """
+    try:
+        conf = options.load(sys.argv[1:] if argv is None else argv, prog)
+    except errors.ConfigError as error:
+        print(f"{prog}: {error}", file=sys.stderr)
+        return 1
     logging.setup(conf, prog)
-    return conf
-
-
-def serve(server, name):
-    """Serve until SIGTERM or SIGINT, then let what is being done come to its end. Says when it is ready."""
     stop = {signal.SIGTERM, signal.SIGINT}
+    # threads inherit this, so that the signals come to sigwait alone
     signal.pthread_sigmask(signal.SIG_BLOCK, stop)
+    server = make_server(conf)
     server.start()
-    print(f"{name} is ready", flush=True)
+    print(f"{prog} is ready", flush=True)
     signal.sigwait(stop)
     server.stop()
     server.wait()

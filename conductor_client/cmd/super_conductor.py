@@ -1,4 +1,7 @@
-"""berth-super-conductor: the super-conductor stand-in as a process."""
+"""berth-super-conductor: the super-conductor stand-in as a process.
+
+Serves topic ``conductor`` on ``[DEFAULT]/transport_url``; the cells are those of ``[api_database]``.
+"""
 
 import sys
 
@@ -11,17 +14,18 @@ from conductor_client.client import SchedulerClient
 from conductor_client.cmd import life
 from conductor_client.super_conductor import CellConductors, SuperConductor
 
-PROG = "berth-super-conductor"
-
 
 def main(argv=None):
-    """Serve topic ``conductor`` on ``[DEFAULT]/transport_url``; cells are those of ``[api_database]``."""
-    conf = life.load(argv, PROG)
+    """Run it; returns the exit status."""
+    return life.run("berth-super-conductor", _server, argv)
+
+
+def _server(conf):
     bus = Bus(conf)
     cells = CellMap(sa.create_engine(conf.api_database.connection), conf.transport_url)
     cell_conductors = CellConductors(lambda cell: Bus(conf, cell.transport_url))
     conductor = SuperConductor(SchedulerClient.from_conf(bus), cells, cell_conductors)
-    return life.serve(bus.server(journal.TOPIC, conf.host, conductor), PROG)
+    return bus.server(journal.TOPIC, conf.host, conductor)
 
 
 if __name__ == "__main__":

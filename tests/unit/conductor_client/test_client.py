@@ -11,13 +11,13 @@ from scheduler.rpc.errors import for_caller
 from tests.unit.conductor_client.doubles import Scheduler, context, make_selection, make_spec, private_bus
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def bus():
     return private_bus()
 
 
-@pytest.fixture
-def served(bus):
+@pytest.fixture(scope="module")
+def scheduler(bus):
     scheduler = Scheduler()
     target = messaging.Target(topic="scheduler", server="here", exchange=bus.exchange)
     server = messaging.get_rpc_server(
@@ -31,6 +31,12 @@ def served(bus):
     yield scheduler
     server.stop()
     server.wait()
+
+
+@pytest.fixture
+def served(scheduler):
+    scheduler.asked.clear()
+    return scheduler
 
 
 def test_objects_come_back_as_objects_in_order(bus, served):
@@ -90,9 +96,9 @@ def test_errors_of_a_real_broker_are_told_apart_by_name(bus, monkeypatch, exc_ty
     assert "Why" in str(caught.value)
 
 
-def test_a_silent_scheduler_is_given_up(bus):
+def test_a_silent_scheduler_is_given_up():
     with pytest.raises(messaging.MessagingTimeout):
-        SchedulerClient(bus, timeout=0.1).select_destinations(context(), make_spec(), ["1"])
+        SchedulerClient(private_bus(), timeout=0.1).select_destinations(context(), make_spec(), ["1"])
 
 
 def test_news_reach_every_scheduler(bus, served):

@@ -1,0 +1,213 @@
+"""The same cloud as separate processes: Placement, scheduler, conductors, computes, over a real RabbitMQ."""
+
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import oslo_messaging as messaging
+
+from conductor_client import journal
+from conductor_client.bus import Bus
+from scheduler import conf as options
+from tests.unit.conductor_client.doubles import context
+from tools.embedded_placement import PlacementProcess
+from tools.fleet import Cell, Fleet
+from tools.placement_fleet import create_fleet
+from tools.small_cloud import CONFIGURATION
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PATIENCE = 60
+STOP_PATIENCE = 30
+
+CELL_CONFIGURATION = """\
+[DEFAULT]
+host = {name}
+transport_url = {transport_url}
+[placement]
+auth_type = admin_token
+endpoint = {placement}
+token = admin
+[conductor_client]
+cell = {name}
+api_transport_url = {api_transport_url}
+"""
+
+
+class Process:
+    """A program of ours, its output in a file."""
+
+    def __init__(self, module, *arguments, output):
+        self.module = module
+        self.output = pathlib.Path(output)
+        with self.output.open("w") as file:
+            self._popen = subprocess.Popen(
+                [sys.executable, "-W", "ignore", "-m", module, *map(str, arguments)],
+                cwd=ROOT,
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self):
+        return self._popen.pid
+
+    def text(self):
+        return self.output.read_text()
+
+    def wait_for(self, words):
+        """Wait until the program has said this."""
+        until(lambda: words in self.text() or self._ended(), f"{self.module} does not say {words!r}")
+
+    def _ended(self):
+        assert self._popen.poll() is None, f"{self.module} has ended:\n{self.text()[-3000:]}"
+
+    def stop(self):
+        """SIGTERM, and after some patience SIGKILL for the whole group; returns the exit status."""
+        with contextlib.suppress(ProcessLookupError):
+            self._popen.send_signal(signal.SIGTERM)
+        try:
+            return self._popen.wait(STOP_PATIENCE)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._popen.pid, signal.SIGKILL)
+            self._popen.wait()
+            return None
+
+
+def until(condition, complaint, patience=PATIENCE):
+    """Wait until a condition holds."""
+    deadline = time.monotonic() + patience
+    while not condition():
+        assert time.monotonic() < deadline, complaint
+        time.sleep(0.05)
+
+
+class DeployedCloud(contextlib.ExitStack):
+    """A cloud in separate processes; a context manager whose services are up once it is entered.
+
+    rabbit: ``services.Rabbit``. stub: options for the fake computes, by cell name. conductors false leaves out
+    all but the scheduler.
+    """
+
+    def __init__(self, directory, rabbit, hosts, cells, stub=None, conductors=True, workers=1):
+        super().__init__()
+        self.directory = pathlib.Path(directory)
+        self.rabbit = rabbit
+        self.transport_url = rabbit.vhost()
+        names = [f"cell{number}" for number in range(1, cells + 1)]
+        self.fleet = Fleet(hosts, [Cell(name, self.database(name), rabbit.vhost()) for name in names])
+        self.processes = []
+        self._stub = stub or {}
+        self._conductors = conductors
+        self._workers = workers
+
+    def __enter__(self):
+        super().__enter__()
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def database(self, name):
+        return f"sqlite:///{self.directory}/{name}.sqlite"
+
+    def _start(self):
+        self.placement_url = self.enter_context(PlacementProcess(self.directory / "placement.sqlite"))
+        create_fleet(self.placement_url, self.fleet.providers())
+        self.fleet.write(self.database("api"), self.database("cell0"))
+        self.config_file = self._configure()
+        self.conf = options.load(["--config-file", str(self.config_file)])
+        self.bus = Bus(self.conf)
+        self.callback(self.bus.close)
+        self.scheduler = self.run(
+            "scheduler.cmd.scheduler", "--config-file", self.config_file, name="scheduler"
+        )
+        if self._conductors:
+            self._start_conductors()
+        self._await_scheduler()
+
+    def _configure(self):
+        text = CONFIGURATION.format(
+            transport_url=self.transport_url,
+            api=self.database("api"),
+            cell0=self.database("cell0"),
+            placement=self.placement_url,
+        )
+        path = self.directory / "nova.conf"
+        path.write_text(text.replace("workers = 1", f"workers = {self._workers}"))
+        return path
+
+    def run(self, module, *arguments, name):
+        """Start one more process."""
+        process = Process(module, *arguments, output=self.directory / f"{name}.out")
+        self.callback(process.stop)
+        self.processes.append(process)
+        return process
+
+    def _start_conductors(self):
+        started = [
+            self.run("conductor_client.cmd.super_conductor", "--config-file", self.config_file, name="super")
+        ]
+        for cell in self.fleet.cells:
+            path = self._configure_cell(cell)
+            for command in ("cell_conductor", "fake_compute"):
+                name = f"{cell.name}-{command}"
+                started.append(self.run(f"conductor_client.cmd.{command}", "--config-file", path, name=name))
+        for process in started:
+            process.wait_for("is ready")
+        self.client = self.bus.client(journal.TOPIC, journal.VERSION)
+
+    def _configure_cell(self, cell):
+        text = CELL_CONFIGURATION.format(
+            name=cell.name,
+            transport_url=cell.transport_url,
+            api_transport_url=self.transport_url,
+            placement=self.placement_url,
+        )
+        path = self.directory / f"{cell.name}.conf"
+        path.write_text(text + "".join(f"{k} = {v}\n" for k, v in self._stub.get(cell.name, {}).items()))
+        return path
+
+    def _await_scheduler(self):
+        client = self.bus.client("scheduler", "1.1").prepare(namespace="baseapi", version="1.1", timeout=1)
+
+        def answers():
+            self.scheduler._ended()
+            with contextlib.suppress(messaging.MessagingTimeout):
+                return client.call(context(), "ping", arg=1) == {"service": "scheduler", "arg": 1}
+
+        until(answers, "The scheduler does not answer")
+
+    def stories(self, uuids):
+        """The journal's records of these instances."""
+        stories = self.client.call(context(), "list_instances", instance_uuids=uuids)
+        return [
+            journal.Record(story[0]["instance_uuid"], [journal.Event(**event) for event in story])
+            for story in stories
+        ]
+
+    def wait_for(self, uuids):
+        """Wait until all these instances are built or given up; returns their records."""
+        until(
+            lambda: sum(one.state in journal.FINAL for one in self.stories(uuids)) == len(uuids),
+            "Not finished",
+        )
+        return self.stories(uuids)
+
+
+def run_json(command, **options):
+    """Run a program that prints JSON on its last line; returns that."""
+    done = subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, check=False, timeout=100, cwd=ROOT, **options
+    )
+    assert done.returncode == 0, f"{command} failed:\n{done.stdout}\n{done.stderr}"
+    return json.loads(done.stdout.splitlines()[-1])

@@ -1,0 +1,89 @@
+"""Boots through processes that are all separate, with failing computes; Placement tells the truth in the end."""
+
+import pytest
+
+from conductor_client import journal
+from tests.integration.deployed import DeployedCloud
+from tests.unit.conductor_client.doubles import context, new_uuid
+from tools import truth
+from tools.demo import check, make_requests
+
+pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow]
+
+HOSTS = 18
+BAD_HOSTS = ("cmp-00000", "cmp-00008")
+
+
+@pytest.fixture(scope="module")
+def cloud(tmp_path_factory, rabbit):
+    stub = {
+        "cell1": {"fail_hosts": ",".join(BAD_HOSTS), "fail_rate": 0.2, "fail_seed": 3},
+        "cell2": {"fail_rate": 0.3, "fail_seed": 4},
+    }
+    with DeployedCloud(tmp_path_factory.mktemp("cloud"), rabbit, HOSTS, 2, stub, workers=2) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def booted(cloud):
+    """(requests, records) of forty instances, asked for at once."""
+    requests = make_requests(40, seed=5)
+    for request in requests:
+        cloud.client.cast(
+            context(), "build_instances", request_spec=request.spec(), instance_uuids=request.uuids
+        )
+    return requests, cloud.wait_for([uuid for request in requests for uuid in request.uuids])
+
+
+def test_every_instance_comes_to_an_end(booted):
+    _requests, records = booted
+    assert {record.state for record in records} <= set(journal.FINAL)
+    assert sum(record.state == journal.ACTIVE for record in records) > len(records) // 2
+
+
+def test_failed_builds_were_tried_elsewhere_in_the_same_cell(booted, cloud):
+    _requests, records = booted
+    cell_of = {host.name: host.cell.name for host in cloud.fleet.hosts}
+    moved = [record for record in records if record.attempts > 1]
+    assert moved
+    for record in moved:
+        hosts = [event.host for event in record.events if event.state == journal.BUILDING]
+        assert len(set(hosts)) == len(hosts)
+        assert len({cell_of[host] for host in hosts}) == 1
+
+
+def test_bad_hosts_have_nothing(booted):
+    _requests, records = booted
+    assert not [record for record in records if record.host in BAD_HOSTS]
+
+
+def test_zones_are_kept(booted, cloud):
+    requests, records = booted
+    zone_of = {host.name: host.zone for host in cloud.fleet.hosts}
+    host_of = {record.instance_uuid: record.host for record in records}
+    for request in requests:
+        for instance in request.uuids:
+            if request.zone and host_of[instance]:
+                assert zone_of[host_of[instance]] == request.zone
+
+
+def test_placement_holds_what_was_built_and_nothing_else(booted, cloud):
+    found = check(cloud, *booted)
+    assert found.problems == []
+    assert found.consumers == sum(record.state == journal.ACTIVE for record in booted[1])
+
+
+def test_what_fits_nowhere_is_buried_and_leaves_nothing(booted, cloud):
+    (request, *_) = make_requests(1, seed=5)
+    spec, instance = request.spec(), new_uuid()
+    spec.flavor.vcpus = 100000
+    cloud.client.cast(context(), "build_instances", request_spec=spec, instance_uuids=[instance])
+    (record,) = cloud.wait_for([instance])
+    assert (record.state, record.attempts) == (journal.ERROR, 0)
+    assert record.last.detail.startswith("No valid host was found.")
+    assert instance not in str(truth.check(cloud.placement_url, cloud.fleet.providers(), {}).problems)
+
+
+def test_every_process_stops_cleanly_when_asked(booted, cloud):
+    for process in cloud.processes:
+        assert process.stop() == 0, f"{process.module}:\n{process.text()[-3000:]}"
