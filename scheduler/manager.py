@@ -70,7 +70,8 @@ class SchedulerManager:
     def _load_rules(self) -> None:
         fitter = Fitter(packing=self.conf.compute.packing_host_numa_cells_allocation_strategy)
         chain = FilterChain(filter_loader.load(self.conf))
-        self.driver = FilterDriver(self.conf, chain, weight_loader.load(self.conf), fitter)
+        weighers = weight_loader.load(self.conf)
+        self.driver = FilterDriver(self.conf, chain, weighers, fitter, self.hosts.mapped)
 
     # -- life ------------------------------------------------------------------------------------------------
 
@@ -128,9 +129,8 @@ class SchedulerManager:
         """Which hosts could have it. Raises ``NoValidHost`` if none could, or Placement does not say."""
         prefilters.run(spec, context, self._prefilter_services)
         look_up = targets.wanted(spec)
-        found = self.hosts.find_nodes(look_up.host, look_up.node, look_up.cell_uuid) if look_up else ()
-        nodes = [targets.Node(row.uuid, row.host, row.nodename) for row in found]
-        queries = query.build(spec, self.conf, targets.settle(spec, look_up, nodes))
+        found = self.hosts.find_nodes(look_up) if look_up else ()
+        queries = query.build(spec, self.conf, targets.settle(spec, look_up, found))
         candidates = self.candidates.fetch(queries, context)
         if not candidates.by_root:
             raise NoValidHost
@@ -138,21 +138,18 @@ class SchedulerManager:
 
     def _hosts_with(self, candidates: Candidates, spec: Any) -> HostView:
         """What we know of the hosts that Placement offers."""
-        table = self.hosts.ensure(candidates.by_root)
+        table = self.hosts.complete(self.hosts.snapshot(cell_uuid=cell_of(spec)), candidates.by_root)
         rows = table.find(candidates.by_root, cell_of(spec))
         lists = [candidates.by_root[table.rows[row].uuid] for row in rows]
         return HostView.of(table, rows, lists, self.hosts.instances)
 
     def _hosts_to_check(self, spec: Any) -> HostView:
         """For a rebuild: the host that the request forces, or all of its cell."""
-        table = self.hosts.snapshot()
+        cell_uuid = cell_of(spec)
+        table = self.hosts.snapshot(cell_uuid=cell_uuid)
         wanted = targets.wanted(spec)
-        if wanted is None:
-            return HostView.of(
-                table, table.find(table.row_of_uuid, cell_of(spec)), None, self.hosts.instances
-            )
-        named = table.nodes(wanted.host, wanted.node, cell_of(spec))
-        rows = table.find((row.uuid for row in named), cell_of(spec))
+        named = table.nodes(wanted.host, wanted.node, cell_uuid) if wanted else table.rows
+        rows = table.find((row.uuid for row in named), cell_uuid)
         return HostView.of(table, rows, None, self.hosts.instances)
 
     def _claims(self, context: Any, spec: Any) -> RequestClaims:
@@ -171,15 +168,15 @@ class SchedulerManager:
 
     def update_instance_info(self, context: Any, host_name: str, instance_info: Any) -> None:
         """A host has these instances, perhaps among others."""
-        self.hosts.instances_changed(host_name)
+        self.hosts.update_instance_info(host_name, instance_info)
 
     def delete_instance_info(self, context: Any, host_name: str, instance_uuid: str) -> None:
         """A host has an instance no more."""
-        self.hosts.instances_changed(host_name)
+        self.hosts.delete_instance_info(host_name, instance_uuid)
 
     def sync_instance_info(self, context: Any, host_name: str, instance_uuids: Sequence[str]) -> None:
         """A host has exactly these instances."""
-        self.hosts.instances_changed(host_name)
+        self.hosts.sync_instance_info(host_name, instance_uuids)
 
 
 def cell_of(spec: Any) -> str | None:

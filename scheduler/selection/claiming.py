@@ -1,6 +1,6 @@
 """Claiming the best host that Placement lets us have (spec: placement-and-workflow 4, 5.4)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any, Protocol
 
@@ -18,6 +18,11 @@ NOT_ENOUGH = "There are not enough hosts available."
 CANDIDATES_A_HOST = 3
 
 
+def everywhere(host: str) -> bool:
+    """Every host is mapped."""
+    return True
+
+
 class Claims(Protocol):
     """Claims of one request: who asks, and for whom, is settled already."""
 
@@ -31,8 +36,14 @@ class Claims(Protocol):
 class Claiming:
     """The claims of one request on the hosts of its ranking."""
 
-    def __init__(self, ranking: Ranking, claims: Claims | None) -> None:
-        """``claims`` None: the request claims nothing, and the best host is as good as claimed."""
+    def __init__(
+        self, ranking: Ranking, claims: Claims | None, mapped: Callable[[str], bool] = everywhere
+    ) -> None:
+        """``claims`` None: the request claims nothing, and the best host is as good as claimed.
+
+        ``mapped``: whether conductors know the cell of a service host. They bury what is sent to others.
+        """
+        self._mapped = mapped
         self._ranking = ranking
         self._claims = claims
         self._granted: list[tuple[str, ClaimResult]] = []
@@ -69,6 +80,10 @@ class Claiming:
 
     def _claim_on(self, index: int, instance_uuid: str) -> Any:
         """The candidate of one host that could be claimed; None if none of them."""
+        row = self._ranking.hosts.row(index)
+        if not self._mapped(row.host):
+            LOG.warning("Host %s is passed over: it is mapped to no cell", row.host)
+            return None
         refused: list[tuple[Any, str]] = []
         for candidate in self._ranking.hosts.candidates(index)[:CANDIDATES_A_HOST]:
             if any(same_share(earlier, candidate, why) for earlier, why in refused):

@@ -1,6 +1,7 @@
 """Hosts for all instances of one request (spec: placement-and-workflow 5.4, 5.5)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 from oslo_config import cfg
@@ -11,7 +12,7 @@ from scheduler.hosts.view import HostView
 from scheduler.numa.fit import Fitter
 from scheduler.objects import Selection
 from scheduler.selection.alternates import alternates
-from scheduler.selection.claiming import Claiming, Claims
+from scheduler.selection.claiming import Claiming, Claims, everywhere
 from scheduler.selection.consume import consume
 from scheduler.selection.ranking import Ranking
 from scheduler.selection.reply import selection
@@ -22,8 +23,17 @@ class FilterDriver:
     """Filters and weighs all candidates, claims the best, and offers the next best as alternates."""
 
     def __init__(
-        self, conf: cfg.ConfigOpts, chain: FilterChain, weighers: Sequence[HostWeigher], fitter: Fitter
+        self,
+        conf: cfg.ConfigOpts,
+        chain: FilterChain,
+        weighers: Sequence[HostWeigher],
+        fitter: Fitter,
+        mapped: Callable[[str], bool] = everywhere,
     ) -> None:
+        """``mapped``: whether conductors know the cell of a service host; others are neither chosen nor
+        offered.
+        """
+        self._mapped = mapped
         self._conf = conf
         self._chain = chain
         self._weighers = weighers
@@ -43,7 +53,7 @@ class FilterDriver:
         whatever it raises, what was claimed for the request is given back.
         """
         ranking = Ranking(self._chain, self._weighers, hosts, request, self._conf.filter_scheduler)
-        claiming = Claiming(ranking, claims)
+        claiming = Claiming(ranking, claims, self._mapped)
         try:
             chosen, last = self._choose_all(ranking, claiming, request, instance_uuids)
             at_most = self._conf.scheduler.max_attempts - 1 if alternates_wanted else 0
@@ -81,12 +91,15 @@ class FilterDriver:
             order = claiming.others()
         taken = {one.compute_node_uuid for one in chosen}
         by_cell = {
-            cell: self._offers(ranking.hosts, alternates(ranking.hosts, order, cell, taken, at_most))
+            cell: self._offers(
+                ranking.hosts,
+                islice(alternates(ranking.hosts, order, cell, taken, self._mapped), at_most),
+            )
             for cell in {one.cell_uuid for one in chosen}
         }
         return [[one, *by_cell[one.cell_uuid]] for one in chosen]
 
-    def _offers(self, hosts: HostView, indices: list[int]) -> list[Selection]:
+    def _offers(self, hosts: HostView, indices: Iterable[int]) -> list[Selection]:
         return [self._selection(hosts, index, hosts.candidates(index)[0]) for index in indices]
 
     def _selection(self, hosts: HostView, index: int, candidate: Any) -> Selection:

@@ -187,3 +187,13 @@ def test_selections_carry_zone_cell_and_version():
     assert found[0].allocation_request_version == "1.36"
     assert found[0].compute_node_uuid == uuid_of("h1")
     assert found[0].limits.to_dict() == {}
+
+
+def test_hosts_that_conductors_do_not_know_are_neither_chosen_nor_offered():
+    conf = make_conf()
+    chain, weighers = FilterChain(filter_loader.load(conf)), weight_loader.load(conf)
+    claims = FakeClaims()
+    driver = FilterDriver(conf, chain, weighers, Fitter(), mapped=lambda host: host not in ("h1", "h3"))
+    reply = driver.select(make_view(four_hosts()), make_spec(), ["i1"], claims, True)
+    assert names(reply) == [["h2", "h4"]]
+    assert claims.tried == [("i1", uuid_of("h2"))]
