@@ -18,7 +18,7 @@ NOT_ENOUGH = "There are not enough hosts available."
 CANDIDATES_A_HOST = 3
 
 
-def everywhere(host: str) -> bool:
+def everywhere(_host: str) -> bool:
     """Every host is mapped."""
     return True
 
