@@ -16,6 +16,7 @@ from oslo_service import backend
 backend.init_backend(backend.BackendType.THREADING)
 
 from conductor_client import journal  # noqa: E402
+from conductor_client.errors import NoValidHost  # noqa: E402
 from conductor_client.fake_compute import Failures  # noqa: E402
 from scheduler import objects  # noqa: E402
 from scheduler.rpc.context import RequestContext  # noqa: E402
@@ -112,7 +113,13 @@ def check(cloud, requests, records):
         for record in records
         if record.state == journal.ACTIVE
     }
-    return truth.check(cloud.placement_url, cloud.fleet.providers(), expected)
+    found = truth.check(cloud.placement_url, cloud.fleet.providers(), expected)
+    found.problems += [
+        f"Instance {record.instance_uuid} failed for no good reason: {record.last.detail}"
+        for record in records
+        if record.state == journal.ERROR and not record.last.detail.startswith(NoValidHost.PREFIX)
+    ]
+    return found
 
 
 def arguments(argv):

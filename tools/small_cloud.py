@@ -4,6 +4,7 @@ The parts and their wiring are those of separate processes; only the addresses d
 Placement on loopback, and an in-memory message bus, or a real RabbitMQ with a virtual host for each cell.
 """
 
+from concurrent.futures import ThreadPoolExecutor
 import contextlib
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from scheduler.rpc import server, transport
 from tools import vhosts
 from tools.embedded_placement import EmbeddedPlacement
 from tools.fleet import Cell, Fleet
-from tools.placement_fleet import create_fleet
+from tools.placement_fleet import fill
 
 IN_MEMORY = "fake://"
 
@@ -61,6 +62,8 @@ class SmallCloud(contextlib.ExitStack):
         names = [f"cell{number}" for number in range(1, cells + 1)]
         self.fleet = Fleet(hosts, [Cell(name, self.database(name), self._cell_url(name)) for name in names])
         self.placement_url = self.conf = self.conductor = self.client = None
+        self._buses = []
+        self._servers = []
 
     def __enter__(self):
         super().__enter__()
@@ -79,12 +82,16 @@ class SmallCloud(contextlib.ExitStack):
         return vhosts.sibling(self.rabbit, name) if self.rabbit else IN_MEMORY
 
     def _start(self):
-        self.placement_url = self.enter_context(EmbeddedPlacement(self.directory / "placement.sqlite"))
-        create_fleet(self.placement_url, self.fleet.providers())
+        placement = self.directory / "placement.sqlite"
+        with EmbeddedPlacement(placement):
+            """Its first start makes the tables, and the classes and traits in them."""
+        fill(placement, self.fleet.providers())
+        self.placement_url = self.enter_context(EmbeddedPlacement(placement))
         self.fleet.write(self.database("api"), self.database("cell0"))
         self.conf = self._configure()
         if self.rabbit:
             vhosts.ensure(cell.transport_url for cell in self.fleet.cells)
+        self.callback(self._close_buses)
         bus = self._bus(self.rabbit)
         self._start_scheduler()
         self._start_super_conductor(bus)
@@ -104,7 +111,7 @@ class SmallCloud(contextlib.ExitStack):
 
     def _bus(self, url, exchange=None):
         bus = Bus(self.conf, url or IN_MEMORY, exchange)
-        self.callback(bus.close)
+        self._buses.append(bus)
         return bus
 
     def _cell_bus(self, cell):
@@ -116,6 +123,7 @@ class SmallCloud(contextlib.ExitStack):
         manager = SchedulerManager(self.conf)
         manager.start()
         self.callback(manager.stop, 10)
+        self.callback(self._stop_servers)
         self._serve(server.build(self.conf, transport.rpc_transport(self.conf), manager))
 
     def _start_super_conductor(self, bus):
@@ -149,5 +157,17 @@ class SmallCloud(contextlib.ExitStack):
 
     def _serve(self, rpc_server):
         rpc_server.start()
-        self.callback(rpc_server.wait)
-        self.callback(rpc_server.stop)
+        self._servers.append(rpc_server)
+
+    def _stop_servers(self):
+        with ThreadPoolExecutor() as pool:
+            pool.map(_stop, self._servers)
+
+    def _close_buses(self):
+        for bus in self._buses:
+            bus.close()
+
+
+def _stop(rpc_server):
+    rpc_server.stop()
+    rpc_server.wait()
