@@ -1,51 +1,12 @@
 """Real processes and real signals: spec wire-and-config 7.3 to 7.6."""
 
 import os
-import pathlib
-import re
 import signal
 import socket
-import subprocess
-import sys
 
 import pytest
 
-PROGRAM = pathlib.Path(__file__).with_name("daemon_process.py")
-
-
-class Daemon:
-    """A running daemon; ``expect`` reads on in what it told until a line matches."""
-
-    def __init__(self, path, environment):
-        self.config = path / "nova.conf"
-        self.errors = path / "stderr"
-        # a session of its own: the daemon signals its process group
-        with self.errors.open("w") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-W", "ignore", str(PROGRAM), "--config-file", str(self.config)],
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env=os.environ | environment,
-                text=True,
-                start_new_session=True,
-            )
-
-    def expect(self, pattern, times=1):
-        matches = []
-        for line in self.process.stdout:
-            match = re.fullmatch(pattern, line.rstrip("\n"))
-            if match:
-                matches.append(match)
-                if len(matches) == times:
-                    return matches
-        raise AssertionError(f"{pattern!r} did not come; the log says:\n{self.errors.read_text()}")
-
-    def signal(self, number):
-        self.process.send_signal(number)
-
-    def end(self):
-        rest = self.process.stdout.read()
-        return self.process.wait(), rest.splitlines()
+from tests.support.daemon import Daemon
 
 
 @pytest.fixture
@@ -53,21 +14,13 @@ def start(tmp_path):
     started = []
 
     def start(text="", workers=1, **environment):
-        common = (
-            "[DEFAULT]\nuse_stderr=true\n[api_database]\nconnection=sqlite://\n"
-            f"[scheduler]\nworkers={workers}\n"
-        )
-        (tmp_path / "nova.conf").write_text(text + common)
-        daemon = Daemon(tmp_path, environment)
+        daemon = Daemon(tmp_path, f"{text}\n[scheduler]\nworkers={workers}\n", environment)
         started.append(daemon)
         return daemon
 
     yield start
     for daemon in started:
-        if daemon.process.poll() is None:
-            os.killpg(daemon.process.pid, signal.SIGKILL)
-        daemon.process.wait()
-        daemon.process.stdout.close()
+        daemon.kill()
 
 
 def test_sigterm_lets_requests_finish_and_exits_0(start):

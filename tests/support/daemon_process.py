@@ -2,7 +2,8 @@
 
 Behaviour is chosen in the environment: ``TEST_BUSY`` seconds that a stopping server needs for its last request,
 ``TEST_NO_BROKER`` a server that waits for its broker for ever, ``TEST_FAIL`` a manager that cannot start,
-``TEST_GATE`` a file without which no server starts.
+``TEST_GATE`` a file without which no server starts. With ``TEST_RPC`` the server is the real one, and a request takes
+that many seconds.
 """
 
 import os
@@ -36,6 +37,12 @@ class Manager:
     def reset(self):
         tell("manager looks anew", self.conf.scheduler.max_attempts, self.conf.report_interval)
 
+    def select_destinations(self, context, spec, instance_uuids, return_objects, return_alternates):
+        tell("request begins", os.getpid())
+        time.sleep(float(os.environ["TEST_RPC"]))
+        tell("request ends")
+        return []
+
 
 class Transport:
     def cleanup(self):
@@ -59,13 +66,17 @@ class Server:
         tell("last request is answered")
 
 
+original = command.parts
+
+
 def parts():
     from scheduler import service
 
     def periodics(conf, manager):
         return [service.Periodic("beat", lambda: tell("beat", os.getpid()), interval=1000)]
 
-    return service.Parts(Manager, lambda conf, manager: Server(), periodics)
+    server = original().server if "TEST_RPC" in os.environ else lambda conf, manager: Server()
+    return service.Parts(Manager, server, periodics)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,73 @@
+"""The daemon with its real RPC server on a real RabbitMQ: signals while requests are in progress."""
+
+import signal
+import threading
+
+import oslo_messaging as messaging
+import pytest
+
+from scheduler import conf as options
+from tests.support.daemon import Daemon
+from tests.support.wire_examples import message
+
+pytestmark = pytest.mark.rabbitmq
+
+ARGUMENTS = message("boot_two_instances")["args"]
+
+
+class Call(threading.Thread):
+    """A call on its way; ``reply`` is the answer once joined."""
+
+    def __init__(self, url):
+        super().__init__(daemon=True)
+        conf = options.load([], default_config_files=[])
+        conf.set_override("transport_url", url)
+        transport = messaging.get_rpc_transport(conf)
+        target = messaging.Target(topic="scheduler", version="4.5")
+        self.client = messaging.get_rpc_client(transport, target, timeout=60)
+        self.reply = None
+        self.start()
+
+    def run(self):
+        self.reply = self.client.call({}, "select_destinations", **ARGUMENTS)
+
+
+@pytest.fixture
+def daemon(tmp_path, rabbit_url):
+    text = f"[DEFAULT]\ntransport_url={rabbit_url}\n[scheduler]\nworkers=2\n"
+    daemon = Daemon(tmp_path, text, {"TEST_RPC": "2"})
+    daemon.expect("beat .*")
+    yield daemon
+    daemon.kill()
+
+
+def test_a_request_in_progress_is_answered_before_the_daemon_stops(daemon, rabbit_url):
+    call = Call(rabbit_url)
+    daemon.expect("request begins .*")
+    daemon.signal(signal.SIGTERM)
+    status, told = daemon.end()
+    assert status == 0
+    assert "request ends" in told
+    call.join(60)
+    assert call.reply == []
+
+
+def test_sighup_does_not_touch_a_request_in_progress(daemon, rabbit_url):
+    call = Call(rabbit_url)
+    (begun,) = daemon.expect("request begins (.*)")
+    daemon.signal(signal.SIGHUP)
+    daemon.expect("manager looks anew .*", times=2)
+    daemon.expect("request ends")
+    call.join(60)
+    assert call.reply == []
+    assert begun
+
+
+def test_the_daemon_waits_for_its_broker_and_stops_without_it(tmp_path):
+    daemon = Daemon(tmp_path, "[DEFAULT]\ntransport_url=rabbit://127.0.0.1:1\n", {"TEST_RPC": "0"})
+    try:
+        daemon.expect("manager starts .*")
+        daemon.signal(signal.SIGTERM)
+        assert daemon.end()[0] == 0
+    finally:
+        daemon.kill()

@@ -1,0 +1,65 @@
+"""A daemon as a process of its own, its parts replaced by those of ``daemon_process.py``."""
+
+import collections
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+
+PROGRAM = pathlib.Path(__file__).with_name("daemon_process.py")
+
+COMMON = "[DEFAULT]\nuse_stderr=true\n[api_database]\nconnection=sqlite://\n"
+
+
+class Daemon:
+    """A running daemon; ``expect`` reads on in what it told until a line matches."""
+
+    def __init__(self, path, text, environment):
+        self.config = path / "nova.conf"
+        self.config.write_text(f"{COMMON}\n{text}")
+        self.errors = path / "stderr"
+        # a session of its own: the daemon signals its process group
+        self.told = collections.deque()
+        with self.errors.open("w") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-W", "ignore", str(PROGRAM), "--config-file", str(self.config)],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=os.environ | environment,
+                text=True,
+                start_new_session=True,
+            )
+
+    def expect(self, pattern, times=1):
+        """The matches of so many lines. Lines that do not match are kept: processes tell theirs in any order."""
+        matches, others = [], []
+        while len(matches) < times:
+            line = self.told.popleft() if self.told else self._next()
+            match = re.fullmatch(pattern, line)
+            if match:
+                matches.append(match)
+            else:
+                others.append(line)
+        self.told.extendleft(reversed(others))
+        return matches
+
+    def _next(self):
+        line = self.process.stdout.readline()
+        assert line, f"the daemon has ended; its log says:\n{self.errors.read_text()}"
+        return line.rstrip("\n")
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def end(self):
+        """Exit status, and what was told since the last ``expect`` read on."""
+        rest = self.process.stdout.read()
+        return self.process.wait(), rest.splitlines()
+
+    def kill(self):
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self.process.stdout.close()
