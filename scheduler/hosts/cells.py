@@ -68,17 +68,8 @@ class Cells:
         """Uuids of the cells that take no part in searches that name no cell."""
         return frozenset(cell.uuid for cell in self.all if not cell.enabled)
 
-    @property
-    def loaded(self) -> bool:
-        return self._loaded
-
-    def by_uuid(self, uuid: str) -> Cell | None:
-        """A cell other than cell0; one that is not known yet is looked for in the database."""
-        found = self._known(uuid)
-        if found is None and uuid != CELL0:
-            self.load()
-            found = self._known(uuid)
-        return found
+    def knows(self, uuid: str) -> bool:
+        return any(cell.uuid == uuid for cell in self._cells)
 
     def engine(self, cell: Cell) -> Engine:
         """Raises errors.ConfigError if the cell's URL cannot be used."""
@@ -96,9 +87,6 @@ class Cells:
     def load_if_needed(self) -> bool:
         """Read the list if that has not yet been done."""
         return self._loaded or self.load()
-
-    def _known(self, uuid: str) -> Cell | None:
-        return next((cell for cell in self.all if cell.uuid == uuid), None)
 
     def _load(self) -> bool:
         try:

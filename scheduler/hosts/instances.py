@@ -1,0 +1,161 @@
+"""Which instances are on which hosts, asked of the cells when a request needs it.
+
+The answers are as true as the databases at that moment; what computes cast about their instances is used only
+to forget what was remembered of images. spec: host-state-and-cells 5.4, 5.7
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+import threading
+from typing import Any
+
+from oslo_log import log as logging
+import sqlalchemy as sa
+
+from scheduler.hosts.cells import Cell, Cells
+from scheduler.hosts.chunks import chunks
+from scheduler.hosts.gather import CellCalls
+from scheduler.hosts.tables import instance_system_metadata, instances
+
+LOG = logging.getLogger(__name__)
+
+IMAGE_PREFIX = "image_"
+
+Place = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldInstance:
+    """An instance of which nothing but its uuid is read."""
+
+    uuid: str
+
+
+class CellInstances:
+    """The ``InstanceSource`` of requests, over the cells' databases. Any thread may use it.
+
+    A cell that cannot be read is reported, and answered for with what was last heard of the same instances.
+    """
+
+    def __init__(self, cells: Cells, calls: CellCalls) -> None:
+        self._cells = cells
+        self._calls = calls
+        self._last = Remembered()
+        self._images = Remembered()
+
+    def locate(self, uuids: Iterable[str]) -> Mapping[str, Sequence[Place]]:
+        """(cell uuid, service host) of each of the instances, twice during a resize between cells.
+
+        Soft-deleted and hidden ones count, deleted rows do not.
+        """
+        wanted = list(dict.fromkeys(uuids))
+        found: dict[str, list[Place]] = {}
+        outcomes = self._calls.gather(self._cells.all, lambda cell: self._hosts_of(cell, wanted))
+        for cell_uuid, outcome in outcomes.items():
+            if outcome.error:
+                LOG.warning("Instances of cell %s cannot be read: %s", cell_uuid, outcome.error)
+                hosts = {uuid: self._last.get((cell_uuid, uuid)) for uuid in wanted}
+            else:
+                hosts = outcome.value
+                self._last.put({(cell_uuid, uuid): hosts.get(uuid) for uuid in wanted})
+            for uuid, host in hosts.items():
+                if host is not None:
+                    found.setdefault(uuid, []).append((cell_uuid, host))
+        return found
+
+    def on_host(self, cell_uuid: str, host: str) -> Mapping[str, HeldInstance]:
+        """All instances of a host by uuid; none if its cell cannot be read."""
+        held = self._held([(cell_uuid, host)])
+        return {uuid: HeldInstance(uuid) for uuid in held.get((cell_uuid, host), ())}
+
+    def image_properties(self, places: Iterable[Place]) -> Mapping[Place, Sequence[Mapping[str, str]]]:
+        """Image properties (text by name, as stored) of every instance on these hosts.
+
+        An image is read once for each instance, until a cast tells of a change on its host.
+        """
+        held = self._held(places)
+        unread: dict[str, list[str]] = {}
+        for (cell_uuid, _), uuids in held.items():
+            unread.setdefault(cell_uuid, []).extend(uuid for uuid in uuids if uuid not in self._images)
+        for outcome in self._per_cell(unread, self._read_images).values():
+            self._images.put(outcome)
+        return {place: [self._images.get(uuid, {}) for uuid in uuids] for place, uuids in held.items()}
+
+    def changed(self, uuids: Iterable[str]) -> None:
+        """A compute says that something is new with these instances: one may have been rebuilt."""
+        self._images.drop(uuids)
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    def _hosts_of(self, cell: Cell, uuids: list[str]) -> dict[str, str]:
+        columns = instances.c
+        query = sa.select(columns.uuid, columns.host).where(columns.deleted == 0, columns.host.is_not(None))
+        return {row.uuid: row.host for row in self._rows(cell, query, columns.uuid, uuids)}
+
+    def _held(self, places: Iterable[Place]) -> dict[Place, list[str]]:
+        """Uuids of the instances on each host that has any."""
+        hosts: dict[str, list[str]] = {}
+        for cell_uuid, host in places:
+            hosts.setdefault(cell_uuid, []).append(host)
+        found: dict[Place, list[str]] = {}
+        for cell_uuid, rows in self._per_cell(hosts, self._read_hosts).items():
+            for uuid, host in rows:
+                found.setdefault((cell_uuid, host), []).append(uuid)
+        return found
+
+    def _read_hosts(self, cell: Cell, hosts: list[str]) -> list[tuple[str, str]]:
+        columns = instances.c
+        query = sa.select(columns.uuid, columns.host).where(columns.deleted == 0)
+        return [(row.uuid, row.host) for row in self._rows(cell, query, columns.host, hosts)]
+
+    def _read_images(self, cell: Cell, uuids: list[str]) -> dict[str, dict[str, str]]:
+        columns = instance_system_metadata.c
+        query = sa.select(columns.instance_uuid, columns.key, columns.value).where(
+            columns.deleted == 0, columns.key.like("image\\_%", escape="\\")
+        )
+        found: dict[str, dict[str, str]] = {uuid: {} for uuid in uuids}
+        for row in self._rows(cell, query, columns.instance_uuid, uuids):
+            if row.value is not None:
+                found[row.instance_uuid][row.key.removeprefix(IMAGE_PREFIX)] = row.value
+        return found
+
+    def _rows(self, cell: Cell, query: sa.Select, column: sa.Column, values: Iterable[str]) -> list[sa.Row]:
+        with self._cells.engine(cell).connect() as connection:
+            return [
+                row for piece in chunks(values) for row in connection.execute(query.where(column.in_(piece)))
+            ]
+
+    def _per_cell(self, wanted: Mapping[str, list[str]], read: Any) -> dict[str, Any]:
+        """What ``read`` finds in each cell for its list; cells that cannot be read are left out."""
+        cells = [cell for cell in self._cells.all if wanted.get(cell.uuid)]
+        outcomes = self._calls.gather(cells, lambda cell: read(cell, wanted[cell.uuid]))
+        for uuid, outcome in outcomes.items():
+            if outcome.error:
+                LOG.warning("Instances of cell %s cannot be read: %s", uuid, outcome.error)
+        return {uuid: outcome.value for uuid, outcome in outcomes.items() if not outcome.error}
+
+
+class Remembered:
+    """A map of bounded size: it starts anew when it is full."""
+
+    LIMIT = 200_000
+
+    def __init__(self) -> None:
+        self._values: dict[Any, Any] = {}
+        self._lock = threading.Lock()
+
+    def __contains__(self, key: Any) -> bool:
+        return key in self._values
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        return self._values.get(key, default)
+
+    def put(self, values: Mapping[Any, Any]) -> None:
+        with self._lock:
+            if len(self._values) + len(values) > self.LIMIT:
+                self._values = {}
+            self._values.update(values)
+
+    def drop(self, keys: Iterable[Any]) -> None:
+        for key in keys:
+            self._values.pop(key, None)

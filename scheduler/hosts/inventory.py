@@ -1,0 +1,147 @@
+"""All that is known of the hosts, behind one door: made of the options, started, asked, told, stopped."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from scheduler.hosts import liveness
+from scheduler.hosts.aggregate_store import AggregateStore
+from scheduler.hosts.aggregates import Aggregates
+from scheduler.hosts.cells import UNREADABLE, Cells, HostCells
+from scheduler.hosts.engines import Engines
+from scheduler.hosts.gather import CellCalls
+from scheduler.hosts.instances import CellInstances
+from scheduler.hosts.min_version import MinimumVersion
+from scheduler.hosts.row_loader import RowLoader
+from scheduler.hosts.store import HostStore
+from scheduler.hosts.table import HostTable
+
+LOG = logging.getLogger(__name__)
+
+
+class FoundNode(NamedTuple):
+    """A compute node that a request named."""
+
+    uuid: str
+    host: str
+    node: str
+
+
+class Inventory:
+    """The hosts of all cells. Any thread may ask; nothing waits without a bound.
+
+    A database that is away is reported, and costs what it holds: without the API database no cell is known,
+    without a cell's its hosts are missing. All of it comes back by itself.
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        """Raises errors.ConfigError for options that cannot work. Nothing is connected to yet."""
+        liveness.check_driver(conf)
+        self.engines = Engines(conf)
+        self.cells = Cells(self.engines, conf)
+        self.host_cells = HostCells(self.engines)
+        self._calls = CellCalls(lambda: conf.berth.cell_timeout)
+        self._aggregates = AggregateStore(self.engines, lambda: conf.berth.aggregate_refresh_interval)
+        self._store = HostStore(
+            self.cells,
+            self._calls,
+            RowLoader(conf),
+            self._aggregates,
+            max_age=lambda: conf.berth.host_state_max_age,
+            timeout=lambda: conf.berth.cell_timeout,
+        )
+        self._versions = MinimumVersion(self.cells, self._calls)
+        self.instances = CellInstances(self.cells, self._calls)
+
+    def start(self) -> None:
+        """Read what there is, as far as the databases answer, and keep reading."""
+        self.cells.load()
+        self._aggregates.start()
+        self._store.start()
+        table = self._store.snapshot()
+        LOG.info("There are %d cells and %d compute nodes", len(self.cells.all), len(table))
+
+    def stop(self) -> None:
+        self._store.stop()
+        self._aggregates.stop()
+        self.engines.drop()
+
+    def reset(self) -> None:
+        """Look at cells and connections anew, as on SIGHUP; requests go on meanwhile."""
+        self.engines.drop()
+        self._calls.forget()
+        self.host_cells.forget()
+        self._versions.forget()
+        self._store.forget()
+        self.cells.load()
+
+    # -- asked by requests -----------------------------------------------------------------------------------
+
+    def snapshot(self, max_age: float | None = None, cell_uuid: str | None = None) -> HostTable:
+        """The hosts, read at most ``max_age`` (default: [berth]/host_state_max_age) seconds ago.
+
+        ``cell_uuid``: a cell that the request names. One that has been added since the start is read now.
+        """
+        if cell_uuid and not self.cells.knows(cell_uuid) and self.cells.load():
+            max_age = 0
+        return self._store.snapshot(max_age)
+
+    def complete(self, table: HostTable, uuids: Iterable[str]) -> HostTable:
+        """``table``, or a newer one if it lacks a compute node among the provider ``uuids``."""
+        return self._store.complete(table, uuids)
+
+    def aggregates(self) -> Aggregates:
+        """All aggregates as they are best known."""
+        return self._aggregates.current
+
+    def minimum_compute_version(self) -> int:
+        """The lowest service version of any compute, at most a minute old; 0 if none is known."""
+        return self._versions.get()
+
+    def mapped(self, host: str) -> bool:
+        """Whether conductors will find a host that was chosen."""
+        return self.host_cells.mapped(host)
+
+    def find_nodes(self, wanted: Any) -> Sequence[FoundNode]:
+        """The compute nodes that a request names by ``host``, ``node`` and ``cell_uuid``; any may be None.
+
+        spec: placement-and-workflow 1.10
+        """
+        cell_uuid = wanted.cell_uuid or (wanted.host and self._cell_of(wanted.host))
+        for max_age in (None, 0):  # a node that is not known may have just been made
+            rows = self.snapshot(max_age, cell_uuid).nodes(wanted.host, wanted.node, cell_uuid)
+            if rows:
+                first = rows[0].cell_uuid
+                return [FoundNode(row.uuid, row.host, row.nodename) for row in rows if row.cell_uuid == first]
+        return ()
+
+    def _cell_of(self, host: str) -> str | None:
+        try:
+            cell_uuid = self.host_cells.cell_of(host)
+        except UNREADABLE as error:
+            LOG.warning("The cell of host %s cannot be read, all are searched: %s", host, error)
+            return None
+        if cell_uuid is None:
+            LOG.info("Host %s is mapped to no cell, all are searched", host)
+        return cell_uuid
+
+    # -- told by casts ---------------------------------------------------------------------------------------
+
+    def update_aggregates(self, aggregates: Any) -> None:
+        """A list of ``objects.Aggregate``, an AggregateList, or one."""
+        self._aggregates.update(aggregates)
+
+    def delete_aggregate(self, aggregate: Any) -> None:
+        self._aggregates.delete(aggregate)
+
+    def update_instance_info(self, host_name: str, instance_info: Any) -> None:
+        """``instance_info``: ``objects.InstanceList``."""
+        self.instances.changed(instance.uuid for instance in instance_info.objects)
+
+    def delete_instance_info(self, host_name: str, instance_uuid: str) -> None:
+        self.instances.changed([instance_uuid])
+
+    def sync_instance_info(self, host_name: str, instance_uuids: Iterable[str]) -> None:
+        """Nothing to do: where instances are is asked of the databases."""

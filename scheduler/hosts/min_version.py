@@ -1,0 +1,59 @@
+"""The lowest version of any compute service (spec: host-state-and-cells 4.5)."""
+
+import threading
+import time
+
+from oslo_log import log as logging
+import sqlalchemy as sa
+
+from scheduler.hosts.cells import Cell, Cells
+from scheduler.hosts.gather import CellCalls
+from scheduler.hosts.tables import services
+
+LOG = logging.getLogger(__name__)
+
+# Seconds for which a version is believed.
+TTL = 60.0
+
+
+class MinimumVersion:
+    """Remembered for a minute, over the cells as they are then."""
+
+    def __init__(self, cells: Cells, calls: CellCalls) -> None:
+        self._cells = cells
+        self._calls = calls
+        self._lock = threading.Lock()
+        self._version = 0
+        self._until = 0.0
+
+    def get(self) -> int:
+        """0 if no compute service is known. Cells that do not answer are left out."""
+        with self._lock:
+            if time.monotonic() >= self._until:
+                self._version = self._read()
+                self._until = time.monotonic() + TTL
+            return self._version
+
+    def forget(self) -> None:
+        self._until = 0.0
+
+    def _read(self) -> int:
+        outcomes = self._calls.gather(self._cells.with_cell0, self._of_cell)
+        versions = [outcome.value for outcome in outcomes.values() if outcome.value]
+        if not versions and any(outcome.error for outcome in outcomes.values()):
+            LOG.warning(
+                "The versions of the computes cannot be read; the last known minimum is %d", self._version
+            )
+            return self._version
+        return min(versions, default=0)
+
+    def _of_cell(self, cell: Cell) -> int | None:
+        columns = services.c
+        query = sa.select(sa.func.min(columns.version)).where(
+            columns.deleted == 0,
+            columns.binary == "nova-compute",
+            columns.version > 0,
+            sa.func.coalesce(columns.forced_down, sa.false()) == sa.false(),
+        )
+        with self._cells.engine(cell).connect() as connection:
+            return connection.execute(query).scalar()
