@@ -26,8 +26,8 @@ LOG = log.getLogger(__name__)
 class Claimer:
     """Claims and releases of a process; shared by all threads, and started anew after a fork."""
 
-    def __init__(self, client: PlacementClient, patience: Patience) -> None:
-        self._api = Consumers(client)
+    def __init__(self, api: Consumers, patience: Patience) -> None:
+        self._api = api
         self._patience = patience
         self._instances = KeyedLocks()
         self._lanes = KeyedLocks()
@@ -37,7 +37,7 @@ class Claimer:
     @classmethod
     def of(cls, client: PlacementClient) -> "Claimer":
         """The claimer of a process, with the patience of a daemon."""
-        return cls(client, Patience())
+        return cls(Consumers(client), Patience())
 
     def claim(
         self,

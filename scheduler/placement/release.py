@@ -47,6 +47,9 @@ class Releases:
         except PlacementSilent as error:
             LOG.warning("Allocations of %s are given back later: %s", uuid, error)
             done = False
+        except Exception:
+            LOG.exception("Allocations of %s are given back later", uuid)
+            done = False
         if not done:
             self.later(uuid, claim, context)
 

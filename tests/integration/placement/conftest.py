@@ -71,7 +71,7 @@ def client(proxy, connect):
 
 @pytest.fixture
 def claimer(client):
-    claimer = Claimer(client, QUICK)
+    claimer = Claimer(Consumers(client), QUICK)
     yield claimer
     assert claimer.drain(5) == []
 

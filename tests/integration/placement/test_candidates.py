@@ -6,6 +6,7 @@ import pytest
 
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.claims import Claimer
+from scheduler.placement.consumers import Consumers
 from scheduler.placement.provider_aggregates import ProviderAggregates
 from tests.integration.placement.conftest import QUICK
 from tests.support.faulty_proxy import delayed, drop_after, drop_before, error, html
@@ -113,7 +114,7 @@ def test_first_query_fails_and_the_fallback_does_not(source, cloud, proxy, clien
     found = source.fetch([cloud.query("resources=VCPU%3A1"), cloud.query()], None)
     (candidate,) = found.by_root[root]
     assert candidate.version == "1.36"
-    assert Claimer(client, QUICK).claim(instance, candidate, "project", "user").claimed
+    assert Claimer(Consumers(client), QUICK).claim(instance, candidate, "project", "user").claimed
 
 
 def test_connection_closed_while_idle_is_no_failure(source, cloud, proxy):
@@ -138,7 +139,7 @@ def test_capacity_is_judged_by_the_summaries(source, cloud, client):
     stale = source.fetch([cloud.query()], None)
     (candidate,) = stale.by_root[root]
     assert stale.shortage(candidate) == ""
-    claimer = Claimer(client, QUICK)
+    claimer = Claimer(Consumers(client), QUICK)
     for _ in range(2):
         assert claimer.claim(str(uuid.uuid4()), candidate, "project", "user").claimed
     fresh = source.fetch([cloud.query("resources=VCPU%3A0")], None)
