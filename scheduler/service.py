@@ -68,7 +68,7 @@ class Parts:
     ``server(conf, manager)``: has start(), which may wait for the broker as long as it takes; stop(), after
     which nothing is consumed; wait(), until all that was consumed has been answered; transport.cleanup(),
     which closes the connections.
-    ``periodics(conf, manager)``: list of Periodic, for worker 0 alone.
+    ``periodics(conf, manager)``: any number of Periodic, for worker 0 alone.
     """
 
     manager: Callable

@@ -4,6 +4,7 @@ Exit status: 0 after SIGTERM, 1 if it cannot start or was interrupted, 2 for an 
 """
 
 import logging
+import random
 import sys
 
 from oslo_service import backend
@@ -59,7 +60,16 @@ def parts():
 def _manager(conf):
     from scheduler import manager
 
-    return manager.SchedulerManager(conf)
+    return manager.SchedulerManager(conf, _notifications(conf))
+
+
+def _notifications(conf):
+    from scheduler.rpc import notifications, serializer, transport
+
+    if not conf.oslo_messaging_notifications.driver:
+        return None
+    bus = transport.notification_transport(conf)
+    return notifications.build(conf, bus, serializer.ObjectSerializer())
 
 
 def _server(conf, manager):
@@ -69,7 +79,21 @@ def _server(conf, manager):
 
 
 def _periodics(conf, manager):
-    return []
+    """Heartbeats of the daemon's row among nova's services, and host discovery where it is wanted."""
+    from scheduler import conf as options
+    from scheduler import service
+    from scheduler.hosts import discovery, own_service
+
+    engines = manager.hosts.engines
+    row = own_service.OwnService(conf, engines)
+    row.beat()
+    if conf.report_interval > 0:
+        yield service.Periodic("heartbeat", row.beat, conf.report_interval, own_service.FIRST_BEAT)
+    interval = discovery.interval(conf)
+    if interval and conf.periodic_enable:
+        finder = discovery.Discovery(conf, engines, options.service_down_time(conf))
+        delay = random.uniform(0, conf.periodic_fuzzy_delay)
+        yield service.Periodic("host discovery", finder.run, interval, delay)
 
 
 def _serve(conf, argv):
