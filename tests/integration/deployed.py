@@ -69,10 +69,12 @@ class Process:
     def _ended(self):
         assert self._popen.poll() is None, f"{self.module} has ended:\n{self.text()[-3000:]}"
 
+    def ask_to_stop(self):
+        self._popen.send_signal(signal.SIGTERM)
+
     def stop(self):
         """SIGTERM, and after some patience SIGKILL for the whole group; returns the exit status."""
-        with contextlib.suppress(ProcessLookupError):
-            self._popen.send_signal(signal.SIGTERM)
+        self.ask_to_stop()
         try:
             return self._popen.wait(STOP_PATIENCE)
         except subprocess.TimeoutExpired:
@@ -128,12 +130,19 @@ class DeployedCloud(contextlib.ExitStack):
         self.conf = options.load(["--config-file", str(self.config_file)])
         self.bus = Bus(self.conf)
         self.callback(self.bus.close)
+        self.callback(self.stop_processes)
         self.scheduler = self.run(
             "scheduler.cmd.scheduler", "--config-file", self.config_file, name="scheduler"
         )
         if self._conductors:
             self._start_conductors()
         self._await_scheduler()
+
+    def stop_processes(self):
+        """Stop all at once; returns their exit statuses."""
+        for process in self.processes:
+            process.ask_to_stop()
+        return [(process.module, process.stop()) for process in self.processes]
 
     def _configure(self):
         text = CONFIGURATION.format(
@@ -149,7 +158,6 @@ class DeployedCloud(contextlib.ExitStack):
     def run(self, module, *arguments, name):
         """Start one more process."""
         process = Process(module, *arguments, output=self.directory / f"{name}.out")
-        self.callback(process.stop)
         self.processes.append(process)
         return process
 
