@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from scheduler.hosts.coded import Coded
-from scheduler.hosts.host_state import HostState
 from scheduler.hosts.columns import FLOATS, INTEGERS
+from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
 
 ABSENT = object()

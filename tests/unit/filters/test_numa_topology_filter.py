@@ -37,30 +37,30 @@ def judge(hosts, request, **overrides):
 
 
 @pytest.mark.parametrize(
-    ("row", "wants", "numa", "specs", "image", "fits", "passes", "left"),
+    ("row", "wants", "numa", "policies", "fits", "passes", "left"),
     [
-        (1, False, None, {}, {}, NEVER, True, 2),
-        (2, False, PLAIN, {}, {}, NEVER, True, 2),
-        (3, True, None, {}, {}, NEVER, False, 2),
-        (4, True, PLAIN, {}, {}, (1,), True, 1),
-        (5, True, PLAIN, {}, {}, (0, 1), True, 2),
-        (6, True, PLAIN, {}, {}, (), False, 0),
-        (8, True, PLAIN, DEDICATED | REQUIRE, {}, NEVER, False, 2),
-        (9, False, PLAIN, DEDICATED | REQUIRE, {}, NEVER, False, 2),
-        (10, True, THREADED, DEDICATED | REQUIRE, {}, (0, 1), True, 2),
-        (11, True, PLAIN, DEDICATED, {"hw_cpu_thread_policy": "require"}, NEVER, False, 2),
-        (12, True, PLAIN, DEDICATED | {"hw:cpu_thread_policy": "prefer"}, {}, (0, 1), True, 2),
-        (13, True, PLAIN, REQUIRE, {}, (0, 1), True, 2),
-        ("no image", True, PLAIN, None, None, (0, 1), True, 2),
+        (1, False, None, ({}, {}), NEVER, True, 2),
+        (2, False, PLAIN, ({}, {}), NEVER, True, 2),
+        (3, True, None, ({}, {}), NEVER, False, 2),
+        (4, True, PLAIN, ({}, {}), (1,), True, 1),
+        (5, True, PLAIN, ({}, {}), (0, 1), True, 2),
+        (6, True, PLAIN, ({}, {}), (), False, 0),
+        (8, True, PLAIN, (DEDICATED | REQUIRE, {}), NEVER, False, 2),
+        (9, False, PLAIN, (DEDICATED | REQUIRE, {}), NEVER, False, 2),
+        (10, True, THREADED, (DEDICATED | REQUIRE, {}), (0, 1), True, 2),
+        (11, True, PLAIN, (DEDICATED, {"hw_cpu_thread_policy": "require"}), NEVER, False, 2),
+        (12, True, PLAIN, (DEDICATED | {"hw:cpu_thread_policy": "prefer"}, {}), (0, 1), True, 2),
+        (13, True, PLAIN, (REQUIRE, {}), (0, 1), True, 2),
+        ("no image", True, PLAIN, (None, None), (0, 1), True, 2),
     ],
 )
-def test_table(monkeypatch, row, wants, numa, specs, image, fits, passes, left):
+def test_table(monkeypatch, row, wants, numa, policies, fits, passes, left):
     def fit(*args):
         assert fits != NEVER
         return Accepted(fits)
 
     monkeypatch.setattr(numa_topology_filter, "candidates", fit)
-    request = make_request(specs, image, numa_topology=guest() if wants else None)
+    request = make_request(*policies, numa_topology=guest() if wants else None)
     verdict, view = judge([host(numa=numa)], request)
     assert verdict == [passes]
     assert len(view.candidates(0)) == left
