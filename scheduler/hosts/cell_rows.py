@@ -8,24 +8,9 @@ import time
 from sqlalchemy.engine import Engine
 
 from scheduler.hosts.cells import Cell
-from scheduler.hosts.follow import TableFollower
-from scheduler.hosts.row_loader import NODE_COLUMNS, SERVICE_COLUMNS, RowLoader
+from scheduler.hosts.follow import NodeFollower, ServiceFollower
+from scheduler.hosts.row_loader import RowLoader
 from scheduler.hosts.rows import HostRow, ServiceRow
-from scheduler.hosts.tables import compute_nodes, services
-
-NODE_PRINT = (
-    "uuid",
-    "host",
-    "hypervisor_hostname",
-    "updated_at",
-    "free_ram_mb",
-    "free_disk_gb",
-    "disk_available_least",
-    "vcpus_used",
-    "memory_mb_used",
-    "local_gb_used",
-)
-SERVICE_PRINT = ("host", "updated_at", "report_count", "last_seen_up", "disabled", "forced_down", "version")
 
 
 @dataclass(frozen=True)
@@ -49,15 +34,8 @@ class CellFollower:
         self._loader = loader
         self._lock = threading.Lock()
         self._service_rows: Mapping[int, ServiceRow] | None = None
-        self._services = TableFollower(
-            services,
-            [services.c.deleted == 0, services.c.binary == "nova-compute"],
-            SERVICE_PRINT,
-            SERVICE_COLUMNS,
-        )
-        self._nodes = TableFollower(
-            compute_nodes, [compute_nodes.c.deleted == 0], NODE_PRINT, NODE_COLUMNS, _in_whole_seconds
-        )
+        self._services = ServiceFollower()
+        self._nodes = NodeFollower()
 
     def read(self, engine: Engine) -> None:
         """Bring ``rows`` up to date, in one transaction; does nothing while another thread is at it."""
@@ -66,7 +44,7 @@ class CellFollower:
         try:
             begun = time.monotonic()
             with engine.connect() as connection:
-                self._services.read(connection, self._loader.service)
+                self._services.read(connection)
                 known = self._services.rows
                 self._nodes.read(connection, lambda row: self._loader.node(row, self._cell.uuid, known))
             self.rows = CellRows(self._nodes.rows, self._by_host(known), begun)
@@ -78,8 +56,3 @@ class CellFollower:
         if rows is self._service_rows:
             return self.rows.services
         return {(self._cell.uuid, service.host): service for service in rows.values()}
-
-
-def _in_whole_seconds(row: HostRow) -> bool:
-    """Whether the row's stamp has no fraction, as in MySQL, so that another write may have gone unseen."""
-    return row.updated is not None and row.updated.microsecond == 0

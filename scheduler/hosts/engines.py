@@ -3,9 +3,11 @@
 spec: host-state-and-cells 1.1, 2.3
 """
 
+import contextlib
 from importlib.util import find_spec
 import math
 import threading
+from typing import Any
 
 from oslo_config import cfg
 from oslo_db.sqlalchemy import engines
@@ -19,6 +21,8 @@ DRIVERS = {
     "mysql": (("pymysql", "pymysql"), ("mysqldb", "MySQLdb"), ("mysqlconnector", "mysql.connector")),
     "postgresql": (("psycopg2", "psycopg2"), ("psycopg", "psycopg")),
 }
+
+LONGEST_TEXT = 1024 * 1024
 
 TUNING = (
     "mysql_sql_mode",
@@ -87,7 +91,7 @@ def make_engine(connection: str, options: cfg.ConfigOpts.GroupAttr, timeout: flo
     try:
         url = _bounded(normalised(connection), timeout)
         pooled = url.get_backend_name() != "sqlite"  # which oslo.db gives no pool that could be waited for
-        return engines.create_engine(
+        engine = engines.create_engine(
             url,
             pool_timeout=(options.pool_timeout or timeout) if pooled else None,
             max_retries=0,
@@ -96,6 +100,15 @@ def make_engine(connection: str, options: cfg.ConfigOpts.GroupAttr, timeout: flo
         )
     except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError, ValueError) as error:
         raise errors.ConfigError(f"Database connection cannot be used: {error}") from error
+    if engine.dialect.name in ("mysql", "mariadb"):
+        sa.event.listen(engine, "connect", _allow_long_texts)
+    return engine
+
+
+def _allow_long_texts(connection: Any, _record: Any) -> None:
+    """MySQL cuts aggregated texts at 1024 bytes unless told otherwise (see ``hosts.prints``)."""
+    with contextlib.closing(connection.cursor()) as cursor:
+        cursor.execute(f"SET SESSION group_concat_max_len = {LONGEST_TEXT}")
 
 
 def normalised(connection: str) -> URL:

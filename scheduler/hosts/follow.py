@@ -1,13 +1,10 @@
-"""Keeping the rows of a table by reading only those that changed (spec: host-state-and-cells 3.9).
+"""Keeping the services and compute nodes of a cell by reading only what changed.
 
-A poll reads one short *print* a row: a text of the columns that show a change. Prints are compared with the
-last ones for equality and never for order, since the stamps in them come from several clocks. Rows with a new
-print are then read whole.
+spec: host-state-and-cells 3.9
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from functools import reduce
-from operator import add
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 import time
 from typing import Any
 
@@ -15,6 +12,23 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from scheduler.hosts.chunks import chunks
+from scheduler.hosts.prints import Changes, Prints
+from scheduler.hosts.row_loader import NODE_COLUMNS
+from scheduler.hosts.rows import HostRow, ServiceRow
+from scheduler.hosts.tables import compute_nodes, services
+
+NODE_PRINT = (
+    "uuid",
+    "host",
+    "hypervisor_hostname",
+    "updated_at",
+    "free_ram_mb",
+    "free_disk_gb",
+    "disk_available_least",
+    "vcpus_used",
+    "memory_mb_used",
+    "local_gb_used",
+)
 
 # Above this part of all rows, reading all of them is quicker than naming those that are wanted.
 MOST = 0.3
@@ -24,73 +38,93 @@ MOST = 0.3
 SETTLED = 2.0
 
 
-class TableFollower:
-    """The live rows of one table in one database, by id. Not to be used by two threads at once."""
+class ServiceFollower:
+    """The live compute services, by id. The print of one holds all that is known of it."""
 
-    def __init__(
-        self,
-        table: sa.Table,
-        live: Iterable[sa.ColumnElement[bool]],
-        printed: Iterable[str],
-        columns: Iterable[sa.Column],
-        unsettled: Callable[[Any], bool] = lambda _: False,
-    ) -> None:
-        """``live``: conditions on the rows; ``printed``: names of the columns that show a change.
+    def __init__(self) -> None:
+        names = [name for name in ServiceRow.__slots__ if name != "id"]
+        live = [services.c.deleted == 0, services.c.binary == "nova-compute"]
+        self._prints = Prints(services, names, live)
+        self._readers = [_reader(services.c[name].type) for name in names]
+        self.rows: Mapping[int, ServiceRow] = {}
 
-        ``columns``: those of a whole row. ``unsettled``: whether a value may have been written to unseen.
-        """
-        live = list(live)
-        self._id = table.c.id
-        self._prints = sa.select(self._id, print_of(table.c[name] for name in printed)).where(*live)
-        self._rows = sa.select(*columns).where(*live)
-        self._unsettled = unsettled
-        self._known: Mapping[int, str] = {}
+    def read(self, connection: Connection) -> None:
+        """Bring ``rows`` up to date. If nothing changed they stay the same mapping."""
+        changes = self._prints.poll(connection)
+        if changes:
+            fresh = {number: self._service(number, texts) for number, texts in changes.changed.items()}
+            self.rows = merged(self.rows, changes.gone, fresh)
+        self._prints.accept()
+
+    def _service(self, number: int, texts: Sequence[str]) -> ServiceRow:
+        return ServiceRow(number, *[read(text) for read, text in zip(self._readers, texts, strict=True)])
+
+
+class NodeFollower:
+    """The live compute nodes, by id. Those that changed are read whole, for their long texts."""
+
+    def __init__(self) -> None:
+        live = [compute_nodes.c.deleted == 0]
+        self._prints = Prints(compute_nodes, NODE_PRINT, live)
+        self._query = sa.select(*NODE_COLUMNS).where(*live)
         self._again: dict[int, float] = {}
-        self.rows: Mapping[int, Any] = {}
+        self.rows: Mapping[int, HostRow] = {}
 
-    def read(self, connection: Connection, load: Callable[[sa.Row], Any]) -> None:
-        """Bring ``rows`` up to date. If nothing changed they stay the same mapping.
+    def read(self, connection: Connection, load: Callable[[sa.Row], HostRow | None]) -> None:
+        """Bring ``rows`` up to date. If nothing changed they stay the same mapping."""
+        changes = self._prints.poll(connection)
+        due = {number for number, when in self._again.items() if when <= time.monotonic()}
+        if changes or due:
+            wanted = changes.changed.keys() | (due - changes.gone)
+            found = {row.id: load(row) for row in self._rows(connection, wanted, changes.among)}
+            self.rows = merged(self.rows, changes.gone, {number: found.get(number) for number in wanted})
+            self._look_again(changes, due)
+        self._prints.accept()
 
-        ``load`` makes a row's value, None for one that is of no use.
-        """
-        found = dict(connection.execute(self._prints).tuples().all())
-        changed = [number for number, text in found.items() if self._known.get(number) != text]
-        gone = self._known.keys() - found.keys()
-        due = [number for number, when in self._again.items() if when <= time.monotonic()]
-        if changed or gone or due:
-            wanted = dict.fromkeys([*changed, *due])
-            fresh = {row.id: load(row) for row in self._read_rows(connection, wanted, len(found))}
-            self.rows = _merged(self.rows, found, fresh)
-            self._look_again(changed, due)
-        self._known = found
-
-    def _read_rows(self, connection: Connection, wanted: Iterable[int], among: int) -> Iterable[sa.Row]:
-        wanted = list(wanted)
+    def _rows(self, connection: Connection, wanted: Iterable[int], among: int) -> Iterable[sa.Row]:
+        wanted = sorted(wanted)
         if len(wanted) > MOST * among:
-            yield from connection.execute(self._rows)
+            yield from connection.execute(self._query)
             return
         for piece in chunks(wanted):
-            yield from connection.execute(self._rows.where(self._id.in_(piece)))
+            yield from connection.execute(self._query.where(compute_nodes.c.id.in_(piece)))
 
-    def _look_again(self, changed: Iterable[int], seen: Iterable[int]) -> None:
-        for number in seen:
-            del self._again[number]
+    def _look_again(self, changes: Changes, seen: set[int]) -> None:
+        for number in seen | changes.gone:
+            self._again.pop(number, None)
         when = time.monotonic() + SETTLED
-        self._again |= {n: when for n in changed if n in self.rows and self._unsettled(self.rows[n])}
+        self._again |= {
+            n: when for n in changes.changed if n in self.rows and _in_whole_seconds(self.rows[n])
+        }
 
 
-def print_of(columns: Iterable[sa.Column]) -> sa.ColumnElement[str]:
-    """One text of several columns: far cheaper to fetch than they are one by one."""
-    texts = [sa.func.coalesce(sa.cast(column, sa.String(255)), "") for column in columns]
-    return reduce(lambda left, right: add(add(left, "|"), right), texts)
+def merged(old: Mapping[int, Any], gone: Iterable[int], fresh: Mapping[int, Any]) -> Mapping[int, Any]:
+    """The values by id, in stable order; ``old`` itself if nothing differs. None in ``fresh`` is no value."""
+    new = dict(old)
+    for number in [*gone, *(number for number, value in fresh.items() if value is None)]:
+        new.pop(number, None)
+    changed = {
+        number: value for number, value in fresh.items() if value is not None and value != new.get(number)
+    }
+    return new | changed if changed or len(new) < len(old) else old
 
 
-def _merged(old: Mapping[int, Any], found: Mapping[int, str], fresh: Mapping[int, Any]) -> Mapping[int, Any]:
-    """The values of the rows found, in stable order; one that was read again but is equal stays itself."""
-    merged = {number: value for number, value in old.items() if number in found}
-    for number, value in fresh.items():
-        if value is None:
-            merged.pop(number, None)
-        elif number in found and merged.get(number) != value:
-            merged[number] = value
-    return old if merged == old else merged
+def _reader(kind: sa.types.TypeEngine) -> Callable[[str], Any]:
+    """From a printed text to a value of a column's type; '' is null, which as a boolean counts as false."""
+    if isinstance(kind, sa.Boolean):
+        return lambda text: text in ("1", "true")
+    read = {sa.Integer: int, sa.DateTime: _moment}.get(type(kind), str)
+    return lambda text: read(text) if text else None
+
+
+def _moment(text: str) -> datetime | None:
+    """None for what is no time: MySQL can hold a day zero."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _in_whole_seconds(row: HostRow) -> bool:
+    """Whether the row's stamp has no fraction, as in MySQL, so that another write may have gone unseen."""
+    return row.updated is not None and row.updated.microsecond == 0

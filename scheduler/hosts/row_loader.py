@@ -14,13 +14,12 @@ import sqlalchemy as sa
 from scheduler.hosts import texts
 from scheduler.hosts.interning import Interner
 from scheduler.hosts.rows import HostRow, ServiceRow
-from scheduler.hosts.tables import compute_nodes, services
+from scheduler.hosts.tables import compute_nodes
 from scheduler.numa import loading as numa
 from scheduler.pci import pools as pci
 
 LOG = logging.getLogger(__name__)
 
-SERVICE_COLUMNS = tuple(services.c[name] for name in ServiceRow.__slots__)
 NODE_COLUMNS = tuple(
     compute_nodes.c[name]
     for name in (
@@ -79,11 +78,6 @@ class RowLoader:
         self._numa = Interner(read_numa)
         self._cpu_info = Interner(texts.cpu_info)
         self._complaints: set[tuple[str, str]] = set()
-
-    def service(self, row: sa.Row) -> ServiceRow:
-        """A row of ``SERVICE_COLUMNS``; what is null counts as false."""
-        values = row._asdict()
-        return ServiceRow(**values | {name: bool(values[name]) for name in ("disabled", "forced_down")})
 
     def node(self, row: sa.Row, cell_uuid: str, services: Mapping[int, ServiceRow]) -> HostRow | None:
         """A row of ``NODE_COLUMNS``; None for one that cannot be used, or not yet.
