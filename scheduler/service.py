@@ -126,11 +126,17 @@ class Worker(cotyledon.Service):
         """Take over changed options and let the manager look at everything anew, while it serves."""
         LOG.info("Worker %d re-reads its configuration", self.worker_id)
         options.reload(self.conf, self._argv)
+        if self._manager is None:
+            return
+        refusal = None
         try:
-            if self._manager is not None:
-                self._manager.reset()
+            self._manager.reset()
+        except errors.BerthError as error:
+            refusal = error
         except Exception:
-            LOG.exception("Worker %d keeps its old view of cells and connections", self.worker_id)
+            LOG.exception("Worker %d could not take over everything", self.worker_id)
+        if refusal:
+            LOG.error("Worker %d could not take over everything: %s", self.worker_id, refusal)
 
     def _start(self):
         check_temporary_directory(self.conf)

@@ -4,12 +4,14 @@ Exit status: 0 after SIGTERM, 1 if it cannot start or was interrupted, 2 for an 
 """
 
 import logging
-import random
 import sys
 
 from oslo_service import backend
 
 FAILED = 1
+
+# Of the logger; __name__ is another one when the module is run
+NAME = "scheduler.cmd.scheduler"
 
 
 def main(argv=None):
@@ -51,49 +53,12 @@ def prepare(argv):
 
 
 def parts():
-    """The real parts of a worker; they are imported here, after threads were chosen."""
-    from scheduler import service
+    """The real parts of a worker. Imported here: after threads were chosen, and before the workers are forked,
+    which thus share the code in memory.
+    """
+    from scheduler.cmd import worker_parts
 
-    return service.Parts(manager=_manager, server=_server, periodics=_periodics)
-
-
-def _manager(conf):
-    from scheduler import manager
-
-    return manager.SchedulerManager(conf, _notifications(conf))
-
-
-def _notifications(conf):
-    from scheduler.rpc import notifications, serializer, transport
-
-    if not conf.oslo_messaging_notifications.driver:
-        return None
-    bus = transport.notification_transport(conf)
-    return notifications.build(conf, bus, serializer.ObjectSerializer())
-
-
-def _server(conf, manager):
-    from scheduler.rpc import server, transport
-
-    return server.build(conf, transport.rpc_transport(conf), manager)
-
-
-def _periodics(conf, manager):
-    """Heartbeats of the daemon's row among nova's services, and host discovery where it is wanted."""
-    from scheduler import conf as options
-    from scheduler import service
-    from scheduler.hosts import discovery, own_service
-
-    engines = manager.hosts.engines
-    row = own_service.OwnService(conf, engines)
-    row.beat()
-    if conf.report_interval > 0:
-        yield service.Periodic("heartbeat", row.beat, conf.report_interval, own_service.FIRST_BEAT)
-    interval = discovery.interval(conf)
-    if interval and conf.periodic_enable:
-        finder = discovery.Discovery(conf, engines, options.service_down_time(conf))
-        delay = random.uniform(0, conf.periodic_fuzzy_delay)
-        yield service.Periodic("host discovery", finder.run, interval, delay)
+    return worker_parts.all_parts()
 
 
 def _serve(conf, argv):
@@ -103,7 +68,7 @@ def _serve(conf, argv):
     from scheduler import service
     from scheduler.version import version
 
-    logger = log.getLogger(__name__)
+    logger = log.getLogger(NAME)
     logger.info(
         "berth-scheduler %s starts as %s with %d workers", version(), conf.host, options.worker_count(conf)
     )

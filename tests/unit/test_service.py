@@ -134,12 +134,13 @@ def test_reload_reads_options_before_the_manager_looks_at_them(build):
     assert log[-1] == "manager.reset"
 
 
-def test_a_reset_that_fails_does_not_end_the_worker(build, caplog):
-    worker, log, _ = build(manager={"reset_failure": OSError("database")})
+@pytest.mark.parametrize("failure", [OSError("database"), errors.HostFilterNotFound(["X"])])
+def test_a_reset_that_fails_does_not_end_the_worker(build, caplog, failure):
+    worker, log, _ = build(manager={"reset_failure": failure})
     worker.run()
     worker.reload()
     assert log[-1] == "manager.reset"
-    assert "keeps its old view" in caplog.text
+    assert "Worker 0 could not take over everything" in caplog.text
 
 
 def test_reload_before_the_start_is_over(build):

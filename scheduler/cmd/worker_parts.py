@@ -1,0 +1,44 @@
+"""What a worker of berth-scheduler is made of."""
+
+import random
+
+from scheduler import conf as options
+from scheduler import manager, service
+from scheduler.hosts import discovery, own_service
+from scheduler.rpc import notifications, serializer, server, transport
+
+
+def all_parts():
+    """For service.Daemon."""
+    return service.Parts(manager=make_manager, server=make_server, periodics=make_periodics)
+
+
+def make_manager(conf):
+    """A manager that is not started. Raises errors.BerthError for options that cannot work."""
+    return manager.SchedulerManager(conf, _notifications(conf))
+
+
+def make_server(conf, serving):
+    """An RPC server for a manager; not started."""
+    return server.build(conf, transport.rpc_transport(conf), serving)
+
+
+def make_periodics(conf, serving):
+    """Heartbeats of the daemon's row among nova's services, and host discovery where it is wanted."""
+    engines = serving.hosts.engines
+    row = own_service.OwnService(conf, engines)
+    row.beat()
+    if conf.report_interval > 0:
+        yield service.Periodic("heartbeat", row.beat, conf.report_interval, own_service.FIRST_BEAT)
+    interval = discovery.interval(conf)
+    if interval and conf.periodic_enable:
+        finder = discovery.Discovery(conf, engines, options.service_down_time(conf))
+        delay = random.uniform(0, conf.periodic_fuzzy_delay)
+        yield service.Periodic("host discovery", finder.run, interval, delay)
+
+
+def _notifications(conf):
+    if not conf.oslo_messaging_notifications.driver:
+        return None
+    bus = transport.notification_transport(conf)
+    return notifications.build(conf, bus, serializer.ObjectSerializer())

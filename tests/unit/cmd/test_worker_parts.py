@@ -1,0 +1,84 @@
+from types import SimpleNamespace
+
+import pytest
+
+from scheduler import conf as options
+from scheduler import manager
+from scheduler.cmd import worker_parts
+from scheduler.hosts import discovery, own_service
+from scheduler.rpc import notifications
+
+
+@pytest.fixture
+def make_conf(tmp_path):
+    def make_conf(text=""):
+        path = tmp_path / "nova.conf"
+        path.write_text(f"[DEFAULT]\ntransport_url=fake://\n{text}")
+        return options.load(["--config-file", str(path)])
+
+    return make_conf
+
+
+class Row:
+    """Stands in for OwnService."""
+
+    def __init__(self, conf, engines):
+        self.beats = 0
+
+    def beat(self):
+        self.beats += 1
+
+
+@pytest.fixture
+def serving(monkeypatch):
+    monkeypatch.setattr(own_service, "OwnService", Row)
+    return SimpleNamespace(hosts=SimpleNamespace(engines=object()))
+
+
+def periodics(conf, serving):
+    return {work.name: work for work in worker_parts.make_periodics(conf, serving)}
+
+
+def test_the_row_is_registered_at_once_and_beats_after_five_seconds(make_conf, serving):
+    (work,) = periodics(make_conf(), serving).values()
+    assert (work.name, work.interval, work.delay) == ("heartbeat", 10, 5)
+    assert work.call.__self__.beats == 1
+
+
+def test_without_a_report_interval_there_are_no_heartbeats(make_conf, serving):
+    assert periodics(make_conf("report_interval=0\n"), serving) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "interval"),
+    [
+        ("[scheduler]\ndiscover_hosts_in_cells_interval=-1\n", None),
+        ("[scheduler]\ndiscover_hosts_in_cells_interval=0\n", 60),
+        ("[scheduler]\ndiscover_hosts_in_cells_interval=30\n", 30),
+        ("periodic_enable=false\n[scheduler]\ndiscover_hosts_in_cells_interval=30\n", None),
+    ],
+)
+def test_host_discovery(make_conf, serving, text, interval):
+    found = periodics(make_conf(text), serving).get("host discovery")
+    assert (found and found.interval) == interval
+
+
+def test_discovery_begins_within_the_fuzzy_delay(make_conf, serving):
+    text = "periodic_fuzzy_delay=0\nservice_down_time=5\n[scheduler]\ndiscover_hosts_in_cells_interval=30\n"
+    found = periodics(make_conf(text), serving)["host discovery"]
+    assert found.delay == 0
+    assert isinstance(found.call.__self__, discovery.Discovery)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("", type(None)), ("[oslo_messaging_notifications]\ndriver=noop\n", notifications.Notifications)],
+)
+def test_notifications_only_where_a_driver_is_set(make_conf, monkeypatch, text, expected):
+    monkeypatch.setattr(manager, "SchedulerManager", lambda conf, told: told)
+    assert isinstance(worker_parts.make_manager(make_conf(text)), expected)
+
+
+def test_the_server_listens_under_the_host_s_name(make_conf):
+    built = worker_parts.make_server(make_conf("host=me\n"), SimpleNamespace())
+    assert (built._target.topic, built._target.server) == ("scheduler", "me")
