@@ -45,11 +45,13 @@ class Knowledge:
     """What is known of the consumer beforehand.
 
     :ivar generation: 0 if it is known to exist without allocations.
-    :ivar unsure: an earlier write for it may still be carried out.
+    :ivar unsure: a write of an earlier claim may still be carried out; that claim sees to it.
+    :ivar lost: writes for this claim without an answer.
     """
 
     generation: int | None = None
     unsure: bool = False
+    lost: int = 0
 
 
 class Attempt:
@@ -77,9 +79,8 @@ class Attempt:
         self._generation = known.generation
         self._before = NOTHING  # what the consumer holds until our PUT is carried out
         self._keeps = False  # whether it keeps that besides (an evacuation)
-        self._verify = known.unsure
-        self._lost = 0  # PUTs of ours without an answer
-        self._sent = 0
+        self._verify = known.unsure or known.lost > 0
+        self._lost = self._sent = known.lost  # writes without an answer; writes
         self._tries = patience.tries
         self._conflicts = patience.conflicts
 

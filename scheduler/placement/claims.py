@@ -1,21 +1,23 @@
-"""Take a candidate for an instance, and give it back (spec: placement-and-workflow 4, 6.1).
+"""Take candidates for instances, and give them back (spec: placement-and-workflow 4, 6.1).
 
 Per process, at most one claim for an instance is in flight, and at most one on a host or sharing provider:
 writes for one consumer that overlap can leave rows behind that Placement does not show, and writes on one
 provider that overlap can over-commit it.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 import time
 
 from oslo_log import log
 
 from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.attempt import Attempt, Knowledge, Wish
+from scheduler.placement.batch import AT_ONCE, Batch
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.consumers import Consumers, Owner
 from scheduler.placement.errors import PlacementSilent
 from scheduler.placement.locks import KeyedLocks
+from scheduler.placement.orphans import Orphans
 from scheduler.placement.outcome import ClaimResult, Outcome
 from scheduler.placement.patience import Patience
 from scheduler.placement.release import Releases
@@ -65,22 +67,70 @@ class Claimer:
                 return ClaimResult(Outcome.CONFLICT, "another claim for the instance is running")
             return self._claim(wish)
 
+    def claim_many(
+        self,
+        candidates: Mapping[str, AllocationCandidate],
+        project_id: str,
+        user_id: str,
+        context=None,
+    ) -> dict[str, ClaimResult]:
+        """Give each instance what its candidate says; for instances that hold nothing yet.
+
+        The result of each, as from ``claim``: instances with ``try_next`` want another candidate. After one
+        that has none of ``claimed`` and ``try_next``, the caller gives up; the rest may not have been tried.
+
+        :param candidates: instance UUID → candidate.
+        """
+        owner = Owner(project_id, user_id)
+        # Neighbours on a host go together: the fewer providers in a transaction, the fewer conflicts.
+        pairs = sorted(candidates.items(), key=lambda pair: pair[1].root)
+        wishes = [Wish(uuid, candidate, owner, context) for uuid, candidate in pairs]
+        results: dict[str, ClaimResult] = {}
+        for start in range(0, len(wishes), AT_ONCE):
+            some = wishes[start : start + AT_ONCE]
+            results |= self._claim_some(some)
+            hopeless = [result for result in results.values() if not result.claimed and not result.try_next]
+            if hopeless:
+                given_up = ClaimResult(hopeless[0].outcome, hopeless[0].reason)
+                return {wish.uuid: given_up for wish in wishes} | results
+        return results
+
+    def _claim_some(self, wishes: list[Wish]) -> dict[str, ClaimResult]:
+        uuids = [wish.uuid for wish in wishes]
+        LOG.debug("Attempting to claim resources in the placement API for instances %s", uuids)
+        with self._instances.hold(uuids, self._patience.lock) as alone:
+            if not alone:
+                return dict.fromkeys(uuids, ClaimResult(Outcome.CONFLICT, "another claim is running"))
+            if any(self._releases.pending(uuid) for uuid in uuids):
+                return {wish.uuid: self._claim(wish) for wish in wishes}
+            batch = Batch(wishes, self._api, self._lanes, self._orphans, self._patience, self._attempt)
+            results = batch.run()
+            for wish in wishes:
+                self._note(wish, results[wish.uuid])
+            return results
+
     def _claim(self, wish: Wish) -> ClaimResult:
         try:
             unsure = self._releases.catch_up(wish.uuid)
         except PlacementSilent as error:
             return ClaimResult(Outcome.UNAVAILABLE, f"an earlier claim cannot be undone: {error}")
-        known = Knowledge(0 if wish.uuid in self._orphans else None, unsure)
+        result = self._attempt(wish, Knowledge(self._orphans.generation(wish.uuid), unsure=unsure))
+        self._note(wish, result)
+        return result
+
+    def _attempt(self, wish: Wish, known: Knowledge) -> ClaimResult:
         attempt = Attempt(wish, self._api, self._lanes, self._patience, known)
         result = attempt.run()
         if attempt.orphaned:
             self._orphans.add(wish.uuid)
+        return result
+
+    def _note(self, wish: Wish, result: ClaimResult) -> None:
         if result.claimed:
             self._orphans.discard(wish.uuid)
             self._releases.forget(wish.uuid)
         elif result.unsure:
             self._releases.later(wish.uuid, result, wish.context)
-        return result
 
     def release(self, instance_uuid: str, claim: ClaimResult, context=None) -> None:
         """Undo a claim that succeeded; another is left alone. Never raises.
@@ -99,28 +149,3 @@ class Claimer:
         while self._instances.busy() and time.monotonic() < deadline:
             time.sleep(0.05)
         return self._releases.drain(max(0.0, deadline - time.monotonic()))
-
-
-class Orphans:
-    """Instances of which Placement keeps a record without allocations, after a claim on a missing provider.
-
-    Only a hint that saves two requests, so a bounded number is kept.
-    """
-
-    CAPACITY = 10_000
-
-    def __init__(self) -> None:
-        self._known: dict[str, None] = {}
-
-    def __contains__(self, uuid: str) -> bool:
-        return uuid in self._known
-
-    def add(self, uuid: str) -> None:
-        """Remember one, and forget the oldest if there are too many."""
-        self._known[uuid] = None
-        if len(self._known) > self.CAPACITY:
-            self._known.pop(next(iter(self._known)), None)
-
-    def discard(self, uuid: str) -> None:
-        """It has allocations now."""
-        self._known.pop(uuid, None)

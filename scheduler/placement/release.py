@@ -85,6 +85,11 @@ class Releases:
             self._pending.pop(uuid, None)
             self._changed.notify_all()
 
+    def pending(self, uuid: str) -> bool:
+        """Whether something of an earlier claim is still to be undone."""
+        with self._changed:
+            return uuid in self._pending
+
     def catch_up(self, uuid: str) -> bool:
         """Before another claim for the instance: undo now what is pending. The caller holds its lock.
 

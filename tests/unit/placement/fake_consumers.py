@@ -63,6 +63,11 @@ class FakeConsumers:
         fault, _, number = (self.write_faults.pop(0) if self.write_faults else "ok").partition(" ")
         return getattr(self, f"_{'after' if fault + number == '500after' else fault}")(uuid, body, number)
 
+    def post(self, bodies, context=None):
+        self._tick("post")
+        fault, _, number = (self.write_faults.pop(0) if self.write_faults else "ok").partition(" ")
+        return getattr(self, f"_{'after' if fault + number == '500after' else fault}")(None, bodies, number)
+
     def delete(self, uuid, context=None):
         self._tick("delete")
         if self.write_faults and self.write_faults.pop(0) != "ok":
@@ -117,6 +122,21 @@ class FakeConsumers:
         return reply
 
     def _apply(self, uuid, body):
+        return self._apply_all(body) if uuid is None else self._apply_one(uuid, body)
+
+    def _apply_all(self, bodies):
+        before = dict(self.consumers)
+        for uuid, body in bodies.items():
+            reply = self._apply_one(uuid, body)
+            if reply.status != 204:
+                self.consumers = before
+                if "does not exist" in reply.detail:
+                    for one in bodies:
+                        self.consumers.setdefault(one, Held({}, 0))
+                return reply
+        return DONE
+
+    def _apply_one(self, uuid, body):
         held = self.consumers.get(uuid)
         generation = None if held is None or uuid in self.hidden else held.generation
         if body["consumer_generation"] != generation:

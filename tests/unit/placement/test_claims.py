@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 import pytest
 
 from scheduler.placement.answer import AllocationCandidate
-from scheduler.placement.claims import Claimer, Orphans
+from scheduler.placement.claims import Claimer
 from scheduler.placement.consumers import NOTHING, Owner
 from scheduler.placement.errors import PlacementSilent
 from scheduler.placement.outcome import Outcome
@@ -238,17 +238,6 @@ def test_cleanup_that_never_succeeds_is_given_up(caplog):
     claimer._releases._worker.join(5)
     assert "may have been left with allocations" in caplog.text
     assert claimer.drain(0) == []
-
-
-def test_orphans_are_bounded(monkeypatch):
-    monkeypatch.setattr(Orphans, "CAPACITY", 2)
-    orphans = Orphans()
-    for uuid in "abc":
-        orphans.add(uuid)
-    assert [uuid in orphans for uuid in "abc"] == [False, True, True]
-    orphans.discard("b")
-    orphans.discard("never seen")
-    assert "b" not in orphans
 
 
 def test_owner_is_passed_on():

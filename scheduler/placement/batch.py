@@ -1,0 +1,171 @@
+"""Claims for many instances in one request to Placement, all or none (spec: placement-and-workflow 4.9).
+
+One that is refused costs nothing to undo: it is left out, and the rest is sent again. What a single claim
+can sort out better, such as an instance that holds something already, is left to single claims.
+"""
+
+from collections.abc import Callable, Iterable
+import time
+
+from oslo_log import log
+
+from scheduler.placement.attempt import Knowledge, Wish
+from scheduler.placement.consumers import Consumers, Held, fresh
+from scheduler.placement.errors import PlacementSilent, PlacementUnanswered, PlacementUnreachable
+from scheduler.placement.locks import KeyedLocks
+from scheduler.placement.orphans import Orphans
+from scheduler.placement.outcome import ClaimResult, Outcome, Verdict, culprit, judge
+from scheduler.placement.patience import Patience
+from scheduler.placement.reply import Reply
+
+LOG = log.getLogger(__name__)
+
+# The server's work grows with their number, and others wait for its transaction to end.
+AT_ONCE = 20
+
+# Instances that may be refused before the others are claimed one by one.
+REFUSALS = 3
+
+Results = dict[str, ClaimResult]
+
+
+class Batch:
+    """Runs once, for at most ``AT_ONCE`` wishes of different instances whose locks the caller holds.
+
+    :param single: claims for one instance, with what is known of it beforehand.
+    """
+
+    def __init__(
+        self,
+        wishes: Iterable[Wish],
+        api: Consumers,
+        lanes: KeyedLocks,
+        orphans: Orphans,
+        patience: Patience,
+        single: Callable[[Wish, Knowledge], ClaimResult],
+    ) -> None:
+        self._left = {wish.uuid: wish for wish in wishes}
+        self._api = api
+        self._lanes = lanes
+        self._orphans = orphans
+        self._patience = patience
+        self._single = single
+        self._results: Results = {}
+        self._refusals = REFUSALS
+        self._tries = patience.tries
+
+    def run(self) -> Results:
+        """Until every instance has its result. Never raises for what Placement or the network do."""
+        going = True
+        while going and len(self._left) > 1:
+            going = self._round()
+        for uuid, wish in list(self._left.items()):
+            self._finish(uuid, self._single(wish, Knowledge(self._orphans.generation(uuid))))
+        return self._results
+
+    def _round(self) -> bool:
+        """One POST; False if it is not worth another, and what is left goes on one by one."""
+        try:
+            reply = self._post()
+        except PlacementUnanswered as error:
+            return self._look_for_effect(
+                self._patience.after_timeout if error.timed_out else self._patience.after_break
+            )
+        except PlacementUnreachable as error:
+            return self._finish_all(Outcome.UNAVAILABLE, str(error))
+        return self._react(reply)
+
+    def _post(self) -> Reply | None:
+        roots = {root for wish in self._left.values() for root in wish.candidate.roots}
+        with self._lanes.hold(roots, self._patience.lock) as free:
+            if not free:
+                return None
+            return self._api.post({uuid: self._body(wish) for uuid, wish in self._left.items()})
+
+    def _body(self, wish: Wish) -> dict:
+        return fresh(wish.candidate, wish.owner, self._orphans.generation(wish.uuid))
+
+    def _react(self, reply: Reply | None) -> bool:
+        if reply is None:
+            return False
+        verdict = judge(reply)
+        if verdict is Verdict.DONE:
+            return self._finish_all(Outcome.CLAIMED)
+        LOG.info(
+            "Failed to save allocations for %s. Got HTTP %s: %s", list(self._left), reply.status, reply.text
+        )
+        reactions = {
+            Verdict.UNKNOWN: lambda _reply: self._look_for_effect(self._patience.after_break),
+            Verdict.DENIED: lambda reply: self._finish_all(Outcome.UNAVAILABLE, reason(reply)),
+            Verdict.CONCURRENT: lambda _reply: self._pause(),
+            Verdict.REFUSED: self._leave_out_last,
+            Verdict.GONE: self._leave_out_gone,
+        }
+        # Anything else is about one of them; claimed one by one it shows which.
+        return verdict in reactions and reactions[verdict](reply)
+
+    def _pause(self) -> bool:
+        self._tries -= 1
+        time.sleep(self._patience.retry_delay())
+        return self._tries > 0
+
+    def _leave_out_last(self, reply: Reply) -> bool:
+        """Go on without the last of those that take from the full provider."""
+        name, provider = culprit(reply)
+        concerned = [uuid for uuid, wish in self._left.items() if takes(wish, provider, name)]
+        return self._leave_out(concerned[-1:], Outcome.REFUSED, reply)
+
+    def _leave_out_gone(self, reply: Reply) -> bool:
+        """Go on without those on the missing provider. Placement has a record of all of them now."""
+        for uuid in self._left:
+            self._orphans.add(uuid)
+        _, provider = culprit(reply)
+        concerned = [uuid for uuid, wish in self._left.items() if provider in wish.candidate.allocations]
+        return self._leave_out(concerned, Outcome.GONE, reply)
+
+    def _leave_out(self, concerned: list[str], outcome: Outcome, reply: Reply) -> bool:
+        for uuid in concerned:
+            self._finish(uuid, ClaimResult(outcome, reason(reply), *culprit(reply)))
+        self._refusals -= 1
+        return bool(concerned) and self._refusals > 0
+
+    def _look_for_effect(self, delays) -> bool:
+        """The POST did all or nothing, so one instance tells for all."""
+        answered = False
+        uuid, wish = next(iter(self._left.items()))
+        for delay in delays:
+            time.sleep(delay)
+            try:
+                held = self._api.read(uuid, wish.context)
+            except PlacementSilent:
+                continue
+            answered = True
+            if held.allocations == wish.candidate.allocations:
+                return self._finish_all(Outcome.CLAIMED)
+        if not answered:
+            return self._finish_all(Outcome.UNAVAILABLE, "Placement does not answer", unsure=True)
+        for one, other in list(self._left.items()):
+            self._finish(one, self._single(other, Knowledge(self._orphans.generation(one), lost=1)))
+        return False
+
+    def _finish_all(self, outcome: Outcome, reason: str = "", *, unsure: bool = False) -> bool:
+        for uuid, wish in list(self._left.items()):
+            known = outcome is Outcome.CLAIMED or unsure
+            made = Held(wish.candidate.allocations, owner=wish.owner) if known else None
+            self._finish(uuid, ClaimResult(outcome, reason, made=made, unsure=unsure))
+        return False
+
+    def _finish(self, uuid: str, result: ClaimResult) -> None:
+        self._results[uuid] = result
+        del self._left[uuid]
+
+
+def takes(wish: Wish, provider: str, name: str) -> bool:
+    """Whether it takes of that class from the provider."""
+    entry = wish.candidate.allocations.get(provider)
+    return entry is not None and name in entry["resources"]
+
+
+def reason(reply: Reply) -> str:
+    """What Placement said, for the result."""
+    return f"Placement answers {reply.status}: {reply.detail or reply.text}"

@@ -1,0 +1,106 @@
+from concurrent.futures import ThreadPoolExecutor
+import uuid
+
+import pytest
+
+from scheduler.placement.answer import AllocationCandidate
+from scheduler.placement.candidates import CandidateSource
+from scheduler.placement.outcome import Outcome
+from tests.support.faulty_proxy import concurrent_update, drop_after, drop_before, error, html, late
+
+POST = ("POST", "/allocations")
+
+
+@pytest.fixture
+def claim(claimer):
+    def claim(*candidates):
+        plan = {str(uuid.uuid4()): candidate for candidate in candidates}
+        return plan, claimer.claim_many(plan, "project", "user")
+
+    return claim
+
+
+def holds_its_own(cloud, plan, results):
+    for one, result in results.items():
+        expected = plan[one].allocations if result.claimed else {}
+        assert cloud.held(one).allocations == expected
+    return [result.outcome for result in results.values()]
+
+
+def test_one_request_for_all(claim, candidates, cloud, proxy):
+    before = len(proxy.seen)
+    first, second = candidates
+    plan, results = claim(first, second, first, second)
+    assert len(proxy.seen) == before + 1
+    assert holds_its_own(cloud, plan, results) == [Outcome.CLAIMED] * 4
+
+
+def test_the_one_too_many_is_left_out(claim, candidates, cloud, proxy):
+    first, second = candidates
+    plan, results = claim(first, first, first, second)
+    assert sorted(outcome.name for outcome in holds_its_own(cloud, plan, results)) == ["CLAIMED"] * 3 + [
+        "REFUSED"
+    ]
+    assert proxy.count(*POST) == 2
+
+
+def test_missing_provider(claim, candidates, cloud, proxy):
+    first, second = candidates
+    cloud.delete(first.root)
+    plan, results = claim(first, second, second)
+    assert sorted(outcome.name for outcome in holds_its_own(cloud, plan, results)) == [
+        "CLAIMED",
+        "CLAIMED",
+        "GONE",
+    ]
+    assert proxy.count(*POST) == 2
+
+
+FAULTS = {
+    "concurrent updates": concurrent_update,
+    "answer lost": drop_after,
+    "request lost": drop_before,
+    "request late": late(0.05),
+    "503 of a load balancer": html(503),
+    "500 after commit": error(500, "deadlock", after=True),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
+def test_faults(claim, candidates, cloud, proxy, fault):
+    proxy.on(*POST, fault)
+    plan, results = claim(*candidates, *candidates)
+    assert holds_its_own(cloud, plan, results) == [Outcome.CLAIMED] * 4
+    assert [cloud.used(candidate.root)["VCPU"] for candidate in candidates] == [4, 4]
+
+
+def test_second_piece_fails_and_all_is_given_back(claim, claimer, candidates, cloud, client, proxy):
+    roots = cloud.make(2, {"VCPU": {"total": 100}, "MEMORY_MB": {"total": 100000}})
+    found = CandidateSource.of(client).fetch([cloud.query()], None)
+    (one,), (other,) = (found.by_root[root] for root in roots)
+    proxy.on(*POST, lambda forward: forward(), html(503), html(503))
+    proxy.on("PUT", "/allocations", *[html(503)] * 99)
+    proxy.on("GET", "/allocations/", *[html(503)] * 99)
+    _, results = claim(*[one] * 20, *[other] * 20)
+    outcomes = {result.outcome for result in results.values()}
+    assert outcomes == {Outcome.CLAIMED, Outcome.UNAVAILABLE}
+    proxy._rules.clear()
+    for uuid_, result in results.items():
+        claimer.release(uuid_, result)
+    assert claimer.drain(5) == []
+    assert [cloud.used(root)["VCPU"] for root in roots] == [0, 0]
+
+
+def test_two_requests_for_the_same_hosts(claim, candidates, cloud):
+    with ThreadPoolExecutor(2) as pool:
+        both = list(pool.map(lambda _: claim(*candidates, *candidates), range(2)))
+    assert sum(result.claimed for _, results in both for result in results.values()) == 4
+    for plan, results in both:
+        holds_its_own(cloud, plan, results)
+    assert [cloud.used(candidate.root)["VCPU"] for candidate in candidates] == [4, 4]
+
+
+def test_provider_that_nobody_names(claim, candidates, cloud):
+    ghost = AllocationCandidate("x", ("x",), {str(uuid.uuid4()): {"resources": {"CUSTOM_NO_SUCH": 1}}}, {})
+    plan, results = claim(ghost, candidates[0])
+    assert holds_its_own(cloud, plan, results).count(Outcome.CLAIMED) == 1
