@@ -1,11 +1,13 @@
 """What the demo shows: plain text, readable in any terminal."""
 
 import statistics
-import sys
 
 from conductor_client import journal
 
-GOOD, BAD, ARROW = "\N{CHECK MARK}", "\N{MULTIPLICATION SIGN}", "\N{RIGHTWARDS ARROW}"
+GOOD, BAD, REFUSED = "\N{CHECK MARK}", "\N{MULTIPLICATION SIGN}", "\N{CIRCLED MINUS}"
+MARKS = {journal.ACTIVE: GOOD, journal.FAILED: BAD, journal.REFUSED: REFUSED}
+LEGEND = f"{GOOD} built   {BAD} build failed, allocation removed   {REFUSED} alternate could not be claimed"
+HEADERS = ("REQ", "FLAVOR", "ZONE", "MS", "INSTANCE", "CELL", "HOST", "ATTEMPTS", "SPARE", "WHAT HAPPENED")
 
 
 def say(text):
@@ -17,7 +19,9 @@ def table(headers, rows):
     """Lines of a table; numbers stand to the right."""
     cells = [[str(value) for value in row] for row in [headers, *rows]]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    numeric = [all(isinstance(row[place], int | float) for row in rows) for place in range(len(headers))]
+    numeric = [
+        all(isinstance(row[place], int) or not row[place] for row in rows) for place in range(len(headers))
+    ]
     for line in cells:
         aligned = [
             text.rjust(width) if right else text.ljust(width)
@@ -28,90 +32,73 @@ def table(headers, rows):
 
 def parts(cloud, seconds):
     """What was set up."""
-    bus = "RabbitMQ, a virtual host for each cell" if cloud.rabbit else "in memory"
-    hosts = len(cloud.fleet.hosts)
+    bus = "RabbitMQ, a virtual host for each cell" if cloud.rabbit else "in memory; it polls every 50 ms"
     print(f"  message bus  {bus}")
     print(f"  databases    API, cell0, {', '.join(cell.name for cell in cloud.fleet.cells)} (SQLite)")
-    print(f"  Placement    {cloud.placement_url}, {hosts} resource providers")
+    print(f"  Placement    {cloud.placement_url}, {count(len(cloud.fleet.hosts), 'resource provider')}")
     print("  services     scheduler, super-conductor; in each cell a conductor and its computes")
     print(f"  up in {seconds:.1f} s")
 
 
 def instances(requests, records):
-    """One line an instance: where it went and what happened on the way."""
+    """One line an instance: where it went and how. The first line of a request describes it."""
     known = {record.instance_uuid: record for record in records}
     rows = []
     for number, request in enumerate(requests, 1):
+        took = round(1000 * scheduling_time(known[request.uuids[0]]))
+        described = (number, request.flavor[1], request.zone or "any", took)
         for uuid in request.uuids:
-            record = known[uuid]
-            rows.append(
-                (
-                    number,
-                    uuid[:8],
-                    request.flavor[1],
-                    request.zone or "-",
-                    record.last.cell or "-",
-                    record.host or "-",
-                    record.attempts,
-                    record.last.alternates,
-                    story(record),
-                )
-            )
-    headers = (
-        "REQ",
-        "INSTANCE",
-        "FLAVOR",
-        "ZONE",
-        "CELL",
-        "HOST",
-        "TRIED",
-        "ALTERNATES LEFT",
-        "WHAT HAPPENED",
+            rows.append((*described, *_outcome(known[uuid])))
+            described = ("",) * len(described)
+    table(HEADERS, rows)
+    print(f"\n  {LEGEND}\n  MS: the request's time in the scheduler. SPARE: alternates that were not needed.")
+
+
+def _outcome(record):
+    last = record.last
+    return (
+        record.instance_uuid[:8],
+        last.cell or "-",
+        record.host or "-",
+        record.attempts,
+        last.alternates,
+        story(record),
     )
-    table(headers, rows)
 
 
 def story(record):
     """Hosts in the order they were tried, with how each try ended."""
-    marks = {
-        journal.FAILED: f"{BAD} build failed",
-        journal.REFUSED: f"{BAD} claim refused",
-        journal.ACTIVE: GOOD,
-    }
-    steps = [f"{event.host} {marks[event.state]}" for event in record.events if event.state in marks]
+    steps = [f"{event.host} {MARKS[event.state]}" for event in record.events if event.state in MARKS]
     if record.state == journal.ERROR:
         steps.append(f"ERROR: {record.last.detail}")
-    return f" {ARROW} ".join(steps)
+    return "  ".join(steps)
 
 
 def totals(requests, records, took):
     """Numbers of the whole run."""
     say("Totals")
+    known = {record.instance_uuid: record for record in records}
     active = [record for record in records if record.state == journal.ACTIVE]
-    moved = [record for record in active if record.attempts > 1]
-    lost = [record for record in records if record.state == journal.ERROR]
-    times = [
-        1000 * seconds for seconds in map(_scheduling_time, requests_first(requests, records)) if seconds
-    ]
-    print(f"  built          {len(active)} of {len(records)}, {len(moved)} of them on an alternate host")
-    print(f"  in ERROR       {len(lost)}")
+    moved = sum(record.attempts > 1 for record in active)
+    times = [1000 * scheduling_time(known[request.uuids[0]]) for request in requests]
+    print(f"  built          {len(active)} of {len(records)}, {moved} of them on an alternate host")
+    print(f"  in ERROR       {sum(record.state == journal.ERROR for record in records)}")
     for cell in sorted({record.last.cell for record in active}):
-        here = [record for record in active if record.last.cell == cell]
-        print(f"  in {cell:<12}{len(here)} on {len({record.host for record in here})} hosts")
+        here = [record.host for record in active if record.last.cell == cell]
+        print(f"  in {cell:<12}{len(here)} on {count(len(set(here)), 'host')}")
     if times:
-        median, slowest = statistics.median(times), max(times)
-        print(f"  a request      {median:.0f} ms median, {slowest:.0f} ms at most")
+        print(f"  a request      {statistics.median(times):.0f} ms median, {max(times):.0f} ms at most")
     print(f"  all together   {took:.1f} s")
 
 
-def requests_first(requests, records):
-    """The record of the first instance of each request: it tells how long the request took."""
-    known = {record.instance_uuid: record for record in records}
-    return [known[request.uuids[0]] for request in requests]
+def scheduling_time(record):
+    """Seconds from the super-conductor to the scheduler and back."""
+    return next((event.took for event in record.events if event.took is not None), 0.0)
 
 
-def _scheduling_time(record):
-    return next((event.took for event in record.events if event.took is not None), None)
+def count(number, noun):
+    """Such as "1 host", "2 hosts"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def verdict(found, finished):
@@ -124,8 +111,7 @@ def verdict(found, finished):
         for problem in problems:
             print(f"  {BAD} {problem}")
         return 1
-    print(f"  {GOOD} {found.consumers} allocations: one for each instance built, as its flavor says")
+    print(f"  {GOOD} {count(found.consumers, 'allocation')}: one for each instance built, as its flavor says")
     print(f"  {GOOD} none left over from a failed build")
     print(f"  {GOOD} none of {found.resources} inventories over-committed")
-    sys.stdout.flush()
     return 0
