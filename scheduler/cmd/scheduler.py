@@ -53,8 +53,9 @@ def prepare(argv):
 
 
 def parts():
-    """The real parts of a worker. Imported here: after threads were chosen, and before the workers are forked,
-    which thus share the code in memory.
+    """The real parts of a worker.
+
+    Imported here: after threads were chosen, and before the workers are forked, which thus share the code.
     """
     from scheduler.cmd import worker_parts
 
