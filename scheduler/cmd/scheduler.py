@@ -5,6 +5,7 @@ Exit status: 0 after SIGTERM, 1 if it cannot start or was interrupted, 2 for an 
 
 import logging
 import sys
+import warnings
 
 from oslo_service import backend
 
@@ -16,6 +17,8 @@ NAME = "scheduler.cmd.scheduler"
 
 def main(argv=None):
     """Run the daemon; returns its exit status. ``argv`` is the command line without the program's name."""
+    # A library imports eventlet where it finds it, though nobody here uses it
+    warnings.filterwarnings("ignore", message=r"\s*Eventlet is deprecated")
     # To be settled before anything imports oslo.messaging, which would choose eventlet
     backend.init_backend(backend.BackendType.THREADING)
     from scheduler import errors
