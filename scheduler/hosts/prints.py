@@ -30,7 +30,7 @@ class CutShort(BerthError):
 class Changes:
     """What happened since the last time.
 
-    The printed texts of the rows that are new or changed, by id; the ids of those that are gone; ``among`` how
+    The printed texts of rows that are new or changed, by id; the ids of those that are gone; ``among`` how
     many rows there are.
     """
 
