@@ -1,7 +1,8 @@
 """Hosts whose allocation candidates stand and fall together, for the rules on NUMA cells and PCI devices.
 
-Candidates of different hosts name different providers. That matters only if a PCI request is bound to
-providers; all other hosts that are alike in what the rule looks at get one verdict.
+Candidates of different hosts name different providers, so hosts are compared by which of their own pools each
+candidate takes devices from. Hosts that are alike in that, and in what else the rule looks at, get one
+verdict.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from scheduler.hosts.view import HostView
-from scheduler.pci.offer import providers_of
+from scheduler.pci.offer import bound_providers
 from scheduler.pci.pools import PoolSet
 from scheduler.pci.requests import PciRequest
 
@@ -21,16 +22,20 @@ def groups(
     hosts: HostView, indices: Iterable[int], traits: Sequence[Hashable], requests: Requests
 ) -> Iterable[list[int]]:
     """``indices`` of the view in groups of hosts with equal ``traits`` (one a host) and like candidates."""
+    pools = hosts.coded("pci_stats")
     found: dict[Hashable, list[int]] = {}
     for index in indices:
         candidates = hosts.candidates(index)
-        alone = index if _bound(candidates, requests) else None
-        found.setdefault((traits[index], len(candidates), alone), []).append(index)
+        shape = _shape(pools[index], candidates, requests) if requests else len(candidates)
+        found.setdefault((traits[index], shape), []).append(index)
     return found.values()
 
 
-def _bound(candidates: Iterable[Any], requests: Requests) -> bool:
-    return any(providers_of(request, c.mappings) != () for request in requests for c in candidates)
+def _shape(pools: PoolSet | None, candidates: Iterable[Any], requests: Requests) -> Hashable:
+    """For each candidate and request the pools that it is bound to."""
+    if pools is None:
+        return len(tuple(candidates))
+    return tuple(bound_providers(pools, request, c.mappings) for c in candidates for request in requests)
 
 
 def pool_traits(hosts: HostView, requests: Requests) -> np.ndarray:

@@ -51,7 +51,7 @@ def make_offer(pools: PoolSet, requests: tuple[PciRequest, ...], mappings: Mappi
         return Offer(free_by_node=pools.free_by_node)
     matches = _matches(pools.kinds, requests)
     demands = tuple(
-        Demand(what, request.count, request.numa_policy, found, _bound(pools, request, mappings))
+        Demand(what, request.count, request.numa_policy, found, bound_providers(pools, request, mappings))
         for request, (what, found) in zip(requests, matches, strict=True)
     )
     nodes = tuple(kind.numa_node for kind in pools.kinds)
@@ -63,7 +63,8 @@ def _matches(kinds: tuple[PoolKind, ...], requests: tuple[PciRequest, ...]) -> t
     return tuple((request.describe(), match(kinds, request)) for request in requests)
 
 
-def _bound(pools: PoolSet, request: PciRequest, mappings: Mappings | None) -> tuple[int, ...] | None:
+def bound_providers(pools: PoolSet, request: PciRequest, mappings: Mappings | None) -> tuple[int, ...] | None:
+    """``providers_of`` as the numbers that the host's pools have; ``UNKNOWN`` for providers of no pool."""
     chosen = providers_of(request, mappings)
     if chosen is None:
         return None
