@@ -6,6 +6,7 @@ A compute host's provider has the UUID of its ComputeNode record. Sharing provid
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 import sqlite3
 import uuid
@@ -103,10 +104,12 @@ def fill(path: str | Path, providers: Sequence[Provider]) -> None:
         classes = dict(connection.execute("SELECT name, id FROM resource_classes"))
         (last,) = connection.execute("SELECT coalesce(max(id), 0) FROM resource_providers").fetchone()
         numbered = list(enumerate(providers, last + 1))
+        now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
         connection.executemany(
-            "INSERT INTO resource_providers (id, uuid, name, generation, root_provider_id)"
-            " VALUES (?, ?, ?, 3, ?)",
-            [(number, provider.uuid, provider.name, number) for number, provider in numbered],
+            "INSERT INTO resource_providers"
+            " (id, uuid, name, generation, root_provider_id, created_at, updated_at)"
+            " VALUES (?, ?, ?, 3, ?, ?, ?)",
+            [(number, provider.uuid, provider.name, number, now, now) for number, provider in numbered],
         )
         connection.executemany(
             "INSERT INTO resource_provider_traits (resource_provider_id, trait_id) VALUES (?, ?)",

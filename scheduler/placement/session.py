@@ -52,6 +52,10 @@ def make_adapter(conf) -> Adapter:
 
 
 def _auth(conf):
+    section = conf[GROUP].auth_section
+    if section:
+        # Any name will do for it, so nobody can have registered its options.
+        loading.register_auth_conf_options(conf, section)
     try:
         auth = loading.load_auth_from_conf_options(conf, GROUP)
     except exceptions.ClientException as error:

@@ -1,0 +1,254 @@
+import logging
+import ssl
+
+from keystoneauth1 import exceptions, token_endpoint
+from keystoneauth1.adapter import Adapter
+from keystoneauth1.identity import V3Password
+from keystoneauth1.session import Session
+from oslo_context.context import RequestContext
+import pytest
+import requests
+import requests_mock
+import urllib3
+
+from scheduler.placement.client import PlacementClient
+from scheduler.placement.errors import (
+    PlacementAuthFailure,
+    PlacementSilent,
+    PlacementUnanswered,
+    PlacementUnreachable,
+)
+
+URL = "http://placement.example"
+KEYSTONE = "http://keystone.example/v3"
+VERSIONS = {"versions": [{"id": "v1.0", "min_version": "1.0", "max_version": "1.39"}]}
+
+REFUSED = requests.ConnectionError(
+    urllib3.exceptions.MaxRetryError(None, "/", urllib3.exceptions.NewConnectionError(None, "refused"))
+)
+UNREACHED = requests.ConnectTimeout(
+    urllib3.exceptions.MaxRetryError(None, "/", urllib3.exceptions.ConnectTimeoutError(None, "slow"))
+)
+BAD_CERTIFICATE = requests.exceptions.SSLError(
+    urllib3.exceptions.MaxRetryError(
+        None, "/", urllib3.exceptions.SSLError(ssl.SSLCertVerificationError("self-signed"))
+    )
+)
+RESET = requests.ConnectionError(
+    urllib3.exceptions.ProtocolError("Connection aborted", ConnectionResetError(104))
+)
+SLOW = requests.ReadTimeout("slow")
+SLOW_BODY = requests.ConnectionError(urllib3.exceptions.ReadTimeoutError(None, "/", "slow"))
+CUT = requests.exceptions.ChunkedEncodingError("cut")
+
+
+@pytest.fixture
+def http():
+    with requests_mock.Mocker() as http:
+        yield http
+
+
+@pytest.fixture
+def session():
+    session = Session(auth=token_endpoint.Token(URL, "admin"))
+    yield session
+    session.session.close()
+
+
+def make(session, **options):
+    return PlacementClient(Adapter(session, service_type="placement", raise_exc=False, **options))
+
+
+@pytest.fixture
+def client(session):
+    return make(session, connect_retry_delay=0.001)
+
+
+def test_headers(client, http):
+    http.put(f"{URL}/allocations/x", status_code=204)
+    context = RequestContext(global_request_id="req-11111111-1111-1111-1111-111111111111")
+    assert client.write("PUT", "/allocations/x", "1.36", context, b"{}").status == 204
+    sent = http.last_request.headers
+    assert sent["X-Auth-Token"] == "admin"
+    assert sent["OpenStack-API-Version"] == "placement 1.36"
+    assert sent["Accept"] == "application/json"
+    assert sent["Content-Type"] == "application/json"
+    assert sent["X-Openstack-Request-Id"] == context.global_request_id
+
+
+def test_headers_of_a_delete(client, http):
+    http.delete(f"{URL}/allocations/x", status_code=204)
+    context = RequestContext()
+    client.write("DELETE", "/allocations/x", None, context)
+    sent = http.last_request.headers
+    assert "OpenStack-API-Version" not in sent
+    assert "Content-Type" not in sent
+    assert sent["X-Openstack-Request-Id"] == context.request_id
+
+
+@pytest.mark.parametrize(("search", "timeout"), [(False, (10.0, 15.0)), (True, (10.0, 60.0))])
+def test_every_wait_is_bounded(client, http, search, timeout):
+    http.get(f"{URL}/x")
+    client.get("/x", "1.36", search=search)
+    assert http.last_request.timeout == timeout
+
+
+FAILED_WRITES = [
+    (REFUSED, PlacementUnreachable, None),
+    (UNREACHED, PlacementUnreachable, None),
+    (BAD_CERTIFICATE, PlacementUnreachable, None),
+    (RESET, PlacementUnanswered, False),
+    (SLOW, PlacementUnanswered, True),
+    (SLOW_BODY, PlacementUnanswered, True),
+    (CUT, PlacementUnanswered, False),
+]
+
+
+@pytest.mark.parametrize(("failure", "error", "timed_out"), FAILED_WRITES)
+def test_what_a_failed_write_means(client, http, failure, error, timed_out):
+    http.put(f"{URL}/x", exc=failure)
+    with pytest.raises(error) as caught:
+        client.write("PUT", "/x", "1.36", None, b"{}")
+    assert getattr(caught.value, "timed_out", None) is timed_out
+    assert http.call_count == 1
+
+
+def test_failure_while_another_is_handled_is_judged_by_itself(client, http):
+    http.put(f"{URL}/x", [{"exc": REFUSED}, {"exc": RESET}])
+    try:
+        client.write("PUT", "/x", "1.36")
+    except PlacementUnreachable:
+        with pytest.raises(PlacementUnanswered):
+            client.write("PUT", "/x", "1.36")
+
+
+def test_writes_are_repeated_only_if_they_were_not_sent(session, http):
+    client = make(session, connect_retries=2, connect_retry_delay=0.001, status_code_retries=2)
+    http.put(f"{URL}/x", [{"exc": REFUSED}, {"exc": UNREACHED}, {"status_code": 204}])
+    assert client.write("PUT", "/x", "1.36").status == 204
+    http.put(f"{URL}/y", [{"exc": RESET}, {"status_code": 204}])
+    with pytest.raises(PlacementUnanswered):
+        client.write("PUT", "/y", "1.36")
+    http.put(f"{URL}/z", [{"status_code": 503}, {"status_code": 204}])
+    assert client.write("PUT", "/z", "1.36").status == 503
+
+
+def test_reads_are_repeated_as_configured(session, http):
+    client = make(
+        session,
+        connect_retries=1,
+        connect_retry_delay=0.001,
+        status_code_retries=1,
+        status_code_retry_delay=0.001,
+    )
+    http.get(f"{URL}/x", [{"exc": SLOW}, {"text": "{}"}])
+    assert client.get("/x", "1.36").status == 200
+    http.get(f"{URL}/y", [{"status_code": 503}, {"text": "{}"}])
+    assert client.get("/y", "1.36").status == 200
+
+
+def test_connection_closed_meanwhile_is_no_failure_of_a_read(client, http):
+    http.get(f"{URL}/x", [{"exc": RESET}, {"text": "{}"}])
+    assert client.get("/x", "1.36").status == 200
+    http.get(f"{URL}/y", exc=RESET)
+    with pytest.raises(PlacementUnanswered):
+        client.get("/y", "1.36")
+    http.get(f"{URL}/z", exc=SLOW)
+    before = http.call_count
+    with pytest.raises(PlacementUnanswered):
+        client.get("/z", "1.36")
+    assert http.call_count == before + 1
+
+
+def test_repeated_failures_are_one_warning(client, http, caplog):
+    http.get(f"{URL}/x", exc=REFUSED)
+    for _ in range(5):
+        with pytest.raises(PlacementSilent):
+            client.get("/x", "1.36")
+    warnings = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert ["Placement API service is not responding" in record.getMessage() for record in warnings] == [True]
+
+
+START = [
+    ({"json": VERSIONS}, ""),
+    ({"json": {"versions": [{"max_version": "1.35"}]}}, "1.36 is needed"),
+    ({"text": "<html>"}, "looking again later"),
+    ({"json": {"versions": []}}, "looking again later"),
+    ({"status_code": 503}, "looking again later"),
+    ({"exc": REFUSED}, "not responding"),
+    ({"exc": SLOW}, "not responding"),
+]
+
+
+@pytest.mark.parametrize(("answer", "warning"), START)
+def test_start_only_warns_of_what_may_pass(client, http, caplog, answer, warning):
+    http.get(f"{URL}/", **answer)
+    client.start()
+    assert "X-Auth-Token" not in http.last_request.headers
+    messages = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(messages) == bool(warning)
+    assert all(warning in message for message in messages)
+
+
+class TestKeystone:
+    CATALOG = [
+        {
+            "type": "placement",
+            "endpoints": [{"interface": "public", "url": URL, "region": "r", "region_id": "r"}],
+        }
+    ]
+
+    @pytest.fixture
+    def client(self):
+        auth = V3Password(KEYSTONE, username="nova", password="secret", user_domain_id="default")
+        session = Session(auth=auth)
+        yield make(session, interface=["internal", "public"])
+        session.session.close()
+
+    def token(self, catalog, name="t1"):
+        token = {
+            "methods": ["password"], "user": {"id": "u", "name": "nova", "domain": {"id": "default", "name": "d"}},
+            "expires_at": "2099-01-01T00:00:00Z", "issued_at": "2020-01-01T00:00:00Z", "catalog": catalog,
+        }  # fmt: skip
+        return {"json": {"token": token}, "headers": {"X-Subject-Token": name}, "status_code": 201}
+
+    def test_wrong_credentials_are_fatal(self, client, http):
+        http.post(f"{KEYSTONE}/auth/tokens", status_code=401)
+        with pytest.raises(PlacementAuthFailure):
+            client.start()
+
+    @pytest.mark.parametrize("answer", [{"exc": REFUSED}, {"status_code": 503}, {"exc": SLOW}])
+    def test_keystone_away_is_not(self, client, http, answer):
+        http.post(f"{KEYSTONE}/auth/tokens", **answer)
+        client.start()
+        with pytest.raises(PlacementUnreachable):
+            client.write("PUT", "/x", "1.36", None, b"{}")
+        with pytest.raises(PlacementSilent):
+            client.get("/x", "1.36")
+
+    def test_placement_appears_in_the_catalog_later(self, client, http, monkeypatch):
+        monkeypatch.setattr("scheduler.placement.client.CATALOG_PATIENCE", 0.0)
+        http.post(f"{KEYSTONE}/auth/tokens", [self.token([]), self.token(self.CATALOG)])
+        http.put(f"{URL}/x", status_code=204)
+        with pytest.raises(PlacementUnreachable):
+            client.write("PUT", "/x", "1.36", None, b"{}")
+        assert client.write("PUT", "/x", "1.36", None, b"{}").status == 204
+
+    def test_expired_token_is_renewed_once(self, client, http):
+        http.post(f"{KEYSTONE}/auth/tokens", [self.token(self.CATALOG, "t1"), self.token(self.CATALOG, "t2")])
+        http.put(f"{URL}/x", [{"status_code": 401}, {"status_code": 204}])
+        assert client.write("PUT", "/x", "1.36", None, b"{}").status == 204
+        assert http.last_request.headers["X-Auth-Token"] == "t2"
+
+    def test_second_refusal_is_an_answer(self, client, http):
+        http.post(f"{KEYSTONE}/auth/tokens", **self.token(self.CATALOG))
+        http.put(f"{URL}/x", status_code=401)
+        assert client.write("PUT", "/x", "1.36", None, b"{}").status == 401
+
+    def test_keystone_goes_away_when_the_token_is_refused(self, client, http):
+        http.post(
+            f"{KEYSTONE}/auth/tokens", [self.token(self.CATALOG), {"exc": exceptions.ConnectFailure("away")}]
+        )
+        http.put(f"{URL}/x", status_code=401)
+        with pytest.raises(PlacementUnreachable):
+            client.write("PUT", "/x", "1.36", None, b"{}")

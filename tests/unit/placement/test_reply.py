@@ -1,0 +1,33 @@
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+
+from scheduler.placement.reply import Reply
+
+
+@given(st.binary())
+def test_no_body_is_trusted(body):
+    reply = Reply(500, body)
+    assert isinstance(reply.data, dict)
+    assert isinstance(reply.error, dict)
+    assert isinstance(reply.code + reply.detail + reply.text, str)
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "detail"),
+    [
+        (b'{"errors": [{"code": "x", "detail": "a\\n\\n b  "}, {"code": "y"}]}', "x", "a b"),
+        (b'{"errors": [{"code": null, "detail": 3}]}', "", "3"),
+        (b'{"errors": [{}]}', "", ""),
+        (b'{"errors": [1]}', "", ""),
+        (b'{"errors": {"a": 1}}', "", ""),
+        (b'{"error": {"message": "of Keystone"}}', "", ""),
+    ],
+)
+def test_error(body, code, detail):
+    reply = Reply(400, body)
+    assert (reply.code, reply.detail) == (code, detail)
+
+
+def test_text_of_a_large_body_is_cut():
+    assert len(Reply(503, b"x" * 10_000).text) == 2000
