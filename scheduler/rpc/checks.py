@@ -12,9 +12,10 @@ MOST_INSTANCES = 16_000
 
 
 def request_spec(value):
-    """A RequestSpec for a sensible number of instances."""
+    """A RequestSpec with a flavor, for a sensible number of instances."""
     if not isinstance(value, objects.RequestSpec):
         raise _wrong("spec_obj", "a RequestSpec", value)
+    _ = value.flavor  # raises MissingField
     if not 0 <= value.num_instances <= MOST_INSTANCES:
         raise errors.InvalidRequest(f"spec_obj.num_instances has to be 0 to {MOST_INSTANCES}")
     return value

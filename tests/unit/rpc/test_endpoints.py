@@ -1,0 +1,193 @@
+import logging
+
+from oslo_context import context as oslo_context
+import oslo_messaging as messaging
+import pytest
+
+from scheduler import errors, objects
+from scheduler.rpc import checks, endpoints
+from scheduler.rpc.context import RequestContext
+from scheduler.rpc.serializer import Unreadable
+from tests.support.wire_examples import spec
+
+UUID = "7900ba8a-8511-4a08-8212-8b095944aa3f"
+OTHER = "2b54e988-4739-4ca3-96e9-82b0ebb53539"
+
+
+@pytest.fixture
+def endpoint(manager):
+    return endpoints.Scheduler(manager)
+
+
+def sent_error(call, *args, **kwargs):
+    with pytest.raises(messaging.ExpectedException) as caught:
+        call(*args, **kwargs)
+    return caught.value.exc_info[1]
+
+
+def select(endpoint, **arguments):
+    arguments = {"spec_obj": objects.hydrate(spec("boot_two_instances"))} | arguments
+    return endpoint.select_destinations(RequestContext(), **arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "seen"),
+    [
+        ({}, (None, False, False)),
+        ({"instance_uuids": [UUID, OTHER]}, ([UUID, OTHER], False, False)),
+        ({"instance_uuids": []}, ([], False, False)),
+        ({"return_objects": True, "return_alternates": True}, (None, True, True)),
+        ({"return_objects": None, "return_alternates": 0}, (None, False, False)),
+    ],
+)
+def test_select_destinations(endpoint, manager, arguments, seen):
+    manager.answer = ["x"]
+    assert select(endpoint, **arguments) == ["x"]
+    assert manager.asked[0][3:] == seen
+
+
+def test_legacy_form(endpoint, manager):
+    endpoint.select_destinations(
+        RequestContext(),
+        request_spec={"num_instances": 2, "instance_type": {"vcpus": 3}},
+        filter_properties={"ignore_hosts": ["a"]},
+    )
+    asked = manager.asked[0][2]
+    assert (asked.num_instances, asked.vcpus, asked.ignore_hosts) == (2, 3, ["a"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"spec_obj": None}, "spec_obj"),
+        ({"spec_obj": objects.Flavor()}, "spec_obj"),
+        ({"spec_obj": objects.RequestSpec(flavor=objects.Flavor(), num_instances=-1)}, "num_instances"),
+        ({"spec_obj": objects.RequestSpec(flavor=objects.Flavor(), num_instances=10**9)}, "num_instances"),
+        ({"instance_uuids": UUID}, "instance_uuids"),
+        ({"instance_uuids": {UUID: 1}}, "instance_uuids"),
+        ({"instance_uuids": [1]}, "instance_uuids"),
+        ({"instance_uuids": [None]}, "instance_uuids"),
+        ({"instance_uuids": ["x"]}, "no UUID"),
+        ({"instance_uuids": ["../" + UUID]}, "no UUID"),
+        ({"instance_uuids": [UUID, UUID]}, "twice"),
+        ({"instance_uuids": [UUID] * (checks.MOST_INSTANCES + 1)}, "at most"),
+        ({"return_objects": "yes"}, "return_objects"),
+        ({"return_alternates": []}, "return_alternates"),
+    ],
+)
+def test_select_destinations_refuses(endpoint, manager, caplog, arguments, text):
+    failure = sent_error(select, endpoint, **arguments)
+    assert isinstance(failure, errors.InvalidRequest)
+    assert text in str(failure)
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert manager.asked == []
+
+
+def test_request_without_a_flavor(endpoint, manager):
+    failure = sent_error(endpoint.select_destinations, RequestContext())
+    assert (type(failure).__name__, str(failure)) == (
+        "ObjectActionError",
+        "RequestSpec.flavor is needed, but was not sent",
+    )
+    assert manager.asked == []
+
+
+AGGREGATE = objects.Aggregate(id=1)
+
+
+@pytest.mark.parametrize("aggregates", [[AGGREGATE], objects.AggregateList(objects=[AGGREGATE]), AGGREGATE])
+def test_update_aggregates(endpoint, manager, aggregates):
+    endpoint.update_aggregates(RequestContext(), aggregates=aggregates)
+    assert manager.asked[0][2] == [AGGREGATE]
+
+
+INSTANCES = objects.InstanceList(objects=[objects.Instance(uuid=UUID)])
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [
+        ("update_aggregates", {"aggregates": None}),
+        ("update_aggregates", {"aggregates": [1]}),
+        ("update_aggregates", {"aggregates": [objects.Aggregate(name="no id")]}),
+        ("update_aggregates", {"aggregates": objects.Flavor()}),
+        ("delete_aggregate", {"aggregate": None}),
+        ("delete_aggregate", {"aggregate": objects.Aggregate()}),
+        ("update_instance_info", {"host_name": "h", "instance_info": []}),
+        ("update_instance_info", {"host_name": "", "instance_info": INSTANCES}),
+        ("update_instance_info", {"host_name": None, "instance_info": INSTANCES}),
+        (
+            "update_instance_info",
+            {"host_name": "h", "instance_info": objects.InstanceList(objects=[objects.Instance()])},
+        ),
+        ("delete_instance_info", {"host_name": "h", "instance_uuid": None}),
+        ("delete_instance_info", {"host_name": ["h"], "instance_uuid": UUID}),
+        ("sync_instance_info", {"host_name": "h", "instance_uuids": UUID}),
+        ("sync_instance_info", {"host_name": "h", "instance_uuids": [1]}),
+    ],
+)
+def test_casts_refuse(endpoint, manager, caplog, method, arguments):
+    failure = sent_error(getattr(endpoint, method), RequestContext(), **arguments)
+    assert type(failure).__name__ in {"InvalidRequest", "ObjectActionError"}
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert manager.asked == []
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [
+        ("select_destinations", {"unknown": 1}),
+        ("sync_instance_info", {"host_name": "h"}),
+        ("sync_instance_info", {}),
+        ("delete_aggregate", {"aggregate": AGGREGATE, "more": 1}),
+    ],
+)
+def test_wrong_names_of_arguments(endpoint, manager, caplog, method, arguments):
+    assert isinstance(sent_error(getattr(endpoint, method), RequestContext(), **arguments), TypeError)
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert manager.asked == []
+
+
+def test_unreadable_argument(endpoint, manager):
+    failure = errors.InvalidRequest("bad")
+    assert sent_error(select, endpoint, spec_obj=Unreadable(failure)) is failure
+    assert manager.asked == []
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind", "level"),
+    [
+        (errors.NoValidHost("x"), "NoValidHost", logging.DEBUG),
+        (errors.RequestFilterFailed("x"), "NoValidHost", logging.DEBUG),
+        (errors.AllocationUpdateFailed("c", "e"), "AllocationUpdateFailed", logging.WARNING),
+        (ValueError("x"), "ValueError", logging.ERROR),
+        (ValueError(object()), "InternalError", logging.ERROR),
+    ],
+)
+def test_errors_of_the_manager(endpoint, manager, caplog, raised, kind, level):
+    caplog.set_level(logging.DEBUG, logger="scheduler.rpc.endpoints")
+    manager.answer = raised
+    assert type(sent_error(select, endpoint)).__name__ == kind
+    assert [record.levelno for record in caplog.records] == [level]
+
+
+def test_the_context_is_that_of_the_thread(endpoint, manager):
+    seen = []
+    manager.answer = lambda *_: seen.append(oslo_context.get_current())
+    context = RequestContext(request_id="req-1")
+    endpoint.delete_aggregate(context, aggregate=AGGREGATE)
+    assert seen == [context]
+
+
+def test_only_the_documented_methods_are_there():
+    public = {name for name in vars(endpoints.Scheduler) | vars(endpoints.Base) if not name.startswith("_")}
+    assert public - {"target"} == {
+        "select_destinations",
+        "update_aggregates",
+        "delete_aggregate",
+        "update_instance_info",
+        "delete_instance_info",
+        "sync_instance_info",
+        "ping",
+        "get_backdoor_port",
+    }

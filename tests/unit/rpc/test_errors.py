@@ -1,0 +1,74 @@
+import json
+import sys
+
+from oslo_messaging._drivers import common
+import pytest
+
+from scheduler import errors, objects
+from scheduler.rpc.errors import for_caller
+from tests.support.wire_examples import message
+
+
+def on_the_wire(error):
+    """What oslo.messaging makes of an error."""
+    try:
+        raise for_caller(error)
+    except Exception:  # noqa: BLE001 - any of them
+        return json.loads(common.serialize_remote_exception(sys.exc_info()))
+
+
+class Unprintable(Exception):
+    def __str__(self):
+        raise RuntimeError("no")
+
+
+class WithObjects(Exception):
+    kwargs = {"request": object()}
+
+
+def test_no_valid_host_is_as_nova_sends_it():
+    sent = on_the_wire(errors.NoValidHost("There are not enough hosts available."))
+    example = json.loads(message("reply_no_valid_host")["failure"])
+    del sent["tb"], example["tb"]
+    assert sent == example
+
+
+@pytest.mark.parametrize("reason", ["", "No such host - host: h node: None "])
+def test_reason_is_kept_to_the_blank(reason):
+    sent = on_the_wire(errors.NoValidHost(reason))
+    assert sent["message"] == "No valid host was found. " + reason
+    assert sent["kwargs"]["reason"] == reason
+
+
+@pytest.mark.parametrize(
+    ("error", "module", "name", "text"),
+    [
+        (
+            errors.RequestFilterFailed("why"),
+            "nova.exception",
+            "NoValidHost",
+            "No valid host was found. Scheduling failed: why",
+        ),
+        (errors.AllocationUpdateFailed("c", "e"), "nova.exception", "AllocationUpdateFailed", None),
+        (errors.RequestGroupSuffixConflict("_1"), "nova.exception", "RequestGroupSuffixConflict", None),
+        (errors.ImageCPUPinningForbidden("x"), "nova.exception", "ImageCPUPinningForbidden", "x"),
+        (objects.MissingField("RequestSpec", "flavor"), "nova.exception", "ObjectActionError", None),
+        (
+            objects.IncompatibleObjectVersion("Flavor", "2.0", "1.2"),
+            "scheduler.objects.base",
+            "IncompatibleObjectVersion",
+            None,
+        ),
+        (errors.InvalidRequest("x"), "scheduler.errors", "InvalidRequest", "x"),
+        (ValueError("x"), "builtins", "ValueError", "x"),
+        (KeyError("x"), "builtins", "KeyError", None),
+        (ValueError(object()), "scheduler.rpc.errors", "InternalError", None),
+        (Unprintable(), "scheduler.rpc.errors", "InternalError", "Unprintable: "),
+        (WithObjects("x"), "scheduler.rpc.errors", "InternalError", "WithObjects: x"),
+    ],
+)
+def test_how_errors_arrive(error, module, name, text):
+    sent = on_the_wire(error)
+    assert (sent["module"], sent["class"]) == (module, name)
+    assert text is None or sent["message"] == text
+    assert sent["args"] == [sent["message"]] or module not in ("nova.exception", "scheduler.rpc.errors")

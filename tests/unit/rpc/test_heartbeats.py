@@ -1,0 +1,97 @@
+import pytest
+
+from scheduler.rpc import heartbeats
+
+
+class Incoming:
+    def __init__(self, client_timeout, fails=False):
+        self.client_timeout = client_timeout
+        self.fails = fails
+        self.beats = 0
+
+    def heartbeat(self):
+        self.beats += 1
+        if self.fails:
+            raise ConnectionError("broker away")
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    monkeypatch.setattr(heartbeats.Heartbeats, "_run", lambda self: None)
+    return Clock()
+
+
+def beats_at(clock, watched, times):
+    sender = heartbeats.Heartbeats(clock)
+    for incoming in watched:
+        sender.watch(incoming)
+    start, seen = clock.now, []
+    for when in times:
+        clock.now = start + when
+        sender.send_due()
+        seen.append([incoming.beats for incoming in watched])
+    return sender, seen
+
+
+def test_every_half_of_the_timeout(clock):
+    watched = [Incoming(60), Incoming("4")]
+    _, seen = beats_at(clock, watched, [1, 2, 4, 29, 30, 31, 60])
+    assert seen == [[0, 0], [0, 1], [0, 2], [0, 3], [1, 3], [1, 4], [2, 5]]
+
+
+def test_none_after_release(clock):
+    incoming = Incoming(60)
+    sender, _ = beats_at(clock, [incoming], [30])
+    sender.release(incoming)
+    clock.now += 100
+    sender.send_due()
+    assert incoming.beats == 1
+
+
+def test_failure_ends_those_of_that_call_only(clock):
+    dead, alive = Incoming(60, fails=True), Incoming(60)
+    _, seen = beats_at(clock, [dead, alive], [30, 60, 90])
+    assert seen == [[1, 1], [1, 2], [1, 3]]
+
+
+@pytest.mark.parametrize("timeout", [1, 1.9, "x", "", [], {}, True, -60, float("inf"), 0, None])
+def test_timeouts_that_get_none(clock, timeout):
+    _, seen = beats_at(clock, [Incoming(timeout)], [1000])
+    assert seen == [[0]]
+
+
+@pytest.mark.parametrize(("timeout", "warnings"), [(1, 1), ("x", 1), (None, 0), (0, 0), (60, 0)])
+def test_nonsense_is_logged(clock, caplog, timeout, warnings):
+    beats_at(clock, [Incoming(timeout)], [])
+    assert len(caplog.records) == warnings
+
+
+def test_the_library_s_own_are_switched_off(clock):
+    incoming = Incoming(60)
+    heartbeats.Heartbeats(clock).watch(incoming)
+    assert incoming.client_timeout is None
+
+
+def test_release_of_a_message_that_was_not_watched(clock):
+    heartbeats.Heartbeats(clock).release(Incoming(None))
+
+
+def test_the_thread_sends(monkeypatch):
+    import threading
+
+    monkeypatch.setattr(heartbeats, "TICK", 0.001)
+    monkeypatch.setattr(heartbeats, "_interval", lambda timeout: 0.001)
+    sent = threading.Event()
+    incoming = Incoming(60)
+    incoming.heartbeat = sent.set
+    sender = heartbeats.Heartbeats()
+    sender.watch(incoming)
+    assert sent.wait(20)
+    sender.release(incoming)

@@ -1,0 +1,259 @@
+import logging
+import threading
+import time
+
+import oslo_messaging as messaging
+from oslo_messaging._drivers import impl_fake
+import pytest
+
+from scheduler import errors, objects
+from scheduler.rpc import heartbeats, server, transport
+from scheduler.rpc.errors import RemoteError
+from tests.support.wire_examples import as_json, message, settled, spec
+
+UUIDS = ["7900ba8a-8511-4a08-8212-8b095944aa3f", "2b54e988-4739-4ca3-96e9-82b0ebb53539"]
+
+
+def selections(name):
+    return [[objects.hydrate(item) for item in found] for found in message(name)["result"]]
+
+
+def test_answer_is_what_nova_s_scheduler_sends(serving, client, context, manager):
+    manager.answer = lambda *_: selections("reply_boot_two_instances")
+    found = client().call(
+        context,
+        "select_destinations",
+        spec_obj=objects.hydrate(spec("boot_two_instances")),
+        instance_uuids=UUIDS,
+        return_objects=True,
+        return_alternates=True,
+    )
+    assert [[as_json(one) for one in row] for row in found] == settled(
+        message("reply_boot_two_instances")["result"]
+    )
+    (name, seen_by, asked, uuids, return_objects, return_alternates) = manager.asked[0]
+    assert name == "select_destinations"
+    assert seen_by.user_id == "alice"
+    assert as_json(asked) == settled(spec("boot_two_instances"))
+    assert (uuids, return_objects, return_alternates) == (UUIDS, True, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "seen"),
+    [
+        ("fanout_update_aggregates", "aggregates", lambda args: [a.id for a in args[0]] == [1]),
+        ("fanout_delete_aggregate", "aggregate", lambda args: args[0].id == 1),
+        ("fanout_update_instance_info", "instance_info", lambda args: len(args[1]) == 1),
+        ("fanout_delete_instance_info", "instance_uuid", lambda args: args[1].startswith("db5619e2")),
+        ("fanout_sync_instance_info", "instance_uuids", lambda args: len(args[1]) == 1),
+    ],
+)
+def test_casts(serving, client, context, manager, name, arguments, seen):
+    sent = message(name)
+    called = threading.Event()
+    manager.answer = lambda *_: called.set()
+    client(sent["version"], fanout=True).cast(context, sent["method"], **sent["args"])
+    assert called.wait(20)
+    method, _, *args = manager.asked[0]
+    assert method == sent["method"]
+    assert arguments in sent["args"]
+    assert seen(args)
+
+
+@pytest.mark.parametrize("version", ["4.0", "4.3", "4.4", "4.5"])
+def test_versions_served(serving, client, context, manager, version):
+    manager.answer = [{"host": "h"}]
+    asked = objects.hydrate(spec("boot_two_instances"))
+    assert client(version).call(context, "select_destinations", spec_obj=asked) == [{"host": "h"}]
+    assert manager.asked[0][3:] == (None, False, False)
+
+
+@pytest.mark.parametrize("version", ["3.0", "4.6", "5.0", "1.0", None])
+def test_versions_refused(serving, client, context, version):
+    with pytest.raises(messaging.UnsupportedVersion):
+        client(version).call(context, "select_destinations")
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        "reset",
+        "start",
+        "stop",
+        "init_host",
+        "_manager",
+        "__init__",
+        "__class__",
+        "ping",
+        "select_destination",
+    ],
+)
+def test_other_methods_cannot_be_called(serving, client, context, manager, method):
+    with pytest.raises(messaging.NoSuchMethod):
+        client().call(context, method)
+    assert manager.asked == []
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+def test_base_api(serving, client, context, version):
+    base = client(version, namespace="baseapi")
+    assert base.call(context, "ping", arg={"a": [1]}) == {"service": "scheduler", "arg": {"a": [1]}}
+    assert client("1.1", namespace="baseapi", server="sched1").call(context, "get_backdoor_port") is None
+
+
+def test_base_api_of_a_later_version(serving, client, context):
+    with pytest.raises(messaging.UnsupportedVersion):
+        client("1.2", namespace="baseapi").call(context, "ping", arg=1)
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_rpc_ping(conf, manager, enabled):
+    bus = transport.rpc_transport(conf)
+    conf.set_override("rpc_ping_enabled", enabled)
+    running = server.build(conf, bus, manager)
+    target = messaging.Target(topic="scheduler")
+    running.start()
+    try:
+        caller = messaging.get_rpc_client(bus, target, timeout=20)
+        if enabled:
+            assert caller.call({}, "oslo_rpc_server_ping") == "pong"
+        else:
+            with pytest.raises(messaging.UnsupportedVersion):
+                caller.call({}, "oslo_rpc_server_ping")
+    finally:
+        running.stop()
+        running.wait()
+
+
+def test_no_valid_host(serving, client, context, manager, caplog):
+    manager.answer = errors.NoValidHost("There are not enough hosts available.")
+    with pytest.raises(Exception, match="No valid host was found") as caught:
+        client().call(context, "select_destinations", spec_obj=objects.hydrate(spec("boot_two_instances")))
+    failure = caught.value
+    assert (type(failure).__module__, type(failure).__name__) == ("nova.exception", "NoValidHost")
+    assert failure.args == ("No valid host was found. There are not enough hosts available.",)
+    assert failure.kwargs == {"reason": "There are not enough hosts available.", "code": 500}
+    assert not [record for record in caplog.records if record.levelno > logging.DEBUG]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"spec_obj": None},
+        {"spec_obj": "x"},
+        {"spec_obj": {}},
+        {"spec_obj": {"nova_object.name": "RequestSpec"}},
+        {"spec_obj": {"nova_object.name": "Unheard"}},
+        {"spec_obj": [[[[]]]]},
+        {"spec_obj": "x" * 10_000_000},
+        {"request_spec": "x"},
+        {"unknown": 1},
+        {"instance_uuids": "x", "spec_obj": spec("boot_two_instances")},
+        {"instance_uuids": ["x" * 10_000_000], "spec_obj": spec("boot_two_instances")},
+    ],
+)
+def test_bad_input_is_answered_and_logged_once(serving, client, context, manager, caplog, arguments):
+    with pytest.raises((errors.BerthError, RemoteError, TypeError)) as caught:
+        client().call(context, "select_destinations", **arguments)
+    assert len(str(caught.value)) < 500
+    assert len([record for record in caplog.records if record.levelno > logging.DEBUG]) == 1
+    assert manager.asked == []
+    # and it goes on serving
+    assert client("1.1", namespace="baseapi").call(context, "ping", arg=1)["arg"] == 1
+
+
+def test_bad_cast_is_logged_and_dropped(serving, client, context, manager, caplog):
+    client("4.1", fanout=True).cast(context, "delete_aggregate", aggregate={"nova_object.name": "x"})
+    called = threading.Event()
+    manager.answer = lambda *_: called.set()
+    client("4.2", fanout=True).cast(context, "sync_instance_info", host_name="h", instance_uuids=[])
+    assert called.wait(20)
+    assert [asked[0] for asked in manager.asked] == ["sync_instance_info"]
+
+
+class TestHeartbeats:
+    @pytest.fixture(autouse=True)
+    def fast(self, monkeypatch):
+        """The bus in memory knows no heartbeats: note them, and give each message a timeout."""
+        self.beats = beats = []
+        self.timeout = 2
+
+        def note(incoming):
+            beats.append(incoming)
+
+        plain = impl_fake.FakeIncomingMessage.__init__
+
+        def with_timeout(incoming, *args):
+            plain(incoming, *args)
+            incoming.client_timeout = self.timeout
+
+        monkeypatch.setattr(heartbeats, "TICK", 0.01)
+        monkeypatch.setattr(heartbeats, "_interval", lambda timeout: timeout and timeout / 100)
+        monkeypatch.setattr(impl_fake.FakeIncomingMessage, "heartbeat", note)
+        monkeypatch.setattr(impl_fake.FakeIncomingMessage, "__init__", with_timeout)
+
+    def wait_for_beats(self, number):
+        """Until that many calls, or beats of one call, were noted; the test's time limit ends it otherwise."""
+        while len(self.beats) < number:
+            time.sleep(0.01)
+
+    def test_while_a_method_runs(self, serving, client, context, manager):
+        def answer(*_):
+            self.wait_for_beats(3)
+
+        manager.answer = answer
+        client("4.2").call(context, "sync_instance_info", host_name="h", instance_uuids=[])
+        self.nothing_is_watched(serving)
+
+    def test_also_for_a_request_that_waits_for_a_thread(self, conf, caller, context, manager):
+        bus = transport.rpc_transport(conf)
+        conf.set_override("executor_thread_pool_size", 1)
+        running = server.build(conf, bus, manager)
+        running.start()
+        first, go_on = threading.Event(), threading.Event()
+
+        def answer(*_):
+            first.set()
+            assert go_on.wait(20)
+
+        manager.answer = answer
+        arguments = {"host_name": "h", "instance_uuids": []}
+        callers = [
+            threading.Thread(
+                target=caller(bus, "4.2").call, args=(context, "sync_instance_info"), kwargs=arguments
+            )
+            for _ in range(2)
+        ]
+        for calling in callers:
+            calling.start()
+        assert first.wait(20)
+        while len({id(beat) for beat in self.beats}) < 2:
+            time.sleep(0.01)
+        go_on.set()
+        for calling in callers:
+            calling.join(20)
+        running.stop()
+        running.wait()
+        self.nothing_is_watched(running)
+
+    def test_end_when_there_is_no_such_method(self, serving, client, context):
+        with pytest.raises(messaging.NoSuchMethod):
+            client().call(context, "no_such_method")
+        self.nothing_is_watched(serving)
+
+    def test_end_when_the_method_fails(self, serving, client, context, manager):
+        manager.answer = ValueError("x")
+        with pytest.raises(ValueError, match="x"):
+            client("4.2").call(context, "sync_instance_info", host_name="h", instance_uuids=[])
+        self.nothing_is_watched(serving)
+
+    def test_none_if_not_asked_for(self, serving, client, context, manager):
+        self.timeout = None
+        manager.answer = lambda *_: time.sleep(0.1)
+        client("4.2").call(context, "sync_instance_info", host_name="h", instance_uuids=[])
+        assert self.beats == []
+
+    @staticmethod
+    def nothing_is_watched(running):
+        assert running._heartbeats._calls == {}
