@@ -24,7 +24,7 @@ apt_install() {
         as_root chmod 755 "$policy"
     fi
     as_root apt-get update -qq || status=$?
-    as_root apt-get install -y -qq --no-install-recommends "$@" </dev/null | progress Unpacking || status=$?
+    as_root apt-get install -y -qq --no-install-recommends --no-upgrade "$@" </dev/null | progress Unpacking || status=$?
     [ -z "$mine" ] || as_root rm -f "$policy"
     return $status
 }

@@ -17,10 +17,8 @@ CALLER = pathlib.Path(__file__).with_name("nova_caller.py")
 
 @pytest.fixture(scope="module")
 def nova_python():
-    """The Python of an installed nova: BERTH_NOVA_PYTHON, or in the directory BERTH_NOVA_BIN."""
+    """The Python of an installed nova, named by BERTH_NOVA_PYTHON."""
     python = os.environ.get("BERTH_NOVA_PYTHON")
-    if not python and os.environ.get("BERTH_NOVA_BIN"):
-        python = str(pathlib.Path(os.environ["BERTH_NOVA_BIN"], "python"))
     if not python:
         (pytest.fail if os.environ.get("CI") else pytest.skip)("BERTH_NOVA_PYTHON is not set")
     return python
