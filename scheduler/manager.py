@@ -85,9 +85,12 @@ class SchedulerManager:
         self.hosts.start()
 
     def reset(self) -> None:
-        """On SIGHUP: take over changed options, and look at cells and connections anew."""
-        self._load_rules()
+        """On SIGHUP: look at cells and connections anew, and take over changed options.
+
+        Raises as the constructor does; the rules stay as they were then.
+        """
         self.hosts.reset()
+        self._load_rules()
 
     def stop(self, timeout: float) -> None:
         """After the last request: finish what is under way in the background, in ``timeout`` seconds."""
