@@ -59,7 +59,8 @@ class Fresh:
                 return parse(reply.body, query.limit, sent_at)
             reason = f"Placement answers {reply.status}: {reply.detail or reply.text}"
         except PlacementSilent as error:
-            reason = f"Placement does not answer: {error}"
+            # The client has said so, and does not repeat itself with every request.
+            return Candidates(reason=f"Placement does not answer: {error}", failed=True, sent_at=sent_at)
         except msgspec.DecodeError as error:
             reason = f"Placement's answer is not understood: {error}"
         LOG.error(

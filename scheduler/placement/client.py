@@ -5,6 +5,7 @@ A failed write is either certainly not carried out (``PlacementUnreachable``) or
 Spec: placement-and-workflow 3.
 """
 
+import os
 import ssl
 import threading
 import time
@@ -16,7 +17,7 @@ import urllib3
 
 from scheduler.placement.errors import PlacementAuthFailure, PlacementUnanswered, PlacementUnreachable
 from scheduler.placement.reply import Reply
-from scheduler.placement.session import Timeouts, make_adapter
+from scheduler.placement.session import Timeouts, make_adapter, open_pool
 from scheduler.placement.throttle import Occasionally
 
 LOG = log.getLogger(__name__)
@@ -43,6 +44,7 @@ class PlacementClient:
         self._adapter = adapter
         self._timeouts = timeouts
         self._warn = Occasionally(LOG)
+        self._pid = os.getpid()
         self._catalog_lock = threading.Lock()
         self._catalog_due = 0.0
 
@@ -127,6 +129,10 @@ class PlacementClient:
             raise self._failure(exceptions.EndpointNotFound(), sent=False)
 
     def _send(self, method, path, version, context, **options) -> Reply:
+        if os.getpid() != self._pid:
+            # A worker must not talk on a connection that its parent and siblings have as well.
+            open_pool(self._adapter.session)
+            self._pid = os.getpid()
         try:
             answer = self._adapter.request(
                 path, method, headers=_headers(version, context, options), **options

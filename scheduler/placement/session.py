@@ -47,7 +47,7 @@ def make_adapter(conf) -> Adapter:
     adapter.raise_exc = False
     # Keystone is asked through the same session, and must not be waited for without end either.
     session.timeout = session.timeout or Timeouts().read
-    _widen(session)
+    open_pool(session)
     return adapter
 
 
@@ -68,6 +68,7 @@ def _auth(conf):
     return auth
 
 
-def _widen(session) -> None:
+def open_pool(session) -> None:
+    """Give the session a pool without connections; those it had are not used any more."""
     for transport in set(session.session.adapters.values()):
         transport.init_poolmanager(POOL_SIZE, POOL_SIZE)

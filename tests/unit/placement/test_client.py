@@ -169,6 +169,17 @@ def test_repeated_failures_are_one_warning(client, http, caplog):
     assert ["Placement API service is not responding" in record.getMessage() for record in warnings] == [True]
 
 
+def test_connections_are_not_shared_with_a_forked_worker(client, session, http, monkeypatch):
+    http.get(f"{URL}/x")
+    client.get("/x", "1.36")
+    pools = {transport.poolmanager for transport in session.session.adapters.values()}
+    assert len(pools) == 1
+    monkeypatch.setattr("os.getpid", lambda: -1)
+    client.get("/x", "1.36")
+    client.get("/x", "1.36")
+    assert pools.isdisjoint(transport.poolmanager for transport in session.session.adapters.values())
+
+
 START = [
     ({"json": VERSIONS}, ""),
     ({"json": {"versions": [{"max_version": "1.35"}]}}, "1.36 is needed"),
