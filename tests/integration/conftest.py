@@ -1,5 +1,3 @@
-import contextlib
-
 import pytest
 
 from tests.integration import databases, services
@@ -32,10 +30,24 @@ def postgresql_url():
         yield url
 
 
+@pytest.fixture(scope="session")
+def mysql_databases(mysql_url):
+    with databases.kept(mysql_url) as make:
+        yield make
+
+
+@pytest.fixture(scope="session")
+def postgresql_databases(postgresql_url):
+    with databases.kept(postgresql_url) as make:
+        yield make
+
+
 @pytest.fixture(params=databases.KINDS)
 def make_database(request, tmp_path):
-    """A function from a name to the URL of an empty database, on each kind of server in turn."""
-    fixture = {"mariadb": "mysql_url", "postgresql": "postgresql_url"}.get(request.param)
-    server = request.getfixturevalue(fixture) if fixture else None
-    with contextlib.ExitStack() as stack:
-        yield lambda name: stack.enter_context(databases.database(server, name, tmp_path))
+    """A function from a name to the URL of an empty database, on each kind of server in turn.
+
+    Databases on servers are made once, and are to be left empty by whoever uses them.
+    """
+    if request.param == "sqlite":
+        return lambda name: f"sqlite:///{tmp_path}/{name}.db"
+    return request.getfixturevalue(f"{request.param}_databases")

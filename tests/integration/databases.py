@@ -5,6 +5,7 @@ test is skipped, unless CI is set: there a missing server is a failure.
 """
 
 import contextlib
+import functools
 import getpass
 import os
 import random
@@ -21,7 +22,7 @@ from tests.integration import services
 
 KINDS = [
     "sqlite",
-    pytest.param("mariadb", marks=pytest.mark.mariadb),
+    pytest.param("mysql", marks=pytest.mark.mariadb),
     pytest.param("postgresql", marks=pytest.mark.postgresql),
 ]
 
@@ -100,17 +101,21 @@ def _wait_for(url, process):
 
 
 @contextlib.contextmanager
-def database(server, name, directory):
-    """An empty database on a server, or a file of SQLite's if ``server`` is None; its URL."""
-    if server is None:
-        yield f"sqlite:///{directory}/{name}.db"
-        return
+def database(server, name):
+    """An empty database on a server; its URL."""
     name = f"{name}_{random.randrange(10**9)}"
     engine = sa.create_engine(server, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
     _execute(engine, f"CREATE DATABASE {name}")
     yield sa.make_url(server).set(database=name).render_as_string(hide_password=False)
     force = " WITH (FORCE)" if engine.name == "postgresql" else ""
     _execute(engine, f"DROP DATABASE {name}{force}")
+
+
+@contextlib.contextmanager
+def kept(server):
+    """A function from a name to the URL of a database on the server; all of them are dropped in the end."""
+    with contextlib.ExitStack() as stack:
+        yield functools.cache(lambda name: stack.enter_context(database(server, name)))
 
 
 def _execute(engine, statement):

@@ -22,6 +22,8 @@ class NovaDatabases:
         self.conf = options.new()
         self.conf([], default_config_files=[])
         self.conf.set_override("host", "controller")
+        for group in ("database", "api_database"):
+            self.conf.set_override("sqlite_synchronous", False, group)
         self.conf.set_override("connection", make_database("api"), "api_database")
         self.conf.set_override("connection", make_database("cell1"), "database")
         self.engines = Engines(self.conf)
@@ -30,6 +32,10 @@ class NovaDatabases:
         self.add_cell("cell1", self.conf.database.connection)
 
     def close(self):
+        """Leave the databases empty."""
+        _empty(self.engines.api(), tables.API)
+        for engine in self.cells.values():
+            _empty(engine, tables.CELL)
         self.engines.drop()
 
     def add_cell(self, name, url=None, *, reachable=True, **columns):
@@ -141,3 +147,9 @@ class NovaDatabases:
         for key, value in (metadata or {}).items():
             self.insert_api(tables.aggregate_metadata, key=key, value=value, aggregate_id=number)
         return number
+
+
+def _empty(engine, metadata):
+    with engine.begin() as connection:
+        for table in reversed(metadata.sorted_tables):
+            connection.execute(sa.delete(table))
