@@ -1,125 +1,9 @@
 """Boot instances in a small cloud, with computes that sometimes fail, and check the outcome in Placement."""
 
 import argparse
-import contextlib
-import dataclasses
-import logging
-import random
 import sys
-import tempfile
-import time
-import uuid
 
 from oslo_service import backend
-
-# to be settled before anything imports oslo.messaging
-backend.init_backend(backend.BackendType.THREADING)
-
-from conductor_client import journal  # noqa: E402
-from conductor_client.errors import NoValidHost  # noqa: E402
-from conductor_client.fake_compute import Failures  # noqa: E402
-from scheduler import objects  # noqa: E402
-from scheduler.rpc.context import RequestContext  # noqa: E402
-from tools import demo_report, fleet, truth  # noqa: E402
-from tools.small_cloud import SmallCloud  # noqa: E402
-
-PROJECT, USER = "5f6d2f0f3c2b4d0c9f3e7f2e5c9a1b22", "a6bfbc0a4b1d4f3f8a4a5d2f1f0c7e11"
-PATIENCE = 120
-
-# Share of ten, name, vCPUs, MiB, GiB.
-FLAVORS = (
-    (4, "m1.small", 1, 2048, 20),
-    (3, "m1.medium", 2, 4096, 40),
-    (2, "m1.large", 4, 8192, 80),
-    (1, "m1.xlarge", 8, 16384, 160),
-)
-BATCHES = (1, 1, 1, 2, 3)
-
-
-@dataclasses.dataclass(frozen=True)
-class Request:
-    """What one call to the API would ask for: ``uuids`` equal instances."""
-
-    uuids: list[str]
-    flavor: tuple
-    zone: str | None
-
-    @property
-    def amounts(self):
-        """What each instance takes of Placement's resource classes."""
-        _share, _name, vcpus, memory_mb, root_gb = self.flavor
-        return {"VCPU": vcpus, "MEMORY_MB": memory_mb, "DISK_GB": root_gb}
-
-    def spec(self):
-        """The request as a conductor sends it."""
-        _share, name, vcpus, memory_mb, root_gb = self.flavor
-        flavor = objects.Flavor(
-            id=1,
-            name=name,
-            flavorid=name,
-            vcpus=vcpus,
-            memory_mb=memory_mb,
-            root_gb=root_gb,
-            ephemeral_gb=0,
-            swap=0,
-            extra_specs={},
-        )
-        return objects.RequestSpec(
-            instance_uuid=self.uuids[0],
-            num_instances=len(self.uuids),
-            flavor=flavor,
-            image=objects.ImageMeta(name="debian", disk_format="qcow2", properties=objects.ImageMetaProps()),
-            availability_zone=self.zone,
-            project_id=PROJECT,
-            user_id=USER,
-            instance_group=None,
-            scheduler_hints={},
-            pci_requests=objects.InstancePCIRequests(requests=[]),
-            numa_topology=None,
-        )
-
-
-def make_requests(instances, seed):
-    """Requests for so many instances in all: one to three at a time, some in a zone. The seed decides."""
-    dice = random.Random(seed)
-    flavors = [flavor for flavor in FLAVORS for _ in range(flavor[0])]
-    requests = []
-    while instances > 0:
-        size = min(dice.choice(BATCHES), instances)
-        uuids = [str(uuid.UUID(int=dice.getrandbits(128), version=4)) for _ in range(size)]
-        zone = dice.choice((None, None, None, *fleet.ZONES))
-        requests.append(Request(uuids, dice.choice(flavors), zone))
-        instances -= size
-    return requests
-
-
-def boot(cloud, requests):
-    """Send the requests to the super-conductor, one by one; returns whether all came to an end in time."""
-    uuids = [instance for request in requests for instance in request.uuids]
-    for request in requests:
-        context = RequestContext(user_id=USER, project_id=PROJECT)
-        cloud.client.prepare(timeout=PATIENCE).call(
-            context, "build_instances", request_spec=request.spec(), instance_uuids=request.uuids
-        )
-    return cloud.conductor.journal.wait(uuids, PATIENCE)
-
-
-def check(cloud, requests, records):
-    """Compare Placement with what the records say."""
-    provider_of = {host.name: host.uuid for host in cloud.fleet.hosts}
-    amounts = {instance: request.amounts for request in requests for instance in request.uuids}
-    expected = {
-        record.instance_uuid: (provider_of[record.host], amounts[record.instance_uuid])
-        for record in records
-        if record.state == journal.ACTIVE
-    }
-    found = truth.check(cloud.placement_url, cloud.fleet.providers(), expected)
-    found.problems += [
-        f"Instance {record.instance_uuid} failed for no good reason: {record.last.detail}"
-        for record in records
-        if record.state == journal.ERROR and not record.last.detail.startswith(NoValidHost.PREFIX)
-    ]
-    return found
 
 
 def arguments(argv):
@@ -138,30 +22,13 @@ def arguments(argv):
 
 
 def main(argv=None):
-    """Run the demo; exit status 1 if anything is not as it should be."""
+    """Run the demo; returns its exit status."""
     options = arguments(argv)
-    logging.basicConfig(
-        level=logging.INFO if options.verbose else logging.CRITICAL, format="%(name)s %(message)s"
-    )
-    failures = Failures(rate=options.fail_rate, seed=options.seed)
-    with contextlib.ExitStack() as stack:
-        directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="berth-demo-"))
-        demo_report.say(f"A cloud of {options.hosts} hosts in {options.cells} cells")
-        started = time.monotonic()
-        cloud = stack.enter_context(
-            SmallCloud(directory, options.hosts, options.cells, failures, options.rabbit)
-        )
-        demo_report.parts(cloud, time.monotonic() - started)
-        requests = make_requests(options.instances, options.seed)
-        demo_report.say(f"Booting {options.instances} instances in {len(requests)} requests")
-        started = time.monotonic()
-        finished = boot(cloud, requests)
-        took = time.monotonic() - started
-        records = cloud.conductor.journal.records([uuid for request in requests for uuid in request.uuids])
-        demo_report.instances(requests, records)
-        demo_report.totals(requests, records, took)
-        found = check(cloud, requests, records)
-    return demo_report.verdict(found, finished)
+    # to be settled before anything imports oslo.messaging, which would choose eventlet
+    backend.init_backend(backend.BackendType.THREADING)
+    from tools import demo_run
+
+    return demo_run.run(options)
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ def instances(requests, records):
             rows.append((*described, *_outcome(known[uuid])))
             described = ("",) * len(described)
     table(HEADERS, rows)
-    print(f"\n  {LEGEND}\n  MS: the request's time in the scheduler. SPARE: alternates that were not needed.")
+    print(f"\n  {LEGEND}\n  MS: to the scheduler and back. SPARE: alternates that were not needed.")
 
 
 def _outcome(record):

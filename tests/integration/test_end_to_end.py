@@ -6,7 +6,7 @@ from conductor_client import journal
 from tests.integration.deployed import DeployedCloud
 from tests.unit.conductor_client.doubles import context, new_uuid
 from tools import truth
-from tools.demo import check, make_requests
+from tools.demo_run import check, make_requests
 
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow]
 

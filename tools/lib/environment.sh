@@ -4,7 +4,7 @@
 #   PYTHON         the Python to make virtual environments with (default: the first of 3.11 or later)
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 DEBIAN_FRONTEND=noninteractive
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
 export HOME="${HOME:-/root}" LC_ALL="${LC_ALL:-C.UTF-8}"
 
 say() { printf '==> %s\n' "$*"; }
@@ -23,8 +23,9 @@ apt_install() {
         printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
         as_root chmod 755 "$policy"
     fi
-    as_root apt-get update -qq || status=$?
-    as_root apt-get install -y -qq --no-install-recommends --no-upgrade "$@" </dev/null | progress Unpacking || status=$?
+    as_root apt-get update -qq || say "The list of packages could not be refreshed"
+    as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y -qq --no-install-recommends --no-upgrade "$@" </dev/null | progress Unpacking || status=$?
     [ -z "$mine" ] || as_root rm -f "$policy"
     return $status
 }

@@ -2,18 +2,18 @@ import pytest
 
 from conductor_client import journal
 from conductor_client.journal import Event, Record
-from tools import demo, demo_report, vhosts
+from tools import demo_report, demo_run, vhosts
 from tools.truth import Truth
 
 
 def test_requests_are_the_same_again_and_as_many_as_asked_for():
-    assert demo.make_requests(50, 1) == demo.make_requests(50, 1)
-    assert demo.make_requests(50, 1) != demo.make_requests(50, 2)
-    assert sum(len(request.uuids) for request in demo.make_requests(50, 1)) == 50
+    assert demo_run.make_requests(50, 1) == demo_run.make_requests(50, 1)
+    assert demo_run.make_requests(50, 1) != demo_run.make_requests(50, 2)
+    assert sum(len(request.uuids) for request in demo_run.make_requests(50, 1)) == 50
 
 
 def test_a_request_as_a_conductor_sends_it():
-    (request,) = demo.make_requests(1, 1)
+    (request,) = demo_run.make_requests(1, 1)
     spec = request.spec()
     assert spec.instance_uuid == request.uuids[0]
     assert {"VCPU": spec.vcpus, "MEMORY_MB": spec.memory_mb, "DISK_GB": spec.root_gb} == request.amounts
