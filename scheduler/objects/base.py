@@ -6,6 +6,7 @@ replace the other's. Source: spec wire-and-config 2.3-2.6.
 """
 
 import copy
+import functools
 import re
 
 from oslo_versionedobjects import base
@@ -80,8 +81,7 @@ class WireObject(base.VersionedObject):
         known = _classes.get(objname) if isinstance(objname, str) else None
         if known is None:
             raise UnsupportedObjectError(f"Unknown object class {str(objname)[:60]}")
-        match = _VERSION_TEXT.match(objver) if isinstance(objver, str) else None
-        if match is None or match[1] != known.VERSION.partition(".")[0]:
+        if not isinstance(objver, str) or _version_kept(objver, known.VERSION) is None:
             raise IncompatibleObjectVersion(objname, objver, known.VERSION)
         return known
 
@@ -106,7 +106,9 @@ class WireObject(base.VersionedObject):
         self = cls.__new__(cls)
         self._context = context
         self._changed_fields = set()
-        self._take_version(version)
+        kept = _version_kept(version, cls.VERSION)
+        if kept != cls.VERSION:
+            self.VERSION = kept
         name = None
         try:
             for name, value in data.items():
@@ -121,12 +123,6 @@ class WireObject(base.VersionedObject):
             raise InvalidField(f"{cls.__name__}.{name or DATA}", error) from error
         self._after_read()
         return self
-
-    def _take_version(self, version):
-        """An older peer's number is kept when sent on; a newer object is sent on as what is known of it."""
-        major_minor = tuple(map(int, version.split(".")[:2]))
-        if major_minor < tuple(map(int, type(self).VERSION.split("."))):
-            self.VERSION = version
 
     def _after_read(self):
         if self.ephemeral:
@@ -187,14 +183,13 @@ class WireObject(base.VersionedObject):
 
     def obj_clone(self):
         """A copy that shares nothing with this object but its context."""
-        return copy.deepcopy(self)
+        clone = type(self).__new__(type(self))
+        for name, value in self.__dict__.items():
+            clone.__dict__[name] = value if name == "_context" else _copy(value)
+        return clone
 
     def __deepcopy__(self, memo):
-        clone = type(self).__new__(type(self))
-        memo[id(self)] = clone
-        for name, value in self.__dict__.items():
-            clone.__dict__[name] = value if name == "_context" else copy.deepcopy(value, memo)
-        return clone
+        return self.obj_clone()
 
 
 class WireList(base.ObjectListBase, WireObject):
@@ -204,9 +199,6 @@ class WireList(base.ObjectListBase, WireObject):
 
     def _nested_change(self, primitive):
         return any(CHANGES in item for item in primitive)
-
-    def __deepcopy__(self, memo):
-        return WireObject.__deepcopy__(self, memo)
 
 
 DictCompat = base.VersionedObjectDictCompat
@@ -232,6 +224,32 @@ def register(cls):
     cls._defaulting = tuple(n for n, f in cls.fields.items() if f.default is not fields.UNSET)
     _classes[cls.__name__] = cls
     return cls
+
+
+@functools.lru_cache(maxsize=512)
+def _version_kept(version, known):
+    """The number under which an object that came as ``version`` is sent on; None if it cannot be read.
+
+    An older peer's number is kept; a newer object is sent on as what is known of it.
+    """
+    match = _VERSION_TEXT.match(version)
+    if match is None:
+        return None
+    theirs, ours = (int(match[1]), int(match[2])), tuple(map(int, known.split(".")))
+    if theirs[0] != ours[0]:
+        return None
+    return version if theirs < ours else known
+
+
+def _copy(value):
+    if isinstance(value, WireObject):
+        return value.obj_clone()
+    if isinstance(value, list):
+        return [_copy(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _copy(item) for key, item in value.items()}
+    # all else is immutable, or a set of what is
+    return set(value) if isinstance(value, set) else value
 
 
 def _reader(name):

@@ -180,7 +180,7 @@ VALUES = {
     "moment": st.datetimes(min_value=dt.datetime(1000, 1, 1), timezones=st.just(dt.UTC)).map(
         lambda when: when.strftime("%Y-%m-%dT%H:%M:%SZ")
     ),
-    "address": st.ip_addresses().map(str),
+    "address": st.ip_addresses(v=4).map(str),
     "word": words,
     "raw": st.lists(words),
     "items": st.lists(ints),
