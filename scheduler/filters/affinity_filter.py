@@ -113,7 +113,7 @@ class ServerGroupAntiAffinityFilter(HostFilter):
 
     def passes(self, hosts: HostView, request: Any) -> np.ndarray:
         group = request.instance_group
-        few = hosts.count_instances(group.members or ()) < _limit(group)
+        few = hosts.count_instances(set(group.members or ())) < _limit(group)
         return few | (hosts.count_instances([request.instance_uuid]) > 0)
 
     def reason(self, host: HostState, request: Any) -> str:

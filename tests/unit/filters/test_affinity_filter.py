@@ -116,6 +116,7 @@ def apart(members, limit=None, policy="anti-affinity", hosts=None):
         (11, apart(["A"], 0), [], False),
         (12, apart(["A"], policy="soft-anti-affinity"), ["A"], True),
         ("members null", apart(None), ["A"], True),
+        ("a member named twice", apart(["A", "A"], 2), ["A"], True),
     ],
 )
 @pytest.mark.parametrize("rule", [ServerGroupAntiAffinityFilter, GroupAntiAffinityFilter])
