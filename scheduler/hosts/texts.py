@@ -5,6 +5,7 @@ the value's ``problem``.
 """
 
 from collections.abc import Callable
+import math
 from typing import Any
 
 import orjson
@@ -75,9 +76,9 @@ def _parsed(text: str | None, kind: type) -> tuple[Any, str | None]:
 def _items(text: str | None, read: Callable[[Any], Any]) -> tuple[tuple, str | None]:
     stored, problem = _parsed(text, list)
     found = [(item, read(item)) for item in stored]
-    unread = next((item for item, value in found if value is None), None)
-    if unread is not None:
-        problem = f"cannot use {unread!r:.100}"
+    unread = [item for item, value in found if value is None]
+    if unread:
+        problem = f"cannot use {repr(unread[0])[:100]}"
     return tuple(value for _, value in found if value is not None), problem
 
 
@@ -92,11 +93,15 @@ def _triple(item: Any) -> tuple[str, str, str] | None:
 
 
 def _metric(item: Any) -> Metric | None:
-    if not isinstance(item, dict) or item.get("name") not in METRICS:
-        return None
-    name, value = item["name"], item.get("value")
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+    name, value = (item.get("name"), item.get("value")) if isinstance(item, dict) else (None, None)
+    if not isinstance(name, str) or name not in METRICS or not _is_number_or_null(value):
         return None
     if name in PERCENT_METRICS and value is not None:
         value = int(value * 100)
     return Metric(name, value, item.get("timestamp"), item.get("source"), item.get("numa_membw_values"))
+
+
+def _is_number_or_null(value: Any) -> bool:
+    if value is None:
+        return True
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

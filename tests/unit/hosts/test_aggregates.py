@@ -1,0 +1,61 @@
+import pytest
+
+from scheduler.hosts.aggregates import Aggregate, Aggregates, AggregateSet
+
+ZONE_A = Aggregate(1, "u1", "zone-a", frozenset({"h1", "h2"}), {"availability_zone": "a", "ssd": "true"})
+FAST = Aggregate(2, "u2", "fast", frozenset({"h2"}), {"ssd": "false, maybe"})
+EMPTY = Aggregate(3, "u3", "empty")
+ALL = Aggregates([FAST, ZONE_A, EMPTY])
+
+
+def ids(aggregates):
+    return [aggregate.id for aggregate in aggregates]
+
+
+@pytest.mark.parametrize(("host", "expected"), [("h1", [1]), ("h2", [1, 2]), ("h3", []), ("H1", [])])
+def test_aggregates_of_a_host(host, expected):
+    assert ids(ALL.of_host(host)) == expected
+    assert len(ALL.of_host(host)) == len(expected)
+
+
+def test_hosts_in_the_same_aggregates_share_one_set():
+    both = Aggregates([Aggregate(1, "u", "n", frozenset({"h1", "h2"}))])
+    assert both.of_host("h1") is both.of_host("h2")
+    assert both.of_host("h3") is both.of_host("h4")
+
+
+def test_metadata_of_a_set():
+    both = ALL.of_host("h2")
+    assert both.metadata == {"availability_zone": {"a"}, "ssd": {"true", "false", "maybe"}}
+    assert both.raw("ssd") == {"true", "false, maybe"}
+    assert both.raw("nothing") == frozenset()
+    assert both.metadata_of("availability_zone") == {"availability_zone": {"a"}, "ssd": {"true"}}
+
+
+@pytest.mark.parametrize(
+    ("zones", "expected"), [([], "nova"), (["b"], "b"), (["b", "a"], "a"), (["b, a"], "a"), (["", "a"], "")]
+)
+def test_availability_zone(zones, expected):
+    aggregates = [Aggregate(n, "", "", metadata={"availability_zone": zone}) for n, zone in enumerate(zones)]
+    assert AggregateSet(aggregates).availability_zone("nova") == expected
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [("ssd", None, [2, 1]), ("ssd", "true", [1]), ("ssd", "false", []), ("nothing", None, [])],
+)
+def test_having(key, value, expected):
+    assert ids(ALL.having(key, value)) == expected
+
+
+def test_having_prefix():
+    assert ids(ALL.having_prefix("avail")) == [1]
+
+
+def test_replacing_and_without_leave_the_original():
+    moved = Aggregate(2, "u2", "fast", frozenset({"h1"}))
+    assert ids(ALL.replacing([moved]).of_host("h2")) == [1]
+    assert ids(ALL.replacing([moved]).of_host("h1")) == [1, 2]
+    assert ids(ALL.without(2).of_host("h2")) == [1]
+    assert ids(ALL.without(99)) == ids(ALL)
+    assert ids(ALL.of_host("h2")) == [1, 2]

@@ -1,0 +1,124 @@
+from datetime import UTC, datetime
+import ipaddress
+
+import pytest
+
+from scheduler.hosts.host_state import HostState
+from tests.builders import CELL, make_host, make_view, uuid_of
+
+# spec: filters-and-weighers 1.12
+ATTRIBUTES = {
+    "host", "nodename", "uuid", "cell_uuid", "free_ram_mb", "total_usable_ram_mb", "free_disk_mb", "total_usable_disk_gb",
+    "disk_mb_used", "vcpus_total", "vcpus_used", "num_instances", "num_io_ops", "failed_builds", "cpu_allocation_ratio",
+    "ram_allocation_ratio", "disk_allocation_ratio", "hypervisor_type", "hypervisor_version", "hypervisor_hostname",
+    "numa_topology", "pci_stats", "cpu_info", "stats", "metrics", "host_ip", "supported_instances", "aggregates",
+    "updated", "service", "instances", "limits", "allocation_candidates",
+}  # fmt: skip
+
+
+def state_of(host):
+    return make_view([host]).host(0)
+
+
+def test_public_attributes():
+    properties = {name for name, value in vars(HostState).items() if isinstance(value, property)}
+    assert properties == ATTRIBUTES
+
+
+@pytest.mark.parametrize(
+    ("host", "name", "expected"),
+    [
+        (make_host("h1", "n1"), "host", "h1"),
+        (make_host("h1", "n1"), "nodename", "n1"),
+        (make_host("h1", "n1"), "hypervisor_hostname", "n1"),
+        (make_host("h1", "n1"), "uuid", uuid_of("n1")),
+        (make_host("h1"), "cell_uuid", CELL),
+        (make_host("h1").ram(5, 9), "free_ram_mb", 5),
+        (make_host("h1").ram(5, 9), "total_usable_ram_mb", 9),
+        (make_host("h1").disk(-1, 7, 3), "free_disk_mb", -1),
+        (make_host("h1").disk(-1, 7, 3), "total_usable_disk_gb", 7),
+        (make_host("h1").disk(-1, 7, 3), "disk_mb_used", 3),
+        (make_host("h1").vcpus(8, 2), "vcpus_total", 8),
+        (make_host("h1").vcpus(8, 2), "vcpus_used", 2),
+        (make_host("h1").num_instances(3), "num_instances", 3),
+        (make_host("h1").io_ops(4), "num_io_ops", 4),
+        (make_host("h1").failed_builds(5), "failed_builds", 5),
+        (make_host("h1").ratios(1.5, 2.5, 3.5), "cpu_allocation_ratio", 1.5),
+        (make_host("h1").ratios(1.5, 2.5, 3.5), "ram_allocation_ratio", 2.5),
+        (make_host("h1").ratios(1.5, 2.5, 3.5), "disk_allocation_ratio", 3.5),
+        (make_host("h1").hypervisor("QEMU", 8002002), "hypervisor_type", "QEMU"),
+        (make_host("h1").hypervisor("QEMU", 8002002), "hypervisor_version", 8002002),
+        (make_host("h1").cpu_info({"arch": "x86_64"}), "cpu_info", '{"arch": "x86_64"}'),
+        (make_host("h1").stats(io_workload="1"), "stats", {"io_workload": "1"}),
+        (make_host("h1").numa("topology"), "numa_topology", "topology"),
+        (make_host("h1").pci("pools"), "pci_stats", "pools"),
+        (make_host("h1").ip("2001:DB8::1"), "host_ip", ipaddress.ip_address("2001:db8::1")),
+        (make_host("h1"), "host_ip", None),
+        (make_host("h1").supports(("x86_64", "kvm", "hvm")), "supported_instances", [["x86_64", "kvm", "hvm"]]),
+        (make_host("h1"), "updated", None),
+        (make_host("h1").set(updated=datetime(2026, 1, 2)), "updated", datetime(2026, 1, 2, tzinfo=UTC)),
+        (make_host("h1"), "limits", {}),
+        (make_host("h1").candidate("a"), "allocation_candidates", ["a"]),
+    ],
+)  # fmt: skip
+def test_values(host, name, expected):
+    value = getattr(state_of(host), name)
+    assert value == expected
+    assert type(value) is type(expected)
+
+
+def test_metrics_and_aggregates():
+    state = state_of(make_host("h1").metrics({"cpu.percent": 28}).az("a"))
+    assert [(metric.name, metric.value) for metric in state.metrics] == [("cpu.percent", 28)]
+    assert [aggregate.availability_zone for aggregate in state.aggregates] == ["a"]
+
+
+def test_service():
+    state = state_of(
+        make_host("h1").disabled("why").service(last_seen_up=datetime(2026, 1, 2), updated_at=None)
+    )
+    service = state.service
+    assert (service["disabled"], service["disabled_reason"]) == (True, "why")
+    assert service["last_seen_up"] == datetime(2026, 1, 2, tzinfo=UTC)
+    assert (service["deleted"], service["deleted_at"], service["updated_at"]) == (False, None, None)
+    assert set(service) == {
+        "id", "uuid", "host", "binary", "topic", "report_count", "disabled", "disabled_reason", "last_seen_up",
+        "forced_down", "version", "created_at", "updated_at", "deleted_at", "deleted",
+    }  # fmt: skip
+    with pytest.raises(TypeError):
+        service["disabled"] = False
+
+
+def test_what_may_be_written():
+    view = make_view([make_host("h1").candidate("a", "b")])
+    state = view.host(0)
+    state.limits["numa_topology"] = 1
+    state.allocation_candidates = ["b"]
+    assert view.limits(0) == {"numa_topology": 1}
+    assert view.candidates(0) == ["b"]
+    state.limits = {"other": 2}
+    assert view.limits(0) == {"other": 2}
+    with pytest.raises(AttributeError):
+        state.free_ram_mb = 1
+
+
+def test_instances_with_those_of_this_request():
+    view = make_view([make_host("h1").holding("i1")])
+    assert list(view.host(0).instances) == ["i1"]
+    view.place(0, "i2")
+    assert list(view.host(0).instances) == ["i1", "i2"]
+    assert view.host(0).instances["i2"].uuid == "i2"
+    assert view._shared.instances.asked == 1
+
+
+def test_text():
+    assert repr(state_of(make_host("h1", "n1").ram(7).candidate("a"))) == (
+        "(h1, n1) ram: 7MB disk: 0MB io_ops: 0 instances: 0, allocation_candidates: 1"
+    )
+
+
+def test_names_that_nova_has():
+    state = state_of(make_host("h1").ram(1))
+    state.update(compute=None)
+    state.consume_from_request(None)
+    assert state.free_ram_mb == 1

@@ -1,0 +1,129 @@
+import numpy as np
+
+from scheduler.hosts.view import HostView, NoInstances
+from tests.builders import CELL, OTHER_CELL, make_host, make_table, make_view
+
+
+def names(view):
+    return [row.host for row in view.rows]
+
+
+def three(**options):
+    hosts = [make_host(f"h{number}").ram(1000 * number) for number in (1, 2, 3)]
+    return make_view(hosts, **options)
+
+
+def test_where_and_at():
+    view = three()
+    assert names(view.where(np.array([True, False, True]))) == ["h1", "h3"]
+    assert view.where(np.ones(3, bool)) is view
+    assert names(view.at([2, 0])) == ["h3", "h1"]
+    part = view.at([2, 1]).where(np.array([False, True]))
+    assert names(part) == ["h2"]
+    assert (view.is_root, part.is_root, len(part)) == (True, False, 1)
+
+
+def test_nothing_left():
+    view = three().where(np.zeros(3, bool))
+    assert len(view) == 0
+    assert list(view.numbers("free_ram_mb")) == []
+    assert list(view.coded("cell")) == []
+    assert view.hosts() == []
+
+
+def test_a_view_of_some_rows_of_a_table():
+    table = make_table([make_host("h1"), make_host("h2").disk(1024), make_host("h3")])
+    view = HostView.of(table, np.array([2, 1]))
+    assert names(view) == ["h3", "h2"]
+    assert list(view.numbers("free_disk_mb")) == [0, 1024]
+    assert view.candidates(0) == ()
+
+
+def test_on_hosts():
+    assert list(three().on_hosts(["h3", "H1", "h9"])) == [False, False, True]
+
+
+def test_what_is_taken_shows_in_all_views_and_not_in_the_table():
+    view = three()
+    part = view.at([2, 1])
+    assert list(part.numbers("free_ram_mb")) == [3000, 2000]
+    part.take(0, free_ram_mb=-500, num_instances=1)
+    assert list(part.numbers("free_ram_mb")) == [2500, 2000]
+    assert list(view.numbers("free_ram_mb")) == [1000, 2000, 2500]
+    assert list(view.at([2]).numbers("num_instances")) == [1]
+    assert view.host(2).free_ram_mb == 2500
+    assert list(make_view([]).numbers("free_ram_mb")) == []
+
+
+def test_requests_do_not_see_what_others_take():
+    table = make_table([make_host("h1").ram(10)])
+    first, second = (HostView.of(table, np.array([0])) for _ in range(2))
+    first.take(0, free_ram_mb=-10)
+    assert list(second.numbers("free_ram_mb")) == [10]
+
+
+def test_a_replaced_value_shows_in_later_views():
+    view = three()
+    view.at([1]).replace(0, "pci_stats", "fewer")
+    assert list(view.at([0, 1]).coded("pci_stats")) == [None, "fewer"]
+    assert view.host(1).pci_stats == "fewer"
+
+
+def test_counting_instances():
+    source_hosts = [make_host("h1").holding("i1", "i2"), make_host("h2").holding("i3")]
+    view = make_view(source_hosts)
+    assert list(view.count_instances(["i1", "i2", "i3", "i9"])) == [2, 1]
+    assert list(view.at([1]).count_instances(["i1", "i3"])) == [1]
+    assert list(view.count_instances([])) == [0, 0]
+
+
+def test_each_instance_is_looked_up_once():
+    view = make_view([make_host("h1").holding("i1")])
+    source = view._shared.instances
+    for _ in range(2):
+        view.count_instances(["i1", "i2"])
+    assert source.asked == 1
+
+
+def test_a_placed_instance_counts_on_all_nodes_of_its_service_host():
+    view = make_view(
+        [make_host("ironic", "n1"), make_host("ironic", "n2"), make_host("ironic", "n3").cell(OTHER_CELL)]
+    )
+    view.at([1]).place(0, "i1")
+    assert list(view.count_instances(["i1"])) == [1, 1, 0]
+    assert list(view.host(0).instances) == ["i1"]
+    assert list(view.host(2).instances) == []
+
+
+def test_an_instance_that_was_there_and_is_placed_again_counts_once():
+    view = make_view([make_host("h1").holding("i1")])
+    view.place(0, "i1")
+    assert list(view.count_instances(["i1"])) == [1]
+
+
+def test_candidates_and_limits():
+    view = make_view([make_host("h1").candidate("a", "b"), make_host("h2").candidate("c")])
+    view.at([1]).narrow(0, [])
+    view.at([0]).limits(0)["numa_topology"] = "limits"
+    assert [list(view.candidates(index)) for index in (0, 1)] == [["a", "b"], []]
+    assert (view.limits(0), view.limits(1)) == ({"numa_topology": "limits"}, {})
+
+
+def test_image_properties_are_read_once_a_host():
+    view = make_view([make_host("h1").holding("i1", os_distro="linux"), make_host("h2").holding("i2")])
+    part = view.at([0])
+    assert [list(found) for found in part.image_properties()] == [[{"os_distro": "linux"}]]
+    assert view.image_properties() == [[{"os_distro": "linux"}], [{}]]
+    view.image_properties()
+    assert view._shared.instances.asked == 2
+
+
+def test_no_instances():
+    source = NoInstances()
+    assert source.locate(["i"]) == source.on_host(CELL, "h") == source.image_properties([(CELL, "h")]) == {}
+
+
+def test_the_same_facade_within_a_request():
+    view = three()
+    assert view.host(0) is view.at([0]).host(0)
+    assert [state.host for state in view.hosts()] == ["h1", "h2", "h3"]
