@@ -253,3 +253,28 @@ _OPERATORS = {
     "or": any,
     "and": all,
 }
+
+PLAIN = {
+    "ComputeFilter": compute,
+    "ComputeCapabilitiesFilter": capabilities,
+    "ImagePropertiesFilter": image_properties,
+    "IsolatedHostsFilter": isolated_hosts,
+    "DifferentHostFilter": different_host,
+    "SameHostFilter": same_host,
+    "SimpleCIDRAffinityFilter": simple_cidr,
+    "ServerGroupAntiAffinityFilter": anti_affinity,
+    "ServerGroupAffinityFilter": affinity,
+    "AggregateImagePropertiesIsolation": image_isolation,
+    "AggregateInstanceExtraSpecsFilter": aggregate_extra_specs,
+    "AggregateMultiTenancyIsolation": tenants,
+    "AggregateTypeAffinityFilter": flavors,
+    "AvailabilityZoneFilter": zone,
+    "IoOpsFilter": io_ops,
+    "AggregateIoOpsFilter": aggregate_io_ops,
+    "NumInstancesFilter": num_instances,
+    "RamFilter": ram,
+    "CoreFilter": cores,
+    "DiskFilter": disk,
+    "MetricsFilter": metrics,
+    "JsonFilter": json_query,
+}

@@ -94,7 +94,7 @@ def test_limits_are_the_ratios_and_networks():
     hosts = [
         host("a").ratios(cpu=2.0, ram=1.5),
         host("b").ratios(cpu=2.0, ram=1.5),
-        host("c").ratios(cpu=1.0),
+        host("c").ratios(cpu=1.0, ram=1.5),
     ]
     verdict, view = judge(hosts, request)
     assert verdict == [True] * 3

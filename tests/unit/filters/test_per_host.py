@@ -12,30 +12,6 @@ from tests.builders import make_host, make_view
 from tests.unit.filters import per_host
 from tests.unit.filters.asking import make_conf, make_image, make_request
 
-PLAIN = {
-    "ComputeFilter": per_host.compute,
-    "ComputeCapabilitiesFilter": per_host.capabilities,
-    "ImagePropertiesFilter": per_host.image_properties,
-    "IsolatedHostsFilter": per_host.isolated_hosts,
-    "DifferentHostFilter": per_host.different_host,
-    "SameHostFilter": per_host.same_host,
-    "SimpleCIDRAffinityFilter": per_host.simple_cidr,
-    "ServerGroupAntiAffinityFilter": per_host.anti_affinity,
-    "ServerGroupAffinityFilter": per_host.affinity,
-    "AggregateImagePropertiesIsolation": per_host.image_isolation,
-    "AggregateInstanceExtraSpecsFilter": per_host.aggregate_extra_specs,
-    "AggregateMultiTenancyIsolation": per_host.tenants,
-    "AggregateTypeAffinityFilter": per_host.flavors,
-    "AvailabilityZoneFilter": per_host.zone,
-    "IoOpsFilter": per_host.io_ops,
-    "AggregateIoOpsFilter": per_host.aggregate_io_ops,
-    "NumInstancesFilter": per_host.num_instances,
-    "RamFilter": per_host.ram,
-    "CoreFilter": per_host.cores,
-    "DiskFilter": per_host.disk,
-    "MetricsFilter": per_host.metrics,
-    "JsonFilter": per_host.json_query,
-}
 CONF = {
     "isolated_hosts": ["h0", "h1"],
     "isolated_images": ["i"],
@@ -187,7 +163,7 @@ CLOUDS = st.integers(1, 4).flatmap(lambda n: st.tuples(*(hosts(f"h{number}") for
 def rules():
     """One object for each rule that has a plain form."""
     conf = make_conf(**CONF)
-    return [rule(conf) for rule in builtin.ALL + builtin.LEGACY if rule.__name__ in PLAIN]
+    return [rule(conf) for rule in builtin.ALL + builtin.LEGACY if rule.__name__ in per_host.PLAIN]
 
 
 def outcome(verdicts):
@@ -202,7 +178,7 @@ def outcome(verdicts):
 @given(cloud=CLOUDS, request_spec=requests())
 def test_as_its_plain_form(rules, cloud, request_spec):
     for rule in rules:
-        view, plain = make_view(cloud), PLAIN[rule.name]
+        view, plain = make_view(cloud), per_host.PLAIN[rule.name]
 
         def at_once(rule=rule, view=view):
             return (
