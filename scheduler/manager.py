@@ -58,16 +58,12 @@ class SchedulerManager:
         self.candidates = CandidateSource.of(self.placement)
         self.claimer = Claimer.of(self.placement)
         self.notifications = notifications or Silence()
-        self._prefilter_services = prefilters.PrefilterServices(
-            conf=conf,
-            aggregates=self.hosts.aggregates,
-            minimum_compute_version=self.hosts.minimum_compute_version,
-            network=NeutronNetwork.from_conf(conf),
-            provider_aggregates=ProviderAggregates(self.placement),
-        )
-        self._load_rules()
+        self.network = NeutronNetwork.from_conf(conf)
+        self.provider_aggregates = ProviderAggregates(self.placement)
+        self.use_rules()
 
-    def _load_rules(self) -> None:
+    def use_rules(self) -> None:
+        """Load the filters and weighers that the options name, and use them from the next request on."""
         fitter = Fitter(packing=self.conf.compute.packing_host_numa_cells_allocation_strategy)
         chain = FilterChain(filter_loader.load(self.conf))
         weighers = weight_loader.load(self.conf)
@@ -90,7 +86,7 @@ class SchedulerManager:
         Raises as the constructor does; the rules stay as they were then.
         """
         self.hosts.reset()
-        self._load_rules()
+        self.use_rules()
 
     def stop(self, timeout: float) -> None:
         """After the last request: finish what is under way in the background, in ``timeout`` seconds."""
@@ -130,7 +126,7 @@ class SchedulerManager:
 
     def _ask_placement(self, context: Any, spec: Any) -> Candidates:
         """Which hosts could have it. Raises ``NoValidHost`` if none could, or Placement does not say."""
-        prefilters.run(spec, context, self._prefilter_services)
+        prefilters.run(spec, context, self._prefilter_services())
         look_up = targets.wanted(spec)
         found = self.hosts.find_nodes(look_up) if look_up else ()
         queries = query.build(spec, self.conf, targets.settle(spec, look_up, found))
@@ -138,6 +134,15 @@ class SchedulerManager:
         if not candidates.by_root:
             raise NoValidHost
         return candidates
+
+    def _prefilter_services(self) -> prefilters.PrefilterServices:
+        return prefilters.PrefilterServices(
+            conf=self.conf,
+            aggregates=self.hosts.aggregates,
+            minimum_compute_version=self.hosts.minimum_compute_version,
+            network=self.network,
+            provider_aggregates=self.provider_aggregates,
+        )
 
     def _hosts_with(self, candidates: Candidates, spec: Any) -> HostView:
         """What we know of the hosts that Placement offers."""

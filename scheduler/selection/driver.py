@@ -6,13 +6,13 @@ from typing import Any
 
 from oslo_config import cfg
 
-from scheduler.errors import InvalidRequest
+from scheduler.errors import InvalidRequest, NoValidHost
 from scheduler.filters.chain import FilterChain
 from scheduler.hosts.view import HostView
 from scheduler.numa.fit import Fitter
 from scheduler.objects import Selection
 from scheduler.selection.alternates import alternates
-from scheduler.selection.claiming import Claiming, Claims, everywhere
+from scheduler.selection.claiming import NOT_ENOUGH, Claiming, Claims, everywhere
 from scheduler.selection.consume import consume
 from scheduler.selection.ranking import Ranking
 from scheduler.selection.reply import selection
@@ -78,6 +78,8 @@ class FilterDriver:
             chosen.append(self._selection(ranking.hosts, index, candidate))
             note_providers(request, candidate)
             consume(ranking.hosts, index, request, self._fitter)
+        if not chosen:
+            raise NoValidHost(NOT_ENOUGH)
         return chosen, index
 
     def _with_alternates(

@@ -1,0 +1,279 @@
+"""The steps of a request, with the world outside replaced: what is asked of whom, and what comes of it."""
+
+import json
+
+import pytest
+
+from scheduler import conf as options
+from scheduler import objects
+from scheduler.errors import NoValidHost, RequestFilterFailed
+from scheduler.hosts.aggregates import Aggregates
+from scheduler.hosts.inventory import FoundNode
+from scheduler.manager import SchedulerManager, cell_of, unnamed
+from scheduler.placement.answer import Candidates
+from scheduler.placement.outcome import ClaimResult, Outcome
+from scheduler.rpc.context import RequestContext
+from tests.builders import CELL, OTHER_CELL, Instances, make_aggregates, make_table, uuid_of
+from tests.unit.selection.requests import REFUSED, host_with_candidate, make_spec
+
+CONF = """
+[placement]
+auth_type = none
+endpoint_override = http://127.0.0.1:1
+[api_database]
+connection = sqlite://
+[database]
+connection = sqlite://
+"""
+
+
+class FakeHosts:
+    """The inventory over builders; ``unknown`` nodes show only once they are asked for by uuid."""
+
+    def __init__(self, hosts, unknown=()):
+        self.table = make_table(hosts)
+        self.whole = make_table([*hosts, *unknown])
+        self.instances = Instances([*hosts, *unknown])
+        self._aggregates = make_aggregates(hosts)
+        self.looked_up = []
+
+    def aggregates(self):
+        return self._aggregates
+
+    def snapshot(self, max_age=None, cell_uuid=None):
+        return self.table
+
+    def complete(self, table, uuids):
+        return table if set(uuids) <= set(table.row_of_uuid) else self.whole
+
+    def find_nodes(self, wanted):
+        self.looked_up.append((wanted.host, wanted.node))
+        rows = self.table.nodes(wanted.host, wanted.node)
+        return [FoundNode(row.uuid, row.host, row.nodename) for row in rows]
+
+    def minimum_compute_version(self):
+        return 74
+
+    def mapped(self, host):
+        return True
+
+
+class FakePlacement:
+    """Candidates of the hosts, claims that are granted unless told otherwise, and all that was asked."""
+
+    def __init__(self, hosts, answers=None):
+        self.offer = {host.columns["uuid"]: tuple(host.candidates) for host in hosts if host.candidates}
+        self.answers = answers or {}
+        self.queries, self.claimed, self.released = [], [], []
+
+    def fetch(self, queries, context):
+        self.queries.append([query.querystring for query in queries])
+        return Candidates(self.offer, reason="" if self.offer else "nothing fits")
+
+    def claim(self, instance_uuid, candidate, project_id, user_id, context=None, evacuating_from=()):
+        answer = self.answers.get(candidate.root, ClaimResult(Outcome.CLAIMED))
+        if answer.claimed:
+            self.claimed.append((instance_uuid, candidate.root, project_id, user_id, set(evacuating_from)))
+        return answer
+
+    def release(self, instance_uuid, claim, context=None):
+        self.released.append(instance_uuid)
+
+
+class Told:
+    """Notifications, written down."""
+
+    def __init__(self):
+        self.events = []
+
+    def select_destinations_start(self, context, spec):
+        self.events.append("start")
+
+    def select_destinations_end(self, context, spec):
+        self.events.append("end")
+
+
+@pytest.fixture
+def conf(tmp_path):
+    path = tmp_path / "nova.conf"
+    path.write_text(CONF)
+    return options.load(["--config-file", str(path)])
+
+
+@pytest.fixture
+def make_manager(conf):
+    def make(hosts, answers=None, unknown=()):
+        manager = SchedulerManager(conf, Told())
+        manager.hosts = FakeHosts(hosts, unknown)
+        manager.candidates = manager.claimer = FakePlacement([*hosts, *unknown], answers)
+        manager.use_rules()
+        return manager
+
+    return make
+
+
+def ask(manager, spec=None, uuids=("i1",), **flags):
+    context = RequestContext(user_id="caller", project_id="project")
+    flags = {"return_objects": True, "return_alternates": True} | flags
+    return manager.select_destinations(
+        context, spec or make_spec(project_id="p"), uuids and list(uuids), **flags
+    )
+
+
+def two_hosts():
+    return [host_with_candidate("h1").ram(8192), host_with_candidate("h2").ram(4096)]
+
+
+def test_the_best_host_is_claimed_for_the_owner_of_the_request(make_manager):
+    manager = make_manager(two_hosts())
+    reply = ask(manager)
+    assert [one.service_host for one in reply[0]] == ["h1", "h2"]
+    assert manager.claimer.claimed == [("i1", uuid_of("h1"), "p", "caller", set())]
+    assert manager.notifications.events == ["start", "end"]
+
+
+def test_the_query_is_that_of_the_prefiltered_request(make_manager):
+    manager = make_manager(two_hosts())
+    ask(manager)
+    (query,) = manager.candidates.queries[0]
+    assert "root_required=OWNER_NOVA%2C%21COMPUTE_STATUS_DISABLED" in query
+
+
+def test_without_candidates_nobody_is_told_and_the_reason_is_empty(make_manager):
+    manager = make_manager([])
+    with pytest.raises(NoValidHost) as caught:
+        ask(manager)
+    assert str(caught.value) == "No valid host was found. "
+    assert manager.notifications.events == []
+
+
+def test_no_end_is_told_of_a_failure(make_manager):
+    manager = make_manager([host_with_candidate("h1")], {uuid_of("h1"): REFUSED})
+    with pytest.raises(NoValidHost, match="There are not enough hosts available"):
+        ask(manager)
+    assert manager.notifications.events == ["start"]
+
+
+def test_a_prefilter_that_refuses(make_manager, conf):
+    conf.set_override("limit_tenants_to_placement_aggregate", True, "scheduler")
+    conf.set_override("placement_aggregate_required_for_tenants", True, "scheduler")
+    manager = make_manager(two_hosts())
+    with pytest.raises(RequestFilterFailed, match="Scheduling failed: No hosts available for tenant"):
+        ask(manager)
+    assert manager.candidates.queries == []
+
+
+def test_dictionaries_for_callers_that_want_no_objects(make_manager):
+    assert ask(make_manager(two_hosts()), return_objects=False) == [
+        {"host": "h1", "nodename": "h1", "limits": {}}
+    ]
+
+
+def test_a_node_that_the_table_lacks_is_looked_for(make_manager):
+    new = host_with_candidate("new").ram(16384)
+    reply = ask(make_manager(two_hosts(), unknown=[new]))
+    assert reply[0][0].service_host == "new"
+
+
+def test_a_forced_host_is_looked_up_and_asked_for_alone(make_manager):
+    manager = make_manager(two_hosts())
+    ask(manager, make_spec(project_id="p", force_hosts=["h2"]))
+    assert manager.hosts.looked_up == [("h2", None)]
+    assert f"in_tree={uuid_of('h2')}" in manager.candidates.queries[0][0]
+
+
+def test_an_unknown_host(make_manager):
+    with pytest.raises(NoValidHost, match="No such host - host: zz node: None "):
+        ask(make_manager(two_hosts()), make_spec(project_id="p", force_hosts=["zz"]))
+
+
+def rebuild(**fields):
+    return make_spec(scheduler_hints={"_nova_check_type": ["rebuild"]}, **fields)
+
+
+def test_a_rebuild_is_checked_on_its_host_and_claims_nothing(make_manager):
+    manager = make_manager(two_hosts())
+    reply = ask(manager, rebuild(force_hosts=["h2"], force_nodes=["h2"]), return_alternates=False)
+    assert [one.service_host for one in reply[0]] == ["h2"]
+    assert reply[0][0].allocation_request == "null"
+    assert (manager.candidates.queries, manager.claimer.claimed, manager.notifications.events) == ([], [], [])
+
+
+def test_a_rebuild_that_the_image_does_not_allow(make_manager):
+    hosts = [host.supports(("x86_64", "kvm", "hvm")) for host in two_hosts()]
+    image = objects.ImageMeta(properties=objects.ImageMetaProps(hw_architecture="aarch64"))
+    with pytest.raises(NoValidHost):
+        ask(make_manager(hosts), rebuild(force_hosts=["h2"], image=image))
+
+
+def test_without_uuids_hosts_are_chosen_and_nothing_is_claimed(make_manager):
+    manager = make_manager(two_hosts())
+    reply = ask(manager, make_spec(project_id="p", num_instances=2), uuids=None, return_alternates=False)
+    assert len(reply) == 2
+    assert {one.allocation_request for (one,) in reply} == {"null"}
+    assert manager.claimer.claimed == []
+
+
+def test_no_uuid_no_host(make_manager):
+    with pytest.raises(NoValidHost):
+        ask(make_manager(two_hosts()), uuids=())
+
+
+def test_an_evacuation_says_where_the_instance_comes_from(make_manager):
+    manager = make_manager(two_hosts())
+    ask(manager, make_spec(project_id="p", ignore_hosts=["H1"]))
+    assert manager.claimer.claimed[0][-1] == {uuid_of("h1")}
+
+
+def test_the_cell_of_the_destination_is_kept_to(make_manager):
+    hosts = two_hosts()
+    hosts[0].cell(OTHER_CELL)
+    wanted = objects.Destination(cell=objects.CellMapping(uuid=CELL))
+    reply = ask(make_manager(hosts), make_spec(project_id="p", requested_destination=wanted))
+    assert [one.service_host for one in reply[0]] == ["h2"]
+
+
+def test_the_claimed_candidate_is_what_the_reply_carries(make_manager):
+    hosts = two_hosts()
+    reply = ask(make_manager(hosts))
+    assert json.loads(reply[0][0].allocation_request)["allocations"] == hosts[0].candidates[0].allocations
+
+
+@pytest.mark.parametrize(
+    ("destination", "cell"),
+    [
+        (None, None),
+        ({}, None),
+        ({"cell": None}, None),
+        ({"cell": objects.CellMapping(uuid=CELL)}, CELL),
+        ({"cell": objects.CellMapping(uuid=CELL), "allow_cross_cell_move": True}, None),
+    ],
+)
+def test_cell_of(destination, cell):
+    wanted = None if destination is None else objects.Destination(**destination)
+    assert cell_of(make_spec(requested_destination=wanted)) == cell
+
+
+def test_stand_ins_for_instances_without_a_name():
+    assert unnamed(make_spec(instance_uuid="i0", num_instances=2)) == ["i0", "i0"]
+
+
+def test_after_a_reload_the_new_options_apply(make_manager, conf):
+    manager = make_manager(two_hosts())
+    manager.hosts.reset = lambda: None
+    conf.set_override("enabled_filters", ["NoSuchFilter"], "filter_scheduler")
+    with pytest.raises(Exception, match="NoSuchFilter"):
+        manager.reset()
+    assert ask(manager)[0][0].service_host == "h1"
+    conf.set_override("enabled_filters", [], "filter_scheduler")
+    conf.set_override("weight_classes", [], "filter_scheduler")
+    conf.set_override("max_attempts", 1, "scheduler")
+    manager.reset()
+    assert len(ask(manager)[0]) == 1
+
+
+def test_aggregates_are_asked_anew_for_each_request(make_manager):
+    manager = make_manager(two_hosts())
+    manager.hosts._aggregates = Aggregates()
+    ask(manager, make_spec(project_id="p", availability_zone="nowhere"))
+    assert "member_of" not in manager.candidates.queries[0][0]
