@@ -37,9 +37,9 @@ def main() -> None:
 def _best(work: Callable[[], object]) -> float:
     times = []
     for _ in range(RUNS):
-        started = time.perf_counter()
+        started = time.thread_time()
         work()
-        times.append(time.perf_counter() - started)
+        times.append(time.thread_time() - started)
     return min(times) * 1000
 
 

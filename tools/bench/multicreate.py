@@ -1,0 +1,67 @@
+"""How long 100 instances in one request take, Placement granting every claim at once."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+import uuid
+
+from scheduler.filters import loader as filter_loader
+from scheduler.filters.chain import FilterChain
+from scheduler.numa.fit import Fitter
+from scheduler.placement.outcome import ClaimResult, Outcome
+from scheduler.selection.driver import FilterDriver
+from scheduler.weights import loader as weight_loader
+from tools.bench import hosts as synthetic
+from tools.bench import requests
+from tools.bench.timing import Measurement, best
+
+INSTANCES = 100
+GRANTED = ClaimResult(Outcome.CLAIMED)
+# Those that leave but a few hosts to choose from would measure nothing.
+NARROW = {"SameHostFilter", "IsolatedHostsFilter"}
+
+
+class Granting:
+    """Claims that are always granted, at once."""
+
+    def claim(self, instance_uuid: str, candidate: Any) -> ClaimResult:
+        return GRANTED
+
+    def release(self, instance_uuid: str, claim: ClaimResult) -> None: ...
+
+
+def run(count: int, runs: int) -> Iterator[Measurement]:
+    """From the candidates' hosts to the selections, alternates among them."""
+    table = synthetic.table(count)
+    uuids = [str(uuid.UUID(int=(3 << 64) + number)) for number in range(INSTANCES)]
+    for rules, conf, make in (
+        ("default rules", requests.make_conf(), requests.plain),
+        ("all rules", _all_rules(), requests.demanding),
+    ):
+        for name, group in (("", None), (", anti-affinity group", requests.group("anti-affinity", uuids))):
+            work, prepare = _work(table, conf, make, group, uuids)
+            milliseconds = best(work, prepare, runs)
+            yield Measurement("multicreate", f"{INSTANCES} instances", rules + name, count, milliseconds)
+
+
+def _all_rules() -> Any:
+    conf = requests.demanding_conf()
+    rules = [cls.__name__ for cls in filter_loader.builtin.ALL if cls.__name__ not in NARROW]
+    conf.set_override("enabled_filters", rules, "filter_scheduler")
+    return conf
+
+
+def _work(
+    table: Any, conf: Any, make: Callable, group: Any, uuids: list[str]
+) -> tuple[Callable[[Any], Any], Callable[[], Any]]:
+    chain = FilterChain(filter_loader.load(conf))
+    driver = FilterDriver(conf, chain, weight_loader.load(conf), Fitter())
+
+    def prepare() -> tuple:
+        # a request takes note of the hosts of its group
+        return synthetic.view(table), make(instance_group=group and group.obj_clone())
+
+    def work(made: tuple) -> None:
+        hosts, request = made
+        driver.select(hosts, request, uuids, Granting(), alternates_wanted=True)
+
+    return work, prepare

@@ -1,0 +1,108 @@
+"""The requests that are measured, and the options that go with them."""
+
+import json
+from typing import Any
+import uuid
+
+from scheduler import conf as options
+from scheduler import objects
+from tools.bench import hosts
+
+IMAGE = str(uuid.UUID(int=7))
+MEMBERS = [hosts.uuid_of(number) for number in range(20)]
+ALL_WEIGHERS_ON = {"image_props_weight_multiplier": 1.0, "num_instances_weight_multiplier": 1.0}
+WEIGHTED_METRICS = ["cpu.percent=-1.0", "cpu.frequency=0.5"]
+
+EXTRA_SPECS = {
+    "capabilities:cpu_info:vendor": "Intel",
+    "capabilities:num_instances": "<= 60",
+    "capabilities:free_ram_mb": ">= 1024",
+    "capabilities:io_workload": "0",
+    "aggregate_instance_extra_specs:ssd": "true",
+}
+QUERY = ["and", [">=", "$free_ram_mb", 1024], ["<", "$num_io_ops", 8], ["=", "$hypervisor_type", "QEMU"]]
+
+
+def make_conf(**overrides: Any) -> Any:
+    """Options as a new installation has them; [filter_scheduler] may be overridden."""
+    conf = options.new()
+    conf([], project="benchmark", default_config_files=[], default_config_dirs=[])
+    # the synthetic hosts beat once, before a benchmark that may take minutes
+    conf.set_override("service_down_time", 86400)
+    for name, value in overrides.items():
+        conf.set_override(name, value, "filter_scheduler")
+    return conf
+
+
+def demanding_conf() -> Any:
+    """Options under which no rule is idle."""
+    isolated = [f"compute-{number:05d}" for number in range(10)]
+    conf = make_conf(isolated_hosts=isolated, isolated_images=["another"], **ALL_WEIGHERS_ON)
+    conf.set_override("weight_setting", WEIGHTED_METRICS, "metrics")
+    return conf
+
+
+def plain(extra_specs: dict[str, str] | None = None, **fields: Any) -> objects.RequestSpec:
+    """A plain boot request: 2 vCPUs, 4 GiB, 20 GiB."""
+    flavor = objects.Flavor(
+        id=1,
+        name="m1",
+        flavorid="1",
+        vcpus=2,
+        memory_mb=4096,
+        root_gb=20,
+        ephemeral_gb=0,
+        swap=0,
+        extra_specs=extra_specs or {},
+    )
+    defaults = {
+        "flavor": flavor,
+        "image": _image(),
+        "project_id": "project",
+        "user_id": "user",
+        "num_instances": 1,
+        "instance_uuid": str(uuid.UUID(int=8)),
+        "scheduler_hints": {},
+        "ignore_hosts": None,
+        "force_hosts": None,
+        "force_nodes": None,
+        "instance_group": None,
+        "numa_topology": None,
+        "pci_requests": None,
+        "requested_resources": [],
+    }
+    return objects.RequestSpec(**{**defaults, **fields})
+
+
+def demanding(policy: str = "anti-affinity", **fields: Any) -> objects.RequestSpec:
+    """A request with something for every rule to judge, but for those on NUMA cells and PCI devices."""
+    hints = {
+        "different_host": MEMBERS[:3],
+        "same_host": MEMBERS[3:],
+        "build_near_host_ip": ["10.0.0.0"],
+        "cidr": ["/8"],
+        "query": [json.dumps(QUERY)],
+    }
+    tried = objects.ComputeNode(host="compute-00001", hypervisor_hostname="compute-00001")
+    given = {
+        "image": _image(os_distro="debian", img_hv_requested_version=">=6.0,<10.0"),
+        "scheduler_hints": hints,
+        "instance_group": group(policy, MEMBERS),
+        "availability_zone": hosts.ZONES[0],
+        "requested_destination": objects.Destination(
+            cell=objects.CellMapping(uuid=hosts.CELLS[0]), allow_cross_cell_move=True
+        ),
+        "retry": objects.SchedulerRetries(num_attempts=1, hosts=objects.ComputeNodeList(objects=[tried])),
+    }
+    return plain(EXTRA_SPECS, **{**given, **fields})
+
+
+def group(policy: str, members: list[str]) -> objects.InstanceGroup:
+    """A server group; those with affinity are on ten hosts already."""
+    held = [f"compute-{number:05d}" for number in range(10)] if policy == "affinity" else []
+    return objects.InstanceGroup(policy=policy, policies=[policy], members=members, hosts=held)
+
+
+def _image(**properties: str) -> objects.ImageMeta:
+    given = {"hw_architecture": "x86_64", "hw_vm_mode": "hvm", **properties}
+    return objects.ImageMeta(id=IMAGE, properties=objects.ImageMetaProps.from_dict(given))

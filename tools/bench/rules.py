@@ -1,0 +1,111 @@
+"""How long each built-in rule takes over all hosts, and its plain form that looks at one after the other."""
+
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+from scheduler.filters import builtin as filters
+from scheduler.filters.base import HostFilter
+from scheduler.hosts.host_state import HostState
+from scheduler.hosts.view import HostView
+from scheduler.weights import builtin as weights
+from scheduler.weights.base import HostWeigher
+from scheduler.weights.scores import clamped, normalize
+from tests.unit.filters import per_host as plain_filters
+from tests.unit.weights import per_host as plain_weights
+from tools.bench import hosts as synthetic
+from tools.bench import requests
+from tools.bench.timing import Measurement, best
+
+PLAIN_BOOT = "a plain boot request"
+DEMANDING = "a request with work for every rule"
+ONE_BY_ONE = "the same, one host after the other"
+# The plain forms are asked of so many hosts at most, and once: theirs is a matter of seconds.
+MOST_ONE_BY_ONE = 10_000
+
+POLICIES = {
+    "ServerGroupAffinityFilter": "affinity",
+    "GroupAffinityFilter": "affinity",
+    "ServerGroupSoftAffinityWeigher": "soft-affinity",
+    "ServerGroupSoftAntiAffinityWeigher": "soft-anti-affinity",
+}
+
+
+def run(count: int, runs: int) -> Iterator[Measurement]:
+    """Each rule alone on ``count`` hosts, nothing remembered from one to the next, and the sums."""
+    table = synthetic.table(count)
+    for case, conf, make in (
+        (PLAIN_BOOT, requests.make_conf(), lambda _: requests.plain()),
+        (DEMANDING, requests.demanding_conf(), requests.demanding),
+    ):
+        for kind, rules in _kinds(conf).items():
+            times = {
+                rule.name: best(_asking(rule, make(_policy(rule))), lambda: synthetic.view(table), runs)
+                for rule in rules
+            }
+            yield from _measurements(f"{kind}, {case}", count, times)
+    if count <= MOST_ONE_BY_ONE:
+        yield from _one_by_one(table, requests.demanding_conf())
+
+
+def _kinds(conf: Any) -> dict[str, list[HostFilter] | list[HostWeigher]]:
+    return {
+        "filters": [cls(conf) for cls in filters.ALL],
+        "filters of nova's past": [cls(conf) for cls in filters.LEGACY],
+        "weighers": [cls(conf) for cls in weights.ALL],
+    }
+
+
+def _policy(rule: HostFilter | HostWeigher) -> str:
+    return POLICIES.get(rule.name, "anti-affinity")
+
+
+def _measurements(case: str, count: int, times: dict[str, float]) -> Iterator[Measurement]:
+    for name, milliseconds in (times | {"in all": sum(times.values())}).items():
+        yield Measurement("rules", case, name, count, milliseconds)
+
+
+def _asking(rule: HostFilter | HostWeigher, request: Any) -> Callable[[HostView], Any]:
+    """What ``FilterChain`` or ``Scores`` does with a rule."""
+
+    def judge(hosts: HostView) -> Any:
+        return rule.applies(request) and rule.passes(hosts, request)
+
+    def weigh(hosts: HostView) -> Any:
+        if not rule.applies(request):
+            return None
+        raw = normalize(clamped(rule.weigh(hosts, request), rule), rule.minval, rule.maxval)
+        multiplier = rule.multiplier(hosts)
+        return None if raw is None else multiplier * raw
+
+    return judge if isinstance(rule, HostFilter) else weigh
+
+
+def _one_by_one(table: Any, conf: Any) -> Iterator[Measurement]:
+    view = synthetic.view(table)
+    states = [
+        _plain(host, images) for host, images in zip(view.hosts(), view.image_properties(), strict=True)
+    ]
+    for kind, rules in _kinds(conf).items():
+        times = {}
+        for rule in rules:
+            work = _plain_form(rule, requests.demanding(_policy(rule)))
+            if work is not None:
+                times[rule.name] = best(work, lambda: states, runs=1)
+        yield from _measurements(f"{kind}, {ONE_BY_ONE}", len(table), times)
+
+
+def _plain(host: HostState, images: Any) -> SimpleNamespace:
+    """A host as an object of plain attributes, all of them read already."""
+    names = (name for name in dir(HostState) if not name.startswith("_") and name != "instances")
+    instances = dict.fromkeys(requests.MEMBERS[:1])
+    return SimpleNamespace(
+        **{name: getattr(host, name) for name in names}, instances=instances, images=images
+    )
+
+
+def _plain_form(rule: HostFilter | HostWeigher, request: Any) -> Callable[[list], Any] | None:
+    if isinstance(rule, HostFilter):
+        passes = plain_filters.PLAIN.get(rule.name)
+        return passes and (lambda hosts: [passes(host, request, rule.conf) for host in hosts])
+    return lambda hosts: plain_weights.totals([rule.name], hosts, request, rule.conf)

@@ -1,0 +1,115 @@
+"""How long each stage of a request takes: the scheduler's own part, from the message to the reply.
+
+Placement is a server on loopback that answers at once with a prepared body; what is measured of it is the
+client's side.
+"""
+
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import tempfile
+import threading
+from typing import Any
+
+import numpy as np
+
+from scheduler import conf as options
+from scheduler.filters import loader as filter_loader
+from scheduler.filters.chain import FilterChain
+from scheduler.hosts.view import HostView
+from scheduler.numa.fit import Fitter
+from scheduler.placement.answer import parse
+from scheduler.placement.client import PlacementClient
+from scheduler.request import query
+from scheduler.rpc.serializer import ServerSerializer
+from scheduler.selection.claiming import Claiming
+from scheduler.selection.driver import FilterDriver
+from scheduler.selection.ranking import Ranking
+from scheduler.weights import loader as weight_loader
+from scheduler.weights.scores import Scores
+from tools.bench import hosts as synthetic
+from tools.bench import requests
+from tools.bench.multicreate import Granting
+from tools.bench.timing import Measurement, best
+
+
+def run(count: int, runs: int) -> Iterator[Measurement]:
+    """Each stage of a plain boot request with the default rules, and the way from the first to the claim."""
+    bench = _Stages(count)
+    for name, work in bench.stages().items():
+        yield Measurement("stages", "default rules", name, count, best(work, runs=runs))
+
+
+class _Stages:
+    def __init__(self, count: int) -> None:
+        self.conf = requests.make_conf()
+        self.spec = requests.plain()
+        self.primitive = self.spec.obj_to_primitive()
+        self.serializer = ServerSerializer()
+        self.table = synthetic.table(count)
+        self.body = synthetic.answer(self.table)
+        self.found = parse(self.body, None)
+        self.chain = FilterChain(filter_loader.load(self.conf))
+        self.weighers = weight_loader.load(self.conf)
+        self.driver = FilterDriver(self.conf, self.chain, self.weighers, Fitter())
+
+    def stages(self) -> dict[str, Callable[[], Any]]:
+        view, ranking = self.view(), self.ranking(self.view())
+        everyone = np.arange(len(view))
+        reply = self.driver.select(self.view(), self.spec, [self.spec.instance_uuid], Granting(), True)
+        return {
+            "decode": lambda: self.serializer.deserialize_entity(None, self.primitive),
+            "query": lambda: query.build(self.spec, self.conf),
+            "Placement (sending, receiving)": _Get(self.body),
+            "parse": lambda: parse(self.body, None),
+            "view": self.view,
+            "filters": lambda: self.chain.run(view.at(everyone), self.spec),
+            "weighers": lambda: Scores(self.weighers, view.at(everyone), self.spec).totals(),
+            "claim (chosen, granted)": lambda: Claiming(ranking, Granting()).claim_best("i"),
+            "reply": lambda: self.serializer.serialize_entity(None, reply),
+            "decoded request to first claim, in one go": self.to_first_claim,
+        }
+
+    def view(self) -> HostView:
+        rows = self.table.find(self.found.by_root)
+        by_root = self.found.by_root
+        return HostView.of(self.table, rows, [by_root[self.table.rows[row].uuid] for row in rows])
+
+    def ranking(self, view: HostView) -> Ranking:
+        return Ranking(self.chain, self.weighers, view, self.spec, self.conf.filter_scheduler)
+
+    def to_first_claim(self) -> None:
+        query.build(self.spec, self.conf)
+        self.found = parse(self.body, None)
+        Claiming(self.ranking(self.view()), Granting()).claim_best("i")
+
+
+class _Get:
+    """GETs a prepared body over HTTP."""
+
+    def __init__(self, body: bytes) -> None:
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *args: Any) -> None: ...
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.client = PlacementClient.from_conf(_conf_for(f"http://127.0.0.1:{self.server.server_port}"))
+
+    def __call__(self) -> bytes:
+        return self.client.get("/allocation_candidates", "1.36", search=True).body
+
+
+def _conf_for(url: str) -> Any:
+    with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
+        file.write(f"[placement]\nauth_type = none\nendpoint_override = {url}\n")
+        file.flush()
+        conf = options.new()
+        conf([], project="benchmark", default_config_files=[file.name], default_config_dirs=[])
+        return conf
