@@ -8,7 +8,13 @@ from typing import Any
 
 from oslo_config import cfg
 
+from scheduler.conf.derived import service_down_time
 from scheduler.errors import ConfigError
+
+
+def down_time(conf: cfg.ConfigOpts) -> float:
+    """Seconds without a heartbeat after which a service is down (spec: host-state-and-cells 4.1)."""
+    return service_down_time(conf)
 
 
 def is_up(service: Any, now: datetime, down_time: float) -> bool:

@@ -108,17 +108,17 @@ class RowLoader:
             cell_uuid=cell_uuid,
             host=host,
             nodename=node,
-            free_ram_mb=row.free_ram_mb or 0,
-            total_usable_ram_mb=row.memory_mb or 0,
+            free_ram_mb=int(row.free_ram_mb or 0),
+            total_usable_ram_mb=int(row.memory_mb or 0),
             free_disk_mb=MIB_PER_GIB * self._free_disk_gb(row),
-            total_usable_disk_gb=row.local_gb or 0,
-            disk_mb_used=MIB_PER_GIB * (row.local_gb_used or 0),
-            vcpus_total=row.vcpus or 0,
-            vcpus_used=row.vcpus_used or 0,
+            total_usable_disk_gb=int(row.local_gb or 0),
+            disk_mb_used=MIB_PER_GIB * int(row.local_gb_used or 0),
+            vcpus_total=int(row.vcpus or 0),
+            vcpus_used=int(row.vcpus_used or 0),
             num_instances=texts.counter(stats, "num_instances"),
             num_io_ops=texts.counter(stats, "io_workload"),
             failed_builds=texts.counter(stats, "failed_builds"),
-            hypervisor_version=row.hypervisor_version or 0,
+            hypervisor_version=int(row.hypervisor_version or 0),
             hypervisor_type=row.hypervisor_type,
             host_ip=self._address(row.host_ip, node),
             cpu_info=self._cpu_info(row.cpu_info),
@@ -142,18 +142,20 @@ class RowLoader:
 
     def _free_disk_gb(self, row: sa.Row) -> int:
         """What the driver says is really free, if it says so and that is less."""
-        least = row.disk_available_least
-        if least is None:
-            return row.free_disk_gb
-        if least > row.free_disk_gb:
+        free = int(row.free_disk_gb)
+        if row.disk_available_least is None:
+            return free
+        least = int(row.disk_available_least)
+        if least > free:
             self._complain(row.hypervisor_hostname, "disk_available_least is more than free_disk_gb")
-        return min(least, row.free_disk_gb)
+        return min(least, free)
 
     def _ratios(self, row: sa.Row) -> dict[str, float]:
         """Allocation ratios; a row without gets this scheduler's (spec: host-state-and-cells 3.5)."""
         names = [f"{resource}_allocation_ratio" for resource in ("cpu", "ram", "disk")]
         return {
-            name: getattr(row, name) or self._conf[name] or self._conf[f"initial_{name}"] for name in names
+            name: float(getattr(row, name) or self._conf[name] or self._conf[f"initial_{name}"])
+            for name in names
         }
 
     def _address(self, stored: Any, node: str) -> str | None:

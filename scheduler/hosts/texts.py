@@ -19,6 +19,8 @@ MODES = frozenset(image_props.VM_MODES.split())
 PERCENT_METRICS = frozenset(
     ("cpu.user.percent", "cpu.kernel.percent", "cpu.idle.percent", "cpu.iowait.percent", "cpu.percent")
 )
+LARGEST = 2**31 - 1
+
 METRICS = PERCENT_METRICS | {
     "cpu.frequency",
     "cpu.user.time",
@@ -37,11 +39,12 @@ def stats(text: str | None) -> Stats:
 
 
 def counter(data: dict[str, Any], key: str) -> int:
-    """A number among the stats, which are texts as a rule; 0 for what is none."""
+    """A number among the stats, which are texts as a rule; 0 for what is none, or too large to be one."""
     try:
-        return int(data.get(key) or 0)
+        number = int(data.get(key) or 0)
     except (TypeError, ValueError, OverflowError):
         return 0
+    return number if abs(number) <= LARGEST else 0
 
 
 def cpu_info(text: str | None) -> CpuInfo:
