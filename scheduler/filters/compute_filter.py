@@ -4,11 +4,11 @@ import time
 from typing import Any
 
 import numpy as np
-from oslo_config import cfg
 from oslo_log import log as logging
 
 from scheduler.filters.base import HostFilter
 from scheduler.hosts.host_state import HostState
+from scheduler.hosts.liveness import down_time
 from scheduler.hosts.view import HostView
 
 LOG = logging.getLogger(__name__)
@@ -27,20 +27,10 @@ class ComputeFilter(HostFilter):
 
     run_filter_once_per_request = True
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
-        super().__init__(conf)
-        if conf.service_down_time <= conf.report_interval:
-            LOG.warning(
-                "service_down_time %s is not above report_interval %s: using %s",
-                conf.service_down_time,
-                conf.report_interval,
-                self._down_time(),
-            )
-
     def passes(self, hosts: HostView, request: Any) -> np.ndarray:
         enabled = ~hosts.numbers("service_disabled")
         age = np.abs(time.time() - hosts.numbers("service_seen"))
-        up = ~hosts.numbers("service_forced_down") & (age <= self._down_time())
+        up = ~hosts.numbers("service_forced_down") & (age <= down_time(self.conf))
         down = np.flatnonzero(enabled & ~up)
         if len(down):
             names = [row.host for row in hosts.at(down[:NAMED_IN_LOG]).rows]
@@ -56,9 +46,4 @@ class ComputeFilter(HostFilter):
         seen = service["last_seen_up"] or service["created_at"]
         if seen is None:
             return "service never seen"
-        return f"service last seen {time.time() - seen.timestamp():.0f} s ago, limit {self._down_time()} s"
-
-    def _down_time(self) -> int:
-        if self.conf.service_down_time <= self.conf.report_interval:
-            return int(self.conf.report_interval * 2.5)
-        return self.conf.service_down_time
+        return f"service last seen {time.time() - seen.timestamp():.0f} s ago, limit {down_time(self.conf)} s"

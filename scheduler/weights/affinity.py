@@ -20,7 +20,7 @@ class _GroupWeigher(HostWeigher):
         return bool(request.instance_group and request.instance_group.policy == self.policy)
 
     def weigh(self, hosts: HostView, request: Any) -> np.ndarray:
-        return hosts.count_instances(request.instance_group.members or ()).astype(np.float64)
+        return hosts.count_instances(set(request.instance_group.members or ())).astype(np.float64)
 
 
 class ServerGroupSoftAffinityWeigher(_GroupWeigher):
