@@ -1,5 +1,6 @@
 """Requests, candidates and claims for tests of the selection."""
 
+import functools
 from types import SimpleNamespace
 
 from scheduler import conf as options
@@ -9,8 +10,18 @@ from scheduler.placement.outcome import ClaimResult, Outcome
 from tests.builders import make_host
 
 
+@functools.cache
+def default_conf():
+    """Options as a new installation has them; not to be changed."""
+    conf = options.new()
+    conf([], project="test", default_config_files=[], default_config_dirs=[])
+    return conf
+
+
 def make_conf(**overrides):
-    """Options as a new installation has them; names without a group are of [filter_scheduler]."""
+    """Options as a new installation has them but for these; names without a group are of [filter_scheduler]."""
+    if not overrides:
+        return default_conf()
     conf = options.new()
     conf([], project="test", default_config_files=[], default_config_dirs=[])
     for name, value in overrides.items():
