@@ -123,8 +123,10 @@ class SmallCloud(contextlib.ExitStack):
         manager = SchedulerManager(self.conf)
         manager.start()
         self.callback(manager.stop, 10)
+        connection = transport.rpc_transport(self.conf)
+        self.callback(connection.cleanup)
         self.callback(self._stop_servers)
-        self._serve(server.build(self.conf, transport.rpc_transport(self.conf), manager))
+        self._serve(server.build(self.conf, connection, manager))
 
     def _start_super_conductor(self, bus):
         engine = sa.create_engine(self.conf.api_database.connection)

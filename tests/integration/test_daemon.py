@@ -30,6 +30,7 @@ class Call(threading.Thread):
 
     def run(self):
         self.reply = self.client.call({}, "select_destinations", **ARGUMENTS)
+        self.client.transport.cleanup()
 
 
 @pytest.fixture

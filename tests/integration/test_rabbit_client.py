@@ -48,11 +48,13 @@ def conf(rabbit):
 @pytest.fixture(scope="module")
 def manager(conf):
     made = Manager()
-    serving = server.build(conf, transport.rpc_transport(conf), made)
+    connection = transport.rpc_transport(conf)
+    serving = server.build(conf, connection, made)
     serving.start()
     yield made
     serving.stop()
     serving.wait()
+    connection.cleanup()
 
 
 @pytest.fixture(scope="module")
