@@ -9,7 +9,6 @@ from oslo_log import log as logging
 import oslo_messaging as messaging
 
 from conductor_client import journal
-from scheduler import objects
 
 LOG = logging.getLogger(__name__)
 
@@ -51,22 +50,21 @@ class FakeCompute:
     conductor: RPC client for the conductor of the cell.
     allocations: ``claims.Allocations``.
     reports: ``journal.Reporter`` or a Journal.
-    scheduler: ``SchedulerClient`` to be told of instances, or None to tell nobody (nova option
-    ``[filter_scheduler]/track_instance_changes``).
+    observers: who is told of builds, see ``observers``.
     build_seconds: how long a build takes.
     """
 
     target = messaging.Target(version=VERSION)
 
     def __init__(
-        self, conductor, allocations, reports, failures=None, scheduler=None, build_seconds=0.0, cell=None
+        self, conductor, allocations, reports, failures=None, observers=(), build_seconds=0.0, cell=None
     ):
         self.instances = collections.defaultdict(set)
         self._conductor = conductor
         self._allocations = allocations
         self._reports = reports
         self._failures = failures or Failures()
-        self._scheduler = scheduler
+        self._observers = observers
         self._build_seconds = build_seconds
         self._cell = cell
 
@@ -78,9 +76,10 @@ class FakeCompute:
         time.sleep(self._build_seconds)
         reason = self._failures.reason(instance_uuid, host)
         if reason is None:
-            self._succeed(context, instance_uuid, host, len(host_list))
+            self._succeed(context, instance_uuid, request_spec, host, node, len(host_list))
             return
         LOG.info("Build of instance %s on %s (%s) failed: %s", instance_uuid, host, node, reason)
+        self._tell("failed", context, node)
         self._allocations.remove(instance_uuid)
         if "retry" not in filter_properties:
             self._note(context, instance_uuid, journal.ERROR, host=host, detail=reason)
@@ -97,12 +96,17 @@ class FakeCompute:
             filter_properties=_with_reason(filter_properties, reason),
         )
 
-    def _succeed(self, context, instance_uuid, host, alternates):
+    def _succeed(self, context, instance_uuid, request_spec, host, node, alternates):
         self.instances[host].add(instance_uuid)
+        self._tell("built", context, instance_uuid, host, node, request_spec)
         self._note(context, instance_uuid, journal.ACTIVE, host=host, alternates=alternates)
-        if self._scheduler is not None:
-            built = objects.InstanceList(objects=[objects.Instance(uuid=instance_uuid)])
-            self._scheduler.update_instance_info(context, host, built)
+
+    def _tell(self, what, *arguments):
+        for observer in self._observers:
+            try:
+                getattr(observer, what)(*arguments)
+            except Exception:
+                LOG.exception("%s is not told", type(observer).__name__)
 
     def _note(self, context, instance_uuid, state, **more):
         self._reports.report(context, instance_uuid=instance_uuid, state=state, cell=self._cell, **more)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from conductor_client import fake_compute, journal
+from conductor_client import fake_compute, journal, observers
 from conductor_client.bus import Bus
 from conductor_client.cell_conductor import CellConductor
 from conductor_client.cells import CellMap
@@ -109,6 +109,11 @@ class SmallCloud(contextlib.ExitStack):
         path.write_text(text)
         return options.load(["--config-file", str(path)])
 
+    def _engine(self, url):
+        engine = sa.create_engine(url)
+        self.callback(engine.dispose)
+        return engine
+
     def _bus(self, url, exchange=None):
         bus = Bus(self.conf, url or IN_MEMORY, exchange)
         self._buses.append(bus)
@@ -129,9 +134,7 @@ class SmallCloud(contextlib.ExitStack):
         self._serve(server.build(self.conf, connection, manager))
 
     def _start_super_conductor(self, bus):
-        engine = sa.create_engine(self.conf.api_database.connection)
-        self.callback(engine.dispose)
-        cells = CellMap(engine, self.conf.transport_url)
+        cells = CellMap(self._engine(self.conf.api_database.connection), self.conf.transport_url)
         self.conductor = SuperConductor(SchedulerClient.from_conf(bus), cells, CellConductors(self._cell_bus))
         self._serve(bus.server(journal.TOPIC, "super", self.conductor))
         self.client = bus.client(journal.TOPIC, journal.VERSION)
@@ -151,7 +154,10 @@ class SmallCloud(contextlib.ExitStack):
             allocations,
             reports,
             self.failures,
-            SchedulerClient.from_conf(api_bus),
+            [
+                observers.News(SchedulerClient.from_conf(api_bus)),
+                observers.Usage(self._engine(cell.database_url)),
+            ],
             cell=cell.name,
         )
         self._serve(bus.server(journal.TOPIC, "conductor", conductor))

@@ -1,11 +1,14 @@
 """berth-fake-compute: all computes of one cell as a process.
 
-Serves topic ``compute`` on ``[DEFAULT]/transport_url``, the bus of the cell.
+Serves topic ``compute`` on ``[DEFAULT]/transport_url``, the bus of the cell, and keeps the rows of the
+compute nodes in ``[database]``, if there is one.
 """
 
 import sys
 
-from conductor_client import fake_compute, journal
+import sqlalchemy as sa
+
+from conductor_client import fake_compute, journal, observers
 from conductor_client.bus import Bus
 from conductor_client.claims import Allocations, placement_adapter
 from conductor_client.client import SchedulerClient
@@ -25,11 +28,18 @@ def _server(conf):
         Allocations(placement_adapter(conf)),
         journal.Reporter(api_bus),
         fake_compute.Failures(own.fail_always, frozenset(own.fail_hosts), own.fail_rate, own.fail_seed),
-        SchedulerClient.from_conf(api_bus) if own.report_instances else None,
+        list(_observers(conf, api_bus)),
         own.build_seconds,
         own.cell,
     )
     return bus.server(fake_compute.TOPIC, conf.host, compute)
+
+
+def _observers(conf, api_bus):
+    if conf.conductor_client.report_instances:
+        yield observers.News(SchedulerClient.from_conf(api_bus))
+    if conf.database.connection:
+        yield observers.Usage(sa.create_engine(conf.database.connection))
 
 
 if __name__ == "__main__":

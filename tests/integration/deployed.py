@@ -28,6 +28,8 @@ CELL_CONFIGURATION = """\
 [DEFAULT]
 host = {name}
 transport_url = {transport_url}
+[database]
+connection = {database}
 [placement]
 auth_type = admin_token
 endpoint = {placement}
@@ -178,6 +180,7 @@ class DeployedCloud(contextlib.ExitStack):
         text = CELL_CONFIGURATION.format(
             name=cell.name,
             transport_url=cell.transport_url,
+            database=cell.database_url,
             api_transport_url=self.transport_url,
             placement=self.placement_url,
         )

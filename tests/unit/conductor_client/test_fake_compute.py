@@ -6,14 +6,15 @@ from conductor_client.journal import Journal
 from tests.unit.conductor_client.doubles import Allocations, Recorder, context, make_selection, make_spec
 
 
-class Told:
-    """A scheduler client that remembers."""
-
+class Observer:
     def __init__(self):
-        self.news = []
+        self.seen = []
 
-    def update_instance_info(self, _context, host, instances):
-        self.news.append((host, [one.uuid for one in instances]))
+    def built(self, _context, instance_uuid, host, node, spec):
+        self.seen.append((instance_uuid, host, node, spec.vcpus))
+
+    def failed(self, _context, node):
+        self.seen.append(node)
 
 
 def build(failures=None, max_attempts=3, **more):
@@ -28,17 +29,26 @@ def build(failures=None, max_attempts=3, **more):
 
 
 def test_success_keeps_the_allocation_and_is_told():
-    told = Told()
-    compute, conductor, allocations, record = build(scheduler=told)
+    observer = Observer()
+    compute, conductor, allocations, record = build(observers=[observer])
     assert (record.state, record.host) == (journal.ACTIVE, "a")
     assert allocations.held == {"i": "a"}
     assert conductor.casts == []
     assert compute.instances == {"a": {"i"}}
-    assert told.news == [("a", ["i"])]
+    assert observer.seen == [("i", "a", "a.example.net", 1)]
+
+
+def test_an_observer_that_fails_harms_nobody():
+    observer = Observer()
+    _compute, _conductor, _allocations, record = build(observers=[None, observer])
+    assert record.state == journal.ACTIVE
+    assert observer.seen
 
 
 def test_failure_gives_the_allocation_back_and_asks_for_another_host():
-    compute, conductor, allocations, record = build(Failures(always=True))
+    observer = Observer()
+    compute, conductor, allocations, record = build(Failures(always=True), observers=[observer])
+    assert observer.seen == ["a.example.net"]
     assert allocations.held == {}
     assert compute.instances == {}
     ((method, sent),) = conductor.casts

@@ -1,0 +1,103 @@
+"""What a compute does beside building: it tells the schedulers, and keeps its row in the database.
+
+An observer has ``built(context, instance_uuid, host, node, spec)`` and ``failed(context, node)``.
+"""
+
+from datetime import UTC, datetime
+import json
+import threading
+
+import sqlalchemy as sa
+
+from scheduler import objects
+
+_compute_nodes = sa.table(
+    "compute_nodes",
+    *map(
+        sa.column,
+        (
+            "id",
+            "hypervisor_hostname",
+            "deleted",
+            "updated_at",
+            "vcpus_used",
+            "memory_mb_used",
+            "local_gb_used",
+            "free_ram_mb",
+            "free_disk_gb",
+            "disk_available_least",
+            "running_vms",
+            "stats",
+        ),
+    ),
+)
+
+
+class News:
+    """Tells all schedulers of each new instance (nova option ``[filter_scheduler]/track_instance_changes``).
+
+    scheduler: a ``SchedulerClient``.
+    """
+
+    def __init__(self, scheduler):
+        self._scheduler = scheduler
+
+    def built(self, context, instance_uuid, host, node, spec):
+        """An instance runs on the host."""
+        instances = objects.InstanceList(objects=[objects.Instance(uuid=instance_uuid)])
+        self._scheduler.update_instance_info(context, host, instances)
+
+    def failed(self, context, node):
+        """Schedulers are not told of failures."""
+
+
+class Usage:
+    """Keeps the rows of the cell's compute nodes as a resource tracker does.
+
+    Source: spec host-state-and-cells 1.5, 1.6 and 3.8. nova's computes have their conductor do it; here it is
+    done at once.
+
+    engine: a SQLAlchemy engine on the cell's database.
+    """
+
+    def __init__(self, engine):
+        self._engine = engine
+        self._lock = threading.Lock()
+
+    def built(self, context, instance_uuid, host, node, spec):
+        """An instance runs on the node; its last failures are forgotten."""
+        disk_gb = spec.root_gb + spec.ephemeral_gb
+        row = _compute_nodes.c
+        changes = {
+            row.vcpus_used: row.vcpus_used + spec.vcpus,
+            row.memory_mb_used: row.memory_mb_used + spec.memory_mb,
+            row.local_gb_used: row.local_gb_used + disk_gb,
+            row.free_ram_mb: row.free_ram_mb - spec.memory_mb,
+            row.free_disk_gb: row.free_disk_gb - disk_gb,
+            row.disk_available_least: row.disk_available_least - disk_gb,
+            row.running_vms: row.running_vms + 1,
+        }
+        self._update(
+            node,
+            changes,
+            lambda stats: {"num_instances": _more(stats, "num_instances"), "failed_builds": "0"},
+        )
+
+    def failed(self, context, node):
+        """A build failed on the node."""
+        self._update(node, {}, lambda stats: {"failed_builds": _more(stats, "failed_builds")})
+
+    def _update(self, node, changes, change_stats):
+        row = _compute_nodes.c
+        here = (row.hypervisor_hostname == node) & (row.deleted == 0)
+        # one writer at a time: SQLite would refuse the second of two that have read before they write
+        with self._lock, self._engine.begin() as connection:
+            stats = json.loads(connection.scalar(sa.select(row.stats).where(here)) or "{}")
+            stats |= change_stats(stats)
+            changes |= {row.stats: json.dumps(stats), row.updated_at: datetime.now(UTC).replace(tzinfo=None)}
+            connection.execute(sa.update(_compute_nodes).where(here).values(changes))
+
+
+def _more(stats, name):
+    """The counter plus one; numbers in ``stats`` are texts."""
+    return str(int(stats.get(name) or 0) + 1)

@@ -1,0 +1,69 @@
+import json
+
+import pytest
+import sqlalchemy as sa
+
+from conductor_client.observers import News, Usage
+from scheduler.hosts import tables
+from tests.unit.conductor_client.doubles import context, make_spec
+
+
+@pytest.fixture
+def engine(tmp_path):
+    made = sa.create_engine(f"sqlite:///{tmp_path}/cell")
+    tables.CELL.create_all(made)
+    row = {
+        "memory_mb": 1024,
+        "free_ram_mb": 1024,
+        "free_disk_gb": 10,
+        "disk_available_least": 9,
+        "running_vms": 0,
+    }
+    with made.begin() as connection:
+        for node, deleted in (("n", 0), ("n", 7), ("m", 0)):
+            place = {"host": node, "hypervisor_hostname": node, "deleted": deleted, "stats": None}
+            connection.execute(sa.insert(tables.compute_nodes), [row | place])
+    yield made
+    made.dispose()
+
+
+def rows(engine):
+    with engine.connect() as connection:
+        return connection.execute(sa.select(tables.compute_nodes).order_by(tables.compute_nodes.c.id)).all()
+
+
+def test_a_build_is_in_the_nodes_row_and_in_no_other(engine):
+    usage = Usage(engine)
+    before = rows(engine)
+    for _ in range(2):
+        usage.built(context(), "i", "n", "n", make_spec())
+    changed, *others = rows(engine)
+    assert others == before[1:]
+    assert (changed.vcpus_used, changed.memory_mb_used, changed.local_gb_used) == (2, 1024, 2)
+    assert (changed.free_ram_mb, changed.free_disk_gb, changed.disk_available_least) == (0, 8, 7)
+    assert changed.running_vms == 2
+    assert json.loads(changed.stats) == {"num_instances": "2", "failed_builds": "0"}
+    assert changed.updated_at is not None
+
+
+def test_failures_are_counted_until_a_build_succeeds(engine):
+    usage = Usage(engine)
+    for _ in range(2):
+        usage.failed(context(), "n")
+    assert json.loads(rows(engine)[0].stats) == {"failed_builds": "2"}
+    assert rows(engine)[0].running_vms == 0
+    usage.built(context(), "i", "n", "n", make_spec())
+    assert json.loads(rows(engine)[0].stats)["failed_builds"] == "0"
+
+
+def test_schedulers_are_told_of_instances():
+    told = []
+
+    class Scheduler:
+        def update_instance_info(self, _context, host, instances):
+            told.append((host, [one.uuid for one in instances]))
+
+    news = News(Scheduler())
+    news.built(context(), "i", "h", "n", make_spec())
+    news.failed(context(), "n")
+    assert told == [("h", ["i"])]
