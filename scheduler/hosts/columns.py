@@ -40,9 +40,9 @@ TEXTS = {"cell": "cell_uuid", "hypervisor_type": "hypervisor_type", "host_ip": "
 Numbers = dict[str, np.ndarray]
 
 
-def differing(new: Sequence[Any], old: Sequence[Any] | None) -> np.ndarray | None:
+def differing(new: Sequence[Any], old: Sequence[Any]) -> np.ndarray | None:
     """Positions at which two sequences hold other objects; None if their lengths differ."""
-    if old is None or len(new) != len(old):
+    if len(new) != len(old):
         return None
     return np.flatnonzero(np.fromiter(map(is_not, new, old), bool, len(new)))
 

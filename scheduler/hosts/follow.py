@@ -113,14 +113,14 @@ def _reader(kind: sa.types.TypeEngine) -> Callable[[str], Any]:
     """From a printed text to a value of a column's type; '' is null, which as a boolean counts as false."""
     if isinstance(kind, sa.Boolean):
         return lambda text: text in ("1", "true")
-    read = {sa.Integer: int, sa.DateTime: _moment}.get(type(kind), str)
-    return lambda text: read(text) if text else None
+    read = {sa.Integer: int, sa.DateTime: datetime.fromisoformat}.get(type(kind), str)
+    return lambda text: _read(read, text) if text else None
 
 
-def _moment(text: str) -> datetime | None:
-    """None for what is no time: MySQL can hold a day zero."""
+def _read(read: Callable[[str], Any], text: str) -> Any:
+    """None for what is no such value: MySQL can hold a day zero."""
     try:
-        return datetime.fromisoformat(text)
+        return read(text)
     except ValueError:
         return None
 

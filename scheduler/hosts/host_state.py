@@ -89,8 +89,8 @@ class HostState:
         if known is None:
             known = dict(self._shared.instances.on_host(self.cell_uuid, self.host))
             self._overlay["instances"] = known
-        for uuid, positions in self._shared.placed.items():
-            if self._position in positions:
+        for uuid, rows in self._shared.placed.items():
+            if self._shared.rows[self._position] in rows:
                 known.setdefault(uuid, PlacedInstance(uuid))
         return known
 

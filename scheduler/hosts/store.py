@@ -30,6 +30,9 @@ KEEP_UNREAD = 30.0
 # How often to read when nobody asks, in seconds: the first request after a quiet time finds few changes.
 IDLE = 10.0
 
+# Pause of the writer after an error that nobody foresaw, in seconds.
+AFTER_ERROR = 1.0
+
 # How long a provider that is no compute node is not looked for again, in seconds.
 FOREIGN = 30.0
 MAX_FOREIGN = 100_000
@@ -130,7 +133,7 @@ class HostStore:
                 self.refresh()
             except Exception:
                 LOG.exception("The host table could not be refreshed")
-                time.sleep(1)
+                time.sleep(AFTER_ERROR)
             with self._changed:
                 self._changed.wait_for(lambda: self._stopped or self._wanted > self._table.read_at, IDLE)
 

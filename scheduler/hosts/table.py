@@ -45,9 +45,13 @@ class HostTable:
         self.aggregates = aggregates
         self.disabled_cells = disabled_cells
         self.read_at = read_at
-        changed = columns.differing(self.rows, previous and previous.rows)
-        beaten = columns.differing(self.services, previous and previous.services)
-        numbers, coded = (previous.numbers, previous.coded) if previous else ({}, {})
+        if previous is None:
+            changed = beaten = None
+            numbers, coded = {}, {}
+        else:
+            changed = columns.differing(self.rows, previous.rows)
+            beaten = columns.differing(self.services, previous.services)
+            numbers, coded = previous.numbers, previous.coded
         self.numbers = columns.row_numbers(self.rows, numbers, changed)
         self.numbers |= columns.service_numbers(self.services, numbers, beaten)
         self.coded = columns.coded_columns(self.rows, coded, changed)
@@ -56,11 +60,12 @@ class HostTable:
     def _index(self, previous: "HostTable | None", changed: np.ndarray | None) -> None:
         """What depends on where each row belongs; taken over if all are where they were."""
         if (
-            previous
+            previous is not None
             and changed is not None
             and all(_place(self.rows[i]) == _place(previous.rows[i]) for i in changed)
         ):
             self.row_of_uuid, self.rows_of_host = previous.row_of_uuid, previous.rows_of_host
+            self.rows_named = previous.rows_named
             if self.aggregates is previous.aggregates:
                 self.coded["aggregates"] = previous.coded["aggregates"]
                 return
@@ -87,6 +92,14 @@ class HostTable:
         found: dict[tuple[str, str], list[int]] = {}
         for number, row in enumerate(self.rows):
             found.setdefault((row.cell_uuid, row.host), []).append(number)
+        return found
+
+    @cached_property
+    def rows_named(self) -> dict[str, list[int]]:
+        """Row numbers by service host name, whatever the cell."""
+        found: dict[str, list[int]] = {}
+        for number, row in enumerate(self.rows):
+            found.setdefault(row.host, []).append(number)
         return found
 
     @cached_property

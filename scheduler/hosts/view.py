@@ -50,7 +50,10 @@ class NoInstances:
 
 
 class _Request:
-    """What all views of one request share, indexed by position in the root view."""
+    """What all views of one request share, indexed by position in the root view.
+
+    Where instances are is kept by row of the table, so that hosts outside the view need no care.
+    """
 
     def __init__(
         self, table: HostTable, rows: np.ndarray, candidates: list, instances: InstanceSource
@@ -79,12 +82,8 @@ class _Request:
             column = self.coded[name] = self.table.coded[name].take(self.rows)
         return column
 
-    @cached_property
-    def position_of_row(self) -> dict[int, int]:
-        return {int(row): position for position, row in enumerate(self.rows)}
-
-    def positions_holding(self, uuid: str) -> set[int]:
-        """Positions of the hosts that hold an instance, now or by this request's own choice."""
+    def rows_holding(self, uuid: str) -> set[int]:
+        """Rows of the hosts that hold an instance, now or by this request's own choice."""
         return self.placed.get(uuid, set()).union(self.located.get(uuid, ()))
 
     def locate(self, uuids: Iterable[str]) -> None:
@@ -94,8 +93,8 @@ class _Request:
             return
         found = self.instances.locate(unknown)
         for uuid in unknown:
-            rows = [row for place in found.get(uuid, ()) for row in self.table.rows_of_host.get(place, ())]
-            self.located[uuid] = [self.position_of_row[r] for r in rows if r in self.position_of_row]
+            places = found.get(uuid, ())
+            self.located[uuid] = [row for place in places for row in self.table.rows_of_host.get(place, ())]
 
 
 class HostView:
@@ -164,8 +163,10 @@ class HostView:
 
     def on_hosts(self, names: Iterable[str]) -> np.ndarray:
         """Which hosts have one of these service host names, exactly; bool, shape (hosts,)."""
-        wanted = set(names)
-        return np.array([row.host in wanted for row in self.rows], dtype=bool)
+        table = self._shared.table
+        wanted = np.zeros(len(table), dtype=bool)
+        wanted[[row for name in names for row in table.rows_named.get(name, ())]] = True
+        return wanted[self._shared.rows[self.positions]]
 
     # -- instances -------------------------------------------------------------------------------------------
 
@@ -173,11 +174,11 @@ class HostView:
         """How many of the given instances each host holds, those placed by this request too."""
         uuids = list(uuids)
         self._shared.locate(uuids)
-        counts = np.zeros(len(self._shared.rows), dtype=np.int64)
+        counts = np.zeros(len(self._shared.table), dtype=np.int64)
         for uuid in uuids:
-            for position in self._shared.positions_holding(uuid):
-                counts[position] += 1
-        return counts[self.positions]
+            for row in self._shared.rows_holding(uuid):
+                counts[row] += 1
+        return counts[self._shared.rows[self.positions]]
 
     def image_properties(self) -> list[Sequence[Mapping[str, str]]]:
         """For each host the image properties (text by name) of each instance on it, read once a request.
@@ -238,5 +239,4 @@ class HostView:
         """Count an instance as being on this host from now on (and on all nodes of its service host)."""
         row = self.row(index)
         rows = self._shared.table.rows_of_host[row.cell_uuid, row.host]
-        positions = {self._shared.position_of_row[r] for r in rows if r in self._shared.position_of_row}
-        self._shared.placed.setdefault(instance_uuid, set()).update(positions)
+        self._shared.placed.setdefault(instance_uuid, set()).update(rows)
