@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from scheduler.filters.base import HostFilter
+from scheduler.filters.base import HostFilter, everybody
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
 
@@ -17,7 +17,11 @@ class RetryFilter(HostFilter):
 
     def passes(self, hosts: HostView, request: Any) -> np.ndarray:
         tried = _tried(request)
-        return np.array([(row.host, row.nodename) not in tried for row in hosts.rows], dtype=bool)
+        passed = everybody(hosts)
+        for index in np.flatnonzero(hosts.on_hosts(host for host, _ in tried)):
+            row = hosts.row(index)
+            passed[index] = (row.host, row.nodename) not in tried
+        return passed
 
     def reason(self, host: HostState, request: Any) -> str:
         return "tried before"
