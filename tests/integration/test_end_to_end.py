@@ -8,7 +8,7 @@ from tests.unit.conductor_client.doubles import context, new_uuid
 from tools import truth
 from tools.demo_run import check, make_requests
 
-pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow]
+pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow, pytest.mark.timeout(300)]
 
 HOSTS = 18
 BAD_HOSTS = ("cmp-00000", "cmp-00008")

@@ -10,7 +10,7 @@ import requests
 from tests.integration.deployed import DeployedCloud, run_json
 from tools.placement_fleet import HEADERS
 
-pytestmark = [pytest.mark.interop, pytest.mark.rabbitmq, pytest.mark.slow]
+pytestmark = [pytest.mark.interop, pytest.mark.rabbitmq, pytest.mark.slow, pytest.mark.timeout(300)]
 
 CALLER = pathlib.Path(__file__).with_name("nova_caller.py")
 
