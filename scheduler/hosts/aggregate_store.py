@@ -42,9 +42,9 @@ class AggregateStore:
 
     def start(self) -> None:
         """Read all aggregates, and go on doing so; with the database away they are empty until it is back."""
-        self.reload()
+        readable = self.reload()
         self._stopped = False
-        self._thread = threading.Thread(target=self._run, name="aggregates", daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(readable,), name="aggregates", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
@@ -79,8 +79,7 @@ class AggregateStore:
             self.current = aggregates
         self._wake.set()
 
-    def _run(self) -> None:
-        readable = True
+    def _run(self, readable: bool) -> None:
         while not self._stopped:
             self._wake.wait(self._interval() if readable else RETRY)
             woken = self._wake.is_set()

@@ -96,10 +96,11 @@ class HostState:
 
     @property
     def limits(self) -> dict[str, Any]:
-        return self._shared.limits.setdefault(self._position, {})
+        return self._shared.limits_of(self._position)
 
     @limits.setter
     def limits(self, value: dict[str, Any]) -> None:
+        self._shared.limits_of(self._position)  # what other rules wrote is replaced too
         self._shared.limits[self._position] = value
 
     @property

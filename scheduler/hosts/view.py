@@ -65,6 +65,7 @@ class _Request:
         self.numbers = {name: table.numbers[name][rows] for name in CONSUMED}
         self.coded: dict[str, Coded] = {}
         self.limits: dict[int, dict[str, Any]] = {}
+        self.limit_columns: dict[str, np.ndarray] = {}
         self.states: dict[int, HostState] = {}
         self.placed: dict[str, set[int]] = {}
         self.located: dict[str, list[int]] = {}
@@ -81,6 +82,14 @@ class _Request:
         if column is None:
             column = self.coded[name] = self.table.coded[name].take(self.rows)
         return column
+
+    def limits_of(self, position: int) -> dict[str, Any]:
+        """The limits of one host; what was written for many hosts at once moves here when it is asked for."""
+        limits = self.limits.setdefault(position, {})
+        for name, column in self.limit_columns.items():
+            if column[position] is not None:
+                limits[name], column[position] = column[position], None
+        return limits
 
     def rows_holding(self, uuid: str) -> set[int]:
         """Rows of the hosts that hold an instance, now or by this request's own choice."""
@@ -217,7 +226,14 @@ class HostView:
 
     def limits(self, index: int) -> dict[str, Any]:
         """The limits that rules wrote for a host: a dict of its own, writable."""
-        return self._shared.limits.setdefault(int(self.positions[index]), {})
+        return self._shared.limits_of(int(self.positions[index]))
+
+    def set_limits(self, mask: np.ndarray, name: str, values: np.ndarray) -> None:
+        """Write a limit for the hosts for which ``mask`` is true; both arrays of shape (hosts,)."""
+        column = self._shared.limit_columns.get(name)
+        if column is None:
+            column = self._shared.limit_columns[name] = np.full(len(self._shared.rows), None)
+        column[self.positions[mask]] = values[mask]
 
     # -- what the request takes ------------------------------------------------------------------------------
 

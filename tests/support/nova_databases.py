@@ -32,11 +32,13 @@ class NovaDatabases:
         self.add_cell("cell1", self.conf.database.connection)
 
     def close(self):
-        """Leave the databases empty."""
+        self.engines.drop()
+
+    def empty(self):
+        """Take everything out of the databases."""
         _empty(self.engines.api(), tables.API)
         for engine in self.cells.values():
             _empty(engine, tables.CELL)
-        self.engines.drop()
 
     def add_cell(self, name, url=None, *, reachable=True, **columns):
         """Make a cell; its uuid. An unreachable one has a database URL that leads nowhere."""

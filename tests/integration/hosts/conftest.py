@@ -10,3 +10,4 @@ def nova(make_database):
     """nova's databases on each kind of server in turn."""
     with contextlib.closing(NovaDatabases(make_database)) as databases:
         yield databases
+        databases.empty()

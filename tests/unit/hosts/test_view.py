@@ -109,6 +109,19 @@ def test_candidates_and_limits():
     assert (view.limits(0), view.limits(1)) == ({"numa_topology": "limits"}, {})
 
 
+def test_limits_of_many_hosts():
+    view = make_view([make_host("a"), make_host("b"), make_host("c")])
+    view.limits(0)["vcpu"] = 1.0
+    some = view.at([2, 0])
+    some.set_limits(np.array([True, True]), "vcpu", np.array([4.0, 5.0]))
+    some.set_limits(np.array([False, True]), "disk_gb", np.array([7, 8]))
+    assert [view.limits(index) for index in range(3)] == [{"vcpu": 5.0, "disk_gb": 8}, {}, {"vcpu": 4.0}]
+    view.limits(0)["vcpu"] = 9.0
+    assert some.limits(1) == {"vcpu": 9.0, "disk_gb": 8}
+    view.host(2).limits = {"other": 1}
+    assert view.limits(2) == {"other": 1}
+
+
 def test_image_properties_are_read_once_a_host():
     view = make_view([make_host("h1").holding("i1", os_distro="linux"), make_host("h2").holding("i2")])
     part = view.at([0])

@@ -1,0 +1,123 @@
+import logging
+
+import pytest
+import sqlalchemy as sa
+
+from scheduler.errors import ConfigError
+from scheduler.hosts import cells as cells_module
+from scheduler.hosts.cells import CELL0, UNREADABLE, Cell, Cells, HostCells
+from scheduler.hosts.tables import cell_mappings, host_mappings
+
+AWAY = "sqlite:////no/such/directory/x.db"
+
+
+@pytest.fixture
+def cells(nova):
+    return Cells(nova.engines, nova.conf)
+
+
+def test_cell0_has_no_computes(nova, cells):
+    nova.add_cell0()
+    cells.load()
+    assert [cell.name for cell in cells.all] == ["cell1"]
+    assert {cell.uuid for cell in cells.with_cell0} == {CELL0, nova.cell1}
+
+
+@pytest.mark.parametrize(("disabled", "expected"), [(True, {"c2"}), (False, set()), (None, set())])
+def test_disabled_cells(nova, cells, disabled, expected):
+    nova.insert_api(cell_mappings, uuid="c2", disabled=disabled)
+    cells.load()
+    assert cells.disabled == expected
+    assert len(cells.all) == 2
+
+
+def test_urls_are_expanded(nova, cells):
+    nova.insert_api(cell_mappings, uuid="c2", name="two", database_connection="{scheme}:////tmp/two.db")
+    cells.load()
+    assert cells.all[1].url == "sqlite:////tmp/two.db"
+    assert str(cells.all[1]) == "two (c2)"
+
+
+def test_a_cell_without_url(nova, cells):
+    nova.insert_api(cell_mappings, uuid="c2", database_connection=None)
+    cells.load()
+    with pytest.raises(ConfigError, match="no database connection"):
+        cells.engine(cells.all[1])
+    assert cells.engine(cells.all[0]) is nova.cells[nova.cell1]
+
+
+def test_no_cells(nova, cells, caplog):
+    with nova.engines.api().begin() as connection:
+        connection.execute(sa.delete(cell_mappings))
+    with caplog.at_level(logging.WARNING):
+        assert cells.load()
+    assert "no cells" in caplog.text
+
+
+def test_known_cells(nova, cells):
+    assert not cells.knows(nova.cell1)
+    cells.load()
+    assert cells.knows(nova.cell1)
+    assert not cells.knows("c2")
+
+
+def test_the_list_is_read_once_unless_asked_for(nova, cells):
+    assert cells.load_if_needed()
+    nova.insert_api(cell_mappings, uuid="c2")
+    assert cells.load_if_needed()
+    assert len(cells.all) == 1
+    assert cells.load()
+    assert len(cells.all) == 2
+
+
+def test_without_the_database_the_last_list_stays(nova, cells, monkeypatch):
+    assert cells.load()
+    nova.conf.set_override("connection", AWAY, "api_database")
+    assert cells.load()
+    assert len(cells.all) == 1
+
+
+def test_an_absent_database_is_not_tried_all_the_time(nova, cells, caplog, monkeypatch):
+    nova.conf.set_override("connection", AWAY, "api_database")
+    with caplog.at_level(logging.ERROR):
+        assert not any(cells.load() for _ in range(5))
+    assert caplog.text.count("cannot be read") == 1
+    monkeypatch.setattr(cells, "_retry_at", 0.0)
+    nova.conf.clear_override("connection", "api_database")
+    assert not cells.load()
+    assert "is not set" in caplog.text
+
+
+def test_a_mapping_is_remembered_and_its_absence_is_not(nova):
+    host_cells = HostCells(nova.engines)
+    assert host_cells.cell_of("cmp1") is None
+    nova.map_host("cmp1")
+    assert host_cells.cell_of("cmp1") == nova.cell1
+    with nova.engines.api().begin() as connection:
+        connection.execute(sa.delete(host_mappings))
+    assert host_cells.cell_of("cmp1") == nova.cell1
+    host_cells.forget()
+    assert host_cells.cell_of("cmp1") is None
+
+
+def test_a_mapping_is_not_remembered_for_ever(nova, monkeypatch):
+    monkeypatch.setattr(cells_module, "HOST_TTL", -1)
+    host_cells = HostCells(nova.engines)
+    nova.map_host("cmp1")
+    assert host_cells.cell_of("cmp1") == nova.cell1
+    with nova.engines.api().begin() as connection:
+        connection.execute(sa.delete(host_mappings))
+    assert host_cells.cell_of("cmp1") is None
+
+
+def test_mapped_if_nobody_can_tell(nova, caplog):
+    nova.conf.set_override("connection", AWAY, "api_database")
+    host_cells = HostCells(nova.engines)
+    assert host_cells.mapped("cmp1")
+    assert "cmp1" in caplog.text
+    with pytest.raises(UNREADABLE):
+        host_cells.cell_of("cmp1")
+
+
+def test_a_nameless_cell():
+    assert str(Cell(1, "c1", None, None, True)) == "unnamed (c1)"

@@ -1,0 +1,85 @@
+import logging
+
+import pytest
+import sqlalchemy as sa
+
+from scheduler.hosts.cells import Cells
+from scheduler.hosts.gather import CellCalls
+from scheduler.hosts.instances import CellInstances, Remembered
+from scheduler.hosts.tables import instance_system_metadata, instances
+
+
+@pytest.fixture
+def source(nova):
+    cells = Cells(nova.engines, nova.conf)
+    cells.load()
+    return CellInstances(cells, CellCalls(lambda: 10.0))
+
+
+def take_away(nova, table="instances"):
+    with nova.cells[nova.cell1].begin() as connection:
+        connection.execute(sa.text(f"ALTER TABLE {table} RENAME TO elsewhere"))
+
+
+def test_nobody_asked_for(source):
+    assert source.locate([]) == {}
+    assert source.image_properties([]) == {}
+
+
+def test_more_than_one_statement_takes(nova, source):
+    uuids = [nova.add_instance(f"cmp{number}") for number in (1, 2)]
+    wanted = [uuids[0], *(f"unknown{number}" for number in range(1200)), uuids[1]]
+    assert source.locate(wanted) == {uuids[0]: [(nova.cell1, "cmp1")], uuids[1]: [(nova.cell1, "cmp2")]}
+
+
+def test_a_cell_that_is_away_is_answered_for_with_what_was_last_known(nova, source, caplog):
+    stays, unseen = nova.add_instance("cmp1"), nova.add_instance("cmp2")
+    source.locate([stays])
+    take_away(nova)
+    with caplog.at_level(logging.WARNING):
+        assert source.locate([stays, unseen]) == {stays: [(nova.cell1, "cmp1")]}
+        assert source.on_host(nova.cell1, "cmp1") == {}
+        assert source.image_properties([(nova.cell1, "cmp1")]) == {}
+    assert caplog.text.count("cannot be read") == 3
+
+
+def test_what_was_last_known_is_forgotten_once_it_is_no_more(nova, source):
+    moved = nova.add_instance("cmp1")
+    source.locate([moved])
+    nova.update(instances, instances.c.uuid == moved, deleted=1)
+    source.locate([moved])
+    take_away(nova)
+    assert source.locate([moved]) == {}
+
+
+def test_an_image_is_read_once_until_a_cast_tells_of_a_change(nova, source):
+    uuid = nova.add_instance("cmp1", image={"os_distro": "linux"})
+    place = (nova.cell1, "cmp1")
+    assert source.image_properties([place]) == {place: [{"os_distro": "linux"}]}
+    nova.update(instance_system_metadata, sa.true(), value="windows")
+    assert source.image_properties([place]) == {place: [{"os_distro": "linux"}]}
+    source.changed([uuid, "another"])
+    assert source.image_properties([place]) == {place: [{"os_distro": "windows"}]}
+
+
+def test_only_image_properties_count(nova, source):
+    uuid = nova.add_instance("cmp1", image={"a": "1", "null": None})
+    for key, columns in {"imageXb": {}, "old_image_c": {}, "image_gone": {"deleted": 3}}.items():
+        nova.insert(instance_system_metadata, instance_uuid=uuid, key=key, value="x", **columns)
+    assert source.image_properties([(nova.cell1, "cmp1")]) == {(nova.cell1, "cmp1"): [{"a": "1"}]}
+
+
+def test_images_that_cannot_be_read_count_as_none(nova, source):
+    nova.add_instance("cmp1", image={"a": "1"})
+    take_away(nova, "instance_system_metadata")
+    assert source.image_properties([(nova.cell1, "cmp1")]) == {(nova.cell1, "cmp1"): [{}]}
+
+
+def test_memory_is_bounded(monkeypatch):
+    monkeypatch.setattr(Remembered, "LIMIT", 3)
+    remembered = Remembered()
+    remembered.put({1: "a", 2: "b"})
+    remembered.put({3: "c"})
+    assert (remembered.get(1), 4 in remembered) == ("a", False)
+    remembered.put({4: "d"})
+    assert (remembered.get(1), remembered.get(4)) == (None, "d")

@@ -1,0 +1,44 @@
+import sqlalchemy as sa
+
+from scheduler.hosts.cells import Cells
+from scheduler.hosts.gather import CellCalls
+from scheduler.hosts.min_version import MinimumVersion
+
+
+def versions_of(nova):
+    cells = Cells(nova.engines, nova.conf)
+    cells.load()
+    return MinimumVersion(cells, CellCalls(lambda: 10.0))
+
+
+def test_none_known(nova):
+    assert versions_of(nova).get() == 0
+
+
+def test_cell0_counts_and_a_cell_that_is_away_does_not(nova):
+    cell0 = nova.add_cell0()
+    nova.add_cell("away", reachable=False)
+    nova.add_service("odd", cell=cell0, version=68)
+    nova.add_service("cmp1", version=74)
+    assert versions_of(nova).get() == 68
+
+
+def test_remembered_until_forgotten(nova):
+    versions = versions_of(nova)
+    nova.add_service("cmp1", version=74)
+    assert versions.get() == 74
+    nova.add_service("cmp2", version=66)
+    assert versions.get() == 74
+    versions.forget()
+    assert versions.get() == 66
+
+
+def test_when_nobody_answers_the_last_known_stands(nova, caplog):
+    versions = versions_of(nova)
+    nova.add_service("cmp1", version=72)
+    assert versions.get() == 72
+    with nova.cells[nova.cell1].begin() as connection:
+        connection.execute(sa.text("ALTER TABLE services RENAME TO elsewhere"))
+    versions.forget()
+    assert versions.get() == 72
+    assert "cannot be read" in caplog.text
