@@ -6,7 +6,7 @@ import numpy as np
 from oslo_log import log as logging
 
 from scheduler.filters.base import HostFilter
-from scheduler.filters.overcommit import OvercommitFilter, write_limits
+from scheduler.filters.overcommit import OvercommitFilter
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
 
@@ -27,7 +27,7 @@ class CoreFilter(OvercommitFilter):
         if unknown.any():
             LOG.warning("%d hosts report no vCPUs and pass unchecked", np.count_nonzero(unknown))
         limit = total * self.ratios(hosts)
-        write_limits(hosts, ~unknown & (limit > 0), "vcpu", limit)
+        hosts.set_limits(~unknown & (limit > 0), "vcpu", limit)
         enough = limit - hosts.numbers("vcpus_used") >= request.vcpus
         return unknown | (enough & ((limit <= 0) | (request.vcpus <= total)))
 
@@ -48,7 +48,7 @@ class ExactCoreFilter(HostFilter):
     def passes(self, hosts: HostView, request: Any) -> np.ndarray:
         total = hosts.numbers("vcpus_total")
         passed = (total != 0) & (total - hosts.numbers("vcpus_used") == request.vcpus)
-        write_limits(hosts, passed, "vcpu", total)
+        hosts.set_limits(passed, "vcpu", total)
         return passed
 
     def reason(self, host: HostState, request: Any) -> str:

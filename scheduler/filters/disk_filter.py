@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from scheduler.filters.base import HostFilter
-from scheduler.filters.overcommit import OvercommitFilter, write_limits
+from scheduler.filters.overcommit import OvercommitFilter
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
 
@@ -24,7 +24,7 @@ class DiskFilter(OvercommitFilter):
         limit = total * self.ratios(hosts)
         usable = limit - (total - hosts.numbers("free_disk_mb"))
         passed = (total >= wanted) & (usable >= wanted)
-        write_limits(hosts, passed, "disk_gb", limit / 1024)
+        hosts.set_limits(passed, "disk_gb", limit / 1024)
         return passed
 
     def reason(self, host: HostState, request: Any) -> str:
@@ -46,7 +46,7 @@ class ExactDiskFilter(HostFilter):
 
     def passes(self, hosts: HostView, request: Any) -> np.ndarray:
         passed = hosts.numbers("free_disk_mb") == _wanted_mb(request)
-        write_limits(hosts, passed, "disk_gb", hosts.numbers("total_usable_disk_gb"))
+        hosts.set_limits(passed, "disk_gb", hosts.numbers("total_usable_disk_gb"))
         return passed
 
     def reason(self, host: HostState, request: Any) -> str:

@@ -33,10 +33,3 @@ class OvercommitFilter(HostFilter):
         """The ratio of one host."""
         own = getattr(host, self.ratio)
         return smallest(AggregateSet(host.aggregates), self.ratio, float, own) if self.by_aggregate else own
-
-
-def write_limits(hosts: HostView, passed: np.ndarray, name: str, values: np.ndarray) -> None:
-    """Note a limit for each host that passed; computes of our day do not look at it."""
-    indices = np.flatnonzero(passed)
-    for index, value in zip(indices.tolist(), values[indices].tolist(), strict=True):
-        hosts.limits(index)[name] = value

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from scheduler.filters.base import HostFilter
-from scheduler.filters.overcommit import OvercommitFilter, write_limits
+from scheduler.filters.overcommit import OvercommitFilter
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
 
@@ -20,7 +20,7 @@ class RamFilter(OvercommitFilter):
         limit = total * self.ratios(hosts)
         usable = limit - (total - hosts.numbers("free_ram_mb"))
         passed = (total >= request.memory_mb) & (usable >= request.memory_mb)
-        write_limits(hosts, passed, "memory_mb", limit)
+        hosts.set_limits(passed, "memory_mb", limit)
         return passed
 
     def reason(self, host: HostState, request: Any) -> str:
@@ -42,7 +42,7 @@ class ExactRamFilter(HostFilter):
 
     def passes(self, hosts: HostView, request: Any) -> np.ndarray:
         passed = hosts.numbers("free_ram_mb") == request.memory_mb
-        write_limits(hosts, passed, "memory_mb", hosts.numbers("total_usable_ram_mb"))
+        hosts.set_limits(passed, "memory_mb", hosts.numbers("total_usable_ram_mb"))
         return passed
 
     def reason(self, host: HostState, request: Any) -> str:
