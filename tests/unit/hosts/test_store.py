@@ -1,4 +1,5 @@
 import logging
+import socket
 import threading
 import time
 
@@ -120,6 +121,19 @@ def test_a_cell_that_is_away_costs_its_own_hosts(nova, stores, caplog, url):
             assert hosts_of(stores.store.refresh()) == ["cmp1"]
     assert caplog.text.count("ERROR") == 1
     assert "cell2" in caplog.text
+
+
+def test_a_cell_that_never_answers_costs_its_own_hosts(nova, caplog):
+    """A server that takes connections and says nothing."""
+    nova.add_host("cmp1")
+    nova.conf.set_override("cell_timeout", 0.5, "berth")
+    stores = Stores(nova, timeout=0.5)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"mysql+pymysql://nova:nova@127.0.0.1:{silent.getsockname()[1]}/nova"
+        nova.insert_api(cell_mappings, uuid="c2", name="cell2", database_connection=url)
+        for _ in range(3):
+            assert hosts_of(stores.store.refresh()) == ["cmp1"]
+    assert caplog.text.count("no answer within 0.5 seconds") == 1
 
 
 def test_the_api_database_is_away_and_comes_back(nova, stores, monkeypatch):
