@@ -74,13 +74,8 @@ class SimpleCIDRAffinityFilter(HostFilter):
 
     def passes(self, hosts: HostView, request: Any) -> np.ndarray:
         network = _network(request)
-        first, last = network.first, network.last
-
-        def inside(address: str) -> bool:
-            version, number = _address(address)
-            return version == network.version and first <= number <= last
-
-        return hosts.coded("host_ip").spread(inside)
+        first, last = (network.version, network.first), (network.version, network.last)
+        return hosts.coded("host_ip").spread(lambda address: first <= _address(address) <= last)
 
     def reason(self, host: HostState, request: Any) -> str:
         return f"host address {host.host_ip} not in {_network(request).cidr}"
@@ -93,6 +88,7 @@ def _network(request: Any) -> netaddr.IPNetwork:
 
 @lru_cache(maxsize=65536)
 def _address(text: str | None) -> tuple[int, int]:
+    """IP version and number; in order of both."""
     if text is None:
         raise TypeError("a host has no address to compare with the hint build_near_host_ip")
     address = ipaddress.ip_address(text)

@@ -42,6 +42,7 @@ class CellInstances:
         self._calls = calls
         self._last = Remembered()
         self._images = Remembered()
+        self._distinct = Remembered()
 
     def locate(self, uuids: Iterable[str]) -> Mapping[str, Sequence[Place]]:
         """(cell uuid, service host) of each of the instances, twice during a resize between cells.
@@ -71,19 +72,28 @@ class CellInstances:
     def image_properties(self, places: Iterable[Place]) -> Mapping[Place, Sequence[Mapping[str, str]]]:
         """Image properties (text by name, as stored) of every instance on these hosts.
 
-        An image is read once for each instance, until a cast tells of a change on its host.
+        An image is read once for each instance, until a cast tells of a change on its host. Equal ones are
+        the same object: there are few, and weighers look at each once.
         """
         held = self._held(places)
         unread: dict[str, list[str]] = {}
         for (cell_uuid, _), uuids in held.items():
             unread.setdefault(cell_uuid, []).extend(uuid for uuid in uuids if uuid not in self._images)
         for outcome in self._per_cell(unread, self._read_images).values():
-            self._images.put(outcome)
+            self._images.put({uuid: self._shared(image) for uuid, image in outcome.items()})
         return {place: [self._images.get(uuid, {}) for uuid in uuids] for place, uuids in held.items()}
 
     def changed(self, uuids: Iterable[str]) -> None:
         """A compute says that something is new with these instances: one may have been rebuilt."""
         self._images.drop(uuids)
+
+    def _shared(self, image: dict[str, str]) -> dict[str, str]:
+        content = frozenset(image.items())
+        known = self._distinct.get(content)
+        if known is None:
+            self._distinct.put({content: image})
+            return image
+        return known
 
     # -- reading ---------------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """Puts instances of alike images together (spec: filters-and-weighers 3.12)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,6 @@ class ImagePropertiesWeigher(HostWeigher):
     """
 
     option = "image_props_weight_multiplier"
-    local = False
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         super().__init__(conf)
@@ -31,11 +30,14 @@ class ImagePropertiesWeigher(HostWeigher):
         return self.configured_multiplier() != 0.0 and bool(wanted_properties(request))
 
     def weigh(self, hosts: HostView, request: Any) -> np.ndarray:
-        wanted = wanted_properties(request)
-        return np.array([self._matches(images, wanted) for images in hosts.image_properties()], np.float64)
+        wanted, held = wanted_properties(request), hosts.image_properties()
+        # few images are distinct, and those that are alike are one object
+        distinct = {id(image): image for images in held for image in images}
+        matches = {identity: self._matches(image, wanted) for identity, image in distinct.items()}
+        return np.array([sum(map(matches.__getitem__, map(id, images))) for images in held], np.float64)
 
-    def _matches(self, images: Sequence[Mapping[str, str]], wanted: set[tuple[str, str]]) -> float:
-        return sum(self._ratio(name) for image in images for name, _ in wanted & typed(image))
+    def _matches(self, image: Mapping[str, str], wanted: set[tuple[str, str]]) -> float:
+        return sum(self._ratio(name) for name, _ in wanted & typed(image))
 
     def _ratio(self, name: str) -> float:
         return self.settings.get(name, 0.0) if self.settings else 1.0

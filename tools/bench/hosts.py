@@ -91,7 +91,7 @@ class Instances:
 
     def image_properties(self, places: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[dict]]:
         held = [IMAGES * 3] * len(IMAGES)
-        held = [images[number : number + INSTANCES_A_HOST - number] for number, images in enumerate(held)]
+        held = [images[number : number + INSTANCES_A_HOST] for number, images in enumerate(held)]
         return {place: held[number % len(held)] for number, place in enumerate(places)}
 
 

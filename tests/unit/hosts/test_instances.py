@@ -52,6 +52,14 @@ def test_what_was_last_known_is_forgotten_once_it_is_no_more(nova, source):
     assert source.locate([moved]) == {}
 
 
+def test_equal_images_are_one_object(nova, source):
+    for _ in range(2):
+        nova.add_instance("cmp1", image={"os_distro": "linux"})
+    (images,) = source.image_properties([(nova.cell1, "cmp1")]).values()
+    assert images == [{"os_distro": "linux"}] * 2
+    assert images[0] is images[1]
+
+
 def test_an_image_is_read_once_until_a_cast_tells_of_a_change(nova, source):
     uuid = nova.add_instance("cmp1", image={"os_distro": "linux"})
     place = (nova.cell1, "cmp1")
