@@ -18,7 +18,6 @@
     │   ├── NetworkForbidden
     │   └── NetworkUnauthorized
     ├── ComputeHostMetricNotFound  a host lacks a metric that [metrics] requires
-    ├── PluginError              an operator's filter or weigher raised
     ├── HostFilterNotFound       enabled_filters names a class that is not available
     ├── ClassNotFound            a class path does not lead to a filter or weigher
     ├── AllocationUpdateFailed   Placement's consumer changed under a claim
@@ -136,10 +135,6 @@ class NetworkUnauthorized(NetworkError):
     """Neutron does not accept the token, or there is none to give it."""
 
     nova_name = "Unauthorized"
-
-
-class PluginError(BerthError):
-    """An operator's own filter or weigher raised; the text names the class and what it raised."""
 
 
 class HostFilterNotFound(BerthError):

@@ -10,6 +10,7 @@ from typing import Any
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from scheduler import nova_names
 from scheduler.errors import NoValidHost
 from scheduler.filters import loader as filter_loader
 from scheduler.filters.chain import FilterChain
@@ -64,6 +65,8 @@ class SchedulerManager:
 
     def use_rules(self) -> None:
         """Load the filters and weighers that the options name, and use them from the next request on."""
+        rules = self.conf.filter_scheduler
+        nova_names.provide([*rules.available_filters, *rules.weight_classes])
         fitter = Fitter(packing=self.conf.compute.packing_host_numa_cells_allocation_strategy)
         chain = FilterChain(filter_loader.load(self.conf))
         weighers = weight_loader.load(self.conf)

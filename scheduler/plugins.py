@@ -5,7 +5,8 @@
 installed, as their modules bear nova's names. Any other path is imported as it is given.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 import inspect
 from types import FunctionType
 from typing import Any
@@ -44,6 +45,16 @@ def _import(path: str) -> Any:
         return importutils.import_class(own)
     except ImportError as error:
         raise ClassNotFound(f"Class {path} could not be found: {error}") from error
+
+
+@contextmanager
+def blamed(name: str) -> Iterator[None]:
+    """What is raised inside goes on as it is, with a note for the log that names an operator's class."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"Raised by {name}, which is no class of Berth's")
+        raise
 
 
 def derives_from(cls: type, own: type, names: tuple[str, ...], modules: tuple[str, ...]) -> bool:

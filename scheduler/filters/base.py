@@ -44,8 +44,8 @@ class HostFilter:
         """Whether the request (a RequestSpec) has anything for this rule to judge; if not, all hosts pass."""
         return True
 
-    def passes(self, hosts: HostView, request: Any) -> np.ndarray:
-        """Which hosts may have the instance: bool, shape (hosts,)."""
+    def passes(self, hosts: HostView, request: Any) -> np.ndarray | None:
+        """Which hosts may have the instance: bool, shape (hosts,). None: no host, whatever others say."""
         raise NotImplementedError
 
     def reason(self, host: HostState, request: Any) -> str:

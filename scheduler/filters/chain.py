@@ -65,10 +65,14 @@ class FilterChain:
         """
         kept = np.arange(len(hosts))
         steps: list[Step] = []
+        LOG.debug("Starting with %d host(s)", len(hosts))
         for rule in self.filters:
             if not rule.run_filter_for_index(index):
                 continue
             verdict = self._ask(rule, hosts, request, changed)
+            if verdict is None:
+                LOG.debug("Filter %s ends the filtering: no host is left", rule.name)
+                return _nobody(hosts, steps, rule)
             steps.append(Step(rule, hosts, verdict))
             if not verdict.all():
                 changed = _moved(changed, verdict)
@@ -81,15 +85,23 @@ class FilterChain:
             _log_empty(steps, request)
         return Filtered(hosts, kept, steps)
 
-    def _ask(self, rule: HostFilter, hosts: HostView, request: Any, changed: int | None) -> np.ndarray:
+    def _ask(self, rule: HostFilter, hosts: HostView, request: Any, changed: int | None) -> np.ndarray | None:
         verdict = np.ones(len(hosts), dtype=bool)
         if (request.is_rebuild and not rule.RUN_ON_REBUILD) or not rule.applies(request) or not len(hosts):
             return verdict
         if changed is None or not rule.local:
             return rule.passes(hosts, request)
         if changed >= 0:
-            verdict[changed] = rule.passes(hosts.at([changed]), request)[0]
+            one = rule.passes(hosts.at([changed]), request)
+            if one is None:
+                return None
+            verdict[changed] = one[0]
         return verdict
+
+
+def _nobody(hosts: HostView, steps: list[Step], rule: HostFilter) -> Filtered:
+    none = np.zeros(len(hosts), dtype=bool)
+    return Filtered(hosts.where(none), np.flatnonzero(none), [*steps, Step(rule, hosts, none)])
 
 
 def _moved(changed: int | None, verdict: np.ndarray) -> int | None:

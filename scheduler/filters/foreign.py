@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 from oslo_config import cfg
 
-from scheduler.errors import BerthError, PluginError
 from scheduler.filters.base import HostFilter
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
+from scheduler.plugins import blamed
 
 
 class GuardedFilter(HostFilter):
@@ -28,42 +28,42 @@ class GuardedFilter(HostFilter):
         return self.inner.run_filter_for_index(index)
 
     def applies(self, request: Any) -> bool:
-        return self._guard(self.inner.applies, request)
+        with blamed(self.name):
+            return self.inner.applies(request)
 
-    def passes(self, hosts: HostView, request: Any) -> np.ndarray:
-        return np.asarray(self._guard(self.inner.passes, hosts, request), dtype=bool)
+    def passes(self, hosts: HostView, request: Any) -> np.ndarray | None:
+        with blamed(self.name):
+            verdict = self.inner.passes(hosts, request)
+        return None if verdict is None else np.asarray(verdict, dtype=bool)
 
     def reason(self, host: HostState, request: Any) -> str:
-        return self._guard(self.inner.reason, host, request)
-
-    def _guard(self, method: Any, *args: Any) -> Any:
-        try:
-            return method(*args)
-        except BerthError:
-            raise
-        except Exception as error:
-            raise PluginError(f"{self.name} raised {type(error).__name__}: {error}") from error
+        with blamed(self.name):
+            return self.inner.reason(host, request)
 
 
 class ForeignFilter(GuardedFilter):
-    """A filter that derives from nova's classes, where nova is installed beside.
+    """A filter that derives from nova's classes, or from those that stand in for them (``nova_style``).
 
-    Its ``filter_all`` is called with host states, as nova does; what it yields is kept.
+    Its ``filter_all`` is called with host states, as nova does; what it yields is kept. It is called for
+    rebuilds too: there its own base class lets every host pass, unless a subclass knows better.
     """
+
+    RUN_ON_REBUILD = True
+    local = False
 
     def __init__(self, inner: Any, conf: cfg.ConfigOpts) -> None:
         HostFilter.__init__(self, conf)
         self.inner = inner
-        self.local = False
-        self.RUN_ON_REBUILD = getattr(inner, "RUN_ON_REBUILD", False)
 
     def applies(self, request: Any) -> bool:
         return True
 
-    def passes(self, hosts: HostView, request: Any) -> np.ndarray:
+    def passes(self, hosts: HostView, request: Any) -> np.ndarray | None:
         states = hosts.hosts()
-        kept = self._guard(lambda: {id(state) for state in self.inner.filter_all(states, request) or ()})
-        return np.array([id(state) in kept for state in states], dtype=bool)
+        with blamed(self.name):
+            left = self.inner.filter_all(list(states), request)
+            kept = None if left is None else {id(state) for state in left}
+        return None if kept is None else np.array([id(state) in kept for state in states], dtype=bool)
 
     def reason(self, host: HostState, request: Any) -> str:
         return "rejected"

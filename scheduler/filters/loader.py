@@ -25,7 +25,10 @@ def available(paths: Iterable[str]) -> list[type]:
 
 def is_filter(cls: type) -> bool:
     return plugins.derives_from(
-        cls, HostFilter, ("BaseHostFilter", "BaseFilter"), ("nova.scheduler.filters", "nova.filters")
+        cls,
+        HostFilter,
+        ("BaseHostFilter", "BaseFilter"),
+        ("nova.scheduler.filters", "nova.filters", "scheduler.filters.nova_style"),
     )
 
 

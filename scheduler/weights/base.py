@@ -24,12 +24,14 @@ class HostWeigher:
     ``minval``, ``maxval``: bounds of the raw weights; None: the smallest (largest) that occurs.
     ``option``: the name of its multiplier in ``[filter_scheduler]``, also the aggregate metadata key that
     overrides it. ``local``: a host's raw weight depends on that host and the request alone.
+    ``clamps``: whether raw weights outside the bounds are moved to them.
     """
 
     minval: float | None = None
     maxval: float | None = None
     option: str = ""
     local = True
+    clamps = True
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self.conf = conf

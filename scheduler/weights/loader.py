@@ -17,7 +17,10 @@ def load(conf: cfg.ConfigOpts) -> tuple[HostWeigher, ...]:
 
 def is_weigher(cls: type) -> bool:
     return plugins.derives_from(
-        cls, HostWeigher, ("BaseHostWeigher", "BaseWeigher"), ("nova.scheduler.weights", "nova.weights")
+        cls,
+        HostWeigher,
+        ("BaseHostWeigher", "BaseWeigher"),
+        ("nova.scheduler.weights", "nova.weights", "scheduler.weights.nova_style"),
     )
 
 

@@ -28,8 +28,8 @@ def normalize(raw: np.ndarray, minval: float | None = None, maxval: float | None
 
 
 def clamped(raw: np.ndarray, weigher: HostWeigher) -> np.ndarray:
-    """Raw weights lifted to the weigher's ``minval`` and lowered to its ``maxval``."""
-    if weigher.minval is None and weigher.maxval is None:
+    """Raw weights lifted to the weigher's ``minval`` and lowered to its ``maxval``, if it wants that."""
+    if not weigher.clamps or (weigher.minval is None and weigher.maxval is None):
         return raw
     return np.clip(raw, weigher.minval, weigher.maxval)
 

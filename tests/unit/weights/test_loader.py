@@ -1,9 +1,10 @@
 import sys
+import traceback
 from types import ModuleType
 
 import pytest
 
-from scheduler.errors import ClassNotFound, PluginError
+from scheduler.errors import ClassNotFound
 from scheduler.weights import builtin, loader
 from scheduler.weights.base import BaseHostWeigher
 from scheduler.weights.ram import RAMWeigher
@@ -76,8 +77,9 @@ def test_an_operators_weigher_is_weighed_and_normalised():
 
 
 def test_an_operators_weigher_that_raises_is_named():
-    with pytest.raises(PluginError, match="Raising raised KeyError"):
+    with pytest.raises(KeyError, match="oops") as caught:
         scores_of(Raising)
+    assert "Raised by Raising" in "".join(traceback.format_exception(caught.value))
 
 
 @pytest.fixture
