@@ -1,11 +1,12 @@
 """What a worker of berth-scheduler is made of."""
 
+from functools import partial
 import random
 
 from scheduler import conf as options
 from scheduler import manager, service
 from scheduler.hosts import discovery, own_service
-from scheduler.rpc import notifications, serializer, server, transport
+from scheduler.rpc import context, notifications, serializer, server, transport
 
 
 def all_parts():
@@ -26,7 +27,8 @@ def make_server(conf, serving):
 def make_periodics(conf, serving):
     """Heartbeats of the daemon's row among nova's services, and host discovery where it is wanted."""
     engines = serving.hosts.engines
-    row = own_service.OwnService(conf, engines)
+    tell = partial(serving.notifications.service_created, context.RequestContext(is_admin=True))
+    row = own_service.OwnService(conf, engines, tell)
     row.beat()
     if conf.report_interval > 0:
         yield service.Periodic("heartbeat", row.beat, conf.report_interval, own_service.FIRST_BEAT)

@@ -62,6 +62,7 @@ class Inventory:
         self._store.start()
         table = self._store.snapshot()
         LOG.info("There are %d cells and %d compute nodes", len(self.cells.all), len(table))
+        self._versions.report()
 
     def stop(self) -> None:
         self._store.stop()

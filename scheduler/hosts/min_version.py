@@ -15,6 +15,9 @@ LOG = logging.getLogger(__name__)
 # Seconds for which a version is believed.
 TTL = 60.0
 
+# The service version of nova 27, the oldest release that is supported.
+OLDEST = 66
+
 
 class MinimumVersion:
     """Remembered for a minute, over the cells as they are then."""
@@ -36,6 +39,17 @@ class MinimumVersion:
 
     def forget(self) -> None:
         self._until = 0.0
+
+    def report(self) -> None:
+        """Say so if a compute service is older than what is supported; it is served all the same."""
+        version = self.get()
+        if 0 < version < OLDEST:
+            LOG.warning(
+                "The oldest nova-compute has service version %d; releases before nova 27 (version %d) are not"
+                " supported",
+                version,
+                OLDEST,
+            )
 
     def _read(self) -> int:
         outcomes = self._calls.gather(self._cells.with_cell0, self._of_cell)

@@ -1,5 +1,8 @@
 """The scheduler's own row among nova's services (spec: host-state-and-cells 4.4, 4.5)."""
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from oslo_config import cfg
 from oslo_db import api as db_api
 from oslo_db.exception import DBDuplicateEntry
@@ -29,7 +32,14 @@ _retry = db_api.wrap_db_retry(max_retries=5, retry_interval=0.1, retry_on_deadlo
 class OwnService:
     """Registers [DEFAULT]/host as a nova-scheduler and lets it beat. One a daemon, whatever its workers."""
 
-    def __init__(self, conf: cfg.ConfigOpts, engines: Engines) -> None:
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        engines: Engines,
+        created: Callable[[Mapping[str, Any]], None] = lambda _row: None,
+    ) -> None:
+        """``created`` is told the columns of a row that had to be made."""
+        self._created = created
         self._host = conf.host
         self._engines = engines
         self._id: int | None = None
@@ -52,9 +62,11 @@ class OwnService:
             LOG.info("Service %s on %s is known as number %d", BINARY, self._host, found)
             return found
         try:
-            return self._insert()
+            row = self._insert()
         except DBDuplicateEntry:
             return self._find()
+        self._created(row)
+        return row["id"]
 
     def _find(self) -> int | None:
         with self._engines.local().connect() as connection:
@@ -62,21 +74,22 @@ class OwnService:
             return connection.execute(query).scalar()
 
     @_retry
-    def _insert(self) -> int:
+    def _insert(self) -> dict[str, Any]:
+        row = {
+            "uuid": uuidutils.generate_uuid(),
+            "host": self._host,
+            "binary": BINARY,
+            "topic": TOPIC,
+            "report_count": 0,
+            "disabled": False,
+            "forced_down": False,
+            "deleted": 0,
+            "created_at": utcnow(),
+        }
         with self._engines.local().begin() as connection:
-            row = sa.insert(services).values(
-                uuid=uuidutils.generate_uuid(),
-                host=self._host,
-                binary=BINARY,
-                topic=TOPIC,
-                report_count=0,
-                disabled=False,
-                forced_down=False,
-                deleted=0,
-                created_at=utcnow(),
-                version=_version(connection),
-            )
-            return connection.execute(row).inserted_primary_key[0]
+            row["version"] = _version(connection)
+            added = connection.execute(sa.insert(services).values(row))
+        return row | {"id": added.inserted_primary_key[0]}
 
     @_retry
     def _beat(self) -> bool:

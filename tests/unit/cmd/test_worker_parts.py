@@ -22,8 +22,9 @@ def make_conf(tmp_path):
 class Row:
     """Stands in for OwnService."""
 
-    def __init__(self, conf, engines):
+    def __init__(self, conf, engines, created):
         self.beats = 0
+        self.created = created
 
     def beat(self):
         self.beats += 1
@@ -32,7 +33,7 @@ class Row:
 @pytest.fixture
 def serving(monkeypatch):
     monkeypatch.setattr(own_service, "OwnService", Row)
-    return SimpleNamespace(hosts=SimpleNamespace(engines=object()))
+    return SimpleNamespace(hosts=SimpleNamespace(engines=object()), notifications=manager.Silence())
 
 
 def periodics(conf, serving):
@@ -43,6 +44,19 @@ def test_the_row_is_registered_at_once_and_beats_after_five_seconds(make_conf, s
     (work,) = periodics(make_conf(), serving).values()
     assert (work.name, work.interval, work.delay) == ("heartbeat", 10, 5)
     assert work.call.__self__.beats == 1
+
+
+def test_a_row_that_had_to_be_made_is_told(make_conf, serving):
+    told = []
+    serving.notifications.service_created = lambda context, row: told.append((context.is_admin, row))
+    (work,) = periodics(make_conf(), serving).values()
+    work.call.__self__.created({"host": "me"})
+    assert told == [(True, {"host": "me"})]
+
+
+def test_silence_has_nothing_to_say_of_it(make_conf, serving):
+    (work,) = periodics(make_conf(), serving).values()
+    assert work.call.__self__.created({"host": "me"}) is None
 
 
 def test_without_a_report_interval_there_are_no_heartbeats(make_conf, serving):

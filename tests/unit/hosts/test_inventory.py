@@ -38,6 +38,12 @@ def test_it_starts_without_any_database(nova, inventory, caplog):
     assert "cannot be read" in caplog.text
 
 
+def test_computes_that_are_too_old_are_reported_at_start(nova, inventory, caplog):
+    nova.add_service("cmp1", version=65)
+    inventory.start()
+    assert "service version 65" in caplog.text
+
+
 def test_finding_nodes(nova, inventory):
     nova.add_host("cmp1")
     nova.add_service("ironic")

@@ -1,3 +1,4 @@
+import pytest
 import sqlalchemy as sa
 
 from scheduler.hosts.cells import Cells
@@ -31,6 +32,13 @@ def test_remembered_until_forgotten(nova):
     assert versions.get() == 74
     versions.forget()
     assert versions.get() == 66
+
+
+@pytest.mark.parametrize(("version", "said"), [(65, 1), (66, 0), (74, 0), (None, 0)])
+def test_computes_that_are_too_old_are_reported(nova, caplog, version, said):
+    nova.add_service("cmp1", version=version)
+    versions_of(nova).report()
+    assert caplog.text.count("releases before nova 27 (version 66) are not supported") == said
 
 
 def test_when_nobody_answers_the_last_known_stands(nova, caplog):

@@ -33,6 +33,24 @@ def test_the_version_of_a_new_row(nova, own, others, version):
     assert nova.rows(services)[-1].version == version
 
 
+def test_a_new_row_is_told_once_and_an_adopted_one_never(nova):
+    told = []
+    for _ in range(2):
+        own = OwnService(nova.conf, nova.engines, told.append)
+        own.beat()
+        own.beat()
+    (row,) = told
+    (stored,) = nova.rows(services)
+    assert {name: row[name] for name in ("id", "uuid", "host", "binary", "topic", "version")} == {
+        "id": stored.id,
+        "uuid": stored.uuid,
+        "host": "controller",
+        "binary": "nova-scheduler",
+        "topic": "scheduler",
+        "version": 74,
+    }
+
+
 def test_a_row_that_is_there_is_adopted(nova, own):
     nova.add_service("controller", binary="nova-scheduler", version=60, report_count=5, last_seen_up=None)
     own.beat()
