@@ -76,7 +76,7 @@ class PlacementClient:
         :raises PlacementUnreachable, PlacementUnanswered: no answer.
         """
         read = self._timeouts.search if search else self._timeouts.read
-        options = {"timeout": (self._timeouts.connect, read), "log": not search}
+        options = {"timeout": (self._timeouts.connect, read), "log": not search, "stream": search}
         try:
             return self._send("GET", path, version, context, **options)
         except PlacementUnanswered as error:
@@ -137,7 +137,8 @@ class PlacementClient:
             answer = self._adapter.request(
                 path, method, headers=_headers(version, context, options), **options
             )
-            return Reply(answer.status_code, answer.content)
+            # in one piece: ``content`` reads a large answer 10 kB at a time, and takes six times as long
+            return Reply(answer.status_code, b"".join(answer.iter_content(None)))
         except (exceptions.ClientException, requests.exceptions.RequestException) as error:
             raise self._failure(error, sent=_was_sent(error)) from error
 

@@ -1,5 +1,7 @@
 import logging
+import socket
 import ssl
+import threading
 
 from keystoneauth1 import exceptions, token_endpoint
 from keystoneauth1.adapter import Adapter
@@ -18,6 +20,7 @@ from scheduler.placement.errors import (
     PlacementUnanswered,
     PlacementUnreachable,
 )
+from scheduler.placement.session import Timeouts
 
 URL = "http://placement.example"
 KEYSTONE = "http://keystone.example/v3"
@@ -158,6 +161,33 @@ def test_connection_closed_meanwhile_is_no_failure_of_a_read(client, http):
     with pytest.raises(PlacementUnanswered):
         client.get("/z", "1.36")
     assert http.call_count == before + 1
+
+
+@pytest.mark.parametrize("closes", [True, False])
+def test_a_search_whose_answer_breaks_off(session, closes):
+    """requests-mock knows no answers that break off half way."""
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve():
+            for _ in range(2 if closes else 1):
+                with listener.accept()[0] as connection:
+                    connection.recv(65536)
+                    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
+                    if not closes:
+                        over.wait(10)
+
+        server = threading.Thread(target=serve)
+        server.start()
+        client = PlacementClient(
+            Adapter(session, endpoint_override=f"http://127.0.0.1:{listener.getsockname()[1]}"),
+            Timeouts(search=0.2),
+        )
+        with pytest.raises(PlacementUnanswered) as caught:
+            client.get("/x", "1.36", search=True)
+        over.set()
+        server.join()
+    assert caught.value.timed_out is not closes
 
 
 def test_repeated_failures_are_one_warning(client, http, caplog):
