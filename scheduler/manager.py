@@ -115,18 +115,14 @@ class SchedulerManager:
         Raises ``NoValidHost`` if any instance would be left without a host; nothing stays claimed then.
         """
         LOG.debug("Starting to schedule for instances: %s", instance_uuids)
-        if spec.is_rebuild:
-            hosts, claims = self._hosts_to_check(spec), None
-        else:
-            candidates = self._ask_placement(context, spec)
-            self.notifications.select_destinations_start(context, spec)
-            hosts = self._hosts_with(candidates, spec)
-            claims = self._claims(context, spec) if instance_uuids is not None else None
+        candidates = None if spec.is_rebuild else self._ask_placement(context, spec)
+        self.notifications.select_destinations_start(context, spec)
+        hosts = self._hosts_with(candidates, spec) if candidates else self._hosts_to_check(spec)
+        claims = self._claims(context, spec) if candidates and instance_uuids is not None else None
         uuids = instance_uuids if instance_uuids is not None else unnamed(spec)
         with_alternates = return_objects and return_alternates
         selections = self.driver.select(hosts, spec, uuids, claims, with_alternates)
-        if not spec.is_rebuild:
-            self.notifications.select_destinations_end(context, spec)
+        self.notifications.select_destinations_end(context, spec)
         return selections if return_objects else as_dicts(selections)
 
     def _ask_placement(self, context: Any, spec: Any) -> Candidates:

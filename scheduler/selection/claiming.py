@@ -57,15 +57,14 @@ class Claiming:
         """
         self._tried, self._rest = [], self._ranking.best_first()
         for index in self._rest:
-            LOG.debug("Selected host: %s", self._ranking.hosts.row(index).host)
-            if self._claims is None:
-                return index, None
-            candidate = self._claim_on(index, instance_uuid)
-            if candidate is not None:
+            candidate = self._claim_on(index, instance_uuid) if self._claims else None
+            if candidate is not None or self._claims is None:
+                LOG.debug("Selected host: %s", repr(self._ranking.hosts.host(index)))
                 return index, candidate
             self._tried.append(index)
             self._ranking.refuse(index)
-        LOG.debug("Unable to successfully claim against any host for instance %s", instance_uuid)
+        if self._tried:
+            LOG.debug("Unable to successfully claim against any host for instance %s", instance_uuid)
         raise NoValidHost(NOT_ENOUGH)
 
     def others(self) -> Iterator[int]:

@@ -29,7 +29,11 @@ def consume(hosts: HostView, index: int, request: Any, fitter: Fitter) -> None:
         num_io_ops=1,
     )
     if request.numa_topology or request.pci_requests is not None:
-        _consume_topology(hosts, index, request, fitter)
+        try:
+            _consume_topology(hosts, index, request, fitter)
+        except Exception:
+            # The claim stands, and the compute checks topologies itself: not worth failing the request.
+            LOG.warning("Taking the instance off %s failed", hosts.row(index).host, exc_info=True)
     if request.instance_group:
         _join_group(hosts, index, request)
 

@@ -5,6 +5,7 @@ from itertools import islice
 from typing import Any
 
 from oslo_config import cfg
+from oslo_log import log as logging
 
 from scheduler.errors import InvalidRequest, NoValidHost
 from scheduler.filters.chain import FilterChain
@@ -17,6 +18,8 @@ from scheduler.selection.consume import consume
 from scheduler.selection.ranking import Ranking
 from scheduler.selection.reply import selection
 from scheduler.weights.base import HostWeigher
+
+LOG = logging.getLogger(__name__)
 
 
 class FilterDriver:
@@ -52,6 +55,9 @@ class FilterDriver:
         ``claims`` None: choose without claiming. Raises ``NoValidHost`` unless every instance has a host;
         whatever it raises, what was claimed for the request is given back.
         """
+        if not instance_uuids:
+            raise NoValidHost(NOT_ENOUGH)
+        request.instance_uuid = instance_uuids[0]
         ranking = Ranking(self._chain, self._weighers, hosts, request, self._conf.filter_scheduler)
         claiming = Claiming(ranking, claims, self._mapped)
         try:
@@ -74,12 +80,10 @@ class FilterDriver:
             request.instance_uuid = uuid
             if number:
                 ranking.again(number, index)
-            index, candidate = claiming.claim_best(uuid)
+            index, candidate = claim_next(claiming, uuid, len(chosen), len(instance_uuids))
             chosen.append(self._selection(ranking.hosts, index, candidate))
             note_providers(request, candidate)
             consume(ranking.hosts, index, request, self._fitter)
-        if not chosen:
-            raise NoValidHost(NOT_ENOUGH)
         return chosen, index
 
     def _with_alternates(
@@ -106,6 +110,15 @@ class FilterDriver:
 
     def _selection(self, hosts: HostView, index: int, candidate: Any) -> Selection:
         return selection(hosts, index, candidate, self._conf.default_availability_zone)
+
+
+def claim_next(claiming: Claiming, uuid: str, done: int, wanted: int) -> tuple[int, Any]:
+    """``claim_best``, with a word in the log if that was one too many."""
+    try:
+        return claiming.claim_best(uuid)
+    except NoValidHost:
+        LOG.debug("There are %d hosts available but %d instances requested to build", done, wanted)
+        raise
 
 
 def note_providers(request: Any, candidate: Any) -> None:

@@ -78,9 +78,9 @@ def _destination(work: _Narrowing, destination: Any) -> None:
 
 
 def _ignore(work: _Narrowing, names: Iterable[str]) -> None:
-    ignored = _same_host(names)
-    dropped = work.keep(lambda row: not ignored(row), "ignored by request")
-    LOG.info("Host filter ignoring hosts: %s", ", ".join(row.host for row in dropped.rows))
+    as_listed = {name.lower(): name for name in names}
+    dropped = work.keep(lambda row: row.host.lower() not in as_listed, "ignored by request")
+    LOG.info("Host filter ignoring hosts: %s", ", ".join(as_listed[row.host.lower()] for row in dropped.rows))
 
 
 def _force(work: _Narrowing, what: str, names: Iterable[str], wanted: Callable[[HostRow], bool]) -> None:

@@ -21,6 +21,9 @@ from scheduler.weights.scores import Scores
 LOG = logging.getLogger(__name__)
 NO_FILTERS = FilterChain(())
 
+# Hosts in a debug line; many clouds log at this level all the time.
+SHOWN = 20
+
 
 class Ranking:
     """The hosts of one request, filtered and weighed for one instance after the other."""
@@ -61,6 +64,9 @@ class Ranking:
         if LOG.isEnabledFor(logging.DEBUG):
             for host, node, reason in filtered.reasons(self._request):
                 LOG.debug("Turned down: %s (%s) %s", host, node, reason)
+            if len(self.hosts):
+                shown = self.hosts.at(range(len(self.hosts))[:SHOWN]).hosts()
+                LOG.debug("Filtered [%s]%s", ", ".join(map(repr, shown)), self._rest())
         return filtered.kept
 
     def refuse(self, index: int) -> None:
@@ -76,6 +82,8 @@ class Ranking:
         totals = self.totals()
         if not len(totals):
             return
+        if LOG.isEnabledFor(logging.DEBUG):
+            self._log_best(totals)
         first = self._pick(totals)
         yield first
         for index in descending(totals):
@@ -88,6 +96,14 @@ class Ranking:
         if self._refused:
             totals[np.isin(self.hosts.positions, list(self._refused))] = -np.inf
         return totals
+
+    def _log_best(self, totals: np.ndarray) -> None:
+        best = descending(totals)[:SHOWN]
+        shown = [f"WeighedHost [host: {self.hosts.host(i)!r}, weight: {totals[i]}]" for i in best]
+        LOG.debug("Weighed [%s]%s", ", ".join(shown), self._rest())
+
+    def _rest(self) -> str:
+        return f" and {len(self) - SHOWN} more" if len(self) > SHOWN else ""
 
     def _pick(self, totals: np.ndarray) -> int:
         size = self._options.host_subset_size

@@ -38,7 +38,7 @@ def make_spec(**fields):
 def make_candidate(provider, mappings=None, **amounts):
     amounts = amounts or {"VCPU": 2}
     allocations = {provider: {"resources": amounts}}
-    return AllocationCandidate(provider, (provider,), allocations, mappings or {"": [provider]})
+    return AllocationCandidate.of(provider, (provider,), allocations, mappings or {"": [provider]})
 
 
 def host_with_candidate(name, **amounts):

@@ -197,3 +197,11 @@ def test_hosts_that_conductors_do_not_know_are_neither_chosen_nor_offered():
     reply = driver.select(make_view(four_hosts()), make_spec(), ["i1"], claims, True)
     assert names(reply) == [["h2", "h4"]]
     assert claims.tried == [("i1", uuid_of("h2"))]
+
+
+def test_filters_see_the_uuid_of_each_instance_from_the_first_on():
+    """A member of a full group may stay on its host; the request may have been made for another instance."""
+    hosts = [host_with_candidate("h1").holding("i1"), host_with_candidate("h2").holding("other")]
+    members = group(policy="anti-affinity", policies=["anti-affinity"], members=["i1", "other"], hosts=[])
+    reply = select(hosts, ["i1"], spec=make_spec(instance_uuid="i9", instance_group=members))
+    assert names(reply) == [["h1"]]
