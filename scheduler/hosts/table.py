@@ -94,6 +94,11 @@ class HostTable:
             found.setdefault((row.cell_uuid, row.host), []).append(number)
         return found
 
+    def rows_beside(self, row: int) -> list[int]:
+        """The rows of all nodes of the service host that this row belongs to, itself among them."""
+        node = self.rows[row]
+        return self.rows_of_host[node.cell_uuid, node.host]
+
     @cached_property
     def rows_named(self) -> dict[str, list[int]]:
         """Row numbers by service host name, whatever the cell."""

@@ -13,10 +13,9 @@ import numpy as np
 
 from scheduler.hosts.coded import Coded
 from scheduler.hosts.host_state import HostState
+from scheduler.hosts.pending import AMOUNTS, COUNTERS, Pending
 from scheduler.hosts.rows import HostRow
 from scheduler.hosts.table import HostTable
-
-CONSUMED = ("free_ram_mb", "free_disk_mb", "vcpus_used", "num_instances", "num_io_ops")
 
 
 class InstanceSource(Protocol):
@@ -56,13 +55,22 @@ class _Request:
     """
 
     def __init__(
-        self, table: HostTable, rows: np.ndarray, candidates: list, instances: InstanceSource
+        self,
+        table: HostTable,
+        rows: np.ndarray,
+        candidates: list,
+        instances: InstanceSource,
+        pending: Pending,
     ) -> None:
         self.table = table
         self.rows = rows
         self.candidates = candidates
         self.instances = instances
-        self.numbers = {name: table.numbers[name][rows] for name in CONSUMED}
+        self.pending = pending
+        self.numbers = {name: table.numbers[name][rows] for name in AMOUNTS}
+        self.others = np.zeros((len(AMOUNTS), len(rows)), np.int64)  # what other requests have pending
+        self.own = np.zeros_like(self.others)  # and what this one has
+        self.catch_up()
         self.coded: dict[str, Coded] = {}
         self.limits: dict[int, dict[str, Any]] = {}
         self.limit_columns: dict[str, np.ndarray] = {}
@@ -70,6 +78,14 @@ class _Request:
         self.placed: dict[str, set[int]] = {}
         self.located: dict[str, list[int]] = {}
         self.images: dict[tuple[str, str], Sequence[Mapping[str, str]]] = {}
+
+    def catch_up(self) -> None:
+        """Look again at what other requests have pending; counters show it at once."""
+        others = self.pending.over(self.table, self.rows) - self.own
+        for name in COUNTERS:
+            number = AMOUNTS.index(name)
+            self.numbers[name] += others[number] - self.others[number]
+        self.others = others
 
     def column(self, name: str) -> np.ndarray:
         column = self.numbers.get(name)
@@ -92,8 +108,12 @@ class _Request:
         return limits
 
     def rows_holding(self, uuid: str) -> set[int]:
-        """Rows of the hosts that hold an instance, now or by this request's own choice."""
-        return self.placed.get(uuid, set()).union(self.located.get(uuid, ()))
+        """Rows of the hosts that hold an instance, now or by this request's or another's choice."""
+        return self.placed.get(uuid, set()).union(self.located.get(uuid, ()), self._rows_expecting(uuid))
+
+    def _rows_expecting(self, uuid: str) -> Sequence[int]:
+        row = self.table.row_of_uuid.get(self.pending.node_of(uuid))
+        return () if row is None else self.table.rows_beside(row)
 
     def locate(self, uuids: Iterable[str]) -> None:
         """Look up where instances are, once for each."""
@@ -123,10 +143,15 @@ class HostView:
         rows: np.ndarray,
         candidates: Sequence[Sequence[Any]] | None = None,
         instances: InstanceSource | None = None,
+        pending: Pending | None = None,
     ) -> "HostView":
-        """The root view: ``rows`` of ``table``, with the allocation candidates of each (best first)."""
+        """The root view: ``rows`` of ``table``, with the allocation candidates of each (best first).
+
+        ``pending``: what other requests have decided, and where this one notes what it does.
+        """
         lists = [()] * len(rows) if candidates is None else list(candidates)
-        shared = _Request(table, rows, lists, instances or NoInstances())
+        pending = Pending() if pending is None else pending
+        shared = _Request(table, rows, lists, instances or NoInstances(), pending)
         return cls(shared, np.arange(len(rows)))
 
     def __len__(self) -> int:
@@ -152,6 +177,15 @@ class HostView:
         if column is None:
             column = self._numbers[name] = self._shared.column(name)[self.positions]
         return column
+
+    def expected(self, name: str) -> np.ndarray:
+        """An amount once what other requests have pending has arrived; shape (hosts,).
+
+        For preferences: whether an instance still fits is Placement's to say, which knows of these claims.
+        """
+        if name in COUNTERS:
+            return self.numbers(name)
+        return self.numbers(name) + self._shared.others[AMOUNTS.index(name)][self.positions]
 
     def coded(self, name: str) -> Coded:
         """A dictionary-encoded column (names: ``hosts.table``)."""
@@ -253,6 +287,34 @@ class HostView:
 
     def place(self, index: int, instance_uuid: str) -> None:
         """Count an instance as being on this host from now on (and on all nodes of its service host)."""
-        row = self.row(index)
-        rows = self._shared.table.rows_of_host[row.cell_uuid, row.host]
+        rows = self._shared.table.rows_beside(int(self._shared.rows[self.positions[index]]))
         self._shared.placed.setdefault(instance_uuid, set()).update(rows)
+
+    # -- what requests of the same process do at the same time ---------------------------------------------
+
+    def reserve(
+        self, index: int, instance_uuid: str, amounts: Mapping[str, int], *, anyway: bool = False
+    ) -> bool:
+        """Let other requests know that an instance is to be on this host, before it is claimed.
+
+        False if others have taken to this host, or left it, since this request looked: nothing is reserved
+        then, unless ``anyway``.
+        """
+        shared, position = self._shared, int(self.positions[index])
+        taken = np.array([amounts.get(name, 0) for name in AMOUNTS], np.int64)
+        seen = None if anyway else shared.others[:, position] + shared.own[:, position]
+        reserved = shared.pending.add(instance_uuid, shared.table, int(shared.rows[position]), taken, seen)
+        if reserved:
+            shared.own[:, position] += taken
+        return reserved
+
+    def unreserve(self, index: int, instance_uuid: str, amounts: Mapping[str, int]) -> None:
+        """Take back a reservation of this request."""
+        shared, position = self._shared, int(self.positions[index])
+        shared.pending.drop([instance_uuid])
+        shared.own[:, position] -= np.array([amounts.get(name, 0) for name in AMOUNTS], np.int64)
+
+    def catch_up(self) -> None:
+        """See what other requests have reserved meanwhile."""
+        self._shared.catch_up()
+        self._numbers.clear()

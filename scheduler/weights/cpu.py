@@ -16,4 +16,4 @@ class CPUWeigher(HostWeigher):
 
     def weigh(self, hosts: HostView, request: Any) -> np.ndarray:
         total = hosts.numbers("vcpus_total") * hosts.numbers("cpu_allocation_ratio")
-        return total - hosts.numbers("vcpus_used")
+        return total - hosts.expected("vcpus_used")

@@ -15,4 +15,4 @@ class DiskWeigher(HostWeigher):
     option = "disk_weight_multiplier"
 
     def weigh(self, hosts: HostView, request: Any) -> np.ndarray:
-        return hosts.numbers("free_disk_mb").astype(np.float64)
+        return hosts.expected("free_disk_mb").astype(np.float64)

@@ -15,4 +15,4 @@ class RAMWeigher(HostWeigher):
     option = "ram_weight_multiplier"
 
     def weigh(self, hosts: HostView, request: Any) -> np.ndarray:
-        return hosts.numbers("free_ram_mb").astype(np.float64)
+        return hosts.expected("free_ram_mb").astype(np.float64)

@@ -1,0 +1,128 @@
+"""What was decided here and shows in no database yet, so that a burst does not pile on one host.
+
+Between a decision and the report of the compute lie seconds in which the host's row looks as free as before.
+Until then the decision is laid over it: on amounts that Placement guards for weighers alone, on counters for
+everybody, and on where instances are. spec: host-state-and-cells 8.2, 8.3
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+import threading
+import time
+
+import numpy as np
+
+from scheduler.hosts.table import HostTable
+
+# What an instance takes of a host, in the order of all arrays of amounts here.
+GUARDED = ("free_ram_mb", "free_disk_mb", "vcpus_used")
+COUNTERS = ("num_instances", "num_io_ops")
+AMOUNTS = GUARDED + COUNTERS
+
+# Seconds after which a decision that no compute confirms is taken for one that came to nothing.
+LIFETIME = 180.0
+
+Locate = Callable[[Iterable[str]], Mapping[str, Sequence[tuple[str, str]]]]
+"""(cell uuid, service host) of each of the given instances that is on some host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """An instance that is to be on a node. ``amounts``: int64 in the order of ``AMOUNTS``.
+
+    ``updated``: the stamp of the node's row that was looked at.
+    """
+
+    instance: str
+    node: str
+    amounts: np.ndarray
+    updated: datetime | None
+    until: float
+
+
+class Pending:
+    """The stays of one process, by instance; any thread may use it."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._stays: dict[str, Stay] = {}
+        self._index: Mapping[str, int] = {}
+        self._sums = np.zeros((len(AMOUNTS), 0), np.int64)
+
+    def __len__(self) -> int:
+        return len(self._stays)
+
+    def node_of(self, instance: str) -> str | None:
+        """The uuid of the node that an instance is to be on; None if nothing is pending for it."""
+        stay = self._stays.get(instance)
+        return stay and stay.node
+
+    def over(self, table: HostTable, rows: np.ndarray) -> np.ndarray:
+        """What is pending on these rows of a table: int64, shape (amounts, rows)."""
+        with self._lock:
+            return self._sums_of(table)[:, rows]
+
+    def add(
+        self, instance: str, table: HostTable, row: int, amounts: np.ndarray, seen: np.ndarray | None = None
+    ) -> bool:
+        """Note that an instance is to be on the node in this row; it is nowhere else then.
+
+        ``seen``: what the caller believes to be pending there. If it is something else by now, nothing is
+        noted, and the answer is False.
+        """
+        node = table.rows[row]
+        stay = Stay(instance, node.uuid, amounts, node.updated, self._clock() + LIFETIME)
+        with self._lock:
+            sums = self._sums_of(table)
+            if seen is not None and not np.array_equal(sums[:, row], seen):
+                return False
+            self._forget([instance])
+            self._stays[instance] = stay
+            sums[:, row] += amounts
+            return True
+
+    def drop(self, instances: Iterable[str]) -> None:
+        """These instances are not to be anywhere any more; unknown ones do not matter."""
+        with self._lock:
+            self._forget(instances)
+
+    def settle(self, table: HostTable, locate: Locate) -> None:
+        """Drop what the computes have reported, or will never report.
+
+        Reported is an instance that the databases show on some host, once the row of its node has changed.
+        """
+        now = self._clock()
+        stays = list(self._stays.values())
+        changed = [stay.instance for stay in stays if _has_changed(stay, table)]
+        found = locate(changed) if changed else {}
+        over = [stay for stay in stays if stay.until < now or stay.instance in found]
+        with self._lock:
+            # a decision that came meanwhile takes the place of the one that was looked at, and stays
+            self._forget(stay.instance for stay in over if self._stays.get(stay.instance) is stay)
+
+    def _sums_of(self, table: HostTable) -> np.ndarray:
+        """The sums by row of a table; tables in which every host is where it was share them."""
+        if self._index is not table.row_of_uuid:
+            self._index = table.row_of_uuid
+            self._sums = np.zeros((len(AMOUNTS), len(table)), np.int64)
+            for stay in self._stays.values():
+                self._sum(stay, 1)
+        return self._sums
+
+    def _forget(self, instances: Iterable[str]) -> None:
+        for instance in instances:
+            stay = self._stays.pop(instance, None)
+            if stay:
+                self._sum(stay, -1)
+
+    def _sum(self, stay: Stay, sign: int) -> None:
+        row = self._index.get(stay.node)
+        if row is not None:
+            self._sums[:, row] += sign * stay.amounts
+
+
+def _has_changed(stay: Stay, table: HostTable) -> bool:
+    row = table.row_of_uuid.get(stay.node)
+    return row is not None and table.rows[row].updated != stay.updated
