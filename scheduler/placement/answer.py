@@ -1,6 +1,6 @@
 """The answer of ``GET /allocation_candidates``, sorted by compute host (spec: placement-and-workflow 2)."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -20,14 +20,32 @@ class AllocationCandidate(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     :ivar root: UUID of the compute node.
     :ivar roots: the compute node and the roots of all other providers that it takes from, sorted.
-    :ivar allocations: provider UUID → ``{"resources": {class: amount}}``.
+    :ivar stored: what it takes by provider UUID, as JSON; see ``allocations``.
     :ivar mappings: suffix of a request group → UUIDs of the providers that serve it.
     """
 
     root: str
     roots: tuple[str, ...]
-    allocations: Resources
+    stored: dict[str, msgspec.Raw]
     mappings: dict[str, list[str]]
+
+    @classmethod
+    def of(
+        cls, root: str, roots: tuple[str, ...], allocations: Resources, mappings: dict[str, list[str]]
+    ) -> "AllocationCandidate":
+        """From plain values, which answers do not have."""
+        return cls(
+            root, roots, {name: msgspec.Raw(orjson.dumps(e)) for name, e in allocations.items()}, mappings
+        )
+
+    @property
+    def allocations(self) -> Resources:
+        """Provider UUID → ``{"resources": {class: amount}}``. Read each time it is asked for: of ten thousand
+        candidates one is claimed.
+
+        :raises msgspec.ValidationError: JSON of another shape.
+        """
+        return {provider: _taken.decode(text) for provider, text in self.stored.items()}
 
     @property
     def version(self) -> str:
@@ -47,7 +65,7 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Request(msgspec.Struct, gc=False):
-    allocations: Resources
+    allocations: dict[str, msgspec.Raw]
     mappings: dict[str, list[str]]
 
 
@@ -72,6 +90,7 @@ class _Summaries(msgspec.Struct):
 
 
 _body = msgspec.json.Decoder(_Body)
+_taken = msgspec.json.Decoder(dict[str, dict[str, int]])
 _summaries = msgspec.json.Decoder(_Summaries)
 _summary = msgspec.json.Decoder(_Summary)
 
@@ -151,29 +170,31 @@ def _group(answer: _Body, summaries: Summaries) -> dict[str, tuple[AllocationCan
     groups: dict[str, tuple[AllocationCandidate, ...]] = {}
     roots_of = answer.provider_summaries
     for request in answer.allocation_requests:
-        allocations = request.allocations
-        if allocations:
-            roots = _roots(allocations, roots_of)
-            root = roots[0] if len(roots) == 1 else _compute_root(allocations, roots_of, summaries)
-            candidate = AllocationCandidate(root, roots, allocations, request.mappings)
-            groups[root] = (*groups.get(root, ()), candidate)
+        stored = request.allocations
+        if stored:
+            roots = _roots(stored, roots_of)
+            root = roots[0] if len(roots) == 1 else _compute_root(stored, roots_of, summaries)
+            candidate = AllocationCandidate(root, roots, stored, request.mappings)
+            groups[root] = (*groups[root], candidate) if root in groups else (candidate,)
     return groups
 
 
-def _roots(allocations: Resources, roots_of: Mapping[str, _Root]) -> tuple[str, ...]:
-    if len(allocations) == 1:
-        (provider,) = allocations
+def _roots(providers: Collection[str], roots_of: Mapping[str, _Root]) -> tuple[str, ...]:
+    if len(providers) == 1:
+        (provider,) = providers
         return (roots_of[provider].root_provider_uuid,)
-    return tuple(sorted({roots_of[provider].root_provider_uuid for provider in allocations}))
+    return tuple(sorted({roots_of[provider].root_provider_uuid for provider in providers}))
 
 
-def _compute_root(allocations: Resources, roots_of: Mapping[str, _Root], summaries: Summaries) -> str:
+def _compute_root(
+    stored: Mapping[str, msgspec.Raw], roots_of: Mapping[str, _Root], summaries: Summaries
+) -> str:
     """Of several trees, the one that shares nothing; if all do, the one that gives most classes."""
     classes: dict[tuple[bool, str], int] = {}
-    for provider, entry in allocations.items():
+    for provider, text in stored.items():
         shares = SHARING in summaries.of(provider).traits
         key = (not shares, roots_of[provider].root_provider_uuid)
-        classes[key] = classes.get(key, 0) + len(entry["resources"])
+        classes[key] = classes.get(key, 0) + len(_taken.decode(text)["resources"])
     (_, root), _ = max(classes.items(), key=lambda item: (item[0][0], item[1]))
     return root
 

@@ -46,7 +46,9 @@ def candidates(hosts: HostTable) -> dict[str, tuple[AllocationCandidate, ...]]:
     """One candidate a host, by compute node uuid."""
     return {
         row.uuid: (
-            AllocationCandidate(row.uuid, (row.uuid,), {row.uuid: {"resources": AMOUNTS}}, {"": [row.uuid]}),
+            AllocationCandidate.of(
+                row.uuid, (row.uuid,), {row.uuid: {"resources": AMOUNTS}}, {"": [row.uuid]}
+            ),
         )
         for row in hosts.rows
     }

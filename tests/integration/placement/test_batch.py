@@ -101,6 +101,6 @@ def test_two_requests_for_the_same_hosts(claim, candidates, cloud):
 
 
 def test_provider_that_nobody_names(claim, candidates, cloud):
-    ghost = AllocationCandidate("x", ("x",), {str(uuid.uuid4()): {"resources": {"CUSTOM_NO_SUCH": 1}}}, {})
+    ghost = AllocationCandidate.of("x", ("x",), {str(uuid.uuid4()): {"resources": {"CUSTOM_NO_SUCH": 1}}}, {})
     plan, results = claim(ghost, candidates[0])
     assert holds_its_own(cloud, plan, results).count(Outcome.CLAIMED) == 1

@@ -82,7 +82,7 @@ def test_provider_deleted_on_the_way(claim, candidates, cloud, proxy):
 
 
 def test_orphan_record_of_another_process(claim, candidates, cloud, instance):
-    gone = AllocationCandidate("x", ("x",), {str(uuid.uuid4()): {"resources": {"VCPU": 1}}}, {})
+    gone = AllocationCandidate.of("x", ("x",), {str(uuid.uuid4()): {"resources": {"VCPU": 1}}}, {})
     assert "does not exist" in cloud.api.put(instance, fresh(gone, OWNER, None)).detail
     assert claim(candidates[0]).claimed
     assert cloud.held(instance).generation == 1
@@ -238,7 +238,7 @@ class TestEvacuation:
         root, other = (candidate.root for candidate in candidates)
         (child,) = cloud.make(1, parent=root)
         entry = {"resources": {"VCPU": 1}}
-        source = AllocationCandidate(root, (root,), {child: entry}, {})
+        source = AllocationCandidate.of(root, (root,), {child: entry}, {})
         assert cloud.api.put(instance, fresh(source, OWNER, None)).status == 204
         assert claim(candidates[1], evacuating_from={root}).claimed
         assert cloud.held(instance).allocations.keys() == {child, other}

@@ -127,7 +127,6 @@ STRANGE = [
     b"[]",
     b"{}",
     b'{"allocation_requests": {}, "provider_summaries": {}}',
-    body([entry(("a", "VCPU", "1"))], FLAT),
     body([entry(("nobody", "VCPU", 1))], FLAT),
     body([entry(("nobody", "VCPU", 1), ("a", "VCPU", 1))], FLAT),
     body([entry(("a", "VCPU", 1))], {"a": summary(None)}),
@@ -139,6 +138,12 @@ STRANGE = [
 def test_anything_else_is_a_decode_error(text):
     with pytest.raises(msgspec.DecodeError):
         parse(text, None)
+
+
+def test_amounts_are_read_when_they_are_asked_for():
+    (candidate,) = answer([entry(("a", "VCPU", "1"))], FLAT).by_root["a"]
+    with pytest.raises(msgspec.ValidationError):
+        assert candidate.allocations
 
 
 JSON = st.recursive(

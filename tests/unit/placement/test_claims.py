@@ -30,7 +30,7 @@ A, B, GONE = "aaaa", "bbbb", "dead"
 def candidate(*providers, root=None):
     root = root or providers[0]
     entries = {provider: {"resources": {"VCPU": 1}} for provider in providers}
-    return AllocationCandidate(root, tuple(sorted({root, *providers})), entries, {"": list(providers)})
+    return AllocationCandidate.of(root, tuple(sorted({root, *providers})), entries, {"": list(providers)})
 
 
 def make(write_faults=(), read_faults=(), patience=PROMPT):
