@@ -5,6 +5,7 @@ is either in the reply or given back.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from oslo_config import cfg
@@ -115,22 +116,30 @@ class SchedulerManager:
         Raises ``NoValidHost`` if any instance would be left without a host; nothing stays claimed then.
         """
         LOG.debug("Starting to schedule for instances: %s", instance_uuids)
-        candidates = None if spec.is_rebuild else self._ask_placement(context, spec)
+        if not spec.is_rebuild:
+            # whatever was decided for them before is void
+            self.hosts.pending.drop(instance_uuids or ())
+        queries = () if spec.is_rebuild else self._queries(context, spec)
+        candidates = self._ask_placement(context, queries) if queries else None
         self.notifications.select_destinations_start(context, spec)
         hosts = self._hosts_with(candidates, spec) if candidates else self._hosts_to_check(spec)
         claims = self._claims(context, spec) if candidates and instance_uuids is not None else None
         uuids = instance_uuids if instance_uuids is not None else unnamed(spec)
         with_alternates = return_objects and return_alternates
-        selections = self.driver.select(hosts, spec, uuids, claims, with_alternates)
+        more = partial(self._hosts_beyond, context, spec, queries, candidates, len(hosts))
+        selections = self.driver.select(hosts, spec, uuids, claims, with_alternates, more)
         self.notifications.select_destinations_end(context, spec)
         return selections if return_objects else as_dicts(selections)
 
-    def _ask_placement(self, context: Any, spec: Any) -> Candidates:
-        """Which hosts could have it. Raises ``NoValidHost`` if none could, or Placement does not say."""
+    def _queries(self, context: Any, spec: Any) -> tuple[query.Query, ...]:
+        """What to ask Placement for, once the pre-filters have had their say."""
         prefilters.run(spec, context, self._prefilter_services())
         look_up = targets.wanted(spec)
         found = self.hosts.find_nodes(look_up) if look_up else ()
-        queries = query.build(spec, self.conf, targets.settle(spec, look_up, found))
+        return query.build(spec, self.conf, targets.settle(spec, look_up, found))
+
+    def _ask_placement(self, context: Any, queries: Sequence[query.Query]) -> Candidates:
+        """Which hosts could have it. Raises ``NoValidHost`` if none could, or Placement does not say."""
         candidates = self.candidates.fetch(queries, context)
         if not candidates.by_root:
             raise NoValidHost
@@ -150,7 +159,25 @@ class SchedulerManager:
         table = self.hosts.complete(self.hosts.snapshot(cell_uuid=cell_of(spec)), candidates.by_root)
         rows = table.find(candidates.by_root, cell_of(spec))
         lists = [candidates.by_root[table.rows[row].uuid] for row in rows]
-        return HostView.of(table, rows, lists, self.hosts.instances)
+        return HostView.of(table, rows, lists, self.hosts.instances, self.hosts.pending)
+
+    def _hosts_beyond(
+        self,
+        context: Any,
+        spec: Any,
+        queries: Sequence[query.Query],
+        candidates: Candidates | None,
+        known: int,
+    ) -> HostView | None:
+        """All hosts, if Placement's answer was cut and not all of it was about the ``known`` hosts.
+
+        spec: host-state-and-cells 8.5
+        """
+        if candidates is None or not candidates.truncated or len(candidates.by_root) == known:
+            return None
+        LOG.info("No host is left of those that Placement offers up to the limit: asking for all")
+        unlimited = [query.without_limit(each) for each in queries]
+        return self._hosts_with(self.candidates.fetch(unlimited, context), spec)
 
     def _hosts_to_check(self, spec: Any) -> HostView:
         """For a rebuild: the host that the request forces, or all of its cell."""
@@ -159,7 +186,7 @@ class SchedulerManager:
         wanted = targets.wanted(spec)
         named = table.nodes(wanted.host, wanted.node, cell_uuid) if wanted else table.rows
         rows = table.find((row.uuid for row in named), cell_uuid)
-        return HostView.of(table, rows, None, self.hosts.instances)
+        return HostView.of(table, rows, None, self.hosts.instances, self.hosts.pending)
 
     def _claims(self, context: Any, spec: Any) -> RequestClaims:
         ignored = ignored_nodes(self.hosts.snapshot(), spec)

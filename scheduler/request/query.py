@@ -87,6 +87,12 @@ def _limit(spec, conf, targets: Targets) -> int | None:
     return conf.scheduler.max_placement_results
 
 
+def without_limit(query: Query) -> Query:
+    """The same question, to be answered in full."""
+    pairs = tuple(pair for pair in query.params if pair[0] != "limit")
+    return Query(pairs, urlencode(pairs), None)
+
+
 def encode(request: ResourceRequest, limit: int | None) -> Query:
     """The canonical form: pairs sorted by name and value, form-encoded."""
     pairs = list(request.pairs())

@@ -21,6 +21,9 @@ from scheduler.weights.base import HostWeigher
 
 LOG = logging.getLogger(__name__)
 
+More = Callable[[], HostView | None]
+"""Further hosts, for a request of whose hosts none is left; None if there are no others."""
+
 
 class FilterDriver:
     """Filters and weighs all candidates, claims the best, and offers the next best as alternates."""
@@ -49,16 +52,19 @@ class FilterDriver:
         instance_uuids: Sequence[str],
         claims: Claims | None,
         alternates_wanted: bool,
+        more: More = lambda: None,
     ) -> list[list[Selection]]:
         """A list an instance: the host chosen and claimed for it, then its alternates.
 
-        ``claims`` None: choose without claiming. Raises ``NoValidHost`` unless every instance has a host;
-        whatever it raises, what was claimed for the request is given back.
+        ``claims`` None: choose without claiming. ``more`` is asked if no host passes. Raises ``NoValidHost``
+        unless every instance has a host; whatever it raises, what was claimed for the request is given back.
         """
         if not instance_uuids:
             raise NoValidHost(NOT_ENOUGH)
         request.instance_uuid = instance_uuids[0]
-        ranking = Ranking(self._chain, self._weighers, hosts, request, self._conf.filter_scheduler)
+        ranking = self._rank(hosts, request)
+        if not len(ranking) and (others := more()):
+            ranking = self._rank(others, request)
         claiming = Claiming(ranking, claims, self._mapped)
         try:
             chosen, last = self._choose_all(ranking, claiming, request, instance_uuids)
@@ -69,6 +75,9 @@ class FilterDriver:
         except BaseException:
             claiming.give_back()
             raise
+
+    def _rank(self, hosts: HostView, request: Any) -> Ranking:
+        return Ranking(self._chain, self._weighers, hosts, request, self._conf.filter_scheduler)
 
     def _choose_all(
         self, ranking: Ranking, claiming: Claiming, request: Any, instance_uuids: Sequence[str]

@@ -9,6 +9,7 @@ from scheduler import objects
 from scheduler.errors import NoValidHost, RequestFilterFailed
 from scheduler.hosts.aggregates import Aggregates
 from scheduler.hosts.inventory import FoundNode
+from scheduler.hosts.pending import Pending
 from scheduler.manager import SchedulerManager, cell_of, unnamed
 from scheduler.placement.answer import Candidates
 from scheduler.placement.outcome import ClaimResult, Outcome
@@ -34,6 +35,7 @@ class FakeHosts:
         self.table = make_table(hosts)
         self.whole = make_table([*hosts, *unknown])
         self.instances = Instances([*hosts, *unknown])
+        self.pending = Pending()
         self._aggregates = make_aggregates(hosts)
         self.looked_up = []
 
@@ -64,17 +66,23 @@ class FakePlacement:
     def __init__(self, hosts, answers=None):
         self.offer = {host.columns["uuid"]: tuple(host.candidates) for host in hosts if host.candidates}
         self.answers = answers or {}
+        self.beyond_limit = {}
         self.queries, self.claimed, self.released = [], [], []
 
     def fetch(self, queries, context):
         self.queries.append([query.querystring for query in queries])
-        return Candidates(self.offer, reason="" if self.offer else "nothing fits")
+        truncated = bool(self.beyond_limit) and queries[0].limit is not None
+        offer = self.offer if truncated else self.offer | self.beyond_limit
+        return Candidates(offer, truncated=truncated, reason="" if offer else "nothing fits")
 
     def claim(self, instance_uuid, candidate, project_id, user_id, context=None, evacuating_from=()):
         answer = self.answers.get(candidate.root, ClaimResult(Outcome.CLAIMED))
         if answer.claimed:
             self.claimed.append((instance_uuid, candidate.root, project_id, user_id, set(evacuating_from)))
         return answer
+
+    def claim_many(self, candidates, project_id, user_id, context=None):
+        return {u: self.claim(u, candidate, project_id, user_id) for u, candidate in candidates.items()}
 
     def release(self, instance_uuid, claim, context=None):
         self.released.append(instance_uuid)
@@ -185,6 +193,55 @@ def test_a_forced_host_is_looked_up_and_asked_for_alone(make_manager):
 def test_an_unknown_host(make_manager):
     with pytest.raises(NoValidHost, match="No such host - host: zz node: None "):
         ask(make_manager(two_hosts()), make_spec(project_id="p", force_hosts=["zz"]))
+
+
+def crowded(make_manager, unknown=True):
+    """Placement's answer ends before the one host that passes; ``unknown``: it names a provider that is none."""
+    full, good = host_with_candidate("full").set(num_io_ops=99), host_with_candidate("good")
+    manager = make_manager([full, good])
+    del manager.candidates.offer[uuid_of("good")]
+    if unknown:
+        manager.candidates.offer[uuid_of("gone")] = tuple(host_with_candidate("gone").candidates)
+    manager.candidates.beyond_limit = {uuid_of("good"): tuple(good.candidates)}
+    return manager
+
+
+@pytest.fixture
+def few_io_ops(conf):
+    conf.set_override("enabled_filters", ["IoOpsFilter"], "filter_scheduler")
+
+
+@pytest.mark.usefixtures("few_io_ops")
+def test_hosts_that_unknown_providers_crowd_out_are_asked_for(make_manager, caplog):
+    caplog.set_level("INFO")
+    manager = crowded(make_manager)
+    assert [one.service_host for one in ask(manager)[0]] == ["good"]
+    assert ["limit=" in query for (query,) in manager.candidates.queries] == [True, False]
+    assert manager.notifications.events == ["start", "end"]
+    assert "No host is left of those that Placement offers up to the limit" in caplog.text
+
+
+@pytest.mark.usefixtures("few_io_ops")
+def test_an_answer_of_hosts_alone_is_not_asked_for_again(make_manager):
+    manager = crowded(make_manager, unknown=False)
+    with pytest.raises(NoValidHost):
+        ask(manager)
+    assert len(manager.candidates.queries) == 1
+
+
+@pytest.mark.usefixtures("few_io_ops")
+def test_a_whole_answer_is_not_asked_for_again(make_manager):
+    manager = crowded(make_manager)
+    manager.candidates.beyond_limit = {}
+    with pytest.raises(NoValidHost):
+        ask(manager)
+    assert len(manager.candidates.queries) == 1
+
+
+def test_nothing_more_is_asked_for_while_a_host_is_left(make_manager):
+    manager = crowded(make_manager)
+    assert [one.service_host for one in ask(manager)[0]] == ["full"]
+    assert len(manager.candidates.queries) == 1
 
 
 def rebuild(**fields):

@@ -140,6 +140,11 @@ def test_the_text_says_what_the_parameters_say(request, limit):
     assert list(encoded.params) == sorted(encoded.params)
 
 
+@given(REQUESTS, st.none() | st.integers(1, 9999))
+def test_without_its_limit_a_query_is_the_same_otherwise(request, limit):
+    assert query.without_limit(query.encode(request, limit)) == query.encode(request, None)
+
+
 @given(REQUESTS)
 def test_the_text_does_not_depend_on_the_order_of_groups(request):
     turned = ResourceRequest(
