@@ -131,7 +131,8 @@ class HostTable:
         host-state-and-cells 2.1).
         """
         index = self.row_of_uuid
-        numbers = np.array([index[uuid] for uuid in uuids if uuid in index], dtype=np.int64)
+        found = [number for number in map(index.get, uuids) if number is not None]
+        numbers = np.array(found, dtype=np.int64)
         if cell_uuid is None:
             return numbers[self.cell_enabled[numbers]] if self.disabled_cells else numbers
         return numbers[self.coded["cell"].take(numbers).spread(cell_uuid.__eq__)]
