@@ -103,7 +103,7 @@ class HostStore:
             return table
         if self._exist(missing):
             table = self.snapshot(0)
-        self._remember_foreign(uuid for uuid in missing if uuid not in table.row_of_uuid)
+        self._remember_foreign([uuid for uuid in missing if uuid not in table.row_of_uuid])
         return table
 
     # -- the writer ------------------------------------------------------------------------------------------
@@ -192,7 +192,9 @@ class HostStore:
     def _is_foreign(self, uuid: str) -> bool:
         return self._foreign.get(uuid, 0.0) > time.monotonic()
 
-    def _remember_foreign(self, uuids: Iterable[str]) -> None:
+    def _remember_foreign(self, uuids: list[str]) -> None:
+        if uuids:
+            LOG.info("Placement offers %d providers that are no hosts, such as %s", len(uuids), uuids[0])
         if len(self._foreign) > MAX_FOREIGN:
             self._foreign = {}
         self._foreign |= dict.fromkeys(uuids, time.monotonic() + FOREIGN)

@@ -183,7 +183,8 @@ def test_a_missing_node_is_looked_for(nova, stores):
     assert set(completed.row_of_uuid) == {known, new}
 
 
-def test_foreign_providers_are_remembered(nova, stores):
+def test_foreign_providers_are_remembered(nova, stores, caplog):
+    caplog.set_level("INFO")
     stores.store.start()
     table = stores.store.snapshot()
     asked = []
@@ -192,6 +193,7 @@ def test_foreign_providers_are_remembered(nova, stores):
     for _ in range(2):
         assert stores.store.complete(table, ["nested", "foreign"]) is table
     assert asked == [["nested", "foreign"]]
+    assert caplog.text.count("Placement offers 2 providers that are no hosts, such as nested") == 1
     stores.store.forget()
     stores.store.complete(table, ["nested"])
     assert asked[1:] == [["nested"]]
