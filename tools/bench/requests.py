@@ -9,6 +9,7 @@ from scheduler import objects
 from tools.bench import hosts
 
 IMAGE = str(uuid.UUID(int=7))
+INSTANCE = str(uuid.UUID(int=8))
 MEMBERS = [hosts.uuid_of(number) for number in range(20)]
 ALL_WEIGHERS_ON = {"image_props_weight_multiplier": 1.0, "num_instances_weight_multiplier": 1.0}
 WEIGHTED_METRICS = ["cpu.percent=-1.0", "cpu.frequency=0.5"]
@@ -61,7 +62,7 @@ def plain(extra_specs: dict[str, str] | None = None, **fields: Any) -> objects.R
         "project_id": "project",
         "user_id": "user",
         "num_instances": 1,
-        "instance_uuid": str(uuid.UUID(int=8)),
+        "instance_uuid": INSTANCE,
         "scheduler_hints": {},
         "ignore_hosts": None,
         "force_hosts": None,

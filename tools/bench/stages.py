@@ -21,9 +21,7 @@ from scheduler.placement.answer import parse
 from scheduler.placement.client import PlacementClient
 from scheduler.request import query
 from scheduler.rpc.serializer import ServerSerializer
-from scheduler.selection.claiming import Claiming
 from scheduler.selection.driver import FilterDriver
-from scheduler.selection.ranking import Ranking
 from scheduler.weights import loader as weight_loader
 from scheduler.weights.scores import Scores
 from tools.bench import hosts as synthetic
@@ -33,7 +31,7 @@ from tools.bench.timing import Measurement, best
 
 
 def run(count: int, runs: int) -> Iterator[Measurement]:
-    """Each stage of a plain boot request with the default rules, and the way from the first to the claim."""
+    """Each stage of a plain boot request with the default rules, and several of them in one go."""
     bench = _Stages(count)
     for name, work in bench.stages().items():
         yield Measurement("stages", "default rules", name, count, best(work, runs=runs))
@@ -53,9 +51,9 @@ class _Stages:
         self.driver = FilterDriver(self.conf, self.chain, self.weighers, Fitter())
 
     def stages(self) -> dict[str, Callable[[], Any]]:
-        view, ranking = self.view(), self.ranking(self.view())
+        view = self.view()
         everyone = np.arange(len(view))
-        reply = self.driver.select(self.view(), self.spec, [self.spec.instance_uuid], Granting(), True)
+        reply = self.select()
         return {
             "decode": lambda: self.serializer.deserialize_entity(None, self.primitive),
             "query": lambda: query.build(self.spec, self.conf),
@@ -64,23 +62,25 @@ class _Stages:
             "view": self.view,
             "filters": lambda: self.chain.run(view.at(everyone), self.spec),
             "weighers": lambda: Scores(self.weighers, view.at(everyone), self.spec).totals(),
-            "claim (chosen, granted)": lambda: Claiming(ranking, Granting()).claim_best("i"),
             "reply": lambda: self.serializer.serialize_entity(None, reply),
-            "decoded request to first claim, in one go": self.to_first_claim,
+            "view to selections, in one go": self.select,
+            "decoded request to selections, in one go": self.decoded_to_selections,
         }
 
     def view(self) -> HostView:
         rows = self.table.find(self.found.by_root)
         by_root = self.found.by_root
-        return HostView.of(self.table, rows, [by_root[self.table.rows[row].uuid] for row in rows])
+        return HostView.of(self.table, rows, [by_root[self.table.rows[row].uuid] for row in rows.tolist()])
 
-    def ranking(self, view: HostView) -> Ranking:
-        return Ranking(self.chain, self.weighers, view, self.spec, self.conf.filter_scheduler)
+    def select(self) -> list:
+        """One host, claimed at once, and alternates."""
+        uuids = [requests.INSTANCE]
+        return self.driver.select(self.view(), self.spec, uuids, Granting(), alternates_wanted=True)
 
-    def to_first_claim(self) -> None:
+    def decoded_to_selections(self) -> list:
         query.build(self.spec, self.conf)
         self.found = parse(self.body, None)
-        Claiming(self.ranking(self.view()), Granting()).claim_best("i")
+        return self.select()
 
 
 class _Get:
