@@ -14,6 +14,7 @@ from scheduler.hosts.engines import Engines
 from scheduler.hosts.gather import CellCalls
 from scheduler.hosts.instances import CellInstances
 from scheduler.hosts.min_version import MinimumVersion
+from scheduler.hosts.pending import Pending
 from scheduler.hosts.row_loader import RowLoader
 from scheduler.hosts.store import HostStore
 from scheduler.hosts.table import HostTable
@@ -51,9 +52,11 @@ class Inventory:
             self._aggregates,
             max_age=lambda: conf.berth.host_state_max_age,
             timeout=lambda: conf.berth.cell_timeout,
+            settle=lambda table: self.pending.settle(table, self.instances.locate),
         )
         self._versions = MinimumVersion(self.cells, self._calls)
         self.instances = CellInstances(self.cells, self._calls)
+        self.pending = Pending()
 
     def start(self) -> None:
         """Read what there is, as far as the databases answer, and keep reading."""
@@ -143,6 +146,7 @@ class Inventory:
 
     def delete_instance_info(self, host_name: str, instance_uuid: str) -> None:
         self.instances.changed([instance_uuid])
+        self.pending.drop([instance_uuid])
 
     def sync_instance_info(self, host_name: str, instance_uuids: Iterable[str]) -> None:
         """Nothing to do: where instances are is asked of the databases."""

@@ -5,7 +5,8 @@ Until then the decision is laid over it: on amounts that Placement guards for we
 everybody, and on where instances are. spec: host-state-and-cells 8.2, 8.3
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 import threading
@@ -22,6 +23,9 @@ AMOUNTS = GUARDED + COUNTERS
 
 # Seconds after which a decision that no compute confirms is taken for one that came to nothing.
 LIFETIME = 180.0
+
+# Seconds that a request waits for others to find their hosts. Only an operator's slow rule takes so long.
+PATIENCE = 1.0
 
 Locate = Callable[[Iterable[str]], Mapping[str, Sequence[tuple[str, str]]]]
 """(cell uuid, service host) of each of the given instances that is on some host."""
@@ -47,6 +51,7 @@ class Pending:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
+        self._turn = threading.Lock()
         self._stays: dict[str, Stay] = {}
         self._index: Mapping[str, int] = {}
         self._sums = np.zeros((len(AMOUNTS), 0), np.int64)
@@ -82,6 +87,16 @@ class Pending:
             self._stays[instance] = stay
             sums[:, row] += amounts
             return True
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """One at a time, as far as that does not take long: for those who found a host taken by another."""
+        alone = self._turn.acquire(timeout=PATIENCE)
+        try:
+            yield
+        finally:
+            if alone:
+                self._turn.release()
 
     def drop(self, instances: Iterable[str]) -> None:
         """These instances are not to be anywhere any more; unknown ones do not matter."""

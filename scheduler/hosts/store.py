@@ -49,14 +49,19 @@ class HostStore:
         aggregates: AggregateStore,
         max_age: Callable[[], float],
         timeout: Callable[[], float],
+        settle: Callable[[HostTable], None] = lambda _table: None,
     ) -> None:
-        """``max_age``: seconds that a table may be old if a request does not say; ``timeout``: of a cell."""
+        """``max_age``: seconds that a table may be old if a request does not say; ``timeout``: of a cell.
+
+        ``settle`` is called with each new table, after requests have it.
+        """
         self._cells = cells
         self._calls = calls
         self._loader = loader
         self._aggregates = aggregates
         self._max_age = max_age
         self._timeout = timeout
+        self._settle = settle
         self._followers: dict[Cell, CellFollower] = {}
         self._errors: dict[str, str] = {}
         self._table = HostTable((), {}, aggregates.current, read_at=float("-inf"))
@@ -123,6 +128,7 @@ class HostStore:
         with self._changed:
             previous, self._table = self._table, table
             self._changed.notify_all()
+        self._settle(table)
         if len(previous) != len(table):
             duplicates.complain(table)
         return table

@@ -6,6 +6,7 @@ are gathered on first use. A view is used by one thread.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -70,6 +71,7 @@ class _Request:
         self.numbers = {name: table.numbers[name][rows] for name in AMOUNTS}
         self.others = np.zeros((len(AMOUNTS), len(rows)), np.int64)  # what other requests have pending
         self.own = np.zeros_like(self.others)  # and what this one has
+        self.reserved: dict[str, tuple[int, np.ndarray]] = {}
         self.catch_up()
         self.coded: dict[str, Coded] = {}
         self.limits: dict[int, dict[str, Any]] = {}
@@ -306,13 +308,19 @@ class HostView:
         reserved = shared.pending.add(instance_uuid, shared.table, int(shared.rows[position]), taken, seen)
         if reserved:
             shared.own[:, position] += taken
+            shared.reserved[instance_uuid] = position, taken
         return reserved
 
-    def unreserve(self, index: int, instance_uuid: str, amounts: Mapping[str, int]) -> None:
-        """Take back a reservation of this request."""
-        shared, position = self._shared, int(self.positions[index])
-        shared.pending.drop([instance_uuid])
-        shared.own[:, position] -= np.array([amounts.get(name, 0) for name in AMOUNTS], np.int64)
+    def unreserve(self, instance_uuid: str) -> None:
+        """Take back a reservation of this request; without one nothing happens."""
+        if instance_uuid in self._shared.reserved:
+            position, taken = self._shared.reserved.pop(instance_uuid)
+            self._shared.own[:, position] -= taken
+            self._shared.pending.drop([instance_uuid])
+
+    def turn(self) -> AbstractContextManager[None]:
+        """While others look for another host too, one after the other."""
+        return self._shared.pending.turn()
 
     def catch_up(self) -> None:
         """See what other requests have reserved meanwhile."""

@@ -1,6 +1,6 @@
 """Claiming the best host that Placement lets us have (spec: placement-and-workflow 4, 5.4)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from typing import Any, Protocol
 
@@ -29,59 +29,147 @@ class Claims(Protocol):
     def claim(self, instance_uuid: str, candidate: Any) -> ClaimResult:
         """Claim a candidate for an instance."""
 
+    def claim_many(self, candidates: Mapping[str, Any]) -> Mapping[str, ClaimResult]:
+        """Claim a candidate for each instance, by instance uuid, none of which holds anything yet."""
+
     def release(self, instance_uuid: str, claim: ClaimResult) -> None:
         """Give back a claim that succeeded, at once or in the background; never raises."""
 
 
 class Claiming:
-    """The claims of one request on the hosts of its ranking."""
+    """The claims of one request on the hosts of its ranking.
+
+    Before a host is claimed it is reserved, so that other requests of this process look at others meanwhile.
+    """
 
     def __init__(
-        self, ranking: Ranking, claims: Claims | None, mapped: Callable[[str], bool] = everywhere
+        self,
+        ranking: Ranking,
+        claims: Claims | None,
+        amounts: Mapping[str, int],
+        mapped: Callable[[str], bool] = everywhere,
     ) -> None:
         """``claims`` None: the request claims nothing, and the best host is as good as claimed.
 
-        ``mapped``: whether conductors know the cell of a service host. They bury what is sent to others.
+        ``amounts``: what an instance takes, by column. ``mapped``: whether conductors know the cell of a
+        service host. They bury what is sent to others.
         """
         self._mapped = mapped
         self._ranking = ranking
         self._claims = claims
+        self._amounts = amounts
         self._granted: list[tuple[str, ClaimResult]] = []
-        self._tried: list[int] = []
+        self._reserved: set[str] = set()
+        self._chosen: dict[str, Any] = {}
+        self._tried: list[int] = []  # positions of hosts that this instance cannot have
         self._rest: Iterator[int] = iter(())
+
+    @property
+    def claims(self) -> bool:
+        """Whether anything is claimed at all."""
+        return self._claims is not None
 
     def claim_best(self, instance_uuid: str) -> tuple[int, Any]:
         """Try the hosts, best first: the index of the one that was claimed, and the candidate.
 
         Raises ``NoValidHost`` if there is none, or if trying others would be of no use or not safe.
         """
-        self._tried, self._rest = [], self._ranking.best_first()
-        for index in self._rest:
-            candidate = self._claim_on(index, instance_uuid) if self._claims else None
-            if candidate is not None or self._claims is None:
+        return self._take_best(instance_uuid, self._claim_on)
+
+    def choose_best(self, instance_uuid: str) -> tuple[int, Any]:
+        """As ``claim_best``, but leave the claim to ``claim_chosen``."""
+        return self._take_best(instance_uuid, self._choose_on)
+
+    def claim_chosen(self) -> list[str]:
+        """Claim what was chosen, in few calls: the instances to which it was refused, another host may do.
+
+        Raises as ``claim_best`` does.
+        """
+        chosen, self._chosen = self._chosen, {}
+        results = self._claims.claim_many(chosen) if chosen else {}
+        self._granted += [(uuid, result) for uuid, result in results.items() if result.claimed]
+        refused = [uuid for uuid in chosen if not results[uuid].claimed]
+        for uuid in refused:
+            self._unreserve(uuid)
+            if not results[uuid].try_next:
+                raise final_refusal(uuid, results[uuid])
+        return refused
+
+    def others(self) -> Iterator[int]:
+        """The hosts that ``claim_best`` passed over, in its order; those that refused come last."""
+        index_of = {int(position): index for index, position in enumerate(self._ranking.hosts.positions)}
+        return chain(self._rest, (index_of[position] for position in self._tried if position in index_of))
+
+    def give_back(self) -> None:
+        """Release what was claimed. Failed claims clean up after themselves."""
+        for uuid in list(self._reserved):
+            self._unreserve(uuid)
+        while self._granted:
+            uuid, result = self._granted.pop()
+            self._claims.release(uuid, result)
+
+    def _take_best(self, instance_uuid: str, take: Callable[[int, str], Any]) -> tuple[int, Any]:
+        self._tried = []
+        self._rest = self._best_first()
+        while (index := self._next(instance_uuid)) is not None:
+            candidate = take(index, instance_uuid) if self.claims else None
+            if candidate is not None or not self.claims:
                 LOG.debug("Selected host: %s", repr(self._ranking.hosts.host(index)))
                 return index, candidate
-            self._tried.append(index)
+            self._unreserve(instance_uuid)
+            self._tried.append(int(self._ranking.hosts.positions[index]))
             self._ranking.refuse(index)
         if self._tried:
             LOG.debug("Unable to successfully claim against any host for instance %s", instance_uuid)
         raise NoValidHost(NOT_ENOUGH)
 
-    def others(self) -> Iterator[int]:
-        """The hosts that ``claim_best`` passed over, in its order; those that refused come last."""
-        return chain(self._rest, self._tried)
+    def _best_first(self) -> Iterator[int]:
+        positions = self._ranking.hosts.positions
+        return (index for index in self._ranking.best_first() if positions[index] not in self._tried)
 
-    def give_back(self) -> None:
-        """Release what was claimed. Failed claims clean up after themselves."""
-        while self._granted:
-            uuid, result = self._granted.pop()
-            self._claims.release(uuid, result)
+    def _next(self, instance_uuid: str) -> int | None:
+        """The best host that was not tried, reserved; None if there is none."""
+        index = next(self._rest, None)
+        if index is None or self._reserve(index, instance_uuid):
+            return index
+        with self._ranking.hosts.turn():
+            for is_last in (False, False, True):
+                self._ranking.catch_up()
+                self._rest = self._best_first()
+                index = next(self._rest, None)
+                if index is None or self._reserve(index, instance_uuid, anyway=is_last):
+                    break
+        return index
+
+    def _reserve(self, index: int, instance_uuid: str, *, anyway: bool = False) -> bool:
+        """False if other requests took to this host since the ranking was made."""
+        if not self.claims:
+            return True
+        self._reserved.add(instance_uuid)
+        return self._ranking.hosts.reserve(index, instance_uuid, self._amounts, anyway=anyway)
+
+    def _unreserve(self, instance_uuid: str) -> None:
+        self._reserved.discard(instance_uuid)
+        self._ranking.hosts.unreserve(instance_uuid)
+
+    def _choose_on(self, index: int, instance_uuid: str) -> Any:
+        """The first candidate of a host; None if it may not be chosen."""
+        candidates = self._ranking.hosts.candidates(index)
+        if not candidates or not self._is_mapped(index):
+            return None
+        self._chosen[instance_uuid] = candidates[0]
+        return candidates[0]
+
+    def _is_mapped(self, index: int) -> bool:
+        host = self._ranking.hosts.row(index).host
+        mapped = self._mapped(host)
+        if not mapped:
+            LOG.warning("Host %s is passed over: it is mapped to no cell", host)
+        return mapped
 
     def _claim_on(self, index: int, instance_uuid: str) -> Any:
         """The candidate of one host that could be claimed; None if none of them."""
-        row = self._ranking.hosts.row(index)
-        if not self._mapped(row.host):
-            LOG.warning("Host %s is passed over: it is mapped to no cell", row.host)
+        if not self._is_mapped(index):
             return None
         refused: list[tuple[Any, str]] = []
         for candidate in self._ranking.hosts.candidates(index)[:CANDIDATES_A_HOST]:

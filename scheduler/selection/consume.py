@@ -19,15 +19,7 @@ LOG = logging.getLogger(__name__)
 
 def consume(hosts: HostView, index: int, request: Any, fitter: Fitter) -> None:
     """Take one instance of the request off the host at ``index``, and let its server group know."""
-    flavor = request.flavor
-    hosts.take(
-        index,
-        free_ram_mb=-flavor.memory_mb,
-        free_disk_mb=-(flavor.root_gb + flavor.ephemeral_gb) * 1024,
-        vcpus_used=flavor.vcpus,
-        num_instances=1,
-        num_io_ops=1,
-    )
+    hosts.take(index, **amounts_of(request.flavor))
     if request.numa_topology or request.pci_requests is not None:
         try:
             _consume_topology(hosts, index, request, fitter)
@@ -36,6 +28,17 @@ def consume(hosts: HostView, index: int, request: Any, fitter: Fitter) -> None:
             LOG.warning("Taking the instance off %s failed", hosts.row(index).host, exc_info=True)
     if request.instance_group:
         _join_group(hosts, index, request)
+
+
+def amounts_of(flavor: Any) -> dict[str, int]:
+    """What an instance of a flavor adds to a host, by column."""
+    return {
+        "free_ram_mb": -flavor.memory_mb,
+        "free_disk_mb": -(flavor.root_gb + flavor.ephemeral_gb) * 1024,
+        "vcpus_used": flavor.vcpus,
+        "num_instances": 1,
+        "num_io_ops": 1,
+    }
 
 
 def _consume_topology(hosts: HostView, index: int, request: Any, fitter: Fitter) -> None:

@@ -14,7 +14,7 @@ from scheduler.numa.fit import Fitter
 from scheduler.objects import Selection
 from scheduler.selection.alternates import alternates
 from scheduler.selection.claiming import NOT_ENOUGH, Claiming, Claims, everywhere
-from scheduler.selection.consume import consume
+from scheduler.selection.consume import amounts_of, consume
 from scheduler.selection.ranking import Ranking
 from scheduler.selection.reply import selection
 from scheduler.weights.base import HostWeigher
@@ -65,7 +65,7 @@ class FilterDriver:
         ranking = self._rank(hosts, request)
         if not len(ranking) and (others := more()):
             ranking = self._rank(others, request)
-        claiming = Claiming(ranking, claims, self._mapped)
+        claiming = Claiming(ranking, claims, amounts_of(request.flavor), self._mapped)
         try:
             chosen, last = self._choose_all(ranking, claiming, request, instance_uuids)
             at_most = self._conf.scheduler.max_attempts - 1 if alternates_wanted else 0
@@ -82,18 +82,30 @@ class FilterDriver:
     def _choose_all(
         self, ranking: Ranking, claiming: Claiming, request: Any, instance_uuids: Sequence[str]
     ) -> tuple[list[Selection], int]:
-        """The chosen host of each instance, and the index of the last."""
-        chosen: list[Selection] = []
+        """The chosen host of each instance, and the index of the last.
+
+        Several are chosen first and claimed together; those that were refused are then claimed one by one.
+        """
+        together = claiming.claims and len(set(instance_uuids)) > 1
+        choose = claiming.choose_best if together else claiming.claim_best
+        chosen: dict[int, Selection] = {}
         index = -1
-        for number, uuid in enumerate(instance_uuids):
-            request.instance_uuid = uuid
-            if number:
-                ranking.again(number, index)
-            index, candidate = claim_next(claiming, uuid, len(chosen), len(instance_uuids))
-            chosen.append(self._selection(ranking.hosts, index, candidate))
-            note_providers(request, candidate)
-            consume(ranking.hosts, index, request, self._fitter)
-        return chosen, index
+        left = list(enumerate(instance_uuids))
+        while left:
+            for number, uuid in left:
+                request.instance_uuid = uuid
+                if index >= 0:
+                    ranking.again(max(number, 1), index)
+                index, candidate = choose_next(choose, uuid, len(chosen), len(instance_uuids))
+                chosen[number] = self._selection(ranking.hosts, index, candidate)
+                note_providers(request, candidate)
+                consume(ranking.hosts, index, request, self._fitter)
+            refused = claiming.claim_chosen()
+            left = [(number, uuid) for number, uuid in left if uuid in refused]
+            for number, _ in left:
+                del chosen[number]
+            choose = claiming.claim_best
+        return [chosen[number] for number in range(len(instance_uuids))], index
 
     def _with_alternates(
         self, ranking: Ranking, claiming: Claiming, chosen: list[Selection], last: int, at_most: int
@@ -121,10 +133,10 @@ class FilterDriver:
         return selection(hosts, index, candidate, self._conf.default_availability_zone)
 
 
-def claim_next(claiming: Claiming, uuid: str, done: int, wanted: int) -> tuple[int, Any]:
-    """``claim_best``, with a word in the log if that was one too many."""
+def choose_next(choose: Callable, uuid: str, done: int, wanted: int) -> tuple[int, Any]:
+    """``choose``, with a word in the log if that was one too many."""
     try:
-        return claiming.claim_best(uuid)
+        return choose(uuid)
     except NoValidHost:
         LOG.debug("There are %d hosts available but %d instances requested to build", done, wanted)
         raise

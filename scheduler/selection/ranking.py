@@ -39,6 +39,8 @@ class Ranking:
         """Judge for the first instance. ``options``: the group ``[filter_scheduler]``."""
         narrowed = narrow(hosts, request)
         self._chain = chain if narrowed.filtered else NO_FILTERS
+        self._weighers = weighers
+        self._number = 0
         self._request = request
         self._options = options
         self._refused: set[int] = set()
@@ -53,10 +55,17 @@ class Ranking:
 
     def again(self, number: int, changed: int) -> None:
         """Judge for instance ``number``, after the host at index ``changed`` was consumed from."""
+        self._number = number
         position = self.hosts.positions[changed]
         self.scores.keep(self._filter(number, changed))
         still_there = np.flatnonzero(self.hosts.positions == position)
         self.scores.refresh(self.hosts, int(still_there[0]) if len(still_there) else None)
+
+    def catch_up(self) -> None:
+        """Judge for the same instance once more, with what other requests have reserved meanwhile."""
+        self.hosts.catch_up()
+        self._filter(self._number, None)
+        self.scores = Scores(self._weighers, self.hosts, self._request)
 
     def _filter(self, number: int, changed: int | None) -> np.ndarray:
         filtered = self._chain.run(self.hosts, self._request, number, changed)

@@ -1,11 +1,12 @@
 """The claims of one request: who asks, for whom, and what an evacuated instance may keep."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from scheduler.hosts.table import HostTable
 from scheduler.placement.claims import Claimer
-from scheduler.placement.outcome import ClaimResult
+from scheduler.placement.consumers import Held, Owner
+from scheduler.placement.outcome import ClaimResult, Outcome
 
 
 class RequestClaims:
@@ -23,6 +24,16 @@ class RequestClaims:
         return self._claimer.claim(
             instance_uuid, candidate, self._project, self._user, self._context, self._ignored
         )
+
+    def claim_many(self, candidates: Mapping[str, Any]) -> Mapping[str, ClaimResult]:
+        try:
+            return self._claimer.claim_many(candidates, self._project, self._user, self._context)
+        except BaseException:
+            # nobody knows how far it came; a release takes back only what the candidate gave
+            for uuid, candidate in candidates.items():
+                held = Held(candidate.allocations, owner=Owner(self._project, self._user))
+                self.release(uuid, ClaimResult(Outcome.CLAIMED, made=held))
+            raise
 
     def release(self, instance_uuid: str, claim: ClaimResult) -> None:
         self._claimer.release(instance_uuid, claim, self._context)

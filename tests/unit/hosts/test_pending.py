@@ -200,11 +200,20 @@ def test_what_a_view_reserves_itself_is_not_anothers(table, pending):
     assert hosts.expected("free_ram_mb").tolist() == [4000] * 3
     assert hosts.numbers("num_instances").tolist() == [0, 0, 0]
     assert hosts.reserve(0, "i2", AMOUNTS_OF_ONE)
-    hosts.unreserve(0, "i1", AMOUNTS_OF_ONE)
-    hosts.unreserve(0, "i2", AMOUNTS_OF_ONE)
+    for instance in ("i1", "i2", "i2"):
+        hosts.unreserve(instance)
     hosts.catch_up()
     assert hosts.numbers("num_instances").tolist() == [0, 0, 0]
     assert len(pending) == 0
+
+
+def test_turns_are_waited_for_but_not_without_end(pending, monkeypatch):
+    monkeypatch.setattr("scheduler.hosts.pending.PATIENCE", 0.01)
+    with pending.turn(), pending.turn():
+        pass
+    with pending.turn():
+        assert pending._turn.locked()
+    assert not pending._turn.locked()
 
 
 def test_a_reservation_can_be_had_anyway(table, pending):

@@ -67,6 +67,9 @@ class FakeClaims:
             raise answer
         return answer
 
+    def claim_many(self, candidates):
+        return {uuid: self.claim(uuid, candidate) for uuid, candidate in candidates.items()}
+
     def release(self, instance_uuid, claim):
         assert claim.claimed
         self.released.append(instance_uuid)

@@ -1,16 +1,19 @@
 import json
 
+import numpy as np
 import pytest
 
 from scheduler import objects
 from scheduler.errors import AllocationUpdateFailed, InvalidRequest, NoValidHost
 from scheduler.filters import loader as filter_loader
 from scheduler.filters.chain import FilterChain
+from scheduler.hosts.pending import Pending
+from scheduler.hosts.view import HostView
 from scheduler.numa.fit import Fitter
 from scheduler.placement.outcome import ClaimResult, Outcome
 from scheduler.selection.driver import FilterDriver
 from scheduler.weights import loader as weight_loader
-from tests.builders import OTHER_CELL, make_host, make_view, uuid_of
+from tests.builders import OTHER_CELL, make_host, make_table, make_view, uuid_of
 from tests.unit.selection.requests import (
     REFUSED,
     FakeClaims,
@@ -21,6 +24,7 @@ from tests.unit.selection.requests import (
     make_spec,
 )
 
+ONLY_RAM = {"weight_classes": ["nova.scheduler.weights.ram.RAMWeigher"]}
 NOT_ENOUGH = "No valid host was found. There are not enough hosts available."
 
 
@@ -111,20 +115,18 @@ def test_somebody_elses_write_ends_the_request():
 
 def test_a_multi_create_consumes_between_its_instances():
     hosts = [host_with_candidate("h1").ram(3000), host_with_candidate("h2").ram(2900)]
-    only_ram = {"weight_classes": ["nova.scheduler.weights.ram.RAMWeigher"]}
-    assert names(select(hosts, ["i1", "i2", "i3"], **only_ram)) == [["h1"], ["h2"], ["h1"]]
+    assert names(select(hosts, ["i1", "i2", "i3"], **ONLY_RAM)) == [["h1"], ["h2"], ["h1"]]
 
 
 def test_alternates_of_a_multi_create_are_never_a_chosen_host():
     hosts = four_hosts()
-    only_ram = {"weight_classes": ["nova.scheduler.weights.ram.RAMWeigher"]}
-    reply = select(hosts, ["i1", "i2", "i3"], **only_ram)
+    reply = select(hosts, ["i1", "i2", "i3"], **ONLY_RAM)
     assert [selections[0].service_host for selections in reply] == ["h1", "h1", "h2"]
     assert names(reply) == [["h1", "h3", "h4"], ["h1", "h3", "h4"], ["h2", "h3", "h4"]]
 
 
 def test_a_partial_multi_create_is_given_back():
-    refusals = [ClaimResult(Outcome.CLAIMED), REFUSED]
+    refusals = [ClaimResult(Outcome.CLAIMED), REFUSED, REFUSED, REFUSED]
     claims = FakeClaims({uuid_of("h1"): refusals})
     with pytest.raises(NoValidHost, match=NOT_ENOUGH):
         select([host_with_candidate("h1")], ["i1", "i2", "i3"], claims)
@@ -132,10 +134,104 @@ def test_a_partial_multi_create_is_given_back():
 
 
 def test_whatever_is_raised_what_was_claimed_is_given_back():
-    claims = FakeClaims({uuid_of("h1"): [ClaimResult(Outcome.CLAIMED), RuntimeError("bug")]})
+    claims = FakeClaims({uuid_of("h1"): [ClaimResult(Outcome.CLAIMED), REFUSED, RuntimeError("bug")]})
     with pytest.raises(RuntimeError):
         select([host_with_candidate("h1")], ["i1", "i2"], claims)
     assert claims.released == ["i1"]
+
+
+def test_those_that_are_refused_together_are_claimed_one_by_one():
+    claims = FakeClaims({uuid_of("h1"): [ClaimResult(Outcome.CLAIMED), REFUSED]})
+    reply = select(four_hosts(), ["i1", "i2"], claims, **ONLY_RAM)
+    assert [selections[0].service_host for selections in reply] == ["h1", "h2"]
+    assert [tried for tried, _ in claims.tried] == ["i1", "i2", "i2"]
+
+
+def test_the_order_of_the_reply_is_that_of_the_instances():
+    claims = FakeClaims({uuid_of("h1"): [REFUSED, ClaimResult(Outcome.CLAIMED), REFUSED]})
+    reply = select(four_hosts(), ["i1", "i2"], claims, **ONLY_RAM)
+    assert [selections[0].service_host for selections in reply] == ["h2", "h1"]
+
+
+def test_a_hopeless_claim_ends_a_multi_create_and_gives_back_the_others():
+    away = ClaimResult(Outcome.UNAVAILABLE, "away")
+    claims = FakeClaims({uuid_of("h1"): [ClaimResult(Outcome.CLAIMED), away]})
+    with pytest.raises(NoValidHost):
+        select([host_with_candidate("h1")], ["i1", "i2"], claims)
+    assert claims.released == ["i1"]
+
+
+class Meanwhile(FakeClaims):
+    """Another request is served by the same process while this one claims."""
+
+    def __init__(self, other):
+        super().__init__()
+        self.other = other
+
+    def claim(self, instance_uuid, candidate):
+        other, self.other = self.other, lambda: None
+        other()
+        return super().claim(instance_uuid, candidate)
+
+
+def views_of(hosts, pending, count):
+    table = make_table(hosts)
+    lists = [list(host.candidates) for host in hosts]
+    return [HostView.of(table, np.arange(len(hosts)), list(lists), None, pending) for _ in range(count)]
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_requests_that_looked_at_the_same_time_choose_different_hosts(number):
+    hosts = [host_with_candidate(f"h{n}").ram(9000 - n) for n in range(1, 9)]
+    first, second = views_of(hosts, Pending(), 2)
+    replies = {}
+
+    def serve(view, name, claims):
+        uuids = [f"{name}{i}" for i in range(number)]
+        replies[name] = driver(**ONLY_RAM).select(view, make_spec(), uuids, claims, True)
+
+    serve(first, "a", Meanwhile(lambda: serve(second, "b", FakeClaims())))
+    chosen = [selections[0].service_host for reply in replies.values() for selections in reply]
+    assert len(set(chosen)) == 2 * number
+
+
+def test_what_a_request_gave_back_is_not_pending_any_more():
+    pending = Pending()
+    hosts = [host_with_candidate("h1"), host_with_candidate("h2")]
+    away = ClaimResult(Outcome.UNAVAILABLE, "away")
+    claims = FakeClaims({uuid_of("h1"): [ClaimResult(Outcome.CLAIMED), away], uuid_of("h2"): away})
+    (view,) = views_of(hosts, pending, 1)
+    with pytest.raises(NoValidHost):
+        driver().select(view, make_spec(), ["i1", "i2"], claims, True)
+    assert len(pending) == 0
+
+
+def test_a_refused_host_is_not_reserved_and_a_claimed_one_is():
+    pending = Pending()
+    (view,) = views_of(four_hosts(), pending, 1)
+    driver().select(view, make_spec(), ["i1"], FakeClaims({uuid_of("h1"): REFUSED}), True)
+    assert pending.node_of("i1") == uuid_of("h2")
+    assert len(pending) == 1
+
+
+def test_nothing_is_reserved_without_claims():
+    pending = Pending()
+    (view,) = views_of(four_hosts(), pending, 1)
+    driver().select(view, make_spec(), ["i1", "i2"], None, True)
+    assert len(pending) == 0
+
+
+def test_anti_affinity_holds_between_requests_that_no_database_shows_yet():
+    hosts = [host_with_candidate("h1"), host_with_candidate("h2")]
+    views = views_of(hosts, Pending(), 3)
+
+    def one(uuid):
+        spec = make_spec(instance_group=group(policy="anti-affinity", policies=["anti-affinity"], members=["i1", "i2", "i3"], hosts=[]))  # fmt: skip
+        return names(driver().select(views.pop(), spec, [uuid], FakeClaims(), False))
+
+    assert one("i1") + one("i2") == [["h1"], ["h2"]]
+    with pytest.raises(NoValidHost):
+        one("i3")
 
 
 def test_anti_affinity_holds_within_the_request():

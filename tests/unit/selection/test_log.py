@@ -53,7 +53,9 @@ def test_long_lists_are_cut(log):
 
 
 def test_too_few_hosts(log):
-    claims = FakeClaims({uuid_of("h1"): [FakeClaims().claim("i1", hosts(1)[0].candidates[0]), REFUSED]})
+    claims = FakeClaims(
+        {uuid_of("h1"): [FakeClaims().claim("i1", hosts(1)[0].candidates[0]), REFUSED, REFUSED]}
+    )
     with pytest.raises(NoValidHost):
         select(hosts(2048), ["i1", "i2"], claims)
     assert log("DEBUG", "There are ") == ["There are 1 hosts available but 2 instances requested to build"]
