@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from typing import Any, Protocol
 
+import numpy as np
 from oslo_log import log as logging
 
 from scheduler.errors import AllocationUpdateFailed, BerthError, NoValidHost
@@ -97,8 +98,9 @@ class Claiming:
 
     def others(self) -> Iterator[int]:
         """The hosts that ``claim_best`` passed over, in its order; those that refused come last."""
-        index_of = {int(position): index for index, position in enumerate(self._ranking.hosts.positions)}
-        return chain(self._rest, (index_of[position] for position in self._tried if position in index_of))
+        positions = self._ranking.hosts.positions
+        tried = (int(index) for one in self._tried for index in np.flatnonzero(positions == one))
+        return chain(self._rest, tried)
 
     def give_back(self) -> None:
         """Release what was claimed. Failed claims clean up after themselves."""
