@@ -25,6 +25,7 @@ from scheduler.placement.provider_aggregates import ProviderAggregates
 from scheduler.request import prefilters, query, targets
 from scheduler.request.network import NeutronNetwork
 from scheduler.selection.driver import FilterDriver
+from scheduler.selection.groups import Groups
 from scheduler.selection.reply import as_dicts
 from scheduler.selection.request_claims import RequestClaims, ignored_nodes
 from scheduler.weights import loader as weight_loader
@@ -61,6 +62,7 @@ class SchedulerManager:
         self.placement = PlacementClient.from_conf(conf)
         self.candidates = CandidateSource.of(self.placement)
         self.claimer = Claimer.of(self.placement)
+        self.groups = Groups()
         self.notifications = notifications or Silence()
         self.network = NeutronNetwork.from_conf(conf)
         self.provider_aggregates = ProviderAggregates(self.placement)
@@ -122,12 +124,13 @@ class SchedulerManager:
         queries = () if spec.is_rebuild else self._queries(context, spec)
         candidates = self._ask_placement(context, queries) if queries else None
         self.notifications.select_destinations_start(context, spec)
-        hosts = self._hosts_with(candidates, spec) if candidates else self._hosts_to_check(spec)
         claims = self._claims(context, spec) if candidates and instance_uuids is not None else None
         uuids = instance_uuids if instance_uuids is not None else unnamed(spec)
         with_alternates = return_objects and return_alternates
-        more = partial(self._hosts_beyond, context, spec, queries, candidates, len(hosts))
-        selections = self.driver.select(hosts, spec, uuids, claims, with_alternates, more)
+        with self.groups.turn(spec, self.hosts):
+            hosts = self._hosts_with(candidates, spec) if candidates else self._hosts_to_check(spec)
+            more = partial(self._hosts_beyond, context, spec, queries, candidates, len(hosts))
+            selections = self.driver.select(hosts, spec, uuids, claims, with_alternates, more)
         self.notifications.select_destinations_end(context, spec)
         return selections if return_objects else as_dicts(selections)
 

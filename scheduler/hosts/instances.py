@@ -20,6 +20,7 @@ from scheduler.hosts.tables import instance_system_metadata, instances
 LOG = logging.getLogger(__name__)
 
 IMAGE_PREFIX = "image_"
+SOFT_DELETED = "soft-delete"
 
 Place = tuple[str, str]
 
@@ -64,6 +65,21 @@ class CellInstances:
                     found.setdefault(uuid, []).append((cell_uuid, host))
         return found
 
+    def homes(self, uuids: Iterable[str]) -> tuple[set[str], bool]:
+        """Service hosts of the given instances, and whether all cells have answered.
+
+        Soft-deleted and hidden ones do not count, as with the hosts of a group that conductors send.
+        """
+        columns = instances.c
+        seen = (
+            sa.func.coalesce(columns.vm_state, "") != SOFT_DELETED,
+            sa.func.coalesce(columns.hidden, sa.false()) == sa.false(),
+        )
+        wanted = list(dict.fromkeys(uuids))
+        outcomes = self._calls.gather(self._cells.all, lambda cell: self._hosts_of(cell, wanted, *seen))
+        hosts = {host for outcome in outcomes.values() for host in (outcome.value or {}).values()}
+        return hosts, not any(outcome.error for outcome in outcomes.values())
+
     def on_host(self, cell_uuid: str, host: str) -> Mapping[str, HeldInstance]:
         """All instances of a host by uuid; none if its cell cannot be read."""
         held = self._held([(cell_uuid, host)])
@@ -97,9 +113,11 @@ class CellInstances:
 
     # -- reading ---------------------------------------------------------------------------------------------
 
-    def _hosts_of(self, cell: Cell, uuids: list[str]) -> dict[str, str]:
+    def _hosts_of(self, cell: Cell, uuids: list[str], *conditions: sa.ColumnElement) -> dict[str, str]:
         columns = instances.c
-        query = sa.select(columns.uuid, columns.host).where(columns.deleted == 0, columns.host.is_not(None))
+        query = sa.select(columns.uuid, columns.host).where(
+            columns.deleted == 0, columns.host.is_not(None), *conditions
+        )
         return {row.uuid: row.host for row in self._rows(cell, query, columns.uuid, uuids)}
 
     def _held(self, places: Iterable[Place]) -> dict[Place, list[str]]:

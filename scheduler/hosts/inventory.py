@@ -1,12 +1,13 @@
 """All that is known of the hosts, behind one door: made of the options, started, asked, told, stopped."""
 
 from collections.abc import Iterable, Sequence
+import math
 from typing import Any, NamedTuple
 
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from scheduler.hosts import liveness
+from scheduler.hosts import groups, liveness
 from scheduler.hosts.aggregate_store import AggregateStore
 from scheduler.hosts.aggregates import Aggregates
 from scheduler.hosts.cells import UNREADABLE, Cells, HostCells
@@ -107,6 +108,18 @@ class Inventory:
     def mapped(self, host: str) -> bool:
         """Whether conductors will find a host that was chosen."""
         return self.host_cells.mapped(host)
+
+    def members_of(self, group_uuid: str) -> list[str]:
+        """Uuids of all instances that were put in a server group; none if that cannot be read."""
+        return groups.members_of(self.engines, group_uuid)
+
+    def homes_of(self, instance_uuids: Sequence[str]) -> tuple[set[str], bool]:
+        """Service hosts on which instances are or are about to be, and whether all cells have answered."""
+        table = self._store.snapshot(math.inf)
+        # Looked up first: what the databases show is pending no more.
+        expected = {table.row_of_uuid.get(self.pending.node_of(uuid)) for uuid in instance_uuids}
+        hosts, complete = self.instances.homes(instance_uuids)
+        return hosts | {table.rows[row].host for row in expected if row is not None}, complete
 
     def find_nodes(self, wanted: Any) -> Sequence[FoundNode]:
         """The compute nodes that a request names by ``host``, ``node`` and ``cell_uuid``; any may be None.

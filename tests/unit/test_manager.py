@@ -15,7 +15,7 @@ from scheduler.placement.answer import Candidates
 from scheduler.placement.outcome import ClaimResult, Outcome
 from scheduler.rpc.context import RequestContext
 from tests.builders import CELL, OTHER_CELL, Instances, make_aggregates, make_table, uuid_of
-from tests.unit.selection.requests import REFUSED, host_with_candidate, make_spec
+from tests.unit.selection.requests import REFUSED, group, host_with_candidate, make_spec
 
 CONF = """
 [placement]
@@ -52,6 +52,14 @@ class FakeHosts:
         self.looked_up.append((wanted.host, wanted.node))
         rows = self.table.nodes(wanted.host, wanted.node)
         return [FoundNode(row.uuid, row.host, row.nodename) for row in rows]
+
+    def members_of(self, group_uuid):
+        return []
+
+    def homes_of(self, instance_uuids):
+        return {
+            host for uuid in instance_uuids for _, host in self.instances.locate([uuid]).get(uuid, ())
+        }, True
 
     def minimum_compute_version(self):
         return 74
@@ -281,6 +289,16 @@ def test_an_evacuation_says_where_the_instance_comes_from(make_manager):
     manager = make_manager(two_hosts())
     ask(manager, make_spec(project_id="p", ignore_hosts=["H1"]))
     assert manager.claimer.claimed[0][-1] == {uuid_of("h1")}
+
+
+def test_an_affinity_group_is_where_its_members_are_now(make_manager):
+    hosts = two_hosts()
+    hosts[1].holding("member")
+    members = group(
+        uuid=uuid_of("group"), policy="affinity", policies=["affinity"], members=["member"], hosts=["h1"]
+    )
+    reply = ask(make_manager(hosts), make_spec(project_id="p", instance_group=members))
+    assert [one.service_host for one in reply[0]] == ["h2"]
 
 
 def test_the_cell_of_the_destination_is_kept_to(make_manager):

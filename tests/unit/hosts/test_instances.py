@@ -26,6 +26,31 @@ def test_nobody_asked_for(source):
     assert source.image_properties([]) == {}
 
 
+def test_homes_are_those_of_instances_that_users_see(nova, source):
+    seen = {
+        "active": "cmp1",
+        "stateless": "cmp2",
+        "soft-deleted": "cmp3",
+        "hidden": "cmp4",
+        "deleted": "cmp5",
+    }
+    columns = {
+        "stateless": {"vm_state": None, "hidden": None},
+        "soft-deleted": {"vm_state": "soft-delete"},
+        "hidden": {"hidden": True},
+        "deleted": {"deleted": 1},
+    }
+    uuids = [nova.add_instance(host, **columns.get(name, {})) for name, host in seen.items()]
+    nova.add_instance("cmp6")
+    assert source.homes(uuids) == ({"cmp1", "cmp2"}, True)
+
+
+def test_homes_say_when_a_cell_was_not_asked(nova, source):
+    uuid = nova.add_instance("cmp1")
+    take_away(nova)
+    assert source.homes([uuid]) == (set(), False)
+
+
 def test_more_than_one_statement_takes(nova, source):
     uuids = [nova.add_instance(f"cmp{number}") for number in (1, 2)]
     wanted = [uuids[0], *(f"unknown{number}" for number in range(1200)), uuids[1]]

@@ -1,13 +1,15 @@
 import logging
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 
 from scheduler import objects
 from scheduler.errors import ConfigError
 from scheduler.hosts.inventory import Inventory
-from scheduler.hosts.tables import cell_mappings, host_mappings
+from scheduler.hosts.pending import AMOUNTS
+from scheduler.hosts.tables import cell_mappings, host_mappings, instance_group_member, instance_groups
 
 
 @pytest.fixture
@@ -133,3 +135,26 @@ def test_casts(nova, inventory):
     inventory.delete_instance_info("cmp1", "i2")
     inventory.sync_instance_info("cmp1", ["i3"])
     assert changed == ["i1", "i2"]
+
+
+def test_homes_are_where_instances_are_and_where_they_are_about_to_be(nova, inventory):
+    nova.add_host("cmp1")
+    node = nova.add_host("cmp2")
+    here = nova.add_instance("cmp1")
+    inventory.start()
+    table = inventory.snapshot()
+    inventory.pending.add("coming", table, table.row_of_uuid[node], np.zeros(len(AMOUNTS), np.int64))
+    assert inventory.homes_of([here]) == ({"cmp1"}, True)
+    assert inventory.homes_of([here, "coming", "nowhere"]) == ({"cmp1", "cmp2"}, True)
+
+
+def test_members_of_a_group(nova, inventory, caplog):
+    groups = [nova.insert_api(instance_groups, uuid=f"g{number}") for number in (1, 2)]
+    for number, member in enumerate(["a", "b", "c"]):
+        nova.insert_api(instance_group_member, instance_uuid=member, group_id=groups[number % 2])
+    assert sorted(inventory.members_of("g1")) == ["a", "c"]
+    assert inventory.members_of("unknown") == []
+    nova.conf.set_override("connection", "sqlite:////no/such/directory/x.db", "api_database")
+    inventory.reset()
+    assert inventory.members_of("g1") == []
+    assert "members of server group g1 cannot be read" in caplog.text
