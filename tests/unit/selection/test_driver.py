@@ -301,3 +301,10 @@ def test_filters_see_the_uuid_of_each_instance_from_the_first_on():
     members = group(policy="anti-affinity", policies=["anti-affinity"], members=["i1", "other"], hosts=[])
     reply = select(hosts, ["i1"], spec=make_spec(instance_uuid="i9", instance_group=members))
     assert names(reply) == [["h1"]]
+
+
+def test_a_host_that_refused_a_group_does_not_bind_the_rest_of_it():
+    members = group(policy="affinity", policies=["affinity"], members=["i1", "i2"], hosts=[])
+    claims = FakeClaims({uuid_of("h1"): REFUSED})
+    reply = select(four_hosts(), ["i1", "i2"], claims, make_spec(instance_group=members), alternates=False)
+    assert names(reply) == [["h2"], ["h2"]]
