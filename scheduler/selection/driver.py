@@ -84,8 +84,8 @@ class FilterDriver:
     ) -> tuple[list[Selection], int]:
         """The chosen host of each instance, and the index of the last.
 
-        Several are chosen first and claimed together; those that were refused are then claimed one by one. Not
-        so in a server group: what one member gets decides what is left to the next.
+        Several are chosen first and claimed together; those that were refused are then claimed one by one.
+        Not so in a server group: what one member gets decides what is left to the next.
         """
         together = claiming.claims and len(set(instance_uuids)) > 1 and not request.instance_group
         choose = claiming.choose_best if together else claiming.claim_best
