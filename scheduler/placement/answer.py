@@ -47,6 +47,16 @@ class AllocationCandidate(msgspec.Struct, frozen=True, eq=False, gc=False):
         """
         return {provider: _taken.decode(text) for provider, text in self.stored.items()}
 
+    def __getitem__(self, name: str) -> dict:
+        """A copy of ``allocations`` or ``mappings``: operators' filters know candidates as dicts (spec:
+        filters-and-weighers 1.8).
+        """
+        if name == "mappings":
+            return {suffix: list(providers) for suffix, providers in self.mappings.items()}
+        if name == "allocations":
+            return self.allocations
+        raise KeyError(name)
+
     @property
     def version(self) -> str:
         """The microversion at which conductors may claim it."""

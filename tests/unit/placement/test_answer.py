@@ -6,7 +6,7 @@ import msgspec
 import orjson
 import pytest
 
-from scheduler.placement.answer import Candidates, merge, parse
+from scheduler.placement.answer import AllocationCandidate, Candidates, merge, parse
 
 SHARING = "MISC_SHARES_VIA_AGGREGATE"
 
@@ -207,3 +207,13 @@ REASONS = {
 def test_reason_of_merged_answers(first, second, reason, failed):
     both = merge(first, second)
     assert (both.reason, both.failed) == (reason, failed)
+
+
+def test_a_candidate_is_read_as_a_dict_and_cannot_be_changed_that_way():
+    candidate = AllocationCandidate.of("r", ("r",), {"r": {"resources": {"VCPU": 1}}}, {"": ["r"]})
+    candidate["mappings"][""].append("other")
+    candidate["allocations"].clear()
+    assert candidate["mappings"] == {"": ["r"]}
+    assert candidate["allocations"] == {"r": {"resources": {"VCPU": 1}}}
+    with pytest.raises(KeyError):
+        candidate["root"]
