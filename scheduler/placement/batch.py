@@ -125,6 +125,7 @@ class Batch:
 
     def _leave_out(self, concerned: list[str], outcome: Outcome, reply: Reply) -> bool:
         for uuid in concerned:
+            LOG.warning("Failed to save allocation for %s. Got HTTP %s: %s", uuid, reply.status, reply.text)
             self._finish(uuid, ClaimResult(outcome, reason(reply), *culprit(reply)))
         self._refusals -= 1
         return bool(concerned) and self._refusals > 0

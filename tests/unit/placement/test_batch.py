@@ -54,10 +54,12 @@ def test_steps(plan, faults, outcomes, calls):
     assert sum(len(held.allocations) for held in api.consumers.values()) == outcomes.count(CLAIMED)
 
 
-def test_refusal_names_class_and_provider():
+def test_refusal_names_class_and_provider(caplog):
     claimer, _ = make()
     refused = claim(claimer, ["aaaa", "cccc"])[1]
     assert (refused.refused_class, refused.refused_provider) == ("VCPU", "cccc")
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "Failed to save allocation for instance 1. Got HTTP 409" in caplog.text
 
 
 def test_instance_that_holds_something_is_sorted_out_alone():
