@@ -76,6 +76,9 @@ class SchedulerManager:
         chain = FilterChain(filter_loader.load(self.conf))
         weighers = weight_loader.load(self.conf)
         self.driver = FilterDriver(self.conf, chain, weighers, fitter, self.hosts.mapped)
+        # Conductors refuse server groups whose filter is missing in *their* options: for comparison.
+        LOG.info("Filters: %s", ", ".join(each.name for each in chain.filters))
+        LOG.info("Weighers: %s", ", ".join(each.name for each in weighers))
 
     # -- life ------------------------------------------------------------------------------------------------
 

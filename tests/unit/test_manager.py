@@ -348,6 +348,15 @@ def test_after_a_reload_the_new_options_apply(make_manager, conf):
     assert len(ask(manager)[0]) == 1
 
 
+def test_the_rules_in_use_are_logged(make_manager, conf, caplog):
+    caplog.set_level("INFO")
+    conf.set_override("enabled_filters", ["ComputeFilter", "ServerGroupAffinityFilter"], "filter_scheduler")
+    conf.set_override("weight_classes", ["nova.scheduler.weights.ram.RAMWeigher"], "filter_scheduler")
+    make_manager(two_hosts())
+    assert "Filters: ComputeFilter, ServerGroupAffinityFilter" in caplog.text
+    assert "Weighers: RAMWeigher" in caplog.text
+
+
 def test_aggregates_are_asked_anew_for_each_request(make_manager):
     manager = make_manager(two_hosts())
     manager.hosts._aggregates = Aggregates()
