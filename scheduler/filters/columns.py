@@ -43,7 +43,8 @@ def attribute(hosts: HostView, name: str) -> np.ndarray | Coded | None:
 def stat(hosts: HostView, key: str) -> Coded:
     """What ``stats`` has under a key; ``ABSENT`` for hosts whose stats lack it."""
     column = hosts.coded("stats")
-    found = [column.values[code].data.get(key, ABSENT) for code in column.codes.tolist()]
+    values = column.values
+    found = [values[code].data.get(key, ABSENT) for code in column.codes.tolist()]
     # numbers, lists and maps are told apart by identity: they are rare, and True == 1
     texts = set(map(type, found)) <= {str, type(None), object}
     return Coded.of_texts(found) if texts else Coded.of(found)

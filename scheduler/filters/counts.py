@@ -40,7 +40,10 @@ class AggregateCountFilter(CountFilter):
     """
 
     def limits(self, hosts: HostView) -> int | np.ndarray:
-        return hosts.coded("aggregates").spread(self.limit, np.float64)
+        default = self.conf.filter_scheduler[self.option]
+        return hosts.coded("aggregates").spread(
+            lambda aggregates: smallest(aggregates, self.option, int, default), np.float64
+        )
 
     def limit(self, aggregates: AggregateSet) -> int:
         return smallest(aggregates, self.option, int, super().limit(aggregates))

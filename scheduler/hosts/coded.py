@@ -1,6 +1,8 @@
 """A dictionary-encoded column: small integers, and the distinct values that they stand for."""
 
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -26,16 +28,15 @@ class Coded:
     def of(cls, items: Iterable[Any]) -> "Coded":
         """Encode one value a host, telling them apart by identity."""
         items = list(items)
-        distinct = {id(item): item for item in items}
-        numbers = {identity: code for code, identity in enumerate(distinct)}
-        return cls(np.array([numbers[id(item)] for item in items], dtype=np.int32), tuple(distinct.values()))
+        distinct = dict(zip(map(id, items), items, strict=True))
+        return cls(cls.of_texts(map(id, items)).codes, tuple(distinct.values()))
 
     @classmethod
-    def of_texts(cls, items: Iterable[str | None]) -> "Coded":
+    def of_texts(cls, items: Iterable[Hashable]) -> "Coded":
         """Encode one short text (or None) a host, telling them apart by equality."""
-        items = list(items)
-        numbers = {text: code for code, text in enumerate(dict.fromkeys(items))}
-        return cls(np.array([numbers[text] for text in items], dtype=np.int32), tuple(numbers))
+        numbers = defaultdict(count().__next__)
+        codes = np.fromiter(map(numbers.__getitem__, items), np.int32)
+        return cls(codes, tuple(numbers))
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -53,9 +54,8 @@ class Coded:
         occurs[self.codes] = True
         asked = np.flatnonzero(occurs)
         answers = np.zeros(len(self.values), dtype=dtype)
-        answers[asked] = np.fromiter(
-            (function(self.values[code]) for code in asked.tolist()), dtype, len(asked)
-        )
+        values = map(self.values.__getitem__, asked.tolist())
+        answers[asked] = np.fromiter(map(function, values), dtype, len(asked))
         return answers[self.codes]
 
     def patched(self, positions: np.ndarray, items: Iterable[Any]) -> "Coded":
