@@ -13,12 +13,21 @@ from scheduler.hosts.cell_rows import CellFollower
 from scheduler.hosts.cells import Cell, Cells, HostCells
 from scheduler.hosts.discovery import Discovery
 from scheduler.hosts.gather import CellCalls
+from scheduler.hosts.groups import members_of
 from scheduler.hosts.instances import CellInstances
 from scheduler.hosts.inventory import Inventory
 from scheduler.hosts.min_version import MinimumVersion
 from scheduler.hosts.own_service import OwnService
 from scheduler.hosts.row_loader import RowLoader
-from scheduler.hosts.tables import compute_nodes, host_mappings, instances, services, utcnow
+from scheduler.hosts.tables import (
+    compute_nodes,
+    host_mappings,
+    instance_group_member,
+    instance_groups,
+    instances,
+    services,
+    utcnow,
+)
 
 
 @pytest.fixture
@@ -170,6 +179,14 @@ def test_where_instances_are(nova, cells, calls):
     assert set(found[there]) == {(nova.cell1, "cmp2"), (other, "cmp9")}
     assert list(source.on_host(nova.cell1, "cmp1")) == [here]
     assert source.on_host(nova.cell1, "cmp7") == {}
+    assert source.homes([here, gone, nowhere, there]) == ({"cmp9"}, True)
+
+
+def test_members_of_groups(nova):
+    ours, others = (nova.insert_api(instance_groups, uuid=name) for name in ("ours", "others"))
+    for member, group in (("a", ours), ("b", others), ("c", ours)):
+        nova.insert_api(instance_group_member, instance_uuid=member, group_id=group)
+    assert sorted(members_of(nova.engines, "ours")) == ["a", "c"]
 
 
 def test_images_of_instances(nova, cells, calls):
