@@ -74,8 +74,12 @@ class SimpleCIDRAffinityFilter(HostFilter):
 
     def passes(self, hosts: HostView, request: Any) -> np.ndarray:
         network = _network(request)
-        first, last = (network.version, network.first), (network.version, network.last)
-        return hosts.coded("host_ip").spread(lambda address: first <= _address(address) <= last)
+        column = hosts.coded("host_ip")
+        addresses = _addresses(column.values)[column.codes]
+        if None in addresses:
+            raise TypeError("a host has no address to compare with the hint build_near_host_ip")
+        first, last = (_number(network.version, end) for end in (network.first, network.last))
+        return ((first <= addresses) & (addresses <= last)).astype(bool)
 
     def reason(self, host: HostState, request: Any) -> str:
         return f"host address {host.host_ip} not in {_network(request).cidr}"
@@ -86,13 +90,16 @@ def _network(request: Any) -> netaddr.IPNetwork:
     return netaddr.IPNetwork(near + request.get_scheduler_hint("cidr", "/24"))
 
 
-@lru_cache(maxsize=65536)
-def _address(text: str | None) -> tuple[int, int]:
-    """IP version and number; in order of both."""
-    if text is None:
-        raise TypeError("a host has no address to compare with the hint build_near_host_ip")
-    address = ipaddress.ip_address(text)
-    return address.version, int(address)
+# Addresses hardly ever change; those of a table are read once.
+@lru_cache(maxsize=4)
+def _addresses(texts: tuple[str | None, ...]) -> np.ndarray:
+    """Addresses as integers, those of all IPv6 above those of all IPv4; None where there is none."""
+    parsed = (text and ipaddress.ip_address(text) for text in texts)
+    return np.array([address and _number(address.version, int(address)) for address in parsed], dtype=object)
+
+
+def _number(version: int, address: int) -> int:
+    return version << 128 | address
 
 
 class ServerGroupAntiAffinityFilter(HostFilter):
