@@ -4,14 +4,21 @@ A question that is in flight may be older than what happened since it was sent, 
 while it runs do not get its answer. They wait together, and the first of them asks *again* as soon as it is
 back. Each answer so comes from a question that was sent after its reader asked, and a burst of a
 thousand equal questions costs a handful.
+
+Different questions wait for one of a few seats before they are sent: a server that is asked more than it has
+processors answers none the sooner, while those who come during the wait can still join.
 """
 
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import contextmanager
 from dataclasses import dataclass
 import threading
 
 from scheduler.placement.errors import PlacementUnanswered
+
+# Placement computes candidates on one processor each, and a worker of ours is one of several clients.
+AT_ONCE = 4
 
 
 @dataclass(slots=True)
@@ -23,14 +30,16 @@ class _Line:
 
 
 class SharedCalls:
-    """Calls with equal keys, one at a time; see the module.
+    """Calls with equal keys, one at a time, and few at once in all; see the module.
 
-    :ivar patience: seconds after which a call in flight is no longer waited for. Callers wait twice as long
-        at most.
+    :ivar patience: seconds after which a call in flight is no longer waited for, nor a seat. Callers wait
+        three times as long at most.
+    :ivar at_once: seats.
     """
 
-    def __init__(self, patience: float) -> None:
+    def __init__(self, patience: float, at_once: int = AT_ONCE) -> None:
         self._patience = patience
+        self._seats = threading.BoundedSemaphore(at_once)
         self._lock = threading.Lock()
         self._lines: dict[object, _Line] = {}
 
@@ -39,14 +48,14 @@ class SharedCalls:
 
         :raises PlacementUnanswered: the other caller got no answer in time.
         """
-        line, flight, before, leads = self._join(key)
+        line, flight, leads = self._join(key)
         if not leads:
             return self._result(flight)
         try:
-            if before:
-                self._wait_for(before)
+            self._wait_for(line.running)
+            with self._seat():
                 self._take_off(line, flight)
-            flight.set_result(function())
+                flight.set_result(function())
         except BaseException as error:
             flight.set_exception(error)
             raise
@@ -54,23 +63,29 @@ class SharedCalls:
             self._land(key, line, flight)
         return flight.result()
 
-    def _join(self, key) -> tuple[_Line, Future, Future | None, bool]:
+    def _join(self, key) -> tuple[_Line, Future, bool]:
         with self._lock:
             line = self._lines.setdefault(key, _Line())
-            if line.waiting:
-                return line, line.waiting, None, False
-            flight = Future()
-            before = line.running
-            if before:
-                line.waiting = flight
-            else:
-                line.running = flight
-            return line, flight, before, True
+            leads = line.waiting is None
+            if leads:
+                line.waiting = Future()
+            return line, line.waiting, leads
 
-    def _wait_for(self, before: Future) -> None:
+    @contextmanager
+    def _seat(self):
+        """One of the calls that may be in flight at once; after some patience one more."""
+        free = self._seats.acquire(timeout=self._patience)
+        try:
+            yield
+        finally:
+            if free:
+                self._seats.release()
+
+    def _wait_for(self, before: Future | None) -> None:
         # Whether it succeeded is none of our business: we ask anew.
         try:
-            before.exception(self._patience)
+            if before:
+                before.exception(self._patience)
         except FutureTimeout:
             return
 
@@ -89,6 +104,6 @@ class SharedCalls:
 
     def _result(self, flight: Future):
         try:
-            return flight.result(2 * self._patience)
+            return flight.result(3 * self._patience)
         except FutureTimeout:
             raise PlacementUnanswered("another request's question is not answered", timed_out=True) from None

@@ -89,6 +89,28 @@ def test_other_keys_do_not_wait(question, pool):
     assert first.result(5) == 0
 
 
+def test_those_who_wait_for_a_seat_are_joined_by_those_who_come(question, pool):
+    calls = SharedCalls(5, at_once=1)
+    first = pool.submit(calls.call, "key", question)
+    question.is_entered()
+    others = [pool.submit(calls.call, "other", question) for _ in range(10)]
+    waiting(calls, "other", 10)
+    question.gate.release(2)
+    assert first.result(5) == 0
+    assert {other.result(5) for other in others} == {1}
+    assert calls._lines == {}
+
+
+def test_a_seat_is_not_waited_for_without_end(question, pool):
+    calls = SharedCalls(0.05, at_once=1)
+    first = pool.submit(calls.call, "key", question)
+    question.is_entered()
+    assert calls.call("other", lambda: "asked anyway") == "asked anyway"
+    question.gate.release()
+    assert first.result(5) == 0
+    assert calls.call("key", lambda: "a seat is free") == "a seat is free"
+
+
 def test_failure_reaches_all_who_waited_for_it_and_nobody_else(question, pool):
     calls = SharedCalls(5)
     question.fails = {1}
