@@ -60,7 +60,7 @@ class SchedulerManager:
         self.conf = conf
         self.hosts = Inventory(conf)
         self.placement = PlacementClient.from_conf(conf)
-        self.candidates = CandidateSource.of(self.placement)
+        self.candidates = CandidateSource.of(self.placement, conf.berth.searches_at_once)
         self.claimer = Claimer.of(self.placement)
         self.groups = Groups()
         self.notifications = notifications or Silence()

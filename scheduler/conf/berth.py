@@ -29,6 +29,14 @@ OPTS = [
         help="Seconds between full readings of the host aggregates. Changes arrive by message; this only "
         "mends what a lost message left wrong.",
     ),
+    cfg.IntOpt(
+        "searches_at_once",
+        default=2,
+        min=1,
+        help="Different searches for allocation candidates that a worker has Placement do at once; equal "
+        "ones share one in any case. Each keeps a processor of Placement busy, and while a search waits, later "
+        "requests can join it. More pays where Placement has processors to spare.",
+    ),
     cfg.FloatOpt(
         "ready_timeout",
         default=60.0,

@@ -31,9 +31,12 @@ class CandidateSource:
         self._ask = ask
 
     @classmethod
-    def of(cls, client: PlacementClient) -> "CandidateSource":
-        """The default: every answer is asked for after the request came; equal questions share one."""
-        return cls(Shared(Fresh(client)))
+    def of(cls, client: PlacementClient, at_once: int = 2) -> "CandidateSource":
+        """The default: every answer is asked for after the request came; equal questions share one.
+
+        ``at_once``: how many different questions are in flight.
+        """
+        return cls(Shared(Fresh(client), at_once))
 
     def fetch(self, queries: Sequence[Query], context) -> Candidates:
         """The candidates of one query, or of two: those of the fallback follow those of the first."""
@@ -74,9 +77,9 @@ class Fresh:
 class Shared:
     """Equal questions in flight share the next answer; see ``sharing``."""
 
-    def __init__(self, ask: Ask, patience: float = PATIENCE) -> None:
+    def __init__(self, ask: Ask, at_once: int, patience: float = PATIENCE) -> None:
         self._ask = ask
-        self._calls = SharedCalls(patience)
+        self._calls = SharedCalls(patience, at_once)
 
     def __call__(self, query: Query, context) -> Candidates:
         """Ask, or wait for somebody else who is about to."""

@@ -17,9 +17,6 @@ import threading
 
 from scheduler.placement.errors import PlacementUnanswered
 
-# Placement computes candidates on one processor each, and a worker of ours is one of several clients.
-AT_ONCE = 4
-
 
 @dataclass(slots=True)
 class _Line:
@@ -37,7 +34,7 @@ class SharedCalls:
     :ivar at_once: seats.
     """
 
-    def __init__(self, patience: float, at_once: int = AT_ONCE) -> None:
+    def __init__(self, patience: float, at_once: int) -> None:
         self._patience = patience
         self._seats = threading.BoundedSemaphore(at_once)
         self._lock = threading.Lock()

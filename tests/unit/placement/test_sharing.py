@@ -58,13 +58,13 @@ def waiting(calls, key, count):
 
 def test_alone(question):
     question.gate.release()
-    calls = SharedCalls(5)
+    calls = SharedCalls(5, at_once=2)
     assert calls.call("key", question) == 0
     assert calls._lines == {}
 
 
 def test_those_who_come_while_it_runs_share_the_next(question, pool):
-    calls = SharedCalls(5)
+    calls = SharedCalls(5, at_once=2)
     first = pool.submit(calls.call, "key", question)
     question.is_entered()
     others = [pool.submit(calls.call, "key", question) for _ in range(10)]
@@ -81,7 +81,7 @@ def test_those_who_come_while_it_runs_share_the_next(question, pool):
 
 
 def test_other_keys_do_not_wait(question, pool):
-    calls = SharedCalls(5)
+    calls = SharedCalls(5, at_once=2)
     first = pool.submit(calls.call, "key", question)
     question.is_entered()
     assert calls.call("other", lambda: "done") == "done"
@@ -112,7 +112,7 @@ def test_a_seat_is_not_waited_for_without_end(question, pool):
 
 
 def test_failure_reaches_all_who_waited_for_it_and_nobody_else(question, pool):
-    calls = SharedCalls(5)
+    calls = SharedCalls(5, at_once=2)
     question.fails = {1}
     first = pool.submit(calls.call, "key", question)
     question.is_entered()
@@ -128,7 +128,7 @@ def test_failure_reaches_all_who_waited_for_it_and_nobody_else(question, pool):
 
 
 def test_failure_of_the_one_before_does_not_matter(question, pool):
-    calls = SharedCalls(5)
+    calls = SharedCalls(5, at_once=2)
     question.fails = {0}
     first = pool.submit(calls.call, "key", question)
     question.is_entered()
@@ -141,7 +141,7 @@ def test_failure_of_the_one_before_does_not_matter(question, pool):
 
 
 def test_one_that_hangs_is_not_waited_for_without_end(question, pool):
-    calls = SharedCalls(0.05)
+    calls = SharedCalls(0.05, at_once=2)
     first = pool.submit(calls.call, "key", question)
     question.is_entered()
     assert calls.call("key", lambda: "asked anew") == "asked anew"
@@ -151,7 +151,7 @@ def test_one_that_hangs_is_not_waited_for_without_end(question, pool):
 
 
 def test_those_who_share_do_not_wait_without_end(question, pool):
-    calls = SharedCalls(0.05)
+    calls = SharedCalls(0.05, at_once=2)
     first = pool.submit(calls.call, "key", question)
     question.is_entered()
     leader = pool.submit(calls.call, "key", question)
@@ -165,7 +165,7 @@ def test_those_who_share_do_not_wait_without_end(question, pool):
 
 @given(st.lists(st.floats(0, 0.004), min_size=1, max_size=12))
 def test_every_answer_is_younger_than_its_request(delays):
-    calls = SharedCalls(5)
+    calls = SharedCalls(5, at_once=2)
 
     def ask():
         started = time.monotonic()
