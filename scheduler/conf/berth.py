@@ -34,8 +34,8 @@ OPTS = [
         default=2,
         min=1,
         help="Different searches for allocation candidates that a worker has Placement do at once; equal "
-        "ones share one in any case. Each keeps a processor of Placement busy, and while a search waits, later "
-        "requests can join it. More pays where Placement has processors to spare.",
+        "ones share one in any case. Each keeps a processor of Placement busy, and while a search waits, "
+        "later requests can join it. More pays where Placement has processors to spare.",
     ),
     cfg.FloatOpt(
         "ready_timeout",
