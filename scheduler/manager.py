@@ -5,6 +5,7 @@ is either in the reply or given back.
 """
 
 from collections.abc import Sequence
+from contextlib import closing, nullcontext
 from functools import partial
 from typing import Any
 
@@ -21,6 +22,7 @@ from scheduler.numa.fit import Fitter
 from scheduler.placement.candidates import Candidates, CandidateSource
 from scheduler.placement.claims import Claimer
 from scheduler.placement.client import PlacementClient
+from scheduler.placement.journal import Journal
 from scheduler.placement.provider_aggregates import ProviderAggregates
 from scheduler.request import prefilters, query, targets
 from scheduler.request.network import NeutronNetwork
@@ -51,8 +53,13 @@ class Silence:
 class SchedulerManager:
     """One scheduler: what it knows and keeps, and ``select_destinations``."""
 
-    def __init__(self, conf: cfg.ConfigOpts, notifications: Any = None) -> None:
+    def __init__(
+        self, conf: cfg.ConfigOpts, notifications: Any = None, journal: Journal | None = None
+    ) -> None:
         """Put the rooms together; nothing is asked of anybody yet.
+
+        ``journal`` outlives this process; without one nobody takes back what it claimed for the unanswered
+        requests of its sudden death.
 
         Raises ``ConfigError``, ``HostFilterNotFound``, ``ClassNotFound`` or ``PlacementAuthFailure`` for
         options that cannot work.
@@ -63,6 +70,7 @@ class SchedulerManager:
         self.candidates = CandidateSource.of(self.placement, conf.berth.searches_at_once)
         self.claimer = Claimer.of(self.placement)
         self.groups = Groups()
+        self._journal = journal
         self.notifications = notifications or Silence()
         self.network = NeutronNetwork.from_conf(conf)
         self.provider_aggregates = ProviderAggregates(self.placement)
@@ -89,6 +97,8 @@ class SchedulerManager:
         Raises ``PlacementAuthFailure``: Keystone refuses the credentials.
         """
         self.placement.start()
+        if self._journal:
+            self.claimer.keep_notes(self._journal)
         self.hosts.start()
 
     def reset(self) -> None:
@@ -130,7 +140,7 @@ class SchedulerManager:
         claims = self._claims(context, spec) if candidates and instance_uuids is not None else None
         uuids = instance_uuids if instance_uuids is not None else unnamed(spec)
         with_alternates = return_objects and return_alternates
-        with self.groups.turn(spec, self.hosts):
+        with self.groups.turn(spec, self.hosts), closing(claims) if claims else nullcontext():
             hosts = self._hosts_with(candidates, spec) if candidates else self._hosts_to_check(spec)
             more = partial(self._hosts_beyond, context, spec, queries, candidates, len(hosts))
             selections = self.driver.select(hosts, spec, uuids, claims, with_alternates, more)

@@ -6,17 +6,19 @@ import random
 from scheduler import conf as options
 from scheduler import manager, service
 from scheduler.hosts import discovery, own_service
+from scheduler.placement.journal import Journal
 from scheduler.rpc import context, notifications, serializer, server, transport
 
 
 def all_parts():
-    """For service.Daemon."""
-    return service.Parts(manager=make_manager, server=make_server, periodics=make_periodics)
+    """For service.Daemon; to be called before it forks its workers."""
+    make = partial(make_manager, journal=Journal())
+    return service.Parts(manager=make, server=make_server, periodics=make_periodics)
 
 
-def make_manager(conf):
+def make_manager(conf, journal=None):
     """A manager that is not started. Raises errors.BerthError for options that cannot work."""
-    return manager.SchedulerManager(conf, _notifications(conf))
+    return manager.SchedulerManager(conf, _notifications(conf), journal)
 
 
 def make_server(conf, serving):

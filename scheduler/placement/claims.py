@@ -5,7 +5,7 @@ writes for one consumer that overlap can leave rows behind that Placement does n
 provider that overlap can over-commit it.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 import time
 
 from oslo_log import log
@@ -14,8 +14,9 @@ from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.attempt import Attempt, Knowledge, Wish
 from scheduler.placement.batch import AT_ONCE, Batch
 from scheduler.placement.client import PlacementClient
-from scheduler.placement.consumers import Consumers, Owner
+from scheduler.placement.consumers import Consumers, Held, Owner
 from scheduler.placement.errors import PlacementSilent
+from scheduler.placement.journal import Journal, Page
 from scheduler.placement.locks import KeyedLocks
 from scheduler.placement.orphans import Orphans
 from scheduler.placement.outcome import ClaimResult, Outcome
@@ -35,11 +36,30 @@ class Claimer:
         self._lanes = KeyedLocks()
         self._releases = Releases(self._api, self._instances, patience)
         self._orphans = Orphans()
+        self._page: Page | None = None
 
     @classmethod
     def of(cls, client: PlacementClient) -> "Claimer":
         """The claimer of a process, with the patience of a daemon."""
         return cls(Consumers(client), Patience())
+
+    def keep_notes(self, journal: Journal) -> None:
+        """Note claims there from now on, and take back in the background what a dead process noted."""
+        self._page, notes = journal.open()
+        for uuid, note in notes:
+            LOG.warning("Instance %s may have been claimed for by a worker that died; taken back", uuid)
+            made = Held(note["allocations"], owner=Owner(*note["owner"]))
+            self._releases.later(uuid, ClaimResult(Outcome.CLAIMED, made=made, unsure=True), None)
+
+    def answered(self, instance_uuids: Iterable[str]) -> None:
+        """Their request is about to be answered, and what was not given back is wanted."""
+        if self._page:
+            self._page.drop(instance_uuids)
+
+    def _write_down(self, wish: Wish) -> None:
+        if self._page:
+            owner = [wish.owner.project_id, wish.owner.user_id]
+            self._page.note(wish.uuid, {"allocations": wish.candidate.allocations, "owner": owner})
 
     def claim(
         self,
@@ -65,6 +85,7 @@ class Claimer:
         with self._instances.hold([instance_uuid], self._patience.lock) as alone:
             if not alone:
                 return ClaimResult(Outcome.CONFLICT, "another claim for the instance is running")
+            self._write_down(wish)
             return self._claim(wish)
 
     def claim_many(
@@ -101,6 +122,8 @@ class Claimer:
         with self._instances.hold(uuids, self._patience.lock) as alone:
             if not alone:
                 return dict.fromkeys(uuids, ClaimResult(Outcome.CONFLICT, "another claim is running"))
+            for wish in wishes:
+                self._write_down(wish)
             if any(self._releases.pending(uuid) for uuid in uuids):
                 return {wish.uuid: self._claim(wish) for wish in wishes}
             batch = Batch(wishes, self._api, self._lanes, self._orphans, self._patience, self._attempt)

@@ -19,21 +19,28 @@ class RequestClaims:
         self._project = request.project_id
         self._user = request.user_id or context.user_id
         self._ignored = ignored
+        self._claimed_for: set[str] = set()
 
     def claim(self, instance_uuid: str, candidate: Any) -> ClaimResult:
+        self._claimed_for.add(instance_uuid)
         return self._claimer.claim(
             instance_uuid, candidate, self._project, self._user, self._context, self._ignored
         )
 
     def claim_many(self, candidates: Mapping[str, Any]) -> Mapping[str, ClaimResult]:
+        self._claimed_for.update(candidates)
         try:
             return self._claimer.claim_many(candidates, self._project, self._user, self._context)
         except BaseException:
             # nobody knows how far it came; a release takes back only what the candidate gave
             for uuid, candidate in candidates.items():
                 held = Held(candidate.allocations, owner=Owner(self._project, self._user))
-                self.release(uuid, ClaimResult(Outcome.CLAIMED, made=held))
+                self.release(uuid, ClaimResult(Outcome.CLAIMED, made=held, unsure=True))
             raise
+
+    def close(self) -> None:
+        """The request is settled: whatever is claimed by now is wanted."""
+        self._claimer.answered(self._claimed_for)
 
     def release(self, instance_uuid: str, claim: ClaimResult) -> None:
         self._claimer.release(instance_uuid, claim, self._context)

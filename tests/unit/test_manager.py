@@ -75,7 +75,7 @@ class FakePlacement:
         self.offer = {host.columns["uuid"]: tuple(host.candidates) for host in hosts if host.candidates}
         self.answers = answers or {}
         self.beyond_limit = {}
-        self.queries, self.claimed, self.released = [], [], []
+        self.queries, self.claimed, self.released, self.settled = [], [], [], []
 
     def fetch(self, queries, context):
         self.queries.append([query.querystring for query in queries])
@@ -91,6 +91,9 @@ class FakePlacement:
 
     def claim_many(self, candidates, project_id, user_id, context=None):
         return {u: self.claim(u, candidate, project_id, user_id) for u, candidate in candidates.items()}
+
+    def answered(self, instance_uuids):
+        self.settled.extend(instance_uuids)
 
     def release(self, instance_uuid, claim, context=None):
         self.released.append(instance_uuid)
@@ -161,6 +164,16 @@ def test_without_candidates_nobody_is_told_and_the_reason_is_empty(make_manager)
         ask(manager)
     assert str(caught.value) == "No valid host was found. "
     assert manager.notifications.events == []
+
+
+def test_what_was_claimed_for_is_settled_whatever_comes_of_it(make_manager):
+    manager = make_manager([host_with_candidate("h1")], {uuid_of("h1"): REFUSED})
+    with pytest.raises(NoValidHost):
+        ask(manager)
+    assert manager.claimer.settled == ["i1"]
+    manager = make_manager(two_hosts())
+    ask(manager, uuids=("i1", "i2"))
+    assert sorted(manager.claimer.settled) == ["i1", "i2"]
 
 
 def test_no_end_is_told_of_a_failure(make_manager):

@@ -89,7 +89,7 @@ def test_discovery_begins_within_the_fuzzy_delay(make_conf, serving):
     [("", type(None)), ("[oslo_messaging_notifications]\ndriver=noop\n", notifications.Notifications)],
 )
 def test_notifications_only_where_a_driver_is_set(make_conf, monkeypatch, text, expected):
-    monkeypatch.setattr(manager, "SchedulerManager", lambda conf, told: told)
+    monkeypatch.setattr(manager, "SchedulerManager", lambda conf, told, journal: told)
     assert isinstance(worker_parts.make_manager(make_conf(text)), expected)
 
 

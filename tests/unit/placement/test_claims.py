@@ -275,3 +275,44 @@ def test_two_failed_claims_in_a_row_are_both_cleaned_up():
     api.settle()
     assert claimer.drain(5) == []
     assert api.consumers == {}
+
+
+class FakeJournal:
+    """A journal and its page: what was left by another process, and what is noted now."""
+
+    def __init__(self, *left):
+        self.left = left
+        self.noted = {}
+
+    def open(self):
+        return self, self.left
+
+    def note(self, uuid, note):
+        self.noted.setdefault(uuid, []).append(note)
+
+    def drop(self, uuids):
+        for uuid in uuids:
+            self.noted.pop(uuid, None)
+
+
+def test_claims_are_noted_until_they_are_answered():
+    claimer, _ = make()
+    journal = FakeJournal()
+    claimer.keep_notes(journal)
+    claim(claimer, A)
+    claimer.claim_many({"other": candidate(A), "third": candidate(B)}, "project", "user")
+    assert journal.noted[UUID] == [{"allocations": candidate(A).allocations, "owner": ["project", "user"]}]
+    assert set(journal.noted) == {UUID, "other", "third"}
+    claimer.answered([UUID, "other"])
+    assert set(journal.noted) == {"third"}
+
+
+@pytest.mark.parametrize(("held", "left"), [(A, NOTHING.allocations), (B, candidate(B).allocations)])
+def test_what_a_dead_process_noted_is_taken_back_and_nothing_else(held, left):
+    claimer, api = make()
+    api.give(UUID, candidate(held).allocations)
+    note = {"allocations": candidate(A).allocations, "owner": ["project", "user"]}
+    claimer.keep_notes(FakeJournal((UUID, note), ("nothing", note)))
+    assert claimer.drain(5) == []
+    assert api.read(UUID).allocations == left
+    claimer.answered([UUID])
