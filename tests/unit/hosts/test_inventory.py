@@ -1,3 +1,4 @@
+from datetime import datetime
 import logging
 from types import SimpleNamespace
 
@@ -9,7 +10,13 @@ from scheduler import objects
 from scheduler.errors import ConfigError
 from scheduler.hosts.inventory import Inventory
 from scheduler.hosts.pending import AMOUNTS
-from scheduler.hosts.tables import cell_mappings, host_mappings, instance_group_member, instance_groups
+from scheduler.hosts.tables import (
+    cell_mappings,
+    compute_nodes,
+    host_mappings,
+    instance_group_member,
+    instance_groups,
+)
 
 
 @pytest.fixture
@@ -158,3 +165,29 @@ def test_members_of_a_group(nova, inventory, caplog):
     inventory.reset()
     assert inventory.members_of("g1") == []
     assert "members of server group g1 cannot be read" in caplog.text
+
+
+def expect(inventory, instance, node):
+    """Let an instance be expected on a node, as a request does that chose it."""
+    table = inventory.snapshot()
+    inventory.pending.add(instance, table, table.row_of_uuid[node], np.ones(len(AMOUNTS), np.int64))
+
+
+def test_what_a_compute_reports_is_no_longer_expected(nova, inventory):
+    node = nova.add_host("cmp1")
+    inventory.start()
+    for instance in ("arrived", "coming"):
+        expect(inventory, instance, node)
+    nova.add_instance("cmp1", uuid="arrived")
+    nova.update(compute_nodes, compute_nodes.c.uuid == node, updated_at=datetime(2031, 1, 1))
+    for _ in range(2):  # when the second reading begins, the first is settled
+        inventory.snapshot(0)
+    assert [inventory.pending.node_of(instance) for instance in ("arrived", "coming")] == [None, node]
+
+
+def test_what_was_deleted_is_no_longer_expected(nova, inventory):
+    node = nova.add_host("cmp1")
+    inventory.start()
+    expect(inventory, "i1", node)
+    inventory.delete_instance_info("cmp1", "i1")
+    assert inventory.pending.node_of("i1") is None
