@@ -22,11 +22,12 @@ def worker_count(conf):
 def drain_timeout(conf):
     """Seconds that a stopping worker gives to the requests in progress. Spec: wire-and-config 7.5.
 
-    graceful_shutdown_timeout 0 waits for ever, so it sets no bound.
+    graceful_shutdown_timeout 0 waits for ever, so it sets no bound. Else ten seconds of it are kept for what
+    comes after, but no more than a fifth: nova too goes on answering until the alarm ends it.
     """
     limit = conf.graceful_shutdown_timeout
     if limit and conf.manager_shutdown_timeout > limit:
-        return max(0, limit - 10)
+        return limit - min(10, limit // 5)
     return conf.manager_shutdown_timeout
 
 

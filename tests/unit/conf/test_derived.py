@@ -23,7 +23,7 @@ def test_service_down_time(down, report, expected):
 
 @pytest.mark.parametrize(
     ("manager", "graceful", "expected"),
-    [(160, 180, 160), (180, 180, 180), (160, 100, 90), (160, 5, 0), (160, 0, 160), (0, 180, 0)],
+    [(160, 180, 160), (180, 180, 180), (160, 100, 90), (160, 10, 8), (160, 5, 4), (160, 0, 160), (0, 180, 0)],
 )
 def test_drain_timeout(manager, graceful, expected):
     found = conf(manager_shutdown_timeout=manager, graceful_shutdown_timeout=graceful)
