@@ -1,7 +1,6 @@
 """A real nova release calls the scheduler as its conductor does."""
 
 import json
-import os
 import pathlib
 
 import pytest
@@ -16,25 +15,15 @@ CALLER = pathlib.Path(__file__).with_name("nova_caller.py")
 
 
 @pytest.fixture(scope="module")
-def nova_python():
-    """The Python of an installed nova, named by BERTH_NOVA_PYTHON."""
-    python = os.environ.get("BERTH_NOVA_PYTHON")
-    if not python:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)("BERTH_NOVA_PYTHON is not set")
-    return python
-
-
-@pytest.fixture(scope="module")
 def cloud(tmp_path_factory, rabbit):
     with DeployedCloud(tmp_path_factory.mktemp("interop"), rabbit, 12, 2, conductors=False) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def seen(cloud, nova_python):
+def seen(cloud, nova_python, nova_environment):
     """What nova saw."""
-    environment = {**os.environ, "OS_NOVA_DISABLE_EVENTLET_PATCHING": "1", "PYTHONWARNINGS": "ignore"}
-    return run_json([nova_python, CALLER, cloud.config_file], env=environment)
+    return run_json([nova_python, CALLER, cloud.config_file], env=nova_environment)
 
 
 def test_nova_gets_its_own_selections(cloud, seen):
