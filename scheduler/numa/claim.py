@@ -47,11 +47,9 @@ def claim(
     claimed candidate's providers by placement group, None if the request has no groups.
     """
     if requests is None or pools is None:
-        requests, usable = (), None
-    else:
-        usable = pools
+        requests = ()
     before = Claim(host, pools, guest)
-    after = _charge_topology(fitter, before, limits, usable, requests, mappings)
+    after = _charge_topology(fitter, before, limits, requests, mappings)
     if after.problem or not requests:
         return after
     return _charge_devices(after, requests, mappings)
@@ -61,14 +59,14 @@ def _charge_topology(
     fitter: Fitter,
     before: Claim,
     limits: Limits | None,
-    pools: PoolSet | None,
     requests: tuple[PciRequest, ...],
     mappings: Mappings | None,
 ) -> Claim:
+    # Free devices have a say in the order of cells, even if the guest wants none.
     host, guest = before.host, before.guest
     if host is None or not host.cells or guest is None:
         return before
-    found = fitter.fit(host, guest, limits, pools, requests, mappings)
+    found = fitter.fit(host, guest, limits, before.pools, requests, mappings)
     after = replace(before, guest=found.fitted)
     if not found:
         return after

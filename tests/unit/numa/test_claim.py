@@ -38,6 +38,12 @@ def test_without_request_object_or_pools_devices_do_not_matter():
     assert claimed(pools=None).host.cells[0].pinned == {0, 1}
 
 
+def test_free_devices_order_the_cells_even_without_request_object():
+    topology = host(host_cell(0), host_cell(1))
+    assert claimed(topology, requests=None).guest.cells[0].id == 1
+    assert claimed(topology, requests=None, pools=None).guest.cells[0].id == 0
+
+
 def test_devices_that_are_not_there_are_a_problem():
     done = claimed(pools=PoolSet(), topology=None)
     assert done.problem == "no pool matches vendor 8086"
