@@ -49,7 +49,7 @@ LIVENESS = [
         default="db",
         choices=[
             ("db", "by the heartbeats in the services table"),
-            ("mc", "by keys in memcached, see [cache]"),
+            ("mc", "by keys in memcached: not supported, the daemon does not start"),
         ],
         help="How services are seen to be alive. All services of a cloud must agree.",
     ),
@@ -96,12 +96,14 @@ POOLS = [
         choices=["auto", "threading", "eventlet"],
         help="Accepted for compatibility. Berth always runs on native threads.",
     ),
-    cfg.IntOpt("default_thread_pool_size", default=10, min=1, help="Threads for work aside from requests."),
+    cfg.IntOpt(
+        "default_thread_pool_size", default=10, min=1, help="Accepted for compatibility; has no effect here."
+    ),
     cfg.IntOpt(
         "cell_worker_thread_pool_size",
         default=5,
         min=1,
-        help="Number of cell databases that one worker reads at the same time.",
+        help="Accepted for compatibility: all cell databases are read at the same time.",
     ),
     cfg.IntOpt(
         "default_green_pool_size",
@@ -113,8 +115,7 @@ POOLS = [
         "thread_pool_statistic_period",
         default=-1,
         min=-1,
-        help="Log the state of the thread pools at most once in so many seconds. 0: whenever one is used. "
-        "-1: never.",
+        help="Accepted for compatibility; has no effect here.",
     ),
 ]
 
@@ -132,7 +133,8 @@ RPC = [
     cfg.IntOpt(
         "long_rpc_timeout",
         default=1800,
-        help="Seconds that a caller of the scheduler waits for the answer. The daemon does not use it.",
+        help="Seconds that a caller of the scheduler waits for the answer. After that time the daemon gives "
+        "up a request, and what it claimed for it. 0: never.",
     ),
 ]
 
