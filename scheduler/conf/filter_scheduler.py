@@ -40,14 +40,15 @@ HOST_CHOICE = [
     cfg.BoolOpt(
         "track_instance_changes",
         default=True,
-        help="Keep the instances of each host in memory, by the messages of computes. Otherwise the "
-        "databases are asked for each request.",
+        help="Accepted for compatibility: requests that need to know where instances are ask the databases. "
+        "Computes read it to decide whether they send messages about instances.",
     ),
     cfg.BoolOpt(
         "pci_in_placement",
         default=False,
         mutable=True,
-        help="Ask Placement for PCI devices too. Computes must report theirs to it first.",
+        help="Ask Placement for PCI devices too. The API and the conductors read it, which put the request "
+        "groups together; it has no effect here.",
     ),
 ]
 

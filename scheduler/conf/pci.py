@@ -1,4 +1,4 @@
-"""[pci]: which devices may be passed through. Spec: wire-and-config 6.5, numa-and-pci."""
+"""[pci]: accepted for compatibility, as it is about computes. Spec: wire-and-config 6.5, numa-and-pci 5.4."""
 
 from oslo_config import cfg
 
@@ -13,7 +13,7 @@ OPTS = [
             cfg.DeprecatedOpt("pci_passthrough_whitelist", group="DEFAULT"),
         ],
         help="Devices of computes that instances may have, each line a JSON object or list. It belongs to "
-        "the configuration of computes; an entry that cannot be read is passed over with a warning.",
+        "the configuration of computes; the scheduler does not read it.",
     ),
     cfg.MultiStrOpt(
         "alias",
@@ -24,6 +24,6 @@ OPTS = [
     cfg.BoolOpt(
         "report_in_placement",
         default=False,
-        help="Whether computes report devices to Placement. Here only used when device_spec is read.",
+        help="Whether computes report devices to Placement. The scheduler does not read this.",
     ),
 ]

@@ -11,7 +11,7 @@ def _cap(name, note):
 
 OPTS = [
     _cap("scheduler", "Read by callers of the scheduler, not by the daemon."),
-    _cap("conductor", "Used when a conductor is asked to convert an object to an older version."),
+    _cap("conductor", "The daemon does not read it: it never asks a conductor to convert an object."),
     _cap("baseapi", "The daemon does not read it."),
     _cap("compute", "The daemon does not read it."),
 ]
