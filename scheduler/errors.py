@@ -1,4 +1,4 @@
-"""Everything that Berth raises on purpose, as one tree.
+"""What Berth raises on purpose, as one tree. Some rooms have branches of their own besides.
 
 ::
 
@@ -94,15 +94,6 @@ class InvalidCPUAllocationPolicy(FlavorImageConflict):
     nova_name = "InvalidCPUAllocationPolicy"
 
 
-class ComputeHostMetricNotFound(BerthError):
-    """``[metrics] required`` is set and a host does not report a metric that is to be weighed."""
-
-    nova_name = "ComputeHostMetricNotFound"
-
-    def __init__(self, name: str, host: str, node: str) -> None:
-        super().__init__(f"Metric {name} could not be found on the compute host node {host}.{node}.")
-
-
 class InvalidMachineType(FlavorImageConflict):
     """The machine type of the image does not go with a feature asked for."""
 
@@ -135,6 +126,15 @@ class NetworkUnauthorized(NetworkError):
     """Neutron does not accept the token, or there is none to give it."""
 
     nova_name = "Unauthorized"
+
+
+class ComputeHostMetricNotFound(BerthError):
+    """``[metrics] required`` is set and a host does not report a metric that is to be weighed."""
+
+    nova_name = "ComputeHostMetricNotFound"
+
+    def __init__(self, name: str, host: str, node: str) -> None:
+        super().__init__(f"Metric {name} could not be found on the compute host node {host}.{node}.")
 
 
 class HostFilterNotFound(BerthError):

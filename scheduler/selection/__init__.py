@@ -1,1 +1,10 @@
-"""From candidates to Selections: filter, weigh, choose, claim, consume, and list alternates."""
+"""From candidates to Selections: filter, weigh, choose, claim, consume, and list alternates.
+
+- driver: the order of all this for the instances of one request
+- narrowing: what the request itself says of hosts, before any filter
+- ranking: who is left and who is best, from instance to instance
+- claiming, request_claims: reserving and claiming the best that can be had
+- consume: what a chosen host has less of
+- alternates, reply: the hosts to fall back to, and the answer
+- groups: requests of one affinity group, one at a time
+"""
