@@ -59,6 +59,17 @@ class GuestTopology:
         return replace(self, cells=cells)
 
 
+def carried_state(guest: GuestTopology | None) -> tuple[tuple[int, int | None], ...] | None:
+    """What of a guest can differ from one fit to the next and decide it: ids and page sizes of its cells.
+
+    The id of a single cell decides nothing. spec: numa-and-pci 3.13
+    """
+    if guest is None:
+        return None
+    several = len(guest.cells) > 1
+    return tuple((cell.id if several else 0, cell.pagesize) for cell in guest.cells)
+
+
 def guest_topology_from(obj: object | None) -> GuestTopology | None:
     """The plain topology of an InstanceNUMATopology object; None for None and for one without cells."""
     cells = field(obj, "cells")

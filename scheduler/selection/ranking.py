@@ -2,10 +2,11 @@
 1.11).
 
 The order of the hosts in the view never changes; what changes is which are left and what they weigh. Only
-what the last choice touched is worked out again.
+what the last choice touched is worked out again: its host, and all hosts if it bound the request to page sizes
+or NUMA cells.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 import random
 from typing import Any
 
@@ -14,6 +15,7 @@ from oslo_log import log as logging
 
 from scheduler.filters.chain import FilterChain, Step
 from scheduler.hosts.view import HostView
+from scheduler.numa.guest import carried_state, guest_topology_from
 from scheduler.selection.narrowing import narrow
 from scheduler.weights.base import HostWeigher
 from scheduler.weights.scores import Scores
@@ -43,6 +45,7 @@ class Ranking:
         self._number = 0
         self._request = request
         self._options = options
+        self._carried = _carried(request)
         self._refused: set[int] = set()
         self.narrowed = narrowed
         self.steps: list[Step] = []
@@ -57,7 +60,8 @@ class Ranking:
         """Judge for instance ``number``, after the host at index ``changed`` was consumed from."""
         self._number = number
         position = self.hosts.positions[changed]
-        self.scores.keep(self._filter(number, changed))
+        before, self._carried = self._carried, _carried(self._request)
+        self.scores.keep(self._filter(number, changed if self._carried == before else None))
         still_there = np.flatnonzero(self.hosts.positions == position)
         self.scores.refresh(self.hosts, int(still_there[0]) if len(still_there) else None)
 
@@ -127,6 +131,11 @@ class Ranking:
         random.shuffle(tied)
         rest = [] if len(tied) >= size else [i for i in descending(totals)[:size] if i not in set(tied)]
         return int(random.choice((tied + rest)[:size]))
+
+
+def _carried(request: Any) -> Hashable:
+    """What the request has that instances hand down to the next, and verdicts on all hosts depend on."""
+    return carried_state(guest_topology_from(request.numa_topology))
 
 
 def descending(totals: np.ndarray) -> np.ndarray:

@@ -2,7 +2,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from scheduler.numa.guest import GuestCell, GuestTopology, guest_topology_from
+from scheduler.numa.guest import GuestCell, GuestTopology, carried_state, guest_topology_from
 from scheduler.numa.limits import Limits, limits_from, network_from
 from scheduler.numa.topology import Network
 
@@ -57,3 +57,11 @@ def test_network():
     assert network_from(None) is None
     assert network_from(Unset()) == Network()
     assert network_from(SimpleNamespace(physnets=None, tunneled=True)) == Network(tunneled=True)
+
+
+def test_carried_state_is_page_sizes_and_where_there_are_several_cells_their_ids():
+    one, other = GuestCell(0, pagesize=4), GuestCell(1, pagesize=4, pins=((0, 1),))
+    assert carried_state(GuestTopology((one,))) == carried_state(GuestTopology((other,)))
+    assert carried_state(GuestTopology((one,))) != carried_state(GuestTopology((GuestCell(0, pagesize=-1),)))
+    assert carried_state(GuestTopology((one, other))) != carried_state(GuestTopology((other, one)))
+    assert carried_state(None) is None

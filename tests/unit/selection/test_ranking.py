@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
+from scheduler import objects
 from scheduler.filters.base import HostFilter
 from scheduler.filters.chain import FilterChain
 from scheduler.selection.ranking import Ranking, descending
@@ -94,6 +95,23 @@ def test_after_a_choice_the_host_is_judged_anew():
     ranking.hosts.take(0, free_ram_mb=-1500)
     ranking.again(2, 0)
     assert names(ranking) == ["h2"]
+
+
+def topology(pagesize, host_cell):
+    cell = objects.InstanceNUMACell(id=host_cell, cpuset={0}, pcpuset=set(), memory=512, pagesize=pagesize)
+    return objects.InstanceNUMATopology(cells=[cell])
+
+
+@pytest.mark.parametrize(("before", "asked"), [(2048, [1]), (-2, [2])])
+def test_a_choice_that_settles_page_sizes_has_all_hosts_judged_anew(monkeypatch, before, asked):
+    spec = make_spec(numa_topology=topology(before, 0))
+    ranking = rank([3000, 2500], [EnoughRam], spec)
+    spec.numa_topology = topology(2048, 1)
+    seen, passes = [], EnoughRam.passes
+    monkeypatch.setattr(EnoughRam, "passes", lambda *given: seen.append(len(given[1])) or passes(*given))
+    ranking.again(1, 0)
+    assert seen == asked
+    assert names(ranking) == ["h1", "h2"]
 
 
 @given(
