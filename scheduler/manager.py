@@ -78,8 +78,7 @@ class SchedulerManager:
 
     def use_rules(self) -> None:
         """Load the filters and weighers that the options name, and use them from the next request on."""
-        rules = self.conf.filter_scheduler
-        nova_names.provide([*rules.available_filters, *rules.weight_classes])
+        nova_names.provide(self.conf)
         fitter = Fitter(packing=self.conf.compute.packing_host_numa_cells_allocation_strategy)
         chain = FilterChain(filter_loader.load(self.conf))
         weighers = weight_loader.load(self.conf)

@@ -1,13 +1,20 @@
-"""nova's import names for operators' own classes, where there is no nova (spec: filters-and-weighers 1.12).
+"""What operators' own classes expect to be there: nova's import names, and options (spec: filters-and-weighers
+1.12).
 
-A plug-in that says ``from nova.scheduler.filters import BaseHostFilter`` then finds Berth's equivalent. Where
-nova can be imported it is left alone. There is no ``nova.conf``, ``nova.objects`` or ``nova.exception`` here.
+A plug-in that says ``from nova.scheduler.filters import BaseHostFilter`` finds Berth's equivalent. Where nova
+can be imported it is left alone. There is no ``nova.objects`` or ``nova.exception`` here.
+
+Berth itself keeps no global options, but plug-ins know no other: oslo.config's ``CONF``, which is nova's too
+where nova is, reads the same files.
 """
 
-from collections.abc import Iterable
+from contextlib import suppress
 import importlib.machinery
 import importlib.util
 import sys
+from typing import Any
+
+from oslo_config import cfg
 
 from scheduler.filters import extra_specs_ops
 from scheduler.filters import nova_style as filters
@@ -47,11 +54,27 @@ NAMES = {
 }
 
 
-def provide(paths: Iterable[str]) -> None:
-    """Make the names importable if a configured class path is an operator's and nova is not there."""
-    if all(path.startswith(_OURS) for path in paths) or _is_there():
+def provide(conf: cfg.ConfigOpts) -> None:
+    """Make ready for the operators' classes that ``conf`` names; without any nothing is done."""
+    rules = conf.filter_scheduler
+    theirs = [
+        path for path in (*rules.available_filters, *rules.weight_classes) if not path.startswith(_OURS)
+    ]
+    if not theirs:
         return
-    for name, contents in NAMES.items():
+    if not _is_there():
+        _stand_in({**NAMES, "nova.conf": {"CONF": conf}})
+    for path in theirs:
+        # Who resolves the path says what is wrong with it.
+        with suppress(Exception):
+            importlib.import_module(path.rpartition(".")[0])
+    # Only now: nova's modules add options of the command line, which nobody may do once it was read. And
+    # before the classes are made, as their constructors may look.
+    cfg.CONF([], conf.project, default_config_files=conf.config_file, default_config_dirs=conf.config_dir)
+
+
+def _stand_in(names: dict[str, dict[str, Any]]) -> None:
+    for name, contents in names.items():
         spec = importlib.machinery.ModuleSpec(name, None, is_package=True)
         module = sys.modules[name] = importlib.util.module_from_spec(spec)
         vars(module).update({key: value for key, value in contents.items() if not key.startswith("_")})

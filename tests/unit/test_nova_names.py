@@ -4,8 +4,10 @@ import sys
 import textwrap
 from types import ModuleType
 
+from oslo_config import cfg
 import pytest
 
+from scheduler import conf as options
 from scheduler import nova_names
 from scheduler.errors import ClassNotFound
 from scheduler.filters import builtin as built_in_filters
@@ -61,6 +63,27 @@ class Abstract(weights.BaseHostWeigher):
     pass
 """
 PLUGINS = ["tiers_plugin.Tiered"]
+OPTIONS = """
+from oslo_config import cfg
+from nova.scheduler import filters
+import nova.conf
+
+CONF = nova.conf.CONF
+AT_IMPORT = CONF.filter_scheduler.max_io_ops_per_host
+cfg.CONF.register_opts([cfg.StrOpt("tier", default="tin")], "tiers")
+
+
+class Tiered(filters.BaseHostFilter):
+    def __init__(self):
+        self.tier = cfg.CONF.tiers.tier
+
+    def host_passes(self, host_state, spec_obj):
+        return AT_IMPORT == CONF.filter_scheduler.max_io_ops_per_host == 3 and self.tier == host_state.host
+"""
+
+
+def plugged(paths=PLUGINS, **options):
+    return make_conf(available_filters=list(paths), enabled_filters=["Tiered"], **options)
 
 
 @pytest.fixture
@@ -74,6 +97,7 @@ def without_nova(monkeypatch, tmp_path):
     (tmp_path / "tiers_plugin.py").write_text(textwrap.dedent(PLUGIN))
     monkeypatch.syspath_prepend(tmp_path)
     yield
+    cfg.CONF.reset()
     for name in [name for name in sys.modules if is_novas(name) or name == "tiers_plugin"]:
         del sys.modules[name]
     sys.modules.update(before)
@@ -89,8 +113,8 @@ def novas_modules():
 
 @pytest.mark.usefixtures("without_nova")
 def test_a_filter_written_for_nova_runs():
-    nova_names.provide(PLUGINS)
-    conf = make_conf(available_filters=PLUGINS, enabled_filters=["Tiered"])
+    conf = plugged()
+    nova_names.provide(conf)
     (rule,) = filter_loader.load(conf)
     view = make_view(
         [make_host("h1").aggregate("a", tier="gold"), make_host("h2").aggregate("b", tier="tin")]
@@ -106,9 +130,9 @@ def test_a_filter_written_for_nova_runs():
     [("Free", [0, 1, 6]), ("Unclamped", [-1, 1, 6])],
 )
 def test_a_weigher_written_for_nova_runs(name, totals):
-    paths = [f"tiers_plugin.{name}"]
-    nova_names.provide(paths)
-    weighers = weight_loader.load(make_conf(weight_classes=paths))
+    conf = make_conf(weight_classes=[f"tiers_plugin.{name}"])
+    nova_names.provide(conf)
+    weighers = weight_loader.load(conf)
     hosts = [make_host("h1").ram(500), make_host("h2").ram(1500), make_host("h3").ram(2000)]
     hosts[2].aggregate("a", free_weight_multiplier="6").aggregate("b", free_weight_multiplier="7")
     assert Scores(weighers, make_view(hosts), make_spec()).totals() == pytest.approx(totals)
@@ -116,14 +140,14 @@ def test_a_weigher_written_for_nova_runs(name, totals):
 
 @pytest.mark.usefixtures("without_nova")
 def test_a_weigher_that_lacks_its_method_is_refused():
-    nova_names.provide(PLUGINS)
+    nova_names.provide(plugged())
     with pytest.raises(TypeError):
         weight_loader.load(make_conf(weight_classes=["tiers_plugin.Abstract"]))
 
 
 @pytest.mark.usefixtures("without_nova")
 def test_the_modules_offer_what_plug_ins_import():
-    nova_names.provide(PLUGINS)
+    nova_names.provide(plugged())
     from nova import filters, weights
     from nova.scheduler import filters as host_filters
     from nova.scheduler import utils
@@ -150,7 +174,7 @@ def test_the_modules_offer_what_plug_ins_import():
     ("texts", "expected"), [([], 1.5), (["2", " 1.9 "], 1.9), (["bad", "2"], 1.5), (["1,2"], 1.5)]
 )
 def test_multipliers_of_aggregates(texts, expected):
-    nova_names.provide(PLUGINS)
+    nova_names.provide(plugged())
     from nova.scheduler.utils import get_weight_multiplier
 
     host = make_host("h")
@@ -160,18 +184,32 @@ def test_multipliers_of_aggregates(texts, expected):
 
 
 @pytest.mark.usefixtures("without_nova")
-@pytest.mark.parametrize(
-    "paths", [[], ["nova.scheduler.filters.all_filters", "nova.scheduler.weights.all_weighers"]]
-)
+@pytest.mark.parametrize("paths", [[], ["nova.scheduler.filters.all_filters"]])
 def test_without_plug_ins_there_is_nothing_of_nova(paths):
-    nova_names.provide(paths)
+    nova_names.provide(plugged(paths))
     assert novas_modules() == []
+    assert "config_file" not in cfg.CONF
+
+
+@pytest.mark.usefixtures("without_nova")
+def test_options_are_found_where_plug_ins_look(tmp_path):
+    (tmp_path / "tiers_plugin.py").write_text(OPTIONS)
+    (tmp_path / "nova.conf").write_text("[filter_scheduler]\nmax_io_ops_per_host = 3\n[tiers]\ntier = gold\n")
+    conf = options.new()
+    conf([], project="nova", default_config_files=[str(tmp_path / "nova.conf")], default_config_dirs=[])
+    conf.set_override("available_filters", PLUGINS, "filter_scheduler")
+    nova_names.provide(conf)
+    (rule,) = filter_loader.enable(conf, ["Tiered"], {"Tiered": sys.modules["tiers_plugin"].Tiered})
+    assert rule.passes(make_view([make_host("gold"), make_host("tin")]), make_spec()).tolist() == [
+        True,
+        False,
+    ]
 
 
 @pytest.mark.usefixtures("without_nova")
 def test_what_is_not_there_is_said_to_be_missing(tmp_path):
     (tmp_path / "needy_plugin.py").write_text("import nova.objects\n")
-    nova_names.provide(["needy_plugin.Needy"])
+    nova_names.provide(plugged(["needy_plugin.Needy"]))
     with pytest.raises(ClassNotFound, match=r"No module named 'nova\.objects'"):
         filter_loader.available(["needy_plugin.Needy"])
 
@@ -180,7 +218,7 @@ def test_what_is_not_there_is_said_to_be_missing(tmp_path):
 def test_where_nova_is_loaded_it_is_left_alone(monkeypatch):
     theirs = ModuleType("nova")
     monkeypatch.setitem(sys.modules, "nova", theirs)
-    nova_names.provide(PLUGINS)
+    nova_names.provide(plugged())
     assert novas_modules() == ["nova"]
     assert sys.modules["nova"] is theirs
 
@@ -188,5 +226,5 @@ def test_where_nova_is_loaded_it_is_left_alone(monkeypatch):
 @pytest.mark.usefixtures("without_nova")
 def test_where_nova_is_installed_it_is_left_alone(monkeypatch):
     monkeypatch.setattr(nova_names.importlib.util, "find_spec", lambda name: object())
-    nova_names.provide(PLUGINS)
+    nova_names.provide(plugged())
     assert novas_modules() == []
