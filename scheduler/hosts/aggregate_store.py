@@ -16,6 +16,7 @@ from scheduler.hosts import tables
 from scheduler.hosts.aggregates import Aggregate, Aggregates
 from scheduler.hosts.cells import UNREADABLE
 from scheduler.hosts.engines import Engines
+from scheduler.outages import Outage
 
 LOG = logging.getLogger(__name__)
 
@@ -39,6 +40,11 @@ class AggregateStore:
         self._wake = threading.Event()
         self._stopped = False
         self._thread: threading.Thread | None = None
+        self._outage = Outage(
+            LOG,
+            "Aggregates cannot be read from the API database",
+            "Aggregates can be read from the API database again",
+        )
 
     def start(self) -> None:
         """Read all aggregates, and go on doing so; with the database away they are empty until it is back."""
@@ -66,8 +72,9 @@ class AggregateStore:
             with self._engines.api().connect() as connection:
                 found = Aggregates(read_aggregates(connection))
         except UNREADABLE as error:
-            LOG.error("Aggregates cannot be read from the API database: %s", error)
+            self._outage.report(error)
             return False
+        self._outage.over()
         with self._lock:
             if casts == self._casts and found.by_id != self.current.by_id:
                 self.current = found

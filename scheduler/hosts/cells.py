@@ -14,6 +14,7 @@ from scheduler.errors import ConfigError
 from scheduler.hosts.engines import Engines
 from scheduler.hosts.tables import cell_mappings, host_mappings
 from scheduler.hosts.templates import expand
+from scheduler.outages import Outage
 
 LOG = logging.getLogger(__name__)
 
@@ -53,6 +54,11 @@ class Cells:
         self._loaded = False
         self._retry_at = 0.0
         self._cells: tuple[Cell, ...] = ()
+        self._outage = Outage(
+            LOG,
+            "The cells cannot be read from the API database",
+            "The cells can be read from the API database again",
+        )
 
     @property
     def all(self) -> tuple[Cell, ...]:
@@ -94,8 +100,9 @@ class Cells:
                 self._cells = read_cells(connection, self._conf.database.connection)
         except UNREADABLE as error:
             self._retry_at = time.monotonic() + RETRY
-            LOG.error("The cells cannot be read from the API database: %s", error)
+            self._outage.report(error)
             return self._loaded
+        self._outage.over()
         self._loaded = True
         if not self.all:
             LOG.warning("There are no cells besides cell0: no host can be found.")
@@ -124,6 +131,11 @@ class HostCells:
     def __init__(self, engines: Engines) -> None:
         self._engines = engines
         self._known: dict[str, tuple[str, float]] = {}
+        self._outage = Outage(
+            LOG,
+            "The cells of hosts cannot be read from the API database",
+            "The cells of hosts can be read from the API database again",
+        )
 
     def cell_of(self, host: str) -> str | None:
         """The uuid of the host's cell, None if it is in none.
@@ -133,7 +145,12 @@ class HostCells:
         uuid, until = self._known.get(host, (None, 0.0))
         if time.monotonic() < until:
             return uuid
-        uuid = self._read(host)
+        try:
+            uuid = self._read(host)
+        except UNREADABLE as error:
+            self._outage.report(error)
+            raise
+        self._outage.over()
         if uuid is not None:
             self._known[host] = uuid, time.monotonic() + HOST_TTL
         return uuid
@@ -142,8 +159,7 @@ class HostCells:
         """Whether conductors will find the host; yes if the database cannot be asked."""
         try:
             return self.cell_of(host) is not None
-        except UNREADABLE as error:
-            LOG.warning("Whether host %s is mapped to a cell cannot be read: %s", host, error)
+        except UNREADABLE:
             return True
 
     def forget(self) -> None:

@@ -14,6 +14,7 @@ from scheduler.hosts.engines import Engines
 from scheduler.hosts.liveness import is_up
 from scheduler.hosts.own_service import BINARY
 from scheduler.hosts.tables import compute_nodes, host_mappings, services, utcnow
+from scheduler.outages import Outage
 
 LOG = logging.getLogger(__name__)
 
@@ -34,6 +35,8 @@ class Discovery:
         self._conf = conf
         self._engines = engines
         self._down_time = down_time
+        self._outage = Outage(LOG, "Hosts cannot be discovered", "Hosts can be discovered again")
+        self._outages: dict[str, Outage] = {}
 
     def run(self) -> None:
         """One round, if this scheduler is the one to do it. Never raises."""
@@ -44,7 +47,9 @@ class Discovery:
                 for cell in cells:
                     self._discover(cell)
         except UNREADABLE as error:
-            LOG.error("Hosts cannot be discovered: %s", error)
+            self._outage.report(error)
+        else:
+            self._outage.over()
 
     def _leads(self) -> bool:
         """Whether this host's name is the first among the schedulers that are enabled and up."""
@@ -62,6 +67,7 @@ class Discovery:
         """One cell; a cell that is away does not keep the others from being discovered."""
         if cell.uuid == CELL0 or cell.url is None:
             return
+        outage = self._outages.setdefault(cell.uuid, _outage(cell))
         try:
             engine = self._engines.cell(cell.uuid, cell.url)
             with engine.connect() as connection:
@@ -72,7 +78,9 @@ class Discovery:
                 if self._map(node.host, cell):
                     _mark(engine, node.id)
         except UNREADABLE as error:
-            LOG.error("Hosts of cell %s cannot be discovered: %s", cell, error)
+            outage.report(error)
+        else:
+            outage.over()
 
     def _map(self, host: str, cell: Cell) -> bool:
         """Whether a mapping has been made; not if there is one."""
@@ -87,6 +95,14 @@ class Discovery:
             return False
         LOG.info("Host %s is mapped to cell %s", host, cell)
         return True
+
+
+def _outage(cell: Cell) -> Outage:
+    return Outage(
+        LOG,
+        f"Hosts of cell {cell} cannot be discovered",
+        f"Hosts of cell {cell} can be discovered again",
+    )
 
 
 def _mark(engine: sa.Engine, node_id: int) -> None:

@@ -17,6 +17,7 @@ from oslo_log import log as logging
 
 from scheduler.errors import BerthError
 from scheduler.hosts.cells import Cell
+from scheduler.outages import brief
 
 LOG = logging.getLogger(__name__)
 
@@ -111,7 +112,7 @@ class CellCalls:
             value = function(cell)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this cell's outcome
             if isinstance(error, DBConnectionError):
-                breaker.trip(cell, str(error))
+                breaker.trip(cell, brief(error))
             future.set_exception(error)
         else:
             breaker.reset(cell)

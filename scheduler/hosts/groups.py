@@ -6,6 +6,7 @@ import sqlalchemy as sa
 from scheduler.hosts.cells import UNREADABLE
 from scheduler.hosts.engines import Engines
 from scheduler.hosts.tables import instance_group_member, instance_groups
+from scheduler.outages import brief
 
 LOG = logging.getLogger(__name__)
 
@@ -21,5 +22,5 @@ def members_of(engines: Engines, group_uuid: str) -> list[str]:
         with engines.api().connect() as connection:
             return list(connection.execute(query).scalars())
     except UNREADABLE as error:
-        LOG.warning("The members of server group %s cannot be read: %s", group_uuid, error)
+        LOG.warning("The members of server group %s cannot be read: %s", group_uuid, brief(error))
         return []

@@ -4,7 +4,7 @@ The answers are as true as the databases at that moment; what computes cast abou
 to forget what was remembered of images. spec: host-state-and-cells 5.4, 5.7
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 import threading
 from typing import Any
@@ -14,8 +14,9 @@ import sqlalchemy as sa
 
 from scheduler.hosts.cells import Cell, Cells
 from scheduler.hosts.chunks import chunks
-from scheduler.hosts.gather import CellCalls
+from scheduler.hosts.gather import CellCalls, Outcome
 from scheduler.hosts.tables import instance_system_metadata, instances
+from scheduler.outages import Outage
 
 LOG = logging.getLogger(__name__)
 
@@ -44,6 +45,7 @@ class CellInstances:
         self._last = Remembered()
         self._images = Remembered()
         self._distinct = Remembered()
+        self._outages: dict[str, Outage] = {}
 
     def locate(self, uuids: Iterable[str]) -> Mapping[str, Sequence[Place]]:
         """(cell uuid, service host) of each of the instances, twice during a resize between cells.
@@ -52,10 +54,9 @@ class CellInstances:
         """
         wanted = list(dict.fromkeys(uuids))
         found: dict[str, list[Place]] = {}
-        outcomes = self._calls.gather(self._cells.all, lambda cell: self._hosts_of(cell, wanted))
+        outcomes = self._ask(self._cells.all, lambda cell: self._hosts_of(cell, wanted))
         for cell_uuid, outcome in outcomes.items():
             if outcome.error:
-                LOG.warning("Instances of cell %s cannot be read: %s", cell_uuid, outcome.error)
                 hosts = {uuid: self._last.get((cell_uuid, uuid)) for uuid in wanted}
             else:
                 hosts = outcome.value
@@ -76,7 +77,7 @@ class CellInstances:
             sa.func.coalesce(columns.hidden, sa.false()) == sa.false(),
         )
         wanted = list(dict.fromkeys(uuids))
-        outcomes = self._calls.gather(self._cells.all, lambda cell: self._hosts_of(cell, wanted, *seen))
+        outcomes = self._ask(self._cells.all, lambda cell: self._hosts_of(cell, wanted, *seen))
         hosts = {host for outcome in outcomes.values() for host in (outcome.value or {}).values()}
         return hosts, not any(outcome.error for outcome in outcomes.values())
 
@@ -110,6 +111,16 @@ class CellInstances:
             self._distinct.put({content: image})
             return image
         return known
+
+    def _ask(self, cells: Iterable[Cell], read: Callable[[Cell], Any]) -> Mapping[str, Outcome]:
+        outcomes = self._calls.gather(cells, read)
+        for uuid, outcome in outcomes.items():
+            outage = self._outages.get(uuid) or self._outages.setdefault(uuid, _outage(uuid))
+            if outcome.error:
+                outage.report(outcome.error)
+            else:
+                outage.over()
+        return outcomes
 
     # -- reading ---------------------------------------------------------------------------------------------
 
@@ -156,11 +167,16 @@ class CellInstances:
     def _per_cell(self, wanted: Mapping[str, list[str]], read: Any) -> dict[str, Any]:
         """What ``read`` finds in each cell for its list; cells that cannot be read are left out."""
         cells = [cell for cell in self._cells.all if wanted.get(cell.uuid)]
-        outcomes = self._calls.gather(cells, lambda cell: read(cell, wanted[cell.uuid]))
-        for uuid, outcome in outcomes.items():
-            if outcome.error:
-                LOG.warning("Instances of cell %s cannot be read: %s", uuid, outcome.error)
+        outcomes = self._ask(cells, lambda cell: read(cell, wanted[cell.uuid]))
         return {uuid: outcome.value for uuid, outcome in outcomes.items() if not outcome.error}
+
+
+def _outage(cell_uuid: str) -> Outage:
+    return Outage(
+        LOG,
+        f"Instances of cell {cell_uuid} cannot be read",
+        f"Instances of cell {cell_uuid} can be read again",
+    )
 
 
 class Remembered:

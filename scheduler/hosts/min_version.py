@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from scheduler.hosts.cells import Cell, Cells
 from scheduler.hosts.gather import CellCalls
 from scheduler.hosts.tables import services
+from scheduler.outages import Outage
 
 LOG = logging.getLogger(__name__)
 
@@ -28,6 +29,11 @@ class MinimumVersion:
         self._lock = threading.Lock()
         self._version = 0
         self._until = 0.0
+        self._outage = Outage(
+            LOG,
+            "The versions of the computes cannot be read, the last known minimum stands",
+            "The versions of the computes can be read again",
+        )
 
     def get(self) -> int:
         """0 if no compute service is known. Cells that do not answer are left out."""
@@ -54,11 +60,11 @@ class MinimumVersion:
     def _read(self) -> int:
         outcomes = self._calls.gather(self._cells.with_cell0, self._of_cell)
         versions = [outcome.value for outcome in outcomes.values() if outcome.value]
-        if not versions and any(outcome.error for outcome in outcomes.values()):
-            LOG.warning(
-                "The versions of the computes cannot be read; the last known minimum is %d", self._version
-            )
+        failed = [outcome.error for outcome in outcomes.values() if outcome.error]
+        if failed and not versions:
+            self._outage.report(failed[0])
             return self._version
+        self._outage.over()
         return min(versions, default=0)
 
     def _of_cell(self, cell: Cell) -> int | None:

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from scheduler.hosts.cells import UNREADABLE
 from scheduler.hosts.engines import Engines
 from scheduler.hosts.tables import services, utcnow
+from scheduler.outages import Outage
 
 LOG = logging.getLogger(__name__)
 
@@ -44,6 +45,7 @@ class OwnService:
         self._engines = engines
         self._id: int | None = None
         self._deleted = False
+        self._outage = Outage(LOG, "The heartbeat cannot be written", "The heartbeat is written again")
 
     def beat(self) -> None:
         """Register, the first time; then one heartbeat a call. Never raises: the next call tries again."""
@@ -53,7 +55,9 @@ class OwnService:
             elif not self._deleted:
                 self._deleted = not self._beat()
         except UNREADABLE as error:
-            LOG.error("The heartbeat cannot be written: %s", error)
+            self._outage.report(error)
+        else:
+            self._outage.over()
 
     def _register(self) -> int:
         """Adopt the row that a scheduler on this host has left, or make one; its id."""

@@ -21,6 +21,7 @@ from scheduler.hosts.gather import CellCalls, CellUnavailable
 from scheduler.hosts.row_loader import RowLoader
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.tables import compute_nodes
+from scheduler.outages import Outage, brief
 
 LOG = logging.getLogger(__name__)
 
@@ -69,6 +70,11 @@ class HostStore:
         self._wanted = time.monotonic()
         self._stopped = False
         self._foreign: dict[str, float] = {}
+        self._late = Outage(
+            LOG,
+            "The hosts could not be read in time; what is known of them is used",
+            "The hosts are read in time again",
+        )
 
     def start(self) -> None:
         self._stopped = False
@@ -94,8 +100,10 @@ class HostStore:
             if self._table.read_at < now - max_age / 2:
                 self._wanted = max(self._wanted, now - max_age / 2)
                 self._changed.notify_all()
-            if not self._changed.wait_for(lambda: self._fresh(now - max_age), self._patience()):
-                LOG.warning("The hosts could not be read in time; what is known of them is used.")
+            if self._changed.wait_for(lambda: self._fresh(now - max_age), self._patience()):
+                self._late.over()
+            else:
+                self._late.report(TimeoutError(f"nothing new within {self._patience():g} seconds"))
             return self._with_aggregates()
 
     def complete(self, table: HostTable, uuids: Iterable[str]) -> HostTable:
@@ -163,9 +171,9 @@ class HostStore:
         """Each error of a cell once; a cell that was not asked has been reported already."""
         if error is None:
             self._errors.pop(cell.uuid, None)
-        elif not isinstance(error, CellUnavailable) and self._errors.get(cell.uuid) != str(error):
-            self._errors[cell.uuid] = str(error)
-            LOG.error("Cell %s cannot be read: %s", cell, error)
+        elif not isinstance(error, CellUnavailable) and self._errors.get(cell.uuid) != brief(error):
+            self._errors[cell.uuid] = brief(error)
+            LOG.error("Cell %s cannot be read: %s", cell, brief(error))
 
     # -- details ---------------------------------------------------------------------------------------------
 
@@ -199,8 +207,9 @@ class HostStore:
         return self._foreign.get(uuid, 0.0) > time.monotonic()
 
     def _remember_foreign(self, uuids: list[str]) -> None:
-        if uuids:
-            LOG.info("Placement offers %d providers that are no hosts, such as %s", len(uuids), uuids[0])
+        new = [uuid for uuid in uuids if uuid not in self._foreign]
+        if new:
+            LOG.info("Placement offers %d providers that are no hosts, such as %s", len(new), new[0])
         if len(self._foreign) > MAX_FOREIGN:
             self._foreign = {}
         self._foreign |= dict.fromkeys(uuids, time.monotonic() + FOREIGN)

@@ -10,13 +10,14 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 FLOW = {"objects", "conf", "request", "placement", "hosts", "numa", "pci", "filters", "weights", "selection"}
 
 #: Rooms that know of no other but ``errors``.
-LEAVES = {"errors", "version", "plugins"}
+LEAVES = {"errors", "version", "plugins", "outages"}
 
 #: room -> rooms of ours that it may import, beside itself and the leaves
 ALLOWED = {
     "errors": set(),
     "version": set(),
     "plugins": set(),
+    "outages": set(),
     "objects": set(),
     "conf": set(),
     "reports": {"conf"},

@@ -76,9 +76,9 @@ def test_without_the_database_casts_are_believed(nova, store, caplog):
     nova.conf.set_override("connection", "sqlite:////no/such/directory/x.db", "api_database")
     store.update(wire(1, ["h1"]))
     with caplog.at_level(logging.ERROR):
-        assert not store.reload()
+        assert not any(store.reload() for _ in range(5))
     assert on_host(store, "h1") == [1]
-    assert "cannot be read" in caplog.text
+    assert caplog.text.count("cannot be read") == 1
 
 
 def test_started_it_reads_now_and_after_each_cast(nova, store):

@@ -72,12 +72,14 @@ def test_a_cell_that_is_away_does_not_keep_the_others(nova, leading, caplog):
     nova.add_cell("away", reachable=False, id=1000)
     other = nova.add_cell("cell2")
     nova.add_node("cmp1", cell=other)
-    leading.run()
+    for _ in range(3):
+        leading.run()
     assert mapped(nova) == ["cmp1"]
-    assert "away" in caplog.text
+    assert caplog.text.count("Hosts of cell away") == 1
 
 
 def test_without_the_databases(nova, leading, caplog):
     nova.conf.set_override("connection", "sqlite:////no/such/directory/x.db", "api_database")
-    leading.run()
-    assert "cannot be discovered" in caplog.text
+    for _ in range(3):
+        leading.run()
+    assert caplog.text.count("cannot be discovered") == 1

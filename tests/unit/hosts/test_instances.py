@@ -65,7 +65,20 @@ def test_a_cell_that_is_away_is_answered_for_with_what_was_last_known(nova, sour
         assert source.locate([stays, unseen]) == {stays: [(nova.cell1, "cmp1")]}
         assert source.on_host(nova.cell1, "cmp1") == {}
         assert source.image_properties([(nova.cell1, "cmp1")]) == {}
-    assert caplog.text.count("cannot be read") == 3
+    assert caplog.text.count("cannot be read") == 1
+
+
+def test_a_cell_that_is_back_is_told_once(nova, source, caplog):
+    take_away(nova)
+    for _ in range(5):
+        source.homes(["i1"])
+    with nova.cells[nova.cell1].begin() as connection:
+        connection.execute(sa.text("ALTER TABLE elsewhere RENAME TO instances"))
+    with caplog.at_level(logging.INFO):
+        for _ in range(5):
+            source.homes(["i1"])
+    assert caplog.text.count("cannot be read: (sqlite3.OperationalError) no such table: instances\n") == 1
+    assert caplog.text.count("can be read again") == 1
 
 
 def test_what_was_last_known_is_forgotten_once_it_is_no_more(nova, source):
