@@ -33,6 +33,11 @@ def drain_timeout(conf):
 
 def remarks(conf):
     """Lines to log at start: option values that are not taken as they stand."""
+    if not conf.database.connection:
+        yield (
+            "[database]/connection is not set: this scheduler will not be among nova's services, and cells "
+            "whose database URL is a template cannot be reached"
+        )
     if conf.service_down_time <= conf.report_interval:
         yield (
             f"service_down_time {conf.service_down_time} is not above report_interval "

@@ -4,6 +4,7 @@ spec: host-state-and-cells 1.1, 2.3
 """
 
 import contextlib
+import functools
 from importlib.util import find_spec
 import math
 import threading
@@ -12,7 +13,7 @@ from typing import Any
 from oslo_config import cfg
 from oslo_db.sqlalchemy import engines
 import sqlalchemy as sa
-from sqlalchemy.engine import URL, Engine, make_url
+from sqlalchemy.engine import URL, Dialect, Engine, make_url
 
 from scheduler import errors
 
@@ -51,15 +52,24 @@ class Engines:
 
     def api(self) -> Engine:
         """The engine of [api_database]; raises errors.ConfigError without a connection."""
-        return self._get("", self._url("api_database"), self._conf.api_database)
+        return self._of_group("api_database")
 
     def local(self) -> Engine:
         """The engine of [database]; raises errors.ConfigError without a connection."""
-        return self._get("", self._url("database"), self._conf.database)
+        return self._of_group("database")
 
     def cell(self, uuid: str, url: str) -> Engine:
         """The engine of a cell. Raises errors.ConfigError for a URL that leads to no driver."""
-        return self._get(uuid, url, self._conf.database)
+        return self._get(f"The database connection of cell {uuid}", url, self._conf.database)
+
+    def check(self) -> None:
+        """Make the engines of the two options, as far as they are set; nothing is connected to.
+
+        Raises errors.ConfigError for a URL that leads to no driver.
+        """
+        for group in ("api_database", "database"):
+            if self._conf[group].connection:
+                self._of_group(group)
 
     def drop(self) -> None:
         """Forget all engines; connections in use live until they are given back."""
@@ -68,25 +78,29 @@ class Engines:
         for engine in dropped.values():
             engine.dispose()
 
-    def _url(self, group: str) -> str:
+    def _of_group(self, group: str) -> Engine:
         connection = self._conf[group].connection
         if not connection:
             raise errors.ConfigError(f"[{group}]/connection is not set")
-        return connection
+        return self._get(f"[{group}]/connection", connection, self._conf[group])
 
-    def _get(self, name: str, url: str, options: cfg.ConfigOpts.GroupAttr) -> Engine:
-        key = name, url
+    def _get(self, what: str, url: str, options: cfg.ConfigOpts.GroupAttr) -> Engine:
+        key = what, url
         with self._lock:
             engine = self._engines.get(key)
             if engine is None:
-                engine = self._engines[key] = make_engine(url, options, self._conf.berth.cell_timeout)
+                timeout = self._conf.berth.cell_timeout
+                engine = self._engines[key] = make_engine(url, options, timeout, what)
         return engine
 
 
-def make_engine(connection: str, options: cfg.ConfigOpts.GroupAttr, timeout: float) -> Engine:
+def make_engine(
+    connection: str, options: cfg.ConfigOpts.GroupAttr, timeout: float, what: str = "The database connection"
+) -> Engine:
     """An engine that is not connected yet. ``timeout``: seconds for each of connecting, reading and writing.
 
     ``options`` are oslo.db's. Whoever reads periodically tries again, so max_retries is not used here.
+    Raises errors.ConfigError, which names the connection as ``what`` and never by its URL.
     """
     try:
         url = _bounded(normalised(connection), timeout)
@@ -99,10 +113,26 @@ def make_engine(connection: str, options: cfg.ConfigOpts.GroupAttr, timeout: flo
             **{name: options[name] for name in TUNING},
         )
     except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError, ValueError) as error:
-        raise errors.ConfigError(f"Database connection cannot be used: {error}") from error
+        raise errors.ConfigError(f"{what} cannot be used: {_reason(error)}") from None
+    sa.event.listen(engine, "do_connect", functools.partial(_connect, what))
     if engine.dialect.name in ("mysql", "mariadb"):
         sa.event.listen(engine, "connect", _allow_long_texts)
     return engine
+
+
+def _reason(error: Exception) -> str:
+    """Why a URL cannot be used. Some texts of those who take it apart show parts of it, say a password."""
+    if isinstance(error, sa.exc.NoSuchModuleError | ImportError):
+        return str(error)
+    return "it cannot be read as a URL; special characters in a password have to be percent-encoded"
+
+
+def _connect(what: str, dialect: Dialect, _record: Any, arguments: Any, parameters: Any) -> Any:
+    """Parameters of a URL go to the driver unseen; for those that it does not know it raises anything."""
+    try:
+        return dialect.connect(*arguments, **parameters)
+    except (TypeError, ValueError, AttributeError, LookupError) as error:
+        raise errors.ConfigError(f"{what} has a parameter that its driver does not take: {error}") from error
 
 
 def _allow_long_texts(connection: Any, _record: Any) -> None:

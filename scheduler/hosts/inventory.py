@@ -41,7 +41,9 @@ class Inventory:
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         """Raises errors.ConfigError for options that cannot work. Nothing is connected to yet."""
         liveness.check_driver(conf)
+        self._conf = conf
         self.engines = Engines(conf)
+        self.engines.check()
         self.cells = Cells(self.engines, conf)
         self.host_cells = HostCells(self.engines)
         self._calls = CellCalls(lambda: conf.berth.cell_timeout)
@@ -66,7 +68,8 @@ class Inventory:
         self._store.start()
         table = self._store.snapshot()
         LOG.info("There are %d cells and %d compute nodes", len(self.cells.all), len(table))
-        self._versions.report()
+        if not self._conf.workarounds.disable_compute_service_check_for_ffu:
+            self._versions.report()
 
     def stop(self) -> None:
         self._store.stop()
@@ -137,9 +140,8 @@ class Inventory:
     def _cell_of(self, host: str) -> str | None:
         try:
             cell_uuid = self.host_cells.cell_of(host)
-        except UNREADABLE as error:
-            LOG.warning("The cell of host %s cannot be read, all are searched: %s", host, error)
-            return None
+        except UNREADABLE:
+            return None  # all are searched
         if cell_uuid is None:
             LOG.info("Host %s is mapped to no cell, all are searched", host)
         return cell_uuid

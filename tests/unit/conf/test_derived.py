@@ -38,8 +38,11 @@ def test_worker_count(workers, expected):
 
 
 def test_remarks_name_what_is_not_taken_as_it_stands():
-    assert list(options.remarks(conf())) == []
-    found = list(options.remarks(conf(service_down_time=5, graceful_shutdown_timeout=100)))
+    with_database = conf()
+    with_database.set_override("connection", "sqlite://", "database")
+    assert list(options.remarks(with_database)) == []
+    absent, *found = options.remarks(conf(service_down_time=5, graceful_shutdown_timeout=100))
+    assert absent.startswith("[database]/connection is not set")
     assert [line.split()[0] for line in found] == ["service_down_time", "manager_shutdown_timeout"]
     assert "25 is used" in found[0]
     assert "90 is used" in found[1]

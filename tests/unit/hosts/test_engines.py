@@ -1,3 +1,5 @@
+import traceback
+
 import pytest
 from sqlalchemy.engine import make_url
 
@@ -88,7 +90,33 @@ def test_a_url_that_leads_nowhere(conf, url):
         make_engine(url, conf.database, 1.0)
 
 
-def test_passwords_are_not_told(conf):
-    with pytest.raises(ConfigError) as caught:
-        make_engine("mysql+odd://nova:verysecret@h/d", conf.database, 1.0)
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mysql+odd://nova:verysecret@h/d",
+        "nova:verysecret@h/d",
+        "mysql+pymysql//nova:verysecret@h/d",
+        "mysql+pymysql://nova:half@half:verysecret@h:3306/d",
+        "mysql+pymysql://nova:verysecret@h:port/d",
+    ],
+)
+def test_passwords_are_not_told(conf, url):
+    conf.set_override("connection", url, "api_database")
+    with pytest.raises(ConfigError, match=r"^\[api_database\]/connection cannot be used: ") as caught:
+        Engines(conf).check()
+    assert "secret" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_options_that_are_not_set_are_no_mistake(conf):
+    Engines(conf).check()
+    conf.set_override("connection", "odd://h/d", "database")
+    with pytest.raises(ConfigError, match=r"\[database\]/connection"):
+        Engines(conf).check()
+
+
+@pytest.mark.parametrize("parameter", ["bogus=1", "charset=nonsense", "connect_timeout=-1"])
+def test_a_parameter_that_the_driver_does_not_take(conf, parameter):
+    engine = make_engine(f"mysql+pymysql://nova:verysecret@127.0.0.1:1/d?{parameter}", conf.database, 1.0)
+    with pytest.raises(ConfigError, match="does not take") as caught:
+        engine.connect()
     assert "secret" not in str(caught.value)

@@ -53,6 +53,19 @@ def test_computes_that_are_too_old_are_reported_at_start(nova, inventory, caplog
     assert "service version 65" in caplog.text
 
 
+def test_old_computes_are_not_mentioned_where_that_is_not_wanted(nova, inventory, caplog):
+    nova.conf.set_override("disable_compute_service_check_for_ffu", True, "workarounds")
+    nova.add_service("cmp1", version=65)
+    inventory.start()
+    assert "service version 65" not in caplog.text
+
+
+def test_it_refuses_a_url_that_leads_nowhere(nova):
+    nova.conf.set_override("connection", "odd://h/d", "database")
+    with pytest.raises(ConfigError, match=r"\[database\]/connection"):
+        Inventory(nova.conf)
+
+
 def test_finding_nodes(nova, inventory):
     nova.add_host("cmp1")
     nova.add_service("ironic")
