@@ -63,13 +63,18 @@ def register(conf):
 def register_plugins(conf):
     """Register what the chosen authentication plugins need, so that their values are checked at start.
 
-    An unknown plugin is left to whoever loads it.
+    ``auth_section`` may name any group, one of which nothing has been registered before. An unknown plugin is
+    left to whoever loads it.
     """
-    for service in SERVICES:
-        auth = conf[service.group]
-        if auth.auth_type and not auth.auth_section:
-            options = _plugin_options(auth.auth_type)
-            conf.register_opts(options, group=service.group)
+    for group in auth_groups(conf):
+        loading.register_auth_conf_options(conf, group)
+        if conf[group].auth_type:
+            conf.register_opts(_plugin_options(conf[group].auth_type), group=group)
+
+
+def auth_groups(conf):
+    """The groups out of which the services' credentials are read."""
+    return {conf[service.group].auth_section or service.group for service in SERVICES}
 
 
 def list_opts():

@@ -45,8 +45,8 @@ def validate(conf):
     problems = list(_problems(conf))
     if not problems:
         keystone.register_plugins(conf)
-        for service in keystone.SERVICES:
-            problems += _problems(conf[service.group], service.group)
+        for group in sorted(keystone.auth_groups(conf)):
+            problems += _problems(conf[group], group)
     if problems:
         raise errors.ConfigError("; ".join(problems))
 
