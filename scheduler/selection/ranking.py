@@ -2,8 +2,8 @@
 1.11).
 
 The order of the hosts in the view never changes; what changes is which are left and what they weigh. Only
-what the last choice touched is worked out again: its host, and all hosts if it bound the request to page sizes
-or NUMA cells.
+what the last choice touched is worked out again: its host, and all hosts if it settled the page sizes or NUMA
+cells of the request.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
