@@ -4,7 +4,7 @@ A new consumer is the rule, so the first PUT says that there is none and nothing
 the consumer holds is read only when Placement contradicts, or when an answer got lost.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 import logging
 import time
@@ -15,6 +15,7 @@ from scheduler.placement.answer import AllocationCandidate, Resources
 from scheduler.placement.consumers import NOTHING, Consumers, Held, Owner, doubled, fresh
 from scheduler.placement.errors import PlacementSilent, PlacementUnanswered
 from scheduler.placement.locks import KeyedLocks
+from scheduler.placement.notes import Notes
 from scheduler.placement.outcome import (
     ClaimResult,
     Outcome,
@@ -55,7 +56,8 @@ class Knowledge:
 
 
 class Attempt:
-    """Runs once. ``api`` makes the calls, ``lanes`` keeps claims on one host apart, ``sleep`` is for tests.
+    """Runs once. ``api`` makes the calls, ``lanes`` keeps claims on one host apart, ``notes`` has
+    the plain claim already.
 
     :ivar orphaned: Placement now has a record of the consumer without allocations.
     """
@@ -66,21 +68,23 @@ class Attempt:
         api: Consumers,
         lanes: KeyedLocks,
         patience: Patience,
+        notes: Notes,
         known: Knowledge = Knowledge(),
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.orphaned = False
         self._wish = wish
         self._api = api
         self._lanes = lanes
         self._patience = patience
-        self._sleep = sleep
+        self._notes = notes
         self._deadline = time.monotonic() + patience.claim
         self._generation = known.generation
         self._before = NOTHING  # what the consumer holds until our PUT is carried out
         self._keeps = False  # whether it keeps that besides (an evacuation)
         self._verify = known.unsure or known.lost > 0
         self._lost = self._sent = known.lost  # writes without an answer; writes
+        self._overlaps = known.unsure
+        self._granted = False  # Placement has said yes, whatever came after
         self._tries = patience.tries
         self._conflicts = patience.conflicts
 
@@ -128,6 +132,7 @@ class Attempt:
             return self._result(Outcome.CONTENDED, "too many claims wait for the host")
         verdict = judge(reply)
         if verdict is Verdict.DONE:
+            self._granted = True
             return self._done()
         # That the consumer exists is news, not a failure: an evacuation begins like that.
         level = logging.DEBUG if verdict is Verdict.CONSUMER_CONFLICT else logging.WARNING
@@ -185,6 +190,8 @@ class Attempt:
         if self._conflicts < 0:
             return self._result(Outcome.CONFLICT, "its allocations are being changed by somebody else")
         self._before, self._generation = held, generation
+        if self._keeps:
+            self._notes.write(self._wish.uuid, self._made(), held)
         return None
 
     def _is_source(self, held: Held) -> bool:
@@ -200,7 +207,7 @@ class Attempt:
         if self._tries <= 0:
             LOG.error("Failed scheduler client operation claim_resources: out of retries: %s", reply.detail)
             return self._refusal(Outcome.CONTENDED, reply)
-        self._sleep(self._patience.retry_delay())
+        time.sleep(self._patience.retry_delay())
         return None
 
     def _on_missing_provider(self, reply: Reply) -> ClaimResult:
@@ -224,7 +231,7 @@ class Attempt:
         """Look after each delay until the consumer has changed: what it held last; None: nobody answered."""
         held = None
         for delay in delays:
-            self._sleep(delay)
+            time.sleep(delay)
             try:
                 held = self._read()
             except PlacementSilent:
@@ -244,13 +251,14 @@ class Attempt:
         return self._result(outcome, reason, *culprit(reply))
 
     def _result(self, outcome: Outcome, reason: str = "", name: str = "", provider: str = "") -> ClaimResult:
+        claimed = outcome is Outcome.CLAIMED
         return ClaimResult(
             outcome,
             reason,
             refused_class=name,
             refused_provider=provider,
-            made=self._made() if outcome is Outcome.CLAIMED or self._lost else None,
+            made=self._made() if claimed or self._granted or self._lost else None,
             previous=self._before if self._keeps else None,
-            unsure=self._lost > 0,
-            overlapped=self._lost > 0 and self._sent > 1,
+            unsure=self._lost > 0 or (self._granted and not claimed),
+            overlapped=self._sent > 0 and (self._overlaps or (self._lost > 0 and self._sent > 1)),
         )

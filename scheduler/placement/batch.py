@@ -59,9 +59,16 @@ class Batch:
         going = True
         while going and len(self._left) > 1:
             going = self._round()
-        for uuid, wish in list(self._left.items()):
-            self._finish(uuid, self._single(wish, Knowledge(self._orphans.generation(uuid))))
+        self._one_by_one()
         return self._results
+
+    def _one_by_one(self, lost: int = 0) -> bool:
+        for uuid, wish in list(self._left.items()):
+            result = self._single(wish, Knowledge(self._orphans.generation(uuid), lost=lost))
+            self._finish(uuid, result)
+            if result.hopeless:
+                return self._finish_all(result.outcome, result.reason, unsure=lost > 0)
+        return False
 
     def _round(self) -> bool:
         """One POST; False if it is not worth another, and what is left goes on one by one."""
@@ -131,34 +138,56 @@ class Batch:
         return bool(concerned) and self._refusals > 0
 
     def _look_for_effect(self, delays) -> bool:
-        """The POST did all or nothing, so one instance tells for all."""
+        """The POST did all or nothing: until one instance shows that it did, the others need no look."""
         answered = False
-        uuid, wish = next(iter(self._left.items()))
+        first = next(iter(self._left.values()))
         for delay in delays:
             time.sleep(delay)
-            try:
-                held = self._api.read(uuid, wish.context)
-            except PlacementSilent:
-                continue
-            answered = True
-            if held.allocations == wish.candidate.allocations:
-                return self._finish_all(Outcome.CLAIMED)
+            shown = self._shows(first)
+            answered = answered or shown is not None
+            if shown:
+                self._finish_shown()
+                break
         if not answered:
             return self._finish_all(Outcome.UNAVAILABLE, "Placement does not answer", unsure=True)
-        for one, other in list(self._left.items()):
-            self._finish(one, self._single(other, Knowledge(self._orphans.generation(one), lost=1)))
-        return False
+        return self._one_by_one(lost=1)
+
+    def _shows(self, wish: Wish) -> bool | None:
+        """Whether the instance holds what it wants; None if Placement does not say."""
+        try:
+            return self._api.read(wish.uuid, wish.context).allocations == wish.candidate.allocations
+        except PlacementSilent:
+            return None
+
+    def _finish_shown(self) -> None:
+        # All of them are looked at: what the first one holds could be from an abandoned request.
+        for uuid, wish in list(self._left.items()):
+            if self._shows(wish):
+                self._finish(uuid, self._result(wish, Outcome.CLAIMED))
 
     def _finish_all(self, outcome: Outcome, reason: str = "", *, unsure: bool = False) -> bool:
         for uuid, wish in list(self._left.items()):
-            known = outcome is Outcome.CLAIMED or unsure
-            made = Held(wish.candidate.allocations, owner=wish.owner) if known else None
-            self._finish(uuid, ClaimResult(outcome, reason, made=made, unsure=unsure))
+            self._finish(uuid, self._result(wish, outcome, reason, unsure=unsure))
         return False
+
+    def _result(self, wish: Wish, outcome: Outcome, reason: str = "", *, unsure: bool = False) -> ClaimResult:
+        known = outcome is Outcome.CLAIMED or unsure
+        made = Held(wish.candidate.allocations, owner=wish.owner) if known else None
+        return ClaimResult(outcome, reason, made=made, unsure=unsure)
 
     def _finish(self, uuid: str, result: ClaimResult) -> None:
         self._results[uuid] = result
         del self._left[uuid]
+
+
+def one_by_one(wishes: Iterable[Wish], claim: Callable[[Wish], ClaimResult]) -> Results:
+    """The claims, one after the other, up to the first that leaves no hope for the rest."""
+    results: Results = {}
+    for wish in wishes:
+        result = results[wish.uuid] = claim(wish)
+        if result.hopeless:
+            break
+    return results
 
 
 def takes(wish: Wish, provider: str, name: str) -> bool:

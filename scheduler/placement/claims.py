@@ -6,18 +6,20 @@ provider that overlap can over-commit it.
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 import time
 
 from oslo_log import log
 
 from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.attempt import Attempt, Knowledge, Wish
-from scheduler.placement.batch import AT_ONCE, Batch
+from scheduler.placement.batch import AT_ONCE, Batch, one_by_one
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.consumers import Consumers, Held, Owner
 from scheduler.placement.errors import PlacementSilent
-from scheduler.placement.journal import Journal, Page
+from scheduler.placement.journal import Journal
 from scheduler.placement.locks import KeyedLocks
+from scheduler.placement.notes import Notes
 from scheduler.placement.orphans import Orphans
 from scheduler.placement.outcome import ClaimResult, Outcome
 from scheduler.placement.patience import Patience
@@ -34,9 +36,11 @@ class Claimer:
         self._patience = patience
         self._instances = KeyedLocks()
         self._lanes = KeyedLocks()
-        self._releases = Releases(self._api, self._instances, patience)
+        self._notes = Notes()
+        self._releases = Releases(
+            self._api, self._instances, patience, settled=lambda uuid: self._notes.drop([uuid])
+        )
         self._orphans = Orphans()
-        self._page: Page | None = None
 
     @classmethod
     def of(cls, client: PlacementClient) -> "Claimer":
@@ -45,21 +49,18 @@ class Claimer:
 
     def keep_notes(self, journal: Journal) -> None:
         """Note claims there from now on, and take back in the background what a dead process noted."""
-        self._page, notes = journal.open()
-        for uuid, note in notes:
-            LOG.warning("Instance %s may have been claimed for by a worker that died; taken back", uuid)
-            made = Held(note["allocations"], owner=Owner(*note["owner"]))
-            self._releases.later(uuid, ClaimResult(Outcome.CLAIMED, made=made, unsure=True), None)
+        self._notes.open(journal, self._take_back)
+
+    def _take_back(self, uuid: str, claim: ClaimResult) -> None:
+        LOG.warning("Instance %s may have been claimed for by a worker that died; taken back", uuid)
+        self._releases.later(uuid, claim, None)
 
     def answered(self, instance_uuids: Iterable[str]) -> None:
-        """Their request is about to be answered, and what was not given back is wanted."""
-        if self._page:
-            self._page.drop(instance_uuids)
+        """Their request is about to be answered, and what is not about to be given back is wanted."""
+        self._notes.drop(uuid for uuid in instance_uuids if not self._releases.pending(uuid))
 
     def _write_down(self, wish: Wish) -> None:
-        if self._page:
-            owner = [wish.owner.project_id, wish.owner.user_id]
-            self._page.note(wish.uuid, {"allocations": wish.candidate.allocations, "owner": owner})
+        self._notes.write(wish.uuid, Held(wish.candidate.allocations, owner=wish.owner))
 
     def claim(
         self,
@@ -85,7 +86,6 @@ class Claimer:
         with self._instances.hold([instance_uuid], self._patience.lock) as alone:
             if not alone:
                 return ClaimResult(Outcome.CONFLICT, "another claim for the instance is running")
-            self._write_down(wish)
             return self._claim(wish)
 
     def claim_many(
@@ -110,7 +110,7 @@ class Claimer:
         for start in range(0, len(wishes), AT_ONCE):
             some = wishes[start : start + AT_ONCE]
             results |= self._claim_some(some)
-            hopeless = [result for result in results.values() if not result.claimed and not result.try_next]
+            hopeless = [result for result in results.values() if result.hopeless]
             if hopeless:
                 given_up = ClaimResult(hopeless[0].outcome, hopeless[0].reason)
                 return {wish.uuid: given_up for wish in wishes} | results
@@ -122,38 +122,41 @@ class Claimer:
         with self._instances.hold(uuids, self._patience.lock) as alone:
             if not alone:
                 return dict.fromkeys(uuids, ClaimResult(Outcome.CONFLICT, "another claim is running"))
+            if any(self._releases.pending(uuid) for uuid in uuids):
+                return one_by_one(wishes, self._claim)
             for wish in wishes:
                 self._write_down(wish)
-            if any(self._releases.pending(uuid) for uuid in uuids):
-                return {wish.uuid: self._claim(wish) for wish in wishes}
             batch = Batch(wishes, self._api, self._lanes, self._orphans, self._patience, self._attempt)
             results = batch.run()
-            for wish in wishes:
-                self._note(wish, results[wish.uuid])
-            return results
+            return {wish.uuid: self._settle(wish, results[wish.uuid]) for wish in wishes}
 
     def _claim(self, wish: Wish) -> ClaimResult:
         try:
             unsure = self._releases.catch_up(wish.uuid)
         except PlacementSilent as error:
             return ClaimResult(Outcome.UNAVAILABLE, f"an earlier claim cannot be undone: {error}")
+        self._write_down(wish)
         result = self._attempt(wish, Knowledge(self._orphans.generation(wish.uuid), unsure=unsure))
-        self._note(wish, result)
-        return result
+        return self._settle(wish, result)
 
     def _attempt(self, wish: Wish, known: Knowledge) -> ClaimResult:
-        attempt = Attempt(wish, self._api, self._lanes, self._patience, known)
+        attempt = Attempt(wish, self._api, self._lanes, self._patience, self._notes, known)
         result = attempt.run()
         if attempt.orphaned:
             self._orphans.add(wish.uuid)
         return result
 
-    def _note(self, wish: Wish, result: ClaimResult) -> None:
-        if result.claimed:
-            self._orphans.discard(wish.uuid)
-            self._releases.forget(wish.uuid)
-        elif result.unsure:
-            self._releases.later(wish.uuid, result, wish.context)
+    def _settle(self, wish: Wish, result: ClaimResult) -> ClaimResult:
+        if not result.claimed:
+            if result.unsure:
+                self._releases.later(wish.uuid, result, wish.context)
+            return result
+        self._orphans.discard(wish.uuid)
+        earlier = self._releases.forget(wish.uuid)
+        if earlier is None:
+            return result
+        previous = result.previous or earlier.previous
+        return replace(result, unsure=True, earlier=earlier.ours, previous=previous)
 
     def release(self, instance_uuid: str, claim: ClaimResult, context=None) -> None:
         """Undo a claim that succeeded; another is left alone. Never raises.

@@ -99,6 +99,7 @@ class ClaimResult:
     :ivar previous: what it held before and keeps besides (an evacuation); to be put back by a release.
     :ivar unsure: the answer to some write was lost, so that undoing it takes a second look.
     :ivar overlapped: and another write was sent when the first may still have been running.
+    :ivar earlier: what lost writes of earlier claims may give it as soon as this one is undone.
     """
 
     outcome: Outcome
@@ -109,6 +110,7 @@ class ClaimResult:
     previous: Held | None = None
     unsure: bool = False
     overlapped: bool = False
+    earlier: tuple[Held, ...] = ()
 
     @property
     def claimed(self) -> bool:
@@ -119,3 +121,8 @@ class ClaimResult:
     def try_next(self) -> bool:
         """It is worth trying another candidate or host."""
         return self.outcome in _ANOTHER_HOST
+
+    @property
+    def hopeless(self) -> bool:
+        """No candidate would do now."""
+        return not (self.claimed or self.try_next)

@@ -1,5 +1,7 @@
 """Give claims back: at once, or when Placement does not let us, in the background until it does."""
 
+from collections.abc import Callable
+import logging
 import threading
 import time
 
@@ -10,7 +12,7 @@ from scheduler.placement.errors import PlacementSilent
 from scheduler.placement.locks import KeyedLocks
 from scheduler.placement.outcome import ClaimResult
 from scheduler.placement.patience import Patience
-from scheduler.placement.undo import Leftover, delete, undo
+from scheduler.placement.undo import Leftover, undo
 
 LOG = log.getLogger(__name__)
 
@@ -24,10 +26,18 @@ HURRIED = 0.2
 class Releases:
     """The clean-ups of a process. ``instances`` keeps claims and clean-ups of one instance apart.
 
-    The background thread exists only while there is something to do.
+    The background thread exists only while there is something to do. ``settled`` is told of each instance for
+    which nothing is left to do.
     """
 
-    def __init__(self, api: Consumers, instances: KeyedLocks, patience: Patience) -> None:
+    def __init__(
+        self,
+        api: Consumers,
+        instances: KeyedLocks,
+        patience: Patience,
+        settled: Callable[[str], None] = lambda _uuid: None,
+    ) -> None:
+        self._settled = settled
         self._api = api
         self._instances = instances
         self._patience = patience
@@ -41,49 +51,48 @@ class Releases:
 
         What the instance held before the claim is put back.
         """
-        try:
-            with self._instances.hold([uuid], self._patience.lock) as alone:
-                done = alone and self._release(uuid, claim, context)
-        except PlacementSilent as error:
-            LOG.warning("Allocations of %s are given back later: %s", uuid, error)
-            done = False
-        except Exception:
-            LOG.exception("Allocations of %s are given back later", uuid)
-            done = False
-        if not done:
-            self.later(uuid, claim, context)
-
-    def _release(self, uuid: str, claim: ClaimResult, context) -> bool:
-        if claim.previous or claim.unsure:
-            return undo(self._api, self._leftover(uuid, claim, context))
-        delete(self._api, uuid, context)
-        return True
+        # Pending from now on: a claim that comes first takes over, and what it gets is not ours to undo.
+        self._attempt(self._add(self._leftover(uuid, claim, context)), self._patience.lock)
 
     def later(self, uuid: str, claim: ClaimResult, context) -> None:
         """Undo a claim in the background, or whatever may yet come of one that is given up."""
-        leftover = self._leftover(uuid, claim, context)
+        leftover = self._add(self._leftover(uuid, claim, context))
         with self._changed:
-            if uuid in self._pending:
-                self._pending[uuid] = self._pending[uuid].joined(leftover)
-            elif len(self._pending) >= CAPACITY:
-                _abandon(leftover)
-            else:
-                self._pending[uuid] = leftover
+            if len(self._pending) > CAPACITY:
+                self._give_up(leftover)
             self._start_worker()
             self._changed.notify_all()
 
+    def _add(self, leftover: Leftover) -> Leftover:
+        with self._changed:
+            before = self._pending.get(leftover.uuid)
+            leftover = before.joined(leftover) if before else leftover
+            self._pending[leftover.uuid] = leftover
+        return leftover
+
     def _leftover(self, uuid: str, claim: ClaimResult, context) -> Leftover:
         now = time.monotonic()
-        late = now + self._patience.late if claim.unsure else 0.0
-        ours = (claim.made,) if claim.made else ()
-        due = now + self._patience.cleanup[0]
-        return Leftover(uuid, ours, claim.previous, late, claim.overlapped, context, due=due)
+        made = (claim.made,) if claim.made else ()
+        return Leftover(
+            uuid,
+            ours=made + claim.earlier,
+            previous=claim.previous,
+            late=now + self._patience.late if claim.unsure else 0.0,
+            overlapped=claim.overlapped,
+            certain=claim.claimed and not (claim.previous or claim.unsure),
+            context=context,
+            due=now + self._patience.cleanup[0],
+        )
 
-    def forget(self, uuid: str) -> None:
-        """A later claim for the instance succeeded: nothing of an earlier one can come any more."""
+    def forget(self, uuid: str) -> Leftover | None:
+        """A later claim for the instance succeeded: as long as it stands, nothing of an earlier one can come.
+
+        What could come once it is undone.
+        """
         with self._changed:
-            self._pending.pop(uuid, None)
+            leftover = self._pending.pop(uuid, None)
             self._changed.notify_all()
+        return leftover
 
     def pending(self, uuid: str) -> bool:
         """Whether something of an earlier claim is still to be undone."""
@@ -101,10 +110,11 @@ class Releases:
             leftover = self._pending.get(uuid)
         if leftover is None:
             return False
-        if undo(self._api, leftover):
-            self.forget(uuid)
-            return False
-        return True
+        if not undo(self._api, leftover):
+            return True
+        with self._changed:
+            self._end(leftover)
+        return False
 
     def drain(self, timeout: float) -> list[str]:
         """Try without pauses until all is done, or for ``timeout`` seconds; the instances that are left."""
@@ -128,7 +138,8 @@ class Releases:
 
     def _work(self) -> None:
         while leftover := self._next():
-            self._attempt(leftover)
+            # A claim for the same instance is welcome to go first.
+            self._attempt(leftover, 0.0)
 
     def _next(self) -> Leftover | None:
         """The next one that is due, waited for; None if there is nothing left, and the thread ends."""
@@ -142,32 +153,47 @@ class Releases:
             self._worker = None
             return None
 
-    def _attempt(self, leftover: Leftover) -> None:
+    def _attempt(self, leftover: Leftover, patience: float) -> None:
         done = False
         try:
-            # A claim for the same instance is welcome to go first.
-            with self._instances.hold([leftover.uuid], 0.0) as alone:
-                done = alone and undo(self._api, leftover)
+            with self._instances.hold([leftover.uuid], patience) as alone:
+                done = alone and self._stands(leftover) and undo(self._api, leftover)
         except PlacementSilent as error:
-            LOG.debug("Allocations of %s are given back later: %s", leftover.uuid, error)
+            level = logging.DEBUG if leftover.attempts else logging.WARNING
+            LOG.log(level, "Allocations of %s are given back later: %s", leftover.uuid, error)
         except Exception:
             LOG.exception("Allocations of %s are not given back", leftover.uuid)
         with self._changed:
-            if self._pending.get(leftover.uuid) is leftover and (done or not self._postpone(leftover)):
-                del self._pending[leftover.uuid]
+            if done:
+                self._end(leftover)
+            elif self._stands(leftover):
+                self._postpone(leftover)
             self._changed.notify_all()
 
-    def _postpone(self, leftover: Leftover) -> bool:
-        """Set when to try again; False if it was tried for long enough."""
+    def _stands(self, leftover: Leftover) -> bool:
+        with self._changed:
+            return self._pending.get(leftover.uuid) is leftover
+
+    def _end(self, leftover: Leftover) -> None:
+        if self._stands(leftover):
+            del self._pending[leftover.uuid]
+            self._settled(leftover.uuid)
+
+    def _give_up(self, leftover: Leftover) -> None:
+        _abandon(leftover)
+        self._end(leftover)
+
+    def _postpone(self, leftover: Leftover) -> None:
+        """Set when to try again, unless it was tried for long enough."""
         now = time.monotonic()
-        if now - leftover.since > self._patience.cleanup_limit:
-            _abandon(leftover)
-            return False
+        if now - leftover.since > self._patience.cleanup_limit or len(self._pending) > CAPACITY:
+            self._give_up(leftover)
+            return
         delays = self._patience.cleanup
         delay = HURRIED if self._hurried else delays[min(leftover.attempts, len(delays) - 1)]
         leftover.attempts += 1
         leftover.due = now + delay
-        return True
+        self._start_worker()
 
 
 def _abandon(leftover: Leftover) -> None:

@@ -11,6 +11,8 @@ from scheduler.placement.outcome import Verdict, judge
 
 LOG = log.getLogger(__name__)
 
+_TELLS_NOTHING = {Verdict.UNKNOWN, Verdict.CONCURRENT, Verdict.DENIED}
+
 
 @dataclass(slots=True)
 class Leftover:
@@ -21,6 +23,7 @@ class Leftover:
     :ivar previous: what it held before, and shall hold again; None for nothing.
     :ivar late: until then (monotonic) a lost write may still be carried out.
     :ivar overlapped: two writes ran at once, so that rows may exist which Placement does not show.
+    :ivar certain: it holds exactly ours, as nothing came between the claim and now.
     """
 
     uuid: str
@@ -28,6 +31,7 @@ class Leftover:
     previous: Held | None = None
     late: float = 0.0
     overlapped: bool = False
+    certain: bool = False
     context: object = None
     since: float = field(default_factory=time.monotonic)
     due: float = 0.0
@@ -41,6 +45,7 @@ class Leftover:
             previous=self.previous or other.previous,
             late=max(self.late, other.late),
             overlapped=self.overlapped or other.overlapped,
+            certain=False,
             since=self.since,
         )
 
@@ -50,6 +55,9 @@ def undo(api: Consumers, leftover: Leftover) -> bool:
 
     :raises PlacementSilent: no answer, or not the one that is wanted.
     """
+    if leftover.certain and not leftover.attempts:
+        delete(api, leftover.uuid, leftover.context)
+        return True
     held = api.read(leftover.uuid, leftover.context)
     if any(held.allocations == ours.allocations for ours in leftover.ours):
         _take_back(api, leftover, held)
@@ -77,8 +85,12 @@ def _uncover(api: Consumers, leftover: Leftover) -> None:
     """Rows that Placement does not show are replaced, and so shown again, by one more write; then deleted."""
     made = leftover.ours[-1]
     body = plain(made.allocations, made.owner, None)
-    if judge(api.put(leftover.uuid, body, leftover.context)) is Verdict.DONE:
+    reply = api.put(leftover.uuid, body, leftover.context)
+    verdict = judge(reply)
+    if verdict is Verdict.DONE:
         delete(api, leftover.uuid, leftover.context)
+    elif verdict in _TELLS_NOTHING:
+        raise PlacementUnreachable(f"Placement answers {reply.status}: {reply.detail or reply.text}")
 
 
 def delete(api: Consumers, uuid: str, context) -> None:

@@ -37,7 +37,7 @@ CASES = {
     "missing provider": (["dead", "aaaa", "dead", "bbbb"], [], [GONE, CLAIMED, GONE, CLAIMED], ["post", "post"]),
     "concurrent updates": (["aaaa", "bbbb"], ["concurrent"] * 3, [CLAIMED] * 2, ["post"] * 4),
     "too many of them": (["aaaa", "bbbb"], ["concurrent"] * 4, [CLAIMED] * 2, [*["post"] * 4, "put", "put"]),
-    "answer lost": (["aaaa", "bbbb"], ["unanswered"], [CLAIMED] * 2, ["post", "read"]),
+    "answer lost": (["aaaa", "bbbb"], ["unanswered"], [CLAIMED] * 2, ["post", "read", "read", "read"]),
     "request lost": (
         ["aaaa", "bbbb"], ["lost"], [CLAIMED] * 2, ["post", *["read"] * 3, "put", "read", "put", "read"]
     ),
@@ -84,6 +84,29 @@ def test_large_request_goes_in_pieces():
     api.capacity = {"aaaa": 99}
     assert all(result.claimed for result in claim(claimer, ["aaaa"] * 45))
     assert api.calls == ["post"] * 3
+
+
+def test_what_an_abandoned_request_left_says_nothing_of_the_others():
+    claimer, api = make(write_faults=["lost"])
+    api.give("instance 0", candidate("aaaa").allocations)
+    assert all(result.claimed for result in claim(claimer, ["aaaa", "bbbb"]))
+    assert (api.used("aaaa"), api.used("bbbb")) == (1, 1)
+
+
+def test_no_more_is_tried_after_the_first_without_hope():
+    claimer, api = make(write_faults=["lost", "unreachable"])
+    results = claim(claimer, ["aaaa", "bbbb", "aaaa"])
+    assert {result.outcome for result in results} == {UNAVAILABLE}
+    assert api.calls == ["post", *["read"] * 3, "put"]
+    assert claimer.drain(5) == []
+
+
+def test_instances_with_something_to_undo_are_claimed_alone_until_there_is_no_hope():
+    claimer, api = make(write_faults=["unanswered", "unreachable"], read_faults=["silent"] * 3)
+    claim(claimer, ["aaaa", "bbbb"])
+    api.calls.clear()
+    assert {result.outcome for result in claim(claimer, ["bbbb", "bbbb"])} == {UNAVAILABLE}
+    assert api.calls == ["read", "put"]
 
 
 def test_nobody_answers():

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 import pytest
 
 from scheduler.placement.answer import AllocationCandidate
+from scheduler.placement.attempt import Wish
 from scheduler.placement.claims import Claimer
 from scheduler.placement.consumers import NOTHING, Owner
 from scheduler.placement.errors import PlacementSilent
@@ -277,15 +278,19 @@ def test_two_failed_claims_in_a_row_are_both_cleaned_up():
     assert api.consumers == {}
 
 
-class FakeJournal:
+class FakePage:
     """A journal and its page: what was left by another process, and what is noted now."""
 
     def __init__(self, *left):
-        self.left = left
         self.noted = {}
+        for uuid, note in left:
+            self.note(uuid, note)
 
     def open(self):
-        return self, self.left
+        return self
+
+    def left(self):
+        return [(uuid, note) for uuid, notes in self.noted.items() for note in notes]
 
     def note(self, uuid, note):
         self.noted.setdefault(uuid, []).append(note)
@@ -295,24 +300,131 @@ class FakeJournal:
             self.noted.pop(uuid, None)
 
 
+def note_of(where, previous=None):
+    return {"made": text_of(where), "previous": previous and text_of(previous, 1)}
+
+
+def text_of(where, generation=None):
+    allocations = candidate(*where).allocations
+    return {"allocations": allocations, "generation": generation, "owner": ["project", "user"]}
+
+
+def make_noted(*left, **kwargs):
+    claimer, api = make(**kwargs)
+    page = FakePage(*left)
+    claimer.keep_notes(page)
+    return claimer, api, page
+
+
 def test_claims_are_noted_until_they_are_answered():
-    claimer, _ = make()
-    journal = FakeJournal()
-    claimer.keep_notes(journal)
+    claimer, _, page = make_noted()
     claim(claimer, A)
     claimer.claim_many({"other": candidate(A), "third": candidate(B)}, "project", "user")
-    assert journal.noted[UUID] == [{"allocations": candidate(A).allocations, "owner": ["project", "user"]}]
-    assert set(journal.noted) == {UUID, "other", "third"}
+    assert page.noted[UUID] == [note_of([A])]
+    assert set(page.noted) == {UUID, "other", "third"}
     claimer.answered([UUID, "other"])
-    assert set(journal.noted) == {"third"}
+    assert set(page.noted) == {"third"}
+
+
+def test_what_an_evacuated_instance_held_before_is_noted_too():
+    claimer, api, page = make_noted()
+    api.give(UUID, candidate(A).allocations)
+    claim(claimer, B, evacuating_from={A})
+    assert page.noted[UUID] == [note_of([B]), note_of([B, A], [A])]
+    after, _, page = make_noted(*page.left())
+    after._api.consumers = api.consumers
+    assert after.drain(5) == []
+    assert api.read(UUID).allocations == candidate(A).allocations
+    assert page.noted == {}
+
+
+def test_notes_of_what_is_still_to_be_given_back_stay():
+    claimer, api, page = make_noted()
+    result = claim(claimer)
+    api.write_faults = ["lost"]
+    claimer.release(UUID, result)
+    claimer.answered([UUID])
+    assert page.noted == {UUID: [note_of([A])]}
+    assert claimer.drain(5) == []
+    assert page.noted == {}
+
+
+def test_notes_of_what_cannot_be_given_back_are_left_to_the_next_process():
+    claimer, api, page = make_noted(read_faults=["silent"] * 99)
+    result = claim(claimer)
+    api.write_faults = ["lost"] * 99
+    claimer.release(UUID, result)
+    claimer.answered([UUID])
+    assert claimer.drain(0) == [UUID]
+    assert page.noted == {UUID: [note_of([A])]}
 
 
 @pytest.mark.parametrize(("held", "left"), [(A, NOTHING.allocations), (B, candidate(B).allocations)])
 def test_what_a_dead_process_noted_is_taken_back_and_nothing_else(held, left):
     claimer, api = make()
     api.give(UUID, candidate(held).allocations)
-    note = {"allocations": candidate(A).allocations, "owner": ["project", "user"]}
-    claimer.keep_notes(FakeJournal((UUID, note), ("nothing", note)))
+    page = FakePage((UUID, note_of([A])), ("nothing", note_of([A])))
+    claimer.keep_notes(page)
+    assert set(page.noted) == {UUID, "nothing"}
     assert claimer.drain(5) == []
     assert api.read(UUID).allocations == left
-    claimer.answered([UUID])
+    assert page.noted == {}
+
+
+def test_a_note_that_is_not_understood_is_dropped(caplog):
+    good = ("good", note_of([A]))
+    claimer, _, page = make_noted(("a", 7), ("b", {}), ("c", {"made": {}, "previous": None}), good)
+    assert caplog.text.count("is not understood") == 3
+    assert set(page.noted) == {"good"}
+    assert claimer.drain(5) == []
+
+
+SLOW_TO_TELL = replace(PROMPT, late=60.0)
+
+
+def test_a_claim_whose_check_is_not_answered_is_given_back():
+    """An earlier claim's write may still be on its way, so that the next claim looks whether it stands."""
+    claimer, api = make(["lost"] * 3, patience=SLOW_TO_TELL)
+    assert claim(claimer, A).outcome is Outcome.UNAVAILABLE
+    api.read_faults = ["ok", "silent"]
+    assert claim(claimer, B).outcome is Outcome.UNAVAILABLE
+    assert claimer.drain(0.1) == [UUID]
+    assert api.consumers == {}
+
+
+def test_a_release_waits_for_lost_writes_of_earlier_claims():
+    claimer, api = make(["late 99", "lost", "lost"], patience=replace(PROMPT, late=0.5))
+    assert claim(claimer, A).outcome is Outcome.UNAVAILABLE
+    result = claim(claimer, B)
+    assert result.claimed
+    claimer.release(UUID, result)
+    assert api.consumers == {}
+    api.settle()
+    assert api.used(A)
+    assert claimer.drain(5) == []
+    assert api.consumers == {}
+
+
+def test_what_a_later_claim_got_is_not_given_back_by_a_release_that_waited():
+    claimer, api = make()
+    first = claim(claimer)
+    with claimer._instances.hold([UUID], 1) as alone:
+        assert alone
+        waiting = threading.Thread(target=claimer.release, args=(UUID, first))
+        waiting.start()
+        while not claimer._releases.pending(UUID):
+            pass
+        assert claimer._settle(Wish(UUID, candidate(A), Owner("project", "user")), first).claimed
+    waiting.join(5)
+    assert claimer.drain(5) == []
+    assert api.used(A) == 1
+
+
+@pytest.mark.parametrize("fault", ["500", "500 after", "concurrent", "lost", "unanswered"])
+def test_uncovering_of_hidden_rows_goes_on_until_placement_tells(fault):
+    claimer, api = make(["lost", "lost", "lost", fault])
+    assert claim(claimer).outcome is Outcome.UNAVAILABLE
+    api.give(UUID, candidate(A).allocations)
+    api.hidden.add(UUID)
+    assert claimer.drain(5) == []
+    assert api.consumers == {}

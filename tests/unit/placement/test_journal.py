@@ -23,8 +23,13 @@ def in_a_process(work, *args):
     return process.exitcode
 
 
+def found(notes):
+    """What a process that starts now finds noted."""
+    return list(notes.open().left())
+
+
 def die_with(notes, claims, dropped=()):
-    page, _ = notes.open()
+    page = notes.open()
     for instance, claim in claims:
         page.note(instance, claim)
     page.drop(dropped)
@@ -35,43 +40,64 @@ def test_the_next_process_finds_what_a_killed_one_noted(notes):
     other = {**CLAIM, "owner": ["other", "user"]}
     claims = [("i1", CLAIM), ("i2", CLAIM), ("i1", other), ("i3", CLAIM)]
     assert in_a_process(die_with, notes, claims, ["i2", "unknown"]) == -signal.SIGKILL
-    _, found = notes.open()
-    assert sorted(found, key=str) == sorted([("i1", CLAIM), ("i1", other), ("i3", CLAIM)], key=str)
+    assert sorted(found(notes), key=str) == sorted([("i1", CLAIM), ("i1", other), ("i3", CLAIM)], key=str)
 
 
-def test_it_is_found_once(notes):
-    in_a_process(die_with, notes, [("i1", CLAIM)])
-    in_a_process(lambda: os._exit(len(notes.open()[1])))
-    assert notes.open()[1] == []
+def test_it_is_found_until_it_is_dropped(notes):
+    in_a_process(die_with, notes, [("i1", CLAIM), ("i2", CLAIM)])
+    in_a_process(die_with, notes, [("i3", CLAIM)], ["i1"])
+    page = notes.open()
+    assert sorted(page.left()) == [("i2", CLAIM), ("i3", CLAIM)]
+    page.drop(["i2", "i3"])
+    assert found(notes) == []
+
+
+def test_what_cannot_be_read_is_left_out(notes, caplog):
+    def scribble():
+        page = notes.open()
+        for text in (b"{", b"7", b"[[], 8]", b"[]", b"\xff" * 9):
+            page.note("x", CLAIM)
+            place = page._places.pop("x")[0]
+            notes._memory[place : place + 4 + len(text)] = len(text).to_bytes(4, "little") + text
+        page.note("long", CLAIM)
+        place = page._places["long"][0]
+        notes._memory[place : place + 4] = b"\xff" * 4
+        page.note("i1", CLAIM)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    in_a_process(scribble)
+    page = notes.open()
+    assert list(page.left()) == [("i1", CLAIM)]
+    assert caplog.text.count("cannot be read") == 6
+    assert len(page._free) == journal.NOTES - 1
 
 
 def test_processes_have_pages_of_their_own(notes):
-    page, _ = notes.open()
-    page.note("mine", CLAIM)
+    notes.open().note("mine", CLAIM)
     in_a_process(die_with, notes, [("theirs", CLAIM)])
-    assert in_a_process(lambda: os._exit(notes.open()[1] == [("theirs", CLAIM)])) == 1
+    assert in_a_process(lambda: os._exit(found(notes) == [("theirs", CLAIM)])) == 1
 
 
 def test_more_processes_than_pages(notes, monkeypatch):
     monkeypatch.setattr(journal, "PAGES", 1)
     notes.open()
-    assert in_a_process(lambda: os._exit(notes.open() == (None, []))) == 1
+    assert in_a_process(lambda: os._exit(notes.open() is None)) == 1
 
 
 def test_a_note_that_was_not_finished_is_none(notes):
     def die_in_the_middle():
-        page, _ = notes.open()
+        page = notes.open()
         page.note("i1", CLAIM)
         place = page._places["i1"][0]
         notes._memory[place : place + 4] = bytes(4)
         os.kill(os.getpid(), signal.SIGKILL)
 
     in_a_process(die_in_the_middle)
-    assert notes.open()[1] == []
+    assert found(notes) == []
 
 
 def test_what_does_not_fit_is_left_out(notes):
-    page, _ = notes.open()
+    page = notes.open()
     page.note("large", {"allocations": "x" * journal.NOTE_SIZE})
     for number in range(journal.NOTES + 5):
         page.note(f"i{number}", CLAIM)
