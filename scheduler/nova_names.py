@@ -1,5 +1,6 @@
-"""What operators' own classes expect to be there: nova's import names, and options (spec: filters-and-weighers
-1.12).
+"""What operators' own classes expect to be there: nova's import names, and options.
+
+spec: filters-and-weighers 1.12
 
 A plug-in that says ``from nova.scheduler.filters import BaseHostFilter`` finds Berth's equivalent. Where nova
 can be imported it is left alone. There is no ``nova.objects`` or ``nova.exception`` here.
