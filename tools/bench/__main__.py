@@ -9,7 +9,8 @@ Times are CPU time of one thread, the best of a few runs. Compare runs on the sa
 """
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+import importlib
 from pathlib import Path
 
 from oslo_service import backend
@@ -17,15 +18,18 @@ from oslo_service import backend
 from tools.bench import report
 from tools.bench.timing import RUNS, Measurement
 
+# Modules beside this one; each has ``run(number of hosts, runs)``.
+BENCHMARKS = ("stages", "rules", "multicreate", "numa")
+ONE_HOST = ("numa",)
+
 
 def main() -> None:
     arguments = _arguments()
     # oslo.messaging would choose eventlet
     backend.init_backend(backend.BackendType.THREADING)
-    chosen = BENCHMARKS if arguments.which == "all" else {arguments.which: BENCHMARKS[arguments.which]}
     found: list[Measurement] = []
-    for benchmark in chosen.values():
-        part = list(benchmark(arguments.hosts, arguments.runs))
+    for name in BENCHMARKS if arguments.which == "all" else [arguments.which]:
+        part = list(_run(name, arguments.hosts, arguments.runs))
         report.show(part)
         found += part
     if arguments.json:
@@ -50,37 +54,12 @@ def _numbers(text: str) -> list[int]:
     return [int(part) for part in text.split(",")]
 
 
-def _stages(sizes: Sequence[int], runs: int) -> Iterator[Measurement]:
-    from tools.bench import stages
+def _run(name: str, sizes: Sequence[int], runs: int) -> Iterator[Measurement]:
+    # not before threads were chosen
+    benchmark = importlib.import_module(f"tools.bench.{name}")
+    for size in sizes[:1] if name in ONE_HOST else sizes:
+        yield from benchmark.run(size, runs)
 
-    return (one for size in sizes for one in stages.run(size, runs))
-
-
-def _rules(sizes: Sequence[int], runs: int) -> Iterator[Measurement]:
-    from tools.bench import rules
-
-    return (one for size in sizes for one in rules.run(size, runs))
-
-
-def _multicreate(sizes: Sequence[int], runs: int) -> Iterator[Measurement]:
-    from tools.bench import multicreate
-
-    return (one for size in sizes for one in multicreate.run(size, runs))
-
-
-def _numa(_sizes: Sequence[int], _runs: int) -> Iterator[Measurement]:
-    from tools.bench import numa_pci
-
-    for row in numa_pci.run():
-        yield Measurement("numa", "one host, hard on purpose", row["name"], 0, row["milliseconds"])
-
-
-BENCHMARKS: dict[str, Callable[[Sequence[int], int], Iterator[Measurement]]] = {
-    "stages": _stages,
-    "rules": _rules,
-    "multicreate": _multicreate,
-    "numa": _numa,
-}
 
 if __name__ == "__main__":
     main()

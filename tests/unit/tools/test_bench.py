@@ -1,6 +1,6 @@
 """The benchmarks run, on few hosts; how long anything takes is not looked at."""
 
-from tools.bench import multicreate, report, rules, stages
+from tools.bench import multicreate, numa, report, rules, stages
 from tools.bench.timing import Measurement, best
 
 
@@ -21,6 +21,12 @@ def test_every_rule_is_measured_and_most_have_a_plain_form():
 
 def test_many_instances():
     assert len(list(multicreate.run(200, runs=1))) == 4
+
+
+def test_hard_shapes(monkeypatch):
+    shapes = [shape for shape in numa._works() if shape[0].startswith("2 host cells")]
+    monkeypatch.setattr(numa, "_works", lambda: shapes)
+    assert len(list(numa.run(0, runs=1))) == len(shapes) > 0
 
 
 def test_results_are_kept_and_compared(tmp_path, capsys):

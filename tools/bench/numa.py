@@ -1,13 +1,11 @@
 """How long NUMA and PCI verdicts take for one host, in shapes that are hard on purpose.
 
-Run from the repository's root: ``python -m tools.bench.numa_pci``. Each row is the best of a few runs without
-anything remembered from one to the next; ten thousand hosts at the end show what remembering is worth.
+Nothing is remembered from one run to the next; ten thousand hosts at the end show what remembering is worth.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 import itertools
-import time
 
 from scheduler.numa.fit import Fitter
 from scheduler.numa.guest import LARGE, GuestCell, GuestTopology
@@ -16,31 +14,18 @@ from scheduler.numa.topology import HostCell, HostTopology, Network, PagePool
 from scheduler.pci import verdict
 from scheduler.pci.pools import PoolSet, from_flat
 from scheduler.pci.requests import PciRequest, make_request
+from tools.bench.timing import Measurement, best
 
-RUNS = 3
 _numbers = itertools.count()
 CPUS = 8
 RATIOS = Limits(4.0, 1.0)
 NIC = {"vendor_id": "8086", "product_id": "154c"}
 
 
-def run() -> list[dict]:
-    """Rows of ``name`` and ``milliseconds``."""
-    return [{"name": name, "milliseconds": round(_best(work), 2)} for name, work in _works()]
-
-
-def main() -> None:
-    for row in run():
-        print(f"{row['milliseconds']:10.2f} ms  {row['name']}")
-
-
-def _best(work: Callable[[], object]) -> float:
-    times = []
-    for _ in range(RUNS):
-        started = time.thread_time()
-        work()
-        times.append(time.thread_time() - started)
-    return min(times) * 1000
+def run(_count: int, runs: int) -> Iterator[Measurement]:
+    """Each shape, whatever the number of hosts."""
+    for name, work in _works():
+        yield Measurement("numa", "one host, hard on purpose", name, 0, best(work, runs=runs))
 
 
 def _works() -> Iterator[tuple[str, Callable[[], object]]]:
@@ -170,7 +155,3 @@ def _many_hosts() -> None:
         fitter.fit(states[number % 50], guest, RATIOS, pools, (_nics(1),))
     if fitter.made != len(states):
         raise AssertionError(f"{fitter.made} fits were made for {len(states)} states")
-
-
-if __name__ == "__main__":
-    main()
