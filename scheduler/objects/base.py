@@ -158,6 +158,10 @@ class WireObject(base.VersionedObject):
             raise AttributeError(f"{self.obj_name()} object has no attribute '{attrname}'")
         return "_obj_" + attrname in self.__dict__
 
+    def obj_version_before(self, version):
+        """Whether the object came from a peer that knows it in a version older than this."""
+        return _numbers(self.VERSION) < _numbers(version)
+
     def set_fields(self):
         """Pairs (name, value) of the fields that are set, in the order of the class."""
         for name in self.fields:
@@ -235,10 +239,15 @@ def _version_kept(version, known):
     match = _VERSION_TEXT.match(version)
     if match is None:
         return None
-    theirs, ours = (int(match[1]), int(match[2])), tuple(map(int, known.split(".")))
+    theirs, ours = (int(match[1]), int(match[2])), _numbers(known)
     if theirs[0] != ours[0]:
         return None
     return version if theirs < ours else known
+
+
+def _numbers(version):
+    major, minor = version.split(".")[:2]
+    return int(major), int(minor)
 
 
 def _copy(value):

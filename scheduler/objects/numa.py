@@ -40,7 +40,8 @@ class InstanceNUMACell(base.DictCompat, base.WireObject):
     def _after_read(self):
         super()._after_read()
         # before 1.5 all CPUs were in cpuset, and the policy told what they are
-        if "pcpuset" not in self and self.cpu_policy == "dedicated":
+        older = self.obj_version_before("1.5") and "cpuset" in self and "pcpuset" not in self
+        if older and self.cpu_policy == "dedicated":
             self.pcpuset, self.cpuset = self.cpuset, set()
 
     def __len__(self):

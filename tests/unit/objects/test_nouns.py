@@ -57,6 +57,16 @@ def test_numa_cell_of_an_older_peer(data, cpuset, pcpuset):
     assert (found.cpuset, found.pcpuset) == (cpuset, pcpuset)
 
 
+@pytest.mark.parametrize("version", ["1.5", "1.6", "1.10"])
+def test_numa_cell_of_a_peer_that_knows_pinned_cpus(version):
+    found = read("InstanceNUMACell", version, id=0, memory=4, cpuset=[0, 1], cpu_policy="dedicated")
+    assert (found.cpuset, found.pcpuset) == ({0, 1}, set())
+
+
+def test_numa_cell_without_cpus():
+    assert "cpuset" not in read("InstanceNUMACell", "1.4", id=0, cpu_policy="dedicated")
+
+
 def test_numa_topology():
     topology = objects.InstanceNUMATopology(
         cells=[
