@@ -1,5 +1,4 @@
 import logging
-import time
 
 import pytest
 import sqlalchemy as sa
@@ -8,6 +7,7 @@ from scheduler import objects
 from scheduler.hosts import aggregate_store
 from scheduler.hosts.aggregate_store import AggregateStore
 from scheduler.hosts.tables import aggregate_hosts
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -111,10 +111,3 @@ def test_it_reads_again_after_the_interval(nova):
     store.stop()
     store._thread.join(10)
     assert not store._thread.is_alive()
-
-
-def eventually(condition):
-    deadline = time.monotonic() + 10
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return condition()

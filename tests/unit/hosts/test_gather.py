@@ -1,6 +1,5 @@
 import logging
 import threading
-import time
 
 from oslo_db.exception import DBConnectionError
 import pytest
@@ -8,6 +7,7 @@ import pytest
 from scheduler.hosts import gather
 from scheduler.hosts.cells import Cell
 from scheduler.hosts.gather import CellCalls, CellUnavailable
+from tests.support.waiting import eventually
 
 ONE, TWO = (Cell(number, f"u{number}", f"cell{number}", None, True) for number in (1, 2))
 
@@ -118,10 +118,3 @@ def test_forgetting(hung):
     calls.forget()
     calls._timeout = lambda: 10.0
     assert calls.gather([ONE], lambda cell: 5)["u1"].value == 5
-
-
-def eventually(condition):
-    deadline = time.monotonic() + 10
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return condition()

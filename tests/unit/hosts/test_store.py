@@ -14,6 +14,7 @@ from scheduler.hosts.gather import CellCalls
 from scheduler.hosts.row_loader import RowLoader
 from scheduler.hosts.store import HostStore
 from scheduler.hosts.tables import cell_mappings, compute_nodes, services
+from tests.support.waiting import eventually
 
 
 class Stores:
@@ -248,10 +249,3 @@ def test_a_deleted_service_takes_its_hosts_along(nova, stores):
     assert len(stores.store.refresh()) == 1
     nova.update(services, services.c.host == "cmp1", deleted=1)
     assert len(stores.store.refresh()) == 0
-
-
-def eventually(condition):
-    deadline = time.monotonic() + 10
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return condition()
