@@ -2,26 +2,11 @@
 
 from types import SimpleNamespace
 
-from scheduler import conf as options
 from scheduler import objects
 from tests.builders import make_host, make_view
+from tests.support.options import make_conf
 
 HOST = "h"
-
-
-def make_conf(**overrides):
-    """Options as a new installation has them; names without a group are of [filter_scheduler], a leading
-    underscore stands for [DEFAULT].
-    """
-    conf = options.new()
-    conf([], project="test", default_config_files=[], default_config_dirs=[])
-    for name, value in overrides.items():
-        group, separator, option = name.rpartition("__")
-        if name.startswith("_"):
-            conf.set_override(name[1:], value)
-        else:
-            conf.set_override(option, value, group if separator else "filter_scheduler")
-    return conf
 
 
 def make_flavor(extra_specs=None, **fields):

@@ -3,31 +3,22 @@
 import functools
 from types import SimpleNamespace
 
-from scheduler import conf as options
 from scheduler import objects
 from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.outcome import ClaimResult, Outcome
 from tests.builders import make_host
+from tests.support.options import make_conf as new_conf
 
 
 @functools.cache
 def default_conf():
     """Options as a new installation has them; not to be changed."""
-    conf = options.new()
-    conf([], project="test", default_config_files=[], default_config_dirs=[])
-    return conf
+    return new_conf()
 
 
 def make_conf(**overrides):
-    """Options as a new installation has them but for these; names without a group are of [filter_scheduler]."""
-    if not overrides:
-        return default_conf()
-    conf = options.new()
-    conf([], project="test", default_config_files=[], default_config_dirs=[])
-    for name, value in overrides.items():
-        group, _, option = name.rpartition("__")
-        conf.set_override(option, value, group or "filter_scheduler")
-    return conf
+    """As ``support.options``; without overrides the same object each time."""
+    return new_conf(**overrides) if overrides else default_conf()
 
 
 def make_spec(**fields):

@@ -2,19 +2,9 @@
 
 from types import SimpleNamespace
 
-from scheduler import conf as options
 from scheduler.weights.scores import Scores
 from tests.builders import make_view
-
-
-def make_conf(**filter_scheduler):
-    """Options as a new installation has them; names without a group are of [filter_scheduler]."""
-    conf = options.new()
-    conf([], project="test", default_config_files=[], default_config_dirs=[])
-    for name, value in filter_scheduler.items():
-        group, _, option = name.rpartition("__")
-        conf.set_override(option, value, group or "filter_scheduler")
-    return conf
+from tests.support.options import make_conf
 
 
 def make_request(**fields):
