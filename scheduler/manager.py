@@ -4,9 +4,11 @@ Nothing is decided here: each step is one line and lives in the room that it nam
 is either in the reply or given back.
 """
 
-from collections.abc import Sequence
-from contextlib import closing, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
+import math
+import time
 from typing import Any
 
 from oslo_config import cfg
@@ -129,6 +131,9 @@ class SchedulerManager:
         Without ``instance_uuids`` (None) hosts are chosen for ``spec.num_instances`` and nothing is claimed.
         Raises ``NoValidHost`` if any instance would be left without a host; nothing stays claimed then.
         """
+        # later than that nobody waits for the answer
+        timeout = self.conf.long_rpc_timeout
+        deadline = time.monotonic() + timeout if timeout > 0 else math.inf
         LOG.debug("Starting to schedule for instances: %s", instance_uuids)
         if not spec.is_rebuild:
             # whatever was decided for them before is void
@@ -136,15 +141,17 @@ class SchedulerManager:
         queries = () if spec.is_rebuild else self._queries(context, spec)
         candidates = self._ask_placement(context, queries) if queries else None
         self.notifications.select_destinations_start(context, spec)
-        claims = self._claims(context, spec) if candidates and instance_uuids is not None else None
+        claiming = candidates and instance_uuids is not None
         uuids = instance_uuids if instance_uuids is not None else unnamed(spec)
         with_alternates = return_objects and return_alternates
-        with self.groups.turn(spec, self.hosts), closing(claims) if claims else nullcontext():
+        some_or_none = self._claims(context, spec, uuids, deadline) if claiming else nullcontext()
+        with self.groups.turn(spec, self.hosts), some_or_none as claims:
             hosts = self._hosts_with(candidates, spec) if candidates else self._hosts_to_check(spec)
             more = partial(self._hosts_beyond, context, spec, queries, candidates, len(hosts))
             selections = self.driver.select(hosts, spec, uuids, claims, with_alternates, more)
+            reply = selections if return_objects else as_dicts(selections)
         self.notifications.select_destinations_end(context, spec)
-        return selections if return_objects else as_dicts(selections)
+        return reply
 
     def _queries(self, context: Any, spec: Any) -> tuple[query.Query, ...]:
         """What to ask Placement for, once the pre-filters have had their say."""
@@ -203,9 +210,18 @@ class SchedulerManager:
         rows = table.find((row.uuid for row in named), cell_uuid)
         return HostView.of(table, rows, None, self.hosts.instances, self.hosts.pending)
 
-    def _claims(self, context: Any, spec: Any) -> RequestClaims:
+    @contextmanager
+    def _claims(
+        self, context: Any, spec: Any, uuids: Sequence[str], deadline: float
+    ) -> Iterator[RequestClaims]:
+        """The claims of a request. After an error nothing is left of them, nor of what was reserved."""
         ignored = ignored_nodes(self.hosts.snapshot(), spec)
-        return RequestClaims(self.claimer, context, spec, ignored)
+        try:
+            with RequestClaims(self.claimer, context, spec, ignored, deadline) as claims:
+                yield claims
+        except BaseException:
+            self.hosts.pending.drop(uuids)
+            raise
 
     # -- what others tell ------------------------------------------------------------------------------------
 

@@ -1,49 +1,118 @@
-"""The claims of one request: who asks, for whom, and what an evacuated instance may keep."""
+"""The claims of one request: who asks, for whom, what an evacuated instance may keep, and for how long."""
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+import math
+import time
+from typing import Any, Self
 
+from oslo_log import log as logging
+
+from scheduler.errors import NoValidHost
 from scheduler.hosts.table import HostTable
 from scheduler.placement.claims import Claimer
 from scheduler.placement.consumers import Held, Owner
 from scheduler.placement.outcome import ClaimResult, Outcome
 
+LOG = logging.getLogger(__name__)
+
+TOO_LATE = "its caller has given up by now"
+
 
 class RequestClaims:
-    """A ``Claimer`` with everything filled in that is the same for all instances of a request."""
+    """A ``Claimer`` with everything filled in that is the same for all instances of a request.
 
-    def __init__(self, claimer: Claimer, context: Any, request: Any, ignored: Collection[str]) -> None:
-        """``ignored``: uuids of the compute nodes of the hosts that the request ignores."""
+    A context manager: what is claimed in it is given back if it ends with an error, or too late.
+    """
+
+    def __init__(
+        self,
+        claimer: Claimer,
+        context: Any,
+        request: Any,
+        ignored: Collection[str],
+        deadline: float = math.inf,
+    ) -> None:
+        """``ignored``: uuids of the compute nodes of the hosts that the request ignores. ``deadline``: when
+        nobody waits for the answer any more, in seconds of ``time.monotonic``.
+        """
         self._claimer = claimer
         self._context = context
-        self._project = request.project_id
-        self._user = request.user_id or context.user_id
+        self._owner = Owner(request.project_id, request.user_id or context.user_id)
         self._ignored = ignored
-        self._claimed_for: set[str] = set()
+        self._deadline = deadline
+        self._claims: dict[str, ClaimResult | None] = {}
 
     def claim(self, instance_uuid: str, candidate: Any) -> ClaimResult:
-        self._claimed_for.add(instance_uuid)
-        return self._claimer.claim(
-            instance_uuid, candidate, self._project, self._user, self._context, self._ignored
-        )
+        if self._is_late():
+            return ClaimResult(Outcome.UNAVAILABLE, TOO_LATE)
+        with self._expecting({instance_uuid: candidate}):
+            result = self._claimer.claim(
+                instance_uuid,
+                candidate,
+                self._owner.project_id,
+                self._owner.user_id,
+                self._context,
+                self._ignored,
+            )
+        self._keep({instance_uuid: result})
+        return result
 
     def claim_many(self, candidates: Mapping[str, Any]) -> Mapping[str, ClaimResult]:
-        self._claimed_for.update(candidates)
-        try:
-            return self._claimer.claim_many(candidates, self._project, self._user, self._context)
-        except BaseException:
-            # nobody knows how far it came; a release takes back only what the candidate gave
-            for uuid, candidate in candidates.items():
-                held = Held(candidate.allocations, owner=Owner(self._project, self._user))
-                self.release(uuid, ClaimResult(Outcome.CLAIMED, made=held, unsure=True))
-            raise
-
-    def close(self) -> None:
-        """The request is settled: whatever is claimed by now is wanted."""
-        self._claimer.answered(self._claimed_for)
+        if self._is_late():
+            return dict.fromkeys(candidates, ClaimResult(Outcome.UNAVAILABLE, TOO_LATE))
+        with self._expecting(candidates):
+            results = self._claimer.claim_many(
+                candidates, self._owner.project_id, self._owner.user_id, self._context
+            )
+        self._keep(results)
+        return results
 
     def release(self, instance_uuid: str, claim: ClaimResult) -> None:
+        self._claims[instance_uuid] = None
         self._claimer.release(instance_uuid, claim, self._context)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, *_details: object) -> None:
+        """Raises ``NoValidHost`` if the deadline has passed."""
+        late = error is None and self._is_late()
+        try:
+            if late or error is not None:
+                self._give_back()
+        finally:
+            self._claimer.answered(self._claims)
+        if late:
+            LOG.warning("A request took too long: %s", TOO_LATE)
+            raise NoValidHost(TOO_LATE)
+
+    @contextmanager
+    def _expecting(self, candidates: Mapping[str, Any]) -> Iterator[None]:
+        """While a claim is made: after an error nobody knows how far it came."""
+        expected = {uuid: self._perhaps(candidate) for uuid, candidate in candidates.items()}
+        self._claims |= dict.fromkeys(uuid for uuid in candidates if uuid not in self._claims)
+        try:
+            yield
+        except BaseException:
+            for uuid, claim in expected.items():
+                self.release(uuid, claim)
+            raise
+
+    def _perhaps(self, candidate: Any) -> ClaimResult:
+        # A release takes back only what the candidate gave.
+        return ClaimResult(Outcome.CLAIMED, made=Held(candidate.allocations, owner=self._owner), unsure=True)
+
+    def _keep(self, results: Mapping[str, ClaimResult]) -> None:
+        self._claims |= {uuid: result for uuid, result in results.items() if result.claimed}
+
+    def _give_back(self) -> None:
+        for uuid, claim in list(self._claims.items()):
+            if claim:
+                self.release(uuid, claim)
+
+    def _is_late(self) -> bool:
+        return time.monotonic() > self._deadline
 
 
 def ignored_nodes(table: HostTable, request: Any) -> frozenset[str]:

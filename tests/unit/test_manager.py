@@ -1,6 +1,8 @@
 """The steps of a request, with the world outside replaced: what is asked of whom, and what comes of it."""
 
+import itertools
 import json
+from unittest import mock
 
 import pytest
 
@@ -174,6 +176,32 @@ def test_what_was_claimed_for_is_settled_whatever_comes_of_it(make_manager):
     manager = make_manager(two_hosts())
     ask(manager, uuids=("i1", "i2"))
     assert sorted(manager.claimer.settled) == ["i1", "i2"]
+
+
+def test_a_caller_who_has_given_up_is_not_answered(make_manager, conf):
+    manager = make_manager([host_with_candidate("h1")])
+    tick = itertools.count(1000.0, conf.long_rpc_timeout / 2)
+    with mock.patch("scheduler.manager.time.monotonic", side_effect=tick), pytest.raises(NoValidHost):
+        ask(manager)
+    assert manager.claimer.released == [uuid for uuid, *_ in manager.claimer.claimed]
+    assert manager.hosts.pending.node_of("i1") is None
+
+
+@pytest.mark.parametrize("forever", [0, -1])
+def test_callers_without_a_timeout(make_manager, conf, forever):
+    conf.set_override("long_rpc_timeout", forever)
+    assert ask(make_manager([host_with_candidate("h1")]))
+
+
+def test_an_answer_that_cannot_be_made_leaves_nothing(make_manager):
+    manager = make_manager([host_with_candidate("h1")])
+    with (
+        mock.patch("scheduler.manager.as_dicts", side_effect=ZeroDivisionError),
+        pytest.raises(ZeroDivisionError),
+    ):
+        ask(manager, return_objects=False)
+    assert manager.claimer.released == ["i1"]
+    assert manager.hosts.pending.node_of("i1") is None
 
 
 def test_no_end_is_told_of_a_failure(make_manager):

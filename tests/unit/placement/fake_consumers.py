@@ -22,8 +22,9 @@ class FakeConsumers:
     """``capacity``: provider → units that it has; every allocation takes one.
 
     Faults of writes, one each: ``ok``, ``lost`` (before it got there), ``unanswered`` (carried out), ``timeout``
-    (carried out), ``late N`` (carried out N calls later), ``500`` (not carried out), ``500 after``,
-    ``concurrent``, ``unreachable``, ``hidden`` (carried out, but not shown until written again).
+    (carried out), ``late N`` (carried out N calls later), ``500`` (not carried out), ``500 after``, ``html`` (of a
+    proxy, not carried out), ``garbage`` (carried out), ``403``, ``concurrent``, ``unreachable``, ``hidden``
+    (carried out, but not shown until written again).
     Faults of reads: ``ok``, ``silent``.
     """
 
@@ -70,8 +71,15 @@ class FakeConsumers:
 
     def delete(self, uuid, context=None):
         self._tick("delete")
-        if self.write_faults and self.write_faults.pop(0) != "ok":
+        fault = self.write_faults.pop(0) if self.write_faults else "ok"
+        if fault not in ("ok", "unanswered"):
             raise PlacementUnanswered("no")
+        reply = self._delete(uuid)
+        if fault == "ok":
+            return reply
+        raise PlacementUnanswered("no")
+
+    def _delete(self, uuid):
         held = self.consumers.get(uuid, NOTHING)
         if not held.allocations or uuid in self.hidden:
             return error(404)
@@ -109,6 +117,16 @@ class FakeConsumers:
     def _after(self, uuid, body, _):
         self._apply(uuid, body)
         return error(500, "deadlock")
+
+    def _html(self, *_):
+        return Reply(502, b"<html>Bad Gateway</html>")
+
+    def _garbage(self, uuid, body, _):
+        self._apply(uuid, body)
+        return Reply(200, b"\x00")
+
+    def _403(self, *_):
+        return error(403, "not for you")
 
     def _concurrent(self, *_):
         return CONCURRENT
