@@ -14,18 +14,18 @@ process: one ``EmbeddedPlacement`` at a time; ``PlacementProcess`` knows no such
 
 import argparse
 import contextlib
-import http.server
 import io
 import logging
 from pathlib import Path
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import threading
 from urllib.parse import unquote
 import warnings
+
+from tools import loopback
 
 CONFIGURATION = """\
 [api]
@@ -54,7 +54,7 @@ class EmbeddedPlacement:
         with contextlib.ExitStack() as undo:
             application = undo.enter_context(_application(self._connection))
             writes = threading.Lock()
-            server = _Server(("127.0.0.1", self._port), application, writes, self._read_lock or writes)
+            server = _Server(self._port, application, writes, self._read_lock or writes)
             undo.callback(server.server_close)
             undo.callback(server.hang_up)
             thread = threading.Thread(
@@ -64,7 +64,7 @@ class EmbeddedPlacement:
             undo.callback(thread.join, 5)
             undo.callback(server.shutdown)
             self._undo = undo.pop_all()
-        return f"http://127.0.0.1:{server.server_port}"
+        return server.url
 
     def __exit__(self, *exc_info: object) -> None:
         self._undo.close()
@@ -144,40 +144,15 @@ def _quieten() -> None:
             logger.setLevel(logging.WARNING)
 
 
-class _Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 256
-
-    def __init__(self, address, application, write_lock, read_lock) -> None:
-        super().__init__(address, _Handler)
+class _Server(loopback.Server):
+    def __init__(self, port, application, write_lock, read_lock) -> None:
+        super().__init__(_Handler, port)
         self.application = application
         self.write_lock = write_lock
         self.read_lock = read_lock
-        self.connections = set()
-
-    def hang_up(self) -> None:
-        """Close what clients keep open; their threads would go on serving."""
-        for connection in list(self.connections):
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-
-    def handle_error(self, request, client_address) -> None:
-        """A client that hangs up is no news."""
 
 
-class _Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    wbufsize = -1
-
-    def setup(self) -> None:
-        super().setup()
-        self.server.connections.add(self.connection)
-
-    def finish(self) -> None:
-        self.server.connections.discard(self.connection)
-        super().finish()
-
+class _Handler(loopback.Handler):
     def _serve(self) -> None:
         reading = self.command in {"GET", "HEAD"}
         environ = self._environ()
@@ -237,9 +212,6 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             if key not in {"CONTENT_TYPE", "CONTENT_LENGTH"}:
                 environ["HTTP_" + key] = value
         return environ
-
-    def log_message(self, *args: object) -> None:
-        """Placement has its own request log."""
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -20,9 +20,9 @@ class Daemon:
         self.config = path / "nova.conf"
         self.config.write_text(f"{COMMON}\n{text}")
         self.errors = path / "stderr"
-        # a session of its own: the daemon signals its process group
         self.told = collections.deque()
         with self.errors.open("w") as log:
+            # a group of its own: the daemon signals all of its process group
             self.process = subprocess.Popen(
                 [sys.executable, "-W", "ignore", str(PROGRAM), "--config-file", str(self.config)],
                 stdout=subprocess.PIPE,

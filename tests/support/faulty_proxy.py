@@ -12,16 +12,16 @@ the answer to give, or None to hang up.
 """
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 import http.client
-import http.server
 import json
 import socket
 import threading
 import time
 from typing import Self
 from urllib.parse import urlsplit
+
+from tools import loopback
 
 
 @dataclass(frozen=True)
@@ -110,18 +110,16 @@ class FaultyProxy:
         return sum(one == method and other.startswith(path) for one, other in self.seen)
 
     def __enter__(self) -> Self:
-        self._server = _Server(("127.0.0.1", 0), _Handler)
+        self._server = loopback.Server(_Handler)
         self._server.proxy = self
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self.url = self._server.url
         return self
 
     def __exit__(self, *exc_info: object) -> None:
         self._server.shutdown()
         self._server.server_close()
-        for connection in list(self._server.connections):
-            with suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
+        self._server.hang_up()
 
     def serve(self, method: str, path: str, forward) -> Answer | None:
         fault = None
@@ -143,31 +141,7 @@ class FaultyProxy:
             connection.close()
 
 
-class _Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 256
-
-    def __init__(self, *args) -> None:
-        self.connections = set()
-        super().__init__(*args)
-
-    def handle_error(self, request, client_address) -> None:
-        """Hanging up is what it is for."""
-
-
-class _Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    wbufsize = -1
-
-    def setup(self) -> None:
-        super().setup()
-        self.server.connections.add(self.connection)
-
-    def finish(self) -> None:
-        self.server.connections.discard(self.connection)
-        super().finish()
-
+class _Handler(loopback.Handler):
     def _serve(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         headers = {name: value for name, value in self.headers.items() if name.lower() != "connection"}
@@ -189,6 +163,3 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(answer.body)
 
     do_GET = do_PUT = do_POST = do_DELETE = _serve  # noqa: N815
-
-    def log_message(self, *args: object) -> None:
-        """Quiet."""

@@ -5,7 +5,6 @@ client's side.
 """
 
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import tempfile
 import threading
 from typing import Any
@@ -24,6 +23,7 @@ from scheduler.rpc.serializer import ServerSerializer
 from scheduler.selection.driver import FilterDriver
 from scheduler.weights import loader as weight_loader
 from scheduler.weights.scores import Scores
+from tools import loopback
 from tools.bench import hosts as synthetic
 from tools.bench import requests
 from tools.bench.multicreate import Granting
@@ -87,20 +87,16 @@ class _Get:
     """GETs a prepared body over HTTP."""
 
     def __init__(self, body: bytes) -> None:
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self) -> None:
+        class Handler(loopback.Handler):
+            def do_GET(self) -> None:  # noqa: N802 - the name that http.server looks for
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
 
-            def log_message(self, *args: Any) -> None: ...
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server = loopback.Server(Handler)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        self.client = PlacementClient.from_conf(_conf_for(f"http://127.0.0.1:{self.server.server_port}"))
+        self.client = PlacementClient.from_conf(_conf_for(self.server.url))
 
     def __call__(self) -> bytes:
         return self.client.get("/allocation_candidates", "1.36", search=True).body

@@ -1,0 +1,51 @@
+"""The HTTP server under Placement in a process, the faulty proxy of the tests, and the benchmarks' Placement.
+
+One thread a connection; quiet; connections that clients keep open end with it.
+"""
+
+import contextlib
+import http.server
+import socket
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """``handler`` is a ``Handler`` class. ``port`` 0 takes any free one."""
+
+    daemon_threads = True
+    request_queue_size = 256
+
+    def __init__(self, handler, port: int = 0) -> None:
+        self.connections = set()
+        super().__init__(("127.0.0.1", port), handler)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def hang_up(self) -> None:
+        """Close what clients keep open; their threads would go on serving."""
+        for connection in list(self.connections):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request, client_address) -> None:
+        """A client that hangs up is no news."""
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """Answers without delay on connections that are kept open."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = -1
+
+    def setup(self) -> None:
+        super().setup()
+        self.server.connections.add(self.connection)
+
+    def finish(self) -> None:
+        self.server.connections.discard(self.connection)
+        super().finish()
+
+    def log_message(self, *args: object) -> None:
+        """Whoever wants to know asks the server behind it."""
