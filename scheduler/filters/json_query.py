@@ -24,7 +24,12 @@ Apply = Callable[[str, list], Any]
 
 
 def _comparison(compare: Callable[[Any, Any], Any]) -> Callable[[list], bool]:
-    return lambda args: len(args) > 1 and all(compare(args[0], other) for other in args[1:])
+    def holds(args: list) -> bool:
+        # all of them, as what cannot be compared raises, whatever came before it
+        verdicts = [compare(args[0], other) for other in args[1:]]
+        return bool(verdicts) and all(verdicts)
+
+    return holds
 
 
 OPERATORS: dict[str, Callable[[list], Any]] = {

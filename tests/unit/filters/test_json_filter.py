@@ -95,6 +95,8 @@ def test_without_hint_everybody_passes():
         ("keys of a number", ["=", "$free_ram_mb.x", 1], AttributeError),
         ("a number with a text", ["<", "$free_ram_mb", "1"], TypeError),
         ("two texts with a number", ["<", "$host", 1], TypeError),
+        ("a pair after one that decides", ["<", "b", "a", 1], TypeError),
+        ("a pair after one that decides on the host", ["<", "$host", "a", 1], TypeError),
         ("inside", ["and", ["nand", 1]], KeyError),
     ],
 )
