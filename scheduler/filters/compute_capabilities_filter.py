@@ -131,7 +131,7 @@ def _step(value: Any, name: str) -> Any:
 def _parsed(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

@@ -5,6 +5,7 @@ the value's ``problem``.
 """
 
 from collections.abc import Callable
+import json
 import math
 from typing import Any
 
@@ -49,9 +50,10 @@ def counter(data: dict[str, Any], key: str) -> int:
 
 def cpu_info(text: str | None) -> CpuInfo:
     """``cpu_info``; text of any kind is normal here."""
+    # nova's reader, as flavors may ask for the texts of numbers: orjson rounds large ones and knows no NaN
     try:
-        return CpuInfo(text, orjson.loads(text or "null"))
-    except ValueError:
+        return CpuInfo(text, json.loads(text or "null"))
+    except (ValueError, RecursionError):
         return CpuInfo(text, None)
 
 

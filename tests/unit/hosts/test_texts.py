@@ -6,6 +6,8 @@ import pytest
 
 from scheduler.hosts import texts
 
+LARGE = 12345678901234567890123
+
 
 @pytest.mark.parametrize(
     ("text", "data", "problem"),
@@ -49,7 +51,15 @@ def test_counter(value, expected):
 
 @pytest.mark.parametrize(
     ("text", "parsed"),
-    [('{"arch": "x86_64"}', {"arch": "x86_64"}), ("", None), (None, None), ("Xeon", None), ("7", 7)],
+    [
+        ('{"arch": "x86_64"}', {"arch": "x86_64"}),
+        ("", None),
+        (None, None),
+        ("Xeon", None),
+        ("7", 7),
+        ('{"large": 12345678901234567890123, "none": Infinity}', {"large": LARGE, "none": float("inf")}),
+        ("[" * 100_000, None),
+    ],
 )
 def test_cpu_info(text, parsed):
     info = texts.cpu_info(text)
