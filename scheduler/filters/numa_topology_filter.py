@@ -73,13 +73,14 @@ class NUMATopologyFilter(HostFilter):
         return self._fitters[self.conf.compute.packing_host_numa_cells_allocation_strategy]
 
     def reason(self, host: HostState, request: Any) -> str:
-        if lacks_threads(host.numa_topology, *_policies(request)):
+        topology, pci = host.numa_topology, host.pci_stats
+        if lacks_threads(topology and topology.known, *_policies(request)):
             return "hyperthreads required, host has none"
-        if host.numa_topology is None:
+        if topology is None:
             return "instance needs NUMA, host reports none"
         limits = limits_from(_limits(request, host.cpu_allocation_ratio, host.ram_allocation_ratio))
         guest, requests = guest_topology_from(request.numa_topology), requests_from(request.pci_requests)
-        detail = self._fitter.fit(host.numa_topology, guest, limits, host.pci_stats, requests).reason
+        detail = self._fitter.fit(topology.known, guest, limits, pci and pci.known, requests).reason
         return "no allocation candidate fits the host's NUMA cells" + (f": {detail}" if detail else "")
 
 

@@ -37,5 +37,5 @@ class PciPassthroughFilter(HostFilter):
     def reason(self, host: HostState, request: Any) -> str:
         if host.pci_stats is None:
             return "no PCI devices reported"
-        detail = verdict.supported(host.pci_stats, requests_from(request.pci_requests))
+        detail = verdict.supported(host.pci_stats.known, requests_from(request.pci_requests))
         return "no allocation candidate satisfies the PCI requests" + (f": {detail}" if detail else "")

@@ -6,9 +6,12 @@ equals one of them is a capability test, so any more would change what requests 
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-import ipaddress
 from types import MappingProxyType
 from typing import Any
+
+import netaddr
+
+from scheduler.hosts.nova_values import NumaTopology, PciStats
 
 
 class HostState:
@@ -54,16 +57,24 @@ class HostState:
     hypervisor_type = property(lambda self: self._row.hypervisor_type)
     hypervisor_version = property(lambda self: self._row.hypervisor_version)
     hypervisor_hostname = property(lambda self: self._row.nodename)
-    numa_topology = property(lambda self: self._value("numa_topology"))
-    pci_stats = property(lambda self: self._value("pci_stats"))
     cpu_info = property(lambda self: self._row.cpu_info.text)
     stats = property(lambda self: self._row.stats.data)
     metrics = property(lambda self: self._row.metrics.items)
 
     @property
+    def numa_topology(self) -> NumaTopology | None:
+        known = self._value("numa_topology")
+        return None if known is None else NumaTopology(known)
+
+    @property
+    def pci_stats(self) -> PciStats | None:
+        pools, topology = self._value("pci_stats"), self._value("numa_topology")
+        return None if pools is None else PciStats(pools, topology and topology.sockets)
+
+    @property
     def host_ip(self) -> Any:
-        """An address object, or None; it never equals a text."""
-        return ipaddress.ip_address(self._row.host_ip) if self._row.host_ip else None
+        """A ``netaddr.IPAddress``, or None; it never equals a text."""
+        return netaddr.IPAddress(self._row.host_ip) if self._row.host_ip else None
 
     @property
     def supported_instances(self) -> list[list[str]]:

@@ -42,19 +42,18 @@ def amounts_of(flavor: Any) -> dict[str, int]:
 
 
 def _consume_topology(hosts: HostView, index: int, request: Any, fitter: Fitter) -> None:
-    host = hosts.host(index)
     guest = guest_topology_from(request.numa_topology)
     taken = claim(
         fitter,
-        host.numa_topology,
+        hosts.coded("numa_topology")[index],
         guest,
         limits_from(hosts.limits(index).get("numa_topology")),
-        host.pci_stats,
+        hosts.coded("pci_stats")[index],
         None if request.pci_requests is None else requests_from(request.pci_requests),
         request.get_request_group_mapping(),
     )
     if taken.problem:
-        LOG.warning("Taking the instance off %s was incomplete: %s", host.host, taken.problem)
+        LOG.warning("Taking the instance off %s was incomplete: %s", hosts.row(index).host, taken.problem)
     _store(hosts, index, request, taken, guest)
 
 

@@ -86,12 +86,11 @@ class RecordingChain(FilterChain):
             return
         name = f"h{self.steps[-1]['passing'][0]}"
         index = next(index for index, row in enumerate(hosts.rows) if row.host == name)
-        host = hosts.host(index)
         guest = replay.guest_topology_from(self.request.numa_topology)
         self.steps[-1].update(
             cells=replay.shown_cells(guest),
-            usage=replay.shown_usage(host.numa_topology),
-            pools=replay.shown_pools(host.pci_stats),
+            usage=replay.shown_usage(hosts.coded("numa_topology")[index]),
+            pools=replay.shown_pools(hosts.coded("pci_stats")[index]),
             weight=int(PCIWeigher(None).weigh(hosts.at(np.array([index])), None)[0]),
         )
 

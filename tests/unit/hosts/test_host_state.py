@@ -1,9 +1,12 @@
 from datetime import UTC, datetime
-import ipaddress
 
+import netaddr
 import pytest
 
 from scheduler.hosts.host_state import HostState
+from scheduler.hosts.nova_values import NumaTopology, PciStats
+from scheduler.numa.topology import HostTopology
+from scheduler.pci.pools import PoolSet
 from tests.builders import CELL, make_host, make_view, uuid_of
 
 # spec: filters-and-weighers 1.12
@@ -50,9 +53,11 @@ def test_public_attributes():
         (make_host("h1").hypervisor("QEMU", 8002002), "hypervisor_version", 8002002),
         (make_host("h1").cpu_info({"arch": "x86_64"}), "cpu_info", '{"arch": "x86_64"}'),
         (make_host("h1").stats(io_workload="1"), "stats", {"io_workload": "1"}),
-        (make_host("h1").numa("topology"), "numa_topology", "topology"),
-        (make_host("h1").pci("pools"), "pci_stats", "pools"),
-        (make_host("h1").ip("2001:DB8::1"), "host_ip", ipaddress.ip_address("2001:db8::1")),
+        (make_host("h1"), "numa_topology", None),
+        (make_host("h1").numa(HostTopology()), "numa_topology", NumaTopology(HostTopology())),
+        (make_host("h1"), "pci_stats", None),
+        (make_host("h1").pci(PoolSet()), "pci_stats", PciStats(PoolSet())),
+        (make_host("h1").ip("2001:DB8::1"), "host_ip", netaddr.IPAddress("2001:db8::1")),
         (make_host("h1"), "host_ip", None),
         (make_host("h1").supports(("x86_64", "kvm", "hvm")), "supported_instances", [["x86_64", "kvm", "hvm"]]),
         (make_host("h1"), "updated", None),

@@ -40,7 +40,7 @@ def io_ops(host, request, conf):
 
 
 def pci(host, request, conf):
-    free = sum(pool.count for pool in host.pci_stats.pools) if host.pci_stats else 0
+    free = sum(pool["count"] for pool in host.pci_stats.pools) if host.pci_stats else 0
     return 100 - min(free, 99)
 
 

@@ -1,0 +1,122 @@
+"""A host's NUMA topology and PCI pools under nova's names, for operators' own rules.
+
+``known`` is what Berth's rules work with. All else is made when it is asked for, and nothing that is done to it
+changes a host.
+spec: filters-and-weighers 1.12, numa-and-pci 1
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any
+
+from scheduler.numa.topology import HostCell, HostTopology, Network, PagePool
+from scheduler.pci import verdict
+from scheduler.pci.pools import PoolSet
+from scheduler.pci.requests import requests_from
+from scheduler.pci.taking import Place
+
+
+@dataclass(frozen=True)
+class NumaTopology:
+    """The cells of a host; as many as ``len`` says."""
+
+    known: HostTopology
+
+    def __len__(self) -> int:
+        return len(self.known.cells)
+
+    @property
+    def has_threads(self) -> bool:
+        return self.known.has_threads
+
+    @cached_property
+    def cells(self) -> list[SimpleNamespace]:
+        """Memory in MiB."""
+        return [_cell(cell) for cell in self.known.cells]
+
+
+def _cell(cell: HostCell) -> SimpleNamespace:
+    free = set(cell.free)
+    return SimpleNamespace(
+        id=cell.id,
+        cpuset=set(cell.cpuset),
+        pcpuset=set(cell.pcpuset),
+        pinned_cpus=set(cell.pinned),
+        free_pcpus=free,
+        avail_pcpus=len(free),
+        cpu_usage=cell.cpu_usage,
+        siblings=[set(core) for core in cell.siblings],
+        free_siblings=[core & free for core in cell.siblings],
+        has_threads=cell.has_threads,
+        memory=cell.memory,
+        memory_usage=cell.memory_usage,
+        avail_memory=cell.free_memory,
+        mempages=[_pages(pool) for pool in cell.pages],
+        network_metadata=_network(cell.network or Network()),
+        socket=cell.socket,
+    )
+
+
+def _pages(pool: PagePool) -> SimpleNamespace:
+    return SimpleNamespace(
+        size_kb=pool.size,
+        total=pool.total,
+        used=pool.used,
+        reserved=pool.reserved,
+        free=pool.free,
+        free_kb=pool.free * pool.size,
+        total_kb=pool.total * pool.size,
+    )
+
+
+def _network(network: Network) -> SimpleNamespace:
+    return SimpleNamespace(physnets=set(network.physnets), tunneled=network.tunneled)
+
+
+@dataclass
+class PciStats:
+    """The free PCI devices of a host. ``sockets``: as a topology has them, None without one.
+
+    In requests ``provider_mapping`` has providers by request group, as an allocation candidate has them, and
+    ``numa_cells`` the guest's cells, with the ids of host cells.
+    """
+
+    known: PoolSet
+    sockets: tuple[tuple[int, int | None], ...] | None = None
+
+    @property
+    def pools(self) -> list[dict[str, Any]]:
+        """A map a pool: ``vendor_id``, ``product_id``, ``numa_node``, ``count`` and the operator's tags."""
+        return [pool.flat() for pool in self.known.pools]
+
+    def support_requests(
+        self,
+        requests: Sequence[Any],
+        provider_mapping: Mapping[str, list[str]] | None = None,
+        numa_cells: Iterable[Any] | None = None,
+    ) -> bool:
+        """Whether the devices can serve all ``requests`` (InstancePCIRequest) together."""
+        return self._applied(requests, provider_mapping, numa_cells).complete
+
+    def apply_requests(
+        self,
+        requests: Sequence[Any],
+        provider_mapping: Mapping[str, list[str]] | None = None,
+        numa_cells: Iterable[Any] | None = None,
+    ) -> None:
+        """Take the devices out of these pools, not out of the host's. Raises ValueError if that cannot be."""
+        applied = self._applied(requests, provider_mapping, numa_cells)
+        if not applied.complete:
+            raise ValueError(applied.reason)
+        self.known = applied.pools
+
+    def _applied(
+        self,
+        requests: Sequence[Any],
+        mapping: Mapping[str, list[str]] | None,
+        numa_cells: Iterable[Any] | None,
+    ) -> verdict.Applied:
+        place = Place(frozenset(cell.id for cell in numa_cells or ()), self.sockets)
+        return verdict.apply(self.known, requests_from(SimpleNamespace(requests=requests)), mapping, place)
