@@ -7,6 +7,6 @@
 - consumers, outcome: the calls that write allocations, and what their answers mean
 - release, undo: giving back, in the background if need be
 - locks, orphans, patience: what claims keep in mind, and every bound on them
-- journal: claims that outlive the death of their worker
+- journal, notes: claims that outlive the death of their worker
 - provider_aggregates: for requests on routed networks
 """

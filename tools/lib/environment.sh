@@ -1,4 +1,4 @@
-# Sourced by the scripts in tools/: finds or makes what they need. No functions here but these are run at once.
+# Sourced by the scripts in tools/: functions that find or make what these need. Sourcing it sets variables only.
 #
 #   BERTH_PYTHON   use this Python as it is and install nothing into it
 #   PYTHON         the Python to make virtual environments with (default: the first of 3.11 or later)

@@ -1,0 +1,40 @@
+"""What the documents name is there: files, options, nova's names."""
+
+import pathlib
+import re
+
+import pytest
+
+from scheduler import conf as options
+from scheduler import nova_names
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DOCUMENTS = [ROOT / "README.rst", *sorted((ROOT / "doc" / "source").glob("*.rst"))]
+
+FILE = re.compile(r"``((?:scheduler|conductor_client|tools|tests|etc|examples|doc)/[\w./-]+)``")
+OPTION = re.compile(r"``\[(\w+)\] (\w+)")
+
+#: Placement's own
+FOREIGN = {("placement", "allocation_conflict_retry_count")}
+
+
+@pytest.fixture(scope="module")
+def known():
+    return {(group, option.dest) for group, found in options.list_opts() for option in found}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
+def test_files(document):
+    named = FILE.findall(document.read_text())
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
+def test_options(document, known):
+    assert set(OPTION.findall(document.read_text())) - FOREIGN - known == set()
+
+
+def test_nova_s_names():
+    text = (ROOT / "doc" / "source" / "write-your-own-filter.rst").read_text()
+    modules = {name for name, contents in nova_names.NAMES.items() if contents}
+    assert {name for name in modules if f"``{name}``" not in text} == set()
