@@ -86,11 +86,13 @@ class RecordingChain(FilterChain):
             return
         name = f"h{self.steps[-1]['passing'][0]}"
         index = next(index for index, row in enumerate(hosts.rows) if row.host == name)
+        host = hosts.host(index)  # always as it is now; the columns of a view may be of before
+        topology, pools = host.numa_topology, host.pci_stats
         guest = replay.guest_topology_from(self.request.numa_topology)
         self.steps[-1].update(
             cells=replay.shown_cells(guest),
-            usage=replay.shown_usage(hosts.coded("numa_topology")[index]),
-            pools=replay.shown_pools(hosts.coded("pci_stats")[index]),
+            usage=replay.shown_usage(topology and topology.known),
+            pools=replay.shown_pools(pools and pools.known),
             weight=int(PCIWeigher(None).weigh(hosts.at(np.array([index])), None)[0]),
         )
 

@@ -50,8 +50,9 @@ def _some(rng, values, most=None):
 # ---- hosts
 
 
-def host_topology(rng, cells=None):
-    count = cells or rng.choice((1, 1, 2, 2, 2, 3, 4, 4))
+def host_topology(rng, **members):
+    """A host; ``members`` settle some of its shape."""
+    count = rng.choice((1, 1, 2, 2, 2, 3, 4, 4))
     ids = rng.choice((range(count), range(count), range(count), range(0, 8 * count, 8), range(count)[::-1]))
     threads = rng.choice((1, 1, 2, 2, 2, 4))
     shape = {
@@ -63,6 +64,7 @@ def host_topology(rng, cells=None):
         "sizes": rng.choice(SMALL_SIZES),
         "sockets": rng.choice(("own", "own", "pairs", "one", "unknown", "partly")),
         "networks": rng.random() < 0.4,
+        **members,
     }
     made = [_host_cell(rng, number, id_, count, shape) for number, id_ in enumerate(ids)]
     return _obj("NUMATopology", "1.2", cells=made)
@@ -162,8 +164,8 @@ def _socket(rng, number, sockets):
 # ---- guests
 
 
-def guest_topology(rng, host=None):
-    """A guest; mostly one that could be on the host."""
+def guest_topology(rng, host=None, **members):
+    """A guest; mostly one that could be on the host. ``members`` settle what its cells have in common."""
     cells = [cell["nova_object.data"] for cell in host["nova_object.data"]["cells"]] if host else []
     count = rng.choice((1, 1, 1, 1, 1, 2, 2, 2, 3, 4))
     policies = [None, "shared", "dedicated", "dedicated", "mixed"]
@@ -173,7 +175,7 @@ def guest_topology(rng, host=None):
             policies = [None, "shared"]
         elif not any(cell["cpuset"] for cell in cells):
             policies = ["dedicated"]
-    policy = rng.choice(policies)
+    policy = members.get("policy", rng.choice(policies))
     common = {
         "policy": policy,
         "threads": rng.choice((None, None, None, "prefer", "require", "isolate")) if policy else None,
@@ -181,14 +183,15 @@ def guest_topology(rng, host=None):
         "memory": rng.choice((256, 512, 512, 1024)),
         "pagesize": rng.choice((None, None, None, None, -1, -2, -3, -3, 4, 2048, 1 << 20)),
         "alike": rng.random() < 0.4,
+        "emulator": rng.choice((None, None, "share", "isolate", "isolate")) if policy else None,
+        **members,
     }
     cells, first = [], 0
     for number in range(count):
         vcpus = common["vcpus"] if common["alike"] else rng.randint(1, 3)
         cells.append(_guest_cell(rng, number, range(first, first + vcpus), common))
         first += vcpus
-    emulator = rng.choice((None, None, "share", "isolate", "isolate")) if policy else None
-    return _obj("InstanceNUMATopology", "1.3", cells=cells, emulator_threads_policy=emulator)
+    return _obj("InstanceNUMATopology", "1.3", cells=cells, emulator_threads_policy=common["emulator"])
 
 
 def _guest_cell(rng, number, vcpus, common):
@@ -261,7 +264,7 @@ def _tags(rng, name):
     optional = {
         "physical_network": ("a", "a", "b", "A", None),
         "trusted": ("true", "false"),
-        "live_migratable": ("true", "false"),
+        "live_migratable": ("true", "false", "True"),
         "managed": ("true", "false"),
         "one_time_use": ("true", "false"),
         "parent_ifname": ("eth0",),
@@ -331,7 +334,7 @@ def _flavor_spec(rng):
         spec["dev_type"] = rng.choice(
             ("type-PCI", "type-PCI", "type-VF", "type-VF", "type-PF", "vdpa", "TYPE-PF")
         )
-    if rng.random() < 0.15:
+    if rng.random() < 0.3:
         spec["live_migratable"] = rng.choice(("true", "false", "True"))
     if rng.random() < 0.15:
         spec[rng.choice(("resource_class", "traits"))] = "CUSTOM_GPU"
@@ -382,14 +385,26 @@ def _looks_like(pool, spec):
 
 # ---- cases
 
+# What chance alone would bring up too seldom: (shape of hosts, members of guests).
+WHOLE_CORES = (
+    {"kind": "legacy", "threads": 2, "cores": 4},
+    {"policy": "dedicated", "threads": "isolate", "emulator": "isolate", "pagesize": None, "alike": True},
+)
+ANY_PAGES = (
+    {"idle": True, "kind": "legacy", "networks": False},
+    {"policy": None, "threads": None, "pagesize": -3, "alike": True},
+)
+
 
 def _nodes(topology):
     return [cell["nova_object.data"]["id"] for cell in topology["nova_object.data"]["cells"]]
 
 
 def _fit(rng):
-    topology = host_topology(rng)
-    host, request = {"numa_topology": topology}, {"numa_topology": guest_topology(rng, topology)}
+    on_host, of_guest = rng.choice((*([({}, {})] * 5), WHOLE_CORES))
+    topology = host_topology(rng, **on_host)
+    host = {"numa_topology": topology}
+    request = {"numa_topology": guest_topology(rng, topology, **of_guest)}
     case = {"host": host, "request": request, "limits": _limits(rng), "provider_mapping": None}
     if rng.random() < 0.5:
         host["pci_stats"] = pools = pool_list(rng, _nodes(topology))
@@ -424,7 +439,8 @@ def _support(rng):
 
 
 def _boot(rng):
-    hosts = _hosts(rng)
+    on_host, of_guest = rng.choice((({}, {}), ({}, {}), ANY_PAGES))
+    hosts = _hosts(rng, on_host)
     requests = pci_requests(rng, hosts[0]["pci_stats"]) if rng.random() < 0.7 else None
     groups = _groups(requests) if requests and rng.random() < 0.5 else None
     for number, host in enumerate(hosts):
@@ -440,7 +456,9 @@ def _boot(rng):
         "count": rng.randint(1, 4),
         "hosts": hosts,
         "request": {
-            "numa_topology": guest_topology(rng, hosts[0]["numa_topology"]) if rng.random() < 0.85 else None,
+            "numa_topology": guest_topology(rng, hosts[0]["numa_topology"], **of_guest)
+            if rng.random() < 0.85
+            else None,
             "pci_requests": requests,
             "network_metadata": _networks(rng) if rng.random() < 0.3 else None,
             "flavor": {"extra_specs": policy},
@@ -449,14 +467,14 @@ def _boot(rng):
     }
 
 
-def _hosts(rng):
+def _hosts(rng, on_host):
     """A few hosts; some are alike but for the providers of their devices."""
     hosts = []
     for number in range(rng.choice((1, 2, 2, 3))):
         if hosts and rng.random() < 0.3:
             topology, pools = hosts[0]["numa_topology"], _renamed(hosts[0]["pci_stats"], number)
         else:
-            topology = host_topology(rng) if rng.random() < 0.95 else None
+            topology = host_topology(rng, **on_host) if rng.random() < 0.95 else None
             nodes = _nodes(topology) if topology else [0]
             pools = pool_list(rng, nodes, number) if rng.random() < 0.95 else None
         ratios = {f"{name}_allocation_ratio": rng.choice(RATIOS) for name in ("cpu", "ram")}

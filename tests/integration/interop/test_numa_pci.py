@@ -15,7 +15,7 @@ from tests.integration.interop import numa_pci_berth, numa_pci_cases
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 
 CALLED = pathlib.Path(__file__).with_name("numa_pci_caller.py")
-COUNT = int(os.environ.get("BERTH_INTEROP_CASES", "400"))
+COUNT = int(os.environ.get("BERTH_INTEROP_CASES", "600"))
 SEED = os.environ.get("BERTH_INTEROP_SEED", "berth")
 SHOWN = 5
 
