@@ -45,7 +45,7 @@ class Metric:
     """One metric; ``value`` None where only ``numa_membw_values`` was stored."""
 
     name: str
-    value: float | None
+    value: int | None
     timestamp: str | None
     source: str | None
     numa_membw_values: Any = None

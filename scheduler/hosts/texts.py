@@ -34,9 +34,9 @@ METRICS = PERCENT_METRICS | {
 
 
 def stats(text: str | None) -> Stats:
-    """``stats``; null reads as an empty object."""
+    """``stats``; null reads as an empty object, and a number as its text, as nova has it."""
     data, problem = _parsed(text, dict)
-    return Stats(data, problem)
+    return Stats({key: str(of) if isinstance(of, int | float) else of for key, of in data.items()}, problem)
 
 
 def counter(data: dict[str, Any], key: str) -> int:
@@ -63,7 +63,7 @@ def supported_instances(text: str | None) -> Supported:
 
 
 def metrics(text: str | None) -> Metrics:
-    """``metrics``: percentages, stored as fractions, become whole numbers as nova's do."""
+    """``metrics``: whole numbers, also of percentages, which are stored as fractions."""
     return Metrics(*_items(text, _metric))
 
 
@@ -101,8 +101,8 @@ def _metric(item: Any) -> Metric | None:
     name, value = (item.get("name"), item.get("value")) if isinstance(item, dict) else (None, None)
     if not isinstance(name, str) or name not in METRICS or not _is_number_or_null(value):
         return None
-    if name in PERCENT_METRICS and value is not None:
-        value = int(value * 100)
+    if value is not None:
+        value = int(value * 100 if name in PERCENT_METRICS else value)
     return Metric(name, value, item.get("timestamp"), item.get("source"), item.get("numa_membw_values"))
 
 

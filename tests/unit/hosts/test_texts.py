@@ -13,6 +13,7 @@ LARGE = 12345678901234567890123
     ("text", "data", "problem"),
     [
         ('{"a": "1", "b": null}', {"a": "1", "b": None}, None),
+        ('{"a": 1, "b": true, "c": 1.5}', {"a": "1", "b": "True", "c": "1.5"}, None),
         ("{}", {}, None),
         (None, {}, None),
         ("", {}, None),
@@ -116,7 +117,7 @@ def test_supported_instances_that_are_no_list(text):
         ("cpu.percent", 0.27, 27),
         ("cpu.iowait.percent", 1, 100),
         ("cpu.frequency", 2400, 2400),
-        ("cpu.user.time", 1.5, 1.5),
+        ("cpu.user.time", 1.5, 1),
     ],
 )
 def test_metrics(name, value, expected):
