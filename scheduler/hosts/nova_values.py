@@ -1,7 +1,6 @@
 """A host's NUMA topology and PCI pools under nova's names, for operators' own rules.
 
-``known`` is what Berth's rules work with. All else is made when it is asked for, and nothing that is done to it
-changes a host.
+``known`` is what Berth's rules work with. All else is made when it is asked for: changes stay there.
 spec: filters-and-weighers 1.12, numa-and-pci 1
 """
 
