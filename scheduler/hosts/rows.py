@@ -85,8 +85,8 @@ class ServiceRow:
 class HostRow:
     """A live, usable row of ``compute_nodes``, its texts parsed (spec: host-state-and-cells 1.5, 3.2).
 
-    Amounts: MiB for ``*_mb``, GiB for ``*_gb``. ``numa_topology`` is a ``numa.topology.HostTopology`` or None,
-    ``pci_stats`` a ``pci.pools.PoolSet``; one that could not be read says so in its ``problem``.
+    Amounts: MiB for ``*_mb``, GiB for ``*_gb``. ``numa_topology`` is a ``numa.topology.HostTopology`` or
+    None, ``pci_stats`` a ``pci.pools.PoolSet``; one that could not be read says so in its ``problem``.
     """
 
     id: int

@@ -174,7 +174,7 @@ class HostView:
     # -- columns ---------------------------------------------------------------------------------------------
 
     def numbers(self, name: str) -> np.ndarray:
-        """A numeric column (names: ``hosts.columns``, ``HostTable``), shape (hosts,); not to be written to."""
+        """A numeric column (names: ``hosts.columns``), shape (hosts,); not to be written to."""
         column = self._numbers.get(name)
         if column is None:
             column = self._numbers[name] = self._shared.column(name)[self.positions]
@@ -190,7 +190,7 @@ class HostView:
         return self.numbers(name) + self._shared.others[AMOUNTS.index(name)][self.positions]
 
     def coded(self, name: str) -> Coded:
-        """A dictionary-encoded column (names: ``hosts.columns``, ``HostTable``)."""
+        """A dictionary-encoded column (names: ``hosts.columns``)."""
         column = self._coded.get(name)
         if column is None:
             column = self._coded[name] = self._shared.coded_column(name).take(self.positions)
