@@ -1,11 +1,13 @@
 """All options of spec wire-and-config chapter 6, as a table: group, name, type, default."""
 
 import pathlib
+import re
 
 from oslo_config import cfg
 import pytest
 
 from scheduler import conf as options
+from scheduler.conf import registry
 
 SAMPLE = pathlib.Path(__file__).parents[3] / "etc" / "berth-scheduler.conf.sample"
 
@@ -243,6 +245,13 @@ def test_the_sample_shows_every_option():
     shown = SAMPLE.read_text()
     wanted = {o.dest for _group, found in options.list_opts() for o in found}
     assert {name for name in wanted if f"#{name} =" not in shown} == set()
+
+
+def test_the_sample_says_of_our_options_what_they_say():
+    """If not: tox -e genconfig."""
+    shown = re.sub(r"[\s#]+", "", SAMPLE.read_text())
+    ours = [option for module in registry.MODULES for option in module.OPTS]
+    assert [o.name for o in ours if re.sub(r"[\s#]+", "", o.help) not in shown] == []
 
 
 def test_the_sample_shows_nova_s_defaults_of_library_options():
