@@ -137,13 +137,13 @@ class HostCells:
             "The cells of hosts can be read from the API database again",
         )
 
-    def cell_of(self, host: str) -> str | None:
-        """The uuid of the host's cell, None if it is in none.
+    def cell_of(self, host: str, *, fresh: bool = False) -> str | None:
+        """The uuid of the host's cell, None if it is in none; ``fresh``: as the database has it now.
 
         Raises one of ``UNREADABLE`` if that cannot be found out.
         """
         uuid, until = self._known.get(host, (None, 0.0))
-        if time.monotonic() < until:
+        if time.monotonic() < until and not fresh:
             return uuid
         try:
             uuid = self._read(host)

@@ -129,20 +129,20 @@ class Inventory:
 
         spec: placement-and-workflow 1.10
         """
-        cell_uuid = wanted.cell_uuid or (wanted.host and self._cell_of(wanted.host))
-        for max_age in (None, 0):  # a node that is not known may have just been made
+        for max_age in (None, 0):  # a node that is not known may have just been made, or gone to another cell
+            cell_uuid = wanted.cell_uuid or (wanted.host and self._cell_of(wanted.host, fresh=max_age == 0))
             rows = self.snapshot(max_age, cell_uuid).nodes(wanted.host, wanted.node, cell_uuid)
             if rows:
                 first = rows[0].cell_uuid
                 return [FoundNode(row.uuid, row.host, row.nodename) for row in rows if row.cell_uuid == first]
         return ()
 
-    def _cell_of(self, host: str) -> str | None:
+    def _cell_of(self, host: str, *, fresh: bool) -> str | None:
         try:
-            cell_uuid = self.host_cells.cell_of(host)
+            cell_uuid = self.host_cells.cell_of(host, fresh=fresh)
         except UNREADABLE:
             return None  # all are searched
-        if cell_uuid is None:
+        if cell_uuid is None and not fresh:
             LOG.info("Host %s is mapped to no cell, all are searched", host)
         return cell_uuid
 

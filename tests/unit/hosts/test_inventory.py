@@ -16,6 +16,7 @@ from scheduler.hosts.tables import (
     host_mappings,
     instance_group_member,
     instance_groups,
+    services,
 )
 
 
@@ -89,6 +90,22 @@ def test_the_mapping_selects_the_cell(nova, inventory):
     assert look_up(inventory, node="cmp1") == []
     assert look_up(inventory, node="cmp1", cell_uuid=other) == [("cmp1", "cmp1")]
     assert look_up(inventory, host="cmp1", cell_uuid=nova.cell1) == []
+
+
+def test_a_host_that_has_gone_to_another_cell(nova, inventory):
+    nova.add_host("cmp1")
+    inventory.start()
+    assert look_up(inventory, host="cmp1") == [("cmp1", "cmp1")]
+    other = nova.add_cell("cell2")
+    nova.add_host("cmp1", cell=other, mapped=False, hypervisor_hostname="there")
+    for table in (compute_nodes, services):
+        nova.update(table, table.c.host == "cmp1", deleted=1)
+    with nova.engines.api().begin() as connection:
+        connection.execute(sa.delete(host_mappings))
+    nova.map_host("cmp1", other)
+    inventory.cells.load()
+    inventory.snapshot(0)
+    assert look_up(inventory, host="cmp1") == [("cmp1", "there")]
 
 
 def test_without_a_mapping_the_first_enabled_cell_that_has_it(nova, inventory):
