@@ -159,13 +159,17 @@ class Worker(cotyledon.Service):
 
     def _start_periodics(self, manager):
         for work in self._parts.periodics(self.conf, manager):
-            loop = loopingcall.FixedIntervalLoopingCall(self._unless_stopping, work.call)
+            loop = loopingcall.FixedIntervalLoopingCall(self._unless_stopping(work))
             loop.start(work.interval, initial_delay=work.delay, stop_on_exception=False)
             self._loops.append(loop)
 
-    def _unless_stopping(self, call):
-        if not self._stopping.is_set():
-            call()
+    def _unless_stopping(self, work):
+        def call():
+            if not self._stopping.is_set():
+                work.call()
+
+        call.__qualname__ = work.name  # by which the library calls it when it logs
+        return call
 
     def _drain(self, timer):
         # oslo.messaging waits without a bound, so it waits in a thread that may be left behind

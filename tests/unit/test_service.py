@@ -2,6 +2,7 @@
 
 import threading
 
+from oslo_utils import reflection
 import pytest
 
 from scheduler import conf as options
@@ -161,6 +162,12 @@ def test_only_worker_0_has_periodic_work(build, worker_id, expected):
     worker.terminate()
 
 
+def test_periodic_work_is_logged_by_its_name(build):
+    worker, _, _ = build()
+    call = worker._unless_stopping(service.Periodic("heartbeat", list, interval=1000))
+    assert reflection.get_callable_name(call) == "scheduler.service.heartbeat"
+
+
 def test_periodic_work_goes_on_after_a_failure_and_ends_with_the_worker(build):
     again = threading.Event()
     calls = []
@@ -179,7 +186,7 @@ def test_periodic_work_goes_on_after_a_failure_and_ends_with_the_worker(build):
         loop.wait()
     after = len(calls)
     assert after >= 2
-    worker._unless_stopping(call)
+    worker._unless_stopping(service.Periodic("work", call, interval=0.01))()
     assert len(calls) == after
 
 
