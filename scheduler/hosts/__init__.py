@@ -8,7 +8,7 @@
 - rows, texts, row_loader, interning: from a row of a database to plain values
 - coded, columns, table: the host table
 - store, duplicates: the writer that publishes the next table
-- view, host_state: the hosts of one request; one of them under nova's attribute names
+- view, host_state, nova_values: the hosts of one request; one of them under nova's attribute names
 - pending: what was decided here and is not reported yet
 - instances, groups: where instances are, and who is in a server group
 - aggregates, aggregate_store: the host aggregates

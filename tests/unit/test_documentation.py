@@ -1,5 +1,6 @@
-"""What the documents name is there: files, options, nova's names."""
+"""What the documents name is there: files, options, modules, nova's names."""
 
+import ast
 import pathlib
 import re
 
@@ -32,6 +33,15 @@ def test_files(document):
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
 def test_options(document, known):
     assert set(OPTION.findall(document.read_text())) - FOREIGN - known == set()
+
+
+@pytest.mark.parametrize("room", ["hosts", "numa", "pci", "placement", "request", "rpc", "selection"])
+def test_rooms_list_their_modules(room):
+    """Rooms of many small files that do not explain each other by name."""
+    folder = ROOT / "scheduler" / room
+    listed = ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
+    modules = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    assert {name for name in modules if not re.search(rf"\b{name}\b", listed)} == set()
 
 
 def test_nova_s_names():
