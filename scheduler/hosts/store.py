@@ -17,7 +17,7 @@ from scheduler.hosts.aggregate_store import AggregateStore
 from scheduler.hosts.cell_rows import CellFollower, CellRows
 from scheduler.hosts.cells import Cell, Cells
 from scheduler.hosts.chunks import chunks
-from scheduler.hosts.gather import CellCalls, CellUnavailable
+from scheduler.hosts.gather import CellCalls, CellUnavailable, Outcome
 from scheduler.hosts.row_loader import RowLoader
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.tables import compute_nodes
@@ -114,9 +114,13 @@ class HostStore:
         missing = [uuid for uuid in uuids if uuid not in table.row_of_uuid and not self._is_foreign(uuid)]
         if not missing:
             return table
-        if self._exist(missing):
+        outcomes = self._look_up(missing)
+        if any(outcome.value for outcome in outcomes):
             table = self.snapshot(0)
-        self._remember_foreign([uuid for uuid in missing if uuid not in table.row_of_uuid])
+        foreign = [uuid for uuid in missing if uuid not in table.row_of_uuid]
+        if not any(outcome.error for outcome in outcomes):
+            self._mention(foreign)
+        self._remember_foreign(foreign)
         return table
 
     # -- the writer ------------------------------------------------------------------------------------------
@@ -190,7 +194,8 @@ class HostStore:
             self._table = self._table.with_aggregates(self._aggregates.current)
         return self._table
 
-    def _exist(self, uuids: list[str]) -> bool:
+    def _look_up(self, uuids: list[str]) -> list[Outcome]:
+        """Whether any of these is a compute node, asked of each cell."""
         columns = compute_nodes.c
 
         def found(cell: Cell) -> bool:
@@ -201,15 +206,17 @@ class HostStore:
                     for piece in chunks(uuids)
                 )
 
-        return any(outcome.value for outcome in self._calls.gather(self._cells.all, found).values())
+        return list(self._calls.gather(self._cells.all, found).values())
 
     def _is_foreign(self, uuid: str) -> bool:
         return self._foreign.get(uuid, 0.0) > time.monotonic()
 
-    def _remember_foreign(self, uuids: list[str]) -> None:
-        new = [uuid for uuid in uuids if uuid not in self._foreign]
+    def _mention(self, foreign: list[str]) -> None:
+        new = [uuid for uuid in foreign if uuid not in self._foreign]
         if new:
             LOG.info("Placement offers %d providers that are no hosts, such as %s", len(new), new[0])
+
+    def _remember_foreign(self, uuids: list[str]) -> None:
         if len(self._foreign) > MAX_FOREIGN:
             self._foreign = {}
         self._foreign |= dict.fromkeys(uuids, time.monotonic() + FOREIGN)

@@ -189,8 +189,8 @@ def test_foreign_providers_are_remembered(nova, stores, caplog):
     stores.store.start()
     table = stores.store.snapshot()
     asked = []
-    exist = stores.store._exist
-    stores.store._exist = lambda uuids: asked.append(uuids) or exist(uuids)
+    look_up = stores.store._look_up
+    stores.store._look_up = lambda uuids: asked.append(uuids) or look_up(uuids)
     for _ in range(2):
         assert stores.store.complete(table, ["nested", "foreign"]) is table
     assert asked == [["nested", "foreign"]]
@@ -198,6 +198,29 @@ def test_foreign_providers_are_remembered(nova, stores, caplog):
     stores.store.forget()
     stores.store.complete(table, ["nested"])
     assert asked[1:] == [["nested"]]
+
+
+def test_foreign_providers_are_mentioned_once_however_often_they_are_looked_for(
+    nova, stores, caplog, monkeypatch
+):
+    monkeypatch.setattr(store_module, "FOREIGN", -1.0)
+    caplog.set_level("INFO")
+    stores.store.start()
+    table = stores.store.snapshot()
+    for uuids in (["nested"], ["nested"], ["nested", "foreign"]):
+        stores.store.complete(table, uuids)
+    assert caplog.text.count("such as nested") == 1
+    assert caplog.text.count("1 providers that are no hosts, such as foreign") == 1
+
+
+def test_hosts_of_a_cell_that_is_away_are_not_called_foreign(nova, stores, caplog):
+    caplog.set_level("INFO")
+    stores.store.start()
+    table = stores.store.snapshot()
+    nova.add_cell("away", reachable=False)
+    stores.cells.load()
+    stores.store.complete(table, ["there"])
+    assert "no hosts" not in caplog.text
 
 
 def test_a_node_that_cannot_be_used_is_foreign(nova, stores):
