@@ -15,6 +15,8 @@ from scheduler.numa.topology import HostCell, HostTopology, Network, PagePool
 
 # Kernels number at most 8192 CPUs. The bound keeps a range such as 0-4000000000 from being spelled out.
 MAX_CPU = 65535
+# Amounts beyond cannot be told from nonsense, and do not become floats.
+MOST = 2**63 - 1
 
 
 def read(text: str | None) -> HostTopology | None:
@@ -48,7 +50,7 @@ def _data(stored: object, name: str) -> Mapping:
         raise MalformedTopology(f"there is no {name} where one belongs")
     version = stored.get("nova_object.version")
     if not isinstance(version, str) or version.partition(".")[0] != "1":
-        raise MalformedTopology(f"{name} of unknown version {version}")
+        raise MalformedTopology(f"{name} of unknown version {version!r:.40}")
     data = stored.get("nova_object.data")
     if not isinstance(data, dict):
         raise MalformedTopology(f"{name} without data")
@@ -155,9 +157,11 @@ def _integer(key: str, value: object) -> int:
     try:
         number = int(value)
     except (TypeError, ValueError, OverflowError):
-        raise MalformedTopology(f"{key} is not a number: {value!r}") from None
+        raise MalformedTopology(f"{key} is not a number: {value!r:.40}") from None
     if isinstance(value, float) and number != value:
         raise MalformedTopology(f"{key} is not a whole number: {value!r}")
+    if abs(number) > MOST:
+        raise MalformedTopology(f"{key} is out of range")
     return number
 
 

@@ -16,6 +16,8 @@ import orjson
 from scheduler.pci.errors import MalformedPools
 
 VERSIONS = ("1.0", "1.1")
+# Devices of a pool, or a node's number. Many such pools still add up to something that becomes a float.
+MOST = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,7 @@ def _data(stored: object, name: str) -> Mapping:
         raise MalformedPools(f"there is no {name} where one belongs")
     version = stored.get("nova_object.version")
     if version not in VERSIONS:
-        raise MalformedPools(f"{name} of unknown version {version}")
+        raise MalformedPools(f"{name} of unknown version {version!r:.40}")
     data = stored.get("nova_object.data")
     if not isinstance(data, dict):
         raise MalformedPools(f"{name} without data")
@@ -214,7 +216,7 @@ def _text(key: str, value: object) -> str | None:
         return value
     if isinstance(value, bool | int | float):
         return str(value)
-    raise MalformedPools(f"{key} is not a text")
+    raise MalformedPools(f"{key!r:.40} is not a text")
 
 
 def _count(value: object) -> int:
@@ -228,7 +230,9 @@ def _integer(key: str, value: object) -> int:
     try:
         number = int(value)
     except (TypeError, ValueError, OverflowError):
-        raise MalformedPools(f"{key} is not a number: {value!r}") from None
+        raise MalformedPools(f"{key} is not a number: {value!r:.40}") from None
     if isinstance(value, float) and number != value:
         raise MalformedPools(f"{key} is not a whole number: {value!r}")
+    if abs(number) > MOST:
+        raise MalformedPools(f"{key} is out of range")
     return number

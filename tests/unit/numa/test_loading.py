@@ -80,7 +80,7 @@ def test_form_before_objects():
     [
         ("{", "it is not JSON"),
         ("7", "there is no NUMATopology where one belongs"),
-        (stored(**{"nova_object.version": "2.0"}), "NUMATopology of unknown version 2.0"),
+        (stored(**{"nova_object.version": "2.0"}), "NUMATopology of unknown version '2.0'"),
         (stored(**{"nova_object.data": None}), "NUMATopology without data"),
         ('{"cells": 5}', "cells is not a list"),
         ('{"cells": [5]}', "a cell is not a map"),
@@ -91,6 +91,9 @@ def test_form_before_objects():
         (stored(cell(memory=None)), "memory is null"),
         (stored(cell(memory="much")), "memory is not a number: 'much'"),
         (stored(cell(memory=1.5)), "memory is not a whole number: 1.5"),
+        (stored(cell(memory="9" * 400)), "memory is out of range"),
+        (stored(cell(memory=-(1 << 63) - 1)), "memory is out of range"),
+        (stored(cell(memory="x" * 4000)), f"memory is not a number: '{'x' * 39}"),
         (stored(cell(cpuset=None)), "cpuset is not a list"),
         (stored(cell(pcpuset=[-1])), "pcpuset names CPU -1"),
         (stored(cell(siblings=[3])), "siblings is not a list of CPU sets"),
