@@ -84,21 +84,26 @@ def translate(request: ResourceRequest, wishes: Wishes) -> None:
 def count_pinned(wishes: Wishes) -> int:
     """How many CPUs are pinned under policy ``mixed``: those of the dedicated, else of the realtime mask.
 
-    All of them only if they are realtime ones and the flavor says where emulator threads run instead; then no
-    mask is needed.
-
-    :raises InvalidSetting: the mask names no CPU, too many, or is no list of CPUs.
+    :raises InvalidSetting: one of the masks names no CPU, too many, or is no list of CPUs.
     """
     vcpus = wishes.flavor.vcpus
-    mask, most = wishes.extra_specs.get("hw:cpu_dedicated_mask"), vcpus - 1
-    if not mask and wishes.flag("hw:cpu_realtime"):
-        mask = wishes.image("hw_cpu_realtime_mask") or wishes.extra_specs.get("hw:cpu_realtime_mask")
-        mask = mask or f"0-{vcpus - 1}"
-        most = vcpus if emulator_policy(wishes) else vcpus - 1
-    count = len(parse_mask(mask, vcpus)) if mask else 0
-    if count > most:
-        raise errors.InvalidSetting(f"CPU mask {mask!r} must leave some of {vcpus} CPUs unpinned")
-    return count
+    mask = wishes.extra_specs.get("hw:cpu_dedicated_mask")
+    realtime = count_realtime(wishes)
+    return _count_mask(mask, vcpus, most=vcpus - 1) if mask else realtime
+
+
+def count_realtime(wishes: Wishes) -> int:
+    """How many CPUs are realtime ones: those of the mask, or all.
+
+    All of them only if the flavor says where emulator threads run instead.
+
+    :raises InvalidSetting: as ``count_pinned``.
+    """
+    if not wishes.flag("hw:cpu_realtime"):
+        return 0
+    vcpus = wishes.flavor.vcpus
+    mask = wishes.image("hw_cpu_realtime_mask") or wishes.extra_specs.get("hw:cpu_realtime_mask")
+    return _count_mask(mask or f"0-{vcpus - 1}", vcpus, most=vcpus if emulator_policy(wishes) else vcpus - 1)
 
 
 def parse_mask(text: str, vcpus: int) -> set[int]:
@@ -114,3 +119,10 @@ def parse_mask(text: str, vcpus: int) -> set[int]:
     if not cpus or not cpus <= set(range(vcpus)):
         raise errors.InvalidSetting(f"CPU mask {text!r} must name some of {vcpus} CPUs")
     return cpus
+
+
+def _count_mask(text: str, vcpus: int, most: int) -> int:
+    count = len(parse_mask(text, vcpus))
+    if count > most:
+        raise errors.InvalidSetting(f"CPU mask {text!r} must leave some of {vcpus} CPUs out")
+    return count

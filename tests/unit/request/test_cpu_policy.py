@@ -128,6 +128,7 @@ SHARE_EMULATOR = {"hw:emulator_threads_policy": "share"}
         (REALTIME, {"hw_cpu_realtime_mask": "^0"}, 3),
         ({"hw:cpu_realtime_mask": "0-3", **REALTIME, **SHARE_EMULATOR}, {}, 4),
         ({**REALTIME, **ISOLATE_EMULATOR}, {}, 4),
+        ({"hw:cpu_dedicated_mask": "0", **REALTIME, **ISOLATE_EMULATOR}, {}, 1),
     ],
 )
 def test_count_pinned(specs, image, count):
@@ -141,6 +142,10 @@ def test_count_pinned(specs, image, count):
         {"hw:cpu_dedicated_mask": "0-3", **SHARE_EMULATOR},
         {"hw:cpu_realtime_mask": "0-3", **REALTIME},
         REALTIME,
+        {"hw:cpu_dedicated_mask": "0", **REALTIME},
+        {"hw:cpu_dedicated_mask": "0", "hw:cpu_realtime_mask": "^0-3", **REALTIME, **SHARE_EMULATOR},
+        {"hw:cpu_dedicated_mask": "0", "hw:cpu_realtime_mask": "7", **REALTIME},
+        {"hw:cpu_dedicated_mask": "0", "hw:cpu_realtime_mask": "x", **REALTIME},
     ],
 )
 def test_not_all_cpus_can_be_pinned(specs):
