@@ -40,7 +40,7 @@ def why_not(attempt: Attempt) -> str:
     if search.refused_devices:
         refusal, place = search.refused_devices
         return explain(refusal, search.offer, place)
-    if search.far_from_networks:
+    if search.far_from_networks and not search.gave_up:
         return "no NUMA cells near all networks of the guest have room for it"
     numbers = range(len(attempt.guest.cells))
     needs = [_needs(attempt.guest, number) for number in numbers]

@@ -164,6 +164,15 @@ def test_reason_shows_few_cells():
     assert fit(crowd, guest(pinned())).reason.endswith("cell 3: 1 dedicated CPUs; and 2 more)")
 
 
+def test_reason_of_a_search_that_was_cut_short():
+    """The last three of the cells would do, but are many thousands of choices away."""
+    tied = (*(Network() for _ in range(13)), *(Network(frozenset({name})) for name in "abc"))
+    crowd = host(*(host_cell(number, network=network) for number, network in enumerate(tied)))
+    unlike = guest(*(pinned(number, memory=512 + 4 * number) for number in range(8)))
+    reason = fit(crowd, unlike, Limits(1.0, 1.0, Network(frozenset("abc")))).reason
+    assert reason == "no way to seat the 8 guest cells was found within bounded effort"
+
+
 def test_reason_for_devices():
     pools = from_flat([{**NIC, "numa_node": 1, "count": 1}])
     wanted = make_request(1, [{**NIC, "physical_network": "physnet1"}], alias_name="nic")
