@@ -39,10 +39,5 @@ def on_host(filter_properties, selection):
     return {**filter_properties, **limits, "retry": {**retry, "hosts": tried}}
 
 
-def attempt_number(filter_properties):
-    """Which attempt this is, from 1."""
-    return filter_properties.get("retry", {}).get("num_attempts", 1)
-
-
 def _is_forced(spec):
     return len(spec.force_hosts or ()) == 1 or len(spec.force_nodes or ()) == 1

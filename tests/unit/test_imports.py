@@ -29,12 +29,11 @@ ALLOWED = {
     "filters": {"hosts", "objects", "numa", "pci"},
     "weights": {"hosts", "objects"},
     "selection": {"filters", "weights", "placement", "hosts", "objects", "numa", "pci"},
-    "explain": FLOW,
     "nova_names": {"filters", "weights"},
-    "manager": {*FLOW, "explain", "nova_names"},
+    "manager": {*FLOW, "nova_names"},
     "rpc": {"objects", "manager"},
-    "service": {*FLOW, "explain", "manager", "rpc", "reports"},
-    "cmd": {*FLOW, "explain", "manager", "rpc", "reports", "service"},
+    "service": {*FLOW, "manager", "rpc", "reports"},
+    "cmd": {*FLOW, "manager", "rpc", "reports", "service"},
 }
 
 #: Modules of ``scheduler`` that ``conductor_client`` may know: the scheduler's interface.
