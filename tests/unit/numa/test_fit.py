@@ -165,11 +165,11 @@ def test_reason_shows_few_cells():
 
 
 def test_reason_of_a_search_that_was_cut_short():
-    """The last three of the cells would do, but are many thousands of choices away."""
-    tied = (*(Network() for _ in range(13)), *(Network(frozenset({name})) for name in "abc"))
+    """With the last five of the cells it would fit, but they are many thousands of choices away."""
+    tied = (*(Network() for _ in range(11)), *(Network(frozenset({name})) for name in "abcde"))
     crowd = host(*(host_cell(number, network=network) for number, network in enumerate(tied)))
     unlike = guest(*(pinned(number, memory=512 + 4 * number) for number in range(8)))
-    reason = fit(crowd, unlike, Limits(1.0, 1.0, Network(frozenset("abc")))).reason
+    reason = fit(crowd, unlike, Limits(1.0, 1.0, Network(frozenset("abcde")))).reason
     assert reason == "no way to seat the 8 guest cells was found within bounded effort"
 
 
