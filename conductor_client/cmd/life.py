@@ -6,6 +6,7 @@ Exit status: 0 after SIGTERM, 1 if it cannot start, 2 for an unknown argument.
 import signal
 import sys
 
+from oslo_concurrency import lockutils
 from oslo_log import log as logging
 
 from conductor_client import conf as options
@@ -24,6 +25,8 @@ def run(prog, make_server, argv=None):
         print(f"{prog}: {error}", file=sys.stderr)
         return 1
     logging.setup(conf, prog)
+    # by which oslo.messaging names its queues, if it is to keep their names
+    lockutils.set_defaults(conf.oslo_concurrency.lock_path)
     stop = {signal.SIGTERM, signal.SIGINT}
     # threads inherit this, so that the signals come to sigwait alone
     signal.pthread_sigmask(signal.SIG_BLOCK, stop)
