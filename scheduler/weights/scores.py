@@ -72,15 +72,20 @@ class Scores:
         for (weigher, multiplier), raw in zip(self._weighers, self._raw, strict=True):
             normal = normalize(raw, weigher.minval, weigher.maxval)
             if normal is not None:
-                added.append((weigher.name, multiplier * normal))
+                with np.errstate(invalid="ignore"):
+                    added.append((weigher.name, multiplier * normal))
         return added
 
     def totals(self) -> np.ndarray:
-        """The total of each host; float64, shape (hosts,). A host that is alone is not weighed: 0."""
+        """The total of each host; float64, shape (hosts,). A host that is alone is not weighed: 0.
+
+        What is no number, as nothing times infinity in aggregate metadata, is worse than any.
+        """
         totals = np.zeros(self._length)
         if self._alone or self._length <= 1:
             return totals
         for name, part in self.parts():
             LOG.debug("%s adds %s", name, part)
             totals += part
+        totals[np.isnan(totals)] = -np.inf
         return totals

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from scheduler.weights.base import HostWeigher
+from scheduler.weights.ram import RAMWeigher
 from scheduler.weights.scores import Scores, clamped, normalize
 from tests.builders import make_host, make_view
-from tests.unit.weights.weighing import make_request
+from tests.unit.weights.weighing import make_request, totals
 
 # spec: filters-and-weighers 1.9, the table of normalisation; None for all zeros
 NORMALISATION = [
@@ -117,3 +118,13 @@ def test_kept_and_refreshed_scores_equal_fresh_ones(raw, data):
     scores.refresh(left, changed)
     fresh = Scores([Fixed(weights, minval=0)], left, make_request())
     assert scores.totals().tolist() == fresh.totals().tolist()
+
+
+def test_what_is_no_number_is_worse_than_any():
+    hosts = [
+        make_host("h1").aggregate("a", ram_weight_multiplier="inf").ram(0),
+        make_host("h2").ram(-9),
+        make_host("h3").aggregate("b", ram_weight_multiplier="nan").ram(9),
+        make_host("h4").ram(5),
+    ]
+    assert totals([RAMWeigher], hosts) == {"h1": -np.inf, "h2": 0, "h3": -np.inf, "h4": pytest.approx(5 / 9)}
