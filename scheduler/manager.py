@@ -32,6 +32,7 @@ from scheduler.selection.driver import FilterDriver
 from scheduler.selection.groups import Groups
 from scheduler.selection.reply import as_dicts
 from scheduler.selection.request_claims import RequestClaims, ignored_nodes
+from scheduler.selection.room import nothing_known
 from scheduler.weights import loader as weight_loader
 
 LOG = logging.getLogger(__name__)
@@ -148,7 +149,8 @@ class SchedulerManager:
         with self.groups.turn(spec, self.hosts), some_or_none as claims:
             hosts = self._hosts_with(candidates, spec) if candidates else self._hosts_to_check(spec)
             more = partial(self._hosts_beyond, context, spec, queries, candidates, len(hosts))
-            selections = self.driver.select(hosts, spec, uuids, claims, with_alternates, more)
+            usages = candidates.usage if candidates else nothing_known
+            selections = self.driver.select(hosts, spec, uuids, claims, with_alternates, more, usages)
             reply = selections if return_objects else as_dicts(selections)
         self.notifications.select_destinations_end(context, spec)
         return reply

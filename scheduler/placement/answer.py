@@ -143,18 +143,6 @@ class Candidates:
         """A provider's classes and their usage when the answer was made; empty if it is not part of it."""
         return next((found for each in self._summaries if (found := each.of(provider).resources)), {})
 
-    def shortage(self, candidate: AllocationCandidate) -> str:
-        """The first class of which the candidate wants more than was free, else "".
-
-        A server with ``optimize_for_wide_provider_trees`` offers such candidates; the claim would be refused.
-        """
-        for provider, entry in candidate.allocations.items():
-            usage = self.usage(provider)
-            for name, amount in entry["resources"].items():
-                if name in usage and usage[name].used + amount > usage[name].capacity:
-                    return name
-        return ""
-
 
 def parse(body: bytes, limit: int | None, sent_at: float = 0.0) -> Candidates:
     """The body of a 200, grouped by host.

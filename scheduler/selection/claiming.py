@@ -10,6 +10,7 @@ from oslo_log import log as logging
 from scheduler.errors import AllocationUpdateFailed, BerthError, NoValidHost
 from scheduler.placement.outcome import ClaimResult, Outcome
 from scheduler.selection.ranking import Ranking
+from scheduler.selection.room import Room
 
 LOG = logging.getLogger(__name__)
 
@@ -49,12 +50,15 @@ class Claiming:
         claims: Claims | None,
         amounts: Mapping[str, int],
         mapped: Callable[[str], bool] = everywhere,
+        room: Room | None = None,
     ) -> None:
         """``claims`` None: the request claims nothing, and the best host is as good as claimed.
 
         ``amounts``: what an instance takes, by column. ``mapped``: whether conductors know the cell of a
-        service host. They bury what is sent to others.
+        service host. They bury what is sent to others. ``room``: what Placement has, for choices that are not
+        claimed at once.
         """
+        self._room = room or Room()
         self._mapped = mapped
         self._ranking = ranking
         self._claims = claims
@@ -62,6 +66,7 @@ class Claiming:
         self._granted: list[tuple[str, ClaimResult]] = []
         self._reserved: set[str] = set()
         self._chosen: dict[str, Any] = {}
+        self._chosen_at: dict[str, int] = {}  # the positions of their hosts
         self._tried: list[int] = []  # positions of hosts that this instance cannot have
         self._rest: Iterator[int] = iter(())
 
@@ -92,6 +97,7 @@ class Claiming:
         refused = [uuid for uuid in chosen if not results[uuid].claimed]
         for uuid in refused:
             self._unreserve(uuid)
+            self._ranking.refuse(self._chosen_at[uuid])
             if not results[uuid].try_next:
                 raise final_refusal(uuid, results[uuid])
         return refused
@@ -119,8 +125,9 @@ class Claiming:
                 LOG.debug("Selected host: %s", repr(self._ranking.hosts.host(index)))
                 return index, candidate
             self._unreserve(instance_uuid)
-            self._tried.append(int(self._ranking.hosts.positions[index]))
-            self._ranking.refuse(index)
+            position = int(self._ranking.hosts.positions[index])
+            self._tried.append(position)
+            self._ranking.refuse(position)
         if self._tried:
             LOG.debug("Unable to successfully claim against any host for instance %s", instance_uuid)
         raise NoValidHost(NOT_ENOUGH)
@@ -155,12 +162,14 @@ class Claiming:
         self._ranking.hosts.unreserve(instance_uuid)
 
     def _choose_on(self, index: int, instance_uuid: str) -> Any:
-        """The first candidate of a host; None if it may not be chosen."""
-        candidates = self._ranking.hosts.candidates(index)
-        if not candidates or not self._is_mapped(index):
+        """The first candidate of a host that fits beside those chosen before; None if there is none."""
+        candidate = next(filter(self._room.fits, self._ranking.hosts.candidates(index)), None)
+        if candidate is None or not self._is_mapped(index):
             return None
-        self._chosen[instance_uuid] = candidates[0]
-        return candidates[0]
+        self._room.take(candidate)
+        self._chosen[instance_uuid] = candidate
+        self._chosen_at[instance_uuid] = int(self._ranking.hosts.positions[index])
+        return candidate
 
     def _is_mapped(self, index: int) -> bool:
         host = self._ranking.hosts.row(index).host

@@ -17,6 +17,7 @@ from scheduler.selection.claiming import NOT_ENOUGH, Claiming, Claims, everywher
 from scheduler.selection.consume import amounts_of, consume
 from scheduler.selection.ranking import Ranking
 from scheduler.selection.reply import selection
+from scheduler.selection.room import Room, Usages, nothing_known
 from scheduler.weights.base import HostWeigher
 
 LOG = logging.getLogger(__name__)
@@ -53,11 +54,13 @@ class FilterDriver:
         claims: Claims | None,
         alternates_wanted: bool,
         more: More = lambda: None,
+        usages: Usages = nothing_known,
     ) -> list[list[Selection]]:
         """A list an instance: the host chosen and claimed for it, then its alternates.
 
-        ``claims`` None: choose without claiming. ``more`` is asked if no host passes. Raises ``NoValidHost``
-        unless every instance has a host; whatever it raises, what was claimed for the request is given back.
+        ``claims`` None: choose without claiming. ``more`` is asked if no host passes. ``usages``: what
+        Placement says of the hosts' providers. Raises ``NoValidHost`` unless every instance has a host;
+        whatever it raises, what was claimed for the request is given back.
         """
         if not instance_uuids:
             raise NoValidHost(NOT_ENOUGH)
@@ -65,7 +68,7 @@ class FilterDriver:
         ranking = self._rank(hosts, request)
         if not len(ranking) and (others := more()):
             ranking = self._rank(others, request)
-        claiming = Claiming(ranking, claims, amounts_of(request.flavor), self._mapped)
+        claiming = Claiming(ranking, claims, amounts_of(request.flavor), self._mapped, Room(usages))
         try:
             chosen, last = self._choose_all(ranking, claiming, request, instance_uuids)
             at_most = self._conf.scheduler.max_attempts - 1 if alternates_wanted else 0

@@ -82,9 +82,11 @@ class Ranking:
                 LOG.debug("Filtered [%s]%s", ", ".join(map(repr, shown)), self._rest())
         return filtered.kept
 
-    def refuse(self, index: int) -> None:
-        """Remember that a claim on this host was refused: it goes to the end for the rest of the request."""
-        self._refused.add(int(self.hosts.positions[index]))
+    def refuse(self, position: int) -> None:
+        """Remember that the host at this position of the root view refused a claim: it goes to the end for
+        the rest of the request.
+        """
+        self._refused.add(position)
 
     def best_first(self) -> Iterator[int]:
         """Indices of the hosts in the order in which to try them.

@@ -32,6 +32,7 @@ THEIRS = {
     "InvalidCPUAllocationPolicy",
     "InvalidCPUThreadAllocationPolicy",
     "InvalidEmulatorThreadsPolicy",
+    "InvalidMachineType",
     "InvalidMixedInstanceDedicatedMask",
     "InvalidPCINUMAAffinity",
     "InvalidVideoMode",

@@ -8,6 +8,7 @@ from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.claims import Claimer
 from scheduler.placement.consumers import Consumers
 from scheduler.placement.provider_aggregates import ProviderAggregates
+from scheduler.selection.room import Room
 from tests.integration.placement.conftest import QUICK
 from tests.support.faulty_proxy import delayed, drop_after, drop_before, error, html
 
@@ -141,7 +142,11 @@ def test_capacity_is_judged_by_the_summaries(source, cloud, client):
     (root,) = cloud.make(1)
     stale = source.fetch([cloud.query()], None)
     (candidate,) = stale.by_root[root]
-    assert stale.shortage(candidate) == ""
+    room = Room(stale.usage)
+    room.take(candidate)
+    assert room.fits(candidate)
+    room.take(candidate)
+    assert not room.fits(candidate)
     claimer = Claimer(Consumers(client), QUICK)
     for _ in range(2):
         assert claimer.claim(str(uuid.uuid4()), candidate, "project", "user").claimed

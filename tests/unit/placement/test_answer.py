@@ -6,7 +6,7 @@ import msgspec
 import orjson
 import pytest
 
-from scheduler.placement.answer import AllocationCandidate, Candidates, merge, parse
+from scheduler.placement.answer import AllocationCandidate, Candidates, Usage, merge, parse
 
 SHARING = "MISC_SHARES_VIA_AGGREGATE"
 
@@ -99,16 +99,9 @@ def test_root(takes, summaries, root):
     assert candidate.roots == tuple(sorted({one["root_provider_uuid"] for one in summaries.values()}))
 
 
-def test_shortage():
-    found = answer(
-        [entry(("a", "VCPU", 2), ("a", "VGPU", 1)), entry(("b", "VCPU", 2)), entry(("c", "VCPU", 2))],
-        {
-            "a": summary("a", VCPU=(4, 2), VGPU=(1, 1)),
-            "b": summary("b", VCPU=(4, 9)),
-            "c": summary("c", VCPU=(4, 2)),
-        },
-    )
-    assert [found.shortage(group[0]) for group in found.by_root.values()] == ["VGPU", "VCPU", ""]
+def test_usage():
+    found = answer([entry(("a", "VCPU", 2))], {"a": summary("a", VCPU=(4, 9), VGPU=(1, 1))})
+    assert found.usage("a") == {"VCPU": Usage(4, 9), "VGPU": Usage(1, 1)}
     assert found.usage("nobody") == {}
 
 

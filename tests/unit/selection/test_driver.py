@@ -10,6 +10,7 @@ from scheduler.filters.chain import FilterChain
 from scheduler.hosts.pending import Pending
 from scheduler.hosts.view import HostView
 from scheduler.numa.fit import Fitter
+from scheduler.placement.answer import Usage
 from scheduler.placement.outcome import ClaimResult, Outcome
 from scheduler.selection.driver import FilterDriver
 from scheduler.weights import loader as weight_loader
@@ -159,6 +160,19 @@ def test_a_hopeless_claim_ends_a_multi_create_and_gives_back_the_others():
     with pytest.raises(NoValidHost):
         select([host_with_candidate("h1")], ["i1", "i2"], claims)
     assert claims.released == ["i1"]
+
+
+def test_hosts_without_room_are_passed_over():
+    claims = FakeClaims()
+    usages = {uuid_of("h1"): {"VCPU": Usage(5, 1)}, uuid_of("h2"): {"VCPU": Usage(3, 1)}}.get
+    fill = driver(ram_weight_multiplier=-1.0, **ONLY_RAM)
+    view = make_view(four_hosts()[:2])
+    with pytest.raises(NoValidHost, match=NOT_ENOUGH):
+        fill.select(view, make_spec(), ["i1", "i2", "i3", "i4"], claims, False, usages=usages)
+    view = make_view(four_hosts()[:2])
+    reply = fill.select(view, make_spec(), ["i1", "i2", "i3"], claims, False, usages=usages)
+    assert [selections[0].service_host for selections in reply] == ["h2", "h1", "h1"]
+    assert len(claims.tried) == 3
 
 
 class Meanwhile(FakeClaims):
