@@ -1,7 +1,7 @@
 """Hosts for all instances of one request (spec: placement-and-workflow 5.4, 5.5)."""
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
+from itertools import islice, tee
 from typing import Any
 
 from oslo_config import cfg
@@ -117,16 +117,17 @@ class FilterDriver:
         """Add alternates: for one instance in the order seen before its claim, else judged once more."""
         if len(chosen) > 1:
             ranking.again(len(chosen) - 1, last)
-            order = list(ranking.best_first())
+            order = ranking.best_first()
         else:
             order = claiming.others()
         taken = {one.compute_node_uuid for one in chosen}
+        cells = {one.cell_uuid for one in chosen}
         by_cell = {
             cell: self._offers(
                 ranking.hosts,
-                islice(alternates(ranking.hosts, order, cell, taken, self._mapped), at_most),
+                islice(alternates(ranking.hosts, each, cell, taken, self._mapped), at_most),
             )
-            for cell in {one.cell_uuid for one in chosen}
+            for cell, each in zip(cells, tee(order, len(cells)), strict=True)
         }
         return [[one, *by_cell[one.cell_uuid]] for one in chosen]
 

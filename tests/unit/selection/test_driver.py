@@ -126,6 +126,14 @@ def test_alternates_of_a_multi_create_are_never_a_chosen_host():
     assert names(reply) == [["h1", "h3", "h4"], ["h1", "h3", "h4"], ["h2", "h3", "h4"]]
 
 
+def test_alternates_of_a_multi_create_are_in_the_cell_of_each():
+    hosts = [host_with_candidate(f"h{number}").ram(9000 - 100 * number) for number in range(1, 7)]
+    for host in hosts[1::2]:
+        host.cell(OTHER_CELL)
+    reply = select(hosts, ["i1", "i2"], **ONLY_RAM)
+    assert names(reply) == [["h1", "h3", "h5"], ["h2", "h4", "h6"]]
+
+
 def test_a_partial_multi_create_is_given_back():
     refusals = [ClaimResult(Outcome.CLAIMED), REFUSED, REFUSED, REFUSED]
     claims = FakeClaims({uuid_of("h1"): refusals})
