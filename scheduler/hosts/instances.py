@@ -5,7 +5,6 @@ to forget what was remembered of images. spec: host-state-and-cells 5.4, 5.7
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 import threading
 from typing import Any
 
@@ -15,6 +14,7 @@ import sqlalchemy as sa
 from scheduler.hosts.cells import Cell, Cells
 from scheduler.hosts.chunks import chunks
 from scheduler.hosts.gather import CellCalls, Outcome
+from scheduler.hosts.held import Facts, HeldInstance
 from scheduler.hosts.tables import instance_system_metadata, instances
 from scheduler.outages import Outage
 
@@ -24,13 +24,6 @@ IMAGE_PREFIX = "image_"
 SOFT_DELETED = "soft-delete"
 
 Place = tuple[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class HeldInstance:
-    """An instance of which nothing but its uuid is read."""
-
-    uuid: str
 
 
 class CellInstances:
@@ -83,8 +76,9 @@ class CellInstances:
 
     def on_host(self, cell_uuid: str, host: str) -> Mapping[str, HeldInstance]:
         """All instances of a host by uuid; none if its cell cannot be read."""
-        held = self._held([(cell_uuid, host)])
-        return {uuid: HeldInstance(uuid) for uuid in held.get((cell_uuid, host), ())}
+        uuids = self._held([(cell_uuid, host)]).get((cell_uuid, host), [])
+        facts = Facts(lambda columns: self._live(columns, cell_uuid, uuids))
+        return {uuid: HeldInstance(uuid, facts) for uuid in uuids}
 
     def image_properties(self, places: Iterable[Place]) -> Mapping[Place, Sequence[Mapping[str, str]]]:
         """Image properties (text by name, as stored) of every instance on these hosts.
@@ -157,6 +151,11 @@ class CellInstances:
             if row.value is not None:
                 found[row.instance_uuid][row.key.removeprefix(IMAGE_PREFIX)] = row.value
         return found
+
+    def _live(self, columns: Sequence[sa.Column], cell_uuid: str, uuids: list[str]) -> Sequence[sa.Row]:
+        query = sa.select(*columns).where(columns[0].table.c.deleted == 0)
+        rows = self._per_cell({cell_uuid: uuids}, lambda cell, _: self._rows(cell, query, columns[0], uuids))
+        return rows.get(cell_uuid, ())
 
     def _rows(self, cell: Cell, query: sa.Select, column: sa.Column, values: Iterable[str]) -> list[sa.Row]:
         with self._cells.engine(cell).connect() as connection:
