@@ -3,10 +3,10 @@
 
 The order of the hosts in the view never changes; what changes is which are left and what they weigh. Only
 what the last choice touched is worked out again: its host, and all hosts if it settled the page sizes or NUMA
-cells of the request.
+cells of the request, or if hosts have lost candidates that bear on others.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 import random
 from typing import Any
 
@@ -61,7 +61,8 @@ class Ranking:
         self._number = number
         position = self.hosts.positions[changed]
         before, self._carried = self._carried, _carried(self._request)
-        self.scores.keep(self._filter(number, changed if self._carried == before else None))
+        same = self._settled and self._carried == before
+        self.scores.keep(self._filter(number, changed if same else None))
         still_there = np.flatnonzero(self.hosts.positions == position)
         self.scores.refresh(self.hosts, int(still_there[0]) if len(still_there) else None)
 
@@ -72,8 +73,10 @@ class Ranking:
         self.scores = Scores(self._weighers, self.hosts, self._request)
 
     def _filter(self, number: int, changed: int | None) -> np.ndarray:
+        offered = self._offered()
         filtered = self._chain.run(self.hosts, self._request, number, changed)
         self.hosts, self.steps = filtered.hosts, filtered.steps
+        self._settled = self._offered().items() <= offered.items()
         if LOG.isEnabledFor(logging.DEBUG):
             for host, node, reason in filtered.reasons(self._request):
                 LOG.debug("Turned down: %s (%s) %s", host, node, reason)
@@ -81,6 +84,17 @@ class Ranking:
                 shown = self.hosts.at(range(len(self.hosts))[:SHOWN]).hosts()
                 LOG.debug("Filtered [%s]%s", ", ".join(map(repr, shown)), self._rest())
         return filtered.kept
+
+    def _offered(self) -> dict[int, int]:
+        """How many candidates hosts have left, by position, where the loss of one can tell on another.
+
+        Which is so if the guest has several NUMA cells: attempts go on from what was tried for the candidate
+        before (spec: numa-and-pci 3.13).
+        """
+        if self._carried is None or len(self._carried) == 1:
+            return {}
+        hosts = self.hosts
+        return {int(at): len(hosts.candidates(index)) for index, at in enumerate(hosts.positions)}
 
     def refuse(self, position: int) -> None:
         """Remember that the host at this position of the root view refused a claim: it goes to the end for
@@ -135,7 +149,7 @@ class Ranking:
         return int(random.choice((tied + rest)[:size]))
 
 
-def _carried(request: Any) -> Hashable:
+def _carried(request: Any) -> tuple | None:
     """What the request has that instances hand down to the next, and verdicts on all hosts depend on."""
     return carried_state(guest_topology_from(request.numa_topology))
 

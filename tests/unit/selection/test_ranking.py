@@ -97,9 +97,12 @@ def test_after_a_choice_the_host_is_judged_anew():
     assert names(ranking) == ["h2"]
 
 
-def topology(pagesize, host_cell):
-    cell = objects.InstanceNUMACell(id=host_cell, cpuset={0}, pcpuset=set(), memory=512, pagesize=pagesize)
-    return objects.InstanceNUMATopology(cells=[cell])
+def topology(pagesize, *host_cells):
+    cells = [
+        objects.InstanceNUMACell(id=number, cpuset={0}, pcpuset=set(), memory=512, pagesize=pagesize)
+        for number in host_cells
+    ]
+    return objects.InstanceNUMATopology(cells=cells)
 
 
 @pytest.mark.parametrize(("before", "asked"), [(2048, [1]), (-2, [2])])
@@ -112,6 +115,30 @@ def test_a_choice_that_settles_page_sizes_has_all_hosts_judged_anew(monkeypatch,
     ranking.again(1, 0)
     assert seen == asked
     assert names(ranking) == ["h1", "h2"]
+
+
+class OneCandidate(HostFilter):
+    """Leaves each host one candidate, and notes how many hosts it was asked about."""
+
+    asked = ()
+
+    def passes(self, hosts, request):
+        OneCandidate.asked += (len(hosts),)
+        for index in range(len(hosts)):
+            hosts.narrow(index, hosts.candidates(index)[:1])
+        return np.ones(len(hosts), dtype=bool)
+
+
+@pytest.mark.parametrize(("host_cells", "asked"), [((), (3, 1, 1)), ((0,), (3, 1, 1)), ((0, 1), (3, 3, 1))])
+def test_lost_candidates_have_all_hosts_judged_anew_where_they_bear_on_others(monkeypatch, host_cells, asked):
+    monkeypatch.setattr(OneCandidate, "asked", ())
+    view = make_view([make_host(f"h{number}").candidate("a", "b") for number in range(3)])
+    spec = make_spec(numa_topology=topology(4, *host_cells) if host_cells else None)
+    conf = make_conf()
+    ranking = Ranking(FilterChain([OneCandidate(conf)]), [], view, spec, conf.filter_scheduler)
+    ranking.again(1, 0)
+    ranking.again(2, 0)
+    assert OneCandidate.asked == asked
 
 
 @given(
