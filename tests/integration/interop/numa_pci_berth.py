@@ -1,7 +1,5 @@
 """What Berth makes of cases of NUMA and PCI fitting, in the words of numa_pci_caller.py."""
 
-from types import SimpleNamespace
-
 import numpy as np
 
 from scheduler import objects
@@ -13,6 +11,7 @@ from scheduler.numa import loading
 from scheduler.numa.fit import Fitter
 from scheduler.objects.base import WireObject
 from scheduler.pci import pools as pci_pools
+from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.outcome import ClaimResult, Outcome
 from scheduler.selection.driver import FilterDriver
 from scheduler.weights.pci import PCIWeigher
@@ -43,6 +42,12 @@ def boot(case):
     except NoValidHost:
         pass
     return {"steps": chain.steps}
+
+
+class Candidate(AllocationCandidate, frozen=True):
+    """``number``: its place among the candidates of its host."""
+
+    number: int
 
 
 class Granted:
@@ -100,8 +105,8 @@ class RecordingChain(FilterChain):
 def _host(number, host):
     pools = host["pci_stats"]
     candidates = (
-        SimpleNamespace(number=number, mappings=one["mappings"], text=str, version="1.36")
-        for number, one in enumerate(host["candidates"])
+        Candidate(f"h{number}", (f"h{number}",), {}, one["mappings"], at)
+        for at, one in enumerate(host["candidates"])
     )
     return (
         make_host(f"h{number}")

@@ -413,6 +413,8 @@ def _fit(rng):
             case["provider_mapping"] = _mapping(rng, _groups(requests), pools)
     if rng.random() < 0.1:
         _odd(rng, topology)
+    if rng.random() < 0.1:
+        _fitted_before(rng, request["numa_topology"])
     return case
 
 
@@ -421,6 +423,16 @@ def _odd(rng, topology):
     rng.choice(topology["nova_object.data"]["cells"])["nova_object.data"][
         rng.choice(("siblings", "mempages"))
     ] = []
+
+
+def _fitted_before(rng, guest):
+    """A guest that still has what another fit gave it."""
+    cells = [cell["nova_object.data"] for cell in guest["nova_object.data"]["cells"]]
+    for cell, number in zip(cells, rng.sample(range(8), len(cells)), strict=True):
+        cell["id"] = number
+        if cell["pcpuset"]:
+            cell["cpu_pinning_raw"] = {str(vcpu): vcpu + 1 for vcpu in cell["pcpuset"]}
+            cell["cpuset_reserved"] = rng.choice((None, [0]))
 
 
 def _support(rng):
