@@ -57,7 +57,7 @@ class Claimer:
 
     def answered(self, instance_uuids: Iterable[str]) -> None:
         """Their request is about to be answered, and what is not about to be given back is wanted."""
-        self._notes.drop(uuid for uuid in instance_uuids if not self._releases.pending(uuid))
+        self._notes.drop([uuid for uuid in instance_uuids if not self._releases.pending(uuid)])
 
     def _write_down(self, wish: Wish) -> None:
         self._notes.write(wish.uuid, Held(wish.candidate.allocations, owner=wish.owner))

@@ -9,7 +9,7 @@ The memory belongs to the master, which makes it before it forks. Each worker ha
 lock that ends with the process however that ends.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 import fcntl
 import mmap
 import os
@@ -60,7 +60,7 @@ class Page:
             self._memory[place + _LENGTH.size : place + _LENGTH.size + len(text)] = text
             _LENGTH.pack_into(self._memory, place, len(text))
 
-    def drop(self, instances: Iterable[str]) -> None:
+    def drop(self, instances: Collection[str]) -> None:
         """Forget all that was noted of these instances."""
         with self._lock:
             for instance in instances:

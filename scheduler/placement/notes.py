@@ -1,6 +1,6 @@
 """What is noted of claims until their request is answered; see ``journal`` for where."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 
 from oslo_log import log
 
@@ -38,7 +38,7 @@ class Notes:
         if self._page:
             self._page.note(uuid, {"made": _text(made), "previous": previous and _text(previous)})
 
-    def drop(self, uuids: Iterable[str]) -> None:
+    def drop(self, uuids: Collection[str]) -> None:
         """Nothing that was claimed for these instances is to be taken back any more."""
         if self._page:
             self._page.drop(uuids)

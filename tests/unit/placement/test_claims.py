@@ -10,6 +10,7 @@ from scheduler.placement.attempt import Wish
 from scheduler.placement.claims import Claimer
 from scheduler.placement.consumers import NOTHING, Owner
 from scheduler.placement.errors import PlacementSilent
+from scheduler.placement.journal import Journal
 from scheduler.placement.outcome import Outcome
 from scheduler.placement.patience import Patience
 from tests.unit.placement.fake_consumers import FakeConsumers
@@ -336,6 +337,18 @@ def test_what_an_evacuated_instance_held_before_is_noted_too():
     assert after.drain(5) == []
     assert api.read(UUID).allocations == candidate(A).allocations
     assert page.noted == {}
+
+
+def test_no_lock_of_the_notes_is_held_while_one_of_the_releases_is_waited_for():
+    """The other way round happens: a release that is done drops its notes."""
+    claimer, _, _ = make_noted()
+    page = Journal().open()
+    claimer._notes._page = page
+    claim(claimer)
+    pending = claimer._releases.pending
+    claimer._releases.pending = lambda uuid: page._lock.locked() or pending(uuid)
+    claimer.answered([UUID])
+    assert page._places == {}
 
 
 def test_notes_of_what_is_still_to_be_given_back_stay():

@@ -2,9 +2,14 @@
 nobody else holds anything.
 """
 
+import collections
+from concurrent.futures import ThreadPoolExecutor
 import contextlib
+from dataclasses import replace
 import itertools
 import json
+from random import Random
+import threading
 import time
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -256,3 +261,80 @@ def test_killed_at_each_step(driver, journal, later, scenario, carried_out):
             run.pending = Pending()
         run.clean_up(later)
         run.check(journal)
+
+
+class Crowded(FakeConsumers):
+    """Lets calls of many threads overlap, and notes which writes of one instance or on one host did."""
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self.lock = threading.Lock()
+        self.busy = collections.Counter()
+        self.overlaps = []
+
+    def read(self, *arguments):
+        with self.lock:
+            return super().read(*arguments)
+
+    def put(self, uuid, body, context=None):
+        with self._alone([uuid, *body["allocations"]]), self.lock:
+            return super().put(uuid, body)
+
+    def post(self, bodies, context=None):
+        providers = {provider for body in bodies.values() for provider in body["allocations"]}
+        with self._alone([*bodies, *providers]), self.lock:
+            return super().post(bodies)
+
+    def delete(self, uuid, context=None):
+        with self._alone([uuid]), self.lock:
+            return super().delete(uuid)
+
+    @contextlib.contextmanager
+    def _alone(self, keys):
+        with self.lock:
+            self.busy.update(keys)
+            self.overlaps += [key for key in keys if self.busy[key] > 1]
+        time.sleep(0.0005)
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.busy.subtract(keys)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_many_requests_at_once(driver, journal, later, seed):
+    """On few hosts, while every third write fails in some way."""
+    random = Random(seed)
+    faults = [random.choice(WRITES) if number % 3 == 0 else "ok" for number in range(900)]
+    api = Crowded({uuid_of(f"h{number}"): 30 for number in range(4)}, write_faults=faults)
+    claimer = Claimer(api, replace(HASTY, lock=20.0, tries=9))
+    claimer.keep_notes(journal)
+    pending = Pending()
+    replies = []
+
+    def ask(uuids):
+        spec = make_spec(project_id="project", user_id="user")
+        view = HostView.of(TABLE, np.arange(4), [host.candidates for host in HOSTS], pending=pending)
+        with contextlib.suppress(BerthError):
+            with RequestClaims(claimer, SimpleNamespace(user_id="user"), spec, ()) as claims:
+                found = driver.select(view, spec, uuids, claims, alternates_wanted=True)
+            replies.append((uuids, found))
+
+    wanted = [[f"i{number}"] for number in range(60)] + [
+        [f"m{number}-{one}" for one in range(3)] for number in range(20)
+    ]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(ask, wanted))
+    api.settle()
+    later(2 * HASTY.late)
+    assert claimer.drain(20) == []
+    assert api.overlaps == []
+    claimed = {
+        uuid: json.loads(selections[0].allocation_request)["allocations"]
+        for uuids, found in replies
+        for uuid, selections in zip(uuids, found, strict=True)
+    }
+    assert {uuid: held.allocations for uuid, held in api.consumers.items() if held.allocations} == claimed
+    assert 0 < len(claimed) < 120
+    assert list(journal.open().left()) == []
