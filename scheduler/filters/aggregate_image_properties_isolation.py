@@ -2,12 +2,8 @@
 
 from typing import Any
 
-from oslo_log import log as logging
-
 from scheduler.filters.aggregate_rule import AggregateRule, Judge
 from scheduler.hosts.aggregates import AggregateSet
-
-LOG = logging.getLogger(__name__)
 
 
 class AggregateImagePropertiesIsolation(AggregateRule):
@@ -36,7 +32,6 @@ class AggregateImagePropertiesIsolation(AggregateRule):
         options = self.conf.filter_scheduler
         prefix = options.aggregate_image_properties_isolation_namespace
         if prefix:
-            LOG.warning("aggregate_image_properties_isolation_namespace is deprecated, and of little use")
             prefix += options.aggregate_image_properties_isolation_separator
         properties = request.image.properties.to_dict() if request.image else {}
         return [(key, value) for key, value in properties.items() if key.startswith(prefix or "")]
