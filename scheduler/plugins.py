@@ -11,6 +11,7 @@ import inspect
 from types import FunctionType
 from typing import Any
 
+from oslo_config import cfg
 from oslo_utils import importutils
 
 from scheduler.errors import ClassNotFound
@@ -45,6 +46,17 @@ def _import(path: str) -> Any:
         return importutils.import_class(own)
     except ImportError as error:
         raise ClassNotFound(f"Class {path} could not be found: {error}") from error
+
+
+def made(cls: type, conf: cfg.ConfigOpts) -> Any:
+    """An object of a class that is made without arguments, as nova makes them; its ``conf`` are the options.
+
+    A class that brings a ``conf`` of its own keeps that.
+    """
+    rule = cls()
+    if getattr(rule, "conf", None) is None:
+        rule.conf = conf
+    return rule
 
 
 @contextmanager

@@ -51,4 +51,4 @@ def instantiate(conf: cfg.ConfigOpts, cls: type) -> HostFilter:
         return cls(conf)
     if not issubclass(cls, HostFilter):
         return ForeignFilter(cls(), conf)
-    return GuardedFilter(cls() if issubclass(cls, BaseHostFilter) else cls(conf), conf)
+    return GuardedFilter(plugins.made(cls, conf) if issubclass(cls, BaseHostFilter) else cls(conf), conf)

@@ -23,8 +23,8 @@ class HostWeigher:
 
     ``minval``, ``maxval``: bounds of the raw weights; None: the smallest (largest) that occurs.
     ``option``: the name of its multiplier in ``[filter_scheduler]``, also the aggregate metadata key that
-    overrides it. ``local``: a host's raw weight depends on that host and the request alone.
-    ``clamps``: whether raw weights outside the bounds are moved to them.
+    overrides it; empty: there is none, the multiplier is 1.0. ``local``: a host's raw weight depends on that
+    host and the request alone. ``clamps``: whether raw weights outside the bounds are moved to them.
     """
 
     minval: float | None = None
@@ -50,7 +50,7 @@ class HostWeigher:
 
     def configured_multiplier(self) -> float:
         """The multiplier of hosts whose aggregates say nothing."""
-        return self.conf.filter_scheduler[self.option]
+        return self.conf.filter_scheduler[self.option] if self.option else 1.0
 
     def multiplier(self, hosts: HostView) -> float | np.ndarray:
         """The factor of each host: one number for all, or float64 of shape (hosts,)."""

@@ -30,4 +30,4 @@ def instantiate(conf: cfg.ConfigOpts, cls: type) -> HostWeigher:
         return cls(conf)
     if not issubclass(cls, HostWeigher):
         return ForeignWeigher(cls(), conf)
-    return GuardedWeigher(cls() if issubclass(cls, BaseHostWeigher) else cls(conf), conf)
+    return GuardedWeigher(plugins.made(cls, conf) if issubclass(cls, BaseHostWeigher) else cls(conf), conf)

@@ -2,6 +2,7 @@
 
 import logging
 import traceback
+from types import SimpleNamespace
 
 import pytest
 
@@ -155,6 +156,23 @@ def test_what_a_filter_raises_stays_what_it_is_and_the_log_names_the_class(cls):
     with pytest.raises(KeyError, match="oops") as caught:
         left(cls)
     assert f"Raised by {cls.__name__}" in "".join(traceback.format_exception(caught.value))
+
+
+class Roomy(BaseHostFilter):
+    """Reads an option, which a class made without arguments can only do once it is made."""
+
+    def host_passes(self, host_state, spec_obj):
+        return host_state.free_ram_mb >= self.conf.filter_scheduler.max_io_ops_per_host
+
+
+class OwnOptions(Roomy):
+    def __init__(self):
+        self.conf = SimpleNamespace(filter_scheduler=SimpleNamespace(max_io_ops_per_host=4096))
+
+
+@pytest.mark.parametrize(("cls", "expected"), [(Roomy, ["h1", "h2", "h3"]), (OwnOptions, ["h3"])])
+def test_per_host_filters_have_the_options_unless_they_bring_their_own(cls, expected):
+    assert left(cls) == expected
 
 
 def load(paths, names):

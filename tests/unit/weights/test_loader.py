@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.errors import ClassNotFound
 from scheduler.weights import builtin, loader
-from scheduler.weights.base import BaseHostWeigher
+from scheduler.weights.base import BaseHostWeigher, HostWeigher
 from scheduler.weights.ram import RAMWeigher
 from scheduler.weights.scores import Scores
 from tests.builders import make_host, make_view
@@ -70,6 +70,39 @@ def test_paths_that_lead_nowhere_stop_the_start(path):
 def scores_of(weigher):
     view = make_view([make_host("h1"), make_host("h2"), make_host("h4")])
     return Scores([loader.instantiate(make_conf(), weigher)], view, make_request()).totals().tolist()
+
+
+class Sooner(HostWeigher):
+    """An operator's weigher over whole arrays that names no option."""
+
+    def weigh(self, hosts, request):
+        return -hosts.numbers("num_instances").astype(float)
+
+
+class ByOption(BaseHostWeigher):
+    """Reads an option, which a class made without arguments can only do once it is made."""
+
+    def _weigh_object(self, host_state, weight_properties):
+        return float(host_state.host[1:])
+
+    def weight_multiplier(self, host_state):
+        return self.conf.filter_scheduler.ram_weight_multiplier
+
+
+class OwnOptions(ByOption):
+    def __init__(self):
+        self.conf = make_conf(ram_weight_multiplier=3.0)
+
+
+def test_without_an_option_the_multiplier_is_one():
+    view = make_view([make_host("h1").num_instances(2), make_host("h2"), make_host("h3").num_instances(1)])
+    weigher = loader.instantiate(make_conf(), Sooner)
+    assert Scores([weigher], view, make_request()).totals().tolist() == [0, 1, 0.5]
+
+
+@pytest.mark.parametrize(("cls", "expected"), [(ByOption, [0, 1 / 3, 1]), (OwnOptions, [0, 1, 3])])
+def test_per_host_weighers_have_the_options_unless_they_bring_their_own(cls, expected):
+    assert scores_of(cls) == pytest.approx(expected)
 
 
 def test_an_operators_weigher_is_weighed_and_normalised():
