@@ -18,9 +18,9 @@ from scheduler import nova_names
 from scheduler.errors import NoValidHost
 from scheduler.filters import loader as filter_loader
 from scheduler.filters.chain import FilterChain
+from scheduler.filters.numa_topology_filter import fitter_of
 from scheduler.hosts.inventory import Inventory
 from scheduler.hosts.view import HostView
-from scheduler.numa.fit import Fitter
 from scheduler.placement.candidates import Candidates, CandidateSource
 from scheduler.placement.claims import Claimer
 from scheduler.placement.client import PlacementClient
@@ -82,9 +82,9 @@ class SchedulerManager:
     def use_rules(self) -> None:
         """Load the filters and weighers that the options name, and use them from the next request on."""
         nova_names.provide(self.conf)
-        fitter = Fitter(packing=self.conf.compute.packing_host_numa_cells_allocation_strategy)
         chain = FilterChain(filter_loader.load(self.conf))
         weighers = weight_loader.load(self.conf)
+        fitter = fitter_of(chain.filters, self.conf)
         self.driver = FilterDriver(self.conf, chain, weighers, fitter, self.hosts.mapped)
         # Conductors refuse server groups whose filter is missing in *their* options: for comparison.
         LOG.info("Filters: %s", ", ".join(each.name for each in chain.filters))

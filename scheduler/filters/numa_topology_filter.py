@@ -1,6 +1,6 @@
 """Hosts on whose NUMA cells the instance fits (spec: filters-and-weighers 2.19, numa-and-pci 5.1)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ class NUMATopologyFilter(HostFilter):
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         super().__init__(conf)
-        self._fitters = {packing: Fitter(packing=packing) for packing in (False, True)}
+        self.fitter = _new_fitter(conf)
 
     def applies(self, request: Any) -> bool:
         cpus, threads = _policies(request)
@@ -61,16 +61,12 @@ class NUMATopologyFilter(HostFilter):
             limits = _limits(request, cpu[first], ram[first])
             mappings = candidate_groups.mappings(hosts, first)
             host, plain = topologies[first], limits_from(limits)
-            accepted = candidates(self._fitter, host, guest, plain, pools[first], requests, mappings)
+            accepted = candidates(self.fitter, host, guest, plain, pools[first], requests, mappings)
             kept[group] = bool(accepted)
             candidate_groups.keep(hosts, group, accepted.indices)
             for index in group if accepted else ():
                 hosts.limits(index)["numa_topology"] = limits
         return kept
-
-    @property
-    def _fitter(self) -> Fitter:
-        return self._fitters[self.conf.compute.packing_host_numa_cells_allocation_strategy]
 
     def reason(self, host: HostState, request: Any) -> str:
         topology, pci = host.numa_topology, host.pci_stats
@@ -80,8 +76,21 @@ class NUMATopologyFilter(HostFilter):
             return "instance needs NUMA, host reports none"
         limits = limits_from(_limits(request, host.cpu_allocation_ratio, host.ram_allocation_ratio))
         guest, requests = guest_topology_from(request.numa_topology), requests_from(request.pci_requests)
-        detail = self._fitter.fit(topology.known, guest, limits, pci and pci.known, requests).reason
+        detail = self.fitter.fit(topology.known, guest, limits, pci and pci.known, requests).reason
         return "no allocation candidate fits the host's NUMA cells" + (f": {detail}" if detail else "")
+
+
+def fitter_of(rules: Iterable[HostFilter], conf: cfg.ConfigOpts) -> Fitter:
+    """The fitter of the ``NUMATopologyFilter`` among ``rules``, one of its own without: for consumption.
+
+    What the filter has fitted need not be fitted again where the instance goes.
+    """
+    fitters = (rule.fitter for rule in rules if isinstance(rule, NUMATopologyFilter))
+    return next(fitters, None) or _new_fitter(conf)
+
+
+def _new_fitter(conf: cfg.ConfigOpts) -> Fitter:
+    return Fitter(packing=conf.compute.packing_host_numa_cells_allocation_strategy)
 
 
 def _policies(request: Any) -> tuple[tuple[str | None, ...], tuple[str | None, ...]]:

@@ -4,7 +4,11 @@ import pytest
 
 from scheduler import objects
 from scheduler.filters import numa_topology_filter
-from scheduler.filters.numa_topology_filter import NUMATopologyFilter
+from scheduler.filters.numa_topology_filter import NUMATopologyFilter, fitter_of
+from scheduler.numa.claim import claim
+from scheduler.numa.fit import Fitter
+from scheduler.numa.guest import guest_topology_from
+from scheduler.numa.limits import limits_from
 from scheduler.numa.topology import HostTopology
 from scheduler.pci.pools import from_flat
 from scheduler.pci.verdict import Accepted
@@ -166,3 +170,22 @@ def test_candidates_bound_to_devices_are_judged_one_by_one(monkeypatch):
 def test_reasons(numa, specs, reason):
     request = make_request(specs, numa_topology=guest())
     assert why(NUMATopologyFilter, host(numa=numa), request).startswith(reason)
+
+
+def test_what_the_filter_fitted_is_not_fitted_again_when_it_is_taken():
+    conf, view = make_conf(), make_view([host(candidates=1)])
+    rule, request = NUMATopologyFilter(conf), make_request(numa_topology=guest())
+    assert rule.passes(view, request).all()
+    made, limits = rule.fitter.made, limits_from(view.limits(0)["numa_topology"])
+    wanted = guest_topology_from(request.numa_topology)
+    taken = claim(fitter_of([rule], conf), PLAIN, wanted, limits, view.coded("pci_stats")[0], (), {})
+    assert taken.host != PLAIN
+    assert rule.fitter.made == made
+
+
+def test_without_the_filter_the_fitter_heeds_the_option_as_well():
+    conf = make_conf(compute__packing_host_numa_cells_allocation_strategy=True)
+    fuller = topology(host_cell(0), host_cell(1, pinned=frozenset({100})))
+    wanted = guest_topology_from(guest())
+    chosen = [each.fit(fuller, wanted).fitted.cell_ids for each in (fitter_of([], conf), Fitter())]
+    assert chosen == [{1}, {0}]
