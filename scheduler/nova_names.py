@@ -21,6 +21,7 @@ from scheduler.filters import extra_specs_ops
 from scheduler.filters import nova_style as filters
 from scheduler.filters import utils as filter_utils
 from scheduler.plugins import NOVA_PREFIXES
+from scheduler.settings import parse_options
 from scheduler.weights import nova_style as weights
 
 _OURS = (*NOVA_PREFIXES, "scheduler.filters.", "scheduler.weights.")
@@ -44,7 +45,7 @@ NAMES = {
     "nova.scheduler.filters.utils": vars(filter_utils),
     "nova.scheduler.utils": {
         "get_weight_multiplier": weights.get_weight_multiplier,
-        "parse_options": filter_utils.parse_options,
+        "parse_options": parse_options,
         "request_is_rebuild": filters.request_is_rebuild,
     },
     "nova.scheduler.weights": {

@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 from scheduler.filters.base import HostFilter
-from scheduler.filters.utils import smallest
 from scheduler.hosts.aggregates import AggregateSet
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
@@ -42,8 +41,8 @@ class AggregateCountFilter(CountFilter):
     def limits(self, hosts: HostView) -> int | np.ndarray:
         default = self.conf.filter_scheduler[self.option]
         return hosts.coded("aggregates").spread(
-            lambda aggregates: smallest(aggregates, self.option, int, default), np.float64
+            lambda aggregates: aggregates.smallest(self.option, int, default), np.float64
         )
 
     def limit(self, aggregates: AggregateSet) -> int:
-        return smallest(aggregates, self.option, int, super().limit(aggregates))
+        return aggregates.smallest(self.option, int, super().limit(aggregates))

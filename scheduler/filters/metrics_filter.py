@@ -6,9 +6,9 @@ import numpy as np
 from oslo_config import cfg
 
 from scheduler.filters.base import HostFilter
-from scheduler.filters.utils import parse_options
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
+from scheduler.settings import parse_options
 
 
 class MetricsFilter(HostFilter):
@@ -19,7 +19,7 @@ class MetricsFilter(HostFilter):
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         super().__init__(conf)
-        settings = parse_options(conf.metrics.weight_setting, "=", float, "metrics.weight_setting")
+        settings = parse_options(conf.metrics.weight_setting, "=", float, "[metrics] weight_setting")
         self.required = frozenset(name for name, _ in settings)
 
     def applies(self, request: Any) -> bool:

@@ -3,7 +3,6 @@
 import numpy as np
 
 from scheduler.filters.base import HostFilter
-from scheduler.filters.utils import smallest
 from scheduler.hosts.aggregates import AggregateSet
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
@@ -25,11 +24,11 @@ class OvercommitFilter(HostFilter):
         if not self.by_aggregate:
             return own
         stored = hosts.coded("aggregates").spread(
-            lambda aggregates: smallest(aggregates, self.ratio, float, np.nan), np.float64
+            lambda aggregates: aggregates.smallest(self.ratio, float, np.nan), np.float64
         )
         return np.where(np.isnan(stored), own, stored)
 
     def ratio_of(self, host: HostState) -> float:
         """The ratio of one host."""
         own = getattr(host, self.ratio)
-        return smallest(AggregateSet(host.aggregates), self.ratio, float, own) if self.by_aggregate else own
+        return AggregateSet(host.aggregates).smallest(self.ratio, float, own) if self.by_aggregate else own

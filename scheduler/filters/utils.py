@@ -5,7 +5,7 @@ from typing import Any
 
 from oslo_log import log as logging
 
-from scheduler.hosts.aggregates import AggregateSet, split_metadata
+from scheduler.hosts.aggregates import split_metadata
 from scheduler.hosts.host_state import HostState
 
 LOG = logging.getLogger(__name__)
@@ -41,15 +41,6 @@ def instance_uuids_overlap(host_state: HostState, uuids: Iterable[str] | str) ->
     return not set(wanted).isdisjoint(host_state.instances)
 
 
-def smallest(aggregates: AggregateSet, key: str, cast_to: Callable, default: Any) -> Any:
-    """The smallest number stored under ``key``; ``default`` if there is none or any of them is no number."""
-    try:
-        return min(map(cast_to, aggregates.raw(key)), default=default)
-    except ValueError:
-        LOG.warning("Aggregate metadata %s has a value that is no number: it is ignored", key)
-        return default
-
-
 def extra_specs(request: Any) -> dict[str, str]:
     """The flavor's extra specs; empty if unset."""
     return request.flavor.extra_specs or {}
@@ -58,21 +49,3 @@ def extra_specs(request: Any) -> dict[str, str]:
 def image_property(request: Any, name: str) -> Any:
     """A property of the image; None if it is unset, or if there is no image."""
     return request.image.properties.get(name) if request.image else None
-
-
-def parse_options(
-    opts: Iterable[str], sep: str = "=", converter: Callable = str, name: str = ""
-) -> list[tuple[str, Any]]:
-    """(key, converted value) of each option in order, duplicates kept; those of another form are left out."""
-    pairs, bad = [], []
-    for option in opts:
-        key, separator, value = option.partition(sep)
-        try:
-            if not key or not separator:
-                raise ValueError(option)
-            pairs.append((key, converter(value)))
-        except ValueError:
-            bad.append(option)
-    if bad:
-        LOG.warning("%s: ignored are %s, which are not of the form key%svalue", name, ", ".join(bad), sep)
-    return pairs

@@ -1,9 +1,13 @@
 """Host aggregates as plain values (spec: host-state-and-cells 1.4, filters-and-weighers 1.12)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
+
+from oslo_log import log as logging
+
+LOG = logging.getLogger(__name__)
 
 AVAILABILITY_ZONE = "availability_zone"
 
@@ -44,14 +48,18 @@ class AggregateSet:
             self._raw[key] = values
         return values
 
+    def smallest(self, key: str, number: Callable[[str], float], default: float) -> float:
+        """The smallest ``number`` stored under ``key``; ``default`` if there is none, or any is no number."""
+        try:
+            return min(map(number, self.raw(key)), default=default)
+        except ValueError:
+            LOG.warning("Aggregate metadata %s has a value that is no number: it is ignored", key)
+            return default
+
     @cached_property
     def metadata(self) -> Mapping[str, frozenset[str]]:
         """All metadata of all aggregates, values split at commas and stripped, united by key."""
         return MappingProxyType(split_metadata(self.aggregates))
-
-    def metadata_of(self, key: str) -> Mapping[str, frozenset[str]]:
-        """As ``metadata``, over those aggregates only that have ``key``."""
-        return split_metadata(a for a in self.aggregates if key in a.metadata)
 
     def availability_zone(self, default: str) -> str:
         """One of the zones that the aggregates name, the first in order of text; else ``default``."""
@@ -89,14 +97,6 @@ class Aggregates:
         if found is None:
             found = self._sets[ids] = AggregateSet(self.by_id[i] for i in ids)
         return found
-
-    def having(self, key: str, value: str | None = None) -> list[Aggregate]:
-        """Aggregates with metadata ``key`` (equal to ``value`` as a whole text, if one is given)."""
-        return [a for a in self if key in a.metadata and value in (None, a.metadata[key])]
-
-    def having_prefix(self, prefix: str) -> list[Aggregate]:
-        """Aggregates with any metadata key that begins with ``prefix``."""
-        return [a for a in self if any(key.startswith(prefix) for key in a.metadata)]
 
     def replacing(self, changed: Iterable[Aggregate]) -> "Aggregates":
         """A new whole in which ``changed`` take the place of those with their ids."""

@@ -6,5 +6,4 @@ Besides the preferences themselves:
 - scores: from raw weights to one total a host
 - builtin, loader: which there are, and how the options name them
 - foreign, nova_style: operators' own classes, and nova's base classes for them
-- settings: options that list name=ratio pairs
 """

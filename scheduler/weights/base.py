@@ -9,13 +9,9 @@ from typing import Any
 
 import numpy as np
 from oslo_config import cfg
-from oslo_log import log as logging
 
-from scheduler.hosts.aggregates import AggregateSet
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
-
-LOG = logging.getLogger("nova.weights")
 
 
 class HostWeigher:
@@ -87,13 +83,4 @@ def by_aggregate(hosts: HostView, key: str, configured: float) -> float | np.nda
     aggregates = hosts.coded("aggregates")
     if not any(value.raw(key) for value in aggregates.values):
         return configured
-    return aggregates.spread(lambda value: aggregate_multiplier(value, key, configured), np.float64)
-
-
-def aggregate_multiplier(aggregates: AggregateSet, key: str, configured: float) -> float:
-    """The smallest value stored under ``key``; ``configured`` if there is none or any is no number."""
-    try:
-        return min(map(float, aggregates.raw(key)), default=configured)
-    except ValueError:
-        LOG.warning("Aggregate metadata %s has a value that is no number: using %s", key, configured)
-        return configured
+    return aggregates.spread(lambda value: value.smallest(key, float, configured), np.float64)

@@ -8,8 +8,8 @@ from oslo_config import cfg
 
 from scheduler.hosts.view import HostView
 from scheduler.objects import ImageMetaProps
+from scheduler.settings import parse_options
 from scheduler.weights.base import HostWeigher
-from scheduler.weights.settings import ratios
 
 
 class ImagePropertiesWeigher(HostWeigher):
@@ -24,7 +24,7 @@ class ImagePropertiesWeigher(HostWeigher):
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         super().__init__(conf)
         setting = conf.filter_scheduler.image_props_weight_setting
-        self.settings = dict(ratios(setting, "image_props_weight_setting"))
+        self.settings = dict(parse_options(setting, "=", float, "image_props_weight_setting"))
 
     def applies(self, request: Any) -> bool:
         return self.configured_multiplier() != 0.0 and bool(wanted_properties(request))

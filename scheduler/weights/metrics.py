@@ -8,8 +8,8 @@ from oslo_config import cfg
 from scheduler.errors import ComputeHostMetricNotFound
 from scheduler.hosts.rows import Metrics
 from scheduler.hosts.view import HostView
+from scheduler.settings import parse_options
 from scheduler.weights.base import HostWeigher, by_aggregate
-from scheduler.weights.settings import ratios
 
 
 class MetricsWeigher(HostWeigher):
@@ -24,7 +24,7 @@ class MetricsWeigher(HostWeigher):
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         super().__init__(conf)
-        self.settings = ratios(conf.metrics.weight_setting, "[metrics] weight_setting")
+        self.settings = parse_options(conf.metrics.weight_setting, "=", float, "[metrics] weight_setting")
 
     def applies(self, request: Any) -> bool:
         return bool(self.settings)

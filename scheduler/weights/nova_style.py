@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from scheduler.hosts.aggregates import AggregateSet
 from scheduler.weights import builtin, scores
-from scheduler.weights.base import LOG
 
 
 class WeighedObject:
@@ -76,11 +76,4 @@ def normalize(
 
 def get_weight_multiplier(host_state: Any, multiplier_name: str, multiplier_config: float) -> float:
     """The smallest number under a key of the host's aggregates; what is configured if any is no number."""
-    texts = [
-        each.metadata[multiplier_name] for each in host_state.aggregates if multiplier_name in each.metadata
-    ]
-    try:
-        return min(map(float, texts), default=multiplier_config)
-    except ValueError:
-        LOG.warning("Aggregate metadata %s has a value that is no number: it is ignored", multiplier_name)
-        return multiplier_config
+    return AggregateSet(host_state.aggregates).smallest(multiplier_name, float, multiplier_config)

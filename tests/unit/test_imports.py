@@ -10,7 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 FLOW = {"objects", "conf", "request", "placement", "hosts", "numa", "pci", "filters", "weights", "selection"}
 
 #: Rooms that know of no other but ``errors``.
-LEAVES = {"errors", "version", "plugins", "outages"}
+LEAVES = {"errors", "version", "plugins", "outages", "settings"}
 
 #: room -> rooms of ours that it may import, beside itself and the leaves
 ALLOWED = {
@@ -18,6 +18,7 @@ ALLOWED = {
     "version": set(),
     "plugins": set(),
     "outages": set(),
+    "settings": set(),
     "objects": set(),
     "conf": set(),
     "reports": {"conf"},

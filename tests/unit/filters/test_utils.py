@@ -52,10 +52,3 @@ def test_numbers_that_are_none():
 @pytest.mark.parametrize(("uuids", "overlap"), [(["A"], True), ("A", True), (["B"], False), ([], False)])
 def test_instances_overlap(uuids, overlap):
     assert utils.instance_uuids_overlap(state(make_host("h").holding("A")), uuids) is overlap
-
-
-def test_options_are_parsed_or_named_in_a_warning(caplog):
-    options = ["a=1", "b=x", "=2", "c", "a=3", "d =4"]
-    assert utils.parse_options(options, converter=int, name="setting") == [("a", 1), ("a", 3), ("d ", 4)]
-    assert "setting: ignored are b=x, =2, c" in caplog.text
-    assert utils.parse_options(["a:b=c"], ":") == [("a", "b=c")]

@@ -29,7 +29,6 @@ def test_metadata_of_a_set():
     assert both.metadata == {"availability_zone": {"a"}, "ssd": {"true", "false", "maybe"}}
     assert both.raw("ssd") == {"true", "false, maybe"}
     assert both.raw("nothing") == frozenset()
-    assert both.metadata_of("availability_zone") == {"availability_zone": {"a"}, "ssd": {"true"}}
 
 
 @pytest.mark.parametrize(
@@ -40,16 +39,24 @@ def test_availability_zone(zones, expected):
     assert AggregateSet(aggregates).availability_zone("nova") == expected
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "expected"),
-    [("ssd", None, [2, 1]), ("ssd", "true", [1]), ("ssd", "false", []), ("nothing", None, [])],
-)
-def test_having(key, value, expected):
-    assert ids(ALL.having(key, value)) == expected
+# spec: filters-and-weighers 1.9, multipliers per aggregate
+SMALLEST = [
+    ([], 1.0, 1.0),
+    (["1.9"], 1.0, 1.9),
+    (["1.9", "1.8"], 1.0, 1.8),
+    (["invalid"], 1.0, 1.0),
+    (["bad", "2"], 1.5, 1.5),
+    (["1,2"], 1.0, 1.0),
+    ([" 2 "], 1.0, 2.0),
+    (["-1"], 1.0, -1.0),
+    (["1e3"], 1.0, 1000.0),
+]
 
 
-def test_having_prefix():
-    assert ids(ALL.having_prefix("avail")) == [1]
+@pytest.mark.parametrize(("values", "default", "expected"), SMALLEST)
+def test_smallest_number_under_a_key(values, default, expected):
+    aggregates = [Aggregate(n, "", "", metadata={"key": value}) for n, value in enumerate(values)]
+    assert AggregateSet(aggregates).smallest("key", float, default) == expected
 
 
 def test_replacing_and_without_leave_the_original():
