@@ -4,16 +4,16 @@ Nothing is decided here: each step is one line and lives in the room that it nam
 is either in the reply or given back.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import partial
-import math
 import time
 from typing import Any
 
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from scheduler import conf as options
 from scheduler import nova_names
 from scheduler.errors import NoValidHost
 from scheduler.filters import loader as filter_loader
@@ -132,9 +132,7 @@ class SchedulerManager:
         Without ``instance_uuids`` (None) hosts are chosen for ``spec.num_instances`` and nothing is claimed.
         Raises ``NoValidHost`` if any instance would be left without a host; nothing stays claimed then.
         """
-        # later than that nobody waits for the answer
-        timeout = self.conf.long_rpc_timeout
-        deadline = time.monotonic() + timeout if timeout > 0 else math.inf
+        deadline = time.monotonic() + options.caller_patience(self.conf)
         LOG.debug("Starting to schedule for instances: %s", instance_uuids)
         if not spec.is_rebuild:
             # whatever was decided for them before is void
@@ -145,8 +143,8 @@ class SchedulerManager:
         claiming = candidates and instance_uuids is not None
         uuids = instance_uuids if instance_uuids is not None else unnamed(spec)
         with_alternates = return_objects and return_alternates
-        some_or_none = self._claims(context, spec, uuids, deadline) if claiming else nullcontext()
-        with self.groups.turn(spec, self.hosts), some_or_none as claims:
+        claims = self._claims(context, spec, uuids, deadline) if claiming else None
+        with self.groups.turn(spec, self.hosts), claims or nullcontext():
             hosts = self._hosts_with(candidates, spec) if candidates else self._hosts_to_check(spec)
             more = partial(self._hosts_beyond, context, spec, queries, candidates, len(hosts))
             usages = candidates.usage if candidates else nothing_known
@@ -212,18 +210,9 @@ class SchedulerManager:
         rows = table.find((row.uuid for row in named), cell_uuid)
         return HostView.of(table, rows, None, self.hosts.instances, self.hosts.pending)
 
-    @contextmanager
-    def _claims(
-        self, context: Any, spec: Any, uuids: Sequence[str], deadline: float
-    ) -> Iterator[RequestClaims]:
-        """The claims of a request. After an error nothing is left of them, nor of what was reserved."""
+    def _claims(self, context: Any, spec: Any, uuids: Sequence[str], deadline: float) -> RequestClaims:
         ignored = ignored_nodes(self.hosts.snapshot(), spec)
-        try:
-            with RequestClaims(self.claimer, context, spec, ignored, deadline) as claims:
-                yield claims
-        except BaseException:
-            self.hosts.pending.drop(uuids)
-            raise
+        return RequestClaims(self.claimer, self.hosts.pending, context, spec, uuids, ignored, deadline)
 
     # -- what others tell ------------------------------------------------------------------------------------
 

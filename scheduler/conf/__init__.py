@@ -4,13 +4,14 @@ One module a group. Nothing is global: ``load`` makes the object that everything
 files, and what wins over what: spec wire-and-config 6.1.
 """
 
-from scheduler.conf.derived import drain_timeout, remarks, service_down_time, worker_count
+from scheduler.conf.derived import caller_patience, drain_timeout, remarks, service_down_time, worker_count
 from scheduler.conf.loading import PROG, PROJECT, load, new, reload, require_databases, validate
 from scheduler.conf.registry import list_opts, register, set_library_defaults
 
 __all__ = [
     "PROG",
     "PROJECT",
+    "caller_patience",
     "drain_timeout",
     "list_opts",
     "load",

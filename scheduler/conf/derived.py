@@ -1,5 +1,6 @@
 """Values that follow from more than one option, or from an option and the machine."""
 
+import math
 import os
 
 
@@ -17,6 +18,11 @@ def service_down_time(conf):
 def worker_count(conf):
     """Number of worker processes; unset and 0 mean one for each CPU that this process may use."""
     return conf.scheduler.workers or len(os.sched_getaffinity(0))
+
+
+def caller_patience(conf):
+    """Seconds after which nobody waits for an answer: ``long_rpc_timeout``; 0 or less means never."""
+    return conf.long_rpc_timeout if conf.long_rpc_timeout > 0 else math.inf
 
 
 def drain_timeout(conf):

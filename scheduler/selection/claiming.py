@@ -26,16 +26,16 @@ def everywhere(_host: str) -> bool:
 
 
 class Claims(Protocol):
-    """Claims of one request: who asks, and for whom, is settled already."""
+    """Claims of one request: who asks, and for whom, is settled already.
+
+    It remembers what it claimed, and gives that back if the request fails.
+    """
 
     def claim(self, instance_uuid: str, candidate: Any) -> ClaimResult:
         """Claim a candidate for an instance."""
 
     def claim_many(self, candidates: Mapping[str, Any]) -> Mapping[str, ClaimResult]:
         """Claim a candidate for each instance, by instance uuid, none of which holds anything yet."""
-
-    def release(self, instance_uuid: str, claim: ClaimResult) -> None:
-        """Give back a claim that succeeded, at once or in the background; never raises."""
 
 
 class Claiming:
@@ -63,8 +63,6 @@ class Claiming:
         self._ranking = ranking
         self._claims = claims
         self._amounts = amounts
-        self._granted: list[tuple[str, ClaimResult]] = []
-        self._reserved: set[str] = set()
         self._chosen: dict[str, Any] = {}
         self._chosen_at: dict[str, int] = {}  # the positions of their hosts
         self._tried: list[int] = []  # positions of hosts that this instance cannot have
@@ -93,10 +91,9 @@ class Claiming:
         """
         chosen, self._chosen = self._chosen, {}
         results = self._claims.claim_many(chosen) if chosen else {}
-        self._granted += [(uuid, result) for uuid, result in results.items() if result.claimed]
         refused = [uuid for uuid in chosen if not results[uuid].claimed]
         for uuid in refused:
-            self._unreserve(uuid)
+            self._ranking.hosts.unreserve(uuid)
             self._ranking.refuse(self._chosen_at[uuid])
             if not results[uuid].try_next:
                 raise final_refusal(uuid, results[uuid])
@@ -108,14 +105,6 @@ class Claiming:
         tried = (int(index) for one in self._tried for index in np.flatnonzero(positions == one))
         return chain(self._rest, tried)
 
-    def give_back(self) -> None:
-        """Release what was claimed. Failed claims clean up after themselves."""
-        for uuid in list(self._reserved):
-            self._unreserve(uuid)
-        while self._granted:
-            uuid, result = self._granted.pop()
-            self._claims.release(uuid, result)
-
     def _take_best(self, instance_uuid: str, take: Callable[[int, str], Any]) -> tuple[int, Any]:
         self._tried = []
         self._rest = self._best_first()
@@ -124,7 +113,7 @@ class Claiming:
             if candidate is not None or not self.claims:
                 LOG.debug("Selected host: %s", repr(self._ranking.hosts.host(index)))
                 return index, candidate
-            self._unreserve(instance_uuid)
+            self._ranking.hosts.unreserve(instance_uuid)
             position = int(self._ranking.hosts.positions[index])
             self._tried.append(position)
             self._ranking.refuse(position)
@@ -154,12 +143,7 @@ class Claiming:
         """False if other requests took to this host since the ranking was made."""
         if not self.claims:
             return True
-        self._reserved.add(instance_uuid)
         return self._ranking.hosts.reserve(index, instance_uuid, self._amounts, anyway=anyway)
-
-    def _unreserve(self, instance_uuid: str) -> None:
-        self._reserved.discard(instance_uuid)
-        self._ranking.hosts.unreserve(instance_uuid)
 
     def _choose_on(self, index: int, instance_uuid: str) -> Any:
         """The first candidate of a host that fits beside those chosen before; None if there is none."""
@@ -188,7 +172,6 @@ class Claiming:
                 continue
             result = self._claims.claim(instance_uuid, candidate)
             if result.claimed:
-                self._granted.append((instance_uuid, result))
                 return candidate
             if not result.try_next:
                 raise final_refusal(instance_uuid, result)

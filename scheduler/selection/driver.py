@@ -59,8 +59,8 @@ class FilterDriver:
         """A list an instance: the host chosen and claimed for it, then its alternates.
 
         ``claims`` None: choose without claiming. ``more`` is asked if no host passes. ``usages``: what
-        Placement says of the hosts' providers. Raises ``NoValidHost`` unless every instance has a host;
-        whatever it raises, what was claimed for the request is given back.
+        Placement says of the hosts' providers. Raises ``NoValidHost`` unless every instance has a host.
+        Whatever it raises, what was claimed and reserved by then is the caller's to give back.
         """
         if not instance_uuids:
             raise NoValidHost(NOT_ENOUGH)
@@ -69,15 +69,11 @@ class FilterDriver:
         if not len(ranking) and (others := more()):
             ranking = self._rank(others, request)
         claiming = Claiming(ranking, claims, amounts_of(request.flavor), self._mapped, Room(usages))
-        try:
-            chosen, last = self._choose_all(ranking, claiming, request, instance_uuids)
-            at_most = self._conf.scheduler.max_attempts - 1 if alternates_wanted else 0
-            if not at_most:
-                return [[one] for one in chosen]
-            return self._with_alternates(ranking, claiming, chosen, last, at_most)
-        except BaseException:
-            claiming.give_back()
-            raise
+        chosen, last = self._choose_all(ranking, claiming, request, instance_uuids)
+        at_most = self._conf.scheduler.max_attempts - 1 if alternates_wanted else 0
+        if not at_most:
+            return [[one] for one in chosen]
+        return self._with_alternates(ranking, claiming, chosen, last, at_most)
 
     def _rank(self, hosts: HostView, request: Any) -> Ranking:
         return Ranking(self._chain, self._weighers, hosts, request, self._conf.filter_scheduler)

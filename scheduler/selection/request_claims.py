@@ -1,6 +1,6 @@
 """The claims of one request: who asks, for whom, what an evacuated instance may keep, and for how long."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 import math
 import time
@@ -9,6 +9,7 @@ from typing import Any, Self
 from oslo_log import log as logging
 
 from scheduler.errors import NoValidHost
+from scheduler.hosts.pending import Pending
 from scheduler.hosts.table import HostTable
 from scheduler.placement.claims import Claimer
 from scheduler.placement.consumers import Held, Owner
@@ -22,21 +23,27 @@ TOO_LATE = "its caller has given up by now"
 class RequestClaims:
     """A ``Claimer`` with everything filled in that is the same for all instances of a request.
 
-    A context manager: what is claimed in it is given back if it ends with an error, or too late.
+    A context manager: what is claimed in it, and what is reserved for its instances, is given back if it ends
+    with an error, or too late.
     """
 
     def __init__(
         self,
         claimer: Claimer,
+        pending: Pending,
         context: Any,
         request: Any,
-        ignored: Collection[str],
+        instance_uuids: Sequence[str],
+        ignored: Collection[str] = (),
         deadline: float = math.inf,
     ) -> None:
-        """``ignored``: uuids of the compute nodes of the hosts that the request ignores. ``deadline``: when
-        nobody waits for the answer any more, in seconds of ``time.monotonic``.
+        """``pending``: where hosts are reserved. ``ignored``: uuids of the compute nodes of the hosts that
+        the request ignores. ``deadline``: when nobody waits for the answer any more, in seconds of
+        ``time.monotonic``.
         """
         self._claimer = claimer
+        self._pending = pending
+        self._instance_uuids = instance_uuids
         self._context = context
         self._owner = Owner(request.project_id, request.user_id or context.user_id)
         self._ignored = ignored
@@ -68,10 +75,6 @@ class RequestClaims:
         self._keep(results)
         return results
 
-    def release(self, instance_uuid: str, claim: ClaimResult) -> None:
-        self._claims[instance_uuid] = None
-        self._claimer.release(instance_uuid, claim, self._context)
-
     def __enter__(self) -> Self:
         return self
 
@@ -96,7 +99,7 @@ class RequestClaims:
             yield
         except BaseException:
             for uuid, claim in expected.items():
-                self.release(uuid, claim)
+                self._release(uuid, claim)
             raise
 
     def _perhaps(self, candidate: Any) -> ClaimResult:
@@ -109,7 +112,12 @@ class RequestClaims:
     def _give_back(self) -> None:
         for uuid, claim in list(self._claims.items()):
             if claim:
-                self.release(uuid, claim)
+                self._release(uuid, claim)
+        self._pending.drop(self._instance_uuids)
+
+    def _release(self, instance_uuid: str, claim: ClaimResult) -> None:
+        self._claims[instance_uuid] = None
+        self._claimer.release(instance_uuid, claim, self._context)
 
     def _is_late(self) -> bool:
         return time.monotonic() > self._deadline

@@ -1,3 +1,4 @@
+import math
 import os
 
 import pytest
@@ -28,6 +29,11 @@ def test_service_down_time(down, report, expected):
 def test_drain_timeout(manager, graceful, expected):
     found = conf(manager_shutdown_timeout=manager, graceful_shutdown_timeout=graceful)
     assert options.drain_timeout(found) == expected
+
+
+@pytest.mark.parametrize(("timeout", "expected"), [(1800, 1800), (0, math.inf), (-1, math.inf)])
+def test_caller_patience(timeout, expected):
+    assert options.caller_patience(conf(long_rpc_timeout=timeout)) == expected
 
 
 @pytest.mark.parametrize(("workers", "expected"), [(1, 1), (7, 7), (0, None), (None, None)])

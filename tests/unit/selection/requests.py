@@ -42,14 +42,17 @@ REFUSED = ClaimResult(Outcome.REFUSED, "no room", "VCPU")
 
 
 class FakeClaims:
-    """Claims that succeed, but for the hosts (or single candidates) that are told to refuse."""
+    """Claims that succeed, but for the hosts (or single candidates) that are told to refuse.
+
+    Stands in for a ``Claimer``, or for the claims of one request.
+    """
 
     def __init__(self, answers=None):
         self.answers = answers or {}
         self.tried = []
         self.released = []
 
-    def claim(self, instance_uuid, candidate):
+    def claim(self, instance_uuid, candidate, *_who):
         self.tried.append((instance_uuid, candidate.root))
         answer = self.answers.get(candidate.root, ClaimResult(Outcome.CLAIMED))
         if isinstance(answer, list):
@@ -58,12 +61,15 @@ class FakeClaims:
             raise answer
         return answer
 
-    def claim_many(self, candidates):
+    def claim_many(self, candidates, *_who):
         return {uuid: self.claim(uuid, candidate) for uuid, candidate in candidates.items()}
 
-    def release(self, instance_uuid, claim):
+    def release(self, instance_uuid, claim, _context):
         assert claim.claimed
         self.released.append(instance_uuid)
+
+    def answered(self, instance_uuids):
+        pass
 
 
 def destination(**fields):

@@ -1,4 +1,5 @@
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from scheduler.numa.fit import Fitter
 from scheduler.placement.answer import Usage
 from scheduler.placement.outcome import ClaimResult, Outcome
 from scheduler.selection.driver import FilterDriver
+from scheduler.selection.request_claims import RequestClaims
 from scheduler.weights import loader as weight_loader
 from tests.builders import OTHER_CELL, make_host, make_table, make_view, uuid_of
 from tests.unit.selection.requests import (
@@ -25,6 +27,7 @@ from tests.unit.selection.requests import (
     make_spec,
 )
 
+CONTEXT = SimpleNamespace(user_id="user")
 ONLY_RAM = {"weight_classes": ["nova.scheduler.weights.ram.RAMWeigher"]}
 NOT_ENOUGH = "No valid host was found. There are not enough hosts available."
 
@@ -36,8 +39,9 @@ def driver(**options):
 
 
 def select(hosts, uuids, claims=None, spec=None, alternates=True, **options):
-    claims = claims or FakeClaims()
-    return driver(**options).select(make_view(hosts), spec or make_spec(), uuids, claims, alternates)
+    spec = spec or make_spec()
+    with RequestClaims(claims or FakeClaims(), Pending(), CONTEXT, spec, uuids) as of_request:
+        return driver(**options).select(make_view(hosts), spec, uuids, of_request, alternates)
 
 
 def names(reply):
@@ -146,7 +150,7 @@ def test_whatever_is_raised_what_was_claimed_is_given_back():
     claims = FakeClaims({uuid_of("h1"): [ClaimResult(Outcome.CLAIMED), REFUSED, RuntimeError("bug")]})
     with pytest.raises(RuntimeError):
         select([host_with_candidate("h1")], ["i1", "i2"], claims)
-    assert claims.released == ["i1"]
+    assert claims.released == ["i2", "i1"]  # nobody knows how far the claim for i2 came
 
 
 def test_those_that_are_refused_together_are_claimed_one_by_one():
@@ -190,7 +194,7 @@ class Meanwhile(FakeClaims):
         super().__init__()
         self.other = other
 
-    def claim(self, instance_uuid, candidate):
+    def claim(self, instance_uuid, candidate, *who):
         other, self.other = self.other, lambda: None
         other()
         return super().claim(instance_uuid, candidate)
@@ -222,9 +226,12 @@ def test_what_a_request_gave_back_is_not_pending_any_more():
     hosts = [host_with_candidate("h1"), host_with_candidate("h2")]
     away = ClaimResult(Outcome.UNAVAILABLE, "away")
     claims = FakeClaims({uuid_of("h1"): [ClaimResult(Outcome.CLAIMED), away], uuid_of("h2"): away})
-    (view,) = views_of(hosts, pending, 1)
-    with pytest.raises(NoValidHost):
-        driver().select(view, make_spec(), ["i1", "i2"], claims, True)
+    (view,), uuids = views_of(hosts, pending, 1), ["i1", "i2"]
+    with (
+        pytest.raises(NoValidHost),
+        RequestClaims(claims, pending, CONTEXT, make_spec(), uuids) as of_request,
+    ):
+        driver().select(view, make_spec(), uuids, of_request, True)
     assert len(pending) == 0
 
 

@@ -55,6 +55,7 @@ UNCLEAR = ("lost", "unanswered", "late 2", "late 99", "concurrent")
 READS = ("ok", "silent")
 
 # Few tries, so that a short row of faults exhausts them. Late writes come before the end of the clean-up.
+CONTEXT = SimpleNamespace(user_id="user")
 HASTY = Patience(
     lock=1.0,
     retry=(0.0, 0.0),
@@ -173,14 +174,13 @@ class Run:
         self.reply = None
 
     def ask(self, driver):
-        context = SimpleNamespace(user_id="user")
         spec = make_spec(project_id="project", user_id="user")
         rows = np.arange(len(self.hosts))
         view = HostView.of(TABLE, rows, [host.candidates for host in self.hosts], pending=self.pending)
         ignored = {SOURCE} if self.before else ()
         with (
             contextlib.suppress(BerthError, Killed),
-            RequestClaims(self.claimer, context, spec, ignored) as claims,
+            RequestClaims(self.claimer, self.pending, CONTEXT, spec, self.uuids, ignored) as claims,
         ):
             self.reply = driver.select(view, spec, self.uuids, claims, alternates_wanted=True)
 
@@ -317,7 +317,7 @@ def test_many_requests_at_once(driver, journal, later, seed):
         spec = make_spec(project_id="project", user_id="user")
         view = HostView.of(TABLE, np.arange(4), [host.candidates for host in HOSTS], pending=pending)
         with contextlib.suppress(BerthError):
-            with RequestClaims(claimer, SimpleNamespace(user_id="user"), spec, ()) as claims:
+            with RequestClaims(claimer, pending, CONTEXT, spec, uuids) as claims:
                 found = driver.select(view, spec, uuids, claims, alternates_wanted=True)
             replies.append((uuids, found))
 

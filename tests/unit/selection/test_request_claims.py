@@ -1,9 +1,13 @@
+import contextlib
 import time
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from scheduler.errors import NoValidHost
+from scheduler.hosts.pending import Pending
+from scheduler.hosts.view import HostView
 from scheduler.placement.consumers import Held, Owner
 from scheduler.placement.outcome import ClaimResult, Outcome
 from scheduler.selection.request_claims import RequestClaims, ignored_nodes
@@ -44,7 +48,7 @@ def make(result=CLAIMED, deadline=float("inf"), **fields):
     claimer = Claimer(result)
     context = SimpleNamespace(user_id="caller")
     spec = make_spec(**{"project_id": "project", "user_id": "user", **fields})
-    return claimer, RequestClaims(claimer, context, spec, {"ignored"}, deadline)
+    return claimer, RequestClaims(claimer, Pending(), context, spec, ["a", "b", "c"], {"ignored"}, deadline)
 
 
 CANDIDATE = make_candidate("p")
@@ -74,11 +78,21 @@ def test_what_is_claimed_is_wanted_unless_something_fails():
 def test_what_was_claimed_before_an_error_is_given_back_once():
     claimer, claims = make()
     claims.claim_many({"b": CANDIDATE})
-    claims.release("b", CLAIMED)
     with pytest.raises(ZeroDivisionError):
         use(claims, "a", then=fail)
     assert claimer.released == [("b", CLAIMED), ("a", CLAIMED)]
     assert sorted(claimer.settled) == ["a", "b"]
+
+
+@pytest.mark.parametrize(("then", "left"), [(fail, 0), (lambda: None, 1)])
+def test_what_was_reserved_before_an_error_is_given_back(then, left):
+    _, claims = make()
+    table = make_table([make_host("h1")])
+    view = HostView.of(table, np.arange(1), pending=claims._pending)
+    view.reserve(0, "a", {})
+    with contextlib.suppress(ZeroDivisionError):
+        use(claims, then=then)
+    assert len(claims._pending) == left
 
 
 def test_refused_claims_are_not_released():
