@@ -10,7 +10,7 @@
 - store, duplicates: the writer that publishes the next table
 - view, host_state, nova_values: the hosts of one request; one of them under nova's attribute names
 - pending: what was decided here and is not reported yet
-- instances, groups: where instances are, and who is in a server group
+- instances, held, groups: where instances are, what rules may know of them, who is in a server group
 - aggregates, aggregate_store: the host aggregates
 - liveness, min_version, own_service, discovery: nova's services, the scheduler's own among them
 """

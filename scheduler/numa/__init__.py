@@ -8,5 +8,5 @@
 - fit: the whole, remembered by Fitter
 - candidates, claim: what filters and consumption call
 - usage: charging a fitted guest to its host, and giving it back
-- reasons, errors: why not, in words; a topology that makes no sense, CPUs that are not free
+- reasons, errors: why not, in words; CPUs that are not free
 """

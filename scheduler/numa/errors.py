@@ -1,14 +1,6 @@
-"""What can be wrong with a host topology, or with charging a guest to it."""
+"""What can be wrong with charging a guest to a host."""
 
 from scheduler.errors import BerthError
-
-
-class MalformedTopology(BerthError):
-    """The NUMA topology of a compute node cannot be read; ``reason`` says what is wrong with it."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
 
 
 class PinConflict(BerthError):

@@ -10,34 +10,33 @@ from collections.abc import Callable, Iterable, Mapping
 
 import orjson
 
-from scheduler.numa.errors import MalformedTopology
 from scheduler.numa.topology import HostCell, HostTopology, Network, PagePool
+from scheduler.objects import is_envelope
+from scheduler.objects.stored import Malformed, data_of, integer
 
 # Kernels number at most 8192 CPUs. The bound keeps a range such as 0-4000000000 from being spelled out.
 MAX_CPU = 65535
-# Amounts beyond cannot be told from nonsense, and do not become floats.
-MOST = 2**63 - 1
 
 
 def read(text: str | None) -> HostTopology | None:
     """As ``loads``, but an unreadable text gives a topology without cells that carries the reason."""
     try:
         return loads(text)
-    except MalformedTopology as error:
+    except Malformed as error:
         return HostTopology(problem=f"NUMA topology cannot be read: {error.reason}")
 
 
 def loads(text: str | None) -> HostTopology | None:
-    """The stored topology; None if there is none. Raises MalformedTopology."""
+    """The stored topology; None if there is none. Raises ``Malformed``."""
     if not text:
         return None
     try:
         stored = orjson.loads(text)
     except orjson.JSONDecodeError:
-        raise MalformedTopology("it is not JSON") from None
+        raise Malformed("it is not JSON") from None
     if stored is None:
         return None
-    if isinstance(stored, dict) and "nova_object.name" not in stored:
+    if isinstance(stored, dict) and not is_envelope(stored):
         cells = [_plain_cell(cell) for cell in _list(stored, "cells")]
     else:
         cells = [_cell(_data(cell, "NUMACell")) for cell in _list(_data(stored, "NUMATopology"), "cells")]
@@ -46,21 +45,17 @@ def loads(text: str | None) -> HostTopology | None:
 
 
 def _data(stored: object, name: str) -> Mapping:
-    if not isinstance(stored, dict) or stored.get("nova_object.name") != name:
-        raise MalformedTopology(f"there is no {name} where one belongs")
-    version = stored.get("nova_object.version")
-    if not isinstance(version, str) or version.partition(".")[0] != "1":
-        raise MalformedTopology(f"{name} of unknown version {version!r:.40}")
-    data = stored.get("nova_object.data")
-    if not isinstance(data, dict):
-        raise MalformedTopology(f"{name} without data")
-    return data
+    return data_of(stored, name, _is_known)
+
+
+def _is_known(version: object) -> bool:
+    return isinstance(version, str) and version.partition(".")[0] == "1"
 
 
 def _list(data: Mapping, key: str) -> list:
     values = data.get(key, [])
     if not isinstance(values, list):
-        raise MalformedTopology(f"{key} is not a list")
+        raise Malformed(f"{key} is not a list")
     return values
 
 
@@ -83,7 +78,7 @@ def _cell(data: Mapping) -> HostCell:
 def _pages(data: Mapping) -> PagePool:
     size = _number(data, "size_kb")
     if size <= 0:
-        raise MalformedTopology(f"size_kb is {size}")
+        raise Malformed(f"size_kb is {size}")
     return PagePool(size, _number(data, "total"), _number(data, "used", 0), _number(data, "reserved", 0))
 
 
@@ -98,10 +93,10 @@ def _network(stored: object) -> Network | None:
 def _plain_cell(data: object) -> HostCell:
     """The form before versioned objects: nothing is known about dedicated CPUs, cores or pages."""
     if not isinstance(data, dict):
-        raise MalformedTopology("a cell is not a map")
+        raise Malformed("a cell is not a map")
     memory = data.get("mem") or {}
     if not isinstance(memory, dict):
-        raise MalformedTopology("mem is not a map")
+        raise Malformed("mem is not a map")
     return HostCell(
         id=_number(data, "id"),
         cpuset=_cpu_ranges(data.get("cpus") or ""),
@@ -114,7 +109,7 @@ def _plain_cell(data: object) -> HostCell:
 def _cpu_ranges(text: object) -> frozenset[int]:
     """``0-3,^2`` is 0, 1 and 3."""
     if not isinstance(text, str):
-        raise MalformedTopology("cpus is not a text")
+        raise Malformed("cpus is not a text")
     wanted: set[int] = set()
     unwanted: set[int] = set()
     for part in filter(None, (part.strip() for part in text.split(","))):
@@ -130,46 +125,34 @@ def _cpus(data: Mapping, key: str) -> frozenset[int]:
 
 def _cpu_set(key: str, values: object) -> frozenset[int]:
     if not isinstance(values, list):
-        raise MalformedTopology(f"{key} is not a list of CPU sets")
+        raise Malformed(f"{key} is not a list of CPU sets")
     return frozenset(_cpu(key, value) for value in values)
 
 
 def _cpu(key: str, value: object) -> int:
-    cpu = _integer(key, value)
+    cpu = integer(key, value)
     if not 0 <= cpu <= MAX_CPU:
-        raise MalformedTopology(f"{key} names CPU {cpu}")
+        raise Malformed(f"{key} names CPU {cpu}")
     return cpu
 
 
 def _number(data: Mapping, key: str, default: int | None = None) -> int:
     value = data.get(key, default)
     if value is None:
-        raise MalformedTopology(f"{key} is {'null' if key in data else 'missing'}")
-    return _integer(key, value)
+        raise Malformed(f"{key} is {'null' if key in data else 'missing'}")
+    return integer(key, value)
 
 
 def _number_or_null(data: Mapping, key: str) -> int | None:
     value = data.get(key)
-    return None if value is None else _integer(key, value)
-
-
-def _integer(key: str, value: object) -> int:
-    try:
-        number = int(value)
-    except (TypeError, ValueError, OverflowError):
-        raise MalformedTopology(f"{key} is not a number: {value!r:.40}") from None
-    if isinstance(value, float) and number != value:
-        raise MalformedTopology(f"{key} is not a whole number: {value!r}")
-    if abs(number) > MOST:
-        raise MalformedTopology(f"{key} is out of range")
-    return number
+    return None if value is None else integer(key, value)
 
 
 def _refuse_overlaps(cells: Iterable[HostCell]) -> None:
     """One CPU in two places would be given out twice."""
     cells = list(cells)
     if len({cell.id for cell in cells}) < len(cells):
-        raise MalformedTopology("two cells have the same id")
+        raise Malformed("two cells have the same id")
     _disjoint("two cells share CPU {}", cells, lambda cell: [cell.cpuset | cell.pcpuset])
     for cell in cells:
         _disjoint("two cores share CPU {}", [cell], lambda cell: cell.siblings)
@@ -181,5 +164,5 @@ def _disjoint(
     seen: set[int] = set()
     for cpus in (cpus for cell in cells for cpus in sets(cell)):
         if seen & cpus:
-            raise MalformedTopology(text.format(min(seen & cpus)))
+            raise Malformed(text.format(min(seen & cpus)))
         seen |= cpus

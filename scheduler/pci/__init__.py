@@ -7,5 +7,5 @@
 - taking: the check itself, and taking the devices
 - wire: reading objects with unset fields
 - verdict: supported(), apply(), candidates(), which filters and consumption call
-- reasons, errors: why not, in words; pools that make no sense
+- reasons: why not, in words
 """

@@ -13,11 +13,10 @@ from functools import cached_property
 
 import orjson
 
-from scheduler.pci.errors import MalformedPools
+from scheduler.objects import is_envelope
+from scheduler.objects.stored import Malformed, data_of, integer
 
 VERSIONS = ("1.0", "1.1")
-# Devices of a pool, or a node's number. Many such pools still add up to something that becomes a float.
-MOST = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -125,14 +124,14 @@ def read(text: str | None) -> PoolSet:
     """As ``loads``, but an unreadable text gives a set without pools that carries the reason."""
     try:
         return loads(text)
-    except MalformedPools as error:
+    except Malformed as error:
         return PoolSet(problem=f"PCI device pools cannot be read: {error.reason}")
 
 
 def loads(text: str | None) -> PoolSet:
     """Read ``compute_nodes.pci_stats``.
 
-    Missing, empty or non-JSON text means no pools. Raises MalformedPools for everything that is there
+    Missing, empty or non-JSON text means no pools. Raises ``Malformed`` for everything that is there
     but is not a pool list. spec: numa-and-pci 1.5
     """
     try:
@@ -141,7 +140,7 @@ def loads(text: str | None) -> PoolSet:
         return PoolSet()
     if stored is None or (not isinstance(stored, bool) and not stored):
         return PoolSet()
-    flats = [_flat_object(pool) for pool in _objects(stored)] if _is_object(stored) else _plain(stored)
+    flats = [_flat_object(pool) for pool in _objects(stored)] if is_envelope(stored) else _plain(stored)
     return from_flat(flats)
 
 
@@ -151,34 +150,18 @@ def from_flat(flats: Iterable[Mapping[str, object]]) -> PoolSet:
     return PoolSet(tuple(_pool(flat) for flat in ordered))
 
 
-def _is_object(stored: object) -> bool:
-    return isinstance(stored, dict) and "nova_object.name" in stored
-
-
 def _objects(stored: Mapping) -> list:
-    objects = _data(stored, "PciDevicePoolList").get("objects", [])
+    objects = data_of(stored, "PciDevicePoolList", VERSIONS.__contains__).get("objects", [])
     if not isinstance(objects, list):
-        raise MalformedPools("the list of pools is not a list")
+        raise Malformed("the list of pools is not a list")
     return objects
 
 
-def _data(stored: object, name: str) -> Mapping:
-    if not isinstance(stored, dict) or stored.get("nova_object.name") != name:
-        raise MalformedPools(f"there is no {name} where one belongs")
-    version = stored.get("nova_object.version")
-    if version not in VERSIONS:
-        raise MalformedPools(f"{name} of unknown version {version!r:.40}")
-    data = stored.get("nova_object.data")
-    if not isinstance(data, dict):
-        raise MalformedPools(f"{name} without data")
-    return data
-
-
 def _flat_object(stored: object) -> dict[str, object]:
-    data = _data(stored, "PciDevicePool")
+    data = data_of(stored, "PciDevicePool", VERSIONS.__contains__)
     tags = data.get("tags", {})
     if not isinstance(tags, dict):
-        raise MalformedPools("the tags of a pool are not a map")
+        raise Malformed("the tags of a pool are not a map")
     fixed = {key: data[key] for key in ("vendor_id", "product_id", "numa_node", "count") if key in data}
     return {**fixed, **tags}
 
@@ -187,11 +170,11 @@ def _plain(stored: object) -> list[dict[str, object]]:
     """The form of before 2015: maps without envelope, alone or in a list."""
     pools = [stored] if isinstance(stored, dict) else stored
     if not isinstance(pools, list) or not all(isinstance(pool, dict) for pool in pools):
-        raise MalformedPools("neither a list of pools nor a pool")
+        raise Malformed("neither a list of pools nor a pool")
     for pool in pools:
         for key in ("vendor_id", "product_id", "count"):
             if key not in pool:
-                raise MalformedPools(f"a pool without {key}")
+                raise Malformed(f"a pool without {key}")
     return [{"numa_node": None, **pool} for pool in pools]
 
 
@@ -205,9 +188,9 @@ def _pool(flat: Mapping[str, object]) -> Pool:
 
 def _value(key: str, value: object) -> str | int | None:
     if key == "numa_node":
-        return None if value is None else _integer(key, value)
+        return None if value is None else integer(key, value)
     if key in ("vendor_id", "product_id") and value is None:
-        raise MalformedPools(f"{key} is null")
+        raise Malformed(f"{key} is null")
     return _text(key, value)
 
 
@@ -216,23 +199,11 @@ def _text(key: str, value: object) -> str | None:
         return value
     if isinstance(value, bool | int | float):
         return str(value)
-    raise MalformedPools(f"{key!r:.40} is not a text")
+    raise Malformed(f"{key!r:.40} is not a text")
 
 
 def _count(value: object) -> int:
-    count = _integer("count", value)
+    count = integer("count", value)
     if count < 0:
-        raise MalformedPools(f"count is {count}")
+        raise Malformed(f"count is {count}")
     return count
-
-
-def _integer(key: str, value: object) -> int:
-    try:
-        number = int(value)
-    except (TypeError, ValueError, OverflowError):
-        raise MalformedPools(f"{key} is not a number: {value!r:.40}") from None
-    if isinstance(value, float) and number != value:
-        raise MalformedPools(f"{key} is not a whole number: {value!r}")
-    if abs(number) > MOST:
-        raise MalformedPools(f"{key} is out of range")
-    return number

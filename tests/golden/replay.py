@@ -11,14 +11,14 @@ from types import SimpleNamespace
 from scheduler.numa import candidates as numa_candidates
 from scheduler.numa import loading
 from scheduler.numa.claim import claim
-from scheduler.numa.errors import MalformedTopology, PinConflict
+from scheduler.numa.errors import PinConflict
 from scheduler.numa.fit import Fitter
 from scheduler.numa.guest import guest_topology_from
 from scheduler.numa.limits import Limits, limits_from, network_from
 from scheduler.numa.usage import consume
+from scheduler.objects.stored import Malformed
 from scheduler.pci import pools as pci_pools
 from scheduler.pci import verdict
-from scheduler.pci.errors import MalformedPools
 from scheduler.pci.pools import PoolSet
 from scheduler.pci.requests import requests_from
 from scheduler.pci.taking import Place
@@ -273,14 +273,14 @@ def run_weight(case):
 def run_load_pci(case):
     try:
         return {"pools": shown_pools(pci_pools.loads(case["text"]))}
-    except MalformedPools:
+    except Malformed:
         return {"error": "MalformedPools"}
 
 
 def run_load_numa(case):
     try:
         host = loading.loads(case["text"])
-    except MalformedTopology:
+    except Malformed:
         return {"error": "MalformedTopology"}
     return {"cells": [_loaded_cell(cell) for cell in host.cells]}
 

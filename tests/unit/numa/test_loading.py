@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from scheduler.numa.errors import MalformedTopology
 from scheduler.numa.loading import loads, read
 from scheduler.numa.topology import HostTopology, Network, PagePool
+from scheduler.objects.stored import Malformed
 
 PAGES = {"size_kb": 4, "total": 100, "used": 1, "reserved": 2}
 CELL = {"id": 0, "cpuset": [0], "pcpuset": [1, 2], "memory": 64, "siblings": [[0, 1], [2], []], "socket": 3}
@@ -104,7 +104,7 @@ def test_form_before_objects():
     ],
 )
 def test_malformed(text, reason):
-    with pytest.raises(MalformedTopology) as error:
+    with pytest.raises(Malformed) as error:
         loads(text)
     assert error.value.reason == reason
     assert read(text) == HostTopology(problem=f"NUMA topology cannot be read: {reason}")

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from scheduler.pci.errors import MalformedPools
+from scheduler.objects.stored import Malformed
 from scheduler.pci.pools import PoolSet, from_flat, loads, read
 
 NIC = {"vendor_id": "8086", "product_id": "154d"}
@@ -80,7 +80,7 @@ def test_no_pools(text):
     ],
 )
 def test_malformed(text, reason):
-    with pytest.raises(MalformedPools) as error:
+    with pytest.raises(Malformed) as error:
         loads(text)
     assert error.value.reason == reason
     assert read(text) == PoolSet(problem=f"PCI device pools cannot be read: {reason}")
