@@ -1,5 +1,6 @@
 """Running the enabled filters over the hosts of a request (spec: filters-and-weighers 1.4, 1.5, 1.7)."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,10 +9,15 @@ import numpy as np
 from oslo_log import log as logging
 
 from scheduler.filters.base import HostFilter
+from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
 
 # The name under which operators tune and search these messages (spec: filters-and-weighers 1.5).
 LOG = logging.getLogger("nova.filters")
+
+# Hosts of each filter that are asked why, and those that are named with a reason that they share.
+SAMPLE = 20
+SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -26,8 +32,9 @@ class Step:
     def counts(self) -> tuple[int, int]:
         return len(self.hosts), int(np.count_nonzero(self.kept))
 
-    def dropped(self) -> HostView:
-        return self.hosts.at(np.flatnonzero(~self.kept))
+    def turned_down(self, at_most: int = SAMPLE) -> list[HostState]:
+        """The first so many."""
+        return self.hosts.at(np.flatnonzero(~self.kept)[:at_most]).hosts()
 
     def __str__(self) -> str:
         return "{}: (start: {}, end: {})".format(self.filter.name, *self.counts)
@@ -41,14 +48,23 @@ class Filtered:
     kept: np.ndarray
     steps: list[Step] = field(default_factory=list)
 
-    def reasons(self, request: Any, at_most: int = 20) -> Iterator[tuple[str, str, str]]:
+    def reasons(self, request: Any, at_most: int = SAMPLE) -> Iterator[tuple[str, str, str]]:
         """(host, node, ``Filter: reason``) of hosts turned down, at most so many a filter.
 
         True only until something more is consumed from the hosts.
         """
         for step in self.steps:
-            for host in step.dropped().at(range(min(at_most, step.counts[0] - step.counts[1]))).hosts():
+            for host in step.turned_down(at_most):
                 yield host.host, host.nodename, f"{step.filter.name}: {step.filter.reason(host, request)}"
+
+    def summary(self, request: Any, at_most: int = 3) -> Iterator[str]:
+        """``Filter: reason (some hosts)``, at most so many a filter, the commonest first; as ``reasons``."""
+        for step in self.steps:
+            names = defaultdict(list)
+            for host in step.turned_down():
+                names[step.filter.reason(host, request)].append(host.host)
+            for reason in sorted(names, key=lambda reason: -len(names[reason]))[:at_most]:
+                yield f"{step.filter.name}: {reason} ({', '.join(names[reason][:SHOWN])})"
 
 
 class FilterChain:

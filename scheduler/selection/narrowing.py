@@ -15,14 +15,16 @@ from scheduler.hosts.view import HostView
 
 LOG = logging.getLogger("nova.scheduler.host_manager")
 
+# Hosts for which a reason is logged.
+SHOWN = 20
+
 
 @dataclass(frozen=True)
 class Narrowed:
-    """The hosts that are left, whether filters are to judge them, and why each of the others is out."""
+    """The hosts that are left, and whether filters are to judge them."""
 
     hosts: HostView
     filtered: bool
-    refused: tuple[tuple[HostView, str], ...] = ()
 
 
 def narrow(hosts: HostView, request: Any) -> Narrowed:
@@ -33,28 +35,26 @@ def narrow(hosts: HostView, request: Any) -> Narrowed:
     if ignored:
         _ignore(work, ignored)
         if not len(work.hosts):
-            return Narrowed(work.hosts, filtered=False, refused=tuple(work.refused))
+            return Narrowed(work.hosts, filtered=False)
     forced_hosts, forced_nodes = request.force_hosts or (), request.force_nodes or ()
     _force(work, "hosts", forced_hosts, _same_host(forced_hosts))
     _force(work, "nodes", forced_nodes, lambda row: row.nodename in forced_nodes)
     check = (request.scheduler_hints or {}).get("_nova_check_type")
-    return Narrowed(
-        work.hosts, filtered=bool(check or not (forced_hosts or forced_nodes)), refused=tuple(work.refused)
-    )
+    return Narrowed(work.hosts, filtered=bool(check or not (forced_hosts or forced_nodes)))
 
 
 class _Narrowing:
     def __init__(self, hosts: HostView) -> None:
         self.hosts = hosts
-        self.refused: list[tuple[HostView, str]] = []
 
     def keep(self, wanted: Callable[[HostRow], bool], reason: str) -> HostView:
         """Keep the hosts that are wanted; returns those that are not."""
         mask = np.array([wanted(row) for row in self.hosts.rows], dtype=bool)
         dropped = self.hosts.at(np.flatnonzero(~mask))
-        if len(dropped):
-            self.refused.append((dropped, reason))
-            self.hosts = self.hosts.where(mask)
+        self.hosts = self.hosts.where(mask)
+        if LOG.isEnabledFor(logging.DEBUG):
+            for row in dropped.at(range(len(dropped))[:SHOWN]).rows:
+                LOG.debug("Turned down: %s (%s) %s", row.host, row.nodename, reason)
         return dropped
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from oslo_log import log as logging
 
-from scheduler.filters.chain import FilterChain, Step
+from scheduler.filters.chain import FilterChain, Filtered
 from scheduler.hosts.view import HostView
 from scheduler.numa.guest import carried_state, guest_topology_from
 from scheduler.selection.narrowing import narrow
@@ -47,8 +47,6 @@ class Ranking:
         self._options = options
         self._carried = _carried(request)
         self._refused: set[int] = set()
-        self.narrowed = narrowed
-        self.steps: list[Step] = []
         self.hosts = narrowed.hosts
         self._filter(0, None)
         self.scores = Scores(weighers, self.hosts, request)
@@ -75,14 +73,9 @@ class Ranking:
     def _filter(self, number: int, changed: int | None) -> np.ndarray:
         offered = self._offered()
         filtered = self._chain.run(self.hosts, self._request, number, changed)
-        self.hosts, self.steps = filtered.hosts, filtered.steps
+        self.hosts = filtered.hosts
         self._settled = self._offered().items() <= offered.items()
-        if LOG.isEnabledFor(logging.DEBUG):
-            for host, node, reason in filtered.reasons(self._request):
-                LOG.debug("Turned down: %s (%s) %s", host, node, reason)
-            if len(self.hosts):
-                shown = self.hosts.at(range(len(self.hosts))[:SHOWN]).hosts()
-                LOG.debug("Filtered [%s]%s", ", ".join(map(repr, shown)), self._rest())
+        self._log_filtered(filtered)
         return filtered.kept
 
     def _offered(self) -> dict[int, int]:
@@ -125,6 +118,18 @@ class Ranking:
         if self._refused:
             totals[np.isin(self.hosts.positions, list(self._refused))] = -np.inf
         return totals
+
+    def _log_filtered(self, filtered: Filtered) -> None:
+        if not len(self.hosts):
+            for line in filtered.summary(self._request):
+                LOG.info("No host for instance %s: %s", self._request.instance_uuid, line)
+        if not LOG.isEnabledFor(logging.DEBUG):
+            return
+        for host, node, reason in filtered.reasons(self._request):
+            LOG.debug("Turned down: %s (%s) %s", host, node, reason)
+        if len(self.hosts):
+            shown = self.hosts.at(range(len(self.hosts))[:SHOWN]).hosts()
+            LOG.debug("Filtered [%s]%s", ", ".join(map(repr, shown)), self._rest())
 
     def _log_best(self, totals: np.ndarray) -> None:
         best = descending(totals)[:SHOWN]

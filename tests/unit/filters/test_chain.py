@@ -103,6 +103,21 @@ def test_later_instances_ask_about_the_changed_host_alone():
     assert left.kept.tolist() == [0, 2]
 
 
+class Racks(Named):
+    def reason(self, host, request):
+        return f"in rack {host.host[0]}"
+
+
+def test_a_summary_has_the_commonest_reasons_and_some_hosts_of_each():
+    names = ["x1", "a1", "a2", "a3", "a4", "y1", "b1", "b2"]
+    filtered = FilterChain([FilterA(*names[1:]), Racks()]).run(hosts(*names), make_request())
+    assert list(filtered.summary(make_request(), at_most=2)) == [
+        "FilterA: rejected (x1)",
+        "Racks: in rack a (a1, a2, a3)",
+        "Racks: in rack b (b1, b2)",
+    ]
+
+
 def test_reasons_name_filter_and_host():
     request = make_request()
     filtered = FilterChain([FilterA("Host2")]).run(hosts("Host1", "Host2", "Host3"), request)

@@ -98,3 +98,12 @@ def test_those_lines_come_from_the_logger_that_operators_know(caplog):
     caplog.set_level(logging.INFO, "nova.scheduler.host_manager")
     narrow(make_view([make_host("a")]), make_spec(ignore_hosts=["a"]))
     assert [record.name for record in caplog.records] == ["nova.scheduler.host_manager"]
+
+
+def test_why_there_is_no_host(log):
+    down = [host.down() for host in hosts(2048, 4096)]
+    with pytest.raises(NoValidHost):
+        select(down, ["i1"])
+    (line,) = log("INFO", "No host for instance i1: ")
+    assert line.startswith("No host for instance i1: ComputeFilter: service last seen ")
+    assert line.endswith(" (h1, h2)")

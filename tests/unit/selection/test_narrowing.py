@@ -1,3 +1,5 @@
+import logging
+
 import pytest
 
 from scheduler.selection.narrowing import narrow
@@ -39,10 +41,12 @@ def test_what_a_request_says_of_hosts(fields, left, filtered):
     assert narrowed.filtered is filtered
 
 
-def test_each_host_that_is_out_has_a_reason():
-    spec = make_spec(ignore_hosts=["b"], force_nodes=["n2"])
-    refused = narrow(view(), spec).refused
-    assert [([row.nodename for row in hosts.rows], reason) for hosts, reason in refused] == [
-        (["b"], "ignored by request"),
-        (["n1", "c"], "not in force_nodes ['n2']"),
+def test_each_host_that_is_out_has_a_reason(caplog):
+    caplog.set_level(logging.DEBUG)
+    narrow(view(), make_spec(ignore_hosts=["b"], force_nodes=["n2"]))
+    lines = [record.getMessage() for record in caplog.records if record.levelname == "DEBUG"]
+    assert lines == [
+        "Turned down: b (b) ignored by request",
+        "Turned down: a (n1) not in force_nodes ['n2']",
+        "Turned down: C (c) not in force_nodes ['n2']",
     ]
