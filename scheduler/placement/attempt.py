@@ -16,16 +16,10 @@ from scheduler.placement.consumers import NOTHING, Consumers, Held, Owner, doubl
 from scheduler.placement.errors import PlacementSilent, PlacementUnanswered
 from scheduler.placement.locks import KeyedLocks
 from scheduler.placement.notes import Notes
-from scheduler.placement.outcome import (
-    ClaimResult,
-    Outcome,
-    Verdict,
-    culprit,
-    expected_generation,
-    judge,
-)
+from scheduler.placement.outcome import ClaimResult, Outcome
 from scheduler.placement.patience import Patience
 from scheduler.placement.reply import Reply
+from scheduler.placement.verdict import Verdict, culprit, expected_generation, judge
 
 LOG = log.getLogger(__name__)
 
@@ -247,8 +241,7 @@ class Attempt:
         return Held(self._wanted, owner=self._wish.owner)
 
     def _refusal(self, outcome: Outcome, reply: Reply) -> ClaimResult:
-        reason = f"Placement answers {reply.status}: {reply.detail or reply.text}"
-        return self._result(outcome, reason, *culprit(reply))
+        return self._result(outcome, reply.summary, *culprit(reply))
 
     def _result(self, outcome: Outcome, reason: str = "", name: str = "", provider: str = "") -> ClaimResult:
         claimed = outcome is Outcome.CLAIMED

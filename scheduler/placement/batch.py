@@ -14,9 +14,10 @@ from scheduler.placement.consumers import Consumers, Held, fresh
 from scheduler.placement.errors import PlacementSilent, PlacementUnanswered, PlacementUnreachable
 from scheduler.placement.locks import KeyedLocks
 from scheduler.placement.orphans import Orphans
-from scheduler.placement.outcome import ClaimResult, Outcome, Verdict, culprit, judge
+from scheduler.placement.outcome import ClaimResult, Outcome
 from scheduler.placement.patience import Patience
 from scheduler.placement.reply import Reply
+from scheduler.placement.verdict import Verdict, culprit, judge
 
 LOG = log.getLogger(__name__)
 
@@ -103,7 +104,7 @@ class Batch:
         )
         reactions = {
             Verdict.UNKNOWN: lambda _reply: self._look_for_effect(self._patience.after_break),
-            Verdict.DENIED: lambda reply: self._finish_all(Outcome.UNAVAILABLE, reason(reply)),
+            Verdict.DENIED: lambda reply: self._finish_all(Outcome.UNAVAILABLE, reply.summary),
             Verdict.CONCURRENT: lambda _reply: self._pause(),
             Verdict.REFUSED: self._leave_out_last,
             Verdict.GONE: self._leave_out_gone,
@@ -133,7 +134,7 @@ class Batch:
     def _leave_out(self, concerned: list[str], outcome: Outcome, reply: Reply) -> bool:
         for uuid in concerned:
             LOG.warning("Failed to save allocation for %s. Got HTTP %s: %s", uuid, reply.status, reply.text)
-            self._finish(uuid, ClaimResult(outcome, reason(reply), *culprit(reply)))
+            self._finish(uuid, ClaimResult(outcome, reply.summary, *culprit(reply)))
         self._refusals -= 1
         return bool(concerned) and self._refusals > 0
 
@@ -194,8 +195,3 @@ def takes(wish: Wish, provider: str, name: str) -> bool:
     """Whether it takes of that class from the provider."""
     entry = wish.candidate.allocations.get(provider)
     return entry is not None and name in entry["resources"]
-
-
-def reason(reply: Reply) -> str:
-    """What Placement said, for the result."""
-    return f"Placement answers {reply.status}: {reply.detail or reply.text}"

@@ -60,7 +60,7 @@ class Fresh:
             reply = self._client.get(path, MICROVERSION, context, search=True)
             if reply.status == 200:
                 return parse(reply.body, query.limit, sent_at)
-            reason = f"Placement answers {reply.status}: {reply.detail or reply.text}"
+            reason = reply.summary
         except PlacementSilent as error:
             # The client has said so, and does not repeat itself with every request.
             return Candidates(reason=f"Placement does not answer: {error}", failed=True, sent_at=sent_at)

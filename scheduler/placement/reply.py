@@ -42,3 +42,8 @@ class Reply:
     def detail(self) -> str:
         """What the error says to a human, blanks and line breaks evened out."""
         return " ".join(str(self.error.get("detail") or "").split())
+
+    @property
+    def summary(self) -> str:
+        """Status and reason, for whoever has to go without what was asked."""
+        return f"Placement answers {self.status}: {self.detail or self.text}"

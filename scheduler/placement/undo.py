@@ -7,7 +7,7 @@ from oslo_log import log
 
 from scheduler.placement.consumers import NOTHING, Consumers, Held, emptied, plain, restored
 from scheduler.placement.errors import PlacementUnreachable
-from scheduler.placement.outcome import Verdict, judge
+from scheduler.placement.verdict import Verdict, judge
 
 LOG = log.getLogger(__name__)
 
@@ -78,7 +78,7 @@ def _take_back(api: Consumers, leftover: Leftover, held: Held) -> None:
         body = emptied(held)
     reply = api.put(leftover.uuid, body, leftover.context)
     if judge(reply) is not Verdict.DONE:
-        raise PlacementUnreachable(f"Placement answers {reply.status}: {reply.detail or reply.text}")
+        raise PlacementUnreachable(reply.summary)
 
 
 def _uncover(api: Consumers, leftover: Leftover) -> None:
@@ -90,7 +90,7 @@ def _uncover(api: Consumers, leftover: Leftover) -> None:
     if verdict is Verdict.DONE:
         delete(api, leftover.uuid, leftover.context)
     elif verdict in _TELLS_NOTHING:
-        raise PlacementUnreachable(f"Placement answers {reply.status}: {reply.detail or reply.text}")
+        raise PlacementUnreachable(reply.summary)
 
 
 def delete(api: Consumers, uuid: str, context) -> None:
@@ -102,4 +102,4 @@ def delete(api: Consumers, uuid: str, context) -> None:
     if reply.status == 204:
         LOG.info("Deleted allocations for instance %s", uuid)
     elif reply.status != 404:
-        raise PlacementUnreachable(f"Placement answers {reply.status}: {reply.detail or reply.text}")
+        raise PlacementUnreachable(reply.summary)
