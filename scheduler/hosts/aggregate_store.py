@@ -57,9 +57,9 @@ class AggregateStore:
         self._stopped = True
         self._wake.set()
 
-    def update(self, aggregates: Any) -> None:
-        """What a cast says of aggregates: a list of wire objects, a list object, or one."""
-        self._cast(self.current.replacing(from_wire(aggregate) for aggregate in _each(aggregates)))
+    def update(self, aggregates: Iterable[Any]) -> None:
+        """What a cast says of aggregates (wire objects)."""
+        self._cast(self.current.replacing(map(from_wire, aggregates)))
 
     def delete(self, aggregate: Any) -> None:
         """What a cast says of one that is gone."""
@@ -124,9 +124,3 @@ def from_wire(aggregate: Any) -> Aggregate:
         frozenset(aggregate.hosts or ()),
         dict(aggregate.metadata or {}),
     )
-
-
-def _each(aggregates: Any) -> Iterable[Any]:
-    if hasattr(aggregates, "objects"):
-        return aggregates.objects
-    return aggregates if isinstance(aggregates, list | tuple) else [aggregates]

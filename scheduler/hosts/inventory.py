@@ -148,8 +148,8 @@ class Inventory:
 
     # -- told by casts ---------------------------------------------------------------------------------------
 
-    def update_aggregates(self, aggregates: Any) -> None:
-        """A list of ``objects.Aggregate``, an AggregateList, or one."""
+    def update_aggregates(self, aggregates: Iterable[Any]) -> None:
+        """``aggregates``: some ``objects.Aggregate``."""
         self._aggregates.update(aggregates)
 
     def delete_aggregate(self, aggregate: Any) -> None:

@@ -159,10 +159,6 @@ class HostView:
     def __len__(self) -> int:
         return len(self.positions)
 
-    @property
-    def is_root(self) -> bool:
-        return len(self.positions) == len(self._shared.rows)
-
     def where(self, mask: np.ndarray) -> "HostView":
         """The hosts for which ``mask`` (bool, shape (hosts,)) is true; this very view if that is all."""
         return self if mask.all() else HostView(self._shared, self.positions[mask])

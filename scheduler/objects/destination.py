@@ -21,11 +21,3 @@ class Destination(base.WireObject):
     }
     # never sent as null, but whoever asks for the host wants to know whether there is one
     lazy_defaults = {"host": lambda: None}
-
-    def require_aggregates(self, aggregates):
-        """Ask for a host in any of ``aggregates``, besides what was asked for already."""
-        self.aggregates = [*(self.aggregates or ()), ",".join(aggregates)]
-
-    def append_forbidden_aggregates(self, forbidden_aggregates):
-        """Ask for a host in none of ``forbidden_aggregates``."""
-        self.forbidden_aggregates = set(self.forbidden_aggregates or ()) | set(forbidden_aggregates)

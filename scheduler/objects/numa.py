@@ -71,16 +71,6 @@ class InstanceNUMACell(base.DictCompat, base.WireObject):
         cpus = iter(sorted(self.total_cpus))
         return [set(itertools.islice(cpus, threads)) for _ in range(len(self) // threads)]
 
-    def pin(self, vcpu, pcpu):
-        """Note that guest CPU ``vcpu`` is to run on host CPU ``pcpu``; unknown guest CPUs are ignored."""
-        if vcpu in self.pcpuset:
-            self.cpu_pinning = {**(self.cpu_pinning or {}), vcpu: pcpu}
-
-    def pin_vcpus(self, *cpu_pairs):
-        """Pin several pairs (guest CPU, host CPU)."""
-        for vcpu, pcpu in cpu_pairs:
-            self.pin(vcpu, pcpu)
-
     def clear_host_pinning(self):
         """Forget where the CPUs were pinned."""
         self.id = -1

@@ -111,16 +111,6 @@ class RequestSpec(base.WireObject):
             return None
         return {group.requester_id: group.provider_uuids for group in self.requested_resources}
 
-    def reset_forced_destinations(self):
-        """Forget the forced hosts and nodes, without counting that as a change."""
-        self.force_hosts = self.force_nodes = None
-        self.obj_reset_changes(["force_hosts", "force_nodes"])
-
-    def ensure_project_and_user_id(self, instance):
-        """Take project and user from the instance where the request does not name them."""
-        self.project_id = self.project_id or instance.project_id
-        self.user_id = self.user_id or instance.user_id
-
     @classmethod
     def from_primitives(cls, context, request_spec, filter_properties):
         """A request from the two dicts that callers before version 4.3 send.

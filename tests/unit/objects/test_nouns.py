@@ -25,7 +25,7 @@ def test_numa_cell_sets():
 
 def test_numa_cell_pinning():
     found = cell(pcpuset={0, 1})
-    found.pin_vcpus((0, 8), (5, 9))
+    found.cpu_pinning = {0: 8}
     assert found.cpu_pinning == {0: 8}
     assert found.cpu_pinning_raw == {"0": 8}
     found.clear_host_pinning()
@@ -118,16 +118,6 @@ def test_pci_request_source(alias, source):
     assert objects.InstancePCIRequest().numa_policy is None
 
 
-def test_destination_aggregates():
-    where = objects.Destination()
-    where.require_aggregates(["a", "b"])
-    where.require_aggregates(["c"])
-    where.append_forbidden_aggregates({"x"})
-    where.append_forbidden_aggregates({"y"})
-    assert where.aggregates == ["a,b", "c"]
-    assert where.forbidden_aggregates == {"x", "y"}
-
-
 def test_destination_unset():
     where = read("Destination")
     assert (where.host, where.node, where.cell, where.aggregates) == (None, None, None, None)
@@ -165,15 +155,6 @@ def test_network_requests(networks, auto, none, unspecified):
 def test_security_group_identifier():
     assert objects.SecurityGroup(name="web").identifier == "web"
     assert objects.SecurityGroup(name="web", uuid="u").identifier == "u"
-
-
-def test_cell():
-    named = objects.CellMapping(uuid="u", name="c")
-    assert named.identity == "u(c)"
-    assert not named.is_cell0()
-    zero = objects.CellMapping(uuid=objects.CellMapping.CELL0_UUID)
-    assert zero.identity == objects.CellMapping.CELL0_UUID
-    assert zero.is_cell0()
 
 
 @pytest.mark.parametrize("data", [{}, {"hosts": None, "metadata": None}, {"hosts": [], "metadata": {}}])

@@ -106,13 +106,6 @@ def test_request_groups_unset():
     assert request().get_request_group_mapping() is None
 
 
-def test_reset_forced_destinations():
-    asked = request(force_hosts=["h"], force_nodes=["n"])
-    asked.reset_forced_destinations()
-    assert (asked.force_hosts, asked.force_nodes) == (None, None)
-    assert not {"force_hosts", "force_nodes"} & asked.obj_what_changed()
-
-
 def test_num_instances_null_is_one():
     bad = spec("boot_two_instances")
     bad["nova_object.data"]["num_instances"] = None
