@@ -30,8 +30,8 @@ OPTS = [
     cfg.IntOpt(
         "workers",
         min=0,
-        help="Number of worker processes. Unset or 0: one for each CPU. One is enough for about seventy requests a "
-        "second, and requests share Placement's answers within one worker only.",
+        help="Number of worker processes. Unset or 0: one for each CPU. One is enough for about seventy "
+        "requests a second, and requests share Placement's answers within one worker only.",
     ),
     cfg.BoolOpt(
         "query_placement_for_routed_network_aggregates",
