@@ -18,7 +18,8 @@ def all_parts():
 
 def make_manager(conf, journal=None):
     """A manager that is not started. Raises errors.BerthError for options that cannot work."""
-    return manager.SchedulerManager(conf, _notifications(conf), journal)
+    told = notifications.build(conf, serializer.ObjectSerializer())
+    return manager.SchedulerManager(conf, told, journal)
 
 
 def make_server(conf, serving):
@@ -39,10 +40,3 @@ def make_periodics(conf, serving):
         finder = discovery.Discovery(conf, engines, options.service_down_time(conf))
         delay = random.uniform(0, conf.periodic_fuzzy_delay)
         yield service.Periodic("host discovery", finder.run, interval, delay)
-
-
-def _notifications(conf):
-    if not conf.oslo_messaging_notifications.driver:
-        return None
-    bus = transport.notification_transport(conf)
-    return notifications.build(conf, bus, serializer.ObjectSerializer())

@@ -10,7 +10,7 @@ import threading
 
 import oslo_messaging as messaging
 
-from scheduler.rpc import legacy_payload, versioned_payload
+from scheduler.rpc import legacy_payload, transport, versioned_payload
 
 LOG = logging.getLogger(__name__)
 
@@ -92,19 +92,20 @@ class Notifications:
                 LOG.warning("Notification %s was not sent: %s", event, error)
 
 
-def build(conf, transport, serializer):
-    """The notifications that the options ask for, over a transport from transport.notification_transport."""
+def build(conf, serializer):
+    """The notifications that the options ask for. Raises ``ConfigError`` for a URL that cannot be used."""
     if not conf.oslo_messaging_notifications.driver:
         return Notifications(())
+    bus = transport.notification_transport(conf)
     form = conf.notifications.notification_format
     channels = []
     if form in ("unversioned", "both"):
-        notifier = messaging.Notifier(transport, f"scheduler.{conf.host}", serializer=serializer)
+        notifier = messaging.Notifier(bus, f"scheduler.{conf.host}", serializer=serializer)
         channels.append((legacy_payload, notifier))
     if form in ("versioned", "both"):
         topics = conf.notifications.versioned_notifications_topics
         notifier = messaging.Notifier(
-            transport, f"nova-scheduler:{conf.host}", serializer=serializer, topics=topics
+            bus, f"nova-scheduler:{conf.host}", serializer=serializer, topics=topics
         )
         channels.append((versioned_payload, notifier))
     return Notifications(channels)

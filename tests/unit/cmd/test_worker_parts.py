@@ -6,7 +6,7 @@ from scheduler import conf as options
 from scheduler import manager
 from scheduler.cmd import worker_parts
 from scheduler.hosts import discovery, own_service
-from scheduler.rpc import notifications
+from scheduler.rpc import notifications, transport
 
 
 @pytest.fixture
@@ -85,12 +85,15 @@ def test_discovery_begins_within_the_fuzzy_delay(make_conf, serving):
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [("", type(None)), ("[oslo_messaging_notifications]\ndriver=noop\n", notifications.Notifications)],
+    ("text", "channels"), [("", 0), ("[oslo_messaging_notifications]\ndriver=noop\n", 1)]
 )
-def test_notifications_only_where_a_driver_is_set(make_conf, monkeypatch, text, expected):
+def test_notifications_only_where_a_driver_is_set(make_conf, monkeypatch, text, channels):
+    made, make = [], transport.notification_transport
+    monkeypatch.setattr(transport, "notification_transport", lambda conf: made.append(conf) or make(conf))
     monkeypatch.setattr(manager, "SchedulerManager", lambda conf, told, journal: told)
-    assert isinstance(worker_parts.make_manager(make_conf(text)), expected)
+    told = worker_parts.make_manager(make_conf(text))
+    assert isinstance(told, notifications.Notifications)
+    assert len(made) == channels
 
 
 def test_the_server_listens_under_the_host_s_name(make_conf):

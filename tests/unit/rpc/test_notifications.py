@@ -49,7 +49,7 @@ class Listener:
 
 
 def sender(conf):
-    return notifications.build(conf, transport.notification_transport(conf), serializer.ObjectSerializer())
+    return notifications.build(conf, serializer.ObjectSerializer())
 
 
 @pytest.mark.parametrize(
