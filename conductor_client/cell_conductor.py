@@ -60,7 +60,7 @@ class CellConductor:
     def _claim_next(self, context, instance_uuid, request_spec, alternates):
         """The first alternate that can be claimed, and those after it.
 
-        Raises errors.MaxRetriesExceeded when none is left.
+        Raises ``MaxRetriesExceeded`` when none is left.
         """
         for place, selection in enumerate(alternates):
             rest = alternates[place + 1 :]

@@ -36,7 +36,7 @@ class SchedulerClient:
         Returns, in the order of ``instance_uuids``, a list of ``objects.Selection`` each: the claimed host,
         then its alternates. With ``return_objects`` false, one dict ``{"host", "nodename", "limits"}`` each.
 
-        Raises errors.NoValidHost; oslo_messaging.RemoteError for anything else that went wrong over there,
+        Raises ``NoValidHost``; ``oslo_messaging.RemoteError`` for anything else that went wrong over there,
         oslo_messaging.MessagingTimeout if nobody answers.
         """
         try:

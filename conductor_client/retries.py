@@ -20,7 +20,7 @@ def first(spec, max_attempts):
 def again(filter_properties, max_attempts):
     """Filter properties of the next attempt.
 
-    Raises errors.MaxRetriesExceeded when there may be none.
+    Raises ``MaxRetriesExceeded`` when there may be none.
     """
     retry = filter_properties["retry"]
     attempt = retry["num_attempts"] + 1

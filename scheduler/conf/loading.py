@@ -24,7 +24,7 @@ def new():
 def load(argv, prog=PROG, version=None, default_config_files=None):
     """Parse a command line and the files it names (else those found, spec wire-and-config 6.1).
 
-    Raises errors.ConfigError if a file cannot be read or an option has an impossible value, and SystemExit 2
+    Raises ``ConfigError`` if a file cannot be read or an option has an impossible value, and ``SystemExit`` 2
     for an unknown argument, 0 for --help and --version.
     """
     conf = new()
@@ -40,7 +40,7 @@ def load(argv, prog=PROG, version=None, default_config_files=None):
 def validate(conf):
     """Read every registered option once, since oslo.config converts a value only when it is read.
 
-    Raises errors.ConfigError that names each bad one. Options that nobody registered are not looked at.
+    Raises ``ConfigError`` that names each bad one. Options that nobody registered are not looked at.
     """
     problems = list(_problems(conf))
     if not problems:
@@ -52,7 +52,7 @@ def validate(conf):
 
 
 def require_databases(conf):
-    """Refuse to go on without the databases; raises errors.ConfigError naming the missing option."""
+    """Refuse to go on without the databases; raises ``ConfigError`` naming the missing option."""
     if not conf.api_database.connection:
         raise errors.ConfigError("[api_database]/connection is not set: the cells cannot be found")
 

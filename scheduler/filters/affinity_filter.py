@@ -64,7 +64,7 @@ class SimpleCIDRAffinityFilter(HostFilter):
     """Hints ``build_near_host_ip`` and ``cidr`` (``/24``): only hosts with an address in that network.
 
     The two texts are put together as they are. Raises ``netaddr.AddrFormatError`` if that is no network,
-    TypeError if a hint does not have exactly one value or a host has no address.
+    ``TypeError`` if a hint does not have exactly one value or a host has no address.
     """
 
     run_filter_once_per_request = True

@@ -14,8 +14,8 @@ class AggregateInstanceExtraSpecsFilter(AggregateRule):
     """Each extra spec, bare or scoped ``aggregate_instance_extra_specs:``, is met by metadata of some
     aggregate.
 
-    Any of several comma-separated values may meet it. Raises ValueError where a numeric requirement or all
-    the metadata it is compared with are no numbers.
+    Any of several comma-separated values may meet it. Raises ``ValueError`` where a numeric requirement, or
+    all the metadata it is compared with, are no numbers.
     """
 
     def applies(self, request: Any) -> bool:

@@ -24,7 +24,7 @@ class ComputeCapabilitiesFilter(HostFilter):
 
     A path (``capabilities:cpu_info:topology:cores``) begins at an attribute of the host, or if that is null
     at a key of its ``stats``, and goes on through JSON texts, maps and objects. Bare extra specs that no host
-    knows are not for this filter. Raises ValueError where numbers are compared and there are none.
+    knows are not for this filter. Raises ``ValueError`` where numbers are compared and there are none.
     """
 
     run_filter_once_per_request = True

@@ -84,5 +84,5 @@ class Requirement:
 
 
 def match(value: str | None, req: str) -> bool:
-    """Whether ``value`` is as ``req`` requires. Raises ValueError as ``Requirement.holds``."""
+    """Whether ``value`` is as ``req`` requires. Raises ``ValueError`` as ``Requirement.holds``."""
     return Requirement(req).holds(value)

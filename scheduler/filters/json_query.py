@@ -44,7 +44,7 @@ OPERATORS: dict[str, Callable[[list], Any]] = {
 def evaluate(query: Any, resolve: Resolve, apply: Apply) -> Any:
     """What a query gives. ``resolve`` turns texts into values; ``apply`` knows the operators, null apart.
 
-    Raises KeyError for an unknown operator, TypeError for what is no query or cannot be compared.
+    Raises ``KeyError`` for an unknown operator, ``TypeError`` for what is no query or cannot be compared.
     """
     if not query:
         return True

@@ -27,7 +27,7 @@ def validate_num_values(
 ) -> Any:
     """The number that ``based_on`` picks out of several texts; ``default`` if there are none.
 
-    Raises ValueError if one of them is no number.
+    Raises ``ValueError`` if one of them is no number.
     """
     numbers = [cast_to(value) for value in vals]
     if len(numbers) > 1:

@@ -78,7 +78,7 @@ class Cells:
         return any(cell.uuid == uuid for cell in self._cells)
 
     def engine(self, cell: Cell) -> Engine:
-        """Raises errors.ConfigError if the cell's URL cannot be used."""
+        """Raises ``ConfigError`` if the cell's URL cannot be used."""
         if cell.url is None:
             raise ConfigError(f"Cell {cell} has no database connection")
         return self._engines.cell(cell.uuid, cell.url)

@@ -51,21 +51,21 @@ class Engines:
         self._lock = threading.Lock()
 
     def api(self) -> Engine:
-        """The engine of [api_database]; raises errors.ConfigError without a connection."""
+        """The engine of [api_database]; raises ``ConfigError`` without a connection."""
         return self._of_group("api_database")
 
     def local(self) -> Engine:
-        """The engine of [database]; raises errors.ConfigError without a connection."""
+        """The engine of [database]; raises ``ConfigError`` without a connection."""
         return self._of_group("database")
 
     def cell(self, uuid: str, url: str) -> Engine:
-        """The engine of a cell. Raises errors.ConfigError for a URL that leads to no driver."""
+        """The engine of a cell. Raises ``ConfigError`` for a URL that leads to no driver."""
         return self._get(f"The database connection of cell {uuid}", url, self._conf.database)
 
     def check(self) -> None:
         """Make the engines of the two options, as far as they are set; nothing is connected to.
 
-        Raises errors.ConfigError for a URL that leads to no driver.
+        Raises ``ConfigError`` for a URL that leads to no driver.
         """
         for group in ("api_database", "database"):
             if self._conf[group].connection:
@@ -100,7 +100,7 @@ def make_engine(
     """An engine that is not connected yet. ``timeout``: seconds for each of connecting, reading and writing.
 
     ``options`` are oslo.db's. Whoever reads periodically tries again, so max_retries is not used here.
-    Raises errors.ConfigError, which names the connection as ``what`` and never by its URL.
+    Raises ``ConfigError``, which names the connection as ``what`` and never by its URL.
     """
     try:
         url = _bounded(normalised(connection), timeout)

@@ -39,7 +39,7 @@ class Inventory:
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
-        """Raises errors.ConfigError for options that cannot work. Nothing is connected to yet."""
+        """Raises ``ConfigError`` for options that cannot work. Nothing is connected to yet."""
         liveness.check_driver(conf)
         self._conf = conf
         self.engines = Engines(conf)

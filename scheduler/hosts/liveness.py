@@ -27,7 +27,7 @@ def is_up(service: Any, now: datetime, down_time: float) -> bool:
 
 
 def check_driver(conf: cfg.ConfigOpts) -> None:
-    """Raises errors.ConfigError for a servicegroup_driver other than db."""
+    """Raises ``ConfigError`` for a servicegroup_driver other than db."""
     if conf.servicegroup_driver != "db":
         raise ConfigError(
             f"[DEFAULT]/servicegroup_driver = {conf.servicegroup_driver} is not supported: "

@@ -105,7 +105,7 @@ class PciStats:
         provider_mapping: Mapping[str, list[str]] | None = None,
         numa_cells: Iterable[Any] | None = None,
     ) -> None:
-        """Take the devices out of these pools, not out of the host's. Raises ValueError if that cannot be."""
+        """Take the devices out of these pools, not out of the host's. Raises ``ValueError`` if it cannot."""
         applied = self._applied(requests, provider_mapping, numa_cells)
         if not applied.complete:
             raise ValueError(applied.reason)

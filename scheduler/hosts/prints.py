@@ -54,7 +54,7 @@ class Bucket:
 
     @property
     def lines(self) -> dict[int, str]:
-        """Raises CutShort if the text lacks rows."""
+        """Raises ``CutShort`` if the text lacks rows."""
         if self._lines is None:
             lines = self.text.split(ROW) if self.count else []
             if len(lines) != self.count or not all(line.endswith(COLUMN) for line in lines):

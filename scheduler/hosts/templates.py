@@ -29,7 +29,7 @@ def expand(text: str, reference: str | None, where: str) -> str:
 
 
 def names(reference: str) -> dict[str, object]:
-    """What a template may name. Raises ValueError for a URL that cannot be taken apart."""
+    """What a template may name. Raises ``ValueError`` for a URL that cannot be taken apart."""
     url = urlsplit(reference)
     found = {
         "scheme": url.scheme,

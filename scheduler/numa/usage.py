@@ -11,12 +11,12 @@ from scheduler.numa.topology import HostCell, HostTopology, PagePool
 
 
 def consume(host: HostTopology, fitted: GuestTopology) -> HostTopology:
-    """The host with the guest on it. Raises PinConflict if the CPUs that it was given are not free."""
+    """The host with the guest on it. Raises ``PinConflict`` if the CPUs that it was given are not free."""
     return _account(host, fitted, 1)
 
 
 def release(host: HostTopology, fitted: GuestTopology) -> HostTopology:
-    """The host without the guest; the inverse of consume. Raises PinConflict if its CPUs are not taken."""
+    """The host without the guest; the inverse of consume. Raises ``PinConflict`` if CPUs are not taken."""
     return _account(host, fitted, -1)
 
 

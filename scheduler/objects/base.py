@@ -89,7 +89,7 @@ class WireObject(base.VersionedObject):
     def obj_from_primitive(cls, primitive, context=None):
         """Make an object of an envelope.
 
-        :raises InvalidRequest: one of its kinds, when the envelope or a field cannot be read
+        Raises ``InvalidRequest``, one of its kinds, if the envelope or a field cannot be read.
         """
         try:
             namespace, name, version = primitive[NAMESPACE], primitive[NAME], primitive[VERSION]
@@ -281,6 +281,6 @@ def is_envelope(value):
 def hydrate(primitive, context=None):
     """Make an object of its envelope.
 
-    :raises InvalidRequest: one of its kinds, when the envelope or a field cannot be read
+    Raises ``InvalidRequest``, one of its kinds, if the envelope or a field cannot be read.
     """
     return WireObject.obj_from_primitive(primitive, context)

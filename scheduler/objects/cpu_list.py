@@ -8,7 +8,7 @@ _MOST_CPUS = 1 << 16
 def parse_cpu_list(text):
     """The set of CPU numbers that a list names: numbers, ranges, and exclusions marked with ``^``.
 
-    :raises InvalidField: an element is neither, or a range runs backwards
+    Raises ``InvalidField`` if an element is neither, or a range runs backwards.
     """
     wanted, unwanted = set(), set()
     for element in str(text).split(","):

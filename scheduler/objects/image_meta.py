@@ -45,7 +45,7 @@ class ImageMeta(base.WireObject):
     def from_dict(cls, image_meta):
         """An image from a plain dict, as legacy callers have it; null is an empty image.
 
-        :raises InvalidRequest: a value does not suit its field
+        Raises ``InvalidRequest`` if a value does not suit its field.
         """
         given = dict(image_meta or {})
         props = given.get("properties")

@@ -161,7 +161,7 @@ class ImageMetaProps(base.WireObject):
     def get(self, name, defvalue=None):
         """The value of a property, or ``defvalue`` when it is unset.
 
-        :raises AttributeError: there is no property of that name
+        Raises ``AttributeError`` if there is no property of that name.
         """
         return getattr(self, name) if self.obj_attr_is_set(name) else defvalue
 
@@ -173,7 +173,7 @@ class ImageMetaProps(base.WireObject):
     def from_dict(cls, image_props):
         """Properties from a dict of image metadata, old names included; nulls and unknown names are dropped.
 
-        :raises InvalidRequest: a value does not suit its property
+        Raises ``InvalidRequest`` if a value does not suit its property.
         """
         given = {key: value for key, value in image_props.items() if value is not None}
         props = cls()

@@ -30,7 +30,7 @@ class InstanceGroup(base.DictCompat, base.WireObject):
     def rules(self):
         """The limits of the policy, as ``{"max_server_per_host": 2}`` or empty.
 
-        :raises InvalidField: the limit is no number
+        Raises ``InvalidField`` if the limit is no number.
         """
         limits = self._rules if "_rules" in self else {}
         if "max_server_per_host" not in limits:

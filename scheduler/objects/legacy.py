@@ -21,7 +21,7 @@ _FROM_FLAVOR = ("root_gb", "ephemeral_gb", "memory_mb", "vcpus")
 def request_from_dicts(cls, context, request_spec, filter_properties):
     """A request of class ``cls`` from its legacy form; either dict may be None.
 
-    :raises InvalidRequest: a value does not suit its field
+    Raises ``InvalidRequest`` if a value does not suit its field.
     """
     try:
         return cls(context, **_values(context, request_spec, filter_properties))

@@ -97,7 +97,7 @@ class InstanceNUMATopology(base.DictCompat, base.WireObject):
     def cpu_policy(self):
         """The policy that all nodes share, or None.
 
-        :raises InvalidField: the nodes differ, which no API lets through
+        Raises ``InvalidField`` if the nodes differ, which no API lets through.
         """
         policies = {cell.cpu_policy for cell in self.cells}
         if len(policies) > 1:

@@ -115,7 +115,7 @@ class RequestSpec(base.WireObject):
     def from_primitives(cls, context, request_spec, filter_properties):
         """A request from the two dicts that callers before version 4.3 send.
 
-        :raises InvalidRequest: a value does not suit its field
+        Raises ``InvalidRequest`` if a value does not suit its field.
         """
         return legacy.request_from_dicts(cls, context, request_spec, filter_properties)
 

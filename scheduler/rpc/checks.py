@@ -1,6 +1,6 @@
 """What arguments have to be before the manager sees them.
 
-Each function returns the value to go on with, or raises errors.InvalidRequest naming the argument.
+Each function returns the value to go on with, or raises ``InvalidRequest`` naming the argument.
 """
 
 from oslo_utils import uuidutils

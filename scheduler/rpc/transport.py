@@ -14,7 +14,7 @@ ERROR_MODULES = ("nova.exception",)
 def rpc_transport(conf, url=None):
     """The connection for requests; ``[DEFAULT]/transport_url`` unless ``url`` is given.
 
-    Raises errors.ConfigError for a URL that leads to no driver. Nothing is connected to yet.
+    Raises ``ConfigError`` for a URL that leads to no driver. Nothing is connected to yet.
     """
     return _made("[DEFAULT]/transport_url", messaging.get_rpc_transport, conf, url)
 
@@ -22,7 +22,7 @@ def rpc_transport(conf, url=None):
 def notification_transport(conf):
     """The connection for notifications; ``[oslo_messaging_notifications]/transport_url`` or the other's.
 
-    Raises errors.ConfigError as ``rpc_transport`` does.
+    Raises ``ConfigError`` as ``rpc_transport`` does.
     """
     option = "[oslo_messaging_notifications]/transport_url"
     return _made(option, messaging.get_notification_transport, conf, None)

@@ -7,7 +7,8 @@ from oslo_config import cfg
 import pytest
 
 from scheduler import conf as options
-from scheduler.conf import registry
+from scheduler.conf import filter_scheduler, registry
+from scheduler.objects import image_props
 
 SAMPLE = pathlib.Path(__file__).parents[3] / "etc" / "berth-scheduler.conf.sample"
 
@@ -263,3 +264,7 @@ def test_the_sample_shows_nova_s_defaults_of_library_options():
 def test_the_sample_can_be_read():
     conf = options.load(["--config-file", str(SAMPLE)])
     assert conf.scheduler.max_attempts == 3
+
+
+def test_the_architectures_of_the_option_are_those_of_images():
+    assert filter_scheduler.ARCHITECTURES == image_props.ARCHITECTURES.split()
