@@ -15,8 +15,8 @@ class JsonFilter(HostFilter):
     """Hint ``query``, a JSON text such as ``["and", [">=", "$free_ram_mb", 1024], ["<", "$num_io_ops", 3]]``.
 
     The hosts' services are not looked at. Raises ``KeyError`` for an unknown operator, ``TypeError`` where
-    values cannot be compared, ``AttributeError`` for keys of what has none, ``ValueError`` for a text that is no
-    JSON.
+    values cannot be compared, ``AttributeError`` for keys of what has none, ``ValueError`` for a text that is
+    no JSON.
     """
 
     def applies(self, request: Any) -> bool:

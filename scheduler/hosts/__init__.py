@@ -4,7 +4,7 @@
 - cells, templates: which cells there are, where their databases are, and which cell a host is in
 - tables, engines, chunks: nova's tables, connections to its databases, long lists in SQL
 - gather: asking all cells at once
-- prints, follow, cell_rows: finding the rows that changed since the last look
+- fingerprints, follow, cell_rows: finding the rows that changed since the last look
 - rows, texts, row_loader, interning: from a row of a database to plain values
 - coded, columns, table: the host table
 - store, duplicates: the writer that publishes the next table

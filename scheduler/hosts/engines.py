@@ -136,7 +136,7 @@ def _connect(what: str, dialect: Dialect, _record: Any, arguments: Any, paramete
 
 
 def _allow_long_texts(connection: Any, _record: Any) -> None:
-    """MySQL cuts aggregated texts at 1024 bytes unless told otherwise (see ``hosts.prints``)."""
+    """MySQL cuts aggregated texts at 1024 bytes unless told otherwise (see ``hosts.fingerprints``)."""
     with contextlib.closing(connection.cursor()) as cursor:
         cursor.execute(f"SET SESSION group_concat_max_len = {LONGEST_TEXT}")
 

@@ -12,12 +12,12 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from scheduler.hosts.chunks import chunks
-from scheduler.hosts.prints import Changes, Prints
+from scheduler.hosts.fingerprints import Changes, Fingerprints
 from scheduler.hosts.row_loader import NODE_COLUMNS
 from scheduler.hosts.rows import HostRow, ServiceRow
 from scheduler.hosts.tables import compute_nodes, services
 
-NODE_PRINT = (
+NODE_FINGERPRINT = (
     "uuid",
     "host",
     "hypervisor_hostname",
@@ -33,28 +33,28 @@ NODE_PRINT = (
 # Above this part of all rows, reading all of them is quicker than naming those that are wanted.
 MOST = 0.3
 
-# Where stamps are whole seconds, a second write within the second shows in no print. The row is read again so
-# many seconds later.
+# Where stamps are whole seconds, a second write within the second shows in no fingerprint. The row is read
+# again so many seconds later.
 SETTLED = 2.0
 
 
 class ServiceFollower:
-    """The live compute services, by id. The print of one holds all that is known of it."""
+    """The live compute services, by id. The fingerprint of one holds all that is known of it."""
 
     def __init__(self) -> None:
         names = [name for name in ServiceRow.__slots__ if name != "id"]
         live = [services.c.deleted == 0, services.c.binary == "nova-compute"]
-        self._prints = Prints(services, names, live)
+        self._fingerprints = Fingerprints(services, names, live)
         self._readers = [_reader(services.c[name].type) for name in names]
         self.rows: Mapping[int, ServiceRow] = {}
 
     def read(self, connection: Connection) -> None:
         """Bring ``rows`` up to date. If nothing changed they stay the same mapping."""
-        changes = self._prints.poll(connection)
+        changes = self._fingerprints.poll(connection)
         if changes:
             fresh = {number: self._service(number, texts) for number, texts in changes.changed.items()}
             self.rows = merged(self.rows, changes.gone, fresh)
-        self._prints.accept()
+        self._fingerprints.accept()
 
     def _service(self, number: int, texts: Sequence[str]) -> ServiceRow:
         return ServiceRow(number, *[read(text) for read, text in zip(self._readers, texts, strict=True)])
@@ -65,21 +65,21 @@ class NodeFollower:
 
     def __init__(self) -> None:
         live = [compute_nodes.c.deleted == 0]
-        self._prints = Prints(compute_nodes, NODE_PRINT, live)
+        self._fingerprints = Fingerprints(compute_nodes, NODE_FINGERPRINT, live)
         self._query = sa.select(*NODE_COLUMNS).where(*live)
         self._again: dict[int, float] = {}
         self.rows: Mapping[int, HostRow] = {}
 
     def read(self, connection: Connection, load: Callable[[sa.Row], HostRow | None]) -> None:
         """Bring ``rows`` up to date. If nothing changed they stay the same mapping."""
-        changes = self._prints.poll(connection)
+        changes = self._fingerprints.poll(connection)
         due = {number for number, when in self._again.items() if when <= time.monotonic()}
         if changes or due:
             wanted = changes.changed.keys() | (due - changes.gone)
             found = {row.id: load(row) for row in self._rows(connection, wanted, changes.among)}
             self.rows = merged(self.rows, changes.gone, {number: found.get(number) for number in wanted})
             self._look_again(changes, due)
-        self._prints.accept()
+        self._fingerprints.accept()
 
     def _rows(self, connection: Connection, wanted: Iterable[int], among: int) -> Iterable[sa.Row]:
         wanted = sorted(wanted)

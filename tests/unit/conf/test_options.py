@@ -267,4 +267,4 @@ def test_the_sample_can_be_read():
 
 
 def test_the_architectures_of_the_option_are_those_of_images():
-    assert filter_scheduler.ARCHITECTURES == image_props.ARCHITECTURES.split()
+    assert image_props.ARCHITECTURES.split() == filter_scheduler.ARCHITECTURES

@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 import pytest
 import sqlalchemy as sa
 
-from scheduler.hosts.prints import BUCKET, COLUMN, ROW, Bucket, CutShort, Prints
+from scheduler.hosts.fingerprints import BUCKET, COLUMN, ROW, Bucket, CutShort, Fingerprints
 
 TABLE = sa.Table(
     "t",
@@ -32,31 +32,31 @@ def write(connection, rows):
 
 
 @pytest.fixture
-def prints():
-    return Prints(TABLE, ["name"], [TABLE.c.live == 1])
+def fingerprints():
+    return Fingerprints(TABLE, ["name"], [TABLE.c.live == 1])
 
 
-def test_changes_are_told_until_they_are_accepted(connection, prints):
+def test_changes_are_told_until_they_are_accepted(connection, fingerprints):
     write(connection, {1: "a", 2: None})
     for _ in range(2):
-        changes = prints.poll(connection)
+        changes = fingerprints.poll(connection)
         assert (dict(changes.changed), changes.gone, changes.among) == ({1: ["a"], 2: [""]}, set(), 2)
-    prints.accept()
-    assert not prints.poll(connection)
+    fingerprints.accept()
+    assert not fingerprints.poll(connection)
 
 
-def test_only_live_rows(connection, prints):
+def test_only_live_rows(connection, fingerprints):
     write(connection, {1: "a", 2: "b"})
-    prints.poll(connection)
-    prints.accept()
+    fingerprints.poll(connection)
+    fingerprints.accept()
     connection.execute(sa.update(TABLE).where(TABLE.c.id == 1).values(live=0))
-    assert prints.poll(connection).gone == {1}
+    assert fingerprints.poll(connection).gone == {1}
 
 
 @pytest.mark.parametrize("name", [f"a{ROW}b", f"{COLUMN}", f"a{COLUMN}", "a\nb", "é|'\"%"])
-def test_odd_names(connection, prints, name):
+def test_odd_names(connection, fingerprints, name):
     write(connection, {1: name, 2: "x"})
-    assert prints.poll(connection).changed[1] == [name.replace(ROW, " ").replace(COLUMN, " ")]
+    assert fingerprints.poll(connection).changed[1] == [name.replace(ROW, " ").replace(COLUMN, " ")]
 
 
 rows = st.dictionaries(st.integers(1, 3 * BUCKET), st.sampled_from(["a", "b", None]), max_size=12)
@@ -65,13 +65,13 @@ rows = st.dictionaries(st.integers(1, 3 * BUCKET), st.sampled_from(["a", "b", No
 @given(st.lists(rows, min_size=1, max_size=5))
 def test_changes_lead_from_one_state_to_the_next(states):
     engine = sa.create_engine("sqlite://")
-    prints, known = Prints(TABLE, ["name"], []), {}
+    fingerprints, known = Fingerprints(TABLE, ["name"], []), {}
     with engine.connect() as connection:
         TABLE.create(connection)
         for state in states:
             write(connection, state)
-            changes = prints.poll(connection)
-            prints.accept()
+            changes = fingerprints.poll(connection)
+            fingerprints.accept()
             for number in changes.gone:
                 del known[number]
             assert all(known.get(number) != texts for number, texts in changes.changed.items())

@@ -1,8 +1,8 @@
-"""Finding the rows of a table that changed, by reading a *print* of each.
+"""Finding the rows of a table that changed, by reading a *fingerprint* of each.
 
-A print is a line of text of the columns that show a change. The database puts many into one text, since few
-long texts are read and compared far more cheaply than many short ones. Prints are compared with the last ones
-for equality and never for order: the stamps in them come from several clocks.
+A fingerprint is a line of text of the columns that show a change. The database puts many into one text, since
+few long texts are read and compared far more cheaply than many short ones. Fingerprints are compared with the
+last ones for equality and never for order: the stamps in them come from several clocks.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,7 +43,7 @@ class Changes:
 
 
 class Bucket:
-    """The prints of some rows: as one text, and by id once that is asked for."""
+    """The fingerprints of some rows: as one text, and by id once that is asked for."""
 
     __slots__ = ("_lines", "count", "text")
 
@@ -66,8 +66,8 @@ class Bucket:
 EMPTY = Bucket()
 
 
-class Prints:
-    """The prints of one table's rows as last accepted. Not to be used by two threads at once."""
+class Fingerprints:
+    """The fingerprints of one table's rows as last accepted. Not to be used by two threads at once."""
 
     def __init__(
         self, table: sa.Table, columns: Iterable[str], live: Iterable[sa.ColumnElement[bool]]
@@ -78,7 +78,7 @@ class Prints:
         self._next: Mapping[int, Bucket] = {}
 
     def poll(self, connection: Connection) -> Changes:
-        """What differs from the prints that were last accepted."""
+        """What differs from the fingerprints that were last accepted."""
         found = {number: Bucket(text, count) for number, count, text in connection.execute(self._query)}
         self._next = found
         changed: dict[int, Sequence[str]] = {}
