@@ -6,7 +6,7 @@
 - order, arrangements, search: all guest cells on all host cells
 - affinity: networks tied to cells
 - fit: the whole, remembered by Fitter
-- candidates, claim: what filters and consumption call
+- candidates, charge: what filters and consumption call
 - usage: charging a fitted guest to its host, and giving it back
 - reasons, errors: why not, in words; CPUs that are not free
 """

@@ -11,7 +11,7 @@ from scheduler.numa.affinity import affinity
 from scheduler.numa.guest import GuestTopology
 from scheduler.numa.limits import Limits
 from scheduler.numa.order import ordered_cells
-from scheduler.numa.reasons import Attempt, why_not
+from scheduler.numa.reasons import FailedSearch, why_not
 from scheduler.numa.search import Search
 from scheduler.numa.topology import HostTopology
 from scheduler.pci.offer import Mappings, Offer, make_offer
@@ -59,7 +59,9 @@ def fit(
     search = Search(cells, guest, limits, near, offer, host.sockets)
     found = search.run()
     after = guest.with_cells(tuple(seat.value() for seat in search.seats))
-    return Fit(after, after) if found else Fit(None, after, why_not(Attempt(host, guest, limits, search)))
+    return (
+        Fit(after, after) if found else Fit(None, after, why_not(FailedSearch(host, guest, limits, search)))
+    )
 
 
 class Fitter:

@@ -20,7 +20,7 @@ _PAGES = {SMALL: "small pages", LARGE: "large pages", ANY: "pages of any size"}
 
 
 @dataclass(frozen=True)
-class Attempt:
+class FailedSearch:
     """A search that found nothing."""
 
     host: HostTopology
@@ -34,22 +34,22 @@ class Attempt:
         return seat_on(host, Seat.of(self.guest.cells[number]), self.limits, overhead)
 
 
-def why_not(attempt: Attempt) -> str:
+def why_not(failed: FailedSearch) -> str:
     """One line on what was missing."""
-    search = attempt.search
+    search = failed.search
     if search.refused_devices:
         refusal, place = search.refused_devices
         return explain(refusal, search.offer, place)
     if search.far_from_networks and not search.gave_up:
         return "no NUMA cells near all networks of the guest have room for it"
-    numbers = range(len(attempt.guest.cells))
-    needs = [_needs(attempt.guest, number) for number in numbers]
-    lacks = [[attempt.lack(host, number) for host in attempt.host.cells] for number in numbers]
+    numbers = range(len(failed.guest.cells))
+    needs = [_needs(failed.guest, number) for number in numbers]
+    lacks = [[failed.lack(host, number) for host in failed.host.cells] for number in numbers]
     if len(set(needs)) == 1 and any(lacks[0]):
-        return f"no {_cells(len(needs))} with {needs[0]}{_details(attempt, 0, lacks[0])}"
+        return f"no {_cells(len(needs))} with {needs[0]}{_details(failed, 0, lacks[0])}"
     nowhere = next((number for number in numbers if all(lacks[number])), None)
     if nowhere is not None:
-        details = _details(attempt, nowhere, lacks[nowhere])
+        details = _details(failed, nowhere, lacks[nowhere])
         return f"no NUMA cell for guest cell {nowhere} with {needs[nowhere]}{details}"
     if search.gave_up:
         return f"no way to seat the {len(needs)} guest cells was found within bounded effort"
@@ -86,12 +86,12 @@ def _size(kib: int) -> str:
     return f"{kib} KiB"
 
 
-def _details(attempt: Attempt, number: int, refused: list[Lack | None]) -> str:
+def _details(failed: FailedSearch, number: int, refused: list[Lack | None]) -> str:
     """What each host cell lacks for guest cell ``number``, for the first few."""
-    cell = attempt.guest.cells[number]
+    cell = failed.guest.cells[number]
     found = [
-        f"cell {host.id}: {_has(host, cell, lack, attempt.limits)}"
-        for host, lack in zip(attempt.host.cells, refused, strict=True)
+        f"cell {host.id}: {_has(host, cell, lack, failed.limits)}"
+        for host, lack in zip(failed.host.cells, refused, strict=True)
         if lack
     ]
     shown = found[:MAX_CELLS_SHOWN]

@@ -7,7 +7,7 @@ from typing import Any
 from oslo_log import log as logging
 
 from scheduler.hosts.view import HostView
-from scheduler.numa.claim import Claim, claim
+from scheduler.numa.charge import Charged, charge
 from scheduler.numa.fit import Fitter
 from scheduler.numa.guest import GuestTopology, guest_topology_from
 from scheduler.numa.limits import limits_from
@@ -43,7 +43,7 @@ def amounts_of(flavor: Any) -> dict[str, int]:
 
 def _consume_topology(hosts: HostView, index: int, request: Any, fitter: Fitter) -> None:
     guest = guest_topology_from(request.numa_topology)
-    taken = claim(
+    taken = charge(
         fitter,
         hosts.coded("numa_topology")[index],
         guest,
@@ -57,7 +57,7 @@ def _consume_topology(hosts: HostView, index: int, request: Any, fitter: Fitter)
     _store(hosts, index, request, taken, guest)
 
 
-def _store(hosts: HostView, index: int, request: Any, taken: Claim, guest: GuestTopology | None) -> None:
+def _store(hosts: HostView, index: int, request: Any, taken: Charged, guest: GuestTopology | None) -> None:
     hosts.replace(index, "numa_topology", taken.host)
     hosts.replace(index, "pci_stats", taken.pools)
     if taken.guest is not guest:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 from scheduler.numa import candidates as numa_candidates
 from scheduler.numa import loading
-from scheduler.numa.claim import claim
+from scheduler.numa.charge import charge
 from scheduler.numa.errors import PinConflict
 from scheduler.numa.fit import Fitter
 from scheduler.numa.guest import guest_topology_from
@@ -239,7 +239,7 @@ def _boot_one(hosts, alive, request, fitter):
     candidate, mappings = host.candidates[0]
     groups = {name: mappings.get(name, []) for name in request.groups}
     requests = None if request.requests_object is None else request.requests
-    done = claim(fitter, host.topology, request.guest, host.limits, host.pools, requests, groups or None)
+    done = charge(fitter, host.topology, request.guest, host.limits, host.pools, requests, groups or None)
     host.topology, host.pools, request.guest = done.host, done.pools, done.guest
     return {
         "passing": list(alive),

@@ -5,7 +5,7 @@ import pytest
 from scheduler import objects
 from scheduler.filters import numa_topology_filter
 from scheduler.filters.numa_topology_filter import NUMATopologyFilter, fitter_of
-from scheduler.numa.claim import claim
+from scheduler.numa.charge import charge
 from scheduler.numa.fit import Fitter
 from scheduler.numa.guest import guest_topology_from
 from scheduler.numa.limits import limits_from
@@ -178,7 +178,7 @@ def test_what_the_filter_fitted_is_not_fitted_again_when_it_is_taken():
     assert rule.passes(view, request).all()
     made, limits = rule.fitter.made, limits_from(view.limits(0)["numa_topology"])
     wanted = guest_topology_from(request.numa_topology)
-    taken = claim(fitter_of([rule], conf), PLAIN, wanted, limits, view.coded("pci_stats")[0], (), {})
+    taken = charge(fitter_of([rule], conf), PLAIN, wanted, limits, view.coded("pci_stats")[0], (), {})
     assert taken.host != PLAIN
     assert rule.fitter.made == made
 

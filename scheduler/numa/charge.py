@@ -19,7 +19,7 @@ from scheduler.pci.verdict import apply
 
 
 @dataclass(frozen=True)
-class Claim:
+class Charged:
     """Host and guest after a selection.
 
     ``guest`` replaces the topology of the request for all further instances, on all hosts. With a ``problem``
@@ -32,7 +32,7 @@ class Claim:
     problem: str = ""
 
 
-def claim(
+def charge(
     fitter: Fitter,
     host: HostTopology | None,
     guest: GuestTopology | None,
@@ -40,7 +40,7 @@ def claim(
     pools: PoolSet | None,
     requests: tuple[PciRequest, ...] | None,
     mappings: Mappings | None,
-) -> Claim:
+) -> Charged:
     """Charge one instance. ``requests`` None: the request has no PCI requests object at all.
 
     ``limits`` are those that the NUMA filter stored for the host, None if it did not run; ``mappings`` the
@@ -48,7 +48,7 @@ def claim(
     """
     if requests is None or pools is None:
         requests = ()
-    before = Claim(host, pools, guest)
+    before = Charged(host, pools, guest)
     after = _charge_topology(fitter, before, limits, requests, mappings)
     if after.problem or not requests:
         return after
@@ -57,11 +57,11 @@ def claim(
 
 def _charge_topology(
     fitter: Fitter,
-    before: Claim,
+    before: Charged,
     limits: Limits | None,
     requests: tuple[PciRequest, ...],
     mappings: Mappings | None,
-) -> Claim:
+) -> Charged:
     # Free devices have a say in the order of cells, even if the guest wants none.
     host, guest = before.host, before.guest
     if host is None or not host.cells or guest is None:
@@ -76,7 +76,7 @@ def _charge_topology(
         return replace(after, problem=str(conflict))
 
 
-def _charge_devices(before: Claim, requests: tuple[PciRequest, ...], mappings: Mappings | None) -> Claim:
+def _charge_devices(before: Charged, requests: tuple[PciRequest, ...], mappings: Mappings | None) -> Charged:
     # On a host without topology the guest's own cell ids stand in for host cells, as they do in nova.
     cells = before.guest.cell_ids if before.guest else frozenset()
     sockets = before.host.sockets if before.host else None

@@ -1,4 +1,4 @@
-from scheduler.numa.claim import claim
+from scheduler.numa.charge import charge
 from scheduler.numa.fit import Fitter
 from scheduler.pci.pools import PoolSet, from_flat
 from scheduler.pci.requests import make_request
@@ -10,12 +10,12 @@ REQUEST = make_request(1, [{"vendor_id": "8086"}], alias_name="nic", numa_policy
 ONE = host(host_cell(0))
 
 
-def claimed(topology=ONE, wanted=guest(pinned()), pools=POOLS, requests=(REQUEST,)):  # noqa: B008 - a value
-    return claim(Fitter(), topology, wanted, None, pools, requests, None)
+def charged(topology=ONE, wanted=guest(pinned()), pools=POOLS, requests=(REQUEST,)):  # noqa: B008 - a value
+    return charge(Fitter(), topology, wanted, None, pools, requests, None)
 
 
 def test_charges_cells_and_devices():
-    done = claimed()
+    done = charged()
     assert not done.problem
     assert done.host.cells[0].pinned == {0, 1}
     assert done.guest.cells[0].pins == ((0, 0), (1, 1))
@@ -23,28 +23,28 @@ def test_charges_cells_and_devices():
 
 
 def test_no_guest_topology_takes_devices_from_anywhere():
-    done = claimed(wanted=None)
+    done = charged(wanted=None)
     assert (done.host, done.guest, done.pools.free_devices) == (ONE, None, 0)
 
 
 def test_guest_that_does_not_fit_loses_its_topology():
-    done = claimed(wanted=guest(pinned(vcpus=9)))
+    done = charged(wanted=guest(pinned(vcpus=9)))
     assert (done.host, done.guest, done.problem) == (ONE, None, "")
     assert done.pools.free_devices == 0
 
 
 def test_without_request_object_or_pools_devices_do_not_matter():
-    assert claimed(requests=None).pools is POOLS
-    assert claimed(pools=None).host.cells[0].pinned == {0, 1}
+    assert charged(requests=None).pools is POOLS
+    assert charged(pools=None).host.cells[0].pinned == {0, 1}
 
 
 def test_free_devices_order_the_cells_even_without_request_object():
     topology = host(host_cell(0), host_cell(1))
-    assert claimed(topology, requests=None).guest.cells[0].id == 1
-    assert claimed(topology, requests=None, pools=None).guest.cells[0].id == 0
+    assert charged(topology, requests=None).guest.cells[0].id == 1
+    assert charged(topology, requests=None, pools=None).guest.cells[0].id == 0
 
 
 def test_devices_that_are_not_there_are_a_problem():
-    done = claimed(pools=PoolSet(), topology=None)
+    done = charged(pools=PoolSet(), topology=None)
     assert done.problem == "no pool matches vendor 8086"
     assert done.guest == guest(pinned())
