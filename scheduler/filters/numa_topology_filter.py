@@ -12,7 +12,7 @@ from scheduler.filters.base import HostFilter
 from scheduler.filters.utils import extra_specs, image_property
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
-from scheduler.numa.candidates import candidates, lacks_threads
+from scheduler.numa.candidates import lacks_threads, usable_candidates
 from scheduler.numa.fit import Fitter
 from scheduler.numa.guest import GuestTopology, guest_topology_from
 from scheduler.numa.limits import limits_from
@@ -61,7 +61,7 @@ class NUMATopologyFilter(HostFilter):
             limits = _limits(request, cpu[first], ram[first])
             mappings = candidate_groups.mappings(hosts, first)
             host, plain = topologies[first], limits_from(limits)
-            accepted = candidates(self.fitter, host, guest, plain, pools[first], requests, mappings)
+            accepted = usable_candidates(self.fitter, host, guest, plain, pools[first], requests, mappings)
             kept[group] = bool(accepted)
             candidate_groups.keep(hosts, group, accepted.indices)
             for index in group if accepted else ():

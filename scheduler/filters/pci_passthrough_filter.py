@@ -29,7 +29,7 @@ class PciPassthroughFilter(HostFilter):
         kept = np.zeros(len(hosts), dtype=bool)
         for group in candidate_groups.groups(hosts, reported, alike, requests):
             mappings = candidate_groups.mappings(hosts, group[0])
-            accepted = verdict.candidates(pools[group[0]], requests, mappings)
+            accepted = verdict.usable_candidates(pools[group[0]], requests, mappings)
             kept[group] = bool(accepted)
             candidate_groups.keep(hosts, group, accepted.indices)
         return kept

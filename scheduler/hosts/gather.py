@@ -31,7 +31,7 @@ class CellUnavailable(BerthError):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CellAnswer:
     """What one cell said: a value, or the error in place of it."""
 
     value: Any = None
@@ -76,10 +76,10 @@ class CellCalls:
 
     def gather(
         self, cells: Iterable[Cell], function: Callable[[Cell], Any], *, probe: bool = False
-    ) -> dict[str, Outcome]:
-        """The outcome of each cell by uuid; never raises.
+    ) -> dict[str, CellAnswer]:
+        """The answer of each cell by uuid; never raises.
 
-        With ``probe`` a suspect cell is called as well, now and then, but its outcome is not waited for: such
+        With ``probe`` a suspect cell is called as well, now and then, but its answer is not waited for: such
         functions keep what they find.
         """
         cells = list(cells)
@@ -91,7 +91,7 @@ class CellCalls:
                     self._start(function, cell)
         futures = {cell.uuid: self._start(function, cell) for cell in trusted}
         wait(futures.values(), timeout=self._timeout())
-        return {cell.uuid: self._outcome(cell, futures.get(cell.uuid)) for cell in cells}
+        return {cell.uuid: self._answer(cell, futures.get(cell.uuid)) for cell in cells}
 
     def forget(self) -> None:
         """Suspect no cell any more."""
@@ -110,7 +110,7 @@ class CellCalls:
         breaker = self._breaker(cell)
         try:
             value = function(cell)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is this cell's outcome
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is this cell's answer
             if isinstance(error, DBConnectionError):
                 breaker.trip(cell, brief(error))
             future.set_exception(error)
@@ -118,12 +118,12 @@ class CellCalls:
             breaker.reset(cell)
             future.set_result(value)
 
-    def _outcome(self, cell: Cell, future: Future | None) -> Outcome:
+    def _answer(self, cell: Cell, future: Future | None) -> CellAnswer:
         if future is None:
-            return Outcome(error=CellUnavailable(f"not asked: {self._breaker(cell).suspicion}"))
+            return CellAnswer(error=CellUnavailable(f"not asked: {self._breaker(cell).suspicion}"))
         if not future.done():
             reason = f"no answer within {self._timeout():g} seconds"
             self._breaker(cell).trip(cell, reason)
-            return Outcome(error=CellUnavailable(reason))
+            return CellAnswer(error=CellUnavailable(reason))
         error = future.exception()
-        return Outcome(error=error) if error else Outcome(future.result())
+        return CellAnswer(error=error) if error else CellAnswer(future.result())

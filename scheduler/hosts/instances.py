@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from scheduler.hosts.cells import Cell, Cells
 from scheduler.hosts.chunks import chunks
-from scheduler.hosts.gather import CellCalls, Outcome
+from scheduler.hosts.gather import CellAnswer, CellCalls
 from scheduler.hosts.held import Facts, HeldInstance
 from scheduler.hosts.tables import instance_system_metadata, instances
 from scheduler.outages import Outage
@@ -47,19 +47,19 @@ class CellInstances:
         """
         wanted = list(dict.fromkeys(uuids))
         found: dict[str, list[Place]] = {}
-        outcomes = self._ask(self._cells.all, lambda cell: self._hosts_of(cell, wanted))
-        for cell_uuid, outcome in outcomes.items():
-            if outcome.error:
+        answers = self._ask(self._cells.all, lambda cell: self._hosts_of(cell, wanted))
+        for cell_uuid, answer in answers.items():
+            if answer.error:
                 hosts = {uuid: self._last.get((cell_uuid, uuid)) for uuid in wanted}
             else:
-                hosts = outcome.value
+                hosts = answer.value
                 self._last.put({(cell_uuid, uuid): hosts.get(uuid) for uuid in wanted})
             for uuid, host in hosts.items():
                 if host is not None:
                     found.setdefault(uuid, []).append((cell_uuid, host))
         return found
 
-    def homes(self, uuids: Iterable[str]) -> tuple[set[str], bool]:
+    def hosts_of_instances(self, uuids: Iterable[str]) -> tuple[set[str], bool]:
         """Service hosts of the given instances, and whether all cells have answered.
 
         Soft-deleted and hidden ones do not count, as with the hosts of a group that conductors send.
@@ -70,9 +70,9 @@ class CellInstances:
             sa.func.coalesce(columns.hidden, sa.false()) == sa.false(),
         )
         wanted = list(dict.fromkeys(uuids))
-        outcomes = self._ask(self._cells.all, lambda cell: self._hosts_of(cell, wanted, *seen))
-        hosts = {host for outcome in outcomes.values() for host in (outcome.value or {}).values()}
-        return hosts, not any(outcome.error for outcome in outcomes.values())
+        answers = self._ask(self._cells.all, lambda cell: self._hosts_of(cell, wanted, *seen))
+        hosts = {host for answer in answers.values() for host in (answer.value or {}).values()}
+        return hosts, not any(answer.error for answer in answers.values())
 
     def on_host(self, cell_uuid: str, host: str) -> Mapping[str, HeldInstance]:
         """All instances of a host by uuid; none if its cell cannot be read."""
@@ -90,8 +90,8 @@ class CellInstances:
         unread: dict[str, list[str]] = {}
         for (cell_uuid, _), uuids in held.items():
             unread.setdefault(cell_uuid, []).extend(uuid for uuid in uuids if uuid not in self._images)
-        for outcome in self._per_cell(unread, self._read_images).values():
-            self._images.put({uuid: self._shared(image) for uuid, image in outcome.items()})
+        for images in self._per_cell(unread, self._read_images).values():
+            self._images.put({uuid: self._shared(image) for uuid, image in images.items()})
         return {place: [self._images.get(uuid, {}) for uuid in uuids] for place, uuids in held.items()}
 
     def changed(self, uuids: Iterable[str]) -> None:
@@ -106,15 +106,15 @@ class CellInstances:
             return image
         return known
 
-    def _ask(self, cells: Iterable[Cell], read: Callable[[Cell], Any]) -> Mapping[str, Outcome]:
-        outcomes = self._calls.gather(cells, read)
-        for uuid, outcome in outcomes.items():
+    def _ask(self, cells: Iterable[Cell], read: Callable[[Cell], Any]) -> Mapping[str, CellAnswer]:
+        answers = self._calls.gather(cells, read)
+        for uuid, answer in answers.items():
             outage = self._outages.get(uuid) or self._outages.setdefault(uuid, _outage(uuid))
-            if outcome.error:
-                outage.report(outcome.error)
+            if answer.error:
+                outage.report(answer.error)
             else:
                 outage.over()
-        return outcomes
+        return answers
 
     # -- reading ---------------------------------------------------------------------------------------------
 
@@ -166,8 +166,8 @@ class CellInstances:
     def _per_cell(self, wanted: Mapping[str, list[str]], read: Any) -> dict[str, Any]:
         """What ``read`` finds in each cell for its list; cells that cannot be read are left out."""
         cells = [cell for cell in self._cells.all if wanted.get(cell.uuid)]
-        outcomes = self._ask(cells, lambda cell: read(cell, wanted[cell.uuid]))
-        return {uuid: outcome.value for uuid, outcome in outcomes.items() if not outcome.error}
+        answers = self._ask(cells, lambda cell: read(cell, wanted[cell.uuid]))
+        return {uuid: answer.value for uuid, answer in answers.items() if not answer.error}
 
 
 def _outage(cell_uuid: str) -> Outage:

@@ -116,12 +116,12 @@ class Inventory:
         """Uuids of all instances that were put in a server group; none if that cannot be read."""
         return groups.members_of(self.engines, group_uuid)
 
-    def homes_of(self, instance_uuids: Sequence[str]) -> tuple[set[str], bool]:
+    def hosts_of_instances(self, instance_uuids: Sequence[str]) -> tuple[set[str], bool]:
         """Service hosts on which instances are or are about to be, and whether all cells have answered."""
         table = self._store.snapshot(math.inf)
         # Looked up first: what the databases show is pending no more.
         expected = {table.row_of_uuid.get(self.pending.node_of(uuid)) for uuid in instance_uuids}
-        hosts, complete = self.instances.homes(instance_uuids)
+        hosts, complete = self.instances.hosts_of_instances(instance_uuids)
         return hosts | {table.rows[row].host for row in expected if row is not None}, complete
 
     def find_nodes(self, wanted: Any) -> Sequence[FoundNode]:

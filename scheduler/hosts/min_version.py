@@ -58,9 +58,9 @@ class MinimumVersion:
             )
 
     def _read(self) -> int:
-        outcomes = self._calls.gather(self._cells.with_cell0, self._of_cell)
-        versions = [outcome.value for outcome in outcomes.values() if outcome.value]
-        failed = [outcome.error for outcome in outcomes.values() if outcome.error]
+        answers = self._calls.gather(self._cells.with_cell0, self._of_cell)
+        versions = [answer.value for answer in answers.values() if answer.value]
+        failed = [answer.error for answer in answers.values() if answer.error]
         if failed and not versions:
             self._outage.report(failed[0])
             return self._version

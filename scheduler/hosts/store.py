@@ -17,7 +17,7 @@ from scheduler.hosts.aggregate_store import AggregateStore
 from scheduler.hosts.cell_rows import CellFollower, CellRows
 from scheduler.hosts.cells import Cell, Cells
 from scheduler.hosts.chunks import chunks
-from scheduler.hosts.gather import CellCalls, CellUnavailable, Outcome
+from scheduler.hosts.gather import CellAnswer, CellCalls, CellUnavailable
 from scheduler.hosts.row_loader import RowLoader
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.tables import compute_nodes
@@ -114,11 +114,11 @@ class HostStore:
         missing = [uuid for uuid in uuids if uuid not in table.row_of_uuid and not self._is_foreign(uuid)]
         if not missing:
             return table
-        outcomes = self._look_up(missing)
-        if any(outcome.value for outcome in outcomes):
+        answers = self._look_up(missing)
+        if any(answer.value for answer in answers):
             table = self.snapshot(0)
         foreign = [uuid for uuid in missing if uuid not in table.row_of_uuid]
-        if not any(outcome.error for outcome in outcomes):
+        if not any(answer.error for answer in answers):
             self._mention(foreign)
         self._remember_foreign(foreign)
         return table
@@ -133,9 +133,9 @@ class HostStore:
         self._followers = {
             cell: self._followers.get(cell) or CellFollower(cell, self._loader) for cell in cells
         }
-        outcomes = self._calls.gather(cells, self._read, probe=True)
+        answers = self._calls.gather(cells, self._read, probe=True)
         for cell in cells:
-            self._report(cell, outcomes[cell.uuid].error)
+            self._report(cell, answers[cell.uuid].error)
         table = self._next(cells, begun)
         with self._changed:
             previous, self._table = self._table, table
@@ -194,7 +194,7 @@ class HostStore:
             self._table = self._table.with_aggregates(self._aggregates.current)
         return self._table
 
-    def _look_up(self, uuids: list[str]) -> list[Outcome]:
+    def _look_up(self, uuids: list[str]) -> list[CellAnswer]:
         """Whether any of these is a compute node, asked of each cell."""
         columns = compute_nodes.c
 

@@ -16,7 +16,7 @@ from scheduler.pci.requests import PciRequest
 from scheduler.pci.verdict import Accepted
 
 
-def candidates(
+def usable_candidates(
     fitter: Fitter,
     host: HostTopology | None,
     guest: GuestTopology,

@@ -70,7 +70,7 @@ def _take(
     return counts, (pools.problem or explain(refusal, offer, place)) if refusal else ""
 
 
-def candidates(
+def usable_candidates(
     pools: PoolSet | None, requests: tuple[PciRequest, ...], mappings: Sequence[Mappings | None]
 ) -> Accepted:
     """Which of a host's allocation candidates its devices can serve, NUMA cells left aside.

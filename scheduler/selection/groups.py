@@ -24,7 +24,7 @@ class Known(Protocol):
     def members_of(self, group_uuid: str) -> Sequence[str]:
         """Uuids of all instances that were put in a group; none if that is not known."""
 
-    def homes_of(self, instance_uuids: Sequence[str]) -> tuple[set[str], bool]:
+    def hosts_of_instances(self, instance_uuids: Sequence[str]) -> tuple[set[str], bool]:
         """Service hosts where instances are or are about to be, and whether there can be no others."""
 
 
@@ -57,7 +57,7 @@ class Groups:
 def bring_up_to_date(group: Any, known: Known) -> None:
     """Set the hosts of an affinity group to those where its members are now, if they are anywhere."""
     add_members(group, known)
-    hosts, complete = known.homes_of(group.members)
+    hosts, complete = known.hosts_of_instances(group.members)
     if not complete:
         LOG.warning("Not all members of server group %s can be found; those told of count too", group.uuid)
         hosts = hosts.union(group.hosts or ())

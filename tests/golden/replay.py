@@ -167,7 +167,7 @@ def passes(name, host, request, fitter):
     if name == "PciPassthroughFilter":
         if not request.requests or host.pools is None:
             return not request.requests
-        accepted = verdict.candidates(host.pools, request.requests, mappings)
+        accepted = verdict.usable_candidates(host.pools, request.requests, mappings)
     else:
         if numa_candidates.lacks_threads(host.topology, request.cpu_policies, request.thread_policies):
             return False
@@ -176,7 +176,7 @@ def passes(name, host, request, fitter):
         if host.topology is None or not host.topology.cells:
             return False
         limits = Limits(*host.ratios, request.network)
-        accepted = numa_candidates.candidates(
+        accepted = numa_candidates.usable_candidates(
             fitter, host.topology, request.guest, limits, host.pools, request.requests, mappings
         )
         if accepted:

@@ -58,7 +58,7 @@ class FakeHosts:
     def members_of(self, group_uuid):
         return []
 
-    def homes_of(self, instance_uuids):
+    def hosts_of_instances(self, instance_uuids):
         return {
             host for uuid in instance_uuids for _, host in self.instances.locate([uuid]).get(uuid, ())
         }, True

@@ -179,7 +179,7 @@ def test_where_instances_are(nova, cells, calls):
     assert set(found[there]) == {(nova.cell1, "cmp2"), (other, "cmp9")}
     assert list(source.on_host(nova.cell1, "cmp1")) == [here]
     assert source.on_host(nova.cell1, "cmp7") == {}
-    assert source.homes([here, gone, nowhere, there]) == ({"cmp9"}, True)
+    assert source.hosts_of_instances([here, gone, nowhere, there]) == ({"cmp9"}, True)
 
 
 def test_members_of_groups(nova):

@@ -63,7 +63,7 @@ def test_table(monkeypatch, row, wants, numa, policies, fits, passes, left):
         assert fits != NEVER
         return Accepted(fits)
 
-    monkeypatch.setattr(numa_topology_filter, "candidates", fit)
+    monkeypatch.setattr(numa_topology_filter, "usable_candidates", fit)
     request = make_request(*policies, numa_topology=guest() if wants else None)
     verdict, view = judge([host(numa=numa)], request)
     assert verdict == [passes]
@@ -116,13 +116,13 @@ def test_limits_without_networks_leave_them_unset():
 
 def asked(monkeypatch):
     """Counts how often the fit is asked."""
-    calls, fit = [], numa_topology_filter.candidates
+    calls, fit = [], numa_topology_filter.usable_candidates
 
     def counted(*args):
         calls.append(args)
         return fit(*args)
 
-    monkeypatch.setattr(numa_topology_filter, "candidates", counted)
+    monkeypatch.setattr(numa_topology_filter, "usable_candidates", counted)
     return calls
 
 

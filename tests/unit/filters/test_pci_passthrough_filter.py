@@ -47,7 +47,7 @@ def test_table(monkeypatch, row, pci_requests, pools, supported, passes, left):
         assert supported != NEVER
         return Accepted(supported)
 
-    monkeypatch.setattr(verdict, "candidates", candidates)
+    monkeypatch.setattr(verdict, "usable_candidates", candidates)
     kept, view = judge([host(pools=pools)], pci_requests)
     assert kept == [passes]
     assert len(view.candidates(0)) == left
@@ -80,13 +80,13 @@ def test_candidates_bound_to_other_devices_are_dropped():
 
 
 def test_like_hosts_cost_one_question(monkeypatch):
-    asked, candidates = [], verdict.candidates
+    asked, candidates = [], verdict.usable_candidates
 
     def counted(*args):
         asked.append(args)
         return candidates(*args)
 
-    monkeypatch.setattr(verdict, "candidates", counted)
+    monkeypatch.setattr(verdict, "usable_candidates", counted)
     hosts = [
         host(str(number), from_flat([{**NIC, "count": 2, "rp_uuid": str(number)}])) for number in range(9)
     ]

@@ -42,13 +42,13 @@ def test_homes_are_those_of_instances_that_users_see(nova, source):
     }
     uuids = [nova.add_instance(host, **columns.get(name, {})) for name, host in seen.items()]
     nova.add_instance("cmp6")
-    assert source.homes(uuids) == ({"cmp1", "cmp2"}, True)
+    assert source.hosts_of_instances(uuids) == ({"cmp1", "cmp2"}, True)
 
 
 def test_homes_say_when_a_cell_was_not_asked(nova, source):
     uuid = nova.add_instance("cmp1")
     take_away(nova)
-    assert source.homes([uuid]) == (set(), False)
+    assert source.hosts_of_instances([uuid]) == (set(), False)
 
 
 def test_more_than_one_statement_takes(nova, source):
@@ -71,12 +71,12 @@ def test_a_cell_that_is_away_is_answered_for_with_what_was_last_known(nova, sour
 def test_a_cell_that_is_back_is_told_once(nova, source, caplog):
     take_away(nova)
     for _ in range(5):
-        source.homes(["i1"])
+        source.hosts_of_instances(["i1"])
     with nova.cells[nova.cell1].begin() as connection:
         connection.execute(sa.text("ALTER TABLE elsewhere RENAME TO instances"))
     with caplog.at_level(logging.INFO):
         for _ in range(5):
-            source.homes(["i1"])
+            source.hosts_of_instances(["i1"])
     assert caplog.text.count("cannot be read: (sqlite3.OperationalError) no such table: instances\n") == 1
     assert caplog.text.count("can be read again") == 1
 

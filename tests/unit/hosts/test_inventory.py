@@ -181,8 +181,8 @@ def test_homes_are_where_instances_are_and_where_they_are_about_to_be(nova, inve
     inventory.start()
     table = inventory.snapshot()
     inventory.pending.add("coming", table, table.row_of_uuid[node], np.zeros(len(AMOUNTS), np.int64))
-    assert inventory.homes_of([here]) == ({"cmp1"}, True)
-    assert inventory.homes_of([here, "coming", "nowhere"]) == ({"cmp1", "cmp2"}, True)
+    assert inventory.hosts_of_instances([here]) == ({"cmp1"}, True)
+    assert inventory.hosts_of_instances([here, "coming", "nowhere"]) == ({"cmp1", "cmp2"}, True)
 
 
 def test_members_of_a_group(nova, inventory, caplog):

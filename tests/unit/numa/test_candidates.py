@@ -1,6 +1,6 @@
 import pytest
 
-from scheduler.numa.candidates import candidates, lacks_threads
+from scheduler.numa.candidates import lacks_threads, usable_candidates
 from scheduler.numa.fit import Fitter
 from scheduler.numa.topology import HostTopology
 from scheduler.pci.pools import from_flat
@@ -16,23 +16,23 @@ MAPPINGS = [{"r-0": ["rp1"]}, {"r-0": ["rp0"]}, {"": ["other"]}]
 
 def test_keeps_the_candidates_whose_device_is_near():
     fitter = Fitter()
-    found = candidates(fitter, TWO, guest(pinned()), None, POOLS, (REQUEST,), MAPPINGS)
+    found = usable_candidates(fitter, TWO, guest(pinned()), None, POOLS, (REQUEST,), MAPPINGS)
     assert found.indices == (1, 2)
     assert not found.reason
 
 
 def test_reason_is_the_first_candidates():
-    found = candidates(Fitter(), TWO, guest(pinned()), None, POOLS, (REQUEST,), MAPPINGS[:1])
+    found = usable_candidates(Fitter(), TWO, guest(pinned()), None, POOLS, (REQUEST,), MAPPINGS[:1])
     assert (
         found.reason
         == "only 0 of 1 devices free that match vendor 8086 in the providers that placement chose"
     )
-    assert not candidates(Fitter(), TWO, guest(pinned()), None, POOLS, (REQUEST,), [])
+    assert not usable_candidates(Fitter(), TWO, guest(pinned()), None, POOLS, (REQUEST,), [])
 
 
 def test_candidates_without_bound_devices_cost_one_fit():
     fitter = Fitter()
-    found = candidates(fitter, TWO, guest(pinned()), None, POOLS, (), [{"": [name]} for name in "abc"])
+    found = usable_candidates(fitter, TWO, guest(pinned()), None, POOLS, (), [{"": [name]} for name in "abc"])
     assert found.indices == (0, 1, 2)
     assert fitter.made == 1
 

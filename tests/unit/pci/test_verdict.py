@@ -2,7 +2,7 @@ import pytest
 
 from scheduler.pci.pools import PoolSet, from_flat
 from scheduler.pci.requests import make_request
-from scheduler.pci.verdict import apply, candidates, supported
+from scheduler.pci.verdict import apply, supported, usable_candidates
 
 POOLS = from_flat({"vendor_id": "8086", "product_id": "154d", "count": 1, "rp_uuid": name} for name in "ab")
 NIC = {"vendor_id": "8086", "product_id": "154d"}
@@ -46,13 +46,13 @@ def test_apply():
     ],
 )
 def test_candidates(pools, requests, mappings, indices, reason):
-    found = candidates(pools, requests, mappings)
+    found = usable_candidates(pools, requests, mappings)
     assert (found.indices, found.reason, bool(found)) == (indices, reason, bool(indices))
 
 
 @pytest.mark.parametrize("name", ["a", "b"])
 def test_claimed_candidate_is_served_by_the_provider_it_was_accepted_for(name):
     mappings = [{"r-0": [name]}]
-    assert candidates(POOLS, (REQUEST,), mappings).indices == (0,)
+    assert usable_candidates(POOLS, (REQUEST,), mappings).indices == (0,)
     taken = apply(POOLS, (REQUEST,), mappings[0]).pools
-    assert not candidates(taken, (REQUEST,), mappings)
+    assert not usable_candidates(taken, (REQUEST,), mappings)

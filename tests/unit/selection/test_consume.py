@@ -39,7 +39,7 @@ def test_an_error_in_a_topology_is_a_warning(monkeypatch, caplog):
     def broken(*_args):
         raise ValueError("strange topology")
 
-    monkeypatch.setattr(consume, "claim", broken)
+    monkeypatch.setattr(consume, "charge", broken)
     spec = make_spec(
         pci_requests=objects.InstancePCIRequests(requests=[]),
         instance_group=group(policy="affinity", policies=["affinity"], members=["i0"], hosts=[]),

@@ -23,7 +23,7 @@ class Known:
         assert group_uuid == UUID
         return self.members
 
-    def homes_of(self, instance_uuids):
+    def hosts_of_instances(self, instance_uuids):
         return {self.homes[uuid] for uuid in instance_uuids if uuid in self.homes}, self.complete
 
 
