@@ -1,4 +1,4 @@
-"""The cells, and which cell a host belongs to (spec: host-state-and-cells 2.1, 2.4)."""
+"""The cells (spec: host-state-and-cells 2.1)."""
 
 from dataclasses import dataclass
 import threading
@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from scheduler.errors import ConfigError
 from scheduler.hosts.engines import Engines
-from scheduler.hosts.tables import cell_mappings, host_mappings
+from scheduler.hosts.tables import cell_mappings
 from scheduler.hosts.templates import expand
 from scheduler.outages import Outage
 
@@ -22,9 +22,6 @@ CELL0 = "00000000-0000-0000-0000-000000000000"
 
 # While the API database is away, how often to look whether it is back, in seconds.
 RETRY = 2.0
-
-# How long the cell of a host is believed: hosts do move between cells, though rarely.
-HOST_TTL = 600.0
 
 # What a database that is away raises; ConfigError where its URL leads nowhere.
 UNREADABLE = (db.DBError, sa.exc.SQLAlchemyError, ConfigError, OSError)
@@ -123,53 +120,3 @@ def _cell(row: sa.Row, reference: str | None) -> Cell:
     if url is not None:
         url = expand(url, reference, row.name or row.uuid)
     return Cell(row.id, row.uuid, row.name, url, not row.disabled)
-
-
-class HostCells:
-    """Which cell each host is mapped to, remembered for a while once it is known to be mapped."""
-
-    def __init__(self, engines: Engines) -> None:
-        self._engines = engines
-        self._known: dict[str, tuple[str, float]] = {}
-        self._outage = Outage(
-            LOG,
-            "The cells of hosts cannot be read from the API database",
-            "The cells of hosts can be read from the API database again",
-        )
-
-    def cell_of(self, host: str, *, fresh: bool = False) -> str | None:
-        """The uuid of the host's cell, None if it is in none; ``fresh``: as the database has it now.
-
-        Raises one of ``UNREADABLE`` if that cannot be found out.
-        """
-        uuid, until = self._known.get(host, (None, 0.0))
-        if time.monotonic() < until and not fresh:
-            return uuid
-        try:
-            uuid = self._read(host)
-        except UNREADABLE as error:
-            self._outage.report(error)
-            raise
-        self._outage.over()
-        if uuid is not None:
-            self._known[host] = uuid, time.monotonic() + HOST_TTL
-        return uuid
-
-    def mapped(self, host: str) -> bool:
-        """Whether conductors will find the host; yes if the database cannot be asked."""
-        try:
-            return self.cell_of(host) is not None
-        except UNREADABLE:
-            return True
-
-    def forget(self) -> None:
-        self._known = {}
-
-    def _read(self, host: str) -> str | None:
-        query = (
-            sa.select(cell_mappings.c.uuid)
-            .join(host_mappings, host_mappings.c.cell_id == cell_mappings.c.id)
-            .where(host_mappings.c.host == host)
-        )
-        with self._engines.api().connect() as connection:
-            return connection.execute(query).scalar_one_or_none()

@@ -98,11 +98,10 @@ class HostState:
         """Instances on the host by uuid: read when first asked for, with those of this request."""
         known = self._overlay.get("instances")
         if known is None:
-            known = dict(self._shared.instances.on_host(self.cell_uuid, self.host))
+            known = dict(self._shared.instances.source.on_host(self.cell_uuid, self.host))
             self._overlay["instances"] = known
-        for uuid, rows in self._shared.placed.items():
-            if self._shared.rows[self._position] in rows:
-                known.setdefault(uuid, PlacedInstance(uuid))
+        for uuid in self._shared.instances.placed_on(self._shared.rows[self._position]):
+            known.setdefault(uuid, PlacedInstance(uuid))
         return known
 
     @property

@@ -5,7 +5,6 @@ to forget what was remembered of images. spec: host-state-and-cells 5.4, 5.7
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-import threading
 from typing import Any
 
 from oslo_log import log as logging
@@ -15,6 +14,8 @@ from scheduler.hosts.cells import Cell, Cells
 from scheduler.hosts.chunks import chunks
 from scheduler.hosts.gather import CellAnswer, CellCalls
 from scheduler.hosts.held import Facts, HeldInstance
+from scheduler.hosts.remembered import Remembered
+from scheduler.hosts.request_instances import Place
 from scheduler.hosts.tables import instance_system_metadata, instances
 from scheduler.outages import Outage
 
@@ -22,8 +23,6 @@ LOG = logging.getLogger(__name__)
 
 IMAGE_PREFIX = "image_"
 SOFT_DELETED = "soft-delete"
-
-Place = tuple[str, str]
 
 
 class CellInstances:
@@ -176,29 +175,3 @@ def _outage(cell_uuid: str) -> Outage:
         f"Instances of cell {cell_uuid} cannot be read",
         f"Instances of cell {cell_uuid} can be read again",
     )
-
-
-class Remembered:
-    """A map of bounded size: it starts anew when it is full."""
-
-    LIMIT = 200_000
-
-    def __init__(self) -> None:
-        self._values: dict[Any, Any] = {}
-        self._lock = threading.Lock()
-
-    def __contains__(self, key: Any) -> bool:
-        return key in self._values
-
-    def get(self, key: Any, default: Any = None) -> Any:
-        return self._values.get(key, default)
-
-    def put(self, values: Mapping[Any, Any]) -> None:
-        with self._lock:
-            if len(self._values) + len(values) > self.LIMIT:
-                self._values = {}
-            self._values.update(values)
-
-    def drop(self, keys: Iterable[Any]) -> None:
-        for key in keys:
-            self._values.pop(key, None)

@@ -10,9 +10,10 @@ from oslo_log import log as logging
 from scheduler.hosts import groups, liveness
 from scheduler.hosts.aggregate_store import AggregateStore
 from scheduler.hosts.aggregates import Aggregates
-from scheduler.hosts.cells import UNREADABLE, Cells, HostCells
+from scheduler.hosts.cells import UNREADABLE, Cells
 from scheduler.hosts.engines import Engines
 from scheduler.hosts.gather import CellCalls
+from scheduler.hosts.host_cells import HostCells
 from scheduler.hosts.instances import CellInstances
 from scheduler.hosts.min_version import MinimumVersion
 from scheduler.hosts.pending import Pending

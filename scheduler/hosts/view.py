@@ -8,52 +8,21 @@ are gathered on first use. A view is used by one thread.
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from scheduler.hosts.coded import Coded
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.pending import AMOUNTS, COUNTERS, Pending
+from scheduler.hosts.request_instances import InstanceSource, NoInstances, RequestInstances
+from scheduler.hosts.reservations import Reservations
 from scheduler.hosts.rows import HostRow
 from scheduler.hosts.table import HostTable
 
 
-class InstanceSource(Protocol):
-    """Where instances are; implemented over the cells' databases."""
-
-    def locate(self, uuids: Iterable[str]) -> Mapping[str, Sequence[tuple[str, str]]]:
-        """(cell uuid, service host) of each of the given instances that is on some host."""
-
-    def on_host(self, cell_uuid: str, host: str) -> Mapping[str, Any]:
-        """All instances of one service host, as small objects with ``uuid``, by uuid."""
-
-    def image_properties(
-        self, places: Iterable[tuple[str, str]]
-    ) -> Mapping[tuple[str, str], Sequence[Mapping[str, str]]]:
-        """Image properties (text by name, as stored) of each instance, by (cell uuid, service host)."""
-
-
-class NoInstances:
-    """An ``InstanceSource`` of a cloud without instances."""
-
-    def locate(self, uuids: Iterable[str]) -> Mapping[str, Sequence[tuple[str, str]]]:
-        return {}
-
-    def on_host(self, cell_uuid: str, host: str) -> Mapping[str, Any]:
-        return {}
-
-    def image_properties(
-        self, places: Iterable[tuple[str, str]]
-    ) -> Mapping[tuple[str, str], Sequence[Mapping[str, str]]]:
-        return {}
-
-
 class _Request:
-    """What all views of one request share, indexed by position in the root view.
-
-    Where instances are is kept by row of the table, so that hosts outside the view need no care.
-    """
+    """What all views of one request share, indexed by position in the root view."""
 
     def __init__(
         self,
@@ -66,28 +35,20 @@ class _Request:
         self.table = table
         self.rows = rows
         self.candidates = candidates
-        self.instances = instances
-        self.pending = pending
+        self.instances = RequestInstances(instances, table, pending)
+        self.reservations = Reservations(pending, table, rows)
         self.numbers = {name: table.numbers[name][rows] for name in AMOUNTS}
-        self.others = np.zeros((len(AMOUNTS), len(rows)), np.int64)  # what other requests have pending
-        self.own = np.zeros_like(self.others)  # and what this one has
-        self.reserved: dict[str, tuple[int, np.ndarray]] = {}
         self.catch_up()
         self.coded: dict[str, Coded] = {}
         self.limits: dict[int, dict[str, Any]] = {}
         self.limit_columns: dict[str, np.ndarray] = {}
         self.states: dict[int, HostState] = {}
-        self.placed: dict[str, set[int]] = {}
-        self.located: dict[str, list[int]] = {}
-        self.images: dict[tuple[str, str], Sequence[Mapping[str, str]]] = {}
 
     def catch_up(self) -> None:
         """Look again at what other requests have pending; counters show it at once."""
-        others = self.pending.over(self.table, self.rows) - self.own
+        more = self.reservations.catch_up()
         for name in COUNTERS:
-            number = AMOUNTS.index(name)
-            self.numbers[name] += others[number] - self.others[number]
-        self.others = others
+            self.numbers[name] += more[AMOUNTS.index(name)]
 
     def column(self, name: str) -> np.ndarray:
         column = self.numbers.get(name)
@@ -108,24 +69,6 @@ class _Request:
             if column[position] is not None:
                 limits[name], column[position] = column[position], None
         return limits
-
-    def rows_holding(self, uuid: str) -> set[int]:
-        """Rows of the hosts that hold an instance, now or by this request's or another's choice."""
-        return self.placed.get(uuid, set()).union(self.located.get(uuid, ()), self._rows_expecting(uuid))
-
-    def _rows_expecting(self, uuid: str) -> Sequence[int]:
-        row = self.table.row_of_uuid.get(self.pending.node_of(uuid))
-        return () if row is None else self.table.rows_beside(row)
-
-    def locate(self, uuids: Iterable[str]) -> None:
-        """Look up where instances are, once for each."""
-        unknown = [uuid for uuid in dict.fromkeys(uuids) if uuid not in self.located]
-        if not unknown:
-            return
-        found = self.instances.locate(unknown)
-        for uuid in unknown:
-            places = found.get(uuid, ())
-            self.located[uuid] = [row for place in places for row in self.table.rows_of_host.get(place, ())]
 
 
 class HostView:
@@ -183,7 +126,7 @@ class HostView:
         """
         if name in COUNTERS:
             return self.numbers(name)
-        return self.numbers(name) + self._shared.others[AMOUNTS.index(name)][self.positions]
+        return self.numbers(name) + self._shared.reservations.others[AMOUNTS.index(name)][self.positions]
 
     def coded(self, name: str) -> Coded:
         """A dictionary-encoded column (names: ``hosts.columns``)."""
@@ -213,26 +156,14 @@ class HostView:
 
     def count_instances(self, uuids: Iterable[str]) -> np.ndarray:
         """How many of the given instances each host holds, those placed by this request too."""
-        uuids = list(uuids)
-        self._shared.locate(uuids)
-        counts = np.zeros(len(self._shared.table), dtype=np.int64)
-        for uuid in uuids:
-            for row in self._shared.rows_holding(uuid):
-                counts[row] += 1
-        return counts[self._shared.rows[self.positions]]
+        return self._shared.instances.counts(uuids)[self._shared.rows[self.positions]]
 
     def image_properties(self) -> list[Sequence[Mapping[str, str]]]:
         """For each host the image properties (text by name) of each instance on it, read once a request.
 
         Instances that this request has placed are not among them.
         """
-        images = self._shared.images
-        places = [(row.cell_uuid, row.host) for row in self.rows]
-        unread = [place for place in dict.fromkeys(places) if place not in images]
-        if unread:
-            images.update(dict.fromkeys(unread, ()))
-            images.update(self._shared.instances.image_properties(unread))
-        return [images[place] for place in places]
+        return self._shared.instances.image_properties([(row.cell_uuid, row.host) for row in self.rows])
 
     # -- single hosts ----------------------------------------------------------------------------------------
 
@@ -285,8 +216,7 @@ class HostView:
 
     def place(self, index: int, instance_uuid: str) -> None:
         """Count an instance as being on this host from now on (and on all nodes of its service host)."""
-        rows = self._shared.table.rows_beside(int(self._shared.rows[self.positions[index]]))
-        self._shared.placed.setdefault(instance_uuid, set()).update(rows)
+        self._shared.instances.place(instance_uuid, int(self._shared.rows[self.positions[index]]))
 
     # -- what requests of the same process do at the same time ---------------------------------------------
 
@@ -298,25 +228,16 @@ class HostView:
         False if others have taken to this host, or left it, since this request looked: nothing is reserved
         then, unless ``anyway``.
         """
-        shared, position = self._shared, int(self.positions[index])
-        taken = np.array([amounts.get(name, 0) for name in AMOUNTS], np.int64)
-        seen = None if anyway else shared.others[:, position] + shared.own[:, position]
-        reserved = shared.pending.add(instance_uuid, shared.table, int(shared.rows[position]), taken, seen)
-        if reserved:
-            shared.own[:, position] += taken
-            shared.reserved[instance_uuid] = position, taken
-        return reserved
+        position = int(self.positions[index])
+        return self._shared.reservations.reserve(position, instance_uuid, amounts, anyway=anyway)
 
     def unreserve(self, instance_uuid: str) -> None:
         """Take back a reservation of this request; without one nothing happens."""
-        if instance_uuid in self._shared.reserved:
-            position, taken = self._shared.reserved.pop(instance_uuid)
-            self._shared.own[:, position] -= taken
-            self._shared.pending.drop([instance_uuid])
+        self._shared.reservations.unreserve(instance_uuid)
 
     def turn(self) -> AbstractContextManager[None]:
         """While others look for another host too, one after the other."""
-        return self._shared.pending.turn()
+        return self._shared.reservations.pending.turn()
 
     def catch_up(self) -> None:
         """See what other requests have reserved meanwhile."""

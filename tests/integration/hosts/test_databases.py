@@ -10,10 +10,11 @@ import sqlalchemy as sa
 from scheduler.hosts import follow
 from scheduler.hosts.aggregate_store import AggregateStore
 from scheduler.hosts.cell_rows import CellFollower
-from scheduler.hosts.cells import Cell, Cells, HostCells
+from scheduler.hosts.cells import Cell, Cells
 from scheduler.hosts.discovery import Discovery
 from scheduler.hosts.gather import CellCalls
 from scheduler.hosts.groups import members_of
+from scheduler.hosts.host_cells import HostCells
 from scheduler.hosts.instances import CellInstances
 from scheduler.hosts.inventory import Inventory
 from scheduler.hosts.min_version import MinimumVersion

@@ -5,8 +5,8 @@ import sqlalchemy as sa
 
 from scheduler.errors import ConfigError
 from scheduler.hosts import cells as cells_module
-from scheduler.hosts.cells import CELL0, UNREADABLE, Cell, Cells, HostCells
-from scheduler.hosts.tables import cell_mappings, host_mappings
+from scheduler.hosts.cells import CELL0, Cell, Cells
+from scheduler.hosts.tables import cell_mappings
 
 AWAY = "sqlite:////no/such/directory/x.db"
 
@@ -99,38 +99,6 @@ def test_the_end_of_an_outage_is_told(nova, cells, caplog, monkeypatch):
         assert cells.load()
     assert caplog.text.count("cannot be read") == 1
     assert caplog.text.count("can be read from the API database again") == 1
-
-
-def test_a_mapping_is_remembered_and_its_absence_is_not(nova):
-    host_cells = HostCells(nova.engines)
-    assert host_cells.cell_of("cmp1") is None
-    nova.map_host("cmp1")
-    assert host_cells.cell_of("cmp1") == nova.cell1
-    with nova.engines.api().begin() as connection:
-        connection.execute(sa.delete(host_mappings))
-    assert host_cells.cell_of("cmp1") == nova.cell1
-    host_cells.forget()
-    assert host_cells.cell_of("cmp1") is None
-
-
-def test_a_mapping_is_not_remembered_for_ever(nova, monkeypatch):
-    monkeypatch.setattr(cells_module, "HOST_TTL", -1)
-    host_cells = HostCells(nova.engines)
-    nova.map_host("cmp1")
-    assert host_cells.cell_of("cmp1") == nova.cell1
-    with nova.engines.api().begin() as connection:
-        connection.execute(sa.delete(host_mappings))
-    assert host_cells.cell_of("cmp1") is None
-
-
-def test_mapped_if_nobody_can_tell(nova, caplog):
-    nova.conf.set_override("connection", AWAY, "api_database")
-    host_cells = HostCells(nova.engines)
-    assert host_cells.mapped("cmp1")
-    assert host_cells.mapped("cmp2")
-    assert caplog.text.count("The cells of hosts cannot be read") == 1
-    with pytest.raises(UNREADABLE):
-        host_cells.cell_of("cmp1")
 
 
 def test_a_nameless_cell():

@@ -113,7 +113,7 @@ def test_instances_with_those_of_this_request():
     view.place(0, "i2")
     assert list(view.host(0).instances) == ["i1", "i2"]
     assert view.host(0).instances["i2"].uuid == "i2"
-    assert view._shared.instances.asked == 1
+    assert view._shared.instances.source.asked == 1
 
 
 def test_text():

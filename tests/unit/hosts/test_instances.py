@@ -5,7 +5,7 @@ import sqlalchemy as sa
 
 from scheduler.hosts.cells import Cells
 from scheduler.hosts.gather import CellCalls
-from scheduler.hosts.instances import CellInstances, Remembered
+from scheduler.hosts.instances import CellInstances
 from scheduler.hosts.tables import instance_system_metadata, instances
 
 
@@ -119,13 +119,3 @@ def test_images_that_cannot_be_read_count_as_none(nova, source):
     nova.add_instance("cmp1", image={"a": "1"})
     take_away(nova, "instance_system_metadata")
     assert source.image_properties([(nova.cell1, "cmp1")]) == {(nova.cell1, "cmp1"): [{}]}
-
-
-def test_memory_is_bounded(monkeypatch):
-    monkeypatch.setattr(Remembered, "LIMIT", 3)
-    remembered = Remembered()
-    remembered.put({1: "a", 2: "b"})
-    remembered.put({3: "c"})
-    assert (remembered.get(1), 4 in remembered) == ("a", False)
-    remembered.put({4: "d"})
-    assert (remembered.get(1), remembered.get(4)) == (None, "d")

@@ -1,6 +1,7 @@
 import numpy as np
 
-from scheduler.hosts.view import HostView, NoInstances
+from scheduler.hosts.request_instances import NoInstances
+from scheduler.hosts.view import HostView
 from tests.builders import CELL, OTHER_CELL, make_host, make_table, make_view
 
 
@@ -79,7 +80,7 @@ def test_counting_instances():
 
 def test_each_instance_is_looked_up_once():
     view = make_view([make_host("h1").holding("i1")])
-    source = view._shared.instances
+    source = view._shared.instances.source
     for _ in range(2):
         view.count_instances(["i1", "i2"])
     assert source.asked == 1
@@ -128,7 +129,7 @@ def test_image_properties_are_read_once_a_host():
     assert [list(found) for found in part.image_properties()] == [[{"os_distro": "linux"}]]
     assert view.image_properties() == [[{"os_distro": "linux"}], [{}]]
     view.image_properties()
-    assert view._shared.instances.asked == 2
+    assert view._shared.instances.source.asked == 2
 
 
 def test_no_instances():

@@ -1,0 +1,96 @@
+"""Where instances are, as one request sees it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from scheduler.hosts.pending import Pending
+from scheduler.hosts.table import HostTable
+
+Place = tuple[str, str]
+"""(cell uuid, service host)"""
+
+
+class InstanceSource(Protocol):
+    """Where instances are; implemented over the cells' databases."""
+
+    def locate(self, uuids: Iterable[str]) -> Mapping[str, Sequence[Place]]:
+        """The places of each of the given instances that is on some host."""
+
+    def on_host(self, cell_uuid: str, host: str) -> Mapping[str, Any]:
+        """All instances of one service host, as small objects with ``uuid``, by uuid."""
+
+    def image_properties(self, places: Iterable[Place]) -> Mapping[Place, Sequence[Mapping[str, str]]]:
+        """Image properties (text by name, as stored) of each instance, by place."""
+
+
+class NoInstances:
+    """An ``InstanceSource`` of a cloud without instances."""
+
+    def locate(self, uuids: Iterable[str]) -> Mapping[str, Sequence[Place]]:
+        return {}
+
+    def on_host(self, cell_uuid: str, host: str) -> Mapping[str, Any]:
+        return {}
+
+    def image_properties(self, places: Iterable[Place]) -> Mapping[Place, Sequence[Mapping[str, str]]]:
+        return {}
+
+
+class RequestInstances:
+    """What the source says, asked once for each instance and host; and what was decided since.
+
+    Kept by row of the table, so that hosts outside the view need no care.
+    """
+
+    def __init__(self, source: InstanceSource, table: HostTable, pending: Pending) -> None:
+        self.source = source
+        self._table = table
+        self._pending = pending
+        self._placed: dict[str, set[int]] = {}
+        self._located: dict[str, list[int]] = {}
+        self._images: dict[Place, Sequence[Mapping[str, str]]] = {}
+
+    def counts(self, uuids: Iterable[str]) -> np.ndarray:
+        """How many of the given instances each host of the table holds, or is to hold; shape (rows,)."""
+        uuids = list(uuids)
+        self._locate(uuids)
+        counts = np.zeros(len(self._table), dtype=np.int64)
+        for uuid in uuids:
+            for row in self._rows_holding(uuid):
+                counts[row] += 1
+        return counts
+
+    def place(self, uuid: str, row: int) -> None:
+        """Count an instance as being on the service host of this row, with all its nodes, from now on."""
+        self._placed.setdefault(uuid, set()).update(self._table.rows_beside(row))
+
+    def placed_on(self, row: int) -> list[str]:
+        """The instances that this request has placed there."""
+        return [uuid for uuid, rows in self._placed.items() if row in rows]
+
+    def image_properties(self, places: Sequence[Place]) -> list[Sequence[Mapping[str, str]]]:
+        """For each place the image properties of each instance on it, those just placed left out."""
+        unread = [place for place in dict.fromkeys(places) if place not in self._images]
+        if unread:
+            self._images.update(dict.fromkeys(unread, ()))
+            self._images.update(self.source.image_properties(unread))
+        return [self._images[place] for place in places]
+
+    def _rows_holding(self, uuid: str) -> set[int]:
+        """Rows of the hosts that hold an instance, now or by this request's or another's choice."""
+        return self._placed.get(uuid, set()).union(self._located.get(uuid, ()), self._rows_expecting(uuid))
+
+    def _rows_expecting(self, uuid: str) -> Sequence[int]:
+        row = self._table.row_of_uuid.get(self._pending.node_of(uuid))
+        return () if row is None else self._table.rows_beside(row)
+
+    def _locate(self, uuids: Iterable[str]) -> None:
+        unknown = [uuid for uuid in dict.fromkeys(uuids) if uuid not in self._located]
+        if not unknown:
+            return
+        found = self.source.locate(unknown)
+        for uuid in unknown:
+            places = found.get(uuid, ())
+            self._located[uuid] = [row for place in places for row in self._table.rows_of_host.get(place, ())]
