@@ -7,7 +7,7 @@
 - fingerprints, follow, cell_rows: finding the rows that changed since the last look
 - rows, texts, row_loader, interning: from a row of a database to plain values
 - coded, columns, table: the host table
-- store, duplicates: the writer that publishes the next table
+- store, duplicates, foreign_providers: the writer that publishes the next table; what it finds amiss
 - view, host_state, nova_values: the hosts of one request; one of them under nova's attribute names
 - pending, reservations: what was decided here and is not reported yet; a request's share of it
 - instances, remembered, held: where instances are, asked of the cells; what rules may know of them

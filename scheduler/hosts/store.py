@@ -17,6 +17,7 @@ from scheduler.hosts.aggregate_store import AggregateStore
 from scheduler.hosts.cell_rows import CellFollower, CellRows
 from scheduler.hosts.cells import Cell, Cells
 from scheduler.hosts.chunks import chunks
+from scheduler.hosts.foreign_providers import ForeignProviders
 from scheduler.hosts.gather import CellAnswer, CellCalls, CellUnavailable
 from scheduler.hosts.row_loader import RowLoader
 from scheduler.hosts.table import HostTable
@@ -33,10 +34,6 @@ IDLE = 10.0
 
 # Pause of the writer after an error that nobody foresaw, in seconds.
 AFTER_ERROR = 1.0
-
-# How long a provider that is no compute node is not looked for again, in seconds.
-FOREIGN = 30.0
-MAX_FOREIGN = 100_000
 
 
 class HostStore:
@@ -69,7 +66,7 @@ class HostStore:
         self._changed = threading.Condition()
         self._wanted = time.monotonic()
         self._stopped = False
-        self._foreign: dict[str, float] = {}
+        self._foreign = ForeignProviders()
         self._late = Outage(
             LOG,
             "The hosts could not be read in time; what is known of them is used",
@@ -87,7 +84,7 @@ class HostStore:
 
     def forget(self) -> None:
         """Forget which providers are no compute nodes."""
-        self._foreign = {}
+        self._foreign.forget()
 
     def snapshot(self, max_age: float | None = None) -> HostTable:
         """A table whose reading began at most ``max_age`` seconds ago, 0: after this call.
@@ -111,7 +108,7 @@ class HostStore:
 
         A provider that is not in the table may be a node that has just been made, or no compute node at all.
         """
-        missing = [uuid for uuid in uuids if uuid not in table.row_of_uuid and not self._is_foreign(uuid)]
+        missing = [uuid for uuid in uuids if uuid not in table.row_of_uuid and uuid not in self._foreign]
         if not missing:
             return table
         answers = self._look_up(missing)
@@ -119,8 +116,8 @@ class HostStore:
             table = self.snapshot(0)
         foreign = [uuid for uuid in missing if uuid not in table.row_of_uuid]
         if not any(answer.error for answer in answers):
-            self._mention(foreign)
-        self._remember_foreign(foreign)
+            self._foreign.mention(foreign)
+        self._foreign.remember(foreign)
         return table
 
     # -- the writer ------------------------------------------------------------------------------------------
@@ -207,16 +204,3 @@ class HostStore:
                 )
 
         return list(self._calls.gather(self._cells.all, found).values())
-
-    def _is_foreign(self, uuid: str) -> bool:
-        return self._foreign.get(uuid, 0.0) > time.monotonic()
-
-    def _mention(self, foreign: list[str]) -> None:
-        new = [uuid for uuid in foreign if uuid not in self._foreign]
-        if new:
-            LOG.info("Placement offers %d providers that are no hosts, such as %s", len(new), new[0])
-
-    def _remember_foreign(self, uuids: list[str]) -> None:
-        if len(self._foreign) > MAX_FOREIGN:
-            self._foreign = {}
-        self._foreign |= dict.fromkeys(uuids, time.monotonic() + FOREIGN)

@@ -6,6 +6,7 @@ import time
 import pytest
 import sqlalchemy as sa
 
+from scheduler.hosts import foreign_providers
 from scheduler.hosts import store as store_module
 from scheduler.hosts.aggregate_store import AggregateStore
 from scheduler.hosts.aggregates import Aggregate
@@ -203,7 +204,7 @@ def test_foreign_providers_are_remembered(nova, stores, caplog):
 def test_foreign_providers_are_mentioned_once_however_often_they_are_looked_for(
     nova, stores, caplog, monkeypatch
 ):
-    monkeypatch.setattr(store_module, "FOREIGN", -1.0)
+    monkeypatch.setattr(foreign_providers, "FOREIGN", -1.0)
     caplog.set_level("INFO")
     stores.store.start()
     table = stores.store.snapshot()
