@@ -7,6 +7,6 @@
 - affinity: networks tied to cells
 - fit: the whole, remembered by Fitter
 - candidates, charge: what filters and consumption call
-- usage: charging a fitted guest to its host
+- usage: charging a fitted guest to its host, and giving it back
 - reasons, errors: why not, in words; CPUs that are not free
 """

@@ -4,4 +4,4 @@ from scheduler.errors import BerthError
 
 
 class PinConflict(BerthError):
-    """CPUs that a guest is to take are not free."""
+    """CPUs that a guest is to take are not free, or those that it gives back are not taken."""
