@@ -215,10 +215,16 @@ class DeployedCloud(contextlib.ExitStack):
         return self.stories(uuids)
 
 
-def run_json(command, **options):
-    """Run a program that prints JSON on its last line; returns that."""
+def run_json(command, timeout=100, **options):
+    """Run a program that prints JSON on its last line; returns that. ``timeout`` is in seconds."""
     done = subprocess.run(
-        list(map(str, command)), capture_output=True, text=True, check=False, timeout=100, cwd=ROOT, **options
+        list(map(str, command)),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=timeout,
+        cwd=ROOT,
+        **options,
     )
     assert done.returncode == 0, f"{command} failed:\n{done.stdout}\n{done.stderr}"
     return json.loads(done.stdout.splitlines()[-1])

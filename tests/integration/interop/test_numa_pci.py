@@ -6,10 +6,10 @@ A few hundred cases are judged; BERTH_INTEROP_CASES asks for more, BERTH_INTEROP
 import json
 import os
 import pathlib
-import subprocess
 
 import pytest
 
+from tests.integration.deployed import run_json
 from tests.integration.interop import numa_pci_berth, numa_pci_cases
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
@@ -19,6 +19,9 @@ COUNT = int(os.environ.get("BERTH_INTEROP_CASES", "600"))
 SEED = os.environ.get("BERTH_INTEROP_SEED", "berth")
 SHOWN = 5
 
+# Seconds for nova; thousands of cases take minutes.
+TIMEOUT = 500
+
 
 @pytest.fixture(scope="module")
 def cases():
@@ -26,22 +29,9 @@ def cases():
 
 
 @pytest.fixture(scope="module")
-def recorded(cases):
-    """What nova makes of each case. Its Python is named by BERTH_NOVA_PYTHON."""
-    python = os.environ.get("BERTH_NOVA_PYTHON")
-    if not python:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)("BERTH_NOVA_PYTHON is not set")
-    environment = {**os.environ, "OS_NOVA_DISABLE_EVENTLET_PATCHING": "1", "PYTHONWARNINGS": "ignore"}
-    done = subprocess.run(
-        [python, CALLED],
-        input=json.dumps(cases),
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+def recorded(cases, nova_python, nova_environment):
+    """What nova makes of each case."""
+    return run_json([nova_python, CALLED], input=json.dumps(cases), env=nova_environment, timeout=TIMEOUT)
 
 
 @pytest.mark.parametrize("op", ["fit", "boot", "support"])

@@ -2,7 +2,6 @@
 
 import json
 import pathlib
-import subprocess
 from typing import NamedTuple
 from urllib.parse import parse_qsl
 
@@ -12,6 +11,7 @@ from scheduler import objects
 from scheduler.errors import BerthError
 from scheduler.request import prefilters, query, targets
 from scheduler.request.reading import read
+from tests.integration.deployed import run_json
 from tests.integration.interop import query_cases
 from tests.unit.request.builders import FakeNetwork, make_conf, make_services
 
@@ -117,16 +117,8 @@ def meaning(answer):
 def answers(nova_python, nova_environment):
     """Cases, and what nova answers to them."""
     cases = query_cases.cases(SEED, COUNT)
-    done = subprocess.run(
-        [nova_python, CALLER],
-        input=json.dumps(cases),
-        capture_output=True,
-        text=True,
-        env=nova_environment,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return list(zip(cases, json.loads(done.stdout.splitlines()[-1]), strict=True))
+    theirs = run_json([nova_python, CALLER], input=json.dumps(cases), env=nova_environment)
+    return list(zip(cases, theirs, strict=True))
 
 
 def test_the_queries_are_those_of_nova(answers):

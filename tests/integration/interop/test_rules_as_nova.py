@@ -6,10 +6,10 @@ weights that are infinite or no number, with which nova's order is undefined.
 
 import json
 import pathlib
-import subprocess
 
 import pytest
 
+from tests.integration.deployed import run_json
 from tests.integration.interop import rules_cases
 from tests.integration.interop.rules_berth import Berth
 
@@ -23,17 +23,7 @@ SEEDS = range(200)
 def judged(nova_python, nova_environment):
     """(seed, nova's verdicts, Berth's verdicts) of each case."""
     cases = [rules_cases.make(seed) for seed in SEEDS]
-    done = subprocess.run(
-        [nova_python, CALLER],
-        input=json.dumps(cases),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-        env=nova_environment,
-    )
-    assert done.returncode == 0, done.stderr
-    novas = json.loads(done.stdout.splitlines()[-1])
+    novas = run_json([nova_python, CALLER], input=json.dumps(cases), env=nova_environment)
     berth = Berth()
     return [
         (seed, nova, json.loads(json.dumps(berth.judge(case, nova["request"]))))
