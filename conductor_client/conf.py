@@ -57,7 +57,7 @@ OPTS = [
 def load(argv, prog):
     """The options of a command line and its files: nova's, the scheduler's own and these.
 
-    Raises scheduler.errors.ConfigError and SystemExit as ``scheduler.conf.load``.
+    Raises ``ConfigError`` and ``SystemExit`` as ``scheduler.conf.load``.
     """
     conf = scheduler.conf.load(argv, prog=prog)
     conf.register_opts(OPTS, group=GROUP)

@@ -41,26 +41,13 @@ LOG = logging.getLogger(__name__)
 NOTIFY_TIMEOUT = 5.0
 
 
-class Silence:
-    """Tells nobody: stands in for ``rpc.notifications`` where none are wanted."""
-
-    def select_destinations_start(self, context: Any, spec: Any) -> None: ...
-
-    def select_destinations_end(self, context: Any, spec: Any) -> None: ...
-
-    def service_created(self, context: Any, service: Any) -> None: ...
-
-    def stop(self, timeout: float) -> None: ...
-
-
 class SchedulerManager:
     """One scheduler: what it knows and keeps, and ``select_destinations``."""
 
-    def __init__(
-        self, conf: cfg.ConfigOpts, notifications: Any = None, journal: Journal | None = None
-    ) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, notifications: Any, journal: Journal | None = None) -> None:
         """Put the rooms together; nothing is asked of anybody yet.
 
+        ``notifications``: ``rpc.notifications.Notifications``, which knows whom to tell, if anybody.
         ``journal`` outlives this process; without one nobody takes back what it claimed for the unanswered
         requests of its sudden death.
 
@@ -74,7 +61,7 @@ class SchedulerManager:
         self.claimer = Claimer.of(self.placement)
         self.groups = Groups()
         self._journal = journal
-        self.notifications = notifications or Silence()
+        self.notifications = notifications
         self.network = NeutronNetwork.from_conf(conf)
         self.provider_aggregates = ProviderAggregates(self.placement)
         self.use_rules()

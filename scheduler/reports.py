@@ -11,7 +11,7 @@ def install(conf):
     """Write a report on SIGUSR2, or when the file of [oslo_reports]/file_event_handler is touched.
 
     To be called in the main thread of each process: a watcher of the file does not live through a fork.
-    Raises errors.ConfigError if there is no such file.
+    Raises ``ConfigError`` if there is no such file.
     """
     try:
         _report_class(conf).setup_autorun(ReportVersion(), service_name=DISTRIBUTION, conf=conf)

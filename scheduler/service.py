@@ -255,7 +255,7 @@ def spare_the_collector():
 
 
 def check_temporary_directory(conf):
-    """Raise errors.ConfigError unless a directory can be made below [DEFAULT]/tempdir."""
+    """Raise ``ConfigError`` unless a directory can be made below [DEFAULT]/tempdir."""
     try:
         with tempfile.TemporaryDirectory(dir=conf.tempdir):
             pass

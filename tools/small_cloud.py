@@ -19,7 +19,7 @@ from conductor_client.client import SchedulerClient
 from conductor_client.super_conductor import CellConductors, SuperConductor
 from scheduler import conf as options
 from scheduler.manager import SchedulerManager
-from scheduler.rpc import server, transport
+from scheduler.rpc import notifications, server, transport
 from tools import vhosts
 from tools.embedded_placement import EmbeddedPlacement
 from tools.fleet import Cell, Fleet
@@ -125,7 +125,7 @@ class SmallCloud(contextlib.ExitStack):
         return self._bus(IN_MEMORY, exchange=f"nova-{cell.name}")
 
     def _start_scheduler(self):
-        manager = SchedulerManager(self.conf)
+        manager = SchedulerManager(self.conf, notifications.Notifications(()))
         manager.start()
         self.callback(manager.stop, 10)
         connection = transport.rpc_transport(self.conf)

@@ -35,7 +35,7 @@ def main(argv=None):
 def prepare(argv):
     """Parse the command line, set up logging and the report handler; returns the options.
 
-    Raises errors.ConfigError.
+    Raises ``ConfigError``.
     """
     from oslo_concurrency import lockutils
     from oslo_log import log

@@ -17,7 +17,7 @@ def all_parts():
 
 
 def make_manager(conf, journal=None):
-    """A manager that is not started. Raises errors.BerthError for options that cannot work."""
+    """A manager that is not started. Raises ``BerthError`` for options that cannot work."""
     told = notifications.build(conf, serializer.ObjectSerializer())
     return manager.SchedulerManager(conf, told, journal)
 

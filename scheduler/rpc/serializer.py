@@ -19,7 +19,7 @@ class Unreadable(NamedTuple):
 
 
 class ObjectSerializer(messaging.Serializer):
-    """For a caller: what cannot be read raises one of the kinds of errors.InvalidRequest."""
+    """For a caller: what cannot be read raises one of the kinds of ``InvalidRequest``."""
 
     def serialize_entity(self, ctxt, entity):
         """Replace objects by their envelopes, and sets by lists, at any depth."""

@@ -4,15 +4,9 @@ import pytest
 
 from scheduler import outages
 from scheduler.outages import Outage, brief
+from tests.support.clock import Clock
 
 LOG = logging.getLogger("outage")
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self):
-        return self.now
 
 
 @pytest.fixture

@@ -33,7 +33,9 @@ class Row:
 @pytest.fixture
 def serving(monkeypatch):
     monkeypatch.setattr(own_service, "OwnService", Row)
-    return SimpleNamespace(hosts=SimpleNamespace(engines=object()), notifications=manager.Silence())
+    return SimpleNamespace(
+        hosts=SimpleNamespace(engines=object()), notifications=notifications.Notifications(())
+    )
 
 
 def periodics(conf, serving):

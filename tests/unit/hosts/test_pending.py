@@ -8,19 +8,12 @@ import pytest
 from scheduler.hosts.pending import AMOUNTS, LIFETIME, Pending
 from scheduler.hosts.view import HostView
 from tests.builders import Instances, make_host, make_table, uuid_of
+from tests.support.clock import Clock
 
 ONE = np.array([-512, -20480, 1, 1, 1])
 NOTHING = np.zeros(5, int)
 AMOUNTS_OF_ONE = dict(zip(AMOUNTS, ONE.tolist(), strict=True))
 EARLIER, LATER = datetime(2026, 1, 1, 12), datetime(2026, 1, 1, 13)
-
-
-class Clock:
-    def __init__(self):
-        self.now = 1000.0
-
-    def __call__(self):
-        return self.now
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 import pytest
 
 from scheduler.rpc import heartbeats
+from tests.support.clock import Clock
 
 
 class Incoming:
@@ -15,17 +16,10 @@ class Incoming:
             raise ConnectionError("broker away")
 
 
-class Clock:
-    now = 100.0
-
-    def __call__(self):
-        return self.now
-
-
 @pytest.fixture
 def clock(monkeypatch):
     monkeypatch.setattr(heartbeats.Heartbeats, "_run", lambda self: None)
-    return Clock()
+    return Clock(100.0)
 
 
 def beats_at(clock, watched, times):
