@@ -14,26 +14,25 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from scheduler import conf as options
-from scheduler import nova_names
+from scheduler.claims.claim_session import ClaimSession
+from scheduler.claims.claimer import Claimer
+from scheduler.claims.journal import Journal
 from scheduler.errors import NoValidHost
-from scheduler.filters import loader as filter_loader
 from scheduler.filters.chain import FilterChain
 from scheduler.filters.numa_topology_filter import fitter_of
-from scheduler.hosts.inventory import Inventory
 from scheduler.hosts.view import HostView
+from scheduler.nova_db.inventory import Inventory
 from scheduler.placement.candidates import Candidates, CandidateSource
-from scheduler.placement.claims import Claimer
-from scheduler.placement.client import PlacementClient
-from scheduler.placement.journal import Journal
-from scheduler.placement.provider_aggregates import ProviderAggregates
+from scheduler.placement.client import PlacementClient, ProviderAggregates
 from scheduler.request import prefilters, query, targets
 from scheduler.request.network import NeutronNetwork
+from scheduler.rules import load_filters as filter_loader
+from scheduler.rules import load_weighers as weight_loader
+from scheduler.rules import nova_modules
+from scheduler.selection.alternates import as_dicts
 from scheduler.selection.driver import FilterDriver
-from scheduler.selection.groups import Groups
-from scheduler.selection.reply import as_dicts
-from scheduler.selection.request_claims import RequestClaims, ignored_nodes
-from scheduler.selection.room import nothing_known
-from scheduler.weights import loader as weight_loader
+from scheduler.selection.headroom import nothing_known
+from scheduler.selection.server_groups import Groups
 
 LOG = logging.getLogger(__name__)
 
@@ -68,7 +67,7 @@ class SchedulerManager:
 
     def use_rules(self) -> None:
         """Load the filters and weighers that the options name, and use them from the next request on."""
-        nova_names.provide(self.conf)
+        nova_modules.provide(self.conf)
         chain = FilterChain(filter_loader.load(self.conf))
         weighers = weight_loader.load(self.conf)
         fitter = fitter_of(chain.filters, self.conf)
@@ -197,9 +196,10 @@ class SchedulerManager:
         rows = table.find((row.uuid for row in named), cell_uuid)
         return HostView.of(table, rows, None, self.hosts.instances, self.hosts.pending)
 
-    def _claims(self, context: Any, spec: Any, uuids: Sequence[str], deadline: float) -> RequestClaims:
-        ignored = ignored_nodes(self.hosts.snapshot(), spec)
-        return RequestClaims(self.claimer, self.hosts.pending, context, spec, uuids, ignored, deadline)
+    def _claims(self, context: Any, spec: Any, uuids: Sequence[str], deadline: float) -> ClaimSession:
+        # An evacuation names the failed host there.
+        ignored = self.hosts.snapshot().nodes_of_hosts(spec.ignore_hosts or ())
+        return ClaimSession(self.claimer, self.hosts.pending, context, spec, uuids, ignored, deadline)
 
     # -- what others tell ------------------------------------------------------------------------------------
 

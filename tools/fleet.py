@@ -12,7 +12,7 @@ import uuid
 
 import sqlalchemy as sa
 
-from scheduler.hosts import tables
+from scheduler.nova_db import schema
 from tools.placement_fleet import Provider
 
 CELL0_UUID = "00000000-0000-0000-0000-000000000000"
@@ -139,15 +139,15 @@ class Fleet:
 
     def write(self, api_url: str, cell0_url: str) -> None:
         """Make nova's databases at these URLs and the cells' own, and fill them with the fleet."""
-        with _database(api_url, tables.API) as connection:
+        with _database(api_url, schema.API) as connection:
             self._write_cells(connection, cell0_url)
             self._write_aggregates(connection)
-        with _database(cell0_url, tables.CELL):
+        with _database(cell0_url, schema.CELL):
             pass
         for cell in self.cells:
-            with _database(cell.database_url, tables.CELL) as connection:
-                _insert(connection, tables.services, map(_service, self.of_cell(cell)))
-                _insert(connection, tables.compute_nodes, map(_compute_node, self.of_cell(cell)))
+            with _database(cell.database_url, schema.CELL) as connection:
+                _insert(connection, schema.services, map(_service, self.of_cell(cell)))
+                _insert(connection, schema.compute_nodes, map(_compute_node, self.of_cell(cell)))
 
     def _write_cells(self, connection, cell0_url) -> None:
         cell0 = Cell("cell0", cell0_url)
@@ -164,21 +164,21 @@ class Fleet:
         for row in rows:
             row["id"] += 1  # MySQL takes 0 for "the next number"
         ids = {row["uuid"]: row["id"] for row in rows}
-        _insert(connection, tables.cell_mappings, rows)
+        _insert(connection, schema.cell_mappings, rows)
         _insert(
             connection,
-            tables.host_mappings,
+            schema.host_mappings,
             [{"host": host.name, "cell_id": ids[host.cell.uuid]} for host in self.hosts],
         )
 
     def _write_aggregates(self, connection) -> None:
         for number, aggregate in enumerate(self.aggregates, 1):
             row = {"id": number, "uuid": aggregate.uuid, "name": aggregate.name}
-            _insert(connection, tables.aggregates, [row])
+            _insert(connection, schema.aggregates, [row])
             members = [{"aggregate_id": number, "host": host.name} for host in aggregate.hosts]
-            _insert(connection, tables.aggregate_hosts, members)
+            _insert(connection, schema.aggregate_hosts, members)
             metadata = [{"aggregate_id": number, "key": k, "value": v} for k, v in aggregate.metadata.items()]
-            _insert(connection, tables.aggregate_metadata, metadata)
+            _insert(connection, schema.aggregate_metadata, metadata)
 
 
 def _uuid(name: str) -> str:
@@ -212,7 +212,7 @@ def _service(host: Host) -> dict:
         "binary": "nova-compute",
         "topic": "compute",
         "report_count": 1000,
-        "last_seen_up": tables.utcnow(),
+        "last_seen_up": schema.utcnow(),
         "version": COMPUTE_VERSION,
     }
 
@@ -224,7 +224,7 @@ def _compute_node(host: Host) -> dict:
         "uuid": host.uuid,
         "host": host.name,
         "hypervisor_hostname": host.nodename,
-        "updated_at": tables.utcnow(),
+        "updated_at": schema.utcnow(),
         "vcpus": machine.threads,
         "memory_mb": machine.memory_mb,
         "local_gb": machine.disk_gb,

@@ -5,8 +5,8 @@ import random
 
 from scheduler import conf as options
 from scheduler import manager, service
-from scheduler.hosts import discovery, own_service
-from scheduler.placement.journal import Journal
+from scheduler.claims.journal import Journal
+from scheduler.nova_service import host_discovery, service_record
 from scheduler.rpc import context, notifications, serializer, server, transport
 
 
@@ -31,12 +31,12 @@ def make_periodics(conf, serving):
     """Heartbeats of the daemon's row among nova's services, and host discovery where it is wanted."""
     engines = serving.hosts.engines
     tell = partial(serving.notifications.service_created, context.RequestContext(is_admin=True))
-    row = own_service.OwnService(conf, engines, tell)
+    row = service_record.OwnService(conf, engines, tell)
     row.beat()
     if conf.report_interval > 0:
-        yield service.Periodic("heartbeat", row.beat, conf.report_interval, own_service.FIRST_BEAT)
-    interval = discovery.interval(conf)
+        yield service.Periodic("heartbeat", row.beat, conf.report_interval, service_record.FIRST_BEAT)
+    interval = host_discovery.interval(conf)
     if interval and conf.periodic_enable:
-        finder = discovery.Discovery(conf, engines, options.service_down_time(conf))
+        finder = host_discovery.Discovery(conf, engines, options.service_down_time(conf))
         delay = random.uniform(0, conf.periodic_fuzzy_delay)
         yield service.Periodic("host discovery", finder.run, interval, delay)

@@ -3,6 +3,8 @@
 import math
 import os
 
+from scheduler.errors import ConfigError
+
 
 def service_down_time(conf):
     """Seconds without a heartbeat after which a service is down.
@@ -53,4 +55,13 @@ def remarks(conf):
         yield (
             f"manager_shutdown_timeout {conf.manager_shutdown_timeout} is above graceful_shutdown_timeout "
             f"{conf.graceful_shutdown_timeout}; {drain_timeout(conf)} is used"
+        )
+
+
+def check_driver(conf):
+    """Raises ``ConfigError`` for a servicegroup_driver other than db."""
+    if conf.servicegroup_driver != "db":
+        raise ConfigError(
+            f"[DEFAULT]/servicegroup_driver = {conf.servicegroup_driver} is not supported: "
+            "heartbeats are read from the databases only (db)"
         )

@@ -8,10 +8,10 @@ import numpy as np
 
 from scheduler.filters import columns
 from scheduler.filters.base import HostFilter, everybody
+from scheduler.filters.columns import of_numbers
 from scheduler.filters.extra_specs_ops import Requirement
-from scheduler.filters.grouping import of_numbers
 from scheduler.filters.utils import extra_specs
-from scheduler.hosts.coded import Coded
+from scheduler.hosts.encoded_column import EncodedColumn
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
 
@@ -75,12 +75,12 @@ class _Test:
         column = _parsed_cpu_info(hosts) if name == "cpu_info" and rest else columns.attribute(hosts, name)
         if column is None:
             return np.array([self.holds(look_up(host, self.path)) for host in hosts.hosts()], dtype=bool)
-        if isinstance(column, Coded):
+        if isinstance(column, EncodedColumn):
             return self._spread(hosts, column, rest)
         held = None if rest else self.requirement.hold(column)
         return self._spread(hosts, of_numbers(column), rest) if held is None else held
 
-    def _spread(self, hosts: HostView, column: Coded, rest: tuple[str, ...]) -> np.ndarray:
+    def _spread(self, hosts: HostView, column: EncodedColumn, rest: tuple[str, ...]) -> np.ndarray:
         passed = column.spread(lambda value: self.holds(look_up(value, rest)))
         null = column.spread(lambda value: value is None)
         if null.any():
@@ -98,10 +98,10 @@ class _Test:
         return columns.stat(hosts, self.path[0]).spread(holds)
 
 
-def _parsed_cpu_info(hosts: HostView) -> Coded:
+def _parsed_cpu_info(hosts: HostView) -> EncodedColumn:
     """The ``cpu_info`` of each host; None where there is no text, a map without keys where it is no JSON."""
     column = hosts.coded("cpu_info")
-    return Coded(
+    return EncodedColumn(
         column.codes,
         tuple({} if info.text is not None and info.parsed is None else info.parsed for info in column.values),
     )

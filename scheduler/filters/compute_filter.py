@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from oslo_log import log as logging
 
+from scheduler.conf import service_down_time
 from scheduler.filters.base import HostFilter
 from scheduler.hosts.host_state import HostState
-from scheduler.hosts.liveness import down_time
 from scheduler.hosts.view import HostView
 
 LOG = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ class ComputeFilter(HostFilter):
     def passes(self, hosts: HostView, request: Any) -> np.ndarray:
         enabled = ~hosts.numbers("service_disabled")
         age = np.abs(time.time() - hosts.numbers("service_seen"))
-        up = ~hosts.numbers("service_forced_down") & (age <= down_time(self.conf))
+        up = ~hosts.numbers("service_forced_down") & (age <= service_down_time(self.conf))
         down = np.flatnonzero(enabled & ~up)
         if len(down):
             names = [row.host for row in hosts.at(down[:NAMED_IN_LOG]).rows]
@@ -46,4 +46,5 @@ class ComputeFilter(HostFilter):
         seen = service["last_seen_up"] or service["created_at"]
         if seen is None:
             return "service never seen"
-        return f"service last seen {time.time() - seen.timestamp():.0f} s ago, limit {down_time(self.conf)} s"
+        age = time.time() - seen.timestamp()
+        return f"service last seen {age:.0f} s ago, limit {service_down_time(self.conf)} s"

@@ -7,7 +7,7 @@ import numpy as np
 from oslo_utils import versionutils
 
 from scheduler.filters.base import HostFilter
-from scheduler.filters.grouping import of_numbers
+from scheduler.filters.columns import of_numbers
 from scheduler.filters.utils import image_property
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView

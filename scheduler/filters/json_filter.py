@@ -1,12 +1,28 @@
-"""A query over what is known of a host, given with the request (spec: filters-and-weighers 2.17)."""
+"""A query over what is known of a host, given with the request (spec: filters-and-weighers 2.17).
 
+The query language of JsonFilter, one host at a time (spec: filters-and-weighers 2.17).
+
+A query is a list: an operator's name and its arguments, which may be queries. Its oddities are nova's: null
+arguments are dropped, and ``not`` gives a list, which inside another operator is true unless it is empty.
+
+Queries of JsonFilter for all hosts at once (spec: filters-and-weighers 5.2).
+
+Numbers are compared as arrays, other columns once per distinct combination. ``Uneven`` is raised where
+neither can give what one host after the other would; the caller then takes that way.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import reduce
 import json
+import operator
 from typing import Any
 
 import numpy as np
 
-from scheduler.filters import json_columns, json_query
+from scheduler.filters import columns
 from scheduler.filters.base import HostFilter
+from scheduler.filters.columns import of_numbers, together
+from scheduler.hosts.encoded_column import EncodedColumn
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
 
@@ -25,10 +41,190 @@ class JsonFilter(HostFilter):
     def passes(self, hosts: HostView, request: Any) -> np.ndarray:
         query = json.loads(request.get_scheduler_hint("query"))
         try:
-            return json_columns.verdicts(query, hosts)
-        except json_columns.Uneven:
-            verdict = [json_query.holds_on(query, host) for host in hosts.hosts()]
+            return verdicts(query, hosts)
+        except Uneven:
+            verdict = [holds_on(query, host) for host in hosts.hosts()]
             return np.array(verdict, dtype=bool)
 
     def reason(self, host: HostState, request: Any) -> str:
         return "query is false"
+
+
+COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "<": operator.lt,
+    ">": operator.gt,
+    "<=": operator.le,
+    ">=": operator.ge,
+}
+
+Resolve = Callable[[str], Any]
+Apply = Callable[[str, list], Any]
+
+
+def _comparison(compare: Callable[[Any, Any], Any]) -> Callable[[list], bool]:
+    def holds(args: list) -> bool:
+        # all of them, as what cannot be compared raises, whatever came before it
+        verdicts = [compare(args[0], other) for other in args[1:]]
+        return bool(verdicts) and all(verdicts)
+
+    return holds
+
+
+OPERATORS: dict[str, Callable[[list], Any]] = {
+    **{name: _comparison(compare) for name, compare in COMPARISONS.items()},
+    "in": lambda args: len(args) > 1 and args[0] in args[1:],
+    "not": lambda args: [not value for value in args],
+    "or": any,
+    "and": all,
+}
+
+
+def evaluate(query: Any, resolve: Resolve, apply: Apply) -> Any:
+    """What a query gives. ``resolve`` turns texts into values; ``apply`` knows the operators, null apart.
+
+    Raises ``KeyError`` for an unknown operator, ``TypeError`` for what is no query or cannot be compared.
+    """
+    if not query:
+        return True
+    name, args = query[0], query[1:]
+    if name not in OPERATORS:
+        raise KeyError(name)
+    values = [_argument(arg, resolve, apply) for arg in args]
+    return apply(name, [value for value in values if value is not None])
+
+
+def _argument(arg: Any, resolve: Resolve, apply: Apply) -> Any:
+    if isinstance(arg, list):
+        return evaluate(arg, resolve, apply)
+    return resolve(arg) if isinstance(arg, str) else arg
+
+
+def holds_on(query: Any, host: HostState) -> bool:
+    """The verdict of a query on one host."""
+    result = evaluate(query, lambda text: value_on(host, text), lambda name, args: OPERATORS[name](args))
+    return any(result) if isinstance(result, list) else bool(result)
+
+
+def variable(text: str) -> list[str]:
+    """The attribute and the keys that ``$attribute.key.key`` names; empty for any other text."""
+    return text[1:].split(".") if text.startswith("$") else []
+
+
+def value_on(host: HostState, text: str) -> Any:
+    """What a text stands for on a host; AttributeError if keys are asked of a value that has none."""
+    if not text.startswith("$"):
+        return text or None
+    name, *keys = variable(text)
+    return follow(getattr(host, name, None) if columns.is_attribute(name) else None, keys)
+
+
+def follow(value: Any, keys: Iterable[str]) -> Any:
+    """What a chain of keys leads to; None as soon as there is nothing."""
+    for key in keys:
+        if value is None:
+            break
+        value = value.get(key)
+    return value
+
+
+_SERVICE = {"disabled": "service_disabled", "forced_down": "service_forced_down"}
+
+
+class Uneven(Exception):
+    """The query needs a look at each host."""
+
+
+class Negations(list):
+    """What ``not`` gives where it varies by host; in another operator it counts as true."""
+
+
+def verdicts(query: Any, hosts: HostView) -> np.ndarray:
+    """The verdict of a query on each host, shape (hosts,). Raises ``Uneven``, and as ``evaluate``."""
+    result = evaluate(query, lambda text: _value(hosts, text), _apply)
+    parts = result if isinstance(result, list) else [result]
+    verdict = np.zeros(len(hosts), dtype=bool)
+    for part in parts:
+        verdict |= np.asarray(_truth(part, of_null=False), dtype=bool)
+    return verdict
+
+
+def _value(hosts: HostView, text: str) -> Any:
+    """A constant, an array of numbers, or an encoded column; None if there is nothing on any host."""
+    if not text.startswith("$"):
+        return text or None
+    name, *keys = variable(text)
+    if not columns.is_attribute(name):
+        return None
+    if not keys:
+        column = columns.attribute(hosts, name)
+    elif len(keys) > 1:
+        column = None
+    elif name == "service" and keys[0] in _SERVICE:
+        column = hosts.numbers(_SERVICE[keys[0]])
+    else:
+        column = _stat(hosts, keys[0]) if name == "stats" else None
+    if column is None:
+        raise Uneven(text)
+    return column
+
+
+def _stat(hosts: HostView, key: str) -> EncodedColumn:
+    column = columns.stat(hosts, key)
+    values = (None if value is columns.ABSENT else value for value in column.values)
+    return EncodedColumn(column.codes, tuple(values))
+
+
+def _apply(name: str, args: list) -> Any:
+    if not any(_varies(arg) for arg in args):
+        return OPERATORS[name](args)
+    if name == "and":
+        return reduce(np.logical_and, [_truth(arg, of_null=True) for arg in args])
+    if name == "or":
+        return reduce(np.logical_or, [_truth(arg, of_null=False) for arg in args])
+    if name == "not":
+        return Negations(np.logical_not(_truth(_never_null(arg), of_null=False)) for arg in args)
+    if any(isinstance(arg, Negations) for arg in args):
+        raise Uneven(name)
+    if all(isinstance(arg, np.ndarray | int | float) for arg in args):
+        return _compare_numbers(name, args)
+    return _compare_values(name, args)
+
+
+def _varies(arg: Any) -> bool:
+    return isinstance(arg, np.ndarray | EncodedColumn | Negations)
+
+
+def _truth(value: Any, *, of_null: bool) -> Any:
+    """Whether a value is true: one bool, or one a host; ``of_null`` stands for what would be dropped."""
+    if isinstance(value, np.ndarray):
+        return value.astype(bool)
+    if isinstance(value, EncodedColumn):
+        return value.spread(lambda item: of_null if item is None else bool(item))
+    return bool(value)
+
+
+def _never_null(arg: Any) -> Any:
+    if isinstance(arg, EncodedColumn) and any(value is None for value in arg.values):
+        raise Uneven("not")
+    return arg
+
+
+def _compare_numbers(name: str, args: list) -> Any:
+    first, *others = args
+    if not others:
+        return False
+    if name == "in":
+        return reduce(np.logical_or, [first == other for other in others])
+    return reduce(np.logical_and, [COMPARISONS[name](first, other) for other in others])
+
+
+def _compare_values(name: str, args: list) -> np.ndarray:
+    varying = [arg if isinstance(arg, EncodedColumn) else of_numbers(arg) for arg in args if _varies(arg)]
+
+    def compare(values: tuple) -> bool:
+        left = iter(values)
+        present = [next(left) if _varies(arg) else arg for arg in args]
+        return OPERATORS[name]([value for value in present if value is not None])
+
+    return together(*varying).spread(compare)

@@ -15,7 +15,7 @@ from scheduler.hosts.view import HostView
 from scheduler.numa.candidates import lacks_threads, usable_candidates
 from scheduler.numa.fit import Fitter
 from scheduler.numa.guest import GuestTopology, guest_topology_from
-from scheduler.numa.limits import limits_from
+from scheduler.numa.topology import limits_from
 from scheduler.pci.requests import requests_from
 
 

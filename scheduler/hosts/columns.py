@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from scheduler.hosts.aggregates import Aggregates
-from scheduler.hosts.coded import Coded
+from scheduler.hosts.encoded_column import EncodedColumn
 from scheduler.hosts.rows import HostRow, ServiceRow
 
 INTEGERS = (
@@ -68,19 +68,21 @@ def service_numbers(services: Sequence[ServiceRow], old: Numbers, positions: np.
 
 
 def coded_columns(
-    rows: Sequence[HostRow], old: Mapping[str, Coded], positions: np.ndarray | None
-) -> dict[str, Coded]:
+    rows: Sequence[HostRow], old: Mapping[str, EncodedColumn], positions: np.ndarray | None
+) -> dict[str, EncodedColumn]:
     """The dictionary-encoded columns of compute nodes."""
     if positions is None:
-        columns = {name: Coded.of(map(attrgetter(name), rows)) for name in CODED}
-        return columns | {name: Coded.of_texts(map(attrgetter(of), rows)) for name, of in TEXTS.items()}
+        columns = {name: EncodedColumn.of(map(attrgetter(name), rows)) for name in CODED}
+        return columns | {
+            name: EncodedColumn.of_texts(map(attrgetter(of), rows)) for name, of in TEXTS.items()
+        }
     columns = {name: _patched(old[name], name, rows, positions) for name in CODED}
     return columns | {name: _same_texts(old[name], of, rows, positions) for name, of in TEXTS.items()}
 
 
-def aggregate_column(rows: Sequence[HostRow], aggregates: Aggregates) -> Coded:
+def aggregate_column(rows: Sequence[HostRow], aggregates: Aggregates) -> EncodedColumn:
     """The set of aggregates of each host."""
-    return Coded.of(aggregates.of_host(row.host) for row in rows)
+    return EncodedColumn.of(aggregates.of_host(row.host) for row in rows)
 
 
 def _at(items: Sequence[Any], positions: np.ndarray | None) -> Sequence[Any]:
@@ -106,14 +108,16 @@ def _seconds(moments: Sequence[Any]) -> np.ndarray:
     return seconds
 
 
-def _patched(old: Coded, name: str, rows: Sequence[HostRow], positions: np.ndarray) -> Coded:
+def _patched(old: EncodedColumn, name: str, rows: Sequence[HostRow], positions: np.ndarray) -> EncodedColumn:
     values = [getattr(rows[position], name) for position in positions]
     other = [index for index, value in enumerate(values) if value is not old[positions[index]]]
     return old.patched(positions[other], [values[index] for index in other]) if other else old
 
 
-def _same_texts(old: Coded, attribute: str, rows: Sequence[HostRow], positions: np.ndarray) -> Coded:
+def _same_texts(
+    old: EncodedColumn, attribute: str, rows: Sequence[HostRow], positions: np.ndarray
+) -> EncodedColumn:
     """These hardly ever change; when one does, the column is made anew."""
     if all(getattr(rows[position], attribute) == old[position] for position in positions):
         return old
-    return Coded.of_texts(map(attrgetter(attribute), rows))
+    return EncodedColumn.of_texts(map(attrgetter(attribute), rows))

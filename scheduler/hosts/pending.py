@@ -3,6 +3,8 @@
 Between a decision and the report of the compute lie seconds in which the host's row looks as free as before.
 Until then the decision is laid over it: on amounts that Placement guards for weighers alone, on counters for
 everybody, and on where instances are. spec: host-state-and-cells 8.2, 8.3
+
+What requests of one process decide at the same time, as one of them sees it (see ``pending``).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,7 +34,7 @@ Locate = Callable[[Iterable[str]], Mapping[str, Sequence[tuple[str, str]]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Stay:
+class PendingPlacement:
     """An instance that is to be on a node. ``amounts``: int64 in the order of ``AMOUNTS``.
 
     ``updated``: the stamp of the node's row that was looked at.
@@ -45,14 +47,14 @@ class Stay:
     until: float
 
 
-class Pending:
+class PendingPlacements:
     """The stays of one process, by instance; any thread may use it."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
         self._turn = threading.Lock()
-        self._stays: dict[str, Stay] = {}
+        self._stays: dict[str, PendingPlacement] = {}
         self._index: Mapping[str, int] = {}
         self._sums = np.zeros((len(AMOUNTS), 0), np.int64)
 
@@ -78,7 +80,7 @@ class Pending:
         noted, and the answer is False.
         """
         node = table.rows[row]
-        stay = Stay(instance, node.uuid, amounts, node.updated, self._clock() + LIFETIME)
+        stay = PendingPlacement(instance, node.uuid, amounts, node.updated, self._clock() + LIFETIME)
         with self._lock:
             sums = self._sums_of(table)
             if seen is not None and not np.array_equal(sums[:, row], seen):
@@ -132,12 +134,52 @@ class Pending:
             if stay:
                 self._sum(stay, -1)
 
-    def _sum(self, stay: Stay, sign: int) -> None:
+    def _sum(self, stay: PendingPlacement, sign: int) -> None:
         row = self._index.get(stay.node)
         if row is not None:
             self._sums[:, row] += sign * stay.amounts
 
 
-def _has_changed(stay: Stay, table: HostTable) -> bool:
+def _has_changed(stay: PendingPlacement, table: HostTable) -> bool:
     row = table.row_of_uuid.get(stay.node)
     return row is not None and table.rows[row].updated != stay.updated
+
+
+class Reservations:
+    """What is pending on the hosts of one request: its own, and that of others as it last looked.
+
+    Hosts are named by position in ``rows``; arrays of amounts are in the order of ``AMOUNTS``.
+    """
+
+    def __init__(self, pending: PendingPlacements, table: HostTable, rows: np.ndarray) -> None:
+        self.pending = pending
+        self._table = table
+        self._rows = rows
+        self.others = np.zeros((len(AMOUNTS), len(rows)), np.int64)
+        self._own = np.zeros_like(self.others)
+        self._reserved: dict[str, tuple[int, np.ndarray]] = {}
+
+    def catch_up(self) -> np.ndarray:
+        """Look again at what others have; by how much it is more than before, shape (amounts, hosts)."""
+        before, self.others = self.others, self.pending.over(self._table, self._rows) - self._own
+        return self.others - before
+
+    def reserve(self, position: int, instance_uuid: str, amounts: Mapping[str, int], *, anyway: bool) -> bool:
+        """Note that an instance is to be on a host. False if others' notes there are not what they were.
+
+        Nothing is noted then, unless ``anyway``.
+        """
+        taken = np.array([amounts.get(name, 0) for name in AMOUNTS], np.int64)
+        seen = None if anyway else self.others[:, position] + self._own[:, position]
+        reserved = self.pending.add(instance_uuid, self._table, int(self._rows[position]), taken, seen)
+        if reserved:
+            self._own[:, position] += taken
+            self._reserved[instance_uuid] = position, taken
+        return reserved
+
+    def unreserve(self, instance_uuid: str) -> None:
+        """Take a note of this request back; without one nothing happens."""
+        if instance_uuid in self._reserved:
+            position, taken = self._reserved.pop(instance_uuid)
+            self._own[:, position] -= taken
+            self.pending.drop([instance_uuid])

@@ -5,36 +5,36 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from scheduler.hosts.pending import Pending
+from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.table import HostTable
 
-Place = tuple[str, str]
+HostKey = tuple[str, str]
 """(cell uuid, service host)"""
 
 
 class InstanceSource(Protocol):
     """Where instances are; implemented over the cells' databases."""
 
-    def locate(self, uuids: Iterable[str]) -> Mapping[str, Sequence[Place]]:
+    def locate(self, uuids: Iterable[str]) -> Mapping[str, Sequence[HostKey]]:
         """The places of each of the given instances that is on some host."""
 
     def on_host(self, cell_uuid: str, host: str) -> Mapping[str, Any]:
         """All instances of one service host, as small objects with ``uuid``, by uuid."""
 
-    def image_properties(self, places: Iterable[Place]) -> Mapping[Place, Sequence[Mapping[str, str]]]:
+    def image_properties(self, places: Iterable[HostKey]) -> Mapping[HostKey, Sequence[Mapping[str, str]]]:
         """Image properties (text by name, as stored) of each instance, by place."""
 
 
 class NoInstances:
     """An ``InstanceSource`` of a cloud without instances."""
 
-    def locate(self, uuids: Iterable[str]) -> Mapping[str, Sequence[Place]]:
+    def locate(self, uuids: Iterable[str]) -> Mapping[str, Sequence[HostKey]]:
         return {}
 
     def on_host(self, cell_uuid: str, host: str) -> Mapping[str, Any]:
         return {}
 
-    def image_properties(self, places: Iterable[Place]) -> Mapping[Place, Sequence[Mapping[str, str]]]:
+    def image_properties(self, places: Iterable[HostKey]) -> Mapping[HostKey, Sequence[Mapping[str, str]]]:
         return {}
 
 
@@ -44,13 +44,13 @@ class RequestInstances:
     Kept by row of the table, so that hosts outside the view need no care.
     """
 
-    def __init__(self, source: InstanceSource, table: HostTable, pending: Pending) -> None:
+    def __init__(self, source: InstanceSource, table: HostTable, pending: PendingPlacements) -> None:
         self.source = source
         self._table = table
         self._pending = pending
         self._placed: dict[str, set[int]] = {}
         self._located: dict[str, list[int]] = {}
-        self._images: dict[Place, Sequence[Mapping[str, str]]] = {}
+        self._images: dict[HostKey, Sequence[Mapping[str, str]]] = {}
 
     def counts(self, uuids: Iterable[str]) -> np.ndarray:
         """How many of the given instances each host of the table holds, or is to hold; shape (rows,)."""
@@ -70,7 +70,7 @@ class RequestInstances:
         """The instances that this request has placed there."""
         return [uuid for uuid, rows in self._placed.items() if row in rows]
 
-    def image_properties(self, places: Sequence[Place]) -> list[Sequence[Mapping[str, str]]]:
+    def image_properties(self, places: Sequence[HostKey]) -> list[Sequence[Mapping[str, str]]]:
         """For each place the image properties of each instance on it, those just placed left out."""
         unread = [place for place in dict.fromkeys(places) if place not in self._images]
         if unread:

@@ -124,6 +124,13 @@ class HostTable:
             )
         ]
 
+    def nodes_of_hosts(self, hosts: Iterable[str]) -> frozenset[str]:
+        """Uuids of the compute nodes of these service hosts, whose names compare without case; disabled cells
+        count too (spec: placement-and-workflow 4.6).
+        """
+        names = {host.lower() for host in hosts}
+        return frozenset(row.uuid for row in self.rows if row.host.lower() in names) if names else frozenset()
+
     def find(self, uuids: Iterable[str], cell_uuid: str | None = None) -> np.ndarray:
         """Row numbers of the compute nodes among ``uuids``, in their order; unknown ones drop out.
 

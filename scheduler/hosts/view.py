@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from scheduler.hosts.coded import Coded
+from scheduler.hosts.encoded_column import EncodedColumn
 from scheduler.hosts.host_state import HostState
-from scheduler.hosts.pending import AMOUNTS, COUNTERS, Pending
+from scheduler.hosts.pending import AMOUNTS, COUNTERS, PendingPlacements, Reservations
 from scheduler.hosts.request_instances import InstanceSource, NoInstances, RequestInstances
-from scheduler.hosts.reservations import Reservations
 from scheduler.hosts.rows import HostRow
 from scheduler.hosts.table import HostTable
 
@@ -30,7 +29,7 @@ class _Request:
         rows: np.ndarray,
         candidates: list,
         instances: InstanceSource,
-        pending: Pending,
+        pending: PendingPlacements,
     ) -> None:
         self.table = table
         self.rows = rows
@@ -39,7 +38,7 @@ class _Request:
         self.reservations = Reservations(pending, table, rows)
         self.numbers = {name: table.numbers[name][rows] for name in AMOUNTS}
         self.catch_up()
-        self.coded: dict[str, Coded] = {}
+        self.coded: dict[str, EncodedColumn] = {}
         self.limits: dict[int, dict[str, Any]] = {}
         self.limit_columns: dict[str, np.ndarray] = {}
         self.states: dict[int, HostState] = {}
@@ -56,7 +55,7 @@ class _Request:
             column = self.numbers[name] = self.table.numbers[name][self.rows]
         return column
 
-    def coded_column(self, name: str) -> Coded:
+    def coded_column(self, name: str) -> EncodedColumn:
         column = self.coded.get(name)
         if column is None:
             column = self.coded[name] = self.table.coded[name].take(self.rows)
@@ -79,7 +78,7 @@ class HostView:
         self._shared = shared
         self.positions = positions
         self._numbers: dict[str, np.ndarray] = {}
-        self._coded: dict[str, Coded] = {}
+        self._coded: dict[str, EncodedColumn] = {}
 
     @classmethod
     def of(
@@ -88,14 +87,14 @@ class HostView:
         rows: np.ndarray,
         candidates: Sequence[Sequence[Any]] | None = None,
         instances: InstanceSource | None = None,
-        pending: Pending | None = None,
+        pending: PendingPlacements | None = None,
     ) -> "HostView":
         """The root view: ``rows`` of ``table``, with the allocation candidates of each (best first).
 
         ``pending``: what other requests have decided, and where this one notes what it does.
         """
         lists = [()] * len(rows) if candidates is None else list(candidates)
-        pending = Pending() if pending is None else pending
+        pending = PendingPlacements() if pending is None else pending
         shared = _Request(table, rows, lists, instances or NoInstances(), pending)
         return cls(shared, np.arange(len(rows)))
 
@@ -128,7 +127,7 @@ class HostView:
             return self.numbers(name)
         return self.numbers(name) + self._shared.reservations.others[AMOUNTS.index(name)][self.positions]
 
-    def coded(self, name: str) -> Coded:
+    def coded(self, name: str) -> EncodedColumn:
         """A dictionary-encoded column (names: ``hosts.columns``)."""
         column = self._coded.get(name)
         if column is None:

@@ -8,8 +8,7 @@ from dataclasses import replace
 
 from scheduler.numa.fit import Fitter
 from scheduler.numa.guest import DEDICATED, REQUIRE, GuestTopology
-from scheduler.numa.limits import Limits
-from scheduler.numa.topology import HostTopology
+from scheduler.numa.topology import HostTopology, Limits
 from scheduler.pci.offer import Mappings
 from scheduler.pci.pools import PoolSet
 from scheduler.pci.requests import PciRequest

@@ -7,13 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from scheduler.numa.affinity import affinity
 from scheduler.numa.guest import GuestTopology
-from scheduler.numa.limits import Limits
-from scheduler.numa.order import ordered_cells
 from scheduler.numa.reasons import FailedSearch, why_not
-from scheduler.numa.search import Search
-from scheduler.numa.topology import HostTopology
+from scheduler.numa.search import Search, affinity, ordered_cells
+from scheduler.numa.topology import HostTopology, Limits
 from scheduler.pci.offer import Mappings, Offer, make_offer
 from scheduler.pci.pools import PoolSet
 from scheduler.pci.requests import PciRequest

@@ -12,7 +12,7 @@ import orjson
 
 from scheduler.numa.topology import HostCell, HostTopology, Network, PagePool
 from scheduler.objects import is_envelope
-from scheduler.objects.stored import Malformed, data_of, integer
+from scheduler.objects.base import Malformed, data_of, integer
 
 # Kernels number at most 8192 CPUs. The bound keeps a range such as 0-4000000000 from being spelled out.
 MAX_CPU = 65535

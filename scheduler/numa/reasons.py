@@ -7,12 +7,11 @@ spec: numa-and-pci 3.6 (the steps that refuse)
 
 from dataclasses import dataclass
 
-from scheduler.numa.cell import Lack, Seat, seat_on
+from scheduler.numa.cell import GuestCellState, Shortage, seat_on
 from scheduler.numa.guest import ANY, ISOLATE, LARGE, REQUIRE, SMALL, GuestCell, GuestTopology
-from scheduler.numa.limits import Limits
 from scheduler.numa.search import Search
-from scheduler.numa.topology import HostCell, HostTopology
-from scheduler.pci.reasons import explain
+from scheduler.numa.topology import HostCell, HostTopology, Limits
+from scheduler.pci.verdict import explain
 
 MAX_CELLS_SHOWN = 4
 
@@ -28,10 +27,10 @@ class FailedSearch:
     limits: Limits | None
     search: Search
 
-    def lack(self, host: HostCell, number: int) -> Lack | None:
+    def lack(self, host: HostCell, number: int) -> Shortage | None:
         """What host cell ``host`` lacks for guest cell ``number``."""
         overhead = int(self.guest.isolated_emulator and number == 0)
-        return seat_on(host, Seat.of(self.guest.cells[number]), self.limits, overhead)
+        return seat_on(host, GuestCellState.of(self.guest.cells[number]), self.limits, overhead)
 
 
 def why_not(failed: FailedSearch) -> str:
@@ -86,7 +85,7 @@ def _size(kib: int) -> str:
     return f"{kib} KiB"
 
 
-def _details(failed: FailedSearch, number: int, refused: list[Lack | None]) -> str:
+def _details(failed: FailedSearch, number: int, refused: list[Shortage | None]) -> str:
     """What each host cell lacks for guest cell ``number``, for the first few."""
     cell = failed.guest.cells[number]
     found = [
@@ -100,14 +99,14 @@ def _details(failed: FailedSearch, number: int, refused: list[Lack | None]) -> s
     return f" ({'; '.join(shown)})"
 
 
-def _has(host: HostCell, cell: GuestCell, lack: Lack, limits: Limits | None) -> str:
-    if lack is Lack.PAGES:
+def _has(host: HostCell, cell: GuestCell, lack: Shortage, limits: Limits | None) -> str:
+    if lack is Shortage.PAGES:
         return _free_pages(host, cell)
-    if lack is Lack.CPU_LIMIT:
+    if lack is Shortage.CPU_LIMIT:
         return (
             f"{host.cpu_usage} of {len(host.cpuset)} shared CPUs used, allocation ratio {limits.cpu_ratio:g}"
         )
-    if lack is Lack.MEMORY_LIMIT:
+    if lack is Shortage.MEMORY_LIMIT:
         return f"{host.memory_usage} of {host.memory} MiB used, allocation ratio {limits.ram_ratio:g}"
     return _FIXED[lack].format(host=host, free=len(host.free), all=len(host.pcpuset), shared=len(host.cpuset))
 
@@ -123,9 +122,9 @@ def _free_pages(host: HostCell, cell: GuestCell) -> str:
 _THREADS = {ISOLATE: " on cores of their own", REQUIRE: " on thread siblings"}
 
 _FIXED = {
-    Lack.MEMORY: "{host.free_memory} of {host.memory} MiB free",
-    Lack.DEDICATED_CPUS: "{all} dedicated CPUs",
-    Lack.SHARED_CPUS: "{shared} shared CPUs",
-    Lack.FREE_DEDICATED_CPUS: "{free} dedicated CPUs free",
-    Lack.THREADS: "{free} dedicated CPUs free, but not on suitable cores",
+    Shortage.MEMORY: "{host.free_memory} of {host.memory} MiB free",
+    Shortage.DEDICATED_CPUS: "{all} dedicated CPUs",
+    Shortage.SHARED_CPUS: "{shared} shared CPUs",
+    Shortage.FREE_DEDICATED_CPUS: "{free} dedicated CPUs free",
+    Shortage.THREADS: "{free} dedicated CPUs free, but not on suitable cores",
 }

@@ -7,21 +7,98 @@ search would find is a failed build, so this search has the same memory. It diff
 arrangements that are bound to repeat what an earlier one did.
 
 spec: numa-and-pci 3.2, 3.5, 3.13, 3.14
+
+Ways to pick k of n host cells in order, one after the other, with the means to leave many out at once.
+
+In which order a host's cells are tried.
+
+spec: numa-and-pci 3.4
+
+Networks that an operator tied to host cells.
+
+A physical network that no cell declares is near everywhere; so are tunnels that no cell declares.
+
+spec: numa-and-pci 3.9
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from math import comb, perm
 
-from scheduler.numa.affinity import Affinity
-from scheduler.numa.arrangements import advance, first
-from scheduler.numa.cell import Seat, may_fit, seat_on
+from scheduler.numa.cell import GuestCellState, may_fit, seat_on
 from scheduler.numa.guest import GuestCell, GuestTopology
-from scheduler.numa.limits import Limits
-from scheduler.numa.topology import HostCell
+from scheduler.numa.topology import HostCell, HostTopology, Limits
 from scheduler.pci.offer import Offer
 from scheduler.pci.taking import Place, Refusal, take
+
+
+def first(chosen: int) -> list[int]:
+    return list(range(chosen))
+
+
+def advance(places: list[int], pivot: int, n: int) -> int | None:
+    """Make ``places`` the next arrangement, in lexicographic order, that differs at ``pivot`` or before.
+
+    Positions after the one that changes start anew with the smallest. Returns the first changed position, or
+    None (and leaves ``places`` undefined) when there is no next one.
+    """
+    used = set(places[: pivot + 1])
+    for position in range(pivot, -1, -1):
+        used.discard(places[position])
+        following = next((place for place in range(places[position] + 1, n) if place not in used), None)
+        if following is not None:
+            places[position] = following
+            used.add(following)
+            unused = (place for place in range(n) if place not in used)
+            places[position + 1 :] = [next(unused) for _ in places[position + 1 :]]
+            return position
+    return None
+
+
+def ordered_cells(
+    host: HostTopology, guest: GuestTopology, offer: Offer | None, *, packing: bool
+) -> tuple[HostCell, ...]:
+    """Host cells, most wanted first; ties keep stored order, and so do hosts with as many cells as the guest.
+
+    Free devices come before CPUs, and CPUs before memory. Guests without PCI requests avoid devices, wanted
+    or not. ``packing`` fills used cells first ([compute]packing_host_numa_cells_allocation_strategy).
+    """
+    if len(host.cells) == len(guest.cells):
+        return host.cells
+    devices = dict(offer.free_by_node) if offer else {}
+    toward_devices = -1 if offer and offer.demands else 1
+    spread = -1 if packing else 1
+    pinned = guest.cells[0].has_pinned
+
+    def wanted(cell: HostCell) -> tuple[int, int, int]:
+        used = -len(cell.free) if pinned else cell.cpu_usage
+        return toward_devices * devices.get(cell.id, 0), spread * used, -spread * cell.free_memory
+
+    return tuple(sorted(host.cells, key=wanted))
+
+
+# The cells of which a guest must have at least one, for each network that ties it down.
+Affinity = tuple[frozenset[int], ...]
+
+
+def affinity(host: HostTopology, limits: Limits | None) -> Affinity:
+    """For each of the guest's networks that some cell declares: the ids of the cells that do."""
+    if limits is None or limits.network is None:
+        return ()
+    near = [_declaring(host, name) for name in sorted(limits.network.physnets)]
+    if limits.network.tunneled:
+        near.append(_ids(cell for cell in host.cells if cell.network and cell.network.tunneled))
+    return tuple(filter(None, near))
+
+
+def _declaring(host: HostTopology, physnet: str) -> frozenset[int]:
+    return _ids(cell for cell in host.cells if cell.network and physnet in cell.network.physnets)
+
+
+def _ids(cells: Iterable[HostCell]) -> frozenset[int]:
+    return frozenset(cell.id for cell in cells)
+
 
 # Up to here every arrangement is tried, as nova would (8 host cells and 4 guest cells have 1680). nova needs
 # seconds for as many; above it, shortcuts come first and the effort is bounded.
@@ -45,14 +122,14 @@ class Search:
     affinity: Affinity
     offer: Offer | None
     sockets: tuple[tuple[int, int | None], ...]
-    seats: list[Seat] = field(init=False)
+    seats: list[GuestCellState] = field(init=False)
     refused_devices: tuple[Refusal, Place] | None = None
     far_from_networks: bool = False
     effort: int = 0
     gave_up: bool = False
 
     def __post_init__(self) -> None:
-        self.seats = [Seat.of(cell) for cell in self.guest.cells]
+        self.seats = [GuestCellState.of(cell) for cell in self.guest.cells]
         self._good: set[tuple[int, int]] = set()
         self._bad: set[tuple[int, int]] = set()
         self._sets: dict[frozenset[int], bool] = {}
@@ -140,7 +217,9 @@ class Search:
     def _combine(self) -> bool:
         """For guest cells that are alike, which of them is on which host cell makes no difference."""
         hosts = [
-            host for host in self.cells if seat_on(host, Seat.of(self.guest.cells[0]), self.limits, 0) is None
+            host
+            for host in self.cells
+            if seat_on(host, GuestCellState.of(self.guest.cells[0]), self.limits, 0) is None
         ]
         for chosen in combinations(hosts, len(self.seats)):
             self.effort += 1

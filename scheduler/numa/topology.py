@@ -4,11 +4,24 @@ A HostTopology is immutable, hashable (the hash is worked out once) and equal to
 content, so it can stand for all hosts in that state. Memory is in MiB, page sizes in KiB.
 
 spec: numa-and-pci 1.1, 1.2
+
+What can be wrong with charging a guest to a host.
+
+How far a host cell may be overcommitted, and which networks the guest must be near.
+
+spec: numa-and-pci 1.4
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+
+from scheduler.errors import BerthError
+from scheduler.pci.wire import field
+
+
+class PinConflict(BerthError):
+    """CPUs that a guest is to take are not free, or those that it gives back are not taken."""
 
 
 @dataclass(frozen=True)
@@ -120,3 +133,27 @@ class HostTopology:
     def sockets(self) -> tuple[tuple[int, int | None], ...]:
         """(cell id, socket) of each cell."""
         return tuple((cell.id, cell.socket) for cell in self.cells)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Allocation ratios of the host for floating vCPUs and for memory, and the guest's networks if known."""
+
+    cpu_ratio: float
+    ram_ratio: float
+    network: Network | None = None
+
+
+def network_from(obj: object | None) -> Network | None:
+    """The plain value of a NetworkMetadata object; unset members: no networks, no tunnel."""
+    if obj is None:
+        return None
+    return Network(frozenset(field(obj, "physnets") or ()), bool(field(obj, "tunneled")))
+
+
+def limits_from(obj: object | None) -> Limits | None:
+    """The plain value of a NUMATopologyLimits object."""
+    if obj is None:
+        return None
+    network = network_from(field(obj, "network_metadata"))
+    return Limits(field(obj, "cpu_allocation_ratio"), field(obj, "ram_allocation_ratio"), network)

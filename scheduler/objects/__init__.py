@@ -16,13 +16,10 @@ from scheduler.objects.base import (
     hydrate,
     is_envelope,
 )
-from scheduler.objects.cell import CellMapping
-from scheduler.objects.destination import Destination
 from scheduler.objects.flavor import Flavor
 from scheduler.objects.image_meta import ImageMeta
 from scheduler.objects.image_props import ImageMetaProps
-from scheduler.objects.instance import Instance, InstanceList
-from scheduler.objects.instance_group import InstanceGroup
+from scheduler.objects.instance import Instance, InstanceGroup, InstanceList
 from scheduler.objects.limits import (
     ComputeNode,
     ComputeNodeList,
@@ -39,8 +36,13 @@ from scheduler.objects.network import (
 )
 from scheduler.objects.numa import InstanceNUMACell, InstanceNUMATopology, VirtCPUTopology
 from scheduler.objects.pci import InstancePCIRequest, InstancePCIRequests
-from scheduler.objects.request_group import RequestGroup, RequestLevelParams
-from scheduler.objects.request_spec import RequestSpec
+from scheduler.objects.request_spec import (
+    CellMapping,
+    Destination,
+    RequestGroup,
+    RequestLevelParams,
+    RequestSpec,
+)
 from scheduler.objects.selection import Selection
 
 __all__ = [

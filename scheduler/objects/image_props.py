@@ -1,7 +1,6 @@
 """The properties of an image that nova understands. Source: spec wire-and-config 3.6."""
 
 from scheduler.objects import base, fields
-from scheduler.objects.cpu_list import parse_cpu_list
 
 ARCHITECTURES = (
     "alpha armv6 armv7l armv7b aarch64 cris i686 ia64 lm32 m68k microblaze microblazeel mips mipsel mips64 "
@@ -36,6 +35,8 @@ SIGNATURE_KEYS = (
 )
 
 #: names that images had before the prefixes hw_, img_ and os_
+_MOST_CPUS = 1 << 16
+
 LEGACY_NAMES = {
     "architecture": "hw_architecture",
     "owner_id": "img_owner_id",
@@ -212,3 +213,30 @@ def _numbered(given, prefix):
         if key not in given:
             return
         yield given[key]
+
+
+def parse_cpu_list(text):
+    """The set of CPU numbers that a list names: numbers, ranges, and exclusions marked with ``^``.
+
+    Raises ``InvalidField`` if an element is neither, or a range runs backwards.
+    """
+    wanted, unwanted = set(), set()
+    for element in str(text).split(","):
+        element = element.strip()  # noqa: PLW2901 - the same element, cleaned
+        if element.startswith("^"):
+            unwanted |= _cpu_list_element(element[1:])
+        elif element:
+            wanted |= _cpu_list_element(element)
+    return wanted - unwanted
+
+
+def _cpu_list_element(text):
+    first, dash, last = text.partition("-")
+    try:
+        start = int(first)
+        end = int(last) if dash else start
+    except ValueError:
+        raise base.InvalidField("CPU list", f"{text!r} is no number and no range") from None
+    if not 0 <= start <= end < _MOST_CPUS:
+        raise base.InvalidField("CPU list", f"{text!r} is no range of CPUs")
+    return set(range(start, end + 1))

@@ -1,4 +1,7 @@
-"""Instances as computes report them, reduced to what rules read. Source: spec wire-and-config 3.12."""
+"""Instances as computes report them, reduced to what rules read. Source: spec wire-and-config 3.12.
+
+Server groups. Source: spec wire-and-config 3.7.
+"""
 
 from scheduler.objects import base, fields
 
@@ -24,3 +27,41 @@ class InstanceList(base.WireList):
 
     VERSION = "2.6"
     fields = {"objects": fields.list_of(fields.nested("Instance"))}
+
+
+@base.register
+class InstanceGroup(base.DictCompat, base.WireObject):
+    """A server group: its policy, who is in it, and on which hosts they are.
+
+    ``hosts`` cannot be worked out here: whoever finds it unset has to ask the cells.
+    """
+
+    VERSION = "1.11"
+    fields = {
+        "id": fields.integer(),
+        "user_id": fields.text(nullable=True),
+        "project_id": fields.text(nullable=True),
+        "uuid": fields.uuid(),
+        "name": fields.text(nullable=True),
+        "policies": fields.list_of(fields.text(), nullable=True),
+        "members": fields.list_of(fields.text(nullable=True), nullable=True),
+        "hosts": fields.list_of(fields.text(nullable=True), nullable=True),
+        "policy": fields.text(nullable=True),
+        # rules are text on the wire, whence the underscore; see the property below
+        "_rules": fields.dict_of(fields.text()),
+        **base.PERSISTENT,
+    }
+
+    @property
+    def rules(self):
+        """The limits of the policy, as ``{"max_server_per_host": 2}`` or empty.
+
+        Raises ``InvalidField`` if the limit is no number.
+        """
+        limits = self._rules if "_rules" in self else {}
+        if "max_server_per_host" not in limits:
+            return {}
+        try:
+            return {"max_server_per_host": int(limits["max_server_per_host"])}
+        except ValueError as error:
+            raise base.InvalidField("InstanceGroup.rules", error) from error

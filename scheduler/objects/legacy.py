@@ -6,7 +6,7 @@ from scheduler import errors
 from scheduler.objects import base
 from scheduler.objects.flavor import Flavor
 from scheduler.objects.image_meta import ImageMeta
-from scheduler.objects.instance_group import InstanceGroup
+from scheduler.objects.instance import InstanceGroup
 from scheduler.objects.limits import SchedulerLimits, SchedulerRetries
 
 _FROM_PROPERTIES = {

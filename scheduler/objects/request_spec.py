@@ -1,8 +1,85 @@
-"""What is to be placed: the request that a conductor sends. Source: spec wire-and-config 3.1."""
+"""What is to be placed: the request that a conductor sends. Source: spec wire-and-config 3.1.
+
+Cells as they are named in requests. Source: spec wire-and-config 3.11.
+
+Where a request has to go, or may not go. Source: spec wire-and-config 3.2.
+
+Groups of resources asked of Placement. Source: spec wire-and-config 3.4.
+"""
 
 from scheduler.objects import base, fields, legacy
 from scheduler.objects.network import NetworkMetadata, NetworkRequestList, SecurityGroupList
-from scheduler.objects.request_group import RequestLevelParams
+
+
+@base.register
+class CellMapping(base.WireObject):
+    """One cell. The URLs hold passwords: they must reach no log and no notification."""
+
+    VERSION = "1.1"
+    fields = {
+        "id": fields.integer(read_only=True),
+        "uuid": fields.uuid(),
+        "name": fields.text(nullable=True),
+        "transport_url": fields.secret(),
+        "database_connection": fields.secret(),
+        "disabled": fields.boolean(default=False),
+        **base.TIMESTAMPS,
+    }
+
+
+@base.register
+class Destination(base.WireObject):
+    """A host, node or cell that was asked for, and sets of aggregates.
+
+    Each element of ``aggregates`` is a comma-joined set: any of the set, but all elements.
+    """
+
+    VERSION = "1.4"
+    fields = {
+        "host": fields.text(),
+        "node": fields.text(nullable=True),
+        "cell": fields.nested("CellMapping", nullable=True),
+        "aggregates": fields.list_of(fields.text(), nullable=True, default=None),
+        "allow_cross_cell_move": fields.boolean(default=False),
+        "forbidden_aggregates": fields.set_of(fields.text(), nullable=True, default=None),
+    }
+    # never sent as null, but whoever asks for the host wants to know whether there is one
+    lazy_defaults = {"host": lambda: None}
+
+
+@base.register
+class RequestGroup(base.WireObject):
+    """Resources, traits and aggregates that one provider, or several, are to have.
+
+    Inner lists of ``aggregates`` are alternatives, the outer list demands all of them.
+    """
+
+    VERSION = "1.3"
+    ephemeral = True
+    fields = {
+        "use_same_provider": fields.boolean(default=True),
+        "resources": fields.dict_of(fields.integer(), default={}),
+        "required_traits": fields.set_of(fields.text(), default=set()),
+        "forbidden_traits": fields.set_of(fields.text(), default=set()),
+        "aggregates": fields.list_of(fields.list_of(fields.text()), default=[]),
+        "forbidden_aggregates": fields.set_of(fields.text(), default=set()),
+        "requester_id": fields.text(nullable=True, default=None),
+        "provider_uuids": fields.list_of(fields.uuid(), default=[]),
+        "in_tree": fields.uuid(nullable=True, default=None),
+    }
+
+
+@base.register
+class RequestLevelParams(base.WireObject):
+    """What is asked of the tree as a whole; usually empty."""
+
+    VERSION = "1.1"
+    fields = {
+        "root_required": fields.set_of(fields.text(), default=set()),
+        "root_forbidden": fields.set_of(fields.text(), default=set()),
+        "same_subtree": fields.list_of(fields.list_of(fields.text()), default=[]),
+    }
+
 
 _REBUILD_HINT = "_nova_check_type"
 

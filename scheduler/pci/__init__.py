@@ -6,6 +6,5 @@
 - offer: pools as the requests of one check see them, the same for equal hosts
 - taking: the check itself, and taking the devices
 - wire: reading objects with unset fields
-- verdict: supported(), apply(), usable_candidates(), which filters and consumption call
-- reasons: why not, in words
+- verdict: supported(), apply(), usable_candidates(), which filters and consumption call, and why not
 """

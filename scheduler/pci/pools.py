@@ -14,7 +14,7 @@ from functools import cached_property
 import orjson
 
 from scheduler.objects import is_envelope
-from scheduler.objects.stored import Malformed, data_of, integer
+from scheduler.objects.base import Malformed, data_of, integer
 
 VERSIONS = ("1.0", "1.1")
 

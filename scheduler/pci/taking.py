@@ -43,7 +43,7 @@ class Place:
     sockets: tuple[tuple[int, int | None], ...] | None = None
 
 
-class Stock:
+class PoolCounts:
     """The devices still there while requests are served: counts by pool, None for a pool that has left."""
 
     def __init__(self, offer: Offer) -> None:
@@ -133,7 +133,7 @@ def take(offer: Offer, place: Place) -> tuple[list[int | None], Refusal | None]:
 
     What was taken for requests before the refused one stays taken.
     """
-    stock = Stock(offer)
+    stock = PoolCounts(offer)
     for number, demand in enumerate(offer.demands):
         refused = stock.serve(demand, place)
         if refused:

@@ -9,11 +9,11 @@ from oslo_log import log
 
 from scheduler.placement.answer import AllocationCandidate, Candidates, merge, parse
 from scheduler.placement.client import PlacementClient
+from scheduler.placement.coalescing import CoalescedCalls
 from scheduler.placement.errors import PlacementSilent
-from scheduler.placement.sharing import SharedCalls
 from scheduler.request.query import MICROVERSION, Query
 
-__all__ = ["AllocationCandidate", "CandidateSource", "Candidates", "Fresh", "Shared"]
+__all__ = ["AllocationCandidate", "CandidateSource", "Candidates", "CoalescedFetch", "FetchCandidates"]
 
 LOG = log.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class CandidateSource:
 
         ``at_once``: how many different questions are in flight.
         """
-        return cls(Shared(Fresh(client), at_once))
+        return cls(CoalescedFetch(FetchCandidates(client), at_once))
 
     def fetch(self, queries: Sequence[Query], context) -> Candidates:
         """The candidates of one query, or of two: those of the fallback follow those of the first."""
@@ -46,7 +46,7 @@ class CandidateSource:
         return found
 
 
-class Fresh:
+class FetchCandidates:
     """One GET for each question."""
 
     def __init__(self, client: PlacementClient) -> None:
@@ -74,12 +74,12 @@ class Fresh:
         return Candidates(reason=reason, failed=True, sent_at=sent_at)
 
 
-class Shared:
+class CoalescedFetch:
     """Equal questions in flight share the next answer; see ``sharing``."""
 
     def __init__(self, ask: Ask, at_once: int, patience: float = PATIENCE) -> None:
         self._ask = ask
-        self._calls = SharedCalls(patience, at_once)
+        self._calls = CoalescedCalls(patience, at_once)
 
     def __call__(self, query: Query, context) -> Candidates:
         """Ask, or wait for somebody else who is about to."""

@@ -3,22 +3,73 @@
 A failed write is either certainly not carried out (``PlacementUnreachable``) or of unknown outcome
 (``PlacementUnanswered``); the difference decides what a claim may do next.
 Spec: placement-and-workflow 3.
+
+An answer of Placement, or of something in front of it: nothing about its body is taken for granted.
+
+The aggregates of a provider, for requests on routed networks (spec: filters-and-weighers 4).
 """
 
+from dataclasses import dataclass
 import os
 import ssl
 import threading
 import time
+from urllib.parse import quote
 
 from keystoneauth1 import exceptions
+import orjson
 from oslo_log import log
 import requests
 import urllib3
 
+from scheduler.logs import RateLimitedLogger
 from scheduler.placement.errors import PlacementAuthFailure, PlacementUnanswered, PlacementUnreachable
-from scheduler.placement.reply import Reply
 from scheduler.placement.session import Timeouts, make_adapter, open_pool
-from scheduler.placement.throttle import Occasionally
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Status and body. An error of Placement has a ``code`` and a ``detail``; both are empty otherwise."""
+
+    status: int
+    body: bytes = b""
+
+    @property
+    def data(self) -> dict:
+        """The body if it is a JSON object, else an empty one."""
+        try:
+            data = orjson.loads(self.body)
+        except orjson.JSONDecodeError:
+            return {}
+        return data if isinstance(data, dict) else {}
+
+    @property
+    def text(self) -> str:
+        """The body for a log line: at most 2000 characters of it."""
+        return self.body[:2000].decode("utf-8", "replace").strip()
+
+    @property
+    def error(self) -> dict:
+        """The first error of an error body, else an empty dict."""
+        errors = self.data.get("errors")
+        first = errors[0] if isinstance(errors, list) and errors else None
+        return first if isinstance(first, dict) else {}
+
+    @property
+    def code(self) -> str:
+        """Such as ``placement.concurrent_update``."""
+        return str(self.error.get("code") or "")
+
+    @property
+    def detail(self) -> str:
+        """What the error says to a human, blanks and line breaks evened out."""
+        return " ".join(str(self.error.get("detail") or "").split())
+
+    @property
+    def summary(self) -> str:
+        """Status and reason, for whoever has to go without what was asked."""
+        return f"Placement answers {self.status}: {self.detail or self.text}"
+
 
 LOG = log.getLogger(__name__)
 
@@ -43,7 +94,7 @@ class PlacementClient:
     def __init__(self, adapter, timeouts: Timeouts = Timeouts()) -> None:  # noqa: B008 - it is immutable
         self._adapter = adapter
         self._timeouts = timeouts
-        self._warn = Occasionally(LOG)
+        self._warn = RateLimitedLogger(LOG)
         self._pid = os.getpid()
         self._catalog_lock = threading.Lock()
         self._catalog_due = 0.0
@@ -226,3 +277,27 @@ def _causes(error: BaseException):
         if isinstance(cause, BaseException):
             yield cause
             todo += [getattr(cause, "reason", None), *cause.args]
+
+
+VERSION = "1.19"
+
+
+class ProviderAggregates:
+    """Asks each time: ``(context, provider UUID)`` → UUIDs of its aggregates."""
+
+    def __init__(self, client: PlacementClient) -> None:
+        self._client = client
+
+    def __call__(self, context, provider: str) -> list[str]:
+        """Empty for a provider that does not exist.
+
+        :raises PlacementSilent: no answer, or none that tells.
+        """
+        path = f"/resource_providers/{quote(provider, safe='')}/aggregates"
+        reply = self._client.get(path, VERSION, context)
+        if reply.status not in {200, 404}:
+            text = (
+                f"Placement answers {reply.status} to a question for aggregates: {reply.detail or reply.text}"
+            )
+            raise PlacementUnreachable(text)
+        return reply.data.get("aggregates") or []

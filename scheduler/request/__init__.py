@@ -10,6 +10,6 @@ Spec: placement-and-workflow 1, filters-and-weighers 4.
     query.build(spec, ...)         one query, or two for pinned CPUs
 
 ``resource_request`` puts together what the query asks for, out of ``extra_specs``, ``cpu_policy`` and
-``features``; ``groups`` are its parts. ``wishes`` reads flavor and image side by side, ``reading`` what may
-be unset; ``network`` asks Neutron for the pre-filters.
+``features``; ``groups`` are its parts. ``flavor_and_image`` reads flavor and image side by side, ``reading``
+what may be unset; ``network`` asks Neutron for the pre-filters.
 """

@@ -4,9 +4,9 @@ from os_resource_classes import PCPU, VCPU
 
 from scheduler import errors
 from scheduler.objects import InvalidField
-from scheduler.objects.cpu_list import parse_cpu_list
+from scheduler.objects.image_props import parse_cpu_list
+from scheduler.request.flavor_and_image import FlavorAndImage
 from scheduler.request.groups import ResourceRequest
-from scheduler.request.wishes import Wishes
 
 SHARED, DEDICATED, MIXED = "shared", "dedicated", "mixed"
 _POLICIES = frozenset({None, SHARED, DEDICATED, MIXED})
@@ -20,7 +20,7 @@ _EMULATOR_POLICIES = frozenset({"share", "isolate"})
 _HYPERTHREADING = "HW_CPU_HYPERTHREADING"
 
 
-def effective_policy(wishes: Wishes) -> str | None:
+def effective_policy(wishes: FlavorAndImage) -> str | None:
     """The CPU policy of flavor (``hw:cpu_policy``) and image (``hw_cpu_policy``) together, or None.
 
     :raises InvalidCPUAllocationPolicy: either is an unknown word.
@@ -38,7 +38,7 @@ def effective_policy(wishes: Wishes) -> str | None:
     return flavor or image
 
 
-def effective_thread_policy(wishes: Wishes) -> str | None:
+def effective_thread_policy(wishes: FlavorAndImage) -> str | None:
     """The thread policy of ``hw:cpu_thread_policy`` and ``hw_cpu_thread_policy`` together.
 
     :raises InvalidSetting: the flavor's is an unknown word.
@@ -53,7 +53,7 @@ def effective_thread_policy(wishes: Wishes) -> str | None:
     return flavor or image
 
 
-def emulator_policy(wishes: Wishes) -> str | None:
+def emulator_policy(wishes: FlavorAndImage) -> str | None:
     """Where emulator threads run: ``hw:emulator_threads_policy`` of the flavor.
 
     :raises InvalidSetting: it is an unknown word.
@@ -61,7 +61,7 @@ def emulator_policy(wishes: Wishes) -> str | None:
     return wishes.choice("hw:emulator_threads_policy", _EMULATOR_POLICIES)
 
 
-def translate(request: ResourceRequest, wishes: Wishes) -> None:
+def translate(request: ResourceRequest, wishes: FlavorAndImage) -> None:
     """Ask for PCPU where CPUs are pinned, and for the thread policy's trait. Overwrites explicit amounts."""
     group = request.group()
     policy = effective_policy(wishes)
@@ -81,7 +81,7 @@ def translate(request: ResourceRequest, wishes: Wishes) -> None:
         group.required.add(_HYPERTHREADING)
 
 
-def count_pinned(wishes: Wishes) -> int:
+def count_pinned(wishes: FlavorAndImage) -> int:
     """How many CPUs are pinned under policy ``mixed``: those of the dedicated, else of the realtime mask.
 
     :raises InvalidSetting: one of the masks names no CPU, too many, or is no list of CPUs.
@@ -92,7 +92,7 @@ def count_pinned(wishes: Wishes) -> int:
     return _count_mask(mask, vcpus, most=vcpus - 1) if mask else realtime
 
 
-def count_realtime(wishes: Wishes) -> int:
+def count_realtime(wishes: FlavorAndImage) -> int:
     """How many CPUs are realtime ones: those of the mask, or all.
 
     All of them only if the flavor says where emulator threads run instead.

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import os_resource_classes
 
 from scheduler import errors
+from scheduler.request.flavor_and_image import FlavorAndImage
 from scheduler.request.groups import Group
-from scheduler.request.wishes import Wishes
 
 MEMORY_ENCRYPTION = {
     "amd-sev": "HW_CPU_X86_AMD_SEV",
@@ -30,7 +30,7 @@ _TPM_VERSION = {"1.2": "COMPUTE_SECURITY_TPM_1_2", "2.0": "COMPUTE_SECURITY_TPM_
 _TPM_MODEL = {"tpm-tis": "COMPUTE_SECURITY_TPM_TIS", "tpm-crb": "COMPUTE_SECURITY_TPM_CRB"}
 
 
-def memory_encryption(group: Group, wishes: Wishes) -> None:
+def memory_encryption(group: Group, wishes: FlavorAndImage) -> None:
     """``hw:mem_encryption``, ``hw:mem_encryption_model`` and their image properties."""
     if not wishes.agreed_flag("hw:mem_encryption", "hw_mem_encryption"):
         return
@@ -43,7 +43,7 @@ def memory_encryption(group: Group, wishes: Wishes) -> None:
     group.required.add(MEMORY_ENCRYPTION[model])
 
 
-def _check_encryption(model: str, wishes: Wishes) -> None:
+def _check_encryption(model: str, wishes: FlavorAndImage) -> None:
     if wishes.image("hw_firmware_type") != "uefi":
         raise errors.FlavorImageConflict("Memory encryption needs an image with hw_firmware_type=uefi")
     machine = wishes.image("hw_machine_type")
@@ -55,7 +55,7 @@ def _check_encryption(model: str, wishes: Wishes) -> None:
         raise errors.FlavorImageConflict("Memory encryption with intel-tdx needs hw_video_model=none")
 
 
-def persistent_memory(group: Group, wishes: Wishes) -> None:
+def persistent_memory(group: Group, wishes: FlavorAndImage) -> None:
     """``hw:pmem``: a comma-separated list of namespace labels."""
     labels = (label.strip() for label in wishes.extra_specs.get("hw:pmem", "").split(","))
     wanted = Counter(_pmem_class(label) for label in labels if label)
@@ -73,7 +73,7 @@ class Vtpm(NamedTuple):
     model: str
 
 
-def vtpm_of(wishes: Wishes) -> Vtpm | None:
+def vtpm_of(wishes: FlavorAndImage) -> Vtpm | None:
     """The virtual TPM of ``hw:tpm_version`` and ``hw:tpm_model``; None unless a version is given.
 
     :raises InvalidSetting: an unknown version or model, or a CRB model without version 2.0.
@@ -87,14 +87,14 @@ def vtpm_of(wishes: Wishes) -> Vtpm | None:
     return Vtpm(version, model)
 
 
-def vtpm(group: Group, wishes: Wishes) -> None:
+def vtpm(group: Group, wishes: FlavorAndImage) -> None:
     """A virtual TPM of the version and model asked for."""
     wanted = vtpm_of(wishes)
     if wanted:
         group.required.update((_TPM_VERSION[wanted.version], _TPM_MODEL[wanted.model]))
 
 
-def pci_socket_affinity(group: Group, wishes: Wishes) -> None:
+def pci_socket_affinity(group: Group, wishes: FlavorAndImage) -> None:
     """``hw:pci_numa_affinity_policy``: only ``socket`` needs something of the compute."""
     policy = wishes.agreed_choice(
         "hw:pci_numa_affinity_policy", "hw_pci_numa_affinity_policy", _PCI_NUMA_POLICIES
@@ -103,20 +103,20 @@ def pci_socket_affinity(group: Group, wishes: Wishes) -> None:
         group.required.add("COMPUTE_SOCKET_PCI_NUMA_AFFINITY")
 
 
-def secure_boot(group: Group, wishes: Wishes) -> None:
+def secure_boot(group: Group, wishes: FlavorAndImage) -> None:
     """``os:secure_boot``: only ``required`` needs something of the compute."""
     if wishes.agreed_choice("os:secure_boot", "os_secure_boot", _SECURE_BOOT) == "required":
         group.required.add("COMPUTE_SECURITY_UEFI_SECURE_BOOT")
 
 
-def address_space(group: Group, wishes: Wishes) -> None:
+def address_space(group: Group, wishes: FlavorAndImage) -> None:
     """``hw:maxphysaddr_mode``: how physical addresses are sized."""
     mode = wishes.agreed_choice("hw:maxphysaddr_mode", "hw_maxphysaddr_mode", frozenset(_ADDRESS_SPACE))
     if mode:
         group.required.add(_ADDRESS_SPACE[mode])
 
 
-def stateless_firmware(group: Group, wishes: Wishes) -> None:
+def stateless_firmware(group: Group, wishes: FlavorAndImage) -> None:
     """``hw_firmware_stateless`` of the image; it has no meaning without UEFI."""
     if wishes.image("hw_firmware_stateless") and wishes.image("hw_firmware_type") == "uefi":
         group.required.add("COMPUTE_SECURITY_STATELESS_FIRMWARE")
@@ -133,7 +133,7 @@ FEATURES = (
 )
 
 
-def translate(group: Group, wishes: Wishes) -> None:
+def translate(group: Group, wishes: FlavorAndImage) -> None:
     """Add what every feature of the request needs."""
     for feature in FEATURES:
         feature(group, wishes)

@@ -7,9 +7,9 @@ from os_resource_classes import DISK_GB, MEMORY_MB, PCPU, VCPU
 
 from scheduler import errors
 from scheduler.request import cpu_policy, extra_specs, features
+from scheduler.request.flavor_and_image import FlavorAndImage
 from scheduler.request.groups import Group, ResourceRequest
 from scheduler.request.reading import read
-from scheduler.request.wishes import Wishes
 
 _MIB_PER_GIB = 1024
 
@@ -21,7 +21,7 @@ def make(spec, *, translate_pinning: bool = True) -> ResourceRequest:
     :raises RequestGroupSuffixConflict: two groups have one suffix.
     :raises InvalidRequest: an external group is malformed.
     """
-    wishes = Wishes(spec)
+    wishes = FlavorAndImage(spec)
     request = _with_level_params(spec)
     extra_specs.scan(wishes.extra_specs, request)
     request.flavor_suffixes = request.count_suffixed()

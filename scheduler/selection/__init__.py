@@ -3,8 +3,8 @@
 - driver: the order of all this for the instances of one request
 - narrowing: what the request itself says of hosts, before any filter
 - ranking: who is left and who is best, from instance to instance
-- claiming, request_claims, room: reserving and claiming the best that can be had, as far as there is room
+- host_claiming, headroom: reserving and claiming the best host that can be had, as far as there is room
 - consume: what a chosen host has less of
-- alternates, reply: the hosts to fall back to, and the answer
-- groups: requests of one affinity group, one at a time
+- alternates: the hosts to fall back to, and the answer
+- server_groups: requests of one affinity group, one at a time
 """

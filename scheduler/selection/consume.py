@@ -7,10 +7,10 @@ from typing import Any
 from oslo_log import log as logging
 
 from scheduler.hosts.view import HostView
-from scheduler.numa.charge import Charged, charge
 from scheduler.numa.fit import Fitter
 from scheduler.numa.guest import GuestTopology, guest_topology_from
-from scheduler.numa.limits import limits_from
+from scheduler.numa.topology import limits_from
+from scheduler.numa.usage import Charged, charge
 from scheduler.objects import InstanceNUMACell, InstanceNUMATopology
 from scheduler.pci.requests import requests_from
 

@@ -12,12 +12,11 @@ from scheduler.filters.chain import FilterChain
 from scheduler.hosts.view import HostView
 from scheduler.numa.fit import Fitter
 from scheduler.objects import Selection
-from scheduler.selection.alternates import alternates
-from scheduler.selection.claiming import NOT_ENOUGH, Claiming, Claims, everywhere
+from scheduler.selection.alternates import alternates, selection
 from scheduler.selection.consume import amounts_of, consume
+from scheduler.selection.headroom import Headroom, Usages, nothing_known
+from scheduler.selection.host_claiming import NOT_ENOUGH, Claims, HostClaiming, everywhere
 from scheduler.selection.ranking import Ranking
-from scheduler.selection.reply import selection
-from scheduler.selection.room import Room, Usages, nothing_known
 from scheduler.weights.base import HostWeigher
 
 LOG = logging.getLogger(__name__)
@@ -68,7 +67,7 @@ class FilterDriver:
         ranking = self._rank(hosts, request)
         if not len(ranking) and (others := more()):
             ranking = self._rank(others, request)
-        claiming = Claiming(ranking, claims, amounts_of(request.flavor), self._mapped, Room(usages))
+        claiming = HostClaiming(ranking, claims, amounts_of(request.flavor), self._mapped, Headroom(usages))
         chosen, last = self._choose_all(ranking, claiming, request, instance_uuids)
         at_most = self._conf.scheduler.max_attempts - 1 if alternates_wanted else 0
         if not at_most:
@@ -79,7 +78,7 @@ class FilterDriver:
         return Ranking(self._chain, self._weighers, hosts, request, self._conf.filter_scheduler)
 
     def _choose_all(
-        self, ranking: Ranking, claiming: Claiming, request: Any, instance_uuids: Sequence[str]
+        self, ranking: Ranking, claiming: HostClaiming, request: Any, instance_uuids: Sequence[str]
     ) -> tuple[list[Selection], int]:
         """The chosen host of each instance, and the index of the last.
 
@@ -108,7 +107,7 @@ class FilterDriver:
         return [chosen[number] for number in range(len(instance_uuids))], index
 
     def _with_alternates(
-        self, ranking: Ranking, claiming: Claiming, chosen: list[Selection], last: int, at_most: int
+        self, ranking: Ranking, claiming: HostClaiming, chosen: list[Selection], last: int, at_most: int
     ) -> list[list[Selection]]:
         """Add alternates: for one instance in the order seen before its claim, else judged once more."""
         if len(chosen) > 1:

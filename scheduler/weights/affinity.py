@@ -1,5 +1,7 @@
 """Keeps the members of a server group together, or apart, as far as possible (spec: filters-and-weighers
 3.7).
+
+Keeps moves inside their cell where that is possible (spec: filters-and-weighers 3.9).
 """
 
 from typing import Any
@@ -38,3 +40,20 @@ class ServerGroupSoftAntiAffinityWeigher(_GroupWeigher):
 
     def weigh(self, hosts: HostView, request: Any) -> np.ndarray:
         return -super().weigh(hosts, request)
+
+
+class CrossCellWeigher(HostWeigher):
+    """Raw weight: 1 inside the preferred cell, -1 outside; of no effect unless the request may cross cells.
+
+    ``cross_cell_move_weight_multiplier`` (1000000.0); negative prefers other cells.
+    """
+
+    option = "cross_cell_move_weight_multiplier"
+
+    def applies(self, request: Any) -> bool:
+        wanted = request.requested_destination
+        return bool(wanted and "cell" in wanted and wanted.cell and wanted.allow_cross_cell_move)
+
+    def weigh(self, hosts: HostView, request: Any) -> np.ndarray:
+        preferred = request.requested_destination.cell.uuid
+        return hosts.coded("cell").spread(lambda cell: 1.0 if cell == preferred else -1.0, np.float64)

@@ -1,31 +1,48 @@
 """The built-in weighers, in the order in which their scores are added (spec: filters-and-weighers 1.9)."""
 
-from scheduler.weights.affinity import ServerGroupSoftAffinityWeigher, ServerGroupSoftAntiAffinityWeigher
-from scheduler.weights.base import HostWeigher
-from scheduler.weights.compute import BuildFailureWeigher
-from scheduler.weights.cpu import CPUWeigher
-from scheduler.weights.cross_cell import CrossCellWeigher
-from scheduler.weights.disk import DiskWeigher
-from scheduler.weights.hypervisor_version import HypervisorVersionWeigher
-from scheduler.weights.image_props import ImagePropertiesWeigher
-from scheduler.weights.io_ops import IoOpsWeigher
-from scheduler.weights.metrics import MetricsWeigher
-from scheduler.weights.num_instances import NumInstancesWeigher
-from scheduler.weights.pci import PCIWeigher
-from scheduler.weights.ram import RAMWeigher
+from collections.abc import Mapping
+from itertools import chain
 
-ALL: tuple[type[HostWeigher], ...] = (
-    RAMWeigher,
-    CPUWeigher,
-    DiskWeigher,
-    MetricsWeigher,
-    IoOpsWeigher,
-    PCIWeigher,
+from scheduler.weights.affinity import (
+    CrossCellWeigher,
     ServerGroupSoftAffinityWeigher,
     ServerGroupSoftAntiAffinityWeigher,
-    BuildFailureWeigher,
-    CrossCellWeigher,
-    HypervisorVersionWeigher,
-    NumInstancesWeigher,
-    ImagePropertiesWeigher,
 )
+from scheduler.weights.amounts import (
+    BuildFailureWeigher,
+    CPUWeigher,
+    DiskWeigher,
+    HypervisorVersionWeigher,
+    IoOpsWeigher,
+    NumInstancesWeigher,
+    PCIWeigher,
+    RAMWeigher,
+)
+from scheduler.weights.base import HostWeigher
+from scheduler.weights.image_props import ImagePropertiesWeigher
+from scheduler.weights.metrics import MetricsWeigher
+
+#: What nova ships, by its module under ``nova.scheduler.weights``.
+MODULES: Mapping[str, tuple[type[HostWeigher], ...]] = {
+    "ram": (RAMWeigher,),
+    "cpu": (CPUWeigher,),
+    "disk": (DiskWeigher,),
+    "metrics": (MetricsWeigher,),
+    "io_ops": (IoOpsWeigher,),
+    "pci": (PCIWeigher,),
+    "affinity": (ServerGroupSoftAffinityWeigher, ServerGroupSoftAntiAffinityWeigher),
+    "compute": (BuildFailureWeigher,),
+    "cross_cell": (CrossCellWeigher,),
+    "hypervisor_version": (HypervisorVersionWeigher,),
+    "num_instances": (NumInstancesWeigher,),
+    "image_props": (ImagePropertiesWeigher,),
+}
+
+ALL: tuple[type[HostWeigher], ...] = tuple(chain.from_iterable(MODULES.values()))
+
+#: Each class by its dotted path in nova.
+BY_NOVA_PATH: Mapping[str, type[HostWeigher]] = {
+    f"nova.scheduler.weights.{module}.{cls.__name__}": cls
+    for module, classes in MODULES.items()
+    for cls in classes
+}

@@ -10,13 +10,11 @@ from types import SimpleNamespace
 
 from scheduler.numa import candidates as numa_candidates
 from scheduler.numa import loading
-from scheduler.numa.charge import charge
-from scheduler.numa.errors import PinConflict
 from scheduler.numa.fit import Fitter
 from scheduler.numa.guest import guest_topology_from
-from scheduler.numa.limits import Limits, limits_from, network_from
-from scheduler.numa.usage import consume
-from scheduler.objects.stored import Malformed
+from scheduler.numa.topology import Limits, PinConflict, limits_from, network_from
+from scheduler.numa.usage import charge, consume
+from scheduler.objects.base import Malformed
 from scheduler.pci import pools as pci_pools
 from scheduler.pci import verdict
 from scheduler.pci.pools import PoolSet

@@ -7,9 +7,9 @@ import uuid
 import sqlalchemy as sa
 
 from scheduler import conf as options
-from scheduler.hosts import tables
-from scheduler.hosts.cells import CELL0
-from scheduler.hosts.engines import Engines
+from scheduler.nova_db import schema
+from scheduler.nova_db.cells import CELL0
+from scheduler.nova_db.engines import Engines
 
 
 class NovaDatabases:
@@ -28,7 +28,7 @@ class NovaDatabases:
         self.conf.set_override("connection", make_database("cell1"), "database")
         self.engines = Engines(self.conf)
         self.cells = {}
-        tables.API.create_all(self.engines.api())
+        schema.API.create_all(self.engines.api())
         self.add_cell("cell1", self.conf.database.connection)
 
     def close(self):
@@ -36,9 +36,9 @@ class NovaDatabases:
 
     def empty(self):
         """Take everything out of the databases."""
-        _empty(self.engines.api(), tables.API)
+        _empty(self.engines.api(), schema.API)
         for engine in self.cells.values():
-            _empty(engine, tables.CELL)
+            _empty(engine, schema.CELL)
 
     def add_cell(self, name, url=None, *, reachable=True, **columns):
         """Make a cell; its uuid. An unreachable one has a database URL that leads nowhere."""
@@ -46,11 +46,11 @@ class NovaDatabases:
         if reachable:
             url = url or self._make_database(name)
             self.cells[cell_uuid] = self.engines.cell(cell_uuid, url)
-            tables.CELL.create_all(self.cells[cell_uuid])
+            schema.CELL.create_all(self.cells[cell_uuid])
         else:
             url = "mysql+pymysql://nova:nova@127.0.0.1:1/nova"
         self.insert_api(
-            tables.cell_mappings,
+            schema.cell_mappings,
             uuid=cell_uuid,
             name=name,
             database_connection=url,
@@ -112,29 +112,29 @@ class NovaDatabases:
             "supported_instances": '[["x86_64", "kvm", "hvm"]]',
             "stats": "{}",
             "metrics": "[]",
-            "updated_at": tables.utcnow() - timedelta(minutes=1),
+            "updated_at": schema.utcnow() - timedelta(minutes=1),
         } | columns
-        self.insert(tables.compute_nodes, cell=cell, **values)
+        self.insert(schema.compute_nodes, cell=cell, **values)
         return values["uuid"]
 
     def add_service(self, host, *, cell=None, binary="nova-compute", **columns):
         topic = binary.removeprefix("nova-")
-        values = {"uuid": str(uuid.uuid4()), "last_seen_up": tables.utcnow(), "version": 74} | columns
-        return self.insert(tables.services, cell=cell, host=host, binary=binary, topic=topic, **values)
+        values = {"uuid": str(uuid.uuid4()), "last_seen_up": schema.utcnow(), "version": 74} | columns
+        return self.insert(schema.services, cell=cell, host=host, binary=binary, topic=topic, **values)
 
     def map_host(self, host, cell=None):
         number = next(
-            row.id for row in self.rows(tables.cell_mappings, api=True) if row.uuid == (cell or self.cell1)
+            row.id for row in self.rows(schema.cell_mappings, api=True) if row.uuid == (cell or self.cell1)
         )
-        self.insert_api(tables.host_mappings, host=host, cell_id=number)
+        self.insert_api(schema.host_mappings, host=host, cell_id=number)
 
     def add_instance(self, host, *, cell=None, image=(), **columns):
         """An instance on a host, with these image properties; its uuid."""
         values = {"uuid": str(uuid.uuid4()), "host": host, "vm_state": "active"} | columns
-        self.insert(tables.instances, cell=cell, **values)
+        self.insert(schema.instances, cell=cell, **values)
         for key, value in dict(image).items():
             self.insert(
-                tables.instance_system_metadata,
+                schema.instance_system_metadata,
                 cell=cell,
                 instance_uuid=values["uuid"],
                 key=f"image_{key}",
@@ -143,11 +143,11 @@ class NovaDatabases:
         return values["uuid"]
 
     def add_aggregate(self, name, hosts=(), metadata=None):
-        number = self.insert_api(tables.aggregates, name=name, uuid=str(uuid.uuid4()))
+        number = self.insert_api(schema.aggregates, name=name, uuid=str(uuid.uuid4()))
         for host in hosts:
-            self.insert_api(tables.aggregate_hosts, host=host, aggregate_id=number)
+            self.insert_api(schema.aggregate_hosts, host=host, aggregate_id=number)
         for key, value in (metadata or {}).items():
-            self.insert_api(tables.aggregate_metadata, key=key, value=value, aggregate_id=number)
+            self.insert_api(schema.aggregate_metadata, key=key, value=value, aggregate_id=number)
         return number
 
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from scheduler import conf as options
-from scheduler import nova_names
+from scheduler.rules import nova_modules
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.rst", *sorted((ROOT / "doc" / "source").glob("*.rst"))]
@@ -35,7 +35,21 @@ def test_options(document, known):
     assert set(OPTION.findall(document.read_text())) - FOREIGN - known == set()
 
 
-@pytest.mark.parametrize("room", ["hosts", "numa", "pci", "placement", "request", "rpc", "selection"])
+@pytest.mark.parametrize(
+    "room",
+    [
+        "claims",
+        "hosts",
+        "nova_db",
+        "numa",
+        "pci",
+        "placement",
+        "request",
+        "rpc",
+        "rules",
+        "selection",
+    ],
+)
 def test_rooms_list_their_modules(room):
     """Rooms of many small files that do not explain each other by name."""
     folder = ROOT / "scheduler" / room
@@ -46,5 +60,5 @@ def test_rooms_list_their_modules(room):
 
 def test_nova_s_names():
     text = (ROOT / "doc" / "source" / "write-your-own-filter.rst").read_text()
-    modules = {name for name, contents in nova_names.NAMES.items() if contents}
+    modules = {name for name, contents in nova_modules.NAMES.items() if contents}
     assert {name for name in modules if f"``{name}``" not in text} == set()

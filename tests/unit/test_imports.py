@@ -7,34 +7,48 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-FLOW = {"objects", "conf", "request", "placement", "hosts", "numa", "pci", "filters", "weights", "selection"}
+#: The packages on the path of a request.
+FLOW = {
+    "objects",
+    "conf",
+    "request",
+    "placement",
+    "claims",
+    "nova_db",
+    "hosts",
+    "numa",
+    "pci",
+    "filters",
+    "weights",
+    "rules",
+    "selection",
+}
 
-#: Rooms that know of no other but ``errors``.
-LEAVES = {"errors", "version", "plugins", "outages", "settings"}
+#: Rooms that know of no other but each other.
+LEAVES = {"errors", "version", "logs", "settings", "locks"}
 
 #: room -> rooms of ours that it may import, beside itself and the leaves
 ALLOWED = {
-    "errors": set(),
-    "version": set(),
-    "plugins": set(),
-    "outages": set(),
-    "settings": set(),
+    **{leaf: set() for leaf in LEAVES},
     "objects": set(),
     "conf": set(),
     "reports": {"conf"},
     "request": {"objects", "conf"},
     "placement": {"request", "conf"},
-    "hosts": {"objects", "conf", "numa", "pci"},
-    "numa": {"objects", "pci"},
+    "claims": {"placement", "request"},
     "pci": {"objects"},
-    "filters": {"hosts", "objects", "numa", "pci"},
+    "numa": {"objects", "pci"},
+    "hosts": {"numa", "pci", "objects"},
+    "nova_db": {"hosts", "objects", "conf", "numa", "pci", "request"},
+    "nova_service": {"nova_db", "conf"},
+    "filters": {"hosts", "objects", "numa", "pci", "conf"},
     "weights": {"hosts", "objects"},
-    "selection": {"filters", "weights", "placement", "hosts", "objects", "numa", "pci"},
-    "nova_names": {"filters", "weights"},
-    "manager": {*FLOW, "nova_names"},
+    "rules": {"filters", "weights", "hosts"},
+    "selection": {"filters", "weights", "claims", "hosts", "objects", "numa", "pci"},
+    "manager": FLOW,
     "rpc": {"objects", "manager"},
     "service": {*FLOW, "manager", "rpc", "reports"},
-    "cmd": {*FLOW, "manager", "rpc", "reports", "service"},
+    "cmd": {*FLOW, "manager", "rpc", "reports", "service", "nova_service"},
 }
 
 #: Modules of ``scheduler`` that ``conductor_client`` may know: the scheduler's interface.

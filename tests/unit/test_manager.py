@@ -8,13 +8,13 @@ import pytest
 
 from scheduler import conf as options
 from scheduler import objects
+from scheduler.claims.result import ClaimResult, Outcome
 from scheduler.errors import NoValidHost, RequestFilterFailed
 from scheduler.hosts.aggregates import Aggregates
-from scheduler.hosts.inventory import FoundNode
-from scheduler.hosts.pending import Pending
+from scheduler.hosts.pending import PendingPlacements
 from scheduler.manager import SchedulerManager, cell_of, unnamed
+from scheduler.nova_db.inventory import FoundNode
 from scheduler.placement.answer import Candidates
-from scheduler.placement.outcome import ClaimResult, Outcome
 from scheduler.rpc.context import RequestContext
 from tests.builders import CELL, OTHER_CELL, Instances, make_aggregates, make_table, uuid_of
 from tests.unit.selection.requests import REFUSED, group, host_with_candidate, make_spec
@@ -37,7 +37,7 @@ class FakeHosts:
         self.table = make_table(hosts)
         self.whole = make_table([*hosts, *unknown])
         self.instances = Instances([*hosts, *unknown])
-        self.pending = Pending()
+        self.pending = PendingPlacements()
         self._aggregates = make_aggregates(hosts)
         self.looked_up = []
 

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 import uuid
 
-from scheduler.filters import loader as filter_loader
+from scheduler.claims.result import ClaimResult, Outcome
 from scheduler.filters.chain import FilterChain
 from scheduler.numa.fit import Fitter
-from scheduler.placement.outcome import ClaimResult, Outcome
+from scheduler.rules import load_filters as filter_loader
+from scheduler.rules import load_weighers as weight_loader
 from scheduler.selection.driver import FilterDriver
-from scheduler.weights import loader as weight_loader
 from tools.bench import hosts as synthetic
 from tools.bench import requests
 from tools.bench.timing import Measurement, best

@@ -9,8 +9,7 @@ import itertools
 
 from scheduler.numa.fit import Fitter
 from scheduler.numa.guest import LARGE, GuestCell, GuestTopology
-from scheduler.numa.limits import Limits
-from scheduler.numa.topology import HostCell, HostTopology, Network, PagePool
+from scheduler.numa.topology import HostCell, HostTopology, Limits, Network, PagePool
 from scheduler.pci import verdict
 from scheduler.pci.pools import PoolSet, from_flat
 from scheduler.pci.requests import PciRequest, make_request

@@ -51,7 +51,7 @@ def run(count: int, runs: int) -> Iterator[Measurement]:
 def _kinds(conf: Any) -> dict[str, list[HostFilter] | list[HostWeigher]]:
     return {
         "filters": [cls(conf) for cls in filters.ALL],
-        "filters of nova's past": [cls(conf) for cls in filters.LEGACY],
+        "filters of nova's past": [cls(conf) for cls in filters.PAST],
         "weighers": [cls(conf) for cls in weights.ALL],
     }
 

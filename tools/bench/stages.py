@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from scheduler import conf as options
-from scheduler.filters import loader as filter_loader
 from scheduler.filters.chain import FilterChain
 from scheduler.hosts.view import HostView
 from scheduler.numa.fit import Fitter
@@ -20,8 +19,9 @@ from scheduler.placement.answer import parse
 from scheduler.placement.client import PlacementClient
 from scheduler.request import query
 from scheduler.rpc.serializer import ServerSerializer
+from scheduler.rules import load_filters as filter_loader
+from scheduler.rules import load_weighers as weight_loader
 from scheduler.selection.driver import FilterDriver
-from scheduler.weights import loader as weight_loader
 from scheduler.weights.scores import Scores
 from tools import loopback
 from tools.bench import hosts as synthetic

@@ -8,8 +8,8 @@ import time
 
 from oslo_log import log as logging
 
-from scheduler.request.prefilters import aggregates, computes, devices, image, networks, security
-from scheduler.request.prefilters.services import Network, PrefilterServices
+from scheduler.request.prefilters import aggregates, host_traits, networks
+from scheduler.request.prefilters.base import Network, PrefilterServices
 
 __all__ = ["PREFILTERS", "Network", "PrefilterServices", "run"]
 
@@ -19,18 +19,18 @@ LOG = logging.getLogger(__name__)
 PREFILTERS = (
     aggregates.require_tenant_aggregate,
     aggregates.map_az_to_placement_aggregate,
-    image.require_image_type_support,
-    computes.compute_status_filter,
+    host_traits.require_image_type_support,
+    host_traits.compute_status_filter,
     aggregates.isolate_aggregates,
-    image.transform_image_metadata,
-    devices.accelerators_filter,
-    devices.packed_virtqueue_filter,
+    host_traits.transform_image_metadata,
+    host_traits.accelerators_filter,
+    host_traits.packed_virtqueue_filter,
     networks.routed_networks_filter,
     networks.remote_managed_ports_filter,
-    security.ephemeral_encryption_filter,
-    devices.virtio_sound_filter,
-    security.tpm_secret_security_filter,
-    computes.owner_nova_filter,
+    host_traits.ephemeral_encryption_filter,
+    host_traits.virtio_sound_filter,
+    host_traits.tpm_secret_security_filter,
+    host_traits.owner_nova_filter,
 )
 
 

@@ -4,8 +4,7 @@ from oslo_log import log as logging
 
 from scheduler import errors
 from scheduler.request import resource_request
-from scheduler.request.prefilters.changes import forbid_aggregates, require_any_aggregate
-from scheduler.request.prefilters.services import PrefilterServices
+from scheduler.request.prefilters.base import PrefilterServices, forbid_aggregates, require_any_aggregate
 from scheduler.request.reading import read
 
 LOG = logging.getLogger(__name__)

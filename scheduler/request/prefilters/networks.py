@@ -6,8 +6,12 @@ from oslo_log import log as logging
 from oslo_utils.strutils import bool_from_string
 
 from scheduler import errors
-from scheduler.request.prefilters.changes import ensure_destination, require_any_aggregate, require_root
-from scheduler.request.prefilters.services import PrefilterServices
+from scheduler.request.prefilters.base import (
+    PrefilterServices,
+    ensure_destination,
+    require_any_aggregate,
+    require_root,
+)
 from scheduler.request.reading import read
 
 LOG = logging.getLogger(__name__)

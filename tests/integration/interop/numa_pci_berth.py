@@ -3,6 +3,7 @@
 import numpy as np
 
 from scheduler import objects
+from scheduler.claims.result import ClaimResult, Outcome
 from scheduler.errors import NoValidHost
 from scheduler.filters.chain import FilterChain
 from scheduler.filters.numa_topology_filter import NUMATopologyFilter
@@ -12,9 +13,8 @@ from scheduler.numa.fit import Fitter
 from scheduler.objects.base import WireObject
 from scheduler.pci import pools as pci_pools
 from scheduler.placement.answer import AllocationCandidate
-from scheduler.placement.outcome import ClaimResult, Outcome
 from scheduler.selection.driver import FilterDriver
-from scheduler.weights.pci import PCIWeigher
+from scheduler.weights.amounts import PCIWeigher
 from tests.builders import make_host, make_view
 from tests.golden import replay
 from tests.unit.selection.requests import make_conf, make_spec

@@ -10,10 +10,10 @@ from scheduler import objects
 from scheduler.filters import builtin as filters
 from scheduler.filters.chain import FilterChain
 from scheduler.hosts.aggregates import Aggregate, Aggregates
-from scheduler.hosts.row_loader import NODE_COLUMNS, RowLoader
 from scheduler.hosts.rows import ServiceRow
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
+from scheduler.nova_db.row_loader import NODE_COLUMNS, RowLoader
 from scheduler.numa.fit import Fitter
 from scheduler.selection.consume import consume
 from scheduler.selection.narrowing import narrow

@@ -9,11 +9,11 @@ from keystoneauth1.session import Session
 import pytest
 import requests
 
+from scheduler.claims.allocations_api import AllocationsApi
+from scheduler.claims.claimer import Claimer
+from scheduler.claims.policy import ClaimPolicy
 from scheduler.placement.candidates import CandidateSource
-from scheduler.placement.claims import Claimer
 from scheduler.placement.client import PlacementClient
-from scheduler.placement.consumers import Consumers
-from scheduler.placement.patience import Patience
 from scheduler.placement.session import Timeouts
 from scheduler.request.query import Query
 from tests.support.faulty_proxy import FaultyProxy
@@ -21,7 +21,7 @@ from tools.embedded_placement import PlacementProcess
 from tools.placement_fleet import HEADERS, Provider, create_fleet
 
 # The same rules as a daemon's, without its long breath.
-QUICK = Patience(
+QUICK = ClaimPolicy(
     claim=20.0,
     lock=10.0,
     retry=(0.001, 0.01),
@@ -71,7 +71,7 @@ def client(proxy, connect):
 
 @pytest.fixture
 def claimer(client):
-    claimer = Claimer(Consumers(client), QUICK)
+    claimer = Claimer(AllocationsApi(client), QUICK)
     yield claimer
     assert claimer.drain(5) == []
 
@@ -79,7 +79,7 @@ def claimer(client):
 @pytest.fixture
 def cloud(placement_url, connect):
     """What goes on behind the proxy: hosts of this test, and what instances hold."""
-    api = Consumers(connect(placement_url))
+    api = AllocationsApi(connect(placement_url))
     aggregate = str(uuid.uuid4())
 
     def make(count=2, inventories=FLAT, **kwargs):

@@ -3,9 +3,9 @@ import uuid
 
 import pytest
 
+from scheduler.claims.result import Outcome
 from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.candidates import CandidateSource
-from scheduler.placement.outcome import Outcome
 from tests.support.faulty_proxy import concurrent_update, drop_after, drop_before, error, html, late
 
 POST = ("POST", "/allocations")

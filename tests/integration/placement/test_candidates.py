@@ -4,11 +4,11 @@ import uuid
 
 import pytest
 
+from scheduler.claims.allocations_api import AllocationsApi
+from scheduler.claims.claimer import Claimer
 from scheduler.placement.candidates import CandidateSource
-from scheduler.placement.claims import Claimer
-from scheduler.placement.consumers import Consumers
-from scheduler.placement.provider_aggregates import ProviderAggregates
-from scheduler.selection.room import Room
+from scheduler.placement.client import ProviderAggregates
+from scheduler.selection.headroom import Headroom
 from tests.integration.placement.conftest import QUICK
 from tests.support.faulty_proxy import delayed, drop_after, drop_before, error, html
 
@@ -118,7 +118,7 @@ def test_first_query_fails_and_the_fallback_does_not(source, cloud, proxy, clien
     found = source.fetch([cloud.query("resources=VCPU%3A1"), cloud.query()], None)
     (candidate,) = found.by_root[root]
     assert candidate.version == "1.36"
-    assert Claimer(Consumers(client), QUICK).claim(instance, candidate, "project", "user").claimed
+    assert Claimer(AllocationsApi(client), QUICK).claim(instance, candidate, "project", "user").claimed
 
 
 def test_connection_closed_while_idle_is_no_failure(source, cloud, proxy):
@@ -142,12 +142,12 @@ def test_capacity_is_judged_by_the_summaries(source, cloud, client):
     (root,) = cloud.make(1)
     stale = source.fetch([cloud.query()], None)
     (candidate,) = stale.by_root[root]
-    room = Room(stale.usage)
+    room = Headroom(stale.usage)
     room.take(candidate)
     assert room.fits(candidate)
     room.take(candidate)
     assert not room.fits(candidate)
-    claimer = Claimer(Consumers(client), QUICK)
+    claimer = Claimer(AllocationsApi(client), QUICK)
     for _ in range(2):
         assert claimer.claim(str(uuid.uuid4()), candidate, "project", "user").claimed
     fresh = source.fetch([cloud.query("resources=VCPU%3A0")], None)

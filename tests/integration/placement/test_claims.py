@@ -6,10 +6,10 @@ import uuid
 
 import pytest
 
+from scheduler.claims.allocations_api import NOTHING, AllocationsApi, Owner, fresh
+from scheduler.claims.claimer import Claimer
+from scheduler.claims.result import Outcome
 from scheduler.placement.answer import AllocationCandidate
-from scheduler.placement.claims import Claimer
-from scheduler.placement.consumers import NOTHING, Consumers, Owner, fresh
-from scheduler.placement.outcome import Outcome
 from scheduler.placement.session import Timeouts
 from tests.integration.placement.conftest import QUICK
 from tests.support.faulty_proxy import (
@@ -110,7 +110,7 @@ def test_lost_answer_ends_in_one_host(claim, candidates, cloud, instance, proxy,
 
 
 def test_slow_answer_times_out_and_is_found(cloud, candidates, connect, proxy, instance):
-    claimer = Claimer(Consumers(connect(proxy.url, Timeouts(connect=1.0, read=0.3, search=5.0))), QUICK)
+    claimer = Claimer(AllocationsApi(connect(proxy.url, Timeouts(connect=1.0, read=0.3, search=5.0))), QUICK)
     proxy.on(*PUT, delayed(0.8))
     result = claimer.claim(instance, candidates[0], "project", "user")
     assert result.claimed
@@ -131,7 +131,7 @@ def test_placement_goes_away_with_the_claim(claim, claimer, candidates, cloud, i
 
 
 def test_placement_is_not_there(connect, candidates, instance):
-    claimer = Claimer(Consumers(connect("http://127.0.0.1:1")), QUICK)
+    claimer = Claimer(AllocationsApi(connect("http://127.0.0.1:1")), QUICK)
     result = claimer.claim(instance, candidates[0], "project", "user")
     assert result.outcome is Outcome.UNAVAILABLE
     # Nothing was sent, so there is nothing to clean up.
@@ -292,7 +292,7 @@ class TestRelease:
         assert len(proxy.seen) == before
 
     def test_drain_names_what_is_left(self, connect, candidates, instance, proxy, caplog):
-        claimer = Claimer(Consumers(connect(proxy.url)), QUICK)
+        claimer = Claimer(AllocationsApi(connect(proxy.url)), QUICK)
         result = claimer.claim(instance, candidates[0], "project", "user")
         proxy.on("DELETE", "/allocations", html(503))
         proxy.on("GET", "/allocations", *[html(503)] * 1000)
@@ -302,7 +302,7 @@ class TestRelease:
 
 
 def test_late_write_after_giving_up_is_cleaned_up(client, candidates, cloud, instance, proxy):
-    claimer = Claimer(Consumers(client), replace(QUICK, late=2.0))
+    claimer = Claimer(AllocationsApi(client), replace(QUICK, late=2.0))
     carried_out = threading.Event()
     proxy.on(*PUT, late(1.0, carried_out), *[drop_before] * 5)
     assert claimer.claim(instance, candidates[0], "project", "user").outcome is Outcome.UNAVAILABLE

@@ -5,7 +5,7 @@ import pytest
 from scheduler import conf as options
 from scheduler import manager
 from scheduler.cmd import worker_parts
-from scheduler.hosts import discovery, own_service
+from scheduler.nova_service import host_discovery, service_record
 from scheduler.rpc import notifications, transport
 
 
@@ -32,7 +32,7 @@ class Row:
 
 @pytest.fixture
 def serving(monkeypatch):
-    monkeypatch.setattr(own_service, "OwnService", Row)
+    monkeypatch.setattr(service_record, "OwnService", Row)
     return SimpleNamespace(
         hosts=SimpleNamespace(engines=object()), notifications=notifications.Notifications(())
     )
@@ -83,7 +83,7 @@ def test_discovery_begins_within_the_fuzzy_delay(make_conf, serving):
     text = "periodic_fuzzy_delay=0\nservice_down_time=5\n[scheduler]\ndiscover_hosts_in_cells_interval=30\n"
     found = periodics(make_conf(text), serving)["host discovery"]
     assert found.delay == 0
-    assert isinstance(found.call.__self__, discovery.Discovery)
+    assert isinstance(found.call.__self__, host_discovery.Discovery)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ import pytest
 import sqlalchemy as sa
 
 from conductor_client import cells
-from scheduler.hosts import tables
+from scheduler.nova_db import schema
 
 REFERENCE = "rabbit://nova:s3%2Fcret@Broker:5673/nova?ssl=1"
 
@@ -10,15 +10,15 @@ REFERENCE = "rabbit://nova:s3%2Fcret@Broker:5673/nova?ssl=1"
 @pytest.fixture
 def engine():
     made = sa.create_engine("sqlite://", poolclass=sa.StaticPool)
-    tables.API.create_all(made)
+    schema.API.create_all(made)
     with made.begin() as connection:
         rows = [
             {"id": 1, "uuid": "u1", "name": "cell1", "transport_url": "{scheme}://{hostname}:{port}/cell1"},
             {"id": 2, "uuid": "u2", "name": None, "transport_url": "rabbit://other//"},
         ]
-        connection.execute(sa.insert(tables.cell_mappings), rows)
+        connection.execute(sa.insert(schema.cell_mappings), rows)
         hosts = [{"cell_id": 1, "host": "a"}, {"cell_id": 2, "host": "b"}]
-        connection.execute(sa.insert(tables.host_mappings), hosts)
+        connection.execute(sa.insert(schema.host_mappings), hosts)
     yield made
     made.dispose()
 

@@ -4,14 +4,14 @@ import pytest
 import sqlalchemy as sa
 
 from conductor_client.observers import News, Usage
-from scheduler.hosts import tables
+from scheduler.nova_db import schema
 from tests.unit.conductor_client.doubles import context, make_spec
 
 
 @pytest.fixture
 def engine(tmp_path):
     made = sa.create_engine(f"sqlite:///{tmp_path}/cell")
-    tables.CELL.create_all(made)
+    schema.CELL.create_all(made)
     row = {
         "memory_mb": 1024,
         "free_ram_mb": 1024,
@@ -22,14 +22,14 @@ def engine(tmp_path):
     with made.begin() as connection:
         for node, deleted in (("n", 0), ("n", 7), ("m", 0)):
             place = {"host": node, "hypervisor_hostname": node, "deleted": deleted, "stats": None}
-            connection.execute(sa.insert(tables.compute_nodes), [row | place])
+            connection.execute(sa.insert(schema.compute_nodes), [row | place])
     yield made
     made.dispose()
 
 
 def rows(engine):
     with engine.connect() as connection:
-        return connection.execute(sa.select(tables.compute_nodes).order_by(tables.compute_nodes.c.id)).all()
+        return connection.execute(sa.select(schema.compute_nodes).order_by(schema.compute_nodes.c.id)).all()
 
 
 def test_a_build_is_in_the_nodes_row_and_in_no_other(engine):

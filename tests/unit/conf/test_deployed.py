@@ -8,11 +8,11 @@ import oslo_messaging as messaging
 import pytest
 
 from scheduler import conf as options
-from scheduler.filters import loader as filters
-from scheduler.hosts.engines import Engines
+from scheduler.nova_db.engines import Engines
 from scheduler.placement.session import make_adapter
 from scheduler.request.network import NeutronNetwork
-from scheduler.weights import loader as weights
+from scheduler.rules import load_filters as filters
+from scheduler.rules import load_weighers as weights
 
 FILES = pathlib.Path(__file__).with_name("deployed")
 TOOLS = sorted(path.stem for path in FILES.glob("*.conf"))

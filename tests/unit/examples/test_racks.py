@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.filters import loader as filter_loader
-from scheduler.weights import loader as weight_loader
+from scheduler.rules import load_filters as filter_loader
+from scheduler.rules import load_weighers as weight_loader
 from scheduler.weights.scores import Scores
 from tests.builders import make_host, make_view
 from tests.unit.selection.requests import make_conf, make_spec

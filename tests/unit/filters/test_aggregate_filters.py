@@ -2,11 +2,13 @@
 
 import pytest
 
-from scheduler.filters.aggregate_image_properties_isolation import AggregateImagePropertiesIsolation
-from scheduler.filters.aggregate_instance_extra_specs import AggregateInstanceExtraSpecsFilter
-from scheduler.filters.aggregate_multitenancy_isolation import AggregateMultiTenancyIsolation
-from scheduler.filters.availability_zone_filter import AvailabilityZoneFilter
-from scheduler.filters.type_filter import AggregateTypeAffinityFilter
+from scheduler.filters.aggregate_filters import (
+    AggregateImagePropertiesIsolation,
+    AggregateInstanceExtraSpecsFilter,
+    AggregateMultiTenancyIsolation,
+    AggregateTypeAffinityFilter,
+    AvailabilityZoneFilter,
+)
 from tests.builders import make_host
 from tests.unit.filters.asking import ask, ask_all, host_in, make_conf, make_image, make_request, why
 

@@ -2,9 +2,17 @@
 
 import pytest
 
-from scheduler.filters.core_filter import AggregateCoreFilter, CoreFilter, ExactCoreFilter
-from scheduler.filters.disk_filter import AggregateDiskFilter, DiskFilter, ExactDiskFilter
-from scheduler.filters.ram_filter import AggregateRamFilter, ExactRamFilter, RamFilter
+from scheduler.filters.amount_filters import (
+    AggregateCoreFilter,
+    AggregateDiskFilter,
+    AggregateRamFilter,
+    CoreFilter,
+    DiskFilter,
+    ExactCoreFilter,
+    ExactDiskFilter,
+    ExactRamFilter,
+    RamFilter,
+)
 from tests.builders import make_host, make_view
 from tests.unit.filters.asking import host_in, make_conf, make_request, why
 

@@ -45,8 +45,10 @@ ON_REBUILD = {"ImagePropertiesFilter", "IsolatedHostsFilter", "AggregateImagePro
 
 
 def test_novas_filters_are_all_there_under_novas_paths():
-    paths = {f"scheduler.filters.{module}.{name}" for module, names in MODULES.items() for name in names}
-    assert {f"{rule.__module__}.{rule.__name__}" for rule in builtin.ALL} == paths
+    names = {module: {rule.__name__ for rule in rules} for module, rules in builtin.MODULES.items()}
+    assert names == {module: set(names) for module, names in MODULES.items()}
+    paths = {f"nova.scheduler.filters.{module}.{name}" for module, names in MODULES.items() for name in names}
+    assert {path for path, rule in builtin.BY_NOVA_PATH.items() if rule in builtin.ALL} == paths
     assert len(builtin.ALL) == 22
 
 
@@ -56,17 +58,17 @@ def test_when_they_run(rule):
     assert rule.RUN_ON_REBUILD is (rule.__name__ in ON_REBUILD)
 
 
-@pytest.mark.parametrize("rule", builtin.LEGACY, ids=lambda rule: rule.__name__)
+@pytest.mark.parametrize("rule", builtin.PAST, ids=lambda rule: rule.__name__)
 def test_no_filter_of_the_past_runs_for_rebuilds(rule):
     assert rule.RUN_ON_REBUILD is False
 
 
 def test_names_are_distinct_and_documented():
-    rules = builtin.ALL + builtin.LEGACY
+    rules = builtin.ALL + builtin.PAST
     assert len({rule.__name__ for rule in rules}) == len(rules)
     assert all(rule.__doc__ for rule in rules)
 
 
-@pytest.mark.parametrize("rule", builtin.ALL + builtin.LEGACY, ids=lambda rule: rule.__name__)
+@pytest.mark.parametrize("rule", builtin.ALL + builtin.PAST, ids=lambda rule: rule.__name__)
 def test_each_is_made_of_options_alone(rule):
     assert rule(make_conf()).name == rule.__name__

@@ -2,22 +2,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 import numpy as np
 
-from scheduler.filters.grouping import of_numbers, together
-from scheduler.hosts.coded import Coded
+from scheduler.filters.columns import of_numbers, together
+from scheduler.hosts.encoded_column import EncodedColumn
 
 SMALL = st.lists(st.tuples(*[st.integers(0, 3)] * 3), min_size=1, max_size=30)
 
 
 @given(SMALL)
 def test_columns_together(rows):
-    columns = [Coded.of_texts(column) for column in zip(*rows, strict=True)]
+    columns = [EncodedColumn.of_texts(column) for column in zip(*rows, strict=True)]
     combined = together(*columns)
     assert [combined[index] for index in range(len(rows))] == rows
     assert len(combined.values) == len(set(rows))
 
 
 def test_many_columns_of_many_values_do_not_collide():
-    wide = [Coded(np.arange(10000), tuple(range(10000))) for _ in range(6)]
+    wide = [EncodedColumn(np.arange(10000), tuple(range(10000))) for _ in range(6)]
     combined = together(*wide)
     assert combined[9999] == (9999,) * 6
     assert len(combined.values) == 10000

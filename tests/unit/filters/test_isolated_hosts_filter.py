@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.filters.isolated_hosts_filter import IsolatedHostsFilter
+from scheduler.filters.named_hosts_filters import IsolatedHostsFilter
 from tests.builders import make_host
 from tests.unit.filters.asking import ask, make_image, make_request, why
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from scheduler.filters import json_columns
+from scheduler.filters import json_filter
 from scheduler.filters.json_filter import JsonFilter
 from tests.builders import make_host, make_view
 from tests.unit.filters.asking import ask, ask_all, make_conf, make_request, why
@@ -126,7 +126,7 @@ def test_hosts_are_told_apart():
     ],
 )
 def test_usual_queries_look_at_no_single_host(query):
-    assert json_columns.verdicts(query, make_view([the_host()])).shape == (1,)
+    assert json_filter.verdicts(query, make_view([the_host()])).shape == (1,)
 
 
 def test_consumption_counts():

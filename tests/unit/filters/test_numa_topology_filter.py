@@ -5,11 +5,10 @@ import pytest
 from scheduler import objects
 from scheduler.filters import numa_topology_filter
 from scheduler.filters.numa_topology_filter import NUMATopologyFilter, fitter_of
-from scheduler.numa.charge import charge
 from scheduler.numa.fit import Fitter
 from scheduler.numa.guest import guest_topology_from
-from scheduler.numa.limits import limits_from
-from scheduler.numa.topology import HostTopology
+from scheduler.numa.topology import HostTopology, limits_from
+from scheduler.numa.usage import charge
 from scheduler.pci.pools import from_flat
 from scheduler.pci.verdict import Accepted
 from tests.builders import make_host, make_view

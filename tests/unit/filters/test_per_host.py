@@ -163,7 +163,7 @@ CLOUDS = st.integers(1, 4).flatmap(lambda n: st.tuples(*(hosts(f"h{number}") for
 def rules():
     """One object for each rule that has a plain form."""
     conf = make_conf(**CONF)
-    return [rule(conf) for rule in builtin.ALL + builtin.LEGACY if rule.__name__ in per_host.PLAIN]
+    return [rule(conf) for rule in builtin.ALL + builtin.PAST if rule.__name__ in per_host.PLAIN]
 
 
 def outcome(verdicts):

@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler import objects
-from scheduler.filters.retry_filter import RetryFilter
+from scheduler.filters.named_hosts_filters import RetryFilter
 from tests.builders import make_host
 from tests.unit.filters.asking import ask, make_request, why
 

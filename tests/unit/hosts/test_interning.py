@@ -2,7 +2,7 @@ import gc
 
 import pytest
 
-from scheduler.hosts.interning import Interned, Interner
+from scheduler.hosts.rows import Interned, Interner
 
 
 class Parsed(Interned):

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from scheduler.hosts.pending import AMOUNTS, LIFETIME, Pending
+from scheduler.hosts.pending import AMOUNTS, LIFETIME, PendingPlacements
 from scheduler.hosts.view import HostView
 from tests.builders import Instances, make_host, make_table, uuid_of
 from tests.support.clock import Clock
@@ -23,7 +23,7 @@ def clock():
 
 @pytest.fixture
 def pending(clock):
-    return Pending(clock)
+    return PendingPlacements(clock)
 
 
 def three(updated=EARLIER, **holding):
@@ -133,7 +133,7 @@ def test_a_decision_made_while_the_databases_are_asked_is_kept(pending):
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 2) | st.none()), max_size=30))
 def test_sums_are_those_of_what_is_there(steps):
-    pending, table, where = Pending(), table_of(three()), {}
+    pending, table, where = PendingPlacements(), table_of(three()), {}
     for instance, row in steps:
         where.pop(instance, None)
         if row is None:

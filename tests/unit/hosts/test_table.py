@@ -173,3 +173,9 @@ def assert_same(table, anew):
         np.testing.assert_array_equal(table.numbers[name], anew.numbers[name])
     for name in (*CODED, *TEXTS, "aggregates"):
         assert list(table.coded[name]) == list(anew.coded[name])
+
+
+def test_hosts_are_named_without_case():
+    table = make_table([make_host("Host1"), make_host("host2"), make_host("host3")])
+    assert table.nodes_of_hosts(["hOST1", "host3"]) == {uuid_of("Host1"), uuid_of("host3")}
+    assert table.nodes_of_hosts([]) == frozenset()

@@ -3,8 +3,7 @@
 from hypothesis import strategies as st
 
 from scheduler.numa.guest import GuestCell, GuestTopology
-from scheduler.numa.limits import Limits
-from scheduler.numa.topology import HostCell, HostTopology, Network, PagePool
+from scheduler.numa.topology import HostCell, HostTopology, Limits, Network, PagePool
 
 
 def host_cell(number=0, cpus=4, threads=1, **changes):

@@ -3,7 +3,7 @@ from itertools import permutations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.numa.arrangements import advance, first
+from scheduler.numa.search import advance, first
 
 
 @given(st.integers(1, 5).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n))))

@@ -1,5 +1,5 @@
-from scheduler.numa.charge import charge
 from scheduler.numa.fit import Fitter
+from scheduler.numa.usage import charge
 from scheduler.pci.pools import PoolSet, from_flat
 from scheduler.pci.requests import make_request
 from tests.unit.numa.shapes import guest, host, host_cell, pinned

@@ -3,8 +3,7 @@ import pytest
 
 from scheduler.numa.fit import Fitter, fit
 from scheduler.numa.guest import GuestTopology
-from scheduler.numa.limits import Limits
-from scheduler.numa.topology import HostTopology, Network, PagePool
+from scheduler.numa.topology import HostTopology, Limits, Network, PagePool
 from scheduler.pci.offer import make_offer
 from scheduler.pci.pools import PoolSet, from_flat
 from scheduler.pci.requests import make_request

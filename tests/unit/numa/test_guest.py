@@ -3,8 +3,7 @@ from types import SimpleNamespace
 import pytest
 
 from scheduler.numa.guest import GuestCell, GuestTopology, carried_state, guest_topology_from
-from scheduler.numa.limits import Limits, limits_from, network_from
-from scheduler.numa.topology import Network
+from scheduler.numa.topology import Limits, Network, limits_from, network_from
 
 
 class Unset:

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.numa.loading import loads, read
 from scheduler.numa.topology import HostTopology, Network, PagePool
-from scheduler.objects.stored import Malformed
+from scheduler.objects.base import Malformed
 
 PAGES = {"size_kb": 4, "total": 100, "used": 1, "reserved": 2}
 CELL = {"id": 0, "cpuset": [0], "pcpuset": [1, 2], "memory": 64, "siblings": [[0, 1], [2], []], "socket": 3}

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.numa.pinning import Pinning, pin
+from scheduler.numa.cell import Pinning, pin
 from tests.unit.numa.shapes import host_cell, pinned
 
 SMT = host_cell(0, cpus=6, threads=2)

@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 import pytest
 
 from scheduler.numa import search as search_module
-from scheduler.numa.affinity import affinity
-from scheduler.numa.cell import Seat, seat_on
-from scheduler.numa.search import Search
+from scheduler.numa.cell import GuestCellState, seat_on
+from scheduler.numa.search import Search, affinity
 from scheduler.pci.offer import make_offer
 from scheduler.pci.pools import from_flat
 from scheduler.pci.requests import make_request
@@ -23,7 +22,7 @@ POOLS = from_flat(
 
 def naive(topology, wanted, bounds, offer):
     """The rule as written: every arrangement, one by one, with the search's memory."""
-    seats, good, bad = [Seat.of(cell) for cell in wanted.cells], set(), set()
+    seats, good, bad = [GuestCellState.of(cell) for cell in wanted.cells], set(), set()
     near = affinity(topology, bounds)
     for chosen in permutations(topology.cells, len(seats)):
         if all(

@@ -3,8 +3,8 @@ from dataclasses import replace
 from hypothesis import given, settings
 import pytest
 
-from scheduler.numa.errors import PinConflict
 from scheduler.numa.fit import fit
+from scheduler.numa.topology import PinConflict
 from scheduler.numa.usage import consume, release
 from tests.unit.numa.shapes import floating, guest, guests, host, host_cell, hosts, limits, pinned
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 import pytest
 
 from scheduler import errors, objects
-from scheduler.objects.cpu_list import parse_cpu_list
+from scheduler.objects.image_props import parse_cpu_list
 
 
 def props(given_props):

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from scheduler.objects.stored import Malformed
+from scheduler.objects.base import Malformed
 from scheduler.pci.pools import PoolSet, from_flat, loads, read
 
 NIC = {"vendor_id": "8086", "product_id": "154d"}

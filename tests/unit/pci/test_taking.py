@@ -4,9 +4,9 @@ import pytest
 
 from scheduler.pci.offer import make_offer
 from scheduler.pci.pools import from_flat
-from scheduler.pci.reasons import explain
 from scheduler.pci.requests import make_request
 from scheduler.pci.taking import Place, Refusal, Step, take
+from scheduler.pci.verdict import explain
 
 POLICIES = st.sampled_from(("legacy", "required", "preferred", "socket"))
 NEAR = Place(frozenset({0}), ((0, 7), (1, 7), (2, 8)))

@@ -4,8 +4,8 @@ import pytest
 
 from scheduler import errors
 from scheduler.request import cpu_policy
+from scheduler.request.flavor_and_image import FlavorAndImage
 from scheduler.request.groups import Group, ResourceRequest
-from scheduler.request.wishes import Wishes
 from tests.unit.request.builders import make_spec
 
 PINNING = errors.ImageCPUPinningForbidden
@@ -14,7 +14,7 @@ THREADS = errors.ImageCPUThreadPolicyForbidden
 
 
 def wishes(specs=None, image=None, vcpus=4):
-    return Wishes(make_spec(specs, image, sizes={"vcpus": vcpus}))
+    return FlavorAndImage(make_spec(specs, image, sizes={"vcpus": vcpus}))
 
 
 def given_values(key, flavor, name, image):

@@ -2,8 +2,8 @@ import pytest
 
 from scheduler import errors
 from scheduler.request import features
+from scheduler.request.flavor_and_image import FlavorAndImage
 from scheduler.request.groups import Group
-from scheduler.request.wishes import Wishes
 from tests.unit.request.builders import make_spec
 
 UEFI = {"hw_firmware_type": "uefi"}
@@ -17,7 +17,7 @@ def encrypted(model):
 
 def translated(specs, image):
     group = Group()
-    features.translate(group, Wishes(make_spec(specs, image)))
+    features.translate(group, FlavorAndImage(make_spec(specs, image)))
     return group
 
 

@@ -4,8 +4,8 @@ import functools
 from types import SimpleNamespace
 
 from scheduler import objects
+from scheduler.claims.result import ClaimResult, Outcome
 from scheduler.placement.answer import AllocationCandidate
-from scheduler.placement.outcome import ClaimResult, Outcome
 from tests.builders import make_host
 from tests.support.options import make_conf as new_conf
 

@@ -5,17 +5,17 @@ import numpy as np
 import pytest
 
 from scheduler import objects
+from scheduler.claims.claim_session import ClaimSession
+from scheduler.claims.result import ClaimResult, Outcome
 from scheduler.errors import AllocationUpdateFailed, InvalidRequest, NoValidHost
-from scheduler.filters import loader as filter_loader
 from scheduler.filters.chain import FilterChain
-from scheduler.hosts.pending import Pending
+from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.view import HostView
 from scheduler.numa.fit import Fitter
 from scheduler.placement.answer import Usage
-from scheduler.placement.outcome import ClaimResult, Outcome
+from scheduler.rules import load_filters as filter_loader
+from scheduler.rules import load_weighers as weight_loader
 from scheduler.selection.driver import FilterDriver
-from scheduler.selection.request_claims import RequestClaims
-from scheduler.weights import loader as weight_loader
 from tests.builders import OTHER_CELL, make_host, make_table, make_view, uuid_of
 from tests.unit.selection.requests import (
     REFUSED,
@@ -40,7 +40,7 @@ def driver(**options):
 
 def select(hosts, uuids, claims=None, spec=None, alternates=True, **options):
     spec = spec or make_spec()
-    with RequestClaims(claims or FakeClaims(), Pending(), CONTEXT, spec, uuids) as of_request:
+    with ClaimSession(claims or FakeClaims(), PendingPlacements(), CONTEXT, spec, uuids) as of_request:
         return driver(**options).select(make_view(hosts), spec, uuids, of_request, alternates)
 
 
@@ -209,7 +209,7 @@ def views_of(hosts, pending, count):
 @pytest.mark.parametrize("number", [1, 3])
 def test_requests_that_looked_at_the_same_time_choose_different_hosts(number):
     hosts = [host_with_candidate(f"h{n}").ram(9000 - n) for n in range(1, 9)]
-    first, second = views_of(hosts, Pending(), 2)
+    first, second = views_of(hosts, PendingPlacements(), 2)
     replies = {}
 
     def serve(view, name, claims):
@@ -222,21 +222,21 @@ def test_requests_that_looked_at_the_same_time_choose_different_hosts(number):
 
 
 def test_what_a_request_gave_back_is_not_pending_any_more():
-    pending = Pending()
+    pending = PendingPlacements()
     hosts = [host_with_candidate("h1"), host_with_candidate("h2")]
     away = ClaimResult(Outcome.UNAVAILABLE, "away")
     claims = FakeClaims({uuid_of("h1"): [ClaimResult(Outcome.CLAIMED), away], uuid_of("h2"): away})
     (view,), uuids = views_of(hosts, pending, 1), ["i1", "i2"]
     with (
         pytest.raises(NoValidHost),
-        RequestClaims(claims, pending, CONTEXT, make_spec(), uuids) as of_request,
+        ClaimSession(claims, pending, CONTEXT, make_spec(), uuids) as of_request,
     ):
         driver().select(view, make_spec(), uuids, of_request, True)
     assert len(pending) == 0
 
 
 def test_a_refused_host_is_not_reserved_and_a_claimed_one_is():
-    pending = Pending()
+    pending = PendingPlacements()
     (view,) = views_of(four_hosts(), pending, 1)
     driver().select(view, make_spec(), ["i1"], FakeClaims({uuid_of("h1"): REFUSED}), True)
     assert pending.node_of("i1") == uuid_of("h2")
@@ -244,7 +244,7 @@ def test_a_refused_host_is_not_reserved_and_a_claimed_one_is():
 
 
 def test_nothing_is_reserved_without_claims():
-    pending = Pending()
+    pending = PendingPlacements()
     (view,) = views_of(four_hosts(), pending, 1)
     driver().select(view, make_spec(), ["i1", "i2"], None, True)
     assert len(pending) == 0
@@ -252,7 +252,7 @@ def test_nothing_is_reserved_without_claims():
 
 def test_anti_affinity_holds_between_requests_that_no_database_shows_yet():
     hosts = [host_with_candidate("h1"), host_with_candidate("h2")]
-    views = views_of(hosts, Pending(), 3)
+    views = views_of(hosts, PendingPlacements(), 3)
 
     def one(uuid):
         spec = make_spec(instance_group=group(policy="anti-affinity", policies=["anti-affinity"], members=["i1", "i2", "i3"], hosts=[]))  # fmt: skip

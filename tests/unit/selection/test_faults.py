@@ -19,21 +19,21 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
+from scheduler.claims import cleanup
+from scheduler.claims.claim_session import ClaimSession
+from scheduler.claims.claimer import Claimer
+from scheduler.claims.journal import Journal
+from scheduler.claims.policy import ClaimPolicy
 from scheduler.errors import BerthError
-from scheduler.hosts.pending import Pending
+from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.view import HostView
 from scheduler.numa.fit import Fitter
-from scheduler.placement import undo
-from scheduler.placement.claims import Claimer
 from scheduler.placement.errors import PlacementSilent
-from scheduler.placement.journal import Journal
-from scheduler.placement.patience import Patience
+from scheduler.rules import load_weighers as weight_loader
 from scheduler.selection.driver import FilterDriver
 from scheduler.selection.ranking import NO_FILTERS
-from scheduler.selection.request_claims import RequestClaims
-from scheduler.weights import loader as weight_loader
 from tests.builders import make_table, uuid_of
-from tests.unit.placement.fake_consumers import FakeConsumers
+from tests.unit.claims.fake_consumers import FakeConsumers
 from tests.unit.selection.requests import host_with_candidate, make_conf, make_spec
 
 WRITES = (
@@ -56,7 +56,7 @@ READS = ("ok", "silent")
 
 # Few tries, so that a short row of faults exhausts them. Late writes come before the end of the clean-up.
 CONTEXT = SimpleNamespace(user_id="user")
-HASTY = Patience(
+HASTY = ClaimPolicy(
     lock=1.0,
     retry=(0.0, 0.0),
     tries=2,
@@ -146,7 +146,7 @@ def later(monkeypatch):
     """Make it late: what was on its way has come."""
     offset = 0.0
     clock = SimpleNamespace(monotonic=lambda: time.monotonic() + offset)
-    monkeypatch.setattr(undo, "time", clock)
+    monkeypatch.setattr(cleanup, "time", clock)
 
     def move(seconds):
         nonlocal offset
@@ -167,7 +167,7 @@ class Run:
         if scenario.evacuated:
             self.before = {SOURCE: {"resources": {"VCPU": 2}}}
             self.api.give(self.uuids[0], self.before)
-        self.pending = Pending()
+        self.pending = PendingPlacements()
         self.claimer = Claimer(self.api, HASTY)
         self.claimer.keep_notes(journal)
         self.api.notes = self.claimer._notes
@@ -180,7 +180,7 @@ class Run:
         ignored = {SOURCE} if self.before else ()
         with (
             contextlib.suppress(BerthError, Killed),
-            RequestClaims(self.claimer, self.pending, CONTEXT, spec, self.uuids, ignored) as claims,
+            ClaimSession(self.claimer, self.pending, CONTEXT, spec, self.uuids, ignored) as claims,
         ):
             self.reply = driver.select(view, spec, self.uuids, claims, alternates_wanted=True)
 
@@ -258,7 +258,7 @@ def test_killed_at_each_step(driver, journal, later, scenario, carried_out):
         run.api.dies_at = None
         if run.api.dead:
             run.die(journal)
-            run.pending = Pending()
+            run.pending = PendingPlacements()
         run.clean_up(later)
         run.check(journal)
 
@@ -310,14 +310,14 @@ def test_many_requests_at_once(driver, journal, later, seed):
     api = Crowded({uuid_of(f"h{number}"): 30 for number in range(4)}, write_faults=faults)
     claimer = Claimer(api, replace(HASTY, lock=20.0, tries=9))
     claimer.keep_notes(journal)
-    pending = Pending()
+    pending = PendingPlacements()
     replies = []
 
     def ask(uuids):
         spec = make_spec(project_id="project", user_id="user")
         view = HostView.of(TABLE, np.arange(4), [host.candidates for host in HOSTS], pending=pending)
         with contextlib.suppress(BerthError):
-            with RequestClaims(claimer, pending, CONTEXT, spec, uuids) as claims:
+            with ClaimSession(claimer, pending, CONTEXT, spec, uuids) as claims:
                 found = driver.select(view, spec, uuids, claims, alternates_wanted=True)
             replies.append((uuids, found))
 

@@ -3,7 +3,7 @@ import json
 import pytest
 import sqlalchemy as sa
 
-from scheduler.hosts import tables
+from scheduler.nova_db import schema
 from tools.fleet import CELL0_UUID, ZONES, Cell, Fleet
 
 
@@ -36,18 +36,18 @@ def test_the_same_again(fleet, urls):
 
 def test_databases(fleet, urls):
     fleet.write(urls["api"], urls["cell0"])
-    cells = dict(read(urls["api"], tables.cell_mappings.c.name, tables.cell_mappings.c.uuid))
+    cells = dict(read(urls["api"], schema.cell_mappings.c.name, schema.cell_mappings.c.uuid))
     assert cells == {"cell0": CELL0_UUID, **{cell.name: cell.uuid for cell in fleet.cells}}
-    assert len(read(urls["api"], tables.host_mappings.c.host)) == 12
-    nodes = tables.compute_nodes.c
+    assert len(read(urls["api"], schema.host_mappings.c.host)) == 12
+    nodes = schema.compute_nodes.c
     rows = read(urls["one"], nodes.host, nodes.memory_mb, nodes.numa_topology, nodes.deleted)
     assert {row.host for row in rows} == {host.name for host in fleet.of_cell(fleet.cells[0])}
     for row in rows:
         cells = json.loads(row.numa_topology)["nova_object.data"]["cells"]
         assert sum(cell["nova_object.data"]["memory"] for cell in cells) in (row.memory_mb, row.memory_mb - 1)
         assert row.deleted == 0
-    assert len(read(urls["two"], tables.services.c.host)) == 6
-    assert read(urls["cell0"], tables.services.c.host) == []
+    assert len(read(urls["two"], schema.services.c.host)) == 6
+    assert read(urls["cell0"], schema.services.c.host) == []
 
 
 def test_placement_sees_what_the_databases_say(fleet):

@@ -2,13 +2,15 @@
 
 import pytest
 
-from scheduler.weights.compute import BuildFailureWeigher
-from scheduler.weights.cpu import CPUWeigher
-from scheduler.weights.disk import DiskWeigher
-from scheduler.weights.hypervisor_version import HypervisorVersionWeigher
-from scheduler.weights.io_ops import IoOpsWeigher
-from scheduler.weights.num_instances import NumInstancesWeigher
-from scheduler.weights.ram import RAMWeigher
+from scheduler.weights.amounts import (
+    BuildFailureWeigher,
+    CPUWeigher,
+    DiskWeigher,
+    HypervisorVersionWeigher,
+    IoOpsWeigher,
+    NumInstancesWeigher,
+    RAMWeigher,
+)
 from tests.builders import make_host
 from tests.unit.weights.weighing import totals
 

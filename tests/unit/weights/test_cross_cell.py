@@ -1,7 +1,7 @@
 import pytest
 
 from scheduler.objects import CellMapping, Destination
-from scheduler.weights.cross_cell import CrossCellWeigher
+from scheduler.weights.affinity import CrossCellWeigher
 from tests.builders import CELL, OTHER_CELL, make_host
 from tests.unit.weights.weighing import make_request, totals
 

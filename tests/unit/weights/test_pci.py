@@ -2,7 +2,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from scheduler.weights.pci import PCIWeigher, free_devices
+from scheduler.weights.amounts import PCIWeigher, free_devices
 from tests.builders import make_host
 from tests.unit.weights.weighing import totals
 

@@ -3,8 +3,8 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
+from scheduler.weights.amounts import RAMWeigher
 from scheduler.weights.base import HostWeigher
-from scheduler.weights.ram import RAMWeigher
 from scheduler.weights.scores import Scores, clamped, normalize
 from tests.builders import make_host, make_view
 from tests.unit.weights.weighing import make_request, totals

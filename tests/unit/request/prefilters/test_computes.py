@@ -1,6 +1,6 @@
 import pytest
 
-from scheduler.request.prefilters import computes
+from scheduler.request.prefilters import host_traits
 from tests.unit.request.builders import (
     forbidden,
     make_group,
@@ -18,15 +18,15 @@ ALIAS = {"alias_name": "gpu", "request_id": ID}
 
 def test_compute_status_filter():
     spec = make_spec()
-    assert computes.compute_status_filter(spec, None, make_services()) is True
+    assert host_traits.compute_status_filter(spec, None, make_services()) is True
     assert (required(spec), forbidden(spec)) == (set(), {"COMPUTE_STATUS_DISABLED"})
 
 
 def test_earlier_traits_are_kept():
     params = make_level_params(root_required={"A"}, root_forbidden={"B"})
     spec = make_spec(request_level_params=params)
-    computes.compute_status_filter(spec, None, make_services())
-    computes.owner_nova_filter(spec, None, make_services())
+    host_traits.compute_status_filter(spec, None, make_services())
+    host_traits.owner_nova_filter(spec, None, make_services())
     assert required(spec) == {"A", OWNER}
     assert forbidden(spec) == {"B", "COMPUTE_STATUS_DISABLED"}
 
@@ -37,7 +37,7 @@ def test_earlier_traits_are_kept():
 )
 def test_owner_nova_filter(version, traits, caplog):
     spec = make_spec()
-    assert computes.owner_nova_filter(spec, None, make_services(version=version)) is bool(traits)
+    assert host_traits.owner_nova_filter(spec, None, make_services(version=version)) is bool(traits)
     assert required(spec) == traits
     assert (f"version is {version}" in caplog.text) is not bool(traits)
 
@@ -49,7 +49,7 @@ def test_owner_required_already_needs_no_look_up():
         requested_resources=[make_group(f"{ID}-0", {"A": 1})],
     )
     services = make_services(version=None)  # comparing it would fail
-    assert computes.owner_nova_filter(spec, None, services) is True
+    assert host_traits.owner_nova_filter(spec, None, services) is True
     assert spec.requested_resources[0].required_traits == set()
 
 
@@ -73,12 +73,12 @@ def test_owner_of_pci_groups(requester, pci_request, traits):
         pci_requests=make_pci_requests(pci_request),
         requested_resources=[make_group(requester, {"A": 1}, "T")],
     )
-    computes.owner_nova_filter(spec, None, make_services())
+    host_traits.owner_nova_filter(spec, None, make_services())
     assert spec.requested_resources[0].required_traits == traits
 
 
 @pytest.mark.parametrize("fields", [{"pci_requests": None}, {"requested_resources": None}])
 def test_owner_without_pci_requests_or_groups(fields):
     spec = make_spec(**fields)
-    assert computes.owner_nova_filter(spec, None, make_services()) is True
+    assert host_traits.owner_nova_filter(spec, None, make_services()) is True
     assert required(spec) == {OWNER}

@@ -1,7 +1,7 @@
 import pytest
 
 from scheduler import errors
-from scheduler.request.prefilters import devices
+from scheduler.request.prefilters import host_traits
 from tests.unit.request.builders import make_services, make_spec, required
 
 RING = "COMPUTE_NET_VIRTIO_PACKED"
@@ -22,7 +22,7 @@ def run(prefilter, spec):
 )
 def test_accelerators_filter(specs, traits):
     spec = make_spec(specs)
-    assert run(devices.accelerators_filter, spec) is True
+    assert run(host_traits.accelerators_filter, spec) is True
     assert required(spec) == traits
 
 
@@ -44,7 +44,7 @@ def test_packed_virtqueue_filter(flavor, image, traits):
         {} if flavor is None else {"hw:virtio_packed_ring": flavor},
         {} if image is None else {"hw_virtio_packed_ring": image},
     )
-    assert run(devices.packed_virtqueue_filter, spec) is True
+    assert run(host_traits.packed_virtqueue_filter, spec) is True
     assert required(spec) == traits
 
 
@@ -60,7 +60,7 @@ def test_packed_virtqueue_filter(flavor, image, traits):
 )
 def test_virtio_sound_filter(flavor, image, traits):
     spec = make_spec({"hw:sound_model": flavor} if flavor else {}, {"hw_sound_model": image} if image else {})
-    assert run(devices.virtio_sound_filter, spec) is bool(traits)
+    assert run(host_traits.virtio_sound_filter, spec) is bool(traits)
     assert required(spec) == traits
 
 
@@ -68,18 +68,18 @@ def test_virtio_sound_filter(flavor, image, traits):
     ("prefilter", "specs", "image", "error"),
     [
         (
-            devices.packed_virtqueue_filter,
+            host_traits.packed_virtqueue_filter,
             {"hw:virtio_packed_ring": "true"},
             {"hw_virtio_packed_ring": False},
             errors.FlavorImageConflict,
         ),
         (
-            devices.virtio_sound_filter,
+            host_traits.virtio_sound_filter,
             {"hw:sound_model": "virtio"},
             {"hw_sound_model": "ich6"},
             errors.FlavorImageConflict,
         ),
-        (devices.virtio_sound_filter, {"hw:sound_model": "bogus"}, {}, errors.InvalidSetting),
+        (host_traits.virtio_sound_filter, {"hw:sound_model": "bogus"}, {}, errors.InvalidSetting),
     ],
 )
 def test_refused(prefilter, specs, image, error):
@@ -89,7 +89,7 @@ def test_refused(prefilter, specs, image, error):
 
 @pytest.mark.parametrize(
     "prefilter",
-    [devices.accelerators_filter, devices.packed_virtqueue_filter, devices.virtio_sound_filter],
+    [host_traits.accelerators_filter, host_traits.packed_virtqueue_filter, host_traits.virtio_sound_filter],
 )
 def test_null_image(prefilter):
     spec = make_spec(image=None)

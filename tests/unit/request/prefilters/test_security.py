@@ -1,7 +1,7 @@
 import pytest
 
 from scheduler import errors
-from scheduler.request.prefilters import security
+from scheduler.request.prefilters import host_traits
 from tests.unit.request.builders import make_services, make_spec, required
 
 ENCRYPTION = "COMPUTE_EPHEMERAL_ENCRYPTION"
@@ -29,7 +29,7 @@ def run(prefilter, spec):
 )
 def test_ephemeral_encryption_filter(specs, image, traits):
     spec = make_spec(specs, image)
-    assert run(security.ephemeral_encryption_filter, spec) is bool(traits)
+    assert run(host_traits.ephemeral_encryption_filter, spec) is bool(traits)
     assert required(spec) == traits
 
 
@@ -47,7 +47,7 @@ def test_ephemeral_encryption_filter(specs, image, traits):
 )
 def test_ephemeral_encryption_refused(specs, image, error):
     with pytest.raises(error):
-        run(security.ephemeral_encryption_filter, make_spec(specs, image))
+        run(host_traits.ephemeral_encryption_filter, make_spec(specs, image))
 
 
 def tpm(version, model=None, level=None):
@@ -69,7 +69,7 @@ def tpm(version, model=None, level=None):
 )
 def test_tpm_secret_security_filter(specs, image, trait):
     spec = make_spec(specs, image)
-    assert run(security.tpm_secret_security_filter, spec) is bool(trait)
+    assert run(host_traits.tpm_secret_security_filter, spec) is bool(trait)
     assert required(spec) == ({f"{TPM}_{trait}"} if trait else set())
 
 
@@ -84,4 +84,4 @@ def test_tpm_secret_security_filter(specs, image, trait):
 )
 def test_tpm_refused(specs, image, error):
     with pytest.raises(error):
-        run(security.tpm_secret_security_filter, make_spec(specs, image))
+        run(host_traits.tpm_secret_security_filter, make_spec(specs, image))

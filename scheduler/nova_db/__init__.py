@@ -1,0 +1,13 @@
+"""Reading nova's databases.
+
+- inventory: the entry point of the manager
+- schema, engines: nova's tables; connections to its databases
+- cells, host_mappings: which cells there are, and which cell a host belongs to
+- scatter_gather: asking all cells at once
+- fingerprints, change_tracking: finding the rows that changed since the last read
+- row_loader: from a row of a database to plain values
+- host_store: the writer that publishes the next host table
+- aggregate_store: the host aggregates
+- instances: where instances are, asked of the cells
+- compute_versions: the lowest version of the computes
+"""

@@ -1,0 +1,175 @@
+"""The cells (spec: host-state-and-cells 2.1).
+
+Cell database URLs that are written as templates of the local one (spec: host-state-and-cells 2.2).
+"""
+
+from dataclasses import dataclass
+import threading
+import time
+from urllib.parse import urlsplit
+
+from oslo_config import cfg
+from oslo_db import exception as db
+from oslo_log import log as logging
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Engine
+
+from scheduler.errors import ConfigError
+from scheduler.logs import OutageLog
+from scheduler.nova_db.engines import Engines
+from scheduler.nova_db.schema import cell_mappings
+
+LOG = logging.getLogger(__name__)
+
+CELL0 = "00000000-0000-0000-0000-000000000000"
+
+# While the API database is away, how often to look whether it is back, in seconds.
+RETRY = 2.0
+
+# What a database that is away raises; ConfigError where its URL leads nowhere.
+UNREADABLE = (db.DBError, sa.exc.SQLAlchemyError, ConfigError, OSError)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One row of cell_mappings, its database URL worked out; ``url`` None if it has none."""
+
+    id: int
+    uuid: str
+    name: str | None
+    url: str | None
+    enabled: bool
+
+    def __str__(self) -> str:
+        return f"{self.name or 'unnamed'} ({self.uuid})"
+
+
+class Cells:
+    """The cells of the deployment as last read, in order of id."""
+
+    def __init__(self, engines: Engines, conf: cfg.ConfigOpts) -> None:
+        self._engines = engines
+        self._conf = conf
+        self._lock = threading.Lock()
+        self._loaded = False
+        self._retry_at = 0.0
+        self._cells: tuple[Cell, ...] = ()
+        self._outage = OutageLog(
+            LOG,
+            "The cells cannot be read from the API database",
+            "The cells can be read from the API database again",
+        )
+
+    @property
+    def all(self) -> tuple[Cell, ...]:
+        """Cells that have computes, disabled ones too: all but cell0."""
+        return tuple(cell for cell in self._cells if cell.uuid != CELL0)
+
+    @property
+    def with_cell0(self) -> tuple[Cell, ...]:
+        return self._cells
+
+    @property
+    def disabled(self) -> frozenset[str]:
+        """Uuids of the cells that take no part in searches that name no cell."""
+        return frozenset(cell.uuid for cell in self.all if not cell.enabled)
+
+    def knows(self, uuid: str) -> bool:
+        return any(cell.uuid == uuid for cell in self._cells)
+
+    def engine(self, cell: Cell) -> Engine:
+        """Raises ``ConfigError`` if the cell's URL cannot be used."""
+        if cell.url is None:
+            raise ConfigError(f"Cell {cell} has no database connection")
+        return self._engines.cell(cell.uuid, cell.url)
+
+    def load(self) -> bool:
+        """Read the list again; without success the one there is stays in use. Never raises."""
+        with self._lock:
+            if time.monotonic() < self._retry_at:
+                return self._loaded
+            return self._load()
+
+    def load_if_needed(self) -> bool:
+        """Read the list if that has not yet been done."""
+        return self._loaded or self.load()
+
+    def _load(self) -> bool:
+        try:
+            with self._engines.api().connect() as connection:
+                self._cells = read_cells(connection, self._conf.database.connection)
+        except UNREADABLE as error:
+            self._retry_at = time.monotonic() + RETRY
+            self._outage.report(error)
+            return self._loaded
+        self._outage.over()
+        self._loaded = True
+        if not self.all:
+            LOG.warning("There are no cells besides cell0: no host can be found.")
+        return True
+
+
+def read_cells(connection: Connection, reference: str | None) -> tuple[Cell, ...]:
+    """All cells in order of id, cell0 among them."""
+    columns = cell_mappings.c
+    query = sa.select(
+        columns.id, columns.uuid, columns.name, columns.database_connection, columns.disabled
+    ).order_by(columns.id)
+    return tuple(_cell(row, reference) for row in connection.execute(query))
+
+
+def _cell(row: sa.Row, reference: str | None) -> Cell:
+    url = row.database_connection
+    if url is not None:
+        url = expand(url, reference, row.name or row.uuid)
+    return Cell(row.id, row.uuid, row.name, url, not row.disabled)
+
+
+def expand(text: str, reference: str | None, where: str) -> str:
+    """The URL that ``text`` stands for, given the ``reference`` URL; ``text`` itself if that cannot be told.
+
+    ``where`` names the cell for the log, which never shows the URL: it may hold a password.
+    """
+    if not reference:
+        if "{" in text:
+            LOG.error(
+                "The database URL of cell %s is a template, but [database]/connection is not set.", where
+            )
+        return text
+    try:
+        return text.format(**names(reference))
+    except (ValueError, LookupError, AttributeError, TypeError) as error:
+        reason = (
+            f"{type(error).__name__}: {error}" if isinstance(error, LookupError) else type(error).__name__
+        )
+        LOG.error("The database URL of cell %s cannot be formatted and is used as it is: %s", where, reason)
+        return text
+
+
+def names(reference: str) -> dict[str, object]:
+    """What a template may name. Raises ``ValueError`` for a URL that cannot be taken apart."""
+    url = urlsplit(reference)
+    found = {
+        "scheme": url.scheme,
+        "username": url.username,
+        "password": url.password,
+        "hostname": url.hostname,
+        "port": url.port,
+        "path": url.path.lstrip("/"),
+        "query": url.query,
+        "fragment": url.fragment,
+    }
+    if "," in url.netloc:
+        for number, server in enumerate(url.netloc.split(","), 1):
+            found |= _numbered(number, server)
+    return found
+
+
+def _numbered(number: int, server: str) -> dict[str, object]:
+    url = urlsplit(f"//{server}")
+    return {
+        f"username{number}": url.username or "",
+        f"password{number}": url.password,
+        f"hostname{number}": url.hostname,
+        f"port{number}": url.port,
+    }

@@ -1,0 +1,169 @@
+"""All that is known of the hosts, behind one door: made of the options, started, asked, told, stopped."""
+
+from collections.abc import Iterable, Sequence
+import math
+from typing import Any, NamedTuple
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from scheduler.conf import derived
+from scheduler.hosts.aggregates import Aggregates
+from scheduler.hosts.pending import PendingPlacements
+from scheduler.hosts.table import HostTable
+from scheduler.nova_db import host_mappings
+from scheduler.nova_db.aggregate_store import AggregateStore
+from scheduler.nova_db.cells import UNREADABLE, Cells
+from scheduler.nova_db.compute_versions import MinimumVersion
+from scheduler.nova_db.engines import Engines
+from scheduler.nova_db.host_mappings import HostCells
+from scheduler.nova_db.host_store import HostStore
+from scheduler.nova_db.instances import CellInstances
+from scheduler.nova_db.row_loader import RowLoader
+from scheduler.nova_db.scatter_gather import CellCalls
+
+LOG = logging.getLogger(__name__)
+
+
+class FoundNode(NamedTuple):
+    """A compute node that a request named."""
+
+    uuid: str
+    host: str
+    node: str
+
+
+class Inventory:
+    """The hosts of all cells. Any thread may ask; nothing waits without a bound.
+
+    A database that is away is reported, and costs what it holds: without the API database no cell is known,
+    without a cell's its hosts are missing. All of it comes back by itself.
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        """Raises ``ConfigError`` for options that cannot work. Nothing is connected to yet."""
+        derived.check_driver(conf)
+        self._conf = conf
+        self.engines = Engines(conf)
+        self.engines.check()
+        self.cells = Cells(self.engines, conf)
+        self.host_cells = HostCells(self.engines)
+        self._calls = CellCalls(lambda: conf.berth.cell_timeout)
+        self._aggregates = AggregateStore(self.engines, lambda: conf.berth.aggregate_refresh_interval)
+        self._store = HostStore(
+            self.cells,
+            self._calls,
+            RowLoader(conf),
+            self._aggregates,
+            max_age=lambda: conf.berth.host_state_max_age,
+            timeout=lambda: conf.berth.cell_timeout,
+            settle=lambda table: self.pending.settle(table, self.instances.locate),
+        )
+        self._versions = MinimumVersion(self.cells, self._calls)
+        self.instances = CellInstances(self.cells, self._calls)
+        self.pending = PendingPlacements()
+
+    def start(self) -> None:
+        """Read what there is, as far as the databases answer, and keep reading."""
+        self.cells.load()
+        self._aggregates.start()
+        self._store.start()
+        table = self._store.snapshot()
+        LOG.info("There are %d cells and %d compute nodes", len(self.cells.all), len(table))
+        if not self._conf.workarounds.disable_compute_service_check_for_ffu:
+            self._versions.report()
+
+    def stop(self) -> None:
+        self._store.stop()
+        self._aggregates.stop()
+        self.engines.drop()
+
+    def reset(self) -> None:
+        """Look at cells and connections anew, as on SIGHUP; requests go on meanwhile."""
+        self.engines.drop()
+        self._calls.forget()
+        self.host_cells.forget()
+        self._versions.forget()
+        self._store.forget()
+        self.cells.load()
+
+    # -- asked by requests -----------------------------------------------------------------------------------
+
+    def snapshot(self, max_age: float | None = None, cell_uuid: str | None = None) -> HostTable:
+        """The hosts, read at most ``max_age`` (default: [berth]/host_state_max_age) seconds ago.
+
+        ``cell_uuid``: a cell that the request names. One that has been added since the start is read now.
+        """
+        if cell_uuid and not self.cells.knows(cell_uuid) and self.cells.load():
+            max_age = 0
+        return self._store.snapshot(max_age)
+
+    def complete(self, table: HostTable, uuids: Iterable[str]) -> HostTable:
+        """``table``, or a newer one if it lacks a compute node among the provider ``uuids``."""
+        return self._store.complete(table, uuids)
+
+    def aggregates(self) -> Aggregates:
+        """All aggregates as they are best known."""
+        return self._aggregates.current
+
+    def minimum_compute_version(self) -> int:
+        """The lowest service version of any compute, at most a minute old; 0 if none is known."""
+        return self._versions.get()
+
+    def mapped(self, host: str) -> bool:
+        """Whether conductors will find a host that was chosen."""
+        return self.host_cells.mapped(host)
+
+    def members_of(self, group_uuid: str) -> list[str]:
+        """Uuids of all instances that were put in a server group; none if that cannot be read."""
+        return host_mappings.members_of(self.engines, group_uuid)
+
+    def hosts_of_instances(self, instance_uuids: Sequence[str]) -> tuple[set[str], bool]:
+        """Service hosts on which instances are or are about to be, and whether all cells have answered."""
+        table = self._store.snapshot(math.inf)
+        # Looked up first: what the databases show is pending no more.
+        expected = {table.row_of_uuid.get(self.pending.node_of(uuid)) for uuid in instance_uuids}
+        hosts, complete = self.instances.hosts_of_instances(instance_uuids)
+        return hosts | {table.rows[row].host for row in expected if row is not None}, complete
+
+    def find_nodes(self, wanted: Any) -> Sequence[FoundNode]:
+        """The compute nodes that a request names by ``host``, ``node`` and ``cell_uuid``; any may be None.
+
+        spec: placement-and-workflow 1.10
+        """
+        for max_age in (None, 0):  # a node that is not known may have just been made, or gone to another cell
+            cell_uuid = wanted.cell_uuid or (wanted.host and self._cell_of(wanted.host, fresh=max_age == 0))
+            rows = self.snapshot(max_age, cell_uuid).nodes(wanted.host, wanted.node, cell_uuid)
+            if rows:
+                first = rows[0].cell_uuid
+                return [FoundNode(row.uuid, row.host, row.nodename) for row in rows if row.cell_uuid == first]
+        return ()
+
+    def _cell_of(self, host: str, *, fresh: bool) -> str | None:
+        try:
+            cell_uuid = self.host_cells.cell_of(host, fresh=fresh)
+        except UNREADABLE:
+            return None  # all are searched
+        if cell_uuid is None and not fresh:
+            LOG.info("Host %s is mapped to no cell, all are searched", host)
+        return cell_uuid
+
+    # -- told by casts ---------------------------------------------------------------------------------------
+
+    def update_aggregates(self, aggregates: Iterable[Any]) -> None:
+        """``aggregates``: some ``objects.Aggregate``."""
+        self._aggregates.update(aggregates)
+
+    def delete_aggregate(self, aggregate: Any) -> None:
+        self._aggregates.delete(aggregate)
+
+    def update_instance_info(self, host_name: str, instance_info: Any) -> None:
+        """``instance_info``: ``objects.InstanceList``."""
+        self.instances.changed(instance.uuid for instance in instance_info.objects)
+
+    def delete_instance_info(self, host_name: str, instance_uuid: str) -> None:
+        self.instances.changed([instance_uuid])
+        self.pending.drop([instance_uuid])
+
+    def sync_instance_info(self, host_name: str, instance_uuids: Iterable[str]) -> None:
+        """Nothing to do: where instances are is asked of the databases."""

@@ -1,0 +1,214 @@
+"""The tables of nova's databases that Berth knows, and the columns of them that it uses.
+
+``API`` and ``CELL`` are two metadatas. nova's own migrations make the real tables; ``create_all`` here makes
+what tests and the demo need. Defaults are given by whoever inserts, as in nova: no column has one in the
+database.
+spec: host-state-and-cells 1.2 to 1.5
+
+Long lists in pieces that one SQL statement can name.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from itertools import islice
+from typing import TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import mysql, postgresql
+
+API = sa.MetaData()
+CELL = sa.MetaData()
+
+MEDIUM_TEXT = sa.Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")
+ADDRESS = sa.String(39).with_variant(postgresql.INET(), "postgresql")
+
+
+def utcnow() -> datetime:
+    """Now in UTC without a zone, which is how all of nova's columns have it."""
+    return datetime.now(UTC).replace(tzinfo=None)
+
+
+def _stamps() -> list[sa.Column]:
+    return [sa.Column("created_at", sa.DateTime, default=utcnow), sa.Column("updated_at", sa.DateTime)]
+
+
+def _api_table(name: str, *columns: sa.schema.SchemaItem) -> sa.Table:
+    """Rows of the API database are gone once deleted."""
+    return sa.Table(name, API, *_stamps(), sa.Column("id", sa.Integer, primary_key=True), *columns)
+
+
+def _cell_table(name: str, *columns: sa.schema.SchemaItem) -> sa.Table:
+    """Rows of a cell's database are live while ``deleted`` is 0."""
+    gone = [sa.Column("deleted_at", sa.DateTime), sa.Column("deleted", sa.Integer, default=0)]
+    return sa.Table(name, CELL, *_stamps(), *gone, sa.Column("id", sa.Integer, primary_key=True), *columns)
+
+
+cell_mappings = _api_table(
+    "cell_mappings",
+    sa.Column("uuid", sa.String(36), nullable=False, unique=True),
+    sa.Column("name", sa.String(255)),
+    sa.Column("transport_url", sa.Text),
+    sa.Column("database_connection", sa.Text),
+    sa.Column("disabled", sa.Boolean, default=False),
+)
+
+host_mappings = _api_table(
+    "host_mappings",
+    sa.Column("cell_id", sa.Integer, sa.ForeignKey("cell_mappings.id"), nullable=False),
+    sa.Column("host", sa.String(255), nullable=False, unique=True),
+)
+
+instance_mappings = _api_table(
+    "instance_mappings",
+    sa.Column("instance_uuid", sa.String(36), nullable=False, unique=True),
+    sa.Column("cell_id", sa.Integer, sa.ForeignKey("cell_mappings.id")),
+    sa.Column("project_id", sa.String(255), nullable=False),
+    sa.Column("user_id", sa.String(255)),
+    sa.Column("queued_for_delete", sa.Boolean, default=False),
+)
+
+request_specs = _api_table(
+    "request_specs",
+    sa.Column("instance_uuid", sa.String(36), nullable=False, unique=True),
+    sa.Column("spec", MEDIUM_TEXT, nullable=False),
+)
+
+aggregates = _api_table(
+    "aggregates",
+    sa.Column("uuid", sa.String(36), index=True),
+    sa.Column("name", sa.String(255), unique=True),
+)
+
+aggregate_hosts = _api_table(
+    "aggregate_hosts",
+    sa.Column("host", sa.String(255)),
+    sa.Column("aggregate_id", sa.Integer, sa.ForeignKey("aggregates.id"), nullable=False),
+    sa.UniqueConstraint("host", "aggregate_id"),
+)
+
+aggregate_metadata = _api_table(
+    "aggregate_metadata",
+    sa.Column("aggregate_id", sa.Integer, sa.ForeignKey("aggregates.id"), nullable=False),
+    sa.Column("key", sa.String(255), nullable=False, index=True),
+    sa.Column("value", sa.String(255), nullable=False),
+    sa.UniqueConstraint("aggregate_id", "key"),
+)
+
+instance_groups = _api_table(
+    "instance_groups",
+    sa.Column("uuid", sa.String(36), nullable=False, unique=True),
+    sa.Column("name", sa.String(255)),
+    sa.Column("user_id", sa.String(255)),
+    sa.Column("project_id", sa.String(255)),
+)
+
+instance_group_policy = _api_table(
+    "instance_group_policy",
+    sa.Column("policy", sa.String(255), index=True),
+    sa.Column("group_id", sa.Integer, sa.ForeignKey("instance_groups.id"), nullable=False),
+    sa.Column("rules", sa.Text),
+)
+
+instance_group_member = _api_table(
+    "instance_group_member",
+    sa.Column("instance_uuid", sa.String(255), index=True),
+    sa.Column("group_id", sa.Integer, sa.ForeignKey("instance_groups.id"), nullable=False),
+)
+
+services = _cell_table(
+    "services",
+    sa.Column("uuid", sa.String(36), unique=True),
+    sa.Column("host", sa.String(255)),
+    sa.Column("binary", sa.String(255)),
+    sa.Column("topic", sa.String(255)),
+    sa.Column("report_count", sa.Integer, nullable=False, default=0),
+    sa.Column("disabled", sa.Boolean, default=False),
+    sa.Column("disabled_reason", sa.String(255)),
+    sa.Column("last_seen_up", sa.DateTime),
+    sa.Column("forced_down", sa.Boolean, default=False),
+    sa.Column("version", sa.Integer, default=0),
+    sa.UniqueConstraint("host", "topic", "deleted"),
+    sa.UniqueConstraint("host", "binary", "deleted"),
+)
+
+compute_nodes = _cell_table(
+    "compute_nodes",
+    sa.Column("uuid", sa.String(36), unique=True),
+    sa.Column("service_id", sa.Integer),
+    sa.Column("host", sa.String(255)),
+    sa.Column("hypervisor_hostname", sa.String(255)),
+    sa.Column("vcpus", sa.Integer, nullable=False, default=0),
+    sa.Column("memory_mb", sa.Integer, nullable=False, default=0),
+    sa.Column("local_gb", sa.Integer, nullable=False, default=0),
+    sa.Column("vcpus_used", sa.Integer, nullable=False, default=0),
+    sa.Column("memory_mb_used", sa.Integer, nullable=False, default=0),
+    sa.Column("local_gb_used", sa.Integer, nullable=False, default=0),
+    sa.Column("free_ram_mb", sa.Integer),
+    sa.Column("free_disk_gb", sa.Integer),
+    sa.Column("disk_available_least", sa.Integer),
+    sa.Column("current_workload", sa.Integer),
+    sa.Column("running_vms", sa.Integer),
+    sa.Column("hypervisor_type", MEDIUM_TEXT, nullable=False, default="fake"),
+    sa.Column("hypervisor_version", sa.Integer, nullable=False, default=0),
+    sa.Column("cpu_info", MEDIUM_TEXT, nullable=False, default=""),
+    sa.Column("host_ip", ADDRESS),
+    sa.Column("supported_instances", sa.Text),
+    sa.Column("metrics", sa.Text),
+    sa.Column("pci_stats", sa.Text),
+    sa.Column("stats", sa.Text),
+    sa.Column("numa_topology", sa.Text),
+    sa.Column("cpu_allocation_ratio", sa.Float),
+    sa.Column("ram_allocation_ratio", sa.Float),
+    sa.Column("disk_allocation_ratio", sa.Float),
+    sa.Column("mapped", sa.Integer, default=0),
+    sa.Column("extra_resources", sa.Text),
+    sa.UniqueConstraint("host", "hypervisor_hostname", "deleted"),
+)
+
+instances = _cell_table(
+    "instances",
+    sa.Column("uuid", sa.String(36), nullable=False, unique=True),
+    sa.Column("host", sa.String(255)),
+    sa.Column("node", sa.String(255)),
+    sa.Column("project_id", sa.String(255)),
+    sa.Column("user_id", sa.String(255)),
+    sa.Column("display_name", sa.String(255)),
+    sa.Column("vm_state", sa.String(255)),
+    sa.Column("task_state", sa.String(255)),
+    sa.Column("memory_mb", sa.Integer),
+    sa.Column("vcpus", sa.Integer),
+    sa.Column("root_gb", sa.Integer),
+    sa.Column("ephemeral_gb", sa.Integer),
+    sa.Column("availability_zone", sa.String(255)),
+    sa.Column("cleaned", sa.Integer, default=0),
+    sa.Column("hidden", sa.Boolean, default=False),
+    sa.Index("instances_host_deleted_cleaned_idx", "host", "deleted", "cleaned"),
+)
+
+instance_system_metadata = _cell_table(
+    "instance_system_metadata",
+    sa.Column("instance_uuid", sa.String(36), sa.ForeignKey("instances.uuid"), nullable=False, index=True),
+    sa.Column("key", sa.String(255), nullable=False),
+    sa.Column("value", sa.String(255)),
+)
+
+instance_extra = _cell_table(
+    "instance_extra",
+    sa.Column("instance_uuid", sa.String(36), sa.ForeignKey("instances.uuid"), nullable=False, index=True),
+    sa.Column("flavor", sa.Text),
+    sa.Column("numa_topology", sa.Text),
+    sa.Column("pci_requests", sa.Text),
+)
+
+
+Item = TypeVar("Item")
+
+# Well below what any of the databases takes, and few enough for their planners to use the index.
+CHUNK = 500
+
+
+def chunks(items: Iterable[Item], size: int = CHUNK) -> Iterator[list[Item]]:
+    """The items in order, in lists of at most ``size``."""
+    rest = iter(items)
+    while piece := list(islice(rest, size)):
+        yield piece

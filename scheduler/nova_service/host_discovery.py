@@ -1,0 +1,125 @@
+"""Mapping new computes to their cells, where [scheduler]/discover_hosts_in_cells_interval asks for it.
+
+Off by default; deployments usually run ``nova-manage cell_v2 discover_hosts`` instead.
+spec: host-state-and-cells 4.6
+"""
+
+from datetime import datetime
+from typing import Any
+
+from oslo_config import cfg
+from oslo_db.exception import DBDuplicateEntry
+from oslo_log import log as logging
+import sqlalchemy as sa
+
+from scheduler.logs import OutageLog
+from scheduler.nova_db.cells import CELL0, UNREADABLE, Cell, read_cells
+from scheduler.nova_db.engines import Engines
+from scheduler.nova_db.schema import compute_nodes, host_mappings, services, utcnow
+from scheduler.nova_service.service_record import BINARY
+
+LOG = logging.getLogger(__name__)
+
+DEFAULT_INTERVAL = 60
+
+
+def interval(conf: cfg.ConfigOpts) -> int | None:
+    """Seconds between two rounds; None if discovery is off."""
+    seconds = conf.scheduler.discover_hosts_in_cells_interval
+    return None if seconds < 0 else seconds or DEFAULT_INTERVAL
+
+
+class Discovery:
+    """Run by the first of the schedulers that share a [database], in one of its processes."""
+
+    def __init__(self, conf: cfg.ConfigOpts, engines: Engines, down_time: float) -> None:
+        """``down_time``: seconds without heartbeat after which another scheduler does not count."""
+        self._conf = conf
+        self._engines = engines
+        self._down_time = down_time
+        self._outage = OutageLog(LOG, "Hosts cannot be discovered", "Hosts can be discovered again")
+        self._outages: dict[str, OutageLog] = {}
+
+    def run(self) -> None:
+        """One round, if this scheduler is the one to do it. Never raises."""
+        try:
+            if self._leads():
+                with self._engines.api().connect() as connection:
+                    cells = read_cells(connection, self._conf.database.connection)
+                for cell in cells:
+                    self._discover(cell)
+        except UNREADABLE as error:
+            self._outage.report(error)
+        else:
+            self._outage.over()
+
+    def _leads(self) -> bool:
+        """Whether this host's name is the first among the schedulers that are enabled and up."""
+        names = ("host", "disabled", "forced_down", "last_seen_up", "created_at")
+        query = sa.select(*(services.c[name] for name in names)).where(
+            services.c.deleted == 0, services.c.binary == BINARY
+        )
+        with self._engines.local().connect() as connection:
+            rows = connection.execute(query).all()
+        now = utcnow()
+        hosts = [row.host for row in rows if not row.disabled and is_up(row, now, self._down_time)]
+        return min(hosts, default=None) == self._conf.host
+
+    def _discover(self, cell: Cell) -> None:
+        """One cell; a cell that is away does not keep the others from being discovered."""
+        if cell.uuid == CELL0 or cell.url is None:
+            return
+        outage = self._outages.setdefault(cell.uuid, _outage(cell))
+        try:
+            engine = self._engines.cell(cell.uuid, cell.url)
+            with engine.connect() as connection:
+                columns = compute_nodes.c
+                query = sa.select(columns.id, columns.host).where(columns.deleted == 0, columns.mapped < 1)
+                nodes = connection.execute(query).all()
+            for node in nodes:
+                if self._map(node.host, cell):
+                    _mark(engine, node.id)
+        except UNREADABLE as error:
+            outage.report(error)
+        else:
+            outage.over()
+
+    def _map(self, host: str, cell: Cell) -> bool:
+        """Whether a mapping has been made; not if there is one."""
+        known = sa.select(host_mappings.c.id).where(host_mappings.c.host == host)
+        new = sa.insert(host_mappings).values(host=host, cell_id=cell.id, created_at=utcnow())
+        try:
+            with self._engines.api().begin() as connection:
+                if connection.execute(known).first():
+                    return False
+                connection.execute(new)
+        except DBDuplicateEntry:
+            return False
+        LOG.info("Host %s is mapped to cell %s", host, cell)
+        return True
+
+
+def _outage(cell: Cell) -> OutageLog:
+    return OutageLog(
+        LOG,
+        f"Hosts of cell {cell} cannot be discovered",
+        f"Hosts of cell {cell} can be discovered again",
+    )
+
+
+def _mark(engine: sa.Engine, node_id: int) -> None:
+    with engine.begin() as connection:
+        connection.execute(
+            sa.update(compute_nodes)
+            .where(compute_nodes.c.id == node_id)
+            .values(mapped=1, updated_at=utcnow())
+        )
+
+
+def is_up(service: Any, now: datetime, down_time: float) -> bool:
+    """Whether a row of ``services`` was seen within ``down_time`` seconds of ``now`` (naive UTC), either way.
+
+    A service that was never seen counts as seen when it was created.
+    """
+    seen = service.last_seen_up or service.created_at
+    return not service.forced_down and seen is not None and abs((now - seen).total_seconds()) <= down_time

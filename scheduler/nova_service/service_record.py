@@ -1,0 +1,122 @@
+"""The scheduler's own row among nova's services (spec: host-state-and-cells 4.4, 4.5)."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from oslo_config import cfg
+from oslo_db import api as db_api
+from oslo_db.exception import DBDuplicateEntry
+from oslo_log import log as logging
+from oslo_utils import uuidutils
+import sqlalchemy as sa
+
+from scheduler.logs import OutageLog
+from scheduler.nova_db.cells import UNREADABLE
+from scheduler.nova_db.engines import Engines
+from scheduler.nova_db.schema import services, utcnow
+
+LOG = logging.getLogger(__name__)
+
+BINARY = "nova-scheduler"
+TOPIC = "scheduler"
+
+# Seconds from start to the first heartbeat.
+FIRST_BEAT = 5.0
+
+# nova's service version in the reference release, given to a row where no other nova service shows one.
+VERSION = 74
+
+_live = (services.c.deleted == 0) & (services.c.binary == BINARY)
+_retry = db_api.wrap_db_retry(max_retries=5, retry_interval=0.1, retry_on_deadlock=True)
+
+
+class OwnService:
+    """Registers [DEFAULT]/host as a nova-scheduler and lets it beat. One a daemon, whatever its workers."""
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        engines: Engines,
+        created: Callable[[Mapping[str, Any]], None] = lambda _row: None,
+    ) -> None:
+        """``created`` is told the columns of a row that had to be made."""
+        self._created = created
+        self._host = conf.host
+        self._engines = engines
+        self._id: int | None = None
+        self._deleted = False
+        self._outage = OutageLog(LOG, "The heartbeat cannot be written", "The heartbeat is written again")
+
+    def beat(self) -> None:
+        """Register, the first time; then one heartbeat a call. Never raises: the next call tries again."""
+        try:
+            if self._id is None:
+                self._id = self._register()
+            elif not self._deleted:
+                self._deleted = not self._beat()
+        except UNREADABLE as error:
+            self._outage.report(error)
+        else:
+            self._outage.over()
+
+    def _register(self) -> int:
+        """Adopt the row that a scheduler on this host has left, or make one; its id."""
+        found = self._find()
+        if found is not None:
+            LOG.info("Service %s on %s is known as number %d", BINARY, self._host, found)
+            return found
+        try:
+            row = self._insert()
+        except DBDuplicateEntry:
+            return self._find()
+        self._created(row)
+        return row["id"]
+
+    def _find(self) -> int | None:
+        with self._engines.local().connect() as connection:
+            query = sa.select(services.c.id).where(_live, services.c.host == self._host)
+            return connection.execute(query).scalar()
+
+    @_retry
+    def _insert(self) -> dict[str, Any]:
+        row = {
+            "uuid": uuidutils.generate_uuid(),
+            "host": self._host,
+            "binary": BINARY,
+            "topic": TOPIC,
+            "report_count": 0,
+            "disabled": False,
+            "forced_down": False,
+            "deleted": 0,
+            "created_at": utcnow(),
+        }
+        with self._engines.local().begin() as connection:
+            row["version"] = _version(connection)
+            added = connection.execute(sa.insert(services).values(row))
+        return row | {"id": added.inserted_primary_key[0]}
+
+    @_retry
+    def _beat(self) -> bool:
+        """False once an operator has deleted the row: it is not made again until the next start."""
+        now = utcnow()
+        beat = (
+            sa.update(services)
+            .where(services.c.id == self._id, services.c.deleted == 0)
+            .values(report_count=services.c.report_count + 1, last_seen_up=now, updated_at=now)
+        )
+        with self._engines.local().begin() as connection:
+            written = connection.execute(beat).rowcount > 0
+        if not written:
+            LOG.error(
+                "The service row of %s on %s is gone; no more heartbeats are written", BINARY, self._host
+            )
+        return written
+
+
+def _version(connection: sa.Connection) -> int:
+    """No higher than any other scheduler's or conductor's: nova refuses to run beside newer ones."""
+    columns = services.c
+    query = sa.select(sa.func.min(columns.version)).where(
+        columns.deleted == 0, columns.binary.in_((BINARY, "nova-conductor")), columns.version > 0
+    )
+    return connection.execute(query).scalar() or VERSION

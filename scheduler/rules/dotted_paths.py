@@ -1,0 +1,75 @@
+"""Classes by dotted path: nova's names of the built-in ones, and operators' own (spec: filters-and-weighers
+1.2).
+
+Paths under ``nova.scheduler.filters.`` and ``nova.scheduler.weights.`` resolve to Berth's rules whether or
+not nova is installed. Any other path is imported as it is given.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+import inspect
+from types import FunctionType
+from typing import Any
+
+from oslo_config import cfg
+from oslo_utils import importutils
+
+from scheduler.errors import ClassNotFound
+
+NOVA_PREFIXES = ("nova.scheduler.filters.", "nova.scheduler.weights.")
+
+
+def resolve(path: str, built_in: Mapping[str, Any], is_rule: Callable[[Any], bool]) -> list[type]:
+    """The classes that one configured path stands for.
+
+    ``built_in``: by nova's paths, the built-in classes, and the function that lists them all. ``is_rule``
+    says whether a class is of the right kind. A function is called, and what it returns is taken unchecked.
+    Raises ``ClassNotFound``.
+    """
+    found = built_in.get(path)
+    if found is None:
+        found = _import(path)
+    if inspect.isclass(found) and not found.__name__.startswith("_") and is_rule(found):
+        return [found]
+    if isinstance(found, FunctionType):
+        return list(found())
+    raise ClassNotFound(f"Class {path} could not be found: it is no filter or weigher")
+
+
+def _import(path: str) -> Any:
+    if "." not in path:
+        raise ClassNotFound(f"Class {path!r} could not be found: a path has the form package.module.Class")
+    if path.startswith(NOVA_PREFIXES):
+        raise ClassNotFound(f"Class {path} could not be found: nova has no such filter or weigher")
+    try:
+        return importutils.import_class(path)
+    except ImportError as error:
+        raise ClassNotFound(f"Class {path} could not be found: {error}") from error
+
+
+def made(cls: type, conf: cfg.ConfigOpts) -> Any:
+    """An object of a class that is made without arguments, as nova makes them; its ``conf`` are the options.
+
+    A class that brings a ``conf`` of its own keeps that.
+    """
+    rule = cls()
+    if getattr(rule, "conf", None) is None:
+        rule.conf = conf
+    return rule
+
+
+@contextmanager
+def blamed(name: str) -> Iterator[None]:
+    """What is raised inside goes on as it is, with a note for the log that names an operator's class."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"Raised by {name}, which is no class of Berth's")
+        raise
+
+
+def derives_from(cls: type, own: type, names: tuple[str, ...], modules: tuple[str, ...]) -> bool:
+    """Whether a class is one of ours, or derives from nova's base classes where nova is installed beside."""
+    if issubclass(cls, own):
+        return True
+    return any(base.__name__ in names and base.__module__ in modules for base in inspect.getmro(cls))

@@ -1,0 +1,37 @@
+"""From ``weight_classes`` to weigher objects (spec: filters-and-weighers 1.2)."""
+
+from oslo_config import cfg
+
+from scheduler.rules import dotted_paths
+from scheduler.rules.out_of_tree_weighers import ForeignWeigher, GuardedWeigher, all_weighers
+from scheduler.weights import builtin
+from scheduler.weights.base import BaseHostWeigher, HostWeigher
+
+BUILT_IN = {**builtin.BY_NOVA_PATH, "nova.scheduler.weights.all_weighers": all_weighers}
+
+
+def load(conf: cfg.ConfigOpts) -> tuple[HostWeigher, ...]:
+    """One weigher a class, in configured order, duplicates counting twice. Raises ``ClassNotFound``."""
+    paths = conf.filter_scheduler.weight_classes
+    classes = [cls for path in paths for cls in dotted_paths.resolve(path, BUILT_IN, is_weigher)]
+    return tuple(instantiate(conf, cls) for cls in classes)
+
+
+def is_weigher(cls: type) -> bool:
+    return dotted_paths.derives_from(
+        cls,
+        HostWeigher,
+        ("BaseHostWeigher", "BaseWeigher"),
+        ("nova.scheduler.weights", "nova.weights", "scheduler.rules.out_of_tree_weighers"),
+    )
+
+
+def instantiate(conf: cfg.ConfigOpts, cls: type) -> HostWeigher:
+    """A built-in weigher as it is; an operator's own one so that its errors name it."""
+    if cls in builtin.ALL:
+        return cls(conf)
+    if not issubclass(cls, HostWeigher):
+        return ForeignWeigher(cls(), conf)
+    return GuardedWeigher(
+        dotted_paths.made(cls, conf) if issubclass(cls, BaseHostWeigher) else cls(conf), conf
+    )

@@ -1,0 +1,89 @@
+"""What operators' own classes expect to be there: nova's import names, and options.
+
+spec: filters-and-weighers 1.12
+
+A plug-in that says ``from nova.scheduler.filters import BaseHostFilter`` finds Berth's equivalent. Where nova
+can be imported it is left alone. There is no ``nova.objects`` or ``nova.exception`` here.
+
+Berth itself keeps no global options, but plug-ins know no other: oslo.config's ``CONF``, which is nova's too
+where nova is, reads the same files.
+"""
+
+from contextlib import suppress
+import importlib.machinery
+import importlib.util
+import sys
+from typing import Any
+
+from oslo_config import cfg
+
+from scheduler.filters import extra_specs_ops
+from scheduler.filters import utils as filter_utils
+from scheduler.rules import out_of_tree_filters as filters
+from scheduler.rules import out_of_tree_weighers as weights
+from scheduler.rules.dotted_paths import NOVA_PREFIXES
+from scheduler.settings import parse_options
+
+_OURS = (*NOVA_PREFIXES, "scheduler.filters.", "scheduler.weights.")
+
+#: What each module offers.
+NAMES = {
+    "nova": {},
+    "nova.filters": {"BaseFilter": filters.BaseFilter},
+    "nova.weights": {
+        "BaseWeigher": weights.BaseWeigher,
+        "WeighedObject": weights.WeighedObject,
+        "normalize": weights.normalize,
+    },
+    "nova.scheduler": {},
+    "nova.scheduler.filters": {
+        "BaseHostFilter": filters.BaseHostFilter,
+        "CandidateFilterMixin": filters.CandidateFilterMixin,
+        "all_filters": filters.all_filters,
+    },
+    "nova.scheduler.filters.extra_specs_ops": vars(extra_specs_ops),
+    "nova.scheduler.filters.utils": vars(filter_utils),
+    "nova.scheduler.utils": {
+        "get_weight_multiplier": weights.get_weight_multiplier,
+        "parse_options": parse_options,
+        "request_is_rebuild": filters.request_is_rebuild,
+    },
+    "nova.scheduler.weights": {
+        "BaseHostWeigher": weights.BaseHostWeigher,
+        "WeighedHost": weights.WeighedHost,
+        "all_weighers": weights.all_weighers,
+    },
+}
+
+
+def provide(conf: cfg.ConfigOpts) -> None:
+    """Make ready for the operators' classes that ``conf`` names; without any nothing is done."""
+    rules = conf.filter_scheduler
+    theirs = [
+        path for path in (*rules.available_filters, *rules.weight_classes) if not path.startswith(_OURS)
+    ]
+    if not theirs:
+        return
+    if not _is_there():
+        _stand_in({**NAMES, "nova.conf": {"CONF": conf}})
+    for path in theirs:
+        # Who resolves the path says what is wrong with it.
+        with suppress(Exception):
+            importlib.import_module(path.rpartition(".")[0])
+    # Only now: nova's modules add options of the command line, which nobody may do once it was read. And
+    # before the classes are made, as their constructors may look.
+    cfg.CONF([], conf.project, default_config_files=conf.config_file, default_config_dirs=conf.config_dir)
+
+
+def _stand_in(names: dict[str, dict[str, Any]]) -> None:
+    for name, contents in names.items():
+        spec = importlib.machinery.ModuleSpec(name, None, is_package=True)
+        module = sys.modules[name] = importlib.util.module_from_spec(spec)
+        vars(module).update({key: value for key, value in contents.items() if not key.startswith("_")})
+        parent, _, last = name.rpartition(".")
+        if parent:
+            setattr(sys.modules[parent], last, module)
+
+
+def _is_there() -> bool:
+    return "nova" in sys.modules or importlib.util.find_spec("nova") is not None

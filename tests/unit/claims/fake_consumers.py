@@ -1,0 +1,180 @@
+"""Placement's side of ``AllocationsApi``: generations, capacity and orphans as it has them, and faults on demand."""
+
+from dataclasses import dataclass, field
+
+import orjson
+
+from scheduler.claims.allocations_api import NOTHING, ConsumerAllocations, Owner
+from scheduler.placement.client import Reply
+from scheduler.placement.errors import PlacementUnanswered, PlacementUnreachable
+
+
+def error(status, detail="", code="placement.undefined_code"):
+    return Reply(status, orjson.dumps({"errors": [{"status": status, "detail": detail, "code": code}]}))
+
+
+DONE = Reply(204)
+CONCURRENT = error(409, "Another thread concurrently updated the data", "placement.concurrent_update")
+
+
+@dataclass
+class FakeConsumers:
+    """``capacity``: provider → units that it has; every allocation takes one.
+
+    Faults of writes, one each: ``ok``, ``lost`` (before it got there), ``unanswered`` (carried out), ``timeout``
+    (carried out), ``late N`` (carried out N calls later), ``500`` (not carried out), ``500 after``, ``html`` (of a
+    proxy, not carried out), ``garbage`` (carried out), ``403``, ``concurrent``, ``unreachable``, ``hidden``
+    (carried out, but not shown until written again).
+    Faults of reads: ``ok``, ``silent``.
+    """
+
+    capacity: dict
+    consumers: dict = field(default_factory=dict)
+    write_faults: list = field(default_factory=list)
+    read_faults: list = field(default_factory=list)
+    late: list = field(default_factory=list)
+    hidden: set = field(default_factory=set)
+    calls: list = field(default_factory=list)
+
+    def give(self, uuid, allocations, owner=Owner("project", "user")):  # noqa: B008
+        self.consumers[uuid] = ConsumerAllocations(allocations, 1, owner)
+
+    def used(self, provider):
+        return sum(provider in held.allocations for held in self.consumers.values())
+
+    def settle(self):
+        """All late writes arrive, and faults are over."""
+        self.write_faults, self.read_faults = [], []
+        for _, uuid, body in self.late:
+            self._apply(uuid, body)
+        self.late = []
+
+    def read(self, uuid, context=None):
+        self._tick("read")
+        if self.read_faults and self.read_faults.pop(0) == "silent":
+            raise PlacementUnreachable("no")
+        held = self.consumers.get(uuid, NOTHING)
+        return held if held.allocations and uuid not in self.hidden else NOTHING
+
+    def root_of(self, provider, context=None):
+        return provider.removesuffix("-child")
+
+    def put(self, uuid, body, context=None):
+        self._tick("put")
+        fault, _, number = (self.write_faults.pop(0) if self.write_faults else "ok").partition(" ")
+        return getattr(self, f"_{'after' if fault + number == '500after' else fault}")(uuid, body, number)
+
+    def post(self, bodies, context=None):
+        self._tick("post")
+        fault, _, number = (self.write_faults.pop(0) if self.write_faults else "ok").partition(" ")
+        return getattr(self, f"_{'after' if fault + number == '500after' else fault}")(None, bodies, number)
+
+    def delete(self, uuid, context=None):
+        self._tick("delete")
+        fault = self.write_faults.pop(0) if self.write_faults else "ok"
+        if fault not in ("ok", "unanswered"):
+            raise PlacementUnanswered("no")
+        reply = self._delete(uuid)
+        if fault == "ok":
+            return reply
+        raise PlacementUnanswered("no")
+
+    def _delete(self, uuid):
+        held = self.consumers.get(uuid, NOTHING)
+        if not held.allocations or uuid in self.hidden:
+            return error(404)
+        del self.consumers[uuid]
+        return DONE
+
+    def _tick(self, name):
+        self.calls.append(name)
+        due = [write for write in self.late if write[0] <= 1]
+        self.late = [(ticks - 1, uuid, body) for ticks, uuid, body in self.late if ticks > 1]
+        for _, uuid, body in due:
+            self._apply(uuid, body)
+
+    def _ok(self, uuid, body, _):
+        return self._apply(uuid, body)
+
+    def _lost(self, *_):
+        raise PlacementUnanswered("lost")
+
+    def _unanswered(self, uuid, body, _):
+        self._apply(uuid, body)
+        raise PlacementUnanswered("lost")
+
+    def _timeout(self, uuid, body, _):
+        self._apply(uuid, body)
+        raise PlacementUnanswered("late", timed_out=True)
+
+    def _late(self, uuid, body, number):
+        self.late.append((int(number), uuid, body))
+        raise PlacementUnanswered("late")
+
+    def _500(self, *_):
+        return error(500, "deadlock")
+
+    def _after(self, uuid, body, _):
+        self._apply(uuid, body)
+        return error(500, "deadlock")
+
+    def _html(self, *_):
+        return Reply(502, b"<html>Bad Gateway</html>")
+
+    def _garbage(self, uuid, body, _):
+        self._apply(uuid, body)
+        return Reply(200, b"\x00")
+
+    def _403(self, *_):
+        return error(403, "not for you")
+
+    def _concurrent(self, *_):
+        return CONCURRENT
+
+    def _unreachable(self, *_):
+        raise PlacementUnreachable("no")
+
+    def _hidden(self, uuid, body, _):
+        reply = self._apply(uuid, body)
+        self.hidden.add(uuid)
+        return reply
+
+    def _apply(self, uuid, body):
+        return self._apply_all(body) if uuid is None else self._apply_one(uuid, body)
+
+    def _apply_all(self, bodies):
+        before = dict(self.consumers)
+        for uuid, body in bodies.items():
+            reply = self._apply_one(uuid, body)
+            if reply.status != 204:
+                self.consumers = before
+                if "does not exist" in reply.detail:
+                    for one in bodies:
+                        self.consumers.setdefault(one, ConsumerAllocations({}, 0))
+                return reply
+        return DONE
+
+    def _apply_one(self, uuid, body):
+        held = self.consumers.get(uuid)
+        generation = None if held is None or uuid in self.hidden else held.generation
+        if body["consumer_generation"] != generation:
+            text = f"consumer generation conflict - expected {'null' if generation is None else generation} but got x"
+            return error(409, text, "placement.concurrent_update")
+        owner = Owner(body["project_id"], body["user_id"])
+        for provider in body["allocations"]:
+            if provider not in self.capacity:
+                self.consumers.setdefault(uuid, ConsumerAllocations({}, 0, owner))
+                return error(400, f"Allocation for resource provider '{provider}' that does not exist.")
+            mine = held is not None and provider in held.allocations
+            if not mine and self.used(provider) >= self.capacity[provider]:
+                return error(
+                    409,
+                    f"Unable to allocate inventory: Unable to create allocation for 'VCPU' on resource provider "
+                    f"'{provider}'. The requested amount would exceed the capacity.",
+                )
+        self.hidden.discard(uuid)
+        if body["allocations"]:
+            self.consumers[uuid] = ConsumerAllocations(body["allocations"], (generation or 0) + 1, owner)
+        else:
+            self.consumers.pop(uuid, None)
+        return DONE

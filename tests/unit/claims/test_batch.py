@@ -1,0 +1,132 @@
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+
+from scheduler.claims.allocations_api import Owner, plain
+from scheduler.claims.claimer import Claimer
+from scheduler.claims.result import Outcome
+from tests.unit.claims.fake_consumers import FakeConsumers
+from tests.unit.claims.test_claimer import FAULTS, PROMPT, READS, candidate
+
+HOSTS = {"aaaa": 2, "bbbb": 2, "cccc": 0}
+CLAIMED, REFUSED, GONE = Outcome.CLAIMED, Outcome.REFUSED, Outcome.GONE
+UNAVAILABLE = Outcome.UNAVAILABLE
+
+
+def make(**kwargs):
+    api = FakeConsumers(dict(HOSTS), **kwargs)
+    return Claimer(api, PROMPT), api
+
+
+def claim(claimer, plan):
+    """``plan``: the host of each instance."""
+    candidates = {f"instance {number}": candidate(host) for number, host in enumerate(plan)}
+    results = claimer.claim_many(candidates, "project", "user")
+    return [results[uuid] for uuid in candidates]
+
+
+CASES = {
+    "nobody": ([], [], [], []),
+    "one alone": (["aaaa"], [], [CLAIMED], ["put"]),
+    "all at once": (["aaaa", "bbbb", "aaaa", "bbbb"], [], [CLAIMED] * 4, ["post"]),
+    "one too many": (["aaaa"] * 3, [], [CLAIMED, CLAIMED, REFUSED], ["post", "post"]),
+    "full host": (["cccc", "aaaa", "bbbb"], [], [REFUSED, CLAIMED, CLAIMED], ["post", "post"]),
+    "many refusals go one by one": (
+        ["cccc"] * 4 + ["aaaa"], [], [REFUSED] * 4 + [CLAIMED], [*["post"] * 3, "put", "put"]
+    ),
+    "missing provider": (["dead", "aaaa", "dead", "bbbb"], [], [GONE, CLAIMED, GONE, CLAIMED], ["post", "post"]),
+    "concurrent updates": (["aaaa", "bbbb"], ["concurrent"] * 3, [CLAIMED] * 2, ["post"] * 4),
+    "too many of them": (["aaaa", "bbbb"], ["concurrent"] * 4, [CLAIMED] * 2, [*["post"] * 4, "put", "put"]),
+    "answer lost": (["aaaa", "bbbb"], ["unanswered"], [CLAIMED] * 2, ["post", "read", "read", "read"]),
+    "request lost": (
+        ["aaaa", "bbbb"], ["lost"], [CLAIMED] * 2, ["post", *["read"] * 3, "put", "read", "put", "read"]
+    ),
+    "certainly not sent": (["aaaa", "bbbb"], ["unreachable"], [UNAVAILABLE] * 2, ["post"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("plan", "faults", "outcomes", "calls"), CASES.values(), ids=CASES.keys())
+def test_steps(plan, faults, outcomes, calls):
+    claimer, api = make(write_faults=faults)
+    results = claim(claimer, plan)
+    assert [result.outcome for result in results] == outcomes
+    assert api.calls == calls
+    assert sum(len(held.allocations) for held in api.consumers.values()) == outcomes.count(CLAIMED)
+
+
+def test_refusal_names_class_and_provider(caplog):
+    claimer, _ = make()
+    refused = claim(claimer, ["aaaa", "cccc"])[1]
+    assert (refused.refused_class, refused.refused_provider) == ("VCPU", "cccc")
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "Failed to save allocation for instance 1. Got HTTP 409" in caplog.text
+
+
+def test_instance_that_holds_something_is_sorted_out_alone():
+    claimer, api = make()
+    api.put("instance 1", plain(candidate("bbbb").allocations, Owner("project", "user"), None))
+    results = claim(claimer, ["aaaa", "aaaa", "bbbb"])
+    assert all(result.claimed for result in results)
+    assert (api.used("aaaa"), api.used("bbbb")) == (2, 1)
+
+
+def test_hopeless_batch_ends_the_request():
+    claimer, api = make()
+    api.capacity = {"aaaa": 99}
+    api.write_faults = ["unreachable"]
+    results = claim(claimer, ["aaaa"] * 45)
+    assert api.calls == ["post"]
+    assert {result.outcome for result in results} == {UNAVAILABLE}
+
+
+def test_large_request_goes_in_pieces():
+    claimer, api = make()
+    api.capacity = {"aaaa": 99}
+    assert all(result.claimed for result in claim(claimer, ["aaaa"] * 45))
+    assert api.calls == ["post"] * 3
+
+
+def test_what_an_abandoned_request_left_says_nothing_of_the_others():
+    claimer, api = make(write_faults=["lost"])
+    api.give("instance 0", candidate("aaaa").allocations)
+    assert all(result.claimed for result in claim(claimer, ["aaaa", "bbbb"]))
+    assert (api.used("aaaa"), api.used("bbbb")) == (1, 1)
+
+
+def test_no_more_is_tried_after_the_first_without_hope():
+    claimer, api = make(write_faults=["lost", "unreachable"])
+    results = claim(claimer, ["aaaa", "bbbb", "aaaa"])
+    assert {result.outcome for result in results} == {UNAVAILABLE}
+    assert api.calls == ["post", *["read"] * 3, "put"]
+    assert claimer.drain(5) == []
+
+
+def test_instances_with_something_to_undo_are_claimed_alone_until_there_is_no_hope():
+    claimer, api = make(write_faults=["unanswered", "unreachable"], read_faults=["silent"] * 3)
+    claim(claimer, ["aaaa", "bbbb"])
+    api.calls.clear()
+    assert {result.outcome for result in claim(claimer, ["bbbb", "bbbb"])} == {UNAVAILABLE}
+    assert api.calls == ["read", "put"]
+
+
+def test_nobody_answers():
+    claimer, api = make(write_faults=["unanswered"], read_faults=["silent"] * 3)
+    results = claim(claimer, ["aaaa", "bbbb"])
+    assert {result.outcome for result in results} == {UNAVAILABLE}
+    assert claimer.drain(5) == []
+    assert api.consumers == {}
+
+
+@given(
+    st.lists(st.sampled_from(["aaaa", "bbbb", "cccc", "dead"]), max_size=6),
+    st.lists(FAULTS, max_size=8),
+    st.lists(READS, max_size=12),
+)
+def test_whatever_happens_each_holds_all_or_nothing(plan, write_faults, read_faults):
+    claimer, api = make(write_faults=write_faults, read_faults=read_faults)
+    results = claim(claimer, plan)
+    api.settle()
+    assert claimer.drain(5) == []
+    for number, (host, result) in enumerate(zip(plan, results, strict=True)):
+        held = api.read(f"instance {number}").allocations
+        assert held == (candidate(host).allocations if result.claimed else {})

@@ -1,0 +1,52 @@
+import pytest
+import sqlalchemy as sa
+
+from scheduler.nova_db.cells import Cells
+from scheduler.nova_db.compute_versions import MinimumVersion
+from scheduler.nova_db.scatter_gather import CellCalls
+
+
+def versions_of(nova):
+    cells = Cells(nova.engines, nova.conf)
+    cells.load()
+    return MinimumVersion(cells, CellCalls(lambda: 10.0))
+
+
+def test_none_known(nova):
+    assert versions_of(nova).get() == 0
+
+
+def test_cell0_counts_and_a_cell_that_is_away_does_not(nova):
+    cell0 = nova.add_cell0()
+    nova.add_cell("away", reachable=False)
+    nova.add_service("odd", cell=cell0, version=68)
+    nova.add_service("cmp1", version=74)
+    assert versions_of(nova).get() == 68
+
+
+def test_remembered_until_forgotten(nova):
+    versions = versions_of(nova)
+    nova.add_service("cmp1", version=74)
+    assert versions.get() == 74
+    nova.add_service("cmp2", version=66)
+    assert versions.get() == 74
+    versions.forget()
+    assert versions.get() == 66
+
+
+@pytest.mark.parametrize(("version", "said"), [(65, 1), (66, 0), (74, 0), (None, 0)])
+def test_computes_that_are_too_old_are_reported(nova, caplog, version, said):
+    nova.add_service("cmp1", version=version)
+    versions_of(nova).report()
+    assert caplog.text.count("releases before nova 27 (version 66) are not supported") == said
+
+
+def test_when_nobody_answers_the_last_known_stands(nova, caplog):
+    versions = versions_of(nova)
+    nova.add_service("cmp1", version=72)
+    assert versions.get() == 72
+    with nova.cells[nova.cell1].begin() as connection:
+        connection.execute(sa.text("ALTER TABLE services RENAME TO elsewhere"))
+    versions.forget()
+    assert versions.get() == 72
+    assert "cannot be read" in caplog.text

@@ -1,0 +1,122 @@
+import traceback
+
+import pytest
+from sqlalchemy.engine import make_url
+
+from scheduler import conf as options
+from scheduler.errors import ConfigError
+from scheduler.nova_db import engines
+from scheduler.nova_db.engines import Engines, make_engine, normalised
+
+
+@pytest.fixture
+def conf():
+    conf = options.new()
+    conf([], default_config_files=[])
+    return conf
+
+
+@pytest.mark.parametrize(
+    ("absent", "url", "expected"),
+    [
+        ([], "mysql://u:p@h/d", "mysql+pymysql"),
+        (["pymysql"], "mysql://u:p@h/d", "mysql+mysqldb"),
+        ([], "postgresql://h/d", "postgresql+psycopg2"),
+        (["psycopg2"], "postgresql://h/d", "postgresql+psycopg"),
+        (["psycopg2", "psycopg"], "postgresql://h/d", "postgresql"),
+        ([], "mysql+mysqlconnector://h/d", "mysql+mysqlconnector"),
+        ([], "sqlite:///x.db", "sqlite"),
+    ],
+)
+def test_a_url_without_driver_gets_one_that_is_there(monkeypatch, absent, url, expected):
+    monkeypatch.setattr(engines, "find_spec", lambda name: None if name in absent else object())
+    assert normalised(url) == make_url(url).set(drivername=expected)
+
+
+@pytest.mark.parametrize(
+    ("url", "limits"),
+    [
+        ("mysql+pymysql://h/d", {"connect_timeout": "3", "read_timeout": "3", "write_timeout": "3"}),
+        (
+            "mysql+pymysql://h/d?read_timeout=90",
+            {"connect_timeout": "3", "read_timeout": "90", "write_timeout": "3"},
+        ),
+        (
+            "postgresql+psycopg2://h/d",
+            {"connect_timeout": "3", "options": "-c statement_timeout=2500", "tcp_user_timeout": "2500"},
+        ),
+        ("sqlite:///x.db", {"timeout": "2.5"}),
+    ],
+)
+def test_waiting_is_bounded(conf, url, limits):
+    assert dict(make_engine(url, conf.database, 2.5).url.query) == limits
+
+
+def test_options_are_used(conf):
+    conf.set_override("connection", "mysql+pymysql://h/d", "api_database")
+    conf.set_override("max_pool_size", 7, "api_database")
+    conf.set_override("max_pool_size", 3, "database")
+    conf.set_override("connection_parameters", "charset=utf8mb4", "api_database")
+    made = Engines(conf)
+    assert made.api().pool.size() == 7
+    assert made.api().url.query["charset"] == "utf8mb4"
+    assert made.api().pool._timeout == 10
+    assert made.cell("c1", "mysql+pymysql://h/c1").pool.size() == 3
+    conf.set_override("pool_timeout", 4, "database")
+    assert made.cell("c2", "mysql+pymysql://h/c2").pool._timeout == 4
+
+
+def test_engines_are_kept_until_dropped(conf):
+    conf.set_override("connection", "sqlite://", "database")
+    made = Engines(conf)
+    local, cell = made.local(), made.cell("c1", "sqlite://")
+    assert made.local() is local
+    assert made.cell("c1", "sqlite://") is cell
+    assert cell is not local
+    assert made.cell("c1", "sqlite:///other.db") is not cell
+    made.drop()
+    assert made.local() is not local
+
+
+@pytest.mark.parametrize("group", ["api", "local"])
+def test_no_connection(conf, group):
+    with pytest.raises(ConfigError, match="connection is not set"):
+        getattr(Engines(conf), group)()
+
+
+@pytest.mark.parametrize("url", ["nonsense", "", "odd://h/d", "mysql+odd://h/d", "mysql+pymysql://h:port/d"])
+def test_a_url_that_leads_nowhere(conf, url):
+    with pytest.raises(ConfigError, match="cannot be used"):
+        make_engine(url, conf.database, 1.0)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mysql+odd://nova:verysecret@h/d",
+        "nova:verysecret@h/d",
+        "mysql+pymysql//nova:verysecret@h/d",
+        "mysql+pymysql://nova:half@half:verysecret@h:3306/d",
+        "mysql+pymysql://nova:verysecret@h:port/d",
+    ],
+)
+def test_passwords_are_not_told(conf, url):
+    conf.set_override("connection", url, "api_database")
+    with pytest.raises(ConfigError, match=r"^\[api_database\]/connection cannot be used: ") as caught:
+        Engines(conf).check()
+    assert "secret" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_options_that_are_not_set_are_no_mistake(conf):
+    Engines(conf).check()
+    conf.set_override("connection", "odd://h/d", "database")
+    with pytest.raises(ConfigError, match=r"\[database\]/connection"):
+        Engines(conf).check()
+
+
+@pytest.mark.parametrize("parameter", ["bogus=1", "charset=nonsense", "connect_timeout=-1"])
+def test_a_parameter_that_the_driver_does_not_take(conf, parameter):
+    engine = make_engine(f"mysql+pymysql://nova:verysecret@127.0.0.1:1/d?{parameter}", conf.database, 1.0)
+    with pytest.raises(ConfigError, match="does not take") as caught:
+        engine.connect()
+    assert "secret" not in str(caught.value)

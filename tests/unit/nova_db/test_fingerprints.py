@@ -1,0 +1,87 @@
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+import sqlalchemy as sa
+
+from scheduler.nova_db.fingerprints import BUCKET, COLUMN, ROW, Bucket, CutShort, Fingerprints
+
+TABLE = sa.Table(
+    "t",
+    sa.MetaData(),
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("name", sa.String(255)),
+    sa.Column("live", sa.Integer),
+)
+
+
+@pytest.fixture
+def connection():
+    engine = sa.create_engine("sqlite://")
+    with engine.connect() as connection:
+        TABLE.create(connection)
+        yield connection
+    engine.dispose()
+
+
+def write(connection, rows):
+    connection.execute(sa.delete(TABLE))
+    if rows:
+        connection.execute(
+            sa.insert(TABLE), [{"id": number, "name": name, "live": 1} for number, name in rows.items()]
+        )
+
+
+@pytest.fixture
+def fingerprints():
+    return Fingerprints(TABLE, ["name"], [TABLE.c.live == 1])
+
+
+def test_changes_are_told_until_they_are_accepted(connection, fingerprints):
+    write(connection, {1: "a", 2: None})
+    for _ in range(2):
+        changes = fingerprints.poll(connection)
+        assert (dict(changes.changed), changes.gone, changes.among) == ({1: ["a"], 2: [""]}, set(), 2)
+    fingerprints.accept()
+    assert not fingerprints.poll(connection)
+
+
+def test_only_live_rows(connection, fingerprints):
+    write(connection, {1: "a", 2: "b"})
+    fingerprints.poll(connection)
+    fingerprints.accept()
+    connection.execute(sa.update(TABLE).where(TABLE.c.id == 1).values(live=0))
+    assert fingerprints.poll(connection).gone == {1}
+
+
+@pytest.mark.parametrize("name", [f"a{ROW}b", f"{COLUMN}", f"a{COLUMN}", "a\nb", "é|'\"%"])
+def test_odd_names(connection, fingerprints, name):
+    write(connection, {1: name, 2: "x"})
+    assert fingerprints.poll(connection).changed[1] == [name.replace(ROW, " ").replace(COLUMN, " ")]
+
+
+rows = st.dictionaries(st.integers(1, 3 * BUCKET), st.sampled_from(["a", "b", None]), max_size=12)
+
+
+@given(st.lists(rows, min_size=1, max_size=5))
+def test_changes_lead_from_one_state_to_the_next(states):
+    engine = sa.create_engine("sqlite://")
+    fingerprints, known = Fingerprints(TABLE, ["name"], []), {}
+    with engine.connect() as connection:
+        TABLE.create(connection)
+        for state in states:
+            write(connection, state)
+            changes = fingerprints.poll(connection)
+            fingerprints.accept()
+            for number in changes.gone:
+                del known[number]
+            assert all(known.get(number) != texts for number, texts in changes.changed.items())
+            known |= changes.changed
+            assert known == {number: [name or ""] for number, name in state.items()}
+            assert changes.among == len(state)
+    engine.dispose()
+
+
+@pytest.mark.parametrize("text", ["", f"1{COLUMN}a{COLUMN}", f"1{COLUMN}a{COLUMN}{ROW}2{COLUMN}b"])
+def test_a_text_that_was_cut(text):
+    with pytest.raises(CutShort):
+        _ = Bucket(text, 2).lines

@@ -1,0 +1,275 @@
+import logging
+import socket
+import threading
+import time
+
+import pytest
+import sqlalchemy as sa
+
+from scheduler.hosts.aggregates import Aggregate
+from scheduler.nova_db import host_store
+from scheduler.nova_db import host_store as store_module
+from scheduler.nova_db.aggregate_store import AggregateStore
+from scheduler.nova_db.cells import Cells
+from scheduler.nova_db.host_store import HostStore
+from scheduler.nova_db.row_loader import RowLoader
+from scheduler.nova_db.scatter_gather import CellCalls
+from scheduler.nova_db.schema import cell_mappings, compute_nodes, services
+from tests.support.waiting import eventually
+
+
+class Stores:
+    """A store over nova's databases, with what it is made of."""
+
+    def __init__(self, nova, max_age=1000.0, timeout=10.0):
+        self.cells = Cells(nova.engines, nova.conf)
+        self.calls = CellCalls(lambda: timeout)
+        self.aggregates = AggregateStore(nova.engines, lambda: 60.0)
+        self.store = HostStore(
+            self.cells,
+            self.calls,
+            RowLoader(nova.conf),
+            self.aggregates,
+            max_age=lambda: max_age,
+            timeout=lambda: timeout,
+        )
+        self.reads = 0
+        refresh = self.store.refresh
+
+        def counted():
+            self.reads += 1
+            return refresh()
+
+        self.store.refresh = counted
+
+
+@pytest.fixture
+def stores(nova):
+    stores = Stores(nova)
+    yield stores
+    stores.store.stop()
+
+
+def hosts_of(table):
+    return sorted(row.host for row in table.rows)
+
+
+def test_the_first_request_waits_for_the_first_table(nova, stores):
+    nova.add_host("cmp1")
+    stores.store.start()
+    assert hosts_of(stores.store.snapshot()) == ["cmp1"]
+
+
+def test_requests_share_a_table_that_is_young_enough(nova, stores):
+    stores.store.start()
+    first = stores.store.snapshot()
+    nova.add_host("cmp1")
+    assert stores.store.snapshot() is first
+    assert stores.reads == 1
+
+
+def test_age_zero_reads_before_each_request(nova, stores):
+    stores.store.start()
+    for number in range(3):
+        nova.add_host(f"cmp{number}")
+        asked = time.monotonic()
+        table = stores.store.snapshot(0)
+        assert len(table) == number + 1
+        assert table.read_at >= asked
+
+
+def test_a_burst_shares_few_readings(nova, stores):
+    stores.store.start()
+    stores.store.snapshot()
+    asked = time.monotonic()
+    ages = []
+    threads = [
+        threading.Thread(target=lambda: ages.append(stores.store.snapshot(0).read_at)) for _ in range(40)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert len(ages) == 40
+    assert min(ages) >= asked
+    assert stores.reads < 40
+
+
+def test_a_table_past_half_its_age_is_refreshed_behind_the_request(nova, stores):
+    stores.store.start()
+    first = stores.store.snapshot()
+    stores.store._table.read_at -= 600
+    nova.add_host("cmp1")
+    assert stores.store.snapshot() is first
+    assert eventually(lambda: hosts_of(stores.store._table) == ["cmp1"])
+
+
+def test_disabled_cells_are_read_and_marked(nova, stores):
+    other = nova.add_cell("cell2", disabled=True)
+    uuid = nova.add_host("cmp1", cell=other)
+    table = stores.store.refresh()
+    assert list(table.find([uuid])) == []
+    assert list(table.find([uuid], other)) == [0]
+
+
+@pytest.mark.parametrize(
+    "url", ["mysql+pymysql://nova@127.0.0.1:1/nova", "nonsense", "sqlite:////no/such/directory/x.db", None]
+)
+def test_a_cell_that_is_away_costs_its_own_hosts(nova, stores, caplog, url):
+    nova.insert_api(cell_mappings, uuid="c2", name="cell2", database_connection=url)
+    nova.add_host("cmp1")
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            assert hosts_of(stores.store.refresh()) == ["cmp1"]
+    assert caplog.text.count("ERROR") == 1
+    assert "cell2" in caplog.text
+
+
+def test_a_cell_that_never_answers_costs_its_own_hosts(nova, caplog):
+    """A server that takes connections and says nothing."""
+    nova.add_host("cmp1")
+    nova.conf.set_override("cell_timeout", 0.5, "berth")
+    stores = Stores(nova, timeout=0.5)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"mysql+pymysql://nova:nova@127.0.0.1:{silent.getsockname()[1]}/nova"
+        nova.insert_api(cell_mappings, uuid="c2", name="cell2", database_connection=url)
+        for _ in range(3):
+            assert hosts_of(stores.store.refresh()) == ["cmp1"]
+    assert caplog.text.count("no answer within 0.5 seconds") == 1
+
+
+def test_the_api_database_is_away_and_comes_back(nova, stores, monkeypatch):
+    nova.add_host("cmp1")
+    connection = nova.conf.api_database.connection
+    nova.conf.set_override("connection", "sqlite:////no/such/directory/x.db", "api_database")
+    assert len(stores.store.refresh()) == 0
+    nova.conf.set_override("connection", connection, "api_database")
+    stores.cells._retry_at = 0.0
+    assert hosts_of(stores.store.refresh()) == ["cmp1"]
+
+
+def test_hosts_of_a_cell_that_went_away_are_kept_for_a_while(nova, stores, monkeypatch):
+    nova.add_host("cmp1")
+    stores.store.refresh()
+    with nova.cells[nova.cell1].begin() as connection:
+        connection.execute(sa.text("ALTER TABLE compute_nodes RENAME TO elsewhere"))
+    assert hosts_of(stores.store.refresh()) == ["cmp1"]
+    monkeypatch.setattr(store_module, "KEEP_UNREAD", -1.0)
+    assert hosts_of(stores.store.refresh()) == []
+    with nova.cells[nova.cell1].begin() as connection:
+        connection.execute(sa.text("ALTER TABLE elsewhere RENAME TO compute_nodes"))
+    monkeypatch.undo()
+    assert hosts_of(stores.store.refresh()) == ["cmp1"]
+
+
+def test_a_cast_shows_in_the_next_request_without_reading(nova, stores):
+    nova.add_host("cmp1")
+    stores.store.start()
+    stores.store.snapshot()
+    stores.aggregates.current = stores.aggregates.current.replacing(
+        [Aggregate(1, "u", "n", frozenset({"cmp1"}))]
+    )
+    table = stores.store.snapshot()
+    assert [len(found) for found in table.coded["aggregates"]] == [1]
+    assert stores.store.snapshot() is table
+    assert stores.reads == 1
+
+
+def test_a_missing_node_is_looked_for(nova, stores):
+    known = nova.add_host("cmp1")
+    stores.store.start()
+    table = stores.store.snapshot()
+    assert stores.store.complete(table, [known]) is table
+    new = nova.add_host("cmp2")
+    completed = stores.store.complete(table, [known, new])
+    assert set(completed.row_of_uuid) == {known, new}
+
+
+def test_foreign_providers_are_remembered(nova, stores, caplog):
+    caplog.set_level("INFO")
+    stores.store.start()
+    table = stores.store.snapshot()
+    asked = []
+    look_up = stores.store._look_up
+    stores.store._look_up = lambda uuids: asked.append(uuids) or look_up(uuids)
+    for _ in range(2):
+        assert stores.store.complete(table, ["nested", "foreign"]) is table
+    assert asked == [["nested", "foreign"]]
+    assert caplog.text.count("Placement offers 2 providers that are no hosts, such as nested") == 1
+    stores.store.forget()
+    stores.store.complete(table, ["nested"])
+    assert asked[1:] == [["nested"]]
+
+
+def test_foreign_providers_are_mentioned_once_however_often_they_are_looked_for(
+    nova, stores, caplog, monkeypatch
+):
+    monkeypatch.setattr(host_store, "FOREIGN", -1.0)
+    caplog.set_level("INFO")
+    stores.store.start()
+    table = stores.store.snapshot()
+    for uuids in (["nested"], ["nested"], ["nested", "foreign"]):
+        stores.store.complete(table, uuids)
+    assert caplog.text.count("such as nested") == 1
+    assert caplog.text.count("1 providers that are no hosts, such as foreign") == 1
+
+
+def test_hosts_of_a_cell_that_is_away_are_not_called_foreign(nova, stores, caplog):
+    caplog.set_level("INFO")
+    stores.store.start()
+    table = stores.store.snapshot()
+    nova.add_cell("away", reachable=False)
+    stores.cells.load()
+    stores.store.complete(table, ["there"])
+    assert "no hosts" not in caplog.text
+
+
+def test_a_node_that_cannot_be_used_is_foreign(nova, stores):
+    useless = nova.add_host("cmp1", service=False)
+    stores.store.start()
+    table = stores.store.snapshot()
+    stores.store.complete(table, [useless])
+    reads = stores.reads
+    stores.store.complete(table, [useless])
+    assert stores.reads == reads
+
+
+def test_a_changed_cell_is_read_anew(nova, stores):
+    nova.add_host("cmp1")
+    stores.store.refresh()
+    moved = nova._make_database("moved")
+    other = nova.engines.cell("moved", moved)
+    compute_nodes.metadata.create_all(other)
+    with nova.engines.api().begin() as connection:
+        connection.execute(sa.text("UPDATE cell_mappings SET database_connection = :url"), {"url": moved})
+    stores.cells.load()
+    assert len(stores.store.refresh()) == 0
+
+
+def test_the_writer_survives_an_error(nova, stores, monkeypatch, caplog):
+    nova.add_host("cmp1")
+    monkeypatch.setattr(store_module, "AFTER_ERROR", 0.01)
+    load = stores.cells.load_if_needed
+    failures = iter([ZeroDivisionError, None])
+
+    def sometimes():
+        if next(failures, None):
+            raise ZeroDivisionError
+        return load()
+
+    stores.cells.load_if_needed = sometimes
+    stores.store.start()
+    assert hosts_of(stores.store.snapshot()) == ["cmp1"]
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_stopped_store_answers_at_once(nova, stores):
+    stores.store.stop()
+    assert len(stores.store.snapshot(0)) == 0
+
+
+def test_a_deleted_service_takes_its_hosts_along(nova, stores):
+    nova.add_host("cmp1")
+    assert len(stores.store.refresh()) == 1
+    nova.update(services, services.c.host == "cmp1", deleted=1)
+    assert len(stores.store.refresh()) == 0

@@ -1,0 +1,223 @@
+from datetime import datetime
+import logging
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from scheduler import objects
+from scheduler.errors import ConfigError
+from scheduler.hosts.pending import AMOUNTS
+from scheduler.nova_db.inventory import Inventory
+from scheduler.nova_db.schema import (
+    cell_mappings,
+    compute_nodes,
+    host_mappings,
+    instance_group_member,
+    instance_groups,
+    services,
+)
+
+
+@pytest.fixture
+def inventory(nova):
+    nova.conf.set_override("host_state_max_age", 1000.0, "berth")
+    inventory = Inventory(nova.conf)
+    yield inventory
+    inventory.stop()
+
+
+def look_up(inventory, host=None, node=None, cell_uuid=None):
+    found = inventory.find_nodes(SimpleNamespace(host=host, node=node, cell_uuid=cell_uuid))
+    return [(place.host, place.node) for place in found]
+
+
+def test_it_refuses_options_that_cannot_work(nova):
+    nova.conf.set_override("servicegroup_driver", "mc")
+    with pytest.raises(ConfigError):
+        Inventory(nova.conf)
+
+
+def test_it_starts_without_any_database(nova, inventory, caplog):
+    for group in ("database", "api_database"):
+        nova.conf.set_override("connection", "sqlite:////no/such/directory/x.db", group)
+    with caplog.at_level(logging.ERROR):
+        inventory.start()
+    assert len(inventory.snapshot()) == 0
+    assert "cannot be read" in caplog.text
+
+
+def test_computes_that_are_too_old_are_reported_at_start(nova, inventory, caplog):
+    nova.add_service("cmp1", version=65)
+    inventory.start()
+    assert "service version 65" in caplog.text
+
+
+def test_old_computes_are_not_mentioned_where_that_is_not_wanted(nova, inventory, caplog):
+    nova.conf.set_override("disable_compute_service_check_for_ffu", True, "workarounds")
+    nova.add_service("cmp1", version=65)
+    inventory.start()
+    assert "service version 65" not in caplog.text
+
+
+def test_it_refuses_a_url_that_leads_nowhere(nova):
+    nova.conf.set_override("connection", "odd://h/d", "database")
+    with pytest.raises(ConfigError, match=r"\[database\]/connection"):
+        Inventory(nova.conf)
+
+
+def test_finding_nodes(nova, inventory):
+    nova.add_host("cmp1")
+    nova.add_service("ironic")
+    nova.map_host("ironic")
+    for node in ("n1", "n2"):
+        nova.add_node("ironic", hypervisor_hostname=node)
+    inventory.start()
+    assert look_up(inventory, host="cmp1") == [("cmp1", "cmp1")]
+    assert look_up(inventory, host="ironic") == [("ironic", "n1"), ("ironic", "n2")]
+    assert look_up(inventory, host="ironic", node="n2") == [("ironic", "n2")]
+    assert look_up(inventory, node="n1") == [("ironic", "n1")]
+    assert look_up(inventory, host="cmp1", node="n1") == []
+    assert look_up(inventory, host="unknown") == []
+
+
+def test_the_mapping_selects_the_cell(nova, inventory):
+    other = nova.add_cell("cell2", disabled=True)
+    nova.add_host("cmp1", cell=other)
+    inventory.start()
+    assert look_up(inventory, host="cmp1") == [("cmp1", "cmp1")]
+    assert look_up(inventory, node="cmp1") == []
+    assert look_up(inventory, node="cmp1", cell_uuid=other) == [("cmp1", "cmp1")]
+    assert look_up(inventory, host="cmp1", cell_uuid=nova.cell1) == []
+
+
+def test_a_host_that_has_gone_to_another_cell(nova, inventory):
+    nova.add_host("cmp1")
+    inventory.start()
+    assert look_up(inventory, host="cmp1") == [("cmp1", "cmp1")]
+    other = nova.add_cell("cell2")
+    nova.add_host("cmp1", cell=other, mapped=False, hypervisor_hostname="there")
+    for table in (compute_nodes, services):
+        nova.update(table, table.c.host == "cmp1", deleted=1)
+    with nova.engines.api().begin() as connection:
+        connection.execute(sa.delete(host_mappings))
+    nova.map_host("cmp1", other)
+    inventory.cells.load()
+    inventory.snapshot(0)
+    assert look_up(inventory, host="cmp1") == [("cmp1", "there")]
+
+
+def test_without_a_mapping_the_first_enabled_cell_that_has_it(nova, inventory):
+    other = nova.add_cell("cell2")
+    nova.add_host("cmp1", cell=other, mapped=False, hypervisor_hostname="second")
+    nova.add_host("cmp1", mapped=False, hypervisor_hostname="first")
+    nova.add_host("cmp2", cell=other, mapped=False)
+    inventory.start()
+    assert look_up(inventory, host="cmp1") == [("cmp1", "first")]
+    assert look_up(inventory, host="cmp2") == [("cmp2", "cmp2")]
+
+
+def test_a_node_that_has_just_been_made(nova, inventory):
+    inventory.start()
+    nova.add_host("cmp1")
+    assert look_up(inventory, host="cmp1") == [("cmp1", "cmp1")]
+
+
+def test_a_cell_that_has_just_been_made(nova, inventory):
+    inventory.start()
+    other = nova.add_cell("cell2")
+    uuid = nova.add_host("cmp1", cell=other)
+    table = inventory.snapshot(cell_uuid=other)
+    assert list(table.find([uuid], other)) == [0]
+    assert inventory.snapshot(cell_uuid=other) is inventory.snapshot()
+
+
+def test_mapped(nova, inventory):
+    nova.add_host("cmp1")
+    nova.add_host("cmp2", mapped=False)
+    assert inventory.mapped("cmp1")
+    assert not inventory.mapped("cmp2")
+
+
+def test_looking_at_everything_anew(nova, inventory):
+    nova.add_host("cmp1")
+    inventory.start()
+    assert inventory.mapped("cmp1")
+    nova.add_cell("cell2")
+    with nova.engines.api().begin() as connection:
+        connection.execute(sa.delete(host_mappings))
+        connection.execute(
+            sa.update(cell_mappings).where(cell_mappings.c.uuid == nova.cell1).values(disabled=True)
+        )
+    assert inventory.mapped("cmp1")
+    inventory.reset()
+    assert not inventory.mapped("cmp1")
+    assert len(inventory.cells.all) == 2
+    assert inventory.snapshot(0).disabled_cells == {nova.cell1}
+
+
+def test_casts(nova, inventory):
+    nova.add_host("cmp1")
+    inventory.start()
+    one = objects.Aggregate(id=1, uuid="u", name="a", hosts=["cmp1"], metadata={})
+    inventory.update_aggregates([one])
+    assert len(inventory.snapshot().coded["aggregates"][0]) == 1
+    assert [aggregate.name for aggregate in inventory.aggregates()] == ["a"]
+    inventory.delete_aggregate(one)
+    assert len(inventory.snapshot().coded["aggregates"][0]) == 0
+    changed = []
+    inventory.instances.changed = changed.extend
+    inventory.update_instance_info("cmp1", objects.InstanceList(objects=[objects.Instance(uuid="i1")]))
+    inventory.delete_instance_info("cmp1", "i2")
+    inventory.sync_instance_info("cmp1", ["i3"])
+    assert changed == ["i1", "i2"]
+
+
+def test_homes_are_where_instances_are_and_where_they_are_about_to_be(nova, inventory):
+    nova.add_host("cmp1")
+    node = nova.add_host("cmp2")
+    here = nova.add_instance("cmp1")
+    inventory.start()
+    table = inventory.snapshot()
+    inventory.pending.add("coming", table, table.row_of_uuid[node], np.zeros(len(AMOUNTS), np.int64))
+    assert inventory.hosts_of_instances([here]) == ({"cmp1"}, True)
+    assert inventory.hosts_of_instances([here, "coming", "nowhere"]) == ({"cmp1", "cmp2"}, True)
+
+
+def test_members_of_a_group(nova, inventory, caplog):
+    groups = [nova.insert_api(instance_groups, uuid=f"g{number}") for number in (1, 2)]
+    for number, member in enumerate(["a", "b", "c"]):
+        nova.insert_api(instance_group_member, instance_uuid=member, group_id=groups[number % 2])
+    assert sorted(inventory.members_of("g1")) == ["a", "c"]
+    assert inventory.members_of("unknown") == []
+    nova.conf.set_override("connection", "sqlite:////no/such/directory/x.db", "api_database")
+    inventory.reset()
+    assert inventory.members_of("g1") == []
+    assert "members of server group g1 cannot be read" in caplog.text
+
+
+def expect(inventory, instance, node):
+    """Let an instance be expected on a node, as a request does that chose it."""
+    table = inventory.snapshot()
+    inventory.pending.add(instance, table, table.row_of_uuid[node], np.ones(len(AMOUNTS), np.int64))
+
+
+def test_what_a_compute_reports_is_no_longer_expected(nova, inventory):
+    node = nova.add_host("cmp1")
+    inventory.start()
+    for instance in ("arrived", "coming"):
+        expect(inventory, instance, node)
+    nova.add_instance("cmp1", uuid="arrived")
+    nova.update(compute_nodes, compute_nodes.c.uuid == node, updated_at=datetime(2031, 1, 1))
+    for _ in range(2):  # when the second reading begins, the first is settled
+        inventory.snapshot(0)
+    assert [inventory.pending.node_of(instance) for instance in ("arrived", "coming")] == [None, node]
+
+
+def test_what_was_deleted_is_no_longer_expected(nova, inventory):
+    node = nova.add_host("cmp1")
+    inventory.start()
+    expect(inventory, "i1", node)
+    inventory.delete_instance_info("cmp1", "i1")
+    assert inventory.pending.node_of("i1") is None

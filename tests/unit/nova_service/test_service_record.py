@@ -1,0 +1,118 @@
+import logging
+
+from oslo_db.exception import DBDeadlock, DBDuplicateEntry
+import pytest
+import sqlalchemy as sa
+
+from scheduler.nova_db.schema import services
+from scheduler.nova_service.service_record import OwnService
+
+
+@pytest.fixture
+def own(nova):
+    return OwnService(nova.conf, nova.engines)
+
+
+def beats(nova):
+    return [(row.host, row.report_count) for row in nova.rows(services)]
+
+
+@pytest.mark.parametrize(
+    ("others", "version"),
+    [
+        ([], 74),
+        ([("nova-conductor", 70, 0), ("nova-scheduler", 72, 0)], 70),
+        ([("nova-compute", 50, 0)], 74),
+        ([("nova-conductor", 60, 9), ("nova-conductor", 0, 0), ("nova-conductor", None, 0)], 74),
+    ],
+)
+def test_the_version_of_a_new_row(nova, own, others, version):
+    for number, (binary, their_version, deleted) in enumerate(others):
+        nova.add_service(f"other{number}", binary=binary, version=their_version, deleted=deleted)
+    own.beat()
+    assert nova.rows(services)[-1].version == version
+
+
+def test_a_new_row_is_told_once_and_an_adopted_one_never(nova):
+    told = []
+    for _ in range(2):
+        own = OwnService(nova.conf, nova.engines, told.append)
+        own.beat()
+        own.beat()
+    (row,) = told
+    (stored,) = nova.rows(services)
+    assert {name: row[name] for name in ("id", "uuid", "host", "binary", "topic", "version")} == {
+        "id": stored.id,
+        "uuid": stored.uuid,
+        "host": "controller",
+        "binary": "nova-scheduler",
+        "topic": "scheduler",
+        "version": 74,
+    }
+
+
+def test_a_row_that_is_there_is_adopted(nova, own):
+    nova.add_service("controller", binary="nova-scheduler", version=60, report_count=5, last_seen_up=None)
+    own.beat()
+    own.beat()
+    (row,) = nova.rows(services)
+    assert (row.version, row.report_count, row.updated_at) == (60, 6, row.last_seen_up)
+
+
+def test_a_deleted_row_and_other_hosts_are_not_adopted(nova, own):
+    nova.add_service("controller", binary="nova-scheduler", deleted=1)
+    nova.add_service("controller", binary="nova-conductor")
+    nova.add_service("Controller2", binary="nova-scheduler")
+    own.beat()
+    own.beat()
+    assert beats(nova) == [("controller", 0), ("controller", 0), ("Controller2", 0), ("controller", 1)]
+
+
+def test_a_sibling_was_faster(nova, own, monkeypatch):
+    def beaten():
+        nova.add_service("controller", binary="nova-scheduler", report_count=3)
+        raise DBDuplicateEntry
+
+    monkeypatch.setattr(own, "_insert", beaten)
+    own.beat()
+    own.beat()
+    assert beats(nova) == [("controller", 4)]
+
+
+def test_a_row_that_an_operator_deleted_is_not_made_again(nova, own, caplog):
+    own.beat()
+    with nova.engines.local().begin() as connection:
+        connection.execute(sa.delete(services))
+    with caplog.at_level(logging.ERROR):
+        for _ in range(3):
+            own.beat()
+    assert nova.rows(services) == []
+    assert caplog.text.count("is gone") == 1
+
+
+def test_without_the_database_it_tries_again(nova, own, caplog):
+    connection = nova.conf.database.connection
+    nova.conf.set_override("connection", "sqlite:////no/such/directory/x.db", "database")
+    for _ in range(5):
+        own.beat()
+    assert caplog.text.count("cannot be written") == 1
+    nova.conf.set_override("connection", connection, "database")
+    with caplog.at_level(logging.INFO):
+        own.beat()
+        own.beat()
+    assert caplog.text.count("is written again") == 1
+    assert beats(nova) == [("controller", 1)]
+
+
+def test_a_deadlock_is_no_failure(nova, own, monkeypatch):
+    own.beat()
+    local, deadlocks = nova.engines.local, iter([True, True])
+
+    def sometimes():
+        if next(deadlocks, False):
+            raise DBDeadlock
+        return local()
+
+    monkeypatch.setattr(nova.engines, "local", sometimes)
+    own.beat()
+    assert beats(nova) == [("controller", 1)]

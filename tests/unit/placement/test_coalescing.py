@@ -1,0 +1,183 @@
+from concurrent.futures import ThreadPoolExecutor
+import threading
+import time
+
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+
+from scheduler.placement.coalescing import CoalescedCalls
+from scheduler.placement.errors import PlacementUnanswered
+
+
+class Question:
+    """Counts calls, and holds each until it is let go."""
+
+    def __init__(self):
+        self.started = []
+        self.entered = threading.Semaphore(0)
+        self.gate = threading.Semaphore(0)
+        self.fails = set()
+
+    def __call__(self):
+        number = len(self.started)
+        self.started.append(time.monotonic())
+        self.entered.release()
+        assert self.gate.acquire(timeout=5)
+        if number in self.fails:
+            raise ValueError(number)
+        return number
+
+    def is_entered(self):
+        assert self.entered.acquire(timeout=5)
+
+
+@pytest.fixture
+def question():
+    return Question()
+
+
+@pytest.fixture
+def pool():
+    with ThreadPoolExecutor(20) as pool:
+        yield pool
+
+
+def waiting(calls, key, count):
+    """Until so many callers wait for the next call."""
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        line = calls._lines.get(key)
+        if line and line.waiting and count == 1:
+            return
+        if line and line.waiting and len(line.waiting._condition._waiters) >= count - 1:
+            return
+        time.sleep(0.001)
+    raise AssertionError("nobody waits")
+
+
+def test_alone(question):
+    question.gate.release()
+    calls = CoalescedCalls(5, at_once=2)
+    assert calls.call("key", question) == 0
+    assert calls._lines == {}
+
+
+def test_those_who_come_while_it_runs_share_the_next(question, pool):
+    calls = CoalescedCalls(5, at_once=2)
+    first = pool.submit(calls.call, "key", question)
+    question.is_entered()
+    others = [pool.submit(calls.call, "key", question) for _ in range(10)]
+    waiting(calls, "key", 10)
+    question.gate.release()
+    question.is_entered()
+    late = pool.submit(calls.call, "key", question)
+    waiting(calls, "key", 1)
+    question.gate.release(2)
+    assert first.result(5) == 0
+    assert {other.result(5) for other in others} == {1}
+    assert late.result(5) == 2
+    assert calls._lines == {}
+
+
+def test_other_keys_do_not_wait(question, pool):
+    calls = CoalescedCalls(5, at_once=2)
+    first = pool.submit(calls.call, "key", question)
+    question.is_entered()
+    assert calls.call("other", lambda: "done") == "done"
+    question.gate.release()
+    assert first.result(5) == 0
+
+
+def test_those_who_wait_for_a_seat_are_joined_by_those_who_come(question, pool):
+    calls = CoalescedCalls(5, at_once=1)
+    first = pool.submit(calls.call, "key", question)
+    question.is_entered()
+    others = [pool.submit(calls.call, "other", question) for _ in range(10)]
+    waiting(calls, "other", 10)
+    question.gate.release(2)
+    assert first.result(5) == 0
+    assert {other.result(5) for other in others} == {1}
+    assert calls._lines == {}
+
+
+def test_a_seat_is_not_waited_for_without_end(question, pool):
+    calls = CoalescedCalls(0.05, at_once=1)
+    first = pool.submit(calls.call, "key", question)
+    question.is_entered()
+    assert calls.call("other", lambda: "asked anyway") == "asked anyway"
+    question.gate.release()
+    assert first.result(5) == 0
+    assert calls.call("key", lambda: "a seat is free") == "a seat is free"
+
+
+def test_failure_reaches_all_who_waited_for_it_and_nobody_else(question, pool):
+    calls = CoalescedCalls(5, at_once=2)
+    question.fails = {1}
+    first = pool.submit(calls.call, "key", question)
+    question.is_entered()
+    others = [pool.submit(calls.call, "key", question) for _ in range(4)]
+    waiting(calls, "key", 4)
+    question.gate.release(2)
+    assert first.result(5) == 0
+    for other in others:
+        with pytest.raises(ValueError, match="1"):
+            other.result(5)
+    question.gate.release()
+    assert calls.call("key", question) == 2
+
+
+def test_failure_of_the_one_before_does_not_matter(question, pool):
+    calls = CoalescedCalls(5, at_once=2)
+    question.fails = {0}
+    first = pool.submit(calls.call, "key", question)
+    question.is_entered()
+    other = pool.submit(calls.call, "key", question)
+    waiting(calls, "key", 1)
+    question.gate.release(2)
+    with pytest.raises(ValueError, match="0"):
+        first.result(5)
+    assert other.result(5) == 1
+
+
+def test_one_that_hangs_is_not_waited_for_without_end(question, pool):
+    calls = CoalescedCalls(0.05, at_once=2)
+    first = pool.submit(calls.call, "key", question)
+    question.is_entered()
+    assert calls.call("key", lambda: "asked anew") == "asked anew"
+    question.gate.release()
+    assert first.result(5) == 0
+    assert calls._lines == {}
+
+
+def test_those_who_share_do_not_wait_without_end(question, pool):
+    calls = CoalescedCalls(0.05, at_once=2)
+    first = pool.submit(calls.call, "key", question)
+    question.is_entered()
+    leader = pool.submit(calls.call, "key", question)
+    waiting(calls, "key", 1)
+    with pytest.raises(PlacementUnanswered) as caught:
+        calls.call("key", question)
+    assert caught.value.timed_out
+    question.gate.release(2)
+    assert {first.result(5), leader.result(5)} == {0, 1}
+
+
+@given(st.lists(st.floats(0, 0.004), min_size=1, max_size=12))
+def test_every_answer_is_younger_than_its_request(delays):
+    calls = CoalescedCalls(5, at_once=2)
+
+    def ask():
+        started = time.monotonic()
+        time.sleep(0.002)
+        return started
+
+    def request(delay):
+        time.sleep(delay)
+        arrived = time.monotonic()
+        return arrived, calls.call("key", ask)
+
+    with ThreadPoolExecutor(len(delays)) as pool:
+        for arrived, started in pool.map(request, delays):
+            assert started >= arrived
+    assert calls._lines == {}

@@ -1,0 +1,53 @@
+from concurrent.futures import ThreadPoolExecutor
+import threading
+import time
+
+from scheduler.locks import KeyedLocks
+
+
+def test_one_at_a_time_for_each_key():
+    locks, inside, most = KeyedLocks(), dict.fromkeys("abc", 0), []
+    guard = threading.Lock()
+
+    def work(keys):
+        with locks.hold(keys, 5) as held:
+            assert held
+            with guard:
+                for key in keys:
+                    inside[key] += 1
+                most.append(max(inside.values()))
+            time.sleep(0.001)
+            with guard:
+                for key in keys:
+                    inside[key] -= 1
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, ["ab", "bc", "ca", "abc", "a", "b", "c", "cba"] * 4))
+    assert max(most) == 1
+    assert locks.busy() == []
+
+
+def test_bounded_wait_leaves_nothing_held():
+    locks = KeyedLocks()
+    with locks.hold("b", 1):
+        with locks.hold("abc", 0.01) as held:
+            assert not held
+            with locks.hold("ac", 1) as others:
+                assert others
+        assert locks.busy() == ["b"]
+    assert locks.busy() == []
+
+
+def test_released_after_an_error():
+    locks = KeyedLocks()
+    try:
+        with locks.hold("a", 1):
+            raise ValueError
+    except ValueError:
+        pass
+    assert locks.busy() == []
+
+
+def test_keys_named_twice():
+    with KeyedLocks().hold(["a", "a"], 0.1) as held:
+        assert held
