@@ -1,7 +1,42 @@
 """How the documentation is built."""
 
+from pathlib import PurePosixPath
+import re
+
+from sphinx.roles import XRefRole
+
 project = "Berth"
 copyright = "the Berth authors"  # noqa: A001 - Sphinx's name
-extensions = []
+extensions = ["myst_parser"]
 html_theme = "alabaster"
 exclude_patterns = []
+
+NUMBERED_HEADING = re.compile(r"^(?=#+ (\d+(?:\.\d+)*)\.? )", re.MULTILINE)
+
+
+def label_numbered_sections(_app, docname, content):
+    """Give each numbered section of the specification a label: ``numa-and-pci-3.12``.
+
+    The label does not change when the words of the heading change. Code blocks in the chapters must not have
+    lines that look like a numbered heading.
+    """
+    path = PurePosixPath(docname)
+    if path.parent.name == "reference":
+        content[0] = NUMBERED_HEADING.sub(rf"({path.name}-\1)=\n", content[0])
+
+
+class SpecRole(XRefRole):
+    """A citation of one section: ``:spec:`` with the chapter, a space and the number of the section."""
+
+    def process_link(self, env, refnode, has_explicit_title, title, target):
+        """Show the citation as it is written; link to the label of the section."""
+        refnode["refdomain"] = "std"
+        refnode["reftype"] = "ref"
+        refnode["refexplicit"] = True
+        return title, target.replace(" ", "-")
+
+
+def setup(app):
+    """Add what is Berth's own."""
+    app.connect("source-read", label_numbered_sections)
+    app.add_role("spec", SpecRole(warn_dangling=True))
