@@ -71,7 +71,7 @@ give_version() {
 make_venv() {
     local directory=$1 name=$2 stamp=$1/.ready-$2 made_of
     shift 2
-    made_of=$({ echo "$@"; cat "$ROOT"/*requirements.txt "$ROOT/setup.cfg"; } | cksum)
+    made_of=$({ echo "$@"; cat "$ROOT"/*requirements.txt "$ROOT/doc/requirements.txt" "$ROOT/setup.cfg"; } | cksum)
     [ "$(cat "$stamp" 2>/dev/null)" != "$made_of" ] || return 0
     need_python
     give_version
