@@ -12,5 +12,5 @@
 
 ``SchedulerClient`` is a full client of the scheduler's RPC interface. The conductors and the compute do of
 nova's work what touches the scheduler and Placement, and nothing else: no disks, no networks, no instances in
-databases. Spec: host-state-and-cells 7.
+databases (spec: host-state-and-cells 7).
 """

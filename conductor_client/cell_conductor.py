@@ -1,6 +1,6 @@
 """The conductor of a cell: start builds, and move those that failed on to the next alternate.
 
-Source: spec host-state-and-cells 7.3.
+spec: host-state-and-cells 7.3
 """
 
 from oslo_log import log as logging

@@ -1,6 +1,6 @@
 """Which cell a host belongs to, and where that cell's message bus is.
 
-Source: spec host-state-and-cells 1.4 and 2.2.
+spec: host-state-and-cells 1.4, 2.2
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""Claims as a cell conductor makes and a compute removes them. Source: spec host-state-and-cells 7.3."""
+"""Claims as a cell conductor makes and a compute removes them (spec: host-state-and-cells 7.3)."""
 
 import json
 import random

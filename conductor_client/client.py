@@ -1,4 +1,4 @@
-"""The client of the scheduler's RPC interface. Source: spec wire-and-config 1.5, 1.6, 4.2."""
+"""The client of the scheduler's RPC interface (spec: wire-and-config 1.5, 1.6, 4.2)."""
 
 import oslo_messaging as messaging
 

@@ -1,4 +1,4 @@
-"""Computes that build nothing, but fail as real ones do. Source: spec host-state-and-cells 7.3."""
+"""Computes that build nothing, but fail as real ones do (spec: host-state-and-cells 7.3)."""
 
 import collections
 import dataclasses

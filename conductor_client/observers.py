@@ -54,7 +54,7 @@ class News:
 class Usage:
     """Keeps the rows of the cell's compute nodes as a resource tracker does.
 
-    Source: spec host-state-and-cells 1.5, 1.6 and 3.8. nova's computes have their conductor do it; here it is
+    spec: host-state-and-cells 1.5, 1.6, 3.8. nova's computes have their conductor do it; here it is
     done at once.
 
     engine: a SQLAlchemy engine on the cell's database.

@@ -1,6 +1,6 @@
 """How often a build was tried and where: the ``retry`` entry of ``filter_properties``.
 
-Source: spec host-state-and-cells 7.3.
+spec: host-state-and-cells 7.3
 """
 
 from conductor_client import errors

@@ -1,6 +1,6 @@
 """The super-conductor's part of a boot: ask the scheduler once, hand the result over to the cells.
 
-Source: spec host-state-and-cells 7.2.
+spec: host-state-and-cells 7.2
 """
 
 import dataclasses

@@ -34,7 +34,7 @@ class BerthError(Exception):
 
 
 class NoValidHost(BerthError):
-    """No host can take the request; ``reason`` is one of the texts of spec placement-and-workflow 5.7."""
+    """No host can take the request; ``reason`` is one of a few texts (spec: placement-and-workflow 5.7)."""
 
     nova_name = "NoValidHost"
 

@@ -179,7 +179,7 @@ class SchedulerManager:
     ) -> HostView | None:
         """All hosts, if Placement's answer was cut and not all of it was about the ``known`` hosts.
 
-        spec: host-state-and-cells 8.5
+        spec: host-state-and-cells 8 (5)
         """
         if candidates is None or not candidates.truncated or len(candidates.by_root) == known:
             return None

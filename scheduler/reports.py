@@ -1,4 +1,4 @@
-"""What a process says about itself on SIGUSR2. Spec: wire-and-config 7.6."""
+"""What a process says about itself on SIGUSR2 (spec: wire-and-config 7.6)."""
 
 from oslo_reports import guru_meditation_report
 from oslo_reports.generators import conf as generators

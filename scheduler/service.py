@@ -1,4 +1,4 @@
-"""Process life: a master, its workers, and what signals do to them. Spec: wire-and-config 7.
+"""Process life: a master, its workers, and what signals do to them (spec: wire-and-config 7).
 
 ::
 

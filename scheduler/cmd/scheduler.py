@@ -1,4 +1,4 @@
-"""berth-scheduler: the daemon. Spec: wire-and-config 7.1 to 7.3.
+"""berth-scheduler: the daemon (spec: wire-and-config 7.1-7.3).
 
 Exit status: 0 after SIGTERM, 1 if it cannot start or was interrupted, 2 for an unknown argument.
 """

@@ -1,4 +1,4 @@
-"""[glance] and [cinder]: only their debug switches, which change log levels. Spec: wire-and-config 6.5."""
+"""[glance] and [cinder]: only their debug switches, which change log levels (spec: wire-and-config 6.5)."""
 
 from oslo_config import cfg
 

@@ -1,4 +1,4 @@
-"""[compute]: the few options of computes that reach scheduling. Spec: wire-and-config 6.5."""
+"""[compute]: the few options of computes that reach scheduling (spec: wire-and-config 6.5)."""
 
 from oslo_config import cfg
 

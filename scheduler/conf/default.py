@@ -1,4 +1,4 @@
-"""[DEFAULT]: who this daemon is, liveness, fallback ratios, process life. Spec: wire-and-config 6.2."""
+"""[DEFAULT]: who this daemon is, liveness, fallback ratios, process life (spec: wire-and-config 6.2)."""
 
 from oslo_config import cfg
 

@@ -10,7 +10,7 @@ def service_down_time(conf):
     """Seconds without a heartbeat after which a service is down.
 
     A value not above report_interval would make every service flap; two and a half intervals take its place.
-    Spec: wire-and-config 6.2.
+    spec: wire-and-config 6.2
     """
     if conf.service_down_time <= conf.report_interval:
         return int(conf.report_interval * 2.5)
@@ -28,7 +28,7 @@ def caller_patience(conf):
 
 
 def drain_timeout(conf):
-    """Seconds that a stopping worker gives to the requests in progress. Spec: wire-and-config 7.5.
+    """Seconds that a stopping worker gives to the requests in progress (spec: wire-and-config 7.5).
 
     graceful_shutdown_timeout 0 waits for ever, so it sets no bound. Else ten seconds of it are kept for what
     comes after, but no more than a fifth: nova too goes on answering until the alarm ends it.

@@ -1,6 +1,6 @@
 """[filter_scheduler]: which rules and preferences apply, and their weights.
 
-Spec: wire-and-config 6.4, filters-and-weighers 1.1. nova reloads none of these without a restart; here those
+spec: wire-and-config 6.4, filters-and-weighers 1.1. nova reloads none of these without a restart; here those
 that rules read at each request may be changed by a SIGHUP.
 """
 
@@ -8,7 +8,7 @@ from oslo_config import cfg
 
 GROUP = "filter_scheduler"
 
-ARCHITECTURES = (  # enum A of spec wire-and-config 3.6
+ARCHITECTURES = (  # enum A (spec: wire-and-config 3.6)
     "alpha armv6 armv7l armv7b aarch64 cris i686 ia64 lm32 m68k microblaze microblazeel mips mipsel mips64 "
     "mips64el openrisc parisc parisc64 ppc ppcle ppc64 ppc64le ppcemb s390 s390x sh4 sh4eb sparc sparc64 "
     "unicore32 x86_64 xtensa xtensaeb"

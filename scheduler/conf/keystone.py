@@ -1,6 +1,6 @@
 """[placement], [neutron], [service_user]: how to authenticate and reach other services.
 
-keystoneauth owns these options. Spec: wire-and-config 6.5, placement-and-workflow 3.1.
+keystoneauth owns these options (spec: wire-and-config 6.5, placement-and-workflow 3.1).
 """
 
 import dataclasses

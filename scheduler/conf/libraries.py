@@ -1,6 +1,6 @@
 """Groups whose options belong to a library: databases, messaging, logging, reports.
 
-Spec: wire-and-config 6.6.
+spec: wire-and-config 6.6
 
 They are registered on the given object before it is parsed, for two reasons: nova's defaults replace the
 libraries', and a bad value is found at start and not in the middle of a request.

@@ -1,4 +1,4 @@
-"""[libvirt]: accepted for compatibility. Spec: wire-and-config 6.5."""
+"""[libvirt]: accepted for compatibility (spec: wire-and-config 6.5)."""
 
 from oslo_config import cfg
 

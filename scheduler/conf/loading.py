@@ -22,7 +22,7 @@ def new():
 
 
 def load(argv, prog=PROG, version=None, default_config_files=None):
-    """Parse a command line and the files it names (else those found, spec wire-and-config 6.1).
+    """Parse a command line and the files it names (else those found, spec: wire-and-config 6.1).
 
     Raises ``ConfigError`` if a file cannot be read or an option has an impossible value, and ``SystemExit`` 2
     for an unknown argument, 0 for --help and --version.

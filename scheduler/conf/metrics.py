@@ -1,4 +1,4 @@
-"""[metrics]: the metrics weigher and filter. Spec: wire-and-config 6.5."""
+"""[metrics]: the metrics weigher and filter (spec: wire-and-config 6.5)."""
 
 from oslo_config import cfg
 

@@ -1,4 +1,4 @@
-"""[notifications]: which form notifications take. Spec: wire-and-config 5.1."""
+"""[notifications]: which form notifications take (spec: wire-and-config 5.1)."""
 
 from oslo_config import cfg
 

@@ -1,4 +1,4 @@
-"""[pci]: accepted for compatibility, as it is about computes. Spec: wire-and-config 6.5, numa-and-pci 5.4."""
+"""[pci]: accepted for compatibility; it is about computes (spec: wire-and-config 6.5, numa-and-pci 5.4)."""
 
 from oslo_config import cfg
 

@@ -1,4 +1,4 @@
-"""[scheduler]: what is asked of Placement, how many hosts are offered. Spec: wire-and-config 6.3."""
+"""[scheduler]: what is asked of Placement, how many hosts are offered (spec: wire-and-config 6.3)."""
 
 from oslo_config import cfg
 

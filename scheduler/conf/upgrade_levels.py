@@ -1,4 +1,4 @@
-"""[upgrade_levels]: RPC version caps of callers. Spec: wire-and-config 1.7."""
+"""[upgrade_levels]: RPC version caps of callers (spec: wire-and-config 1.7)."""
 
 from oslo_config import cfg
 

@@ -1,4 +1,4 @@
-"""[workarounds]: switches for deployments in an uncommon state. Spec: wire-and-config 6.5."""
+"""[workarounds]: switches for deployments in an uncommon state (spec: wire-and-config 6.5)."""
 
 from oslo_config import cfg
 

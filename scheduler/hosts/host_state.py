@@ -1,6 +1,6 @@
 """One host under nova's attribute names, for operators' own classes and for explanations.
 
-Its public attributes are exactly those of spec filters-and-weighers 1.12: a bare flavor extra spec that
+Its public attributes are exactly nova's (spec: filters-and-weighers 1.12): a bare flavor extra spec that
 equals one of them is a capability test, so any more would change what requests mean.
 """
 

@@ -2,7 +2,7 @@
 
 Between a decision and the report of the compute lie seconds in which the host's row looks as free as before.
 Until then the decision is laid over it: on amounts that Placement guards for weighers alone, on counters for
-everybody, and on where instances are. spec: host-state-and-cells 8.2, 8.3
+everybody, and on where instances are. spec: host-state-and-cells 8 (2, 3)
 
 What requests of one process decide at the same time, as one of them sees it (see ``pending``).
 """

@@ -2,11 +2,11 @@
 
 A request says how old the table may be. If the one there is is older, the request waits for a refresh, as do
 all others meanwhile. A table past half its age is refreshed in the background, so that under load hardly
-anybody waits. spec: host-state-and-cells 2.3, 3.9
+anybody waits (spec: host-state-and-cells 2.3, 3.9).
 
 Providers that Placement offers and that are no compute nodes.
 
-Names that should be unique over all cells and are not (spec: host-state-and-cells 2.4, 8.6).
+Names that should be unique over all cells and are not (spec: host-state-and-cells 2.4, 8 (6)).
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping

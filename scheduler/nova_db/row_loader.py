@@ -1,6 +1,6 @@
 """Rows of a cell's database as the plain values of ``hosts.rows``.
 
-A row that makes no sense costs its own host at most, never others (spec: host-state-and-cells 3.2 to 3.6).
+A row that makes no sense costs its own host at most, never others (spec: host-state-and-cells 3.2-3.6).
 
 The JSON texts of compute nodes that become plain values (spec: host-state-and-cells 1.6).
 

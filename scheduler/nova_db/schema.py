@@ -3,7 +3,7 @@
 ``API`` and ``CELL`` are two metadatas. nova's own migrations make the real tables; ``create_all`` here makes
 what tests and the demo need. Defaults are given by whoever inserts, as in nova: no column has one in the
 database.
-spec: host-state-and-cells 1.2 to 1.5
+spec: host-state-and-cells 1.2-1.5
 
 Long lists in pieces that one SQL statement can name.
 """

@@ -1,6 +1,6 @@
 """The versioned objects that travel between nova's services and the scheduler.
 
-Field names, versions and defaults are nova's (spec: wire-and-config 2 and 3). One module a noun; all of it is
+Field names, versions and defaults are nova's (spec: wire-and-config 2, 3). One module a noun; all of it is
 exported here: ``objects.RequestSpec``, ``objects.hydrate(primitive)``. ``stored`` is not of the wire: it
 reads what computes keep in their rows.
 """

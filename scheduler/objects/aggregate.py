@@ -1,4 +1,4 @@
-"""Host aggregates. Source: spec wire-and-config 3.11."""
+"""Host aggregates (spec: wire-and-config 3.11)."""
 
 from scheduler.objects import base, fields
 

@@ -2,11 +2,11 @@
 
 The classes are built on oslo.versionedobjects, but never enter its process-wide registry, which knows
 classes by bare name: an operator's filter may import nova into this process, and neither's ``Flavor`` may
-replace the other's. Source: spec wire-and-config 2.3-2.6.
+replace the other's (spec: wire-and-config 2.3-2.6).
 
 Versioned objects as computes store them in their rows: JSON that is read without making objects of it.
 
-Source: spec numa-and-pci 1.1, 1.5.
+spec: numa-and-pci 1.1, 1.5
 """
 
 from collections.abc import Callable, Mapping

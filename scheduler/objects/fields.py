@@ -1,7 +1,7 @@
 """Field types of the wire objects, and short constructors for them.
 
 Each type turns JSON into a finished value in one pass (``from_primitive`` coerces as an assignment does), so
-that :mod:`scheduler.objects.base` can store it without coercing again. Source: spec wire-and-config 2.4.
+that :mod:`scheduler.objects.base` can store it without coercing again (spec: wire-and-config 2.4).
 """
 
 import datetime as dt

@@ -1,4 +1,4 @@
-"""The image that an instance is booted from. Source: spec wire-and-config 3.6, 3.12."""
+"""The image that an instance is booted from (spec: wire-and-config 3.6, 3.12)."""
 
 from scheduler.objects import base, fields
 from scheduler.objects.image_props import ImageMetaProps

@@ -1,4 +1,4 @@
-"""The properties of an image that nova understands. Source: spec wire-and-config 3.6."""
+"""The properties of an image that nova understands (spec: wire-and-config 3.6)."""
 
 from scheduler.objects import base, fields
 

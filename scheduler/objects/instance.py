@@ -1,6 +1,6 @@
-"""Instances as computes report them, reduced to what rules read. Source: spec wire-and-config 3.12.
+"""Instances as computes report them, reduced to what rules read (spec: wire-and-config 3.12).
 
-Server groups. Source: spec wire-and-config 3.7.
+Server groups (spec: wire-and-config 3.7).
 """
 
 from scheduler.objects import base, fields

@@ -1,4 +1,4 @@
-"""Requests in the form of two plain dicts, as before RequestSpec. Source: spec wire-and-config 1.8."""
+"""Requests in the form of two plain dicts, as before RequestSpec (spec: wire-and-config 1.8)."""
 
 import json
 

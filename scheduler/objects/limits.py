@@ -1,4 +1,4 @@
-"""Limits that a compute is to honour, and what was tried before. Source: spec wire-and-config 3.3."""
+"""Limits that a compute is to honour, and what was tried before (spec: wire-and-config 3.3)."""
 
 from scheduler.objects import base, fields
 

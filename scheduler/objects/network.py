@@ -1,4 +1,4 @@
-"""Networks, ports and security groups of a request. Source: spec wire-and-config 3.10."""
+"""Networks, ports and security groups of a request (spec: wire-and-config 3.10)."""
 
 from scheduler.objects import base, fields
 

@@ -1,4 +1,4 @@
-"""The NUMA layout that an instance wants. Source: spec wire-and-config 3.8."""
+"""The NUMA layout that an instance wants (spec: wire-and-config 3.8)."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""PCI devices asked for. Source: spec wire-and-config 3.9."""
+"""PCI devices asked for (spec: wire-and-config 3.9)."""
 
 from scheduler.objects import base, fields
 

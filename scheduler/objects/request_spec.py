@@ -1,10 +1,10 @@
-"""What is to be placed: the request that a conductor sends. Source: spec wire-and-config 3.1.
+"""What is to be placed: the request that a conductor sends (spec: wire-and-config 3.1).
 
-Cells as they are named in requests. Source: spec wire-and-config 3.11.
+Cells as they are named in requests (spec: wire-and-config 3.11).
 
-Where a request has to go, or may not go. Source: spec wire-and-config 3.2.
+Where a request has to go, or may not go (spec: wire-and-config 3.2).
 
-Groups of resources asked of Placement. Source: spec wire-and-config 3.4.
+Groups of resources asked of Placement (spec: wire-and-config 3.4).
 """
 
 from scheduler.objects import base, fields, legacy

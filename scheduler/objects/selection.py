@@ -1,4 +1,4 @@
-"""The reply: which host an instance goes to. Source: spec wire-and-config 3.13."""
+"""The reply: which host an instance goes to (spec: wire-and-config 3.13)."""
 
 from oslo_versionedobjects import base as ovo
 

@@ -1,7 +1,7 @@
 """Which kinds of pool may serve a request, leaving aside how many devices are free and where.
 
 What is decided here depends on the descriptions alone, so it is the same for all hosts with the same
-hardware. spec: numa-and-pci 4.1 and steps 1, 3, 4, 5 and 7 of 4.2
+hardware. spec: numa-and-pci 4.1, 4.2 (1, 3-5, 7)
 """
 
 from collections.abc import Mapping

@@ -2,7 +2,7 @@
 
 A failed write is either certainly not carried out (``PlacementUnreachable``) or of unknown outcome
 (``PlacementUnanswered``); the difference decides what a claim may do next.
-Spec: placement-and-workflow 3.
+spec: placement-and-workflow 3
 
 An answer of Placement, or of something in front of it: nothing about its body is taken for granted.
 

@@ -1,6 +1,6 @@
 """From a RequestSpec to the query that Placement is asked.
 
-Spec: placement-and-workflow 1, filters-and-weighers 4.
+spec: placement-and-workflow 1, filters-and-weighers 4
 
 ::
 

@@ -1,7 +1,7 @@
 """The few questions that pre-filters have for Neutron, over keystoneauth1.
 
 Ports are read with the rights of the user of the request, segments with the scheduler's own
-(spec: wire-and-config 2.2, 6.5; filters-and-weighers 4.10, 4.11).
+(spec: wire-and-config 2.2, 6.5, filters-and-weighers 4.10, 4.11).
 """
 
 from collections.abc import Mapping

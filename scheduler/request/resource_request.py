@@ -1,4 +1,4 @@
-"""RequestSpec → ResourceRequest: the steps of spec placement-and-workflow 1.1 up to the features.
+"""RequestSpec → ResourceRequest: the steps up to the features (spec: placement-and-workflow 1.1).
 
 Their order matters: later steps look at what earlier ones put in.
 """

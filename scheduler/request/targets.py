@@ -1,6 +1,6 @@
 """Requests for a named host: what has to be looked up, and what the answer means.
 
-The look-up itself is done elsewhere: nothing here knows a database. Spec: placement-and-workflow 1.10.
+The look-up itself is done elsewhere: nothing here knows a database (spec: placement-and-workflow 1.10).
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Who asks, as it travels with each message. Source: spec wire-and-config 2.2."""
+"""Who asks, as it travels with each message (spec: wire-and-config 2.2)."""
 
 import copy
 import datetime as dt

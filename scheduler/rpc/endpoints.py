@@ -1,4 +1,4 @@
-"""The methods that can be called remotely, and no others. Source: spec wire-and-config 1.5.
+"""The methods that can be called remotely, and no others (spec: wire-and-config 1.5).
 
 An endpoint checks its arguments and calls the manager. Whatever goes wrong, the caller is answered and one
 line is logged.

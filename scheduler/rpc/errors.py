@@ -1,4 +1,4 @@
-"""Errors as a caller is to see them. Source: spec wire-and-config 4."""
+"""Errors as a caller is to see them (spec: wire-and-config 4)."""
 
 from oslo_serialization import jsonutils
 

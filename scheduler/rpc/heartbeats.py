@@ -1,4 +1,4 @@
-"""Signs of life for callers that wait. Source: spec wire-and-config 1.6.
+"""Signs of life for callers that wait (spec: wire-and-config 1.6).
 
 A call is watched from its receipt, so that callers also hear from requests that wait for a free thread. One
 thread serves all calls: oslo.messaging's own would be one a call, which never ends if the method is unknown.

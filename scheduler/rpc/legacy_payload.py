@@ -1,4 +1,4 @@
-"""Notifications in the older, unversioned form: plain dicts. Source: spec wire-and-config 5.2, 1.8."""
+"""Notifications in the older, unversioned form: plain dicts (spec: wire-and-config 5.2, 1.8)."""
 
 import datetime as dt
 

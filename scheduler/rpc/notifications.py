@@ -1,4 +1,4 @@
-"""Notifications of the start and the end of a request. Source: spec wire-and-config 5.
+"""Notifications of the start and the end of a request (spec: wire-and-config 5).
 
 Nothing is sent unless ``[oslo_messaging_notifications]/driver`` is set. What is sent goes out from a thread
 of its own: a notification broker that is away costs notifications, never scheduling.

@@ -1,4 +1,4 @@
-"""Contexts and objects from and to JSON. Source: spec wire-and-config 2.1, 2.2."""
+"""Contexts and objects from and to JSON (spec: wire-and-config 2.1, 2.2)."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""The server on topic ``scheduler``. Source: spec wire-and-config 1.1, 1.4."""
+"""The server on topic ``scheduler`` (spec: wire-and-config 1.1, 1.4)."""
 
 import oslo_messaging as messaging
 from oslo_messaging.rpc import dispatcher, server

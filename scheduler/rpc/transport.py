@@ -1,4 +1,4 @@
-"""Connections to the message bus. Source: spec wire-and-config 1.1, 5.1."""
+"""Connections to the message bus (spec: wire-and-config 1.1, 5.1)."""
 
 import oslo_messaging as messaging
 

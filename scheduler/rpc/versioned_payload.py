@@ -1,4 +1,4 @@
-"""Notifications in the versioned form: envelopes of payload objects. Source: spec wire-and-config 5.2."""
+"""Notifications in the versioned form: envelopes of payload objects (spec: wire-and-config 5.2)."""
 
 from scheduler.objects import base
 

@@ -1,7 +1,7 @@
 """Server groups under a burst: who comes next must know where the one before went.
 
 The hosts of a group in a request are those that its conductor saw. Another request of the same group may have
-been decided since then, which nobody but this process knows. spec: host-state-and-cells 6.3, 8.3
+been decided since then, which nobody but this process knows. spec: host-state-and-cells 6.3, 8 (3)
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,6 +1,6 @@
 """Runs the golden cases: each ``run_<op>`` turns a case into the members of its ``expect``.
 
-Format: spec numa-and-pci 7.
+spec: numa-and-pci 7
 """
 
 from dataclasses import dataclass

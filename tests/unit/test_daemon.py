@@ -1,4 +1,4 @@
-"""Real processes and real signals: spec wire-and-config 7.3 to 7.6."""
+"""Real processes and real signals (spec: wire-and-config 7.3-7.6)."""
 
 import os
 import signal

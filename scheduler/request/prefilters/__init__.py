@@ -1,7 +1,7 @@
 """Request pre-filters: they change a RequestSpec in place before Placement is asked.
 
 A pre-filter is a function ``(spec, context, services) -> bool``. True says that it had a word in the request,
-which is worth a debug line; it does not stop the others. Spec: filters-and-weighers 4.
+which is worth a debug line; it does not stop the others (spec: filters-and-weighers 4).
 """
 
 import time

@@ -4,11 +4,11 @@ Pre-filters on the state of computes and on who owns them (spec: filters-and-wei
 
 Pre-filters on virtual devices: accelerators, packed virtqueues, sound cards.
 
-Spec: filters-and-weighers 4.
+spec: filters-and-weighers 4
 
 Pre-filters on what guards a guest's secrets: ephemeral encryption, virtual TPMs.
 
-Spec: filters-and-weighers 4.
+spec: filters-and-weighers 4
 """
 
 import os_traits

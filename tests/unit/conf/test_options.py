@@ -1,4 +1,4 @@
-"""All options of spec wire-and-config chapter 6, as a table: group, name, type, default."""
+"""All options, as a table: group, name, type, default (spec: wire-and-config 6)."""
 
 import pathlib
 import re

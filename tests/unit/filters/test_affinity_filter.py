@@ -151,7 +151,7 @@ def together(hosts, policy="affinity", **fields):
         (7, together(["H1"]), False),
         (8, together(["h2", "h1"]), True),
         (9, together(["h2"], "soft-affinity"), True),
-        # nova raises in these two (chapter section 6, number 10)
+        # nova raises in these two (spec: filters-and-weighers 6 row 10)
         ("10 here", {"policy": "affinity", "hosts": ["h1"]}, True),
         ("10 elsewhere", {"policy": "affinity", "hosts": ["h2"]}, False),
     ],

@@ -58,7 +58,7 @@ FEATURES = "['aes', 'mmx', 'aux']"
         (45, "13", "<or> 11 <or> 12", False),
         (46, "c", "<or> a b c", True),
         (47, "b", "<or> a b c", False),
-        # nova raises IndexError here (chapter section 6, number 13)
+        # nova raises IndexError here (spec: filters-and-weighers 6 row 13)
         (48, "a", "<or>", False),
     ],
 )

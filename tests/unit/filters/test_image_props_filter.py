@@ -54,7 +54,7 @@ def wants(architecture=None, hypervisor=None, mode=None, version=None):
         (22, BITS, host(KVM).cpu_info({"maxphysaddr": {"bits": 42}}), True),
         (23, BITS, host(KVM).cpu_info({"maxphysaddr": {"bits": 20}}), False),
         (24, BITS, host(KVM).cpu_info({"vendor": "Intel"}), True),
-        # nova ends the request here (chapter section 6, number 1)
+        # nova ends the request here (spec: filters-and-weighers 6 row 1)
         (25, BITS, host(KVM).cpu_info('{"maxphysaddr": {"bits": 48}}'), True),
         ("bits without JSON", BITS, host(KVM).cpu_info("no JSON"), True),
         ("bits without text", BITS, host(KVM).cpu_info(None), True),

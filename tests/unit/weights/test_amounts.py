@@ -48,7 +48,7 @@ def failures(host, amount):
     return host.failed_builds(amount)
 
 
-# spec: filters-and-weighers 3.1 to 3.3, 3.5, 3.8, 3.10, 3.11: weigher, amounts of h1, h2 ..., options, totals
+# spec: filters-and-weighers 3.1-3.3, 3.5, 3.8, 3.10, 3.11: weigher, amounts of h1, h2 ..., options, totals
 CASES = [
     (RAMWeigher, ram, [2048, 6144, 8192], {}, [0.25, 0.75, 1.0]),
     (RAMWeigher, ram, [-512, 4096, 8192], {}, [0, 0.5, 1.0]),
