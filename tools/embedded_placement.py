@@ -22,10 +22,14 @@ import subprocess
 import sys
 import tempfile
 import threading
-from urllib.parse import unquote
 import warnings
 
-from tools import loopback
+from cheroot import wsgi
+
+LOG = logging.getLogger(__name__)
+
+IDLE_TIMEOUT = 300  # seconds after which a connection without a request is closed
+STOP_TIMEOUT = 2  # seconds that a stop waits for requests that are being received
 
 CONFIGURATION = """\
 [api]
@@ -54,17 +58,10 @@ class EmbeddedPlacement:
         with contextlib.ExitStack() as undo:
             application = undo.enter_context(_application(self._connection))
             writes = threading.Lock()
-            server = _Server(self._port, application, writes, self._read_lock or writes)
-            undo.callback(server.server_close)
-            undo.callback(server.hang_up)
-            thread = threading.Thread(
-                target=server.serve_forever, args=(0.05,), name="placement", daemon=True
-            )
-            thread.start()
-            undo.callback(thread.join, 5)
-            undo.callback(server.shutdown)
+            application = _Locking(application, self._read_lock or writes, writes)
+            url = undo.enter_context(_serving(application, self._port))
             self._undo = undo.pop_all()
-        return server.url
+        return url
 
     def __exit__(self, *exc_info: object) -> None:
         self._undo.close()
@@ -144,74 +141,64 @@ def _quieten() -> None:
             logger.setLevel(logging.WARNING)
 
 
-class _Server(loopback.Server):
-    def __init__(self, port, application, write_lock, read_lock) -> None:
-        super().__init__(_Handler, port)
-        self.application = application
-        self.write_lock = write_lock
-        self.read_lock = read_lock
+class _Server(wsgi.Server):
+    """A server on a loopback address: fast to stop, and silent unless something is wrong."""
+
+    expiration_interval = 0.05  # seconds between looks at the request to stop
+    keep_alive_conn_limit = None
+
+    def __init__(self, port: int, application) -> None:
+        super().__init__(
+            ("127.0.0.1", port),
+            application,
+            request_queue_size=256,
+            timeout=IDLE_TIMEOUT,
+            shutdown_timeout=STOP_TIMEOUT,
+        )
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.bind_addr[1]}"
+
+    def error_log(self, msg: str = "", level: int = logging.INFO, traceback: bool = False) -> None:
+        LOG.log(level, "%s", msg, exc_info=traceback)
 
 
-class _Handler(loopback.Handler):
-    def _serve(self) -> None:
-        reading = self.command in {"GET", "HEAD"}
-        environ = self._environ()
-        with self.server.read_lock if reading else self.server.write_lock:
-            status, headers, body = self._call(environ)
-        code, _, phrase = status.partition(" ")
-        self.send_response_only(int(code), phrase)
-        for name, value in headers:
-            if name.lower() not in {"content-length", "connection"}:
-                self.send_header(name, value)
-        if int(code) != 204:
-            self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+@contextlib.contextmanager
+def _serving(application, port: int):
+    """Serve ``application`` in threads; give the URL, and end all connections and threads afterwards."""
+    server = _Server(port, application)
+    server.prepare()
+    thread = threading.Thread(target=server.serve, name="placement", daemon=True)
+    thread.start()
+    try:
+        yield server.url
+    finally:
+        server.stop()
+        thread.join(STOP_TIMEOUT)
 
-    do_GET = do_PUT = do_POST = do_DELETE = do_PATCH = do_HEAD = _serve  # noqa: N815
 
-    def _call(self, environ) -> tuple[str, list, bytes]:
-        answer = []
+class _Locking:
+    """A WSGI application that holds a lock while another application works: one for reads, one for writes.
 
-        def start_response(status, headers, _exc_info=None):
-            answer[:] = [status, headers]
+    The request is received before, and the answer is sent after: a slow client does not hold a lock.
+    """
 
-        chunks = self.server.application(environ, start_response)
-        try:
-            body = b"".join(chunks)
-        finally:
-            if hasattr(chunks, "close"):
-                chunks.close()
-        return answer[0], answer[1], body
+    def __init__(self, application, read_lock, write_lock) -> None:
+        self._application = application
+        self._read_lock = read_lock
+        self._write_lock = write_lock
 
-    def _environ(self) -> dict:
-        path, _, query = self.path.partition("?")
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        environ = {
-            "REQUEST_METHOD": self.command,
-            "SCRIPT_NAME": "",
-            "PATH_INFO": unquote(path, "latin-1"),
-            "QUERY_STRING": query,
-            "CONTENT_LENGTH": str(len(body)),
-            "SERVER_NAME": "127.0.0.1",
-            "SERVER_PORT": str(self.server.server_port),
-            "SERVER_PROTOCOL": self.request_version,
-            "REMOTE_ADDR": self.client_address[0],
-            "wsgi.version": (1, 0),
-            "wsgi.url_scheme": "http",
-            "wsgi.input": io.BytesIO(body),
-            "wsgi.errors": sys.stderr,
-            "wsgi.multithread": True,
-            "wsgi.multiprocess": False,
-            "wsgi.run_once": False,
-        }
-        if self.headers.get("Content-Type"):
-            environ["CONTENT_TYPE"] = self.headers["Content-Type"]
-        for name, value in self.headers.items():
-            key = name.upper().replace("-", "_")
-            if key not in {"CONTENT_TYPE", "CONTENT_LENGTH"}:
-                environ["HTTP_" + key] = value
-        return environ
+    def __call__(self, environ, start_response) -> list[bytes]:
+        environ["wsgi.input"] = io.BytesIO(environ["wsgi.input"].read())
+        reading = environ["REQUEST_METHOD"] in {"GET", "HEAD"}
+        with self._read_lock if reading else self._write_lock:
+            chunks = self._application(environ, start_response)
+            try:
+                return [b"".join(chunks)]
+            finally:
+                if hasattr(chunks, "close"):
+                    chunks.close()
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -1,6 +1,7 @@
-"""The HTTP server under Placement in a process, the faulty proxy of the tests, and the benchmarks' Placement.
+"""The HTTP server of the tests' faulty proxy and of the benchmarks' prepared answer.
 
-One thread a connection; quiet; connections that clients keep open end with it.
+It has one thread for each connection and writes no log. Tests break its connections on purpose, which a WSGI
+server does not offer; a WSGI application is served by ``tools.embedded_placement``.
 """
 
 import contextlib

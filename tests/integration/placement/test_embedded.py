@@ -1,5 +1,10 @@
+import contextlib
 from dataclasses import replace
 import logging
+import socket
+import threading
+import time
+from urllib.parse import urlsplit
 import uuid
 
 import pytest
@@ -39,6 +44,46 @@ def test_connections_do_not_outlive_it():
             assert session.get(url, timeout=5).ok
         with pytest.raises(requests.ConnectionError):
             session.get(url, timeout=5)
+
+
+def test_connections_are_kept_open():
+    sessions = [requests.Session() for _ in range(30)]
+    with contextlib.ExitStack() as stack:
+        url = stack.enter_context(EmbeddedPlacement())
+        for session in map(stack.enter_context, sessions):
+            answer = session.get(url, timeout=5)
+            assert answer.raw.version == 11
+            assert "Connection" not in answer.headers
+
+
+def test_it_stops_soon_while_clients_say_nothing():
+    before = set(threading.enumerate())
+    with EmbeddedPlacement() as url:
+        address = urlsplit(url)
+        silent = socket.create_connection((address.hostname, address.port))
+        silent.sendall(b"GET / HTTP/1.1\r\n")
+        assert requests.get(url, timeout=5).ok
+        stopping = time.monotonic()
+    silent.close()
+    assert time.monotonic() - stopping < 5
+    assert set(threading.enumerate()) <= before
+
+
+def test_a_body_that_does_not_come_blocks_no_other_write():
+    with EmbeddedPlacement() as url:
+        address = urlsplit(url)
+        with socket.create_connection((address.hostname, address.port)) as slow:
+            slow.sendall(b"PUT /traits/CUSTOM_A HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n")
+            create_fleet(url, hosts(1))
+
+
+def test_a_port_that_is_taken():
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(OSError, match=str(port)), EmbeddedPlacement(port=port):
+            pass
+    with EmbeddedPlacement(port=port) as url:
+        assert url.endswith(f":{port}")
 
 
 def test_file_is_filled_and_kept(tmp_path):
