@@ -1,4 +1,4 @@
-"""What the demo shows: plain text, readable in any terminal."""
+"""Print the results of the demo as plain text."""
 
 import statistics
 
@@ -11,12 +11,12 @@ HEADERS = ("REQ", "FLAVOR", "ZONE", "MS", "INSTANCE", "CELL", "HOST", "ATTEMPTS"
 
 
 def say(text):
-    """A heading."""
+    """Print a heading."""
     print(f"\n{text}\n{'-' * len(text)}", flush=True)
 
 
 def table(headers, rows):
-    """Lines of a table; numbers stand to the right."""
+    """Print a table; columns of numbers are aligned to the right."""
     cells = [[str(value) for value in row] for row in [headers, *rows]]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     numeric = [
@@ -31,7 +31,7 @@ def table(headers, rows):
 
 
 def parts(cloud, seconds):
-    """What was set up."""
+    """Print the parts of the cloud and the time of their start."""
     bus = "RabbitMQ, a virtual host for each cell" if cloud.rabbit else "in memory; it polls every 50 ms"
     print(f"  message bus  {bus}")
     print(f"  databases    API, cell0, {', '.join(cell.name for cell in cloud.fleet.cells)} (SQLite)")
@@ -41,7 +41,7 @@ def parts(cloud, seconds):
 
 
 def instances(requests, records):
-    """One line an instance: where it went and how. The first line of a request describes it."""
+    """Print a line for each instance with its host and attempts; a request is described in its first line."""
     known = {record.instance_uuid: record for record in records}
     rows = []
     for number, request in enumerate(requests, 1):
@@ -51,7 +51,7 @@ def instances(requests, records):
             rows.append((*described, *_outcome(known[uuid])))
             described = ("",) * len(described)
     table(HEADERS, rows)
-    print(f"\n  {LEGEND}\n  MS: to the scheduler and back. SPARE: alternates that were not needed.")
+    print(f"\n  {LEGEND}\n  MS: time of the call to the scheduler. SPARE: alternates that were not needed.")
 
 
 def _outcome(record):
@@ -67,7 +67,7 @@ def _outcome(record):
 
 
 def story(record):
-    """Hosts in the order they were tried, with how each try ended."""
+    """Return the hosts in the order of the attempts, each with the result of its attempt."""
     steps = [f"{event.host} {MARKS[event.state]}" for event in record.events if event.state in MARKS]
     if record.state == journal.ERROR:
         steps.append(f"ERROR: {record.last.detail}")
@@ -75,7 +75,7 @@ def story(record):
 
 
 def totals(requests, records, took):
-    """Numbers of the whole run."""
+    """Print the totals of the run."""
     say("Totals")
     known = {record.instance_uuid: record for record in records}
     active = [record for record in records if record.state == journal.ACTIVE]
@@ -92,17 +92,17 @@ def totals(requests, records, took):
 
 
 def scheduling_time(record):
-    """Seconds from the super-conductor to the scheduler and back."""
+    """Return the seconds that the super-conductor's call to the scheduler took."""
     return next((event.took for event in record.events if event.took is not None), 0.0)
 
 
 def count(number, noun):
-    """Such as "1 host", "2 hosts"."""
+    """Return a number with its noun, such as "1 host" or "2 hosts"."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def verdict(found, finished):
-    """What Placement says in the end; returns the exit status."""
+    """Print the result of the comparison with Placement; return the exit status."""
     say("Truth, as Placement has it")
     problems = list(found.problems)
     if not finished:

@@ -1,4 +1,4 @@
-"""What the demo does: requests, boots, and the comparison of the outcome with Placement."""
+"""Run the demo: make requests, boot instances, and compare the outcome with Placement."""
 
 import contextlib
 import dataclasses
@@ -17,9 +17,9 @@ from tools import demo_report, fleet, truth
 from tools.small_cloud import SmallCloud
 
 PROJECT, USER = "5f6d2f0f3c2b4d0c9f3e7f2e5c9a1b22", "a6bfbc0a4b1d4f3f8a4a5d2f1f0c7e11"
-PATIENCE = 120
+TIMEOUT = 120
 
-# Share of ten, name, vCPUs, MiB, GiB.
+# Share in tenths, name, vCPUs, MiB of memory, GiB of disk.
 FLAVORS = (
     (4, "m1.small", 1, 2048, 20),
     (3, "m1.medium", 2, 4096, 40),
@@ -31,7 +31,7 @@ BATCHES = (1, 1, 1, 2, 3)
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What one call to the API would ask for: ``uuids`` equal instances."""
+    """The request of one API call: equal instances, one for each of ``uuids``."""
 
     uuids: list[str]
     flavor: tuple
@@ -39,12 +39,12 @@ class Request:
 
     @property
     def amounts(self):
-        """What each instance takes of Placement's resource classes."""
+        """The amount of each resource class that one instance uses."""
         _share, _name, vcpus, memory_mb, root_gb = self.flavor
         return {"VCPU": vcpus, "MEMORY_MB": memory_mb, "DISK_GB": root_gb}
 
     def spec(self):
-        """The request as a conductor sends it."""
+        """Return the request as a conductor sends it."""
         _share, name, vcpus, memory_mb, root_gb = self.flavor
         flavor = objects.Flavor(
             id=1,
@@ -73,32 +73,35 @@ class Request:
 
 
 def make_requests(instances, seed):
-    """Requests for so many instances in all: one to three at a time, some in a zone. The seed decides."""
-    dice = random.Random(seed)
+    """Return random requests for ``instances`` instances in total.
+
+    A request is for one to three instances; some requests name a zone. The same seed gives the same requests.
+    """
+    rng = random.Random(seed)
     flavors = [flavor for flavor in FLAVORS for _ in range(flavor[0])]
     requests = []
     while instances > 0:
-        size = min(dice.choice(BATCHES), instances)
-        uuids = [str(uuid.UUID(int=dice.getrandbits(128), version=4)) for _ in range(size)]
-        zone = dice.choice((None, None, None, *fleet.ZONES))
-        requests.append(Request(uuids, dice.choice(flavors), zone))
+        size = min(rng.choice(BATCHES), instances)
+        uuids = [str(uuid.UUID(int=rng.getrandbits(128), version=4)) for _ in range(size)]
+        zone = rng.choice((None, None, None, *fleet.ZONES))
+        requests.append(Request(uuids, rng.choice(flavors), zone))
         instances -= size
     return requests
 
 
 def boot(cloud, requests):
-    """Send the requests to the super-conductor, one by one; returns whether all came to an end in time."""
+    """Send the requests to the super-conductor one by one; return whether all builds ended in time."""
     uuids = [instance for request in requests for instance in request.uuids]
     for request in requests:
         context = RequestContext(user_id=USER, project_id=PROJECT)
-        cloud.client.prepare(timeout=PATIENCE).call(
+        cloud.client.prepare(timeout=TIMEOUT).call(
             context, "build_instances", request_spec=request.spec(), instance_uuids=request.uuids
         )
-    return cloud.conductor.journal.wait(uuids, PATIENCE)
+    return cloud.conductor.journal.wait(uuids, TIMEOUT)
 
 
 def check(cloud, requests, records):
-    """Compare Placement with what the records say."""
+    """Compare the allocations in Placement with the records."""
     provider_of = {host.name: host.uuid for host in cloud.fleet.hosts}
     amounts = {instance: request.amounts for request in requests for instance in request.uuids}
     expected = {
@@ -108,7 +111,7 @@ def check(cloud, requests, records):
     }
     found = truth.check(cloud.placement_url, cloud.fleet.providers(), expected)
     found.problems += [
-        f"Instance {record.instance_uuid} failed for no good reason: {record.last.detail}"
+        f"Instance {record.instance_uuid} failed for an unexpected reason: {record.last.detail}"
         for record in records
         if record.state == journal.ERROR and not record.last.detail.startswith(NoValidHost.PREFIX)
     ]
@@ -116,7 +119,7 @@ def check(cloud, requests, records):
 
 
 def run(options):
-    """Run the demo with the options of its command line; exit status 1 if anything is not as it should be."""
+    """Run the demo with the options of its command line; return 1 if a check fails, otherwise 0."""
     logging.basicConfig(
         level=logging.INFO if options.verbose else logging.CRITICAL, format="%(name)s %(message)s"
     )

@@ -1,15 +1,15 @@
-"""A real OpenStack Placement in this process or in one of its own, on a loopback HTTP address.
+"""Run OpenStack Placement in this process, or in a process of its own, on a loopback HTTP address.
 
 ::
 
-    with EmbeddedPlacement() as url: ...              # in memory, gone afterwards
+    with EmbeddedPlacement() as url: ...              # in memory, deleted at the end
     with EmbeddedPlacement("/tmp/placement.db") as url: ...
     with PlacementProcess("/tmp/placement.db") as url: ...
     python -m tools.embedded_placement --db FILE --port 8778
 
-Any client may use it: the token is ``admin`` (Placement's ``noauth2``). SQLite allows one writer, so
-writes go one at a time (spec: placement-and-workflow 8.2). Placement's database layer is global to a
-process: one ``EmbeddedPlacement`` at a time; ``PlacementProcess`` knows no such limit.
+Clients send the token ``admin`` (Placement's ``noauth2``). SQLite allows one writer, so
+writes go one at a time (spec: placement-and-workflow 8.2). Placement's database layer is global to a process:
+a process can run one ``EmbeddedPlacement`` at a time, and any number of ``PlacementProcess``.
 """
 
 import argparse
@@ -44,8 +44,8 @@ sqlite_synchronous = False
 class EmbeddedPlacement:
     """Placement in this process; a context manager that gives its URL.
 
-    ``path`` is an SQLite file (made if missing, with all its parents' contents left alone); without one
-    the database lives in memory. ``port`` 0 takes any free one.
+    ``path`` is an SQLite file, which is created if it does not exist; without a path the database is in
+    memory. ``port`` 0 selects a free port.
     """
 
     def __init__(self, path: str | Path | None = None, port: int = 0) -> None:
@@ -68,7 +68,7 @@ class EmbeddedPlacement:
 
 
 class PlacementProcess:
-    """The same in a process of its own; a context manager that gives its URL."""
+    """Placement in a process of its own; a context manager that gives its URL."""
 
     def __init__(self, path: str | Path, port: int = 0) -> None:
         self._command = [sys.executable, "-m", "tools.embedded_placement", "--db", path, "--port", str(port)]
@@ -95,9 +95,9 @@ class PlacementProcess:
 
 @contextlib.contextmanager
 def _application(connection: str):
-    """Placement's WSGI application on ``connection``, with its process-wide state put back afterwards."""
+    """Give Placement's WSGI application on ``connection``; restore its process-wide state at the end."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # WebOb's, of a module that Python 3.13 dropped
+        warnings.simplefilter("ignore", DeprecationWarning)  # WebOb imports a module that Python 3.13 removed
         from oslo_config import cfg
         from oslo_db.sqlalchemy import enginefacade
         from placement import conf as placement_conf
@@ -127,7 +127,7 @@ def _database_options(conf) -> dict:
 
 
 def _forget_synchronised() -> None:
-    # Placement remembers per process, not per database, that traits and classes were inserted.
+    # Placement notes for the process, not for the database, that traits and classes were inserted.
     from placement.objects import resource_class, trait
 
     trait._TRAITS_SYNCED = False  # noqa: SLF001
@@ -142,7 +142,7 @@ def _quieten() -> None:
 
 
 class _Server(wsgi.Server):
-    """A server on a loopback address: fast to stop, and silent unless something is wrong."""
+    """A server on a loopback address that stops fast and reports to the log."""
 
     expiration_interval = 0.05  # seconds between looks at the request to stop
     keep_alive_conn_limit = None
@@ -166,7 +166,7 @@ class _Server(wsgi.Server):
 
 @contextlib.contextmanager
 def _serving(application, port: int):
-    """Serve ``application`` in threads; give the URL, and end all connections and threads afterwards."""
+    """Serve ``application`` and give its URL; at the end, close all connections and stop all threads."""
     server = _Server(port, application)
     server.prepare()
     thread = threading.Thread(target=server.serve, name="placement", daemon=True)
@@ -204,8 +204,8 @@ class _Locking:
 def main(arguments: list[str] | None = None) -> None:
     """Serve until SIGTERM or SIGINT; the first line on standard output is the URL."""
     parser = argparse.ArgumentParser(description="OpenStack Placement on a loopback address, over SQLite")
-    parser.add_argument("--db", required=True, help="SQLite file, made if missing")
-    parser.add_argument("--port", type=int, default=0, help="TCP port; 0 for any free one")
+    parser.add_argument("--db", required=True, help="SQLite file; created if it does not exist")
+    parser.add_argument("--port", type=int, default=0, help="TCP port; 0 selects a free port")
     options = parser.parse_args(arguments)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,8 +1,8 @@
-"""A synthetic fleet as nova's databases and Placement would show it: cells, computes, aggregates.
+"""Generate a synthetic fleet for nova's databases and for Placement: cells, computes, aggregates.
 
-The hosts look like libvirt's: three classes of hardware, two sockets with hyper-threads each, a NUMA
-topology, CPU features, no two neighbours with quite the same memory. The same arguments give the same fleet,
-UUIDs included.
+The hosts resemble those of libvirt: three classes of hardware, two sockets with hyper-threads, a NUMA
+topology, CPU features. The memory differs a little from host to host. The same arguments give the same fleet
+and the same UUIDs.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ FEATURES = (
 
 @dataclasses.dataclass(frozen=True)
 class Hardware:
-    """A class of machine: threads, MiB, GiB."""
+    """A class of machine: CPU threads, MiB of memory, GiB of disk."""
 
     threads: int
     memory_mb: int
@@ -52,7 +52,7 @@ HARDWARE = (
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """A cell to be: where its database and its message bus are."""
+    """A cell: its name, and the URLs of its database and its message bus."""
 
     name: str
     database_url: str
@@ -65,7 +65,7 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """A compute: its place in the fleet and everything that follows from it."""
+    """A compute host; its number determines its name, its UUID and its hardware."""
 
     number: int
     cell: Cell
@@ -86,14 +86,14 @@ class Host:
 
     @property
     def hardware(self) -> Hardware:
-        """Firmware and crash kernel take a little memory, everywhere a little else."""
+        """The hardware without the memory of firmware and crash kernel, which differs from host to host."""
         machine = HARDWARE[self.number % len(HARDWARE)]
         return dataclasses.replace(machine, memory_mb=machine.memory_mb - 1024 - self.number * 7919 % 4096)
 
 
 @dataclasses.dataclass(frozen=True)
 class Aggregate:
-    """A host aggregate; Placement knows it by the same UUID."""
+    """A host aggregate; it has the same UUID in Placement."""
 
     name: str
     metadata: dict[str, str]
@@ -105,13 +105,13 @@ class Aggregate:
 
 
 class Fleet:
-    """``count`` hosts, spread evenly over cells and zones."""
+    """``count`` hosts, spread evenly over the cells and the zones."""
 
     def __init__(self, count: int, cells: Sequence[Cell]) -> None:
         self.cells = tuple(cells)
-        places = len(self.cells)
+        cell_count = len(self.cells)
         self.hosts = [
-            Host(number, self.cells[number % places], ZONES[number // places % len(ZONES)])
+            Host(number, self.cells[number % cell_count], ZONES[number // cell_count % len(ZONES)])
             for number in range(count)
         ]
         self.aggregates = [
@@ -123,11 +123,11 @@ class Fleet:
         return [host for host in self.hosts if all(getattr(host, k) == v for k, v in wanted.items())]
 
     def of_cell(self, cell: Cell) -> list[Host]:
-        """The hosts of a cell."""
+        """Return the hosts of a cell."""
         return self._where(cell=cell)
 
     def providers(self) -> list[Provider]:
-        """The fleet as Placement is to see it."""
+        """Return the resource providers of the hosts."""
         aggregates = {host.uuid: [] for host in self.hosts}
         for aggregate in self.aggregates:
             for host in aggregate.hosts:
@@ -138,7 +138,7 @@ class Fleet:
         ]
 
     def write(self, api_url: str, cell0_url: str) -> None:
-        """Make nova's databases at these URLs and the cells' own, and fill them with the fleet."""
+        """Create nova's API database, cell0 and the databases of the cells, and write the fleet to them."""
         with _database(api_url, schema.API) as connection:
             self._write_cells(connection, cell0_url)
             self._write_aggregates(connection)
@@ -162,7 +162,7 @@ class Fleet:
             for number, cell in enumerate((cell0, *self.cells))
         ]
         for row in rows:
-            row["id"] += 1  # MySQL takes 0 for "the next number"
+            row["id"] += 1  # MySQL replaces 0 by the next number
         ids = {row["uuid"]: row["id"] for row in rows}
         _insert(connection, schema.cell_mappings, rows)
         _insert(
@@ -263,7 +263,7 @@ def _cpu_info(machine: Hardware) -> dict:
 
 
 def _numa_topology(machine: Hardware) -> dict:
-    """Two sockets; thread n and thread n + half of all share a core."""
+    """Return two sockets; threads n and n + ``half`` share a core."""
     half = machine.threads // 2
     return _envelope("NUMATopology", "1.2", cells=[_numa_cell(machine, half, socket) for socket in range(2)])
 

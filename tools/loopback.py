@@ -1,7 +1,7 @@
 """The HTTP server of the tests' faulty proxy and of the benchmarks' prepared answer.
 
-It has one thread for each connection and writes no log. Tests break its connections on purpose, which a WSGI
-server does not offer; a WSGI application is served by ``tools.embedded_placement``.
+It has one thread for each connection and writes no log. Tests break its connections at defined points of a
+request, which a WSGI server does not support.
 """
 
 import contextlib
@@ -10,7 +10,7 @@ import socket
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """``handler`` is a ``Handler`` class. ``port`` 0 takes any free one."""
+    """``handler`` is a ``Handler`` class; ``port`` 0 selects a free port."""
 
     daemon_threads = True
     request_queue_size = 256
@@ -24,17 +24,17 @@ class Server(http.server.ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}"
 
     def hang_up(self) -> None:
-        """Close what clients keep open; their threads would go on serving."""
+        """Close the connections that clients keep open, which ends their threads."""
         for connection in list(self.connections):
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request, client_address) -> None:
-        """A client that hangs up is no news."""
+        """Ignore the error: clients may close their connections at any time."""
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Answers without delay on connections that are kept open."""
+    """A handler that keeps connections open and sends each answer at once."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -49,4 +49,4 @@ class Handler(http.server.BaseHTTPRequestHandler):
         super().finish()
 
     def log_message(self, *args: object) -> None:
-        """Whoever wants to know asks the server behind it."""
+        """Log nothing."""

@@ -1,7 +1,7 @@
-"""Fill a Placement with providers, over HTTP (``create_fleet``) or straight into its SQLite file (``fill``).
+"""Create providers in Placement, over HTTP (``create_fleet``) or directly in its SQLite file (``fill``).
 
-A compute host's provider has the UUID of its ComputeNode record. Sharing providers carry the trait
-``MISC_SHARES_VIA_AGGREGATE`` and have an aggregate in common with their users.
+The provider of a compute host has the UUID of its ComputeNode record. A sharing provider has the trait
+``MISC_SHARES_VIA_AGGREGATE`` and an aggregate in common with the providers that use it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -42,15 +42,15 @@ class Provider:
 
 
 def hosts(count: int, prefix: str = "host") -> list[Provider]:
-    """``count`` equal compute hosts: names ``host-00000`` …, and a UUID that follows from the name."""
+    """Return ``count`` equal compute hosts, named ``host-00000`` …; the name determines the UUID."""
     names = (f"{prefix}-{number:05d}" for number in range(count))
     return [Provider(name, str(uuid.uuid5(uuid.NAMESPACE_DNS, name))) for name in names]
 
 
 def create_fleet(url: str, providers: Iterable[Provider]) -> None:
-    """Make the providers over HTTP, parents before children; some 100 a second.
+    """Create the providers over HTTP, about 100 per second; ``providers`` has parents before their children.
 
-    The generations 0, 1, 2 of a new provider are known, so that nothing is read
+    The generations 0, 1, 2 of a new provider are known, so this function reads nothing
     (spec: placement-and-workflow 8.3).
     """
     with requests.Session() as session:
@@ -94,9 +94,10 @@ def _send(session, method, url, body=None) -> None:
 
 
 def fill(path: str | Path, providers: Sequence[Provider]) -> None:
-    """Write root providers straight into the SQLite file of a Placement that started once and has ended.
+    """Write root providers directly into the SQLite file of a Placement that has started once and has ended.
 
-    For load tests: ten thousand hosts in a few seconds. Only standard traits and classes, no parents.
+    For load tests: ten thousand hosts take a few seconds. Traits and classes must be standard ones; parents
+    are not supported.
     """
     connection = sqlite3.connect(path)
     with connection:

@@ -1,7 +1,7 @@
-"""A whole cloud's scheduling in one process: Placement, databases, scheduler, conductors, computes.
+"""Run the services of a small cloud in one process: Placement, databases, scheduler, conductors, computes.
 
-The parts and their wiring are those of separate processes; only the addresses differ: SQLite files, a
-Placement on loopback, and an in-memory message bus, or a real RabbitMQ with a virtual host for each cell.
+The services and their connections are the same as in separate processes; only the addresses differ: SQLite
+files, a Placement on loopback, and an in-memory message bus or a RabbitMQ with a virtual host for each cell.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +27,7 @@ from tools.placement_fleet import fill
 
 IN_MEMORY = "fake://"
 
-# Hosts of the fleet send no heartbeats; none is to be taken for dead meanwhile.
+# The hosts of the fleet send no heartbeats; with this interval the scheduler regards them as up.
 CONFIGURATION = """\
 [DEFAULT]
 host = controller
@@ -47,9 +47,10 @@ workers = 1
 
 
 class SmallCloud(contextlib.ExitStack):
-    """The cloud; a context manager whose services are up once it is entered.
+    """A context manager that starts the services on entry and stops them on exit.
 
-    directory: for databases and configuration. rabbit: URL of a RabbitMQ, None for the in-memory bus.
+    directory: where databases and configuration are created. rabbit: URL of a RabbitMQ, or None for the
+    in-memory bus.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class SmallCloud(contextlib.ExitStack):
         return self
 
     def database(self, name: str) -> str:
-        """URL of a database of the cloud."""
+        """Return the URL of a database of the cloud."""
         return f"sqlite:///{self.directory}/{name}.sqlite"
 
     def _cell_url(self, name):
@@ -84,7 +85,7 @@ class SmallCloud(contextlib.ExitStack):
     def _start(self):
         placement = self.directory / "placement.sqlite"
         with EmbeddedPlacement(placement):
-            """Its first start makes the tables, and the classes and traits in them."""
+            pass  # the first start creates the tables, resource classes and traits
         fill(placement, self.fleet.providers())
         self.placement_url = self.enter_context(EmbeddedPlacement(placement))
         self.fleet.write(self.database("api"), self.database("cell0"))

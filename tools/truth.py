@@ -1,4 +1,4 @@
-"""What Placement holds, compared with what should be there. Placement has the last word."""
+"""Compare the allocations in Placement with the expected allocations."""
 
 from collections.abc import Iterable, Mapping
 import dataclasses
@@ -10,7 +10,7 @@ from tools.placement_fleet import HEADERS, Provider
 
 @dataclasses.dataclass
 class Truth:
-    """Numbers found, and one line for each thing that is not as it should be."""
+    """The result of a comparison: counts, and one line for each problem."""
 
     consumers: int = 0
     resources: int = 0
@@ -22,8 +22,8 @@ def check(
 ) -> Truth:
     """Compare all allocations on the providers with ``expected``: instance UUID -> (provider UUID, amounts).
 
-    Looked for: inventories that are over-committed, instances without their allocation or with a wrong one,
-    and allocations that belong to no instance.
+    A problem is an over-committed inventory, an instance without its allocation or with a wrong one, or an
+    allocation that belongs to no instance.
     """
     truth, held = Truth(), {}
     with requests.Session() as session:

@@ -1,4 +1,4 @@
-"""Virtual hosts of a RabbitMQ, one for each cell."""
+"""Create virtual hosts in RabbitMQ, one for each cell."""
 
 from collections.abc import Iterable
 import shutil
@@ -9,14 +9,14 @@ import kombu
 
 
 def sibling(url: str, name: str) -> str:
-    """The URL with the virtual host of a cell: ``/`` becomes ``/berth-cell1``, ``/x`` ``/x-cell1``."""
+    """Return the URL of a cell's virtual host: ``/berth-cell1`` for ``/``, ``/x-cell1`` for ``/x``."""
     split = parse.urlsplit(url)
     base = split.path.strip("/") or "berth"
     return split._replace(path=f"/{base}-{name}").geturl()
 
 
 def ensure(urls: Iterable[str]) -> None:
-    """Make the virtual hosts that are not there yet; raises RuntimeError if that cannot be done from here."""
+    """Create the virtual hosts that do not exist; raise RuntimeError if that fails."""
     for url in urls:
         if not _answers(url):
             _add(parse.urlsplit(url))

@@ -1,1 +1,1 @@
-"""Benchmarks. ``tools/benchmark`` runs them."""
+"""Benchmarks; ``tools/benchmark`` runs them."""

@@ -1,11 +1,11 @@
-"""Benchmarks of the scheduler's own work.
+"""Benchmarks of the work inside the scheduler.
 
 stages       a plain request from the message to the reply, stage by stage
 rules        every built-in filter and weigher over all hosts
 multicreate  100 instances in one request
-numa         NUMA and PCI verdicts for one host, in shapes that are hard on purpose
+numa         NUMA and PCI verdicts for one host, in shapes that need much work
 
-Times are CPU time of one thread, the best of a few runs. Compare runs on the same machine only.
+Times are CPU times of one thread, the best of a few runs. Compare runs on the same machine only.
 """
 
 import argparse
@@ -25,7 +25,7 @@ ONE_HOST = ("numa",)
 
 def main() -> None:
     arguments = _arguments()
-    # oslo.messaging would choose eventlet
+    # Select the backend before oslo.messaging is imported, which would select eventlet.
     backend.init_backend(backend.BackendType.THREADING)
     found: list[Measurement] = []
     for name in BENCHMARKS if arguments.which == "all" else [arguments.which]:
@@ -44,8 +44,10 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("which", nargs="?", default="all", choices=[*BENCHMARKS, "all"])
     parser.add_argument("--hosts", type=_numbers, default=[1000, 10000], help="such as 1000,10000,50000")
-    parser.add_argument("--runs", type=int, default=RUNS, help=f"of which the best counts (default {RUNS})")
-    parser.add_argument("--json", type=Path, help="write the measurements to this file, one a line")
+    parser.add_argument(
+        "--runs", type=int, default=RUNS, help=f"number of runs; the best one counts (default {RUNS})"
+    )
+    parser.add_argument("--json", type=Path, help="write the measurements to this file, one per line")
     parser.add_argument("--compare", type=Path, help="show the ratios to those in this file")
     return parser.parse_args()
 
@@ -55,7 +57,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def _run(name: str, sizes: Sequence[int], runs: int) -> Iterator[Measurement]:
-    # not before threads were chosen
+    # Import after main() has selected the backend.
     benchmark = importlib.import_module(f"tools.bench.{name}")
     for size in sizes[:1] if name in ONE_HOST else sizes:
         yield from benchmark.run(size, runs)

@@ -1,4 +1,4 @@
-"""A table of synthetic hosts, what Placement would answer about them, and the instances that they hold."""
+"""Generate synthetic hosts, the answer of Placement about them, and the instances on them."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -34,16 +34,16 @@ _METRICS = [
 
 
 def table(count: int, seed: int = 1) -> HostTable:
-    """``count`` hosts in four cells, three zones and forty racks, of three kinds of hardware, half in use."""
-    chance = random.Random(seed)
+    """Return ``count`` hosts in four cells, three zones and forty racks, with three kinds of hardware."""
+    rng = random.Random(seed)
     kinds = [_kind(number) for number in range(12)]
-    rows = [_row(number, chance, kinds) for number in range(count)]
+    rows = [_row(number, rng, kinds) for number in range(count)]
     services = {(row.cell_uuid, row.host): _service(number, row.host) for number, row in enumerate(rows)}
     return HostTable(rows, services, _aggregates(rows))
 
 
 def candidates(hosts: HostTable) -> dict[str, tuple[AllocationCandidate, ...]]:
-    """One candidate a host, by compute node uuid."""
+    """Return one candidate for each host, by the UUID of its compute node."""
     return {
         row.uuid: (
             AllocationCandidate.of(
@@ -55,13 +55,13 @@ def candidates(hosts: HostTable) -> dict[str, tuple[AllocationCandidate, ...]]:
 
 
 def view(hosts: HostTable) -> HostView:
-    """All hosts, with candidates and instances, as a request finds them before anything is worked out."""
+    """Return a view on all hosts with candidates and instances, without any cached result."""
     lists = list(candidates(hosts).values())
     return HostView.of(hosts, np.arange(len(hosts)), lists, Instances(hosts))
 
 
 def answer(hosts: HostTable) -> bytes:
-    """The body of GET /allocation_candidates: 1.4 kB a host, most of it traits, as real ones are."""
+    """Return the body of GET /allocation_candidates: 1.4 kB per host, mostly traits, as in a real answer."""
     requests = [
         {"allocations": {row.uuid: {"resources": AMOUNTS}}, "mappings": {"": [row.uuid]}}
         for row in hosts.rows
@@ -98,12 +98,12 @@ class Instances:
 
 
 def uuid_of(instance: int) -> str:
-    """The uuid of an instance by its number."""
+    """Return the UUID of an instance by its number."""
     return str(uuid.UUID(int=(2 << 64) + instance))
 
 
 def _kind(number: int) -> dict[str, Any]:
-    """What hosts of one model and state have in common."""
+    """Return the fields that hosts of one model and state have in common."""
     info = {"arch": "x86_64", "vendor": "Intel", "model": f"Model-{number % 6}", "features": ["vmx", "aes"]}
     cells = (HostCell(cell, frozenset(range(cell * 8, cell * 8 + 8)), memory=65536) for cell in (0, 1))
     pool = {"vendor_id": "8086", "product_id": "154c", "numa_node": 0, "dev_type": "type-VF"}
@@ -114,9 +114,9 @@ def _kind(number: int) -> dict[str, Any]:
     }
 
 
-def _row(number: int, chance: random.Random, kinds: list[dict[str, Any]]) -> HostRow:
+def _row(number: int, rng: random.Random, kinds: list[dict[str, Any]]) -> HostRow:
     threads, memory, disk = HARDWARE[number % 3]
-    used = chance.randrange(threads)
+    used = rng.randrange(threads)
     stats = {"num_instances": str(used % 40), "io_workload": "0", f"num_proj_{number % 500}": "1"}
     return HostRow(
         id=number,
@@ -147,7 +147,7 @@ def _service(number: int, host: str) -> ServiceRow:
 
 
 def _aggregates(rows: list[HostRow]) -> Aggregates:
-    """Each host is in a zone and in a rack, every fiftieth in an aggregate for one project too."""
+    """Return a zone and a rack for each host; every fiftieth host is also in an aggregate for one project."""
     common = {
         "ssd": "true",
         "instance_type": "m1,m2",

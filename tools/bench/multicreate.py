@@ -1,4 +1,4 @@
-"""How long 100 instances in one request take, Placement granting every claim at once."""
+"""Measure a request for 100 instances; every claim succeeds at once."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -16,12 +16,12 @@ from tools.bench.timing import Measurement, best
 
 INSTANCES = 100
 GRANTED = ClaimResult(Outcome.CLAIMED)
-# Those that leave but a few hosts to choose from would measure nothing.
+# Filters that leave only a few hosts, with which there is not enough to measure.
 NARROW = {"SameHostFilter", "IsolatedHostsFilter"}
 
 
 class Granting:
-    """Claims that are always granted, at once."""
+    """A claimer whose claims always succeed, at once."""
 
     def claim(self, instance_uuid: str, candidate: Any) -> ClaimResult:
         return GRANTED
@@ -33,7 +33,7 @@ class Granting:
 
 
 def run(count: int, runs: int) -> Iterator[Measurement]:
-    """From the candidates' hosts to the selections, alternates among them."""
+    """Measure the work from the candidate hosts to the selections with their alternates."""
     table = synthetic.table(count)
     uuids = [str(uuid.UUID(int=(3 << 64) + number)) for number in range(INSTANCES)]
     for rules, conf, make in (
@@ -60,7 +60,7 @@ def _work(
     driver = FilterDriver(conf, chain, weight_loader.load(conf), Fitter())
 
     def prepare() -> tuple:
-        # a request takes note of the hosts of its group
+        # a selection adds its host to the group of the request
         return synthetic.view(table), make(instance_group=group and group.obj_clone())
 
     def work(made: tuple) -> None:

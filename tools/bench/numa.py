@@ -1,6 +1,7 @@
-"""How long NUMA and PCI verdicts take for one host, in shapes that are hard on purpose.
+"""Measure NUMA and PCI verdicts for one host, in shapes that need much work.
 
-Nothing is remembered from one run to the next; ten thousand hosts at the end show what remembering is worth.
+A run uses no cached result of an earlier run. The last measurement, of ten thousand hosts in 50 states, shows
+the effect of the cache.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,7 +23,7 @@ NIC = {"vendor_id": "8086", "product_id": "154c"}
 
 
 def run(_count: int, runs: int) -> Iterator[Measurement]:
-    """Each shape, whatever the number of hosts."""
+    """Measure each shape; the number of hosts is not used."""
     for name, work in _works():
         yield Measurement("numa", "one host, hard on purpose", name, 0, best(work, runs=runs))
 
@@ -45,7 +46,7 @@ def _works() -> Iterator[tuple[str, Callable[[], object]]]:
 
 def _fit_once(*case) -> Callable[[], object]:
     def work() -> None:
-        # A fresh Fitter, fresh hosts and requests: nothing that an earlier run worked out may help.
+        # A new Fitter, new hosts and new requests: no result of an earlier run is in a cache.
         host, guest, limits, pools, requests = case
         requests = _renewed(requests)
         host = replace(host, cells=tuple(replace(cell) for cell in host.cells))
@@ -105,7 +106,7 @@ def _full(cell: HostCell) -> HostCell:
 
 
 def _tied(cell: HostCell, last: int) -> HostCell:
-    """Network ``near`` is everywhere; ``far`` is where no guest goes, on a cell that is full."""
+    """Give the cell network ``near``; give cell ``last`` network ``far`` instead, and fill it."""
     if cell.id != last:
         return replace(cell, network=Network(frozenset({"near"})))
     return replace(_full(cell), network=Network(frozenset({"far"})))

@@ -1,4 +1,4 @@
-"""Measurements as tables, as JSON lines, and beside those of another run."""
+"""Print measurements as tables, store them as JSON lines, and compare them with another run."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,22 +11,22 @@ Measurements = Iterable[Measurement]
 
 
 def write(path: Path, found: Measurements) -> None:
-    """One JSON object a line."""
+    """Write one JSON object per line."""
     path.write_bytes(b"".join(orjson.dumps(one._asdict()) + b"\n" for one in found))
 
 
 def read(path: Path) -> list[Measurement]:
-    """What ``write`` wrote."""
+    """Read a file that ``write`` wrote."""
     return [Measurement(**orjson.loads(line)) for line in path.read_bytes().splitlines()]
 
 
 def show(found: Measurements) -> None:
-    """A table for each case: a line a name, a column a number of hosts."""
+    """Print a table for each case: one line per name, one column per number of hosts."""
     _tables(found, "milliseconds", "{:.3f}")
 
 
 def compare(found: Measurements, earlier: Measurements) -> None:
-    """The same tables with the ratio to an earlier run: under 1 is faster now."""
+    """Print the same tables with the ratio to an earlier run: less than 1 is faster now."""
     before = {one.subject: one.milliseconds for one in earlier}
     ratios = [
         one._replace(milliseconds=one.milliseconds / before[one.subject])

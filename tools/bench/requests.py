@@ -1,4 +1,4 @@
-"""The requests that are measured, and the options that go with them."""
+"""Build the requests that the benchmarks measure, and the options for them."""
 
 import json
 from typing import Any
@@ -25,10 +25,10 @@ QUERY = ["and", [">=", "$free_ram_mb", 1024], ["<", "$num_io_ops", 8], ["=", "$h
 
 
 def make_conf(**overrides: Any) -> Any:
-    """Options as a new installation has them; [filter_scheduler] may be overridden."""
+    """Return the options of a new installation; ``overrides`` are options of [filter_scheduler]."""
     conf = options.new()
     conf([], project="benchmark", default_config_files=[], default_config_dirs=[])
-    # the synthetic hosts beat once, before a benchmark that may take minutes
+    # the synthetic hosts report once, at the start of a benchmark that may take minutes
     conf.set_override("service_down_time", 86400)
     for name, value in overrides.items():
         conf.set_override(name, value, "filter_scheduler")
@@ -36,7 +36,7 @@ def make_conf(**overrides: Any) -> Any:
 
 
 def demanding_conf() -> Any:
-    """Options under which no rule is idle."""
+    """Return options with which every rule has work."""
     isolated = [f"compute-{number:05d}" for number in range(10)]
     conf = make_conf(isolated_hosts=isolated, isolated_images=["another"], **ALL_WEIGHERS_ON)
     conf.set_override("weight_setting", WEIGHTED_METRICS, "metrics")
@@ -44,7 +44,7 @@ def demanding_conf() -> Any:
 
 
 def plain(extra_specs: dict[str, str] | None = None, **fields: Any) -> objects.RequestSpec:
-    """A plain boot request: 2 vCPUs, 4 GiB, 20 GiB."""
+    """Return a plain boot request: 2 vCPUs, 4 GiB of memory, 20 GiB of disk."""
     flavor = objects.Flavor(
         id=1,
         name="m1",
@@ -76,7 +76,7 @@ def plain(extra_specs: dict[str, str] | None = None, **fields: Any) -> objects.R
 
 
 def demanding(policy: str = "anti-affinity", **fields: Any) -> objects.RequestSpec:
-    """A request with something for every rule to judge, but for those on NUMA cells and PCI devices."""
+    """Return a request that gives work to every rule except those on NUMA cells and PCI devices."""
     hints = {
         "different_host": MEMBERS[:3],
         "same_host": MEMBERS[3:],
@@ -99,7 +99,7 @@ def demanding(policy: str = "anti-affinity", **fields: Any) -> objects.RequestSp
 
 
 def group(policy: str, members: list[str]) -> objects.InstanceGroup:
-    """A server group; those with affinity are on ten hosts already."""
+    """Return a server group; a group with affinity has instances on ten hosts."""
     held = [f"compute-{number:05d}" for number in range(10)] if policy == "affinity" else []
     return objects.InstanceGroup(policy=policy, policies=[policy], members=members, hosts=held)
 

@@ -1,4 +1,4 @@
-"""How long each built-in rule takes over all hosts, and its plain form that looks at one after the other."""
+"""Measure each built-in rule on all hosts at once, and its plain form on one host after the other."""
 
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -20,7 +20,7 @@ from tools.bench.timing import Measurement, best
 PLAIN_BOOT = "a plain boot request"
 DEMANDING = "a request with work for every rule"
 ONE_BY_ONE = "the same, one host after the other"
-# The plain forms are asked of so many hosts at most, and once: theirs is a matter of seconds.
+# The plain forms take seconds: they run once, and on no more hosts than this.
 MOST_ONE_BY_ONE = 10_000
 
 POLICIES = {
@@ -32,7 +32,7 @@ POLICIES = {
 
 
 def run(count: int, runs: int) -> Iterator[Measurement]:
-    """Each rule alone on ``count`` hosts, nothing remembered from one to the next, and the sums."""
+    """Measure each rule alone on ``count`` hosts, without results cached by other rules; add the sums."""
     table = synthetic.table(count)
     for case, conf, make in (
         (PLAIN_BOOT, requests.make_conf(), lambda _: requests.plain()),
@@ -66,7 +66,7 @@ def _measurements(case: str, count: int, times: dict[str, float]) -> Iterator[Me
 
 
 def _asking(rule: HostFilter | HostWeigher, request: Any) -> Callable[[HostView], Any]:
-    """What ``FilterChain`` or ``Scores`` does with a rule."""
+    """Return a function that does with a rule what ``FilterChain`` or ``Scores`` does."""
 
     def judge(hosts: HostView) -> Any:
         return rule.applies(request) and rule.passes(hosts, request)
@@ -96,7 +96,7 @@ def _one_by_one(table: Any, conf: Any) -> Iterator[Measurement]:
 
 
 def _plain(host: HostState, images: Any) -> SimpleNamespace:
-    """A host as an object of plain attributes, all of them read already."""
+    """Return a copy of a host with plain attributes, all of them computed."""
     names = (name for name in dir(HostState) if not name.startswith("_") and name != "instances")
     instances = dict.fromkeys(requests.MEMBERS[:1])
     return SimpleNamespace(

@@ -1,7 +1,7 @@
-"""How long each stage of a request takes: the scheduler's own part, from the message to the reply.
+"""Measure each stage of a request inside the scheduler, from the message to the reply.
 
-Placement is a server on loopback that answers at once with a prepared body; what is measured of it is the
-client's side.
+A server on loopback that answers at once with a prepared body takes the place of Placement: only the work of
+the client is measured.
 """
 
 from collections.abc import Callable, Iterator
@@ -31,7 +31,7 @@ from tools.bench.timing import Measurement, best
 
 
 def run(count: int, runs: int) -> Iterator[Measurement]:
-    """Each stage of a plain boot request with the default rules, and several of them in one go."""
+    """Measure each stage of a plain boot request with the default rules, and several stages together."""
     bench = _Stages(count)
     for name, work in bench.stages().items():
         yield Measurement("stages", "default rules", name, count, best(work, runs=runs))
@@ -52,7 +52,7 @@ class _Stages:
 
     def stages(self) -> dict[str, Callable[[], Any]]:
         view = self.view()
-        everyone = np.arange(len(view))
+        every_row = np.arange(len(view))
         reply = self.select()
         return {
             "decode": lambda: self.serializer.deserialize_entity(None, self.primitive),
@@ -60,8 +60,8 @@ class _Stages:
             "Placement (sending, receiving)": _Get(self.body),
             "parse": lambda: parse(self.body, None),
             "view": self.view,
-            "filters": lambda: self.chain.run(view.at(everyone), self.spec),
-            "weighers": lambda: Scores(self.weighers, view.at(everyone), self.spec).totals(),
+            "filters": lambda: self.chain.run(view.at(every_row), self.spec),
+            "weighers": lambda: Scores(self.weighers, view.at(every_row), self.spec).totals(),
             "reply": lambda: self.serializer.serialize_entity(None, reply),
             "view to selections, in one go": self.select,
             "decoded request to selections, in one go": self.decoded_to_selections,
@@ -73,7 +73,7 @@ class _Stages:
         return HostView.of(self.table, rows, [by_root[self.table.rows[row].uuid] for row in rows.tolist()])
 
     def select(self) -> list:
-        """One host, claimed at once, and alternates."""
+        """Return the selections for one instance: a host, claimed at once, and alternates."""
         uuids = [requests.INSTANCE]
         return self.driver.select(self.view(), self.spec, uuids, Granting(), alternates_wanted=True)
 
@@ -84,7 +84,7 @@ class _Stages:
 
 
 class _Get:
-    """GETs a prepared body over HTTP."""
+    """A callable that reads a prepared body over HTTP."""
 
     def __init__(self, body: bytes) -> None:
         class Handler(loopback.Handler):

@@ -1,4 +1,4 @@
-"""Timing a call: its own CPU time, the best of a few. Whoever else uses the machine matters little then."""
+"""Measure the CPU time of a call: the best of a few runs, on which other programs have little effect."""
 
 from collections.abc import Callable
 import time
@@ -8,7 +8,7 @@ RUNS = 5
 
 
 class Measurement(NamedTuple):
-    """What was measured: ``name`` in a ``case`` of a ``benchmark``, over so many candidate hosts."""
+    """The time of ``name`` in a ``case`` of a ``benchmark``, with ``hosts`` candidate hosts."""
 
     benchmark: str
     case: str
@@ -18,14 +18,14 @@ class Measurement(NamedTuple):
 
     @property
     def subject(self) -> tuple:
-        """Everything but the time: equal for the same measurement in another run."""
+        """All fields except the time; they are the same in another run."""
         return self[:-1]
 
 
 def best(work: Callable[..., Any], prepare: Callable[[], Any] | None = None, runs: int = RUNS) -> float:
-    """Milliseconds of CPU of the fastest of ``runs`` calls in this thread.
+    """Return the milliseconds of CPU time of the fastest of ``runs`` calls in this thread.
 
-    Each call is given what ``prepare``, unmeasured, made for it.
+    Before each call ``prepare``, which is not measured, makes its argument.
     """
     times = []
     for _ in range(runs):
