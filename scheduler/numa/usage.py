@@ -68,7 +68,8 @@ def _account_pages(cell: HostCell, guest: GuestCell, sign: int) -> tuple[PagePoo
 def _account_pins(cell: HostCell, guest: GuestCell, sign: int) -> frozenset[int]:
     cpus = frozenset(cpu for _, cpu in guest.pins or ()) | (guest.reserved or frozenset())
     if guest.thread_policy == ISOLATE:
-        cpus = cpus.union(*(core for core in cell.siblings if core & cpus))
+        # nova puts whole cores in place of the CPUs. CPUs of no core of this cell (stale pins) drop out.
+        cpus = frozenset().union(*(core for core in cell.siblings if core & cpus))
     available = cell.free if sign > 0 else cell.pinned
     if not cpus <= available:
         wrong = ", ".join(map(str, sorted(cpus - available)))

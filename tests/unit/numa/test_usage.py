@@ -58,6 +58,27 @@ def test_isolate_takes_whole_cores():
     assert consume(legacy, found.fitted).cells[0].pinned == {0, 1}
 
 
+def test_isolate_with_pins_of_another_host_cell_charges_no_cpus():
+    """A remembered verdict moves a guest cell and leaves its pins where they were (spec: numa-and-pci 3.13)."""
+    smt = host_cell(0, threads=2)
+    legacy = host(replace(smt, cpuset=smt.pcpuset))
+    stale = guest(pinned(vcpus=1, thread_policy="isolate", pins=((0, 900),)))
+    charged = consume(legacy, stale).cells[0]
+    assert (charged.pinned, charged.memory_usage) == (frozenset(), 512)
+
+
+def test_isolate_charges_whole_cores_in_place_of_the_pinned_cpus():
+    legacy = host(host_cell(0, cpus=2, siblings=(frozenset({0}),)))
+    partly_stale = guest(pinned(thread_policy="isolate", pins=((0, 0), (1, 900))))
+    assert consume(legacy, partly_stale).cells[0].pinned == {0}
+
+
+def test_pins_of_another_host_cell_are_refused_without_isolate():
+    stale = guest(pinned(vcpus=1, pins=((0, 900),)))
+    with pytest.raises(PinConflict, match="CPUs 900 of NUMA cell 0 are not free"):
+        consume(host(host_cell(0)), stale)
+
+
 def test_cpus_of_somebody_else_are_refused():
     topology = host(host_cell(0))
     fitted = fit(topology, guest(pinned())).fitted
