@@ -1,0 +1,204 @@
+"""One request as everything after the manager knows it: plain values, made once from the wire objects.
+
+``spec`` always names the RequestSpec of the wire, ``request`` always a ``SchedulingRequest``. A request does
+not change while hosts are chosen; what does is its ``Progress``.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+import math
+from typing import Any
+
+from scheduler import objects
+from scheduler.numa.guest import GuestTopology, guest_topology_from
+from scheduler.pci.requests import PciRequest, requests_from
+
+
+class RequestKind(Enum):
+    """What a request wants.
+
+    Attributes:
+        BUILD: Hosts for instances, be it for a new instance or for one that moves.
+        REBUILD_CHECK: Whether the host of an instance suits another image (spec: filters-and-weighers 1.4).
+    """
+
+    BUILD = auto()
+    REBUILD_CHECK = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class ServerGroup:
+    """The server group of a request.
+
+    Attributes:
+        uuid: None in requests of the oldest callers.
+        policy: ``affinity``, ``anti-affinity``, ``soft-affinity`` or ``soft-anti-affinity``.
+        policies: The policies of the older form of the group; ``policy`` alone where it has none.
+        members: Instance uuids, the instances of this request among them.
+        hosts: Service hosts where members are.
+    """
+
+    uuid: str | None
+    policy: str | None
+    policies: tuple[str | None, ...]
+    members: tuple[str, ...]
+    hosts: tuple[str, ...]
+    _wire: objects.InstanceGroup = field(repr=False)
+
+    @classmethod
+    def of_wire(cls, group: objects.InstanceGroup) -> "ServerGroup":
+        """Return the plain values of a wire InstanceGroup, of which any part may be unset."""
+        policies = (group.policies if "policies" in group else None) or [group.policy]
+        return cls(
+            uuid=group.uuid if "uuid" in group else None,
+            policy=group.policy,
+            policies=tuple(policies),
+            members=tuple(group.members or ()),
+            hosts=tuple(group.hosts or ()),
+            _wire=group,
+        )
+
+    @property
+    def max_server_per_host(self) -> int:
+        """How many members may share a host under ``anti-affinity``.
+
+        Raises:
+            InvalidField: The rule of the group is no number.
+        """
+        return self._wire.rules.get("max_server_per_host", 1)
+
+
+@dataclass(slots=True)
+class Progress:
+    """What changes while the hosts of a request are chosen, instance after instance.
+
+    Attributes:
+        instance_uuid: The instance that a host is being chosen for.
+        guest: The NUMA topology as the last fit left it: its page sizes and cells may be settled by now.
+        provider_uuids: By request group, the providers of the candidate chosen last; None if the request has
+            no request groups.
+        group_hosts: Service hosts of the server group, those chosen for this request included.
+    """
+
+    instance_uuid: str
+    guest: GuestTopology | None = None
+    provider_uuids: Mapping[str, Sequence[str]] | None = None
+    group_hosts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulingRequest:
+    """A request for hosts.
+
+    Attributes:
+        spec: The RequestSpec of the wire, with what pre-filters added.
+        context: The request context of the caller.
+        instance_uuids: One for each host that is wanted. Stand-ins if the caller named none.
+        claims: Whether chosen hosts are claimed; not so if the caller named no instances, nor for a check.
+        with_alternates: Whether the caller wants alternates.
+        deadline: When the caller stops waiting, in seconds of ``time.monotonic``.
+        kind: Build or rebuild check.
+        guest: The NUMA topology of the guest; None for none.
+        pci_requests: The PCI requests; None if the spec has no such field set (nothing is consumed then).
+        server_group: The server group as it was when the request was made, or as it was brought up to date.
+        progress: What changes while hosts are chosen.
+    """
+
+    spec: objects.RequestSpec
+    context: Any
+    instance_uuids: tuple[str, ...]
+    claims: bool
+    with_alternates: bool
+    deadline: float
+    kind: RequestKind
+    guest: GuestTopology | None
+    pci_requests: tuple[PciRequest, ...] | None
+    server_group: ServerGroup | None
+    progress: Progress
+
+    @classmethod
+    def of(
+        cls,
+        spec: objects.RequestSpec,
+        instance_uuids: Sequence[str] | None = None,
+        context: Any = None,
+        *,
+        with_alternates: bool = False,
+        deadline: float = math.inf,
+    ) -> "SchedulingRequest":
+        """Make the request that a call of ``select_destinations`` describes.
+
+        Args:
+            spec: The RequestSpec.
+            instance_uuids: None: hosts for ``spec.num_instances`` are chosen and none is claimed.
+            context: The request context of the caller.
+            with_alternates: Whether the caller wants alternates.
+            deadline: When the caller stops waiting, in seconds of ``time.monotonic``.
+        """
+        kind = RequestKind.REBUILD_CHECK if spec.is_rebuild else RequestKind.BUILD
+        uuids = _stand_ins(spec) if instance_uuids is None else tuple(instance_uuids)
+        guest = guest_topology_from(spec.numa_topology)
+        group = ServerGroup.of_wire(spec.instance_group) if spec.instance_group else None
+        return cls(
+            spec=spec,
+            context=context,
+            instance_uuids=uuids,
+            claims=instance_uuids is not None and kind is RequestKind.BUILD,
+            with_alternates=with_alternates,
+            deadline=deadline,
+            kind=kind,
+            guest=guest,
+            pci_requests=None if spec.pci_requests is None else requests_from(spec.pci_requests),
+            server_group=group,
+            progress=Progress(
+                instance_uuid=uuids[0] if uuids else "",
+                guest=guest,
+                provider_uuids=spec.get_request_group_mapping(),
+                group_hosts=group.hosts if group else (),
+            ),
+        )
+
+    def with_group(self, members: Sequence[str], hosts: Sequence[str]) -> "SchedulingRequest":
+        """Return the same request with its server group brought up to date."""
+        if self.server_group is None:
+            return self
+        group = replace(self.server_group, members=tuple(members), hosts=tuple(hosts))
+        progress = replace(self.progress, group_hosts=group.hosts)
+        return replace(self, server_group=group, progress=progress)
+
+    @property
+    def is_rebuild(self) -> bool:
+        """Whether only the current host is checked, for a rebuild."""
+        return self.kind is RequestKind.REBUILD_CHECK
+
+    @property
+    def flavor(self) -> objects.Flavor:
+        """The flavor of each instance."""
+        return self.spec.flavor
+
+    @property
+    def extra_specs(self) -> Mapping[str, str]:
+        """The extra specs of the flavor; empty if it has none."""
+        return self.spec.flavor.extra_specs or {}
+
+    def image_property(self, name: str) -> Any:
+        """Return a property of the image; None if it is unset, or if there is no image."""
+        return self.spec.image.properties.get(name) if self.spec.image else None
+
+    def hint(self, name: str, default: Any = None) -> Any:
+        """Return the value of a scheduler hint; a list of one element is unwrapped."""
+        return self.spec.get_scheduler_hint(name, default)
+
+    @property
+    def cell_uuid(self) -> str | None:
+        """The one cell that the request may go to; None: any enabled one (spec: host-state-and-cells 2.4)."""
+        destination = self.spec.requested_destination
+        if not destination or "cell" not in destination or not destination.cell:
+            return None
+        return None if destination.allow_cross_cell_move else destination.cell.uuid
+
+
+def _stand_ins(spec: objects.RequestSpec) -> tuple[str, ...]:
+    known = spec.instance_uuid if "instance_uuid" in spec else ""
+    return (known,) * spec.num_instances
