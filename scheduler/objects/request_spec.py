@@ -169,8 +169,13 @@ class RequestSpec(base.WireObject):
 
     @property
     def is_rebuild(self):
-        """Whether only the current host is to be checked for a rebuild with a new image."""
-        return (self.scheduler_hints or {}).get(_REBUILD_HINT) == ["rebuild"]
+        """Whether only the current host is to be checked for a rebuild with a new image.
+
+        A conductor adds the hint and forces the current host. The hint alone can come from a user, whose boot
+        request must not be answered without a claim (spec: wire-and-config 1.5).
+        """
+        hint = (self.scheduler_hints or {}).get(_REBUILD_HINT)
+        return hint == ["rebuild"] and bool(self.force_hosts)
 
     @property
     def maps_requested_resources(self):

@@ -306,6 +306,12 @@ def test_a_rebuild_is_checked_on_its_host_and_claims_nothing(make_manager):
     assert manager.notifications.events == ["start", "end"]
 
 
+def test_a_boot_with_the_rebuild_hint_of_a_user_is_claimed(make_manager):
+    manager = make_manager(two_hosts())
+    ask(manager, rebuild(project_id="p"), return_alternates=False)
+    assert len(manager.claimer.claimed) == 1
+
+
 def test_a_rebuild_that_the_image_does_not_allow(make_manager):
     hosts = [host.supports(("x86_64", "kvm", "hvm")) for host in two_hosts()]
     image = objects.ImageMeta(properties=objects.ImageMetaProps(hw_architecture="aarch64"))

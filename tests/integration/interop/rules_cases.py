@@ -264,6 +264,7 @@ class _Case:
     # -- the request
 
     def request(self):
+        hints = self.hints()
         return {
             "instance_uuids": self.rng.sample([*INSTANCES, *NEW], 4),
             "project_id": self.often(self.pick(PROJECTS), None, 0.95),
@@ -277,11 +278,11 @@ class _Case:
                 **self.often({"extra_specs": self.extra_specs()}, {}, 0.97),
             },
             "image": self.image(),
-            "hints": self.hints(),
+            "hints": hints,
             "group": self.often(None, self.group(), 0.3),
             "destination": self.often(None, self.destination(), 0.7),
             "ignore_hosts": self.often(None, self.some([*NAMES, "zz"], 2), 0.7),
-            "force_hosts": self.often(None, self.some(NAMES, 3), 0.8),
+            "force_hosts": self.force_hosts(hints),
             "force_nodes": self.often(None, self.some([f"{name}-a" for name in NAMES], 3), 0.8),
         }
 
@@ -334,6 +335,12 @@ class _Case:
         if self.rng.random() < 0.1:
             hints["_nova_check_type"] = self.pick([["rebuild"], ["x"], ["rebuild", "x"], []])
         return hints
+
+    def force_hosts(self, hints):
+        """Forced hosts; a rebuild has some, and without them Berth differs from nova on purpose."""
+        if hints.get("_nova_check_type") == ["rebuild"]:
+            return [self.pick(NAMES)]
+        return self.often(None, self.some(NAMES, 3), 0.8)
 
     def query(self, depth=0):
         if depth > 2 or (depth and self.rng.random() < 0.55):

@@ -127,7 +127,7 @@ def test_reasons_name_filter_and_host():
 def test_on_a_rebuild_only_those_meant_for_it_judge():
     ask, rebuild = FilterA("Host1"), FilterB("Host2")
     rebuild.RUN_ON_REBUILD = True
-    request = make_request(hints={"_nova_check_type": ["rebuild"]})
+    request = make_request(hints={"_nova_check_type": ["rebuild"]}, force_hosts=["Host1", "Host2"])
     left = FilterChain([ask, rebuild]).run(hosts("Host1", "Host2"), request)
     assert [row.host for row in left.hosts.rows] == ["Host2"]
     assert (ask.asked, rebuild.asked) == ([], [2])

@@ -79,7 +79,14 @@ def test_hint_of_a_request_without_hints():
     ],
 )
 def test_is_rebuild(hints, rebuild):
-    assert request(scheduler_hints=hints).is_rebuild is rebuild
+    assert request(scheduler_hints=hints, force_hosts=["h"]).is_rebuild is rebuild
+
+
+@pytest.mark.parametrize(
+    "forced", [{}, {"force_hosts": None}, {"force_hosts": []}, {"force_nodes": ["n"]}], ids=str
+)
+def test_the_rebuild_hint_without_a_forced_host_is_no_rebuild(forced):
+    assert request(scheduler_hints={"_nova_check_type": ["rebuild"]}, **forced).is_rebuild is False
 
 
 def test_examples_of_rebuild():

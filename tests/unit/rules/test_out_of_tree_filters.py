@@ -16,7 +16,7 @@ from scheduler.rules.out_of_tree_filters import BaseHostFilter as NovaFilter
 from tests.builders import make_host, make_view
 from tests.unit.filters.asking import make_conf, make_request
 
-REBUILD = {"_nova_check_type": ["rebuild"]}
+REBUILD = {"hints": {"_nova_check_type": ["rebuild"]}, "force_hosts": ["h1"]}
 
 
 class NotFirst(NovaFilter):
@@ -101,13 +101,13 @@ def left(*classes, index=0, changed=None, view=None, **fields):
     ("classes", "fields", "expected"),
     [
         ([NotFirst], {}, ["h2", "h3"]),
-        ([NotFirst], {"hints": REBUILD}, ["h1", "h2", "h3"]),
-        ([OnRebuild], {"hints": REBUILD}, ["h2", "h3"]),
+        ([NotFirst], REBUILD, ["h1", "h2", "h3"]),
+        ([OnRebuild], REBUILD, ["h2", "h3"]),
         ([Once], {"index": 1}, ["h1", "h2", "h3"]),
         ([OddIndices], {}, ["h1", "h2", "h3"]),
         ([OddIndices], {"index": 1}, ["h2", "h3"]),
         ([Whole], {}, ["h1"]),
-        ([Whole], {"hints": REBUILD}, ["h1"]),
+        ([Whole], REBUILD, ["h1"]),
         ([NotFirst], {"index": 1, "changed": 1}, ["h2", "h3"]),
         ([Stop], {}, []),
         ([Stop], {"index": 1, "changed": 1}, []),

@@ -63,7 +63,7 @@ def test_a_cell_that_is_away_is_mentioned(caplog):
 
 def test_rebuilds_and_requests_without_a_group_are_left_alone():
     request = spec()
-    request.scheduler_hints = REBUILD
+    request.scheduler_hints, request.force_hosts = REBUILD, ["h1"]
     assert after_turn(request, Known(["b"], {"a": "h1"})) == (["a"], ["old"])
     with Groups().turn(make_spec(instance_group=None), None):
         pass
