@@ -1,31 +1,39 @@
-"""Locks by name, held for a moment and waited for with a bound."""
+"""Locks by name that are held for a short time and waited for with a bound."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 import threading
 import time
 
 
 class KeyedLocks:
-    """One lock a key, made when it is first wanted and forgotten when nobody wants it any more."""
+    """One lock for each key. A lock exists only while a thread holds it or waits for it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._locks: dict[str, tuple[threading.Lock, int]] = {}
 
     @contextmanager
-    def hold(self, keys: Iterable[str], timeout: float):
-        """Hold the locks of all keys. After ``timeout`` seconds the value is False, and none is held."""
+    def hold(self, keys: Iterable[str], timeout: float) -> Iterator[bool]:
+        """Hold the locks of all keys.
+
+        Args:
+            keys: May repeat.
+            timeout: Seconds to wait for all of them together.
+
+        Yields:
+            True while all locks are held; False if the time was over, and none is held.
+        """
         deadline = time.monotonic() + timeout
         with ExitStack() as held:
-            # In one order for all, or two holders could wait for each other.
-            got = all(self._acquire(key, deadline, held) for key in sorted(set(keys)))
-            if not got:
+            # In one order for all callers, or two of them could wait for each other.
+            acquired = all(self._acquire(key, deadline, held) for key in sorted(set(keys)))
+            if not acquired:
                 held.close()
-            yield got
+            yield acquired
 
     def busy(self) -> list[str]:
-        """The keys that are held or waited for."""
+        """Return the keys that are held or waited for."""
         with self._lock:
             return list(self._locks)
 
@@ -33,13 +41,13 @@ class KeyedLocks:
         with self._lock:
             lock, users = self._locks.get(key) or (threading.Lock(), 0)
             self._locks[key] = (lock, users + 1)
-        held.callback(self._leave, key)
+        held.callback(self._remove_user, key)
         if not lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
             return False
         held.callback(lock.release)
         return True
 
-    def _leave(self, key: str) -> None:
+    def _remove_user(self, key: str) -> None:
         with self._lock:
             lock, users = self._locks[key]
             if users == 1:

@@ -1,79 +1,150 @@
-"""Log lines about something that is away: one when it goes, one when it is back, few in between.
+"""Log lines that would otherwise repeat with every request or every round of a background loop.
 
-Log lines that would otherwise repeat with every request.
+``OutageLog`` reports one thing that fails and recovers, ``OutageLogs`` several of a kind, each under its key.
+``RateLimitedLogger`` logs one warning of a kind in an interval.
 """
 
+from collections.abc import Callable, Hashable
+import logging
 import threading
 import time
+from typing import Any
 
-#: Seconds after which an outage that goes on is mentioned again.
-REMIND = 300.0
+from cachetools import LRUCache
+
+Logger = logging.Logger | logging.LoggerAdapter[Any]
+
+#: Seconds after which a failure that goes on is logged again.
+REMINDER_INTERVAL = 300.0
+
+#: Kinds of warnings that one RateLimitedLogger remembers; beyond that the least recent ones are forgotten.
+MAX_KINDS = 100_000
 
 
 class OutageLog:
-    """Whether one thing is away, as the log is told of it. Any thread may report."""
+    """Logs that one thing fails, and that it works again. Any thread may report."""
 
-    def __init__(self, log, missed: str, back: str, clock=time.monotonic) -> None:
-        """``missed`` is logged as an error, followed by its cause; ``back`` when it is over."""
+    def __init__(
+        self, log: Logger, failure: str, recovery: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Report to a logger.
+
+        Args:
+            log: The logger of the reporting module.
+            failure: The text that is logged as an error, followed by the cause.
+            recovery: The text that is logged as information after the first success.
+            clock: Seconds that only grow.
+        """
         self._log = log
-        self._missed = missed
-        self._back = back
+        self._failure = failure
+        self._recovery = recovery
         self._clock = clock
         self._lock = threading.Lock()
         self._cause: type | None = None
         self._due = 0.0
 
-    def report(self, error: Exception) -> None:
-        """It is away. The same kind of error is not logged again for a while."""
+    def report_failure(self, error: Exception) -> None:
+        """Log a failure, unless one of its class was logged within ``REMINDER_INTERVAL`` seconds."""
         with self._lock:
             now = self._clock()
             if type(error) is self._cause and now < self._due:
                 return
             self._cause = type(error)
-            self._due = now + REMIND
-        self._log.error("%s: %s", self._missed, brief(error))
+            self._due = now + REMINDER_INTERVAL
+        self._log.error("%s: %s", self._failure, brief(error))
 
-    def over(self) -> None:
-        """It is there; cheap if it was before."""
+    def report_success(self) -> None:
+        """Log the recovery, if a failure was reported since the last success. Cheap otherwise."""
         if self._cause is None:
             return
         with self._lock:
             cause, self._cause = self._cause, None
         if cause:
-            self._log.info("%s", self._back)
+            self._log.info("%s", self._recovery)
 
 
-def brief(error: Exception) -> str:
-    """The first line of an error's text; those of databases go on with the statement and its values."""
+class OutageLogs:
+    """An ``OutageLog`` for each of several things of one kind. Only those that fail are remembered."""
+
+    def __init__(
+        self, log: Logger, failure: str, recovery: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Report to a logger.
+
+        Args:
+            log: The logger of the reporting module.
+            failure: As for ``OutageLog``, with one ``%s`` for the key.
+            recovery: As for ``OutageLog``, with one ``%s`` for the key.
+            clock: Seconds that only grow.
+        """
+        self._log = log
+        self._failure = failure
+        self._recovery = recovery
+        self._clock = clock
+        self._outages: dict[Hashable, OutageLog] = {}
+
+    def report_failure(self, key: Hashable, error: Exception) -> None:
+        """Log a failure of ``key`` as ``OutageLog`` does."""
+        outage = self._outages.get(key)
+        if outage is None:
+            new = OutageLog(self._log, self._failure % (key,), self._recovery % (key,), self._clock)
+            outage = self._outages.setdefault(key, new)
+        outage.report_failure(error)
+
+    def report_success(self, key: Hashable) -> None:
+        """Log the recovery of ``key`` as ``OutageLog`` does."""
+        outage = self._outages.pop(key, None)
+        if outage is not None:
+            outage.report_success()
+
+
+def brief(error: BaseException) -> str:
+    """Return the first line of an error's text; errors of databases append the statement and its values."""
     return str(error).partition("\n")[0] or type(error).__name__
 
 
 class RateLimitedLogger:
-    """Logs a warning of one kind at most once in ``interval`` seconds; what comes between is debug output."""
+    """Logs one line of a kind in ``interval`` seconds; the lines between are debug output."""
 
-    def __init__(self, log, interval: float = 60.0, clock=time.monotonic) -> None:
+    def __init__(
+        self,
+        log: Logger,
+        interval: float = 60.0,
+        clock: Callable[[], float] = time.monotonic,
+        max_kinds: int = MAX_KINDS,
+    ) -> None:
         self._log = log
         self._interval = interval
         self._clock = clock
         self._lock = threading.Lock()
-        self._due: dict[str, float] = {}
-        self._held_back: dict[str, int] = {}
+        # Of each kind: when its next line is due, and how many were suppressed since the last one.
+        self._kinds: LRUCache[Hashable, tuple[float, int]] = LRUCache(max_kinds)
 
-    def warning(self, kind: str, message: str, *arguments: object) -> None:
-        """Log ``message``; kinds are few and fixed. The next line tells how many were held back."""
-        held_back = self._count(kind)
-        if held_back is None:
+    def warning(self, kind: Hashable, message: str, *arguments: object) -> None:
+        """Log a warning, or debug output if one of this kind was logged within the interval.
+
+        A warning says how many of its kind were suppressed before it.
+        """
+        suppressed = self.admit(kind)
+        if suppressed is None:
             self._log.debug(message, *arguments)
-        elif held_back:
-            self._log.warning(f"{message} (and {held_back} more like this)", *arguments)
+        elif suppressed:
+            self._log.warning(f"{message} (and {suppressed} more like this)", *arguments)
         else:
             self._log.warning(message, *arguments)
 
-    def _count(self, kind: str) -> int | None:
+    def admit(self, kind: Hashable) -> int | None:
+        """Decide whether a line of this kind is due, for a caller that logs it itself.
+
+        Returns:
+            How many lines of the kind were suppressed since the last one that was due. None if this one is
+            not due; it is counted as suppressed.
+        """
         now = self._clock()
         with self._lock:
-            if now < self._due.get(kind, now):
-                self._held_back[kind] = self._held_back.get(kind, 0) + 1
+            due, suppressed = self._kinds.get(kind, (now, 0))
+            if now < due:
+                self._kinds[kind] = due, suppressed + 1
                 return None
-            self._due[kind] = now + self._interval
-            return self._held_back.pop(kind, 0)
+            self._kinds[kind] = now + self._interval, 0
+            return suppressed

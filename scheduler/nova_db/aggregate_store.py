@@ -72,9 +72,9 @@ class AggregateStore:
             with self._engines.api().connect() as connection:
                 found = Aggregates(read_aggregates(connection))
         except UNREADABLE as error:
-            self._outage.report(error)
+            self._outage.report_failure(error)
             return False
-        self._outage.over()
+        self._outage.report_success()
         with self._lock:
             if casts == self._casts and found.by_id != self.current.by_id:
                 self.current = found

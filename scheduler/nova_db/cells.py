@@ -100,9 +100,9 @@ class Cells:
                 self._cells = read_cells(connection, self._conf.database.connection)
         except UNREADABLE as error:
             self._retry_at = time.monotonic() + RETRY
-            self._outage.report(error)
+            self._outage.report_failure(error)
             return self._loaded
-        self._outage.over()
+        self._outage.report_success()
         self._loaded = True
         if not self.all:
             LOG.warning("There are no cells besides cell0: no host can be found.")

@@ -62,9 +62,9 @@ class MinimumVersion:
         versions = [answer.value for answer in answers.values() if answer.value]
         failed = [answer.error for answer in answers.values() if answer.error]
         if failed and not versions:
-            self._outage.report(failed[0])
+            self._outage.report_failure(failed[0])
             return self._version
-        self._outage.over()
+        self._outage.report_success()
         return min(versions, default=0)
 
     def _of_cell(self, cell: Cell) -> int | None:

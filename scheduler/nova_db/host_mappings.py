@@ -42,9 +42,9 @@ class HostCells:
         try:
             uuid = self._read(host)
         except UNREADABLE as error:
-            self._outage.report(error)
+            self._outage.report_failure(error)
             raise
-        self._outage.over()
+        self._outage.report_success()
         if uuid is not None:
             self._known[host] = uuid, time.monotonic() + HOST_TTL
         return uuid

@@ -100,9 +100,9 @@ class HostStore:
                 self._wanted = max(self._wanted, now - max_age / 2)
                 self._changed.notify_all()
             if self._changed.wait_for(lambda: self._fresh(now - max_age), self._patience()):
-                self._late.over()
+                self._late.report_success()
             else:
-                self._late.report(TimeoutError(f"nothing new within {self._patience():g} seconds"))
+                self._late.report_failure(TimeoutError(f"nothing new within {self._patience():g} seconds"))
             return self._with_aggregates()
 
     def complete(self, table: HostTable, uuids: Iterable[str]) -> HostTable:

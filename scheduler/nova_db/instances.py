@@ -214,9 +214,9 @@ class CellInstances:
         for uuid, answer in answers.items():
             outage = self._outages.get(uuid) or self._outages.setdefault(uuid, _outage(uuid))
             if answer.error:
-                outage.report(answer.error)
+                outage.report_failure(answer.error)
             else:
-                outage.over()
+                outage.report_success()
         return answers
 
     # -- reading ---------------------------------------------------------------------------------------------

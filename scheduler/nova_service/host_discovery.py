@@ -49,9 +49,9 @@ class Discovery:
                 for cell in cells:
                     self._discover(cell)
         except UNREADABLE as error:
-            self._outage.report(error)
+            self._outage.report_failure(error)
         else:
-            self._outage.over()
+            self._outage.report_success()
 
     def _leads(self) -> bool:
         """Whether this host's name is the first among the schedulers that are enabled and up."""
@@ -80,9 +80,9 @@ class Discovery:
                 if self._map(node.host, cell):
                     _mark(engine, node.id)
         except UNREADABLE as error:
-            outage.report(error)
+            outage.report_failure(error)
         else:
-            outage.over()
+            outage.report_success()
 
     def _map(self, host: str, cell: Cell) -> bool:
         """Whether a mapping has been made; not if there is one."""

@@ -55,9 +55,9 @@ class OwnService:
             elif not self._deleted:
                 self._deleted = not self._beat()
         except UNREADABLE as error:
-            self._outage.report(error)
+            self._outage.report_failure(error)
         else:
-            self._outage.over()
+            self._outage.report_success()
 
     def _register(self) -> int:
         """Adopt the row that a scheduler on this host has left, or make one; its id."""

@@ -5,7 +5,7 @@ import time
 from scheduler.locks import KeyedLocks
 
 
-def test_one_at_a_time_for_each_key():
+def test_a_key_is_held_by_one_thread_at_a_time():
     locks, inside, most = KeyedLocks(), dict.fromkeys("abc", 0), []
     guard = threading.Lock()
 
@@ -27,7 +27,7 @@ def test_one_at_a_time_for_each_key():
     assert locks.busy() == []
 
 
-def test_bounded_wait_leaves_nothing_held():
+def test_after_a_timeout_none_of_the_keys_is_held():
     locks = KeyedLocks()
     with locks.hold("b", 1):
         with locks.hold("abc", 0.01) as held:
@@ -38,7 +38,7 @@ def test_bounded_wait_leaves_nothing_held():
     assert locks.busy() == []
 
 
-def test_released_after_an_error():
+def test_locks_are_released_after_an_error():
     locks = KeyedLocks()
     try:
         with locks.hold("a", 1):
@@ -48,6 +48,6 @@ def test_released_after_an_error():
     assert locks.busy() == []
 
 
-def test_keys_named_twice():
+def test_a_key_that_is_named_twice_is_held_once():
     with KeyedLocks().hold(["a", "a"], 0.1) as held:
         assert held

@@ -3,7 +3,7 @@ import logging
 import pytest
 
 from scheduler import logs
-from scheduler.logs import OutageLog, brief
+from scheduler.logs import OutageLog, OutageLogs, RateLimitedLogger, brief
 from tests.support.clock import Clock
 
 LOG = logging.getLogger("outage")
@@ -20,36 +20,36 @@ def outage(clock, caplog):
     return OutageLog(LOG, "The cellar cannot be entered", "The cellar is open again", clock)
 
 
-def test_it_is_told_once(outage, caplog):
+def test_a_failure_that_repeats_is_logged_once(outage, caplog):
     for number in range(1000):
-        outage.report(OSError(f"flooded, {number} cm"))
+        outage.report_failure(OSError(f"flooded, {number} cm"))
     assert caplog.messages == ["The cellar cannot be entered: flooded, 0 cm"]
     assert caplog.records[0].levelno == logging.ERROR
 
 
-def test_another_kind_of_error_is_told(outage, caplog):
-    outage.report(OSError("flooded"))
-    outage.report(ValueError("on fire"))
+def test_an_error_of_another_class_is_logged(outage, caplog):
+    outage.report_failure(OSError("flooded"))
+    outage.report_failure(ValueError("on fire"))
     assert [text.partition(": ")[2] for text in caplog.messages] == ["flooded", "on fire"]
 
 
-def test_what_goes_on_is_mentioned_now_and_then(outage, clock, caplog):
-    outage.report(OSError("flooded"))
-    clock.now += logs.REMIND - 1
-    outage.report(OSError("flooded"))
+def test_a_failure_that_goes_on_is_logged_again_after_the_interval(outage, clock, caplog):
+    outage.report_failure(OSError("flooded"))
+    clock.now += logs.REMINDER_INTERVAL - 1
+    outage.report_failure(OSError("flooded"))
     assert len(caplog.messages) == 1
     clock.now += 1
-    outage.report(OSError("flooded"))
+    outage.report_failure(OSError("flooded"))
     assert len(caplog.messages) == 2
 
 
-def test_the_end_is_told_once_and_the_next_one_anew(outage, caplog):
-    outage.over()
+def test_recovery_is_logged_once_and_the_next_failure_again(outage, caplog):
+    outage.report_success()
     assert caplog.messages == []
-    outage.report(OSError("flooded"))
-    outage.over()
-    outage.over()
-    outage.report(OSError("flooded"))
+    outage.report_failure(OSError("flooded"))
+    outage.report_success()
+    outage.report_success()
+    outage.report_failure(OSError("flooded"))
     assert caplog.messages == [
         "The cellar cannot be entered: flooded",
         "The cellar is open again",
@@ -66,5 +66,58 @@ def test_the_end_is_told_once_and_the_next_one_anew(outage, caplog):
         (OSError("\nsecond line"), "OSError"),
     ],
 )
-def test_brief(error, text):
+def test_brief_is_the_first_line_or_the_class(error, text):
     assert brief(error) == text
+
+
+@pytest.fixture
+def outages(clock, caplog):
+    caplog.set_level(logging.INFO)
+    return OutageLogs(LOG, "Cellar %s cannot be entered", "Cellar %s is open again", clock)
+
+
+def test_outages_are_logged_once_for_each_key(outages, caplog):
+    for _ in range(3):
+        for key in ("east", "west"):
+            outages.report_failure(key, OSError("flooded"))
+    outages.report_success("east")
+    outages.report_success("east")
+    outages.report_success("north")
+    outages.report_failure("east", OSError("flooded"))
+    assert caplog.messages == [
+        "Cellar east cannot be entered: flooded",
+        "Cellar west cannot be entered: flooded",
+        "Cellar east is open again",
+        "Cellar east cannot be entered: flooded",
+    ]
+
+
+def test_an_outage_that_goes_on_is_logged_again_after_the_interval(outages, clock, caplog):
+    outages.report_failure("east", OSError("flooded"))
+    clock.now += logs.REMINDER_INTERVAL
+    outages.report_failure("east", OSError("flooded"))
+    assert len(caplog.messages) == 2
+
+
+def test_one_warning_of_a_kind_is_logged_in_an_interval(clock, caplog):
+    limited = RateLimitedLogger(LOG, interval=10.0, clock=clock)
+    start = clock.now
+    with caplog.at_level(logging.DEBUG):
+        for second in (0, 1, 2, 11, 12):
+            clock.now = start + second
+            limited.warning("away", "no answer %d", second)
+        limited.warning("other", "something else")
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("WARNING", "no answer 0"),
+        ("DEBUG", "no answer 1"),
+        ("DEBUG", "no answer 2"),
+        ("WARNING", "no answer 11 (and 2 more like this)"),
+        ("DEBUG", "no answer 12"),
+        ("WARNING", "something else"),
+    ]
+
+
+def test_kinds_of_warnings_are_remembered_up_to_a_bound(clock):
+    limited = RateLimitedLogger(LOG, clock=clock, max_kinds=2)
+    admitted = [limited.admit(kind) for kind in ("a", "b", "b", "c", "b", "a")]
+    assert admitted == [0, 0, None, 0, None, 0]
