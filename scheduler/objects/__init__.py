@@ -1,8 +1,7 @@
 """The versioned objects that travel between nova's services and the scheduler.
 
-Field names, versions and defaults are nova's (spec: wire-and-config 2, 3). One module a noun; all of it is
-exported here: ``objects.RequestSpec``, ``objects.hydrate(primitive)``. ``stored`` is not of the wire: it
-reads what computes keep in their rows.
+Field names, versions and defaults are nova's (spec: wire-and-config 2, 3). One module has the classes of one
+subject; all of them are exported here: ``objects.RequestSpec``, ``objects.hydrate(primitive)``.
 """
 
 from scheduler.objects.aggregate import Aggregate, AggregateList

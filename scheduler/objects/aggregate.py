@@ -5,7 +5,7 @@ from scheduler.objects import base, fields
 
 @base.register
 class Aggregate(base.WireObject):
-    """A set of hosts with metadata; null or missing hosts and metadata read as empty."""
+    """A set of hosts with metadata; null or missing ``hosts`` and ``metadata`` read as empty."""
 
     VERSION = "1.3"
     fields = {
@@ -19,7 +19,7 @@ class Aggregate(base.WireObject):
 
     @property
     def availability_zone(self):
-        """The zone that the aggregate makes of its hosts, or None."""
+        """The availability zone of the hosts of the aggregate, or None."""
         return self.metadata.get("availability_zone")
 
 

@@ -1,18 +1,18 @@
-"""What all wire objects share: envelope, private registry, tolerant reading, defaults of unset fields.
+"""Envelopes of versioned objects: the base class of the wire objects, and reading of stored envelopes.
 
-The classes are built on oslo.versionedobjects, but never enter its process-wide registry, which knows
-classes by bare name: an operator's filter may import nova into this process, and neither's ``Flavor`` may
-replace the other's (spec: wire-and-config 2.3-2.6).
+Wire objects are built on oslo.versionedobjects, but are not in its process-wide registry, which knows
+classes by their bare names: an operator's filter may import nova into this process, and neither ``Flavor``
+may replace the other (spec: wire-and-config 2.3-2.6).
 
-Versioned objects as computes store them in their rows: JSON that is read without making objects of it.
-
-spec: numa-and-pci 1.1, 1.5
+Envelopes that computes store in their database rows are read as plain JSON, without making objects of them
+(spec: numa-and-pci 1.1, 1.5): ``data_of`` and ``integer``.
 """
 
 from collections.abc import Callable, Mapping
 import copy
 import functools
 import re
+from typing import TYPE_CHECKING, Any
 
 from oslo_versionedobjects import base
 
@@ -27,8 +27,13 @@ DATA = "nova_object.data"
 CHANGES = "nova_object.changes"
 
 _VERSION_TEXT = re.compile(r"(\d{1,9})\.(\d{1,9})(\.\d{1,9})?\Z", re.ASCII)
+_LONGEST_VERSION = 30
+_PLAIN_WORD = re.compile(r"[\w.-]{1,60}", re.ASCII)
+_AFTER_SCHEME = re.compile(r"(?<=://)\S+")
 _LONGEST_DETAIL = 200
-_classes = {}
+
+#: Class name -> class, for all wire objects. Filled by the decorator ``register``.
+REGISTRY: "dict[str, type[WireObject]]" = {}
 
 
 class MissingField(errors.InvalidRequest, AttributeError):
@@ -46,35 +51,57 @@ class InvalidField(errors.InvalidRequest, ValueError):
 
     def __init__(self, path, detail):
         self.path = path
-        super().__init__(f"{path}: {str(detail)[:_LONGEST_DETAIL]}")
+        super().__init__(f"{path}: {_one_line(str(detail))}")
 
 
 class IncompatibleObjectVersion(errors.InvalidRequest):
     """An object came in another major version than the one known here."""
 
     def __init__(self, objname, version, known):
-        super().__init__(f"{objname} came in version {str(version)[:40]}, known is {known}")
+        super().__init__(f"{objname} came in version {_word(version)}, known is {known}")
 
 
 class UnsupportedObjectError(errors.InvalidRequest):
     """An envelope is broken, or names a class or a namespace that is not known here."""
 
 
+def _word(value: object) -> str:
+    """Return a name or version of a message for use in an error, if it looks like one; else only its type.
+
+    The text of a broken message can be anything, also a URL with a password.
+    """
+    if isinstance(value, str):
+        return repr(value) if _PLAIN_WORD.fullmatch(value) else f"<str of {len(value)} characters>"
+    return "None" if value is None else f"<{type(value).__name__}>"
+
+
+def _one_line(text: str) -> str:
+    """Return the start of a text as one printable line, without what follows a URL's scheme."""
+    # The rest of a long text is cut off before the search, and what is left of a URL after it.
+    text = _AFTER_SCHEME.sub("***", text[: 2 * _LONGEST_DETAIL])[:_LONGEST_DETAIL]
+    return "".join(char if char.isprintable() else " " for char in text)
+
+
 class WireObject(base.VersionedObject):
     """Base of the wire objects.
 
-    Reading a field that is not set gives, in this order: what ``lazy_defaults`` makes (kept), the field's
-    default (kept), None if the field is nullable (not kept); otherwise :class:`MissingField` is raised.
-    ``"name" in obj`` tells whether a field is set.
+    A field that is not set reads as the first of these: what ``lazy_defaults`` makes for it, the field's
+    default (both are then set), None if the field is nullable (the field stays unset). Otherwise reading it
+    raises ``MissingField``. ``"name" in obj`` tells whether a field is set.
     """
 
     OBJ_SERIAL_NAMESPACE = "nova_object"
     OBJ_PROJECT_NAMESPACE = "nova"
 
     #: field name -> function that makes the value to be taken for it when it is unset
-    lazy_defaults = {}
+    lazy_defaults: dict[str, Callable[[], Any]] = {}
     #: ephemeral objects fill in every default as soon as they are made or read
     ephemeral = False
+    _defaulting: tuple[str, ...] = ()
+
+    if TYPE_CHECKING:  # ``register`` makes a property of each field
+
+        def __getattr__(self, name: str) -> Any: ...
 
     def __init__(self, context=None, **values):
         super().__init__(context, **values)
@@ -83,27 +110,33 @@ class WireObject(base.VersionedObject):
 
     @classmethod
     def obj_class_from_name(cls, objname, objver):
-        """The class for an envelope; any minor version of a known major will do."""
-        known = _classes.get(objname) if isinstance(objname, str) else None
+        """Return the class for an envelope; all minor versions of the known major version are accepted.
+
+        Raises:
+            UnsupportedObjectError: There is no class of this name.
+            IncompatibleObjectVersion: The class has another major version here.
+        """
+        known = REGISTRY.get(objname) if isinstance(objname, str) else None
         if known is None:
-            raise UnsupportedObjectError(f"Unknown object class {str(objname)[:60]}")
-        if not isinstance(objver, str) or _version_kept(objver, known.VERSION) is None:
+            raise UnsupportedObjectError(f"Unknown object class {_word(objname)}")
+        if _version_kept(objver, known.VERSION) is None:
             raise IncompatibleObjectVersion(objname, objver, known.VERSION)
         return known
 
     @classmethod
     def obj_from_primitive(cls, primitive, context=None):
-        """Make an object of an envelope.
+        """Return the object for an envelope.
 
-        Raises ``InvalidRequest``, one of its kinds, if the envelope or a field cannot be read.
+        Raises:
+            InvalidRequest: One of its subclasses, if the envelope or a field cannot be read.
         """
         try:
             namespace, name, version = primitive[NAMESPACE], primitive[NAME], primitive[VERSION]
             data, changes = primitive[DATA], primitive.get(CHANGES) or ()
         except (KeyError, TypeError, AttributeError) as missing:
-            raise UnsupportedObjectError(f"Broken object envelope: {str(missing)[:60]}") from None
+            raise UnsupportedObjectError(f"Broken object envelope: {_one_line(str(missing))}") from None
         if namespace != cls.OBJ_PROJECT_NAMESPACE:
-            raise UnsupportedObjectError(f"Object {str(name)[:60]} of a foreign namespace")
+            raise UnsupportedObjectError(f"Object {_word(name)} has a namespace other than nova's")
         objclass = cls.obj_class_from_name(name, version)
         return objclass._read(context, version, data, changes)  # noqa: SLF001 - a sister class
 
@@ -113,7 +146,7 @@ class WireObject(base.VersionedObject):
         self._context = context
         self._changed_fields = set()
         kept = _version_kept(version, cls.VERSION)
-        if kept != cls.VERSION:
+        if kept is not None and kept != cls.VERSION:
             self.VERSION = kept
         name = None
         try:
@@ -140,7 +173,7 @@ class WireObject(base.VersionedObject):
                 self._load(name)
 
     def _load(self, name):
-        """The value of an unset field; see the class's docstring."""
+        """Return the value of an unset field, as the docstring of the class says."""
         field = self.fields[name]
         if name in self.lazy_defaults:
             value = self.lazy_defaults[name]()
@@ -155,27 +188,31 @@ class WireObject(base.VersionedObject):
         return value
 
     def obj_load_attr(self, attrname):
-        """Set an unset field to its default; as nova's objects, for code that calls it by name."""
+        """Set an unset field to its default. Operators' filters may call this method, as nova's."""
         setattr(self, attrname, self._load(attrname))
 
     def obj_attr_is_set(self, attrname):
-        """Whether a field is set, be it to null."""
+        """Return whether a field is set; null counts as set.
+
+        Raises:
+            AttributeError: The class has no such field.
+        """
         if attrname not in self.fields and attrname not in self.obj_extra_fields:
             raise AttributeError(f"{self.obj_name()} object has no attribute '{attrname}'")
         return "_obj_" + attrname in self.__dict__
 
     def obj_version_before(self, version):
-        """Whether the object came from a peer that knows it in a version older than this."""
+        """Return whether the sender of the object knows it only in a version older than ``version``."""
         return _numbers(self.VERSION) < _numbers(version)
 
     def set_fields(self):
-        """Pairs (name, value) of the fields that are set, in the order of the class."""
+        """Yield (name, value) of the fields that are set, in the order of the class."""
         for name in self.fields:
             if "_obj_" + name in self.__dict__:
                 yield name, self.__dict__["_obj_" + name]
 
     def obj_to_primitive(self, target_version=None, version_manifest=None):
-        """The envelope of this object. Peers need no older versions (spec: wire-and-config 2.6)."""
+        """Return the envelope of this object. Peers need no older versions (spec: wire-and-config 2.6)."""
         data = {name: self.fields[name].to_primitive(self, name, value) for name, value in self.set_fields()}
         envelope = {
             NAME: self.obj_name(),
@@ -192,7 +229,7 @@ class WireObject(base.VersionedObject):
         return isinstance(primitive, dict) and CHANGES in primitive
 
     def obj_clone(self):
-        """A copy that shares nothing with this object but its context."""
+        """Return a copy that shares nothing with this object but its context."""
         clone = type(self).__new__(type(self))
         for name, value in self.__dict__.items():
             clone.__dict__[name] = value if name == "_context" else _copy(value)
@@ -226,22 +263,29 @@ PERSISTENT = {
 
 
 def register(cls):
-    """Class decorator: give a wire object its field properties and make it known to :func:`hydrate`."""
+    """Give a wire object class its field properties and put it in ``REGISTRY``. A class decorator."""
     base.VersionedObjectRegistry.objectify(cls)
     for name in cls.fields:
         written = getattr(cls, name)
         setattr(cls, name, property(_reader(name), written.fset, written.fdel))
     cls._defaulting = tuple(n for n, f in cls.fields.items() if f.default is not fields.UNSET)
-    _classes[cls.__name__] = cls
+    REGISTRY[cls.__name__] = cls
     return cls
 
 
-@functools.lru_cache(maxsize=512)
-def _version_kept(version, known):
-    """The number under which an object that came as ``version`` is sent on; None if it cannot be read.
+def _version_kept(version: object, known: str) -> str | None:
+    """Return the version under which an object that came as ``version`` is sent on; None if unreadable.
 
-    An older peer's number is kept; a newer object is sent on as what is known of it.
+    The version of an older peer is kept. A newer object is sent on in the version that is known here.
     """
+    # The length is checked before the cache, which keeps its keys.
+    if not isinstance(version, str) or len(version) > _LONGEST_VERSION:
+        return None
+    return _parsed_version_kept(version, known)
+
+
+@functools.lru_cache(maxsize=512)
+def _parsed_version_kept(version: str, known: str) -> str | None:
     match = _VERSION_TEXT.match(version)
     if match is None:
         return None
@@ -279,35 +323,46 @@ def _reader(name):
     return read
 
 
-def is_envelope(value):
-    """Whether a piece of JSON is a serialized object."""
+def is_envelope(value: object) -> bool:
+    """Return whether a piece of JSON is a serialized object."""
     return isinstance(value, dict) and NAME in value
 
 
 def hydrate(primitive, context=None):
-    """Make an object of its envelope.
+    """Return the object for an envelope.
 
-    Raises ``InvalidRequest``, one of its kinds, if the envelope or a field cannot be read.
+    Raises:
+        InvalidRequest: One of its subclasses, if the envelope or a field cannot be read.
     """
     return WireObject.obj_from_primitive(primitive, context)
 
 
-# Amounts beyond cannot be told from nonsense. Many of those below still add up to what becomes a float.
+# A larger amount is an error of the compute. Sums of smaller ones can still be converted to a float.
 MOST = 2**63 - 1
 
 
 class Malformed(BerthError):
-    """What a compute stored cannot be read; ``reason`` says what is wrong with it."""
+    """A value that a compute stored cannot be read.
+
+    Attributes:
+        reason: What is wrong with it, as a short text.
+    """
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
 
 
-def data_of(stored: object, name: str, is_known: Callable[[object], bool]) -> Mapping:
-    """The fields of an envelope. Raises ``Malformed`` unless it is one of class ``name``.
+def data_of(stored: object, name: str, is_known: Callable[[object], bool]) -> Mapping[str, Any]:
+    """Return the fields in a stored envelope.
 
-    ``is_known``: whether a version can be read.
+    Args:
+        stored: Parsed JSON.
+        name: The class that the envelope has to name.
+        is_known: Tells whether a version can be read.
+
+    Raises:
+        Malformed: ``stored`` is no envelope of this class in a known version.
     """
     if not isinstance(stored, dict) or stored.get(NAME) != name:
         raise Malformed(f"there is no {name} where one belongs")
@@ -320,8 +375,12 @@ def data_of(stored: object, name: str, is_known: Callable[[object], bool]) -> Ma
     return data
 
 
-def integer(key: str, value: object) -> int:
-    """A whole number, be it a text. Raises ``Malformed``, which names ``key``."""
+def integer(key: str, value: Any) -> int:
+    """Return a stored whole number, which may be a text.
+
+    Raises:
+        Malformed: ``value`` is no whole number in range; the reason names ``key``.
+    """
     try:
         number = int(value)
     except (TypeError, ValueError, OverflowError):

@@ -1,10 +1,11 @@
 """Field types of the wire objects, and short constructors for them.
 
-Each type turns JSON into a finished value in one pass (``from_primitive`` coerces as an assignment does), so
-that :mod:`scheduler.objects.base` can store it without coercing again (spec: wire-and-config 2.4).
+``from_primitive`` of each type converts JSON into the value that an assignment would store, so that
+``scheduler.objects.base`` does not coerce it a second time (spec: wire-and-config 2.4).
 """
 
 import datetime as dt
+from typing import Any
 import uuid as uuidlib
 
 from oslo_utils import strutils, timeutils
@@ -14,9 +15,9 @@ UNSET = ovo.UnspecifiedDefault
 
 
 class _OnePass:
-    """What is read off the wire is coerced exactly as what is assigned."""
+    """Coerces values from the wire exactly as assigned values."""
 
-    def from_primitive(self, obj, attr, value):
+    def from_primitive(self: Any, obj, attr, value):
         return self.coerce(obj, attr, value)
 
 
@@ -44,7 +45,7 @@ class String(_OnePass, ovo.String):
 
 
 class Secret(String):
-    """Text that must show up in no log: a URL with its password."""
+    """A text that must not be logged: a URL with its password."""
 
     def stringify(self, value):
         return "***"
@@ -66,12 +67,14 @@ class IPAddress(_OnePass, ovo.IPAddress):
 
 
 class Enum(String):
-    """One of a set of words, which grows with every release.
+    """One of a set of words, which grows with every release of nova.
 
     A word that is not known here is kept: it may have been added later, and matches no host that lacks it
     (spec: wire-and-config 2.6).
 
-    :param aliases: other spellings; giving them also makes the field lower-case what it reads.
+    Attributes:
+        values: The known words.
+        aliases: Other spellings of them, or None. With aliases, even an empty map, texts are lower-cased.
     """
 
     def __init__(self, values, aliases=None):
@@ -108,7 +111,7 @@ def _parse_time(text):
 
 
 class Raw(_OnePass, ovo.FieldType):
-    """JSON kept as it came, for large parts that few rules look into."""
+    """JSON that is not converted, for large values that few rules read."""
 
 
 class List(_OnePass, ovo.List):
@@ -142,7 +145,7 @@ class Object(ovo.Object):
 
 
 class Field(ovo.Field):
-    """A type with its nullability and default; a null on the wire means the default where there is one."""
+    """A type with its nullability and default. Null on the wire reads as the default, if there is one."""
 
     def from_primitive(self, obj, attr, value):
         if value is None:
@@ -176,27 +179,27 @@ raw = _constructor(Raw)
 
 
 def word(values, aliases=None, *, nullable=False, default=UNSET):
-    """A field of one word out of ``values``, a blank-separated text."""
+    """Return a field of one word out of ``values``, a blank-separated text."""
     return Field(Enum(values.split(), aliases), nullable=nullable, default=default)
 
 
 def nested(name, *, nullable=False, default=UNSET):
-    """A field that holds one object of the class called ``name``."""
+    """Return a field that holds one object of the class called ``name``."""
     return Field(Object(name), nullable=nullable, default=default)
 
 
 def list_of(field, *, nullable=False, default=UNSET):
-    """A field that holds a list of what ``field`` describes."""
+    """Return a field that holds a list of what ``field`` describes."""
     return Field(_compound(List, field), nullable=nullable, default=default)
 
 
 def set_of(field, *, nullable=False, default=UNSET):
-    """A field that holds a set; an array in arbitrary order on the wire."""
+    """Return a field that holds a set; on the wire it is an array in arbitrary order."""
     return Field(_compound(Set, field), nullable=nullable, default=default)
 
 
 def dict_of(field, *, nullable=False, default=UNSET):
-    """A field that holds a dict with text keys."""
+    """Return a field that holds a dict with text keys."""
     return Field(_compound(Dict, field), nullable=nullable, default=default)
 
 

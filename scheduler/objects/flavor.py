@@ -1,4 +1,4 @@
-"""What size of instance is asked for (spec: wire-and-config 3.5)."""
+"""Flavors (spec: wire-and-config 3.5)."""
 
 from scheduler.objects import base, fields
 

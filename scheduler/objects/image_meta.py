@@ -16,7 +16,7 @@ _PREFIX = "image_"
 
 @base.register
 class ImageMeta(base.WireObject):
-    """An image: its attributes and, in ``properties``, what rules read."""
+    """An image; rules read its ``properties``."""
 
     VERSION = "1.8"
     fields = {
@@ -43,9 +43,10 @@ class ImageMeta(base.WireObject):
 
     @classmethod
     def from_dict(cls, image_meta):
-        """An image from a plain dict, as legacy callers have it; null is an empty image.
+        """Return the image for a plain dict of a legacy caller; null is an empty image.
 
-        Raises ``InvalidRequest`` if a value does not suit its field.
+        Raises:
+            InvalidRequest: A value does not suit its field.
         """
         given = dict(image_meta or {})
         props = given.get("properties")
@@ -55,7 +56,7 @@ class ImageMeta(base.WireObject):
         return _build(cls, given)
 
     def to_dict(self):
-        """The set fields as a plain dict, properties as a dict of their own."""
+        """Return the set fields as a plain dict, with the properties as a dict in it."""
         plain = dict(self.set_fields())
         if "properties" in plain:
             plain["properties"] = plain["properties"].to_dict()
@@ -63,7 +64,7 @@ class ImageMeta(base.WireObject):
 
     @classmethod
     def from_system_metadata(cls, system_metadata):
-        """The image of a running instance, from what nova remembers of it in ``system_metadata``."""
+        """Return the image of a running instance, which nova keeps in ``system_metadata``."""
         known = {k.removeprefix(_PREFIX): v for k, v in (system_metadata or {}).items() if v is not None}
         given = {name: known[name] for name in _IMAGE_ATTRIBUTES if name in known}
         props = {name: value for name, value in known.items() if name not in _NOT_PROPERTIES}

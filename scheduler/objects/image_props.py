@@ -160,21 +160,25 @@ class ImageMetaProps(base.WireObject):
     }
 
     def get(self, name, defvalue=None):
-        """The value of a property, or ``defvalue`` when it is unset.
+        """Return the value of a property, or ``defvalue`` if it is unset.
 
-        Raises ``AttributeError`` if there is no property of that name.
+        Raises:
+            AttributeError: There is no property of that name.
         """
         return getattr(self, name) if self.obj_attr_is_set(name) else defvalue
 
     def to_dict(self):
-        """The set properties as a plain dict."""
+        """Return the set properties as a plain dict."""
         return dict(self.set_fields())
 
     @classmethod
     def from_dict(cls, image_props):
-        """Properties from a dict of image metadata, old names included; nulls and unknown names are dropped.
+        """Return the properties in a dict of image metadata, also those under old names.
 
-        Raises ``InvalidRequest`` if a value does not suit its property.
+        Nulls and unknown names are left out.
+
+        Raises:
+            InvalidRequest: A value does not suit its property.
         """
         given = {key: value for key, value in image_props.items() if value is not None}
         props = cls()
@@ -187,7 +191,7 @@ class ImageMetaProps(base.WireObject):
 
 
 def _modern(given):
-    """What ``given`` says, under the names of today; a later source wins over an earlier one."""
+    """Return the properties in ``given`` under their present names; later sources win over earlier ones."""
     named = {LEGACY_NAMES[key]: value for key, value in given.items() if key in LEGACY_NAMES}
     named |= _disk_adapter(given.get("vmware_adaptertype"))
     named |= {k: v for k, v in given.items() if k in ImageMetaProps.fields and k not in _SPELT_OTHERWISE}
@@ -207,7 +211,7 @@ def _disk_adapter(adapter):
 
 
 def _numbered(given, prefix):
-    """The values of ``prefix.0``, ``prefix.1`` ... up to the first gap."""
+    """Yield the values of ``prefix.0``, ``prefix.1`` ... up to the first gap."""
     for number in range(_NUMA_NODES_MAX):
         key = f"{prefix}.{number}"
         if key not in given:
@@ -216,9 +220,10 @@ def _numbered(given, prefix):
 
 
 def parse_cpu_list(text):
-    """The set of CPU numbers that a list names: numbers, ranges, and exclusions marked with ``^``.
+    """Return the CPU numbers in a list of numbers, ranges, and exclusions marked with ``^``.
 
-    Raises ``InvalidField`` if an element is neither, or a range runs backwards.
+    Raises:
+        InvalidField: An element is none of these, or a range runs backwards.
     """
     wanted, unwanted = set(), set()
     for element in str(text).split(","):

@@ -1,16 +1,13 @@
-"""Instances as computes report them, reduced to what rules read (spec: wire-and-config 3.12).
-
-Server groups (spec: wire-and-config 3.7).
-"""
+"""Instances as computes report them, and server groups (spec: wire-and-config 3.7, 3.12)."""
 
 from scheduler.objects import base, fields
 
 
 @base.register
 class Instance(base.DictCompat, base.WireObject):
-    """An instance; the other sixty fields that arrive are skipped undecoded.
+    """An instance with the fields that rules read; the other sixty are not decoded.
 
-    ``system_metadata`` is kept as it came: text keys, values text or null.
+    ``system_metadata`` has text keys; its values are text or null.
     """
 
     VERSION = "2.8"
@@ -23,7 +20,7 @@ class Instance(base.DictCompat, base.WireObject):
 
 @base.register
 class InstanceList(base.WireList):
-    """All instances of a host, or the one that changed."""
+    """All instances of a host, or the one instance that changed."""
 
     VERSION = "2.6"
     fields = {"objects": fields.list_of(fields.nested("Instance"))}
@@ -31,9 +28,9 @@ class InstanceList(base.WireList):
 
 @base.register
 class InstanceGroup(base.DictCompat, base.WireObject):
-    """A server group: its policy, who is in it, and on which hosts they are.
+    """A server group: its policy, its members and their hosts.
 
-    ``hosts`` cannot be worked out here: whoever finds it unset has to ask the cells.
+    ``hosts`` has no default: if it is unset, the hosts have to be read from the cell databases.
     """
 
     VERSION = "1.11"
@@ -56,7 +53,8 @@ class InstanceGroup(base.DictCompat, base.WireObject):
     def rules(self):
         """The limits of the policy, as ``{"max_server_per_host": 2}`` or empty.
 
-        Raises ``InvalidField`` if the limit is no number.
+        Raises:
+            InvalidField: The limit is no number.
         """
         limits = self._rules if "_rules" in self else {}
         if "max_server_per_host" not in limits:

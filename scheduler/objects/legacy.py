@@ -19,9 +19,10 @@ _FROM_FLAVOR = ("root_gb", "ephemeral_gb", "memory_mb", "vcpus")
 
 
 def request_from_dicts(cls, context, request_spec, filter_properties):
-    """A request of class ``cls`` from its legacy form; either dict may be None.
+    """Return a RequestSpec of class ``cls`` for its legacy form; both dicts may be None.
 
-    Raises ``InvalidRequest`` if a value does not suit its field.
+    Raises:
+        InvalidRequest: A value does not suit its field.
     """
     try:
         return cls(context, **_values(context, request_spec, filter_properties))
@@ -50,7 +51,7 @@ def _values(context, request_spec, filter_properties):
 
 
 def request_spec_dict(spec):
-    """The legacy ``request_spec`` of a request."""
+    """Return the legacy ``request_spec`` dict of a RequestSpec."""
     return {
         "num_instances": spec.num_instances,
         "image": spec.image.to_dict() if spec.image else {},
@@ -60,7 +61,7 @@ def request_spec_dict(spec):
 
 
 def filter_properties_dict(spec):
-    """The legacy ``filter_properties`` of a request: only what says something."""
+    """Return the legacy ``filter_properties`` dict of a RequestSpec; empty values are left out."""
     names = ("ignore_hosts", "force_hosts", "force_nodes", "requested_destination")
     wanted = {name: getattr(spec, name) for name in names}
     wanted["retry"] = spec.retry.to_dict() if spec.retry else None

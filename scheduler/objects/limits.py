@@ -1,11 +1,14 @@
-"""Limits that a compute is to honour, and what was tried before (spec: wire-and-config 3.3)."""
+"""Limits for the compute, and earlier attempts to schedule the request (spec: wire-and-config 3.3)."""
 
 from scheduler.objects import base, fields
 
 
 @base.register
 class NUMATopologyLimits(base.WireObject):
-    """Ratios for the NUMA fit on the chosen host; ``network_metadata`` is set only if the request's was."""
+    """Allocation ratios for the NUMA fit on the compute.
+
+    ``network_metadata`` is set only if the RequestSpec has it.
+    """
 
     VERSION = "1.1"
     fields = {
@@ -17,7 +20,7 @@ class NUMATopologyLimits(base.WireObject):
 
 @base.register
 class SchedulerLimits(base.WireObject):
-    """Limits by kind; null is no limit."""
+    """Limits for the compute; null is no limit."""
 
     VERSION = "1.0"
     fields = {
@@ -29,17 +32,17 @@ class SchedulerLimits(base.WireObject):
 
     @classmethod
     def from_dict(cls, limits_dict):
-        """Limits from a plain dict; what it lacks is null."""
+        """Return the limits in a plain dict; missing ones are null."""
         return cls(**{name: limits_dict.get(name) for name in cls.fields})
 
     def to_dict(self):
-        """The limits that are not null."""
+        """Return the limits that are not null as a plain dict."""
         return {name: value for name, value in self.set_fields() if value is not None}
 
 
 @base.register
 class SchedulerRetries(base.WireObject):
-    """How often the request was tried before, and where."""
+    """The number of earlier attempts to build the instance, and their hosts."""
 
     VERSION = "1.1"
     fields = {
@@ -49,20 +52,20 @@ class SchedulerRetries(base.WireObject):
 
     @classmethod
     def from_dict(cls, context, retry_dict):
-        """Retries from the legacy form; it counts as given only if it has a list of hosts."""
+        """Return the retries in the legacy form; without a list of hosts all fields stay unset."""
         if "hosts" not in retry_dict:
             return cls()
         return cls(num_attempts=retry_dict.get("num_attempts"), hosts=_nodes(context, retry_dict["hosts"]))
 
     def to_dict(self):
-        """The legacy form: ``{"num_attempts": 1, "hosts": [["host", "node"]]}``."""
+        """Return the legacy form: ``{"num_attempts": 1, "hosts": [["host", "node"]]}``."""
         pairs = [[node.host, node.hypervisor_hostname] for node in self.hosts]
         return {"num_attempts": self.num_attempts, "hosts": pairs}
 
 
 @base.register
 class ComputeNode(base.WireObject):
-    """A compute node as ``retry`` names it; its other fields never travel to a scheduler."""
+    """A compute node in ``retry``; its other fields are never sent to a scheduler."""
 
     VERSION = "1.19"
     fields = {

@@ -8,7 +8,7 @@ NONE = "none"
 
 @base.register
 class NetworkRequest(base.WireObject):
-    """One interface asked for. ``network_id`` may be the word ``auto`` or ``none``."""
+    """One requested interface. ``network_id`` may be the word ``auto`` or ``none``."""
 
     VERSION = "1.3"
     fields = {
@@ -23,35 +23,35 @@ class NetworkRequest(base.WireObject):
 
     @property
     def auto_allocate(self):
-        """Whether a network is to be made if there is none."""
+        """Whether a network is created if there is none."""
         return self.network_id == AUTO
 
     @property
     def no_allocate(self):
-        """Whether the instance is to have no network."""
+        """Whether the instance gets no network."""
         return self.network_id == NONE
 
 
 @base.register
 class NetworkRequestList(base.WireList):
-    """All interfaces asked for."""
+    """All requested interfaces."""
 
     VERSION = "1.1"
     fields = {"objects": fields.list_of(fields.nested("NetworkRequest"))}
 
     @property
     def auto_allocate(self):
-        """Whether this is the single word ``auto``."""
+        """Whether the only request is the word ``auto``."""
         return len(self) == 1 and self.objects[0].auto_allocate
 
     @property
     def no_allocate(self):
-        """Whether this is the single word ``none``."""
+        """Whether the only request is the word ``none``."""
         return len(self) == 1 and self.objects[0].no_allocate
 
     @property
     def is_single_unspecified(self):
-        """Whether one interface is asked for and nothing is said of it."""
+        """Whether there is one request, and all its fields are null."""
         if len(self) != 1:
             return False
         request = self.objects[0]
@@ -60,7 +60,7 @@ class NetworkRequestList(base.WireList):
 
 @base.register
 class NetworkMetadata(base.WireObject):
-    """Physical networks that the NUMA rules are to respect."""
+    """Physical networks and tunnels of a guest or a host cell, for NUMA affinity."""
 
     VERSION = "1.0"
     fields = {
@@ -86,7 +86,7 @@ class SecurityGroup(base.WireObject):
 
     @property
     def identifier(self):
-        """The UUID, or the name where there is none."""
+        """The UUID, or the name if there is no UUID."""
         return self.uuid if "uuid" in self else self.name
 
 

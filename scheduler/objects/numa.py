@@ -1,4 +1,4 @@
-"""The NUMA layout that an instance wants (spec: wire-and-config 3.8)."""
+"""The NUMA topology of an instance (spec: wire-and-config 3.8)."""
 
 import itertools
 
@@ -7,7 +7,7 @@ from scheduler.objects import base, fields
 
 @base.register
 class VirtCPUTopology(base.WireObject):
-    """Sockets, cores and threads as the guest sees them."""
+    """Sockets, cores and threads of the guest."""
 
     VERSION = "1.0"
     fields = {
@@ -19,7 +19,7 @@ class VirtCPUTopology(base.WireObject):
 
 @base.register
 class InstanceNUMACell(base.DictCompat, base.WireObject):
-    """One guest NUMA node; ``memory`` in MiB, ``pagesize`` in KiB or -1 small, -2 large, -3 any."""
+    """One guest cell; ``memory`` in MiB, ``pagesize`` in KiB or -1 small, -2 large, -3 any."""
 
     VERSION = "1.6"
     ephemeral = True
@@ -36,10 +36,12 @@ class InstanceNUMACell(base.DictCompat, base.WireObject):
         "cpu_thread_policy": fields.word("prefer isolate require", nullable=True, default=None),
     }
     lazy_defaults = {"pcpuset": set}
+    cpuset: set[int]
+    pcpuset: set[int]
 
     def _after_read(self):
         super()._after_read()
-        # before 1.5 all CPUs were in cpuset, and the policy told what they are
+        # Before 1.5 all CPUs were in cpuset, pinned or not; the policy said which.
         older = self.obj_version_before("1.5") and "cpuset" in self and "pcpuset" not in self
         if older and self.cpu_policy == "dedicated":
             self.pcpuset, self.cpuset = self.cpuset, set()
@@ -49,12 +51,12 @@ class InstanceNUMACell(base.DictCompat, base.WireObject):
 
     @property
     def total_cpus(self):
-        """The ids of all guest CPUs of the node."""
+        """The ids of all guest CPUs of the cell."""
         return self.cpuset | self.pcpuset
 
     @property
     def cpu_pinning(self):
-        """Guest CPU -> host CPU, or None while nothing is pinned."""
+        """Guest CPU -> host CPU, or None if no CPU is pinned yet."""
         raw = self.cpu_pinning_raw
         return None if raw is None else {int(guest): host for guest, host in raw.items()}
 
@@ -64,7 +66,7 @@ class InstanceNUMACell(base.DictCompat, base.WireObject):
 
     @property
     def siblings(self):
-        """Guest CPUs that share a core, as a list of sets."""
+        """The guest CPUs of each core, as a list of sets; empty if cores have one thread."""
         threads = self.cpu_topology.threads if self.cpu_topology else 0
         if not threads or threads == 1:
             return []
@@ -72,14 +74,14 @@ class InstanceNUMACell(base.DictCompat, base.WireObject):
         return [set(itertools.islice(cpus, threads)) for _ in range(len(self) // threads)]
 
     def clear_host_pinning(self):
-        """Forget where the CPUs were pinned."""
+        """Remove the host cell and the pins."""
         self.id = -1
         self.cpu_pinning = {}
 
 
 @base.register
 class InstanceNUMATopology(base.DictCompat, base.WireObject):
-    """All guest NUMA nodes; a topology without nodes is false."""
+    """All guest cells; a topology without cells is false."""
 
     VERSION = "1.3"
     fields = {
@@ -95,9 +97,10 @@ class InstanceNUMATopology(base.DictCompat, base.WireObject):
 
     @property
     def cpu_policy(self):
-        """The policy that all nodes share, or None.
+        """The CPU policy of all cells, or None.
 
-        Raises ``InvalidField`` if the nodes differ, which no API lets through.
+        Raises:
+            InvalidField: The cells differ, which nova's API does not allow.
         """
         policies = {cell.cpu_policy for cell in self.cells}
         if len(policies) > 1:
@@ -106,21 +109,21 @@ class InstanceNUMATopology(base.DictCompat, base.WireObject):
 
     @property
     def cpu_pinning(self):
-        """The pins of all nodes: a set of host CPUs."""
+        """The pinned host CPUs of all cells, as one set."""
         pins = (cell.cpu_pinning or {} for cell in self.cells)
         return set(itertools.chain.from_iterable(pinned.values() for pinned in pins))
 
     @property
     def cpuset_reserved(self):
-        """Host CPUs kept for emulator threads, over all nodes."""
+        """The host CPUs reserved for emulator threads, of all cells."""
         return set().union(*(cell.cpuset_reserved or () for cell in self.cells))
 
     @property
     def emulator_threads_isolated(self):
-        """Whether emulator threads want a host CPU of their own."""
+        """Whether emulator threads get a host CPU of their own."""
         return self.emulator_threads_policy == "isolate"
 
     def clear_host_pinning(self):
-        """Forget where the CPUs were pinned."""
+        """Remove the host cells and the pins of all guest cells."""
         for cell in self.cells:
             cell.clear_host_pinning()

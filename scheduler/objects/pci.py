@@ -1,11 +1,11 @@
-"""PCI devices asked for (spec: wire-and-config 3.9)."""
+"""PCI requests of an instance (spec: wire-and-config 3.9)."""
 
 from scheduler.objects import base, fields
 
 
 @base.register
 class InstancePCIRequest(base.WireObject):
-    """``count`` devices, each of which fits one of the alternatives in ``spec``."""
+    """A request for ``count`` devices, each of which matches one of the alternatives in ``spec``."""
 
     VERSION = "1.4"
     FLAVOR_ALIAS = 0
@@ -22,7 +22,7 @@ class InstancePCIRequest(base.WireObject):
 
     @property
     def source(self):
-        """Where the request comes from: a neutron port has no alias."""
+        """The origin of the request; requests of neutron ports have no alias."""
         return self.NEUTRON_PORT if self.alias_name is None else self.FLAVOR_ALIAS
 
 

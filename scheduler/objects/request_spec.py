@@ -1,10 +1,7 @@
-"""What is to be placed: the request that a conductor sends (spec: wire-and-config 3.1).
+"""The RequestSpec that a conductor sends, and the objects that only it contains.
 
-Cells as they are named in requests (spec: wire-and-config 3.11).
-
-Where a request has to go, or may not go (spec: wire-and-config 3.2).
-
-Groups of resources asked of Placement (spec: wire-and-config 3.4).
+These are the requested destination with its cell, and the request groups for Placement
+(spec: wire-and-config 3.1, 3.2, 3.4, 3.11).
 """
 
 from scheduler.objects import base, fields, legacy
@@ -13,7 +10,7 @@ from scheduler.objects.network import NetworkMetadata, NetworkRequestList, Secur
 
 @base.register
 class CellMapping(base.WireObject):
-    """One cell. The URLs hold passwords: they must reach no log and no notification."""
+    """One cell of the cloud. Its URLs contain passwords and must not be logged or sent in notifications."""
 
     VERSION = "1.1"
     fields = {
@@ -29,9 +26,10 @@ class CellMapping(base.WireObject):
 
 @base.register
 class Destination(base.WireObject):
-    """A host, node or cell that was asked for, and sets of aggregates.
+    """The requested host, node or cell, and the required and forbidden aggregates.
 
-    Each element of ``aggregates`` is a comma-joined set: any of the set, but all elements.
+    Each element of ``aggregates`` is a comma-separated set of UUIDs. A host has to be in at least one
+    aggregate of each set.
     """
 
     VERSION = "1.4"
@@ -43,15 +41,15 @@ class Destination(base.WireObject):
         "allow_cross_cell_move": fields.boolean(default=False),
         "forbidden_aggregates": fields.set_of(fields.text(), nullable=True, default=None),
     }
-    # never sent as null, but whoever asks for the host wants to know whether there is one
+    # Never sent as null, but rules read the host without checking whether it is set.
     lazy_defaults = {"host": lambda: None}
 
 
 @base.register
 class RequestGroup(base.WireObject):
-    """Resources, traits and aggregates that one provider, or several, are to have.
+    """Resources, traits and aggregates that are requested from one provider or several.
 
-    Inner lists of ``aggregates`` are alternatives, the outer list demands all of them.
+    Each inner list of ``aggregates`` is a list of alternatives; all inner lists have to be met.
     """
 
     VERSION = "1.3"
@@ -71,7 +69,7 @@ class RequestGroup(base.WireObject):
 
 @base.register
 class RequestLevelParams(base.WireObject):
-    """What is asked of the tree as a whole; usually empty."""
+    """Requirements on the provider tree as a whole; usually empty."""
 
     VERSION = "1.1"
     fields = {
@@ -86,10 +84,10 @@ _REBUILD_HINT = "_nova_check_type"
 
 @base.register
 class RequestSpec(base.WireObject):
-    """A scheduling request.
+    """The description of the instances to be placed.
 
-    ``"field" in spec`` tells whether a field was sent; reading one that was not gives None or its default
-    where there is one (``flavor`` and ``instance_uuid`` have none).
+    ``"field" in spec`` tells whether a field was sent. A field that was not sent reads as its default or
+    None; ``flavor`` and ``instance_uuid`` have neither.
     """
 
     VERSION = "1.15"
@@ -164,12 +162,12 @@ class RequestSpec(base.WireObject):
 
     @property
     def same_subtree(self):
-        """Lists of group suffixes whose providers must share a subtree."""
+        """Lists of group suffixes whose providers must be in one subtree."""
         return self.request_level_params.same_subtree
 
     @property
     def is_rebuild(self):
-        """Whether only the current host is to be checked for a rebuild with a new image.
+        """Whether this is the check of the current host before a rebuild with a new image.
 
         A conductor adds the hint and forces the current host. The hint alone can come from a user, whose boot
         request must not be answered without a claim (spec: wire-and-config 1.5).
@@ -179,32 +177,33 @@ class RequestSpec(base.WireObject):
 
     @property
     def maps_requested_resources(self):
-        """Whether there are request groups that have to be mapped to providers."""
+        """Whether there are request groups, which have to be mapped to providers."""
         return bool(self.requested_resources)
 
     def get_scheduler_hint(self, hint_name, default=None):
-        """The value of a hint; a list of one element is unwrapped."""
+        """Return the value of a hint, or its only element if it is a list of one."""
         value = (self.scheduler_hints or {}).get(hint_name, default)
         return value[0] if isinstance(value, list) and len(value) == 1 else value
 
     def get_request_group_mapping(self):
-        """Requester id -> provider UUIDs of each request group; None (not ``{}``) if none was sent."""
+        """Return requester id -> provider UUIDs of each request group; None (not ``{}``) if unset."""
         if self.requested_resources is None:
             return None
         return {group.requester_id: group.provider_uuids for group in self.requested_resources}
 
     @classmethod
     def from_primitives(cls, context, request_spec, filter_properties):
-        """A request from the two dicts that callers before version 4.3 send.
+        """Return the RequestSpec for the two dicts that callers before version 4.3 send.
 
-        Raises ``InvalidRequest`` if a value does not suit its field.
+        Raises:
+            InvalidRequest: A value does not suit its field.
         """
         return legacy.request_from_dicts(cls, context, request_spec, filter_properties)
 
     def to_legacy_request_spec_dict(self):
-        """The first of the two dicts; legacy notifications carry it."""
+        """Return the first of the two dicts, which legacy notifications contain."""
         return legacy.request_spec_dict(self)
 
     def to_legacy_filter_properties_dict(self):
-        """The second of the two dicts."""
+        """Return the second of the two dicts."""
         return legacy.filter_properties_dict(self)

@@ -1,4 +1,4 @@
-"""The reply: which host an instance goes to (spec: wire-and-config 3.13)."""
+"""The reply: the host for an instance (spec: wire-and-config 3.13)."""
 
 from oslo_versionedobjects import base as ovo
 
@@ -7,9 +7,9 @@ from scheduler.objects import base, fields
 
 @base.register
 class Selection(ovo.ComparableVersionedObject, base.WireObject):
-    """One chosen host, or an alternate to it.
+    """One chosen host, or an alternate.
 
-    ``allocation_request`` is the JSON text of Placement's allocation request, the text ``null`` without one.
+    ``allocation_request`` is the JSON text of Placement's allocation request; without one it is ``null``.
     """
 
     VERSION = "1.1"
@@ -25,7 +25,7 @@ class Selection(ovo.ComparableVersionedObject, base.WireObject):
     }
 
     def to_dict(self):
-        """The form for callers that did not ask for objects."""
+        """Return the plain dict for callers that do not ask for objects."""
         limits = self.limits.to_dict() if self.limits else {}
         if "numa_topology" in limits:
             limits["numa_topology"] = limits["numa_topology"].obj_to_primitive()

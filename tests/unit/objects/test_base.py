@@ -1,6 +1,7 @@
 import importlib
 import json
 import sys
+import tracemalloc
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -237,7 +238,7 @@ def nova(tmp_path, monkeypatch):
 
 
 def test_ours_are_not_in_the_library_s_registry():
-    assert not set(base._classes) & set(ovo.VersionedObjectRegistry.obj_classes())
+    assert not set(base.REGISTRY) & set(ovo.VersionedObjectRegistry.obj_classes())
 
 
 def test_nova_s_classes_do_not_become_ours(nova):
@@ -263,8 +264,8 @@ json_values = st.recursive(
 @given(st.data())
 def test_any_data_is_read_or_refused(data):
     """No JSON whatever makes hydration raise anything but InvalidRequest."""
-    name = data.draw(st.sampled_from(sorted(base._classes)))
-    known = base._classes[name]
+    name = data.draw(st.sampled_from(sorted(base.REGISTRY)))
+    known = base.REGISTRY[name]
     values = data.draw(
         st.dictionaries(st.sampled_from(sorted(known.fields)) | st.text(max_size=5), json_values)
     )
@@ -279,3 +280,78 @@ def test_any_data_is_read_or_refused(data):
 def test_any_json_is_read_or_refused(value):
     with pytest.raises(errors.InvalidRequest):
         objects.hydrate(value)
+
+
+@pytest.mark.parametrize("version", ["1." + "9" * 4_000_000, "x" * 4_000_000], ids=["digits", "letters"])
+def test_long_versions_are_refused_and_not_kept_in_memory(version):
+    tracemalloc.start()
+    try:
+        for number in range(5):
+            with pytest.raises(objects.IncompatibleObjectVersion):
+                objects.hydrate(envelope("Flavor", {}, f"{version}{number}"))
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 1_000_000
+
+
+SECRET_URL = "rabbit://nova:PASS@host:5672/"
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        envelope(SECRET_URL, {}),
+        envelope([SECRET_URL], {}),
+        envelope("Flavor", {}, SECRET_URL),
+        envelope("Flavor", {}, {"a": SECRET_URL}),
+        {**envelope(SECRET_URL, {}), base.NAMESPACE: "cinder"},
+        envelope("Flavor", {"vcpus": SECRET_URL}),
+        envelope("Flavor", {"created_at": SECRET_URL}),
+        envelope("NetworkRequest", {"address": SECRET_URL}),
+        envelope("Flavor", {"vcpus": "x" * 190 + SECRET_URL}),
+    ],
+    ids=["name", "list", "version", "map", "namespace", "integer", "time", "address", "late"],
+)
+def test_errors_do_not_repeat_passwords(broken):
+    with pytest.raises(errors.InvalidRequest) as caught:
+        objects.hydrate(broken)
+    assert "PASS" not in str(caught.value)
+
+
+HOSTILE = "a\nb\r\x1b[31m\u2028c" + "d" * 4000
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        envelope(HOSTILE, {}),
+        envelope("Flavor", {}, HOSTILE),
+        {**envelope(HOSTILE, {}), base.NAMESPACE: "cinder"},
+        envelope("Flavor", {"vcpus": HOSTILE}),
+        envelope("NetworkRequest", {"address": HOSTILE}),
+        envelope("Flavor", {"created_at": HOSTILE}),
+    ],
+    ids=["name", "version", "namespace", "integer", "address", "time"],
+)
+def test_errors_are_one_short_printable_line(broken):
+    with pytest.raises(errors.InvalidRequest) as caught:
+        objects.hydrate(broken)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("NoSuchClass", "'NoSuchClass'"),
+        ("a b", "<str of 3 characters>"),
+        ("x" * 61, "<str of 61 characters>"),
+        (["Flavor"], "<list>"),
+        (None, "None"),
+    ],
+)
+def test_names_in_errors_are_shown_only_if_they_are_short_words(name, shown):
+    with pytest.raises(objects.UnsupportedObjectError) as caught:
+        objects.hydrate(envelope(name, {}))
+    assert str(caught.value) == f"Unknown object class {shown}"

@@ -10,7 +10,7 @@ def read(request_spec=None, filter_properties=None):
     return objects.RequestSpec.from_primitives(None, request_spec or {}, filter_properties or {})
 
 
-def test_nothing_given():
+def test_empty_dicts_set_only_what_they_always_mean():
     asked = read()
     assert asked.num_instances == 1
     for name in (
@@ -22,8 +22,8 @@ def test_nothing_given():
         "instance_group",
         "requested_resources",
     ):
-        assert name in asked
-        assert getattr(asked, name) is None
+        assert name in asked, name
+        assert getattr(asked, name) is None, name
     for name in (
         "id",
         "security_groups",
@@ -39,7 +39,7 @@ def test_nothing_given():
         "user_id",
         "availability_zone",
     ):
-        assert name not in asked
+        assert name not in asked, name
     assert asked.limits.to_dict() == {}
     assert asked.scheduler_hints == {}
 
@@ -245,7 +245,7 @@ def test_round_trip_through_the_legacy_form():
         "vcpus",
         "memory_mb",
     ):
-        assert getattr(again, name) == getattr(asked, name)
+        assert getattr(again, name) == getattr(asked, name), name
     assert again.instance_group.policy == "anti-affinity"
     assert again.image.properties.hw_architecture == "x86_64"
     assert len(again.numa_topology) == 2

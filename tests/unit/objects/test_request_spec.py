@@ -19,7 +19,7 @@ def test_amounts_without_a_flavor():
         _ = objects.RequestSpec().vcpus
 
 
-def test_unset_reads():
+def test_unset_fields_read_as_their_defaults():
     asked = objects.RequestSpec()
     assert list(asked.security_groups) == []
     assert list(asked.requested_networks) == []
@@ -27,18 +27,18 @@ def test_unset_reads():
     assert asked.network_metadata.tunneled is False
     assert asked.is_bfv is False
     assert asked.num_instances == 1
-    for name in (
-        "image",
-        "scheduler_hints",
-        "requested_resources",
-        "requested_destination",
-        "instance_group",
-        "limits",
-    ):
-        assert getattr(asked, name) is None
-        assert name not in asked
     with pytest.raises(objects.MissingField):
         _ = asked.instance_uuid
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["image", "scheduler_hints", "requested_resources", "requested_destination", "instance_group", "limits"],
+)
+def test_unset_nullable_field_reads_as_none_and_stays_unset(name):
+    asked = objects.RequestSpec()
+    assert getattr(asked, name) is None
+    assert name not in asked
 
 
 def test_defaults_of_objects_stay():
