@@ -26,6 +26,7 @@ from scheduler.placement.candidates import Candidates, CandidateSource
 from scheduler.placement.client import PlacementClient, ProviderAggregates
 from scheduler.request import prefilters, query, targets
 from scheduler.request.network import NeutronNetwork
+from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rules import load_filters as filter_loader
 from scheduler.rules import load_weighers as weight_loader
 from scheduler.rules import nova_modules
@@ -120,28 +121,34 @@ class SchedulerManager:
         """
         deadline = time.monotonic() + options.caller_patience(self.conf)
         LOG.debug("Starting to schedule for instances: %s", instance_uuids)
-        if not spec.is_rebuild:
+        request = SchedulingRequest.of(
+            spec,
+            instance_uuids,
+            context,
+            with_alternates=return_objects and return_alternates,
+            deadline=deadline,
+        )
+        if not request.is_rebuild:
             # whatever was decided for them before is void
             self.hosts.pending.drop(instance_uuids or ())
-        queries = () if spec.is_rebuild else self._queries(context, spec)
+        queries = () if request.is_rebuild else self._queries(request)
         candidates = self._ask_placement(context, queries) if queries else None
         self.notifications.select_destinations_start(context, spec)
-        claiming = candidates and instance_uuids is not None
-        uuids = instance_uuids if instance_uuids is not None else unnamed(spec)
-        with_alternates = return_objects and return_alternates
-        claims = self._claims(context, spec, uuids, deadline) if claiming else None
-        with self.groups.turn(spec, self.hosts), claims or nullcontext():
-            hosts = self._hosts_with(candidates, spec) if candidates else self._hosts_to_check(spec)
-            more = partial(self._hosts_beyond, context, spec, queries, candidates, len(hosts))
+        claims = self._claims(request) if request.claims else None
+        with self.groups.turn(request, self.hosts) as request, claims or nullcontext():
+            hosts = self._hosts_with(candidates, request) if candidates else self._hosts_to_check(request)
+            more = partial(self._hosts_beyond, request, queries, candidates, len(hosts))
             usages = candidates.usage if candidates else nothing_known
-            selections = self.driver.select(hosts, spec, uuids, claims, with_alternates, more, usages)
+            selections = self.driver.select(hosts, request, claims, more, usages)
             reply = selections if return_objects else as_dicts(selections)
+        request.write_progress()
         self.notifications.select_destinations_end(context, spec)
         return reply
 
-    def _queries(self, context: Any, spec: Any) -> tuple[query.Query, ...]:
+    def _queries(self, request: SchedulingRequest) -> tuple[query.Query, ...]:
         """What to ask Placement for, once the pre-filters have had their say."""
-        prefilters.run(spec, context, self._prefilter_services())
+        spec = request.spec
+        prefilters.run(spec, request.context, self._prefilter_services())
         look_up = targets.wanted(spec)
         found = self.hosts.find_nodes(look_up) if look_up else ()
         return query.build(spec, self.conf, targets.settle(spec, look_up, found))
@@ -162,17 +169,16 @@ class SchedulerManager:
             provider_aggregates=self.provider_aggregates,
         )
 
-    def _hosts_with(self, candidates: Candidates, spec: Any) -> HostView:
+    def _hosts_with(self, candidates: Candidates, request: SchedulingRequest) -> HostView:
         """What we know of the hosts that Placement offers."""
-        table = self.hosts.complete(self.hosts.snapshot(cell_uuid=cell_of(spec)), candidates.by_root)
-        rows = table.find(candidates.by_root, cell_of(spec))
+        table = self.hosts.complete(self.hosts.snapshot(cell_uuid=request.cell_uuid), candidates.by_root)
+        rows = table.find(candidates.by_root, request.cell_uuid)
         lists = [candidates.by_root[table.rows[row].uuid] for row in rows]
         return HostView.of(table, rows, lists, self.hosts.instances, self.hosts.pending)
 
     def _hosts_beyond(
         self,
-        context: Any,
-        spec: Any,
+        request: SchedulingRequest,
         queries: Sequence[query.Query],
         candidates: Candidates | None,
         known: int,
@@ -185,21 +191,29 @@ class SchedulerManager:
             return None
         LOG.info("No host is left of those that Placement offers up to the limit: asking for all")
         unlimited = [query.without_limit(each) for each in queries]
-        return self._hosts_with(self.candidates.fetch(unlimited, context), spec)
+        return self._hosts_with(self.candidates.fetch(unlimited, request.context), request)
 
-    def _hosts_to_check(self, spec: Any) -> HostView:
+    def _hosts_to_check(self, request: SchedulingRequest) -> HostView:
         """For a rebuild: the host that the request forces, or all of its cell."""
-        cell_uuid = cell_of(spec)
+        cell_uuid = request.cell_uuid
         table = self.hosts.snapshot(cell_uuid=cell_uuid)
-        wanted = targets.wanted(spec)
+        wanted = targets.wanted(request.spec)
         named = table.nodes(wanted.host, wanted.node, cell_uuid) if wanted else table.rows
         rows = table.find((row.uuid for row in named), cell_uuid)
         return HostView.of(table, rows, None, self.hosts.instances, self.hosts.pending)
 
-    def _claims(self, context: Any, spec: Any, uuids: Sequence[str], deadline: float) -> ClaimSession:
+    def _claims(self, request: SchedulingRequest) -> ClaimSession:
         # An evacuation names the failed host there.
-        ignored = self.hosts.snapshot().nodes_of_hosts(spec.ignore_hosts or ())
-        return ClaimSession(self.claimer, self.hosts.pending, context, spec, uuids, ignored, deadline)
+        ignored = self.hosts.snapshot().nodes_of_hosts(request.spec.ignore_hosts or ())
+        return ClaimSession(
+            self.claimer,
+            self.hosts.pending,
+            request.context,
+            request.spec,
+            request.instance_uuids,
+            ignored,
+            request.deadline,
+        )
 
     # -- what others tell ------------------------------------------------------------------------------------
 
@@ -222,17 +236,3 @@ class SchedulerManager:
     def sync_instance_info(self, context: Any, host_name: str, instance_uuids: Sequence[str]) -> None:
         """A host has exactly these instances."""
         self.hosts.sync_instance_info(host_name, instance_uuids)
-
-
-def cell_of(spec: Any) -> str | None:
-    """The one cell that a request may go to; None: any enabled one (spec: host-state-and-cells 2.4)."""
-    destination = spec.requested_destination
-    if not destination or "cell" not in destination or not destination.cell:
-        return None
-    return None if destination.allow_cross_cell_move else destination.cell.uuid
-
-
-def unnamed(spec: Any) -> list[str]:
-    """Stand-ins for the instances of a request that names none."""
-    known = spec.instance_uuid if "instance_uuid" in spec else ""
-    return [known] * spec.num_instances

@@ -1,12 +1,32 @@
 """Where instances are, as one request sees it."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.table import HostTable
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What rules need besides the table of hosts; loaded before they are run.
+
+    Attributes:
+        instance_uuids: Instances whose hosts are looked up.
+        image_properties: Whether the image properties of all instances on the hosts are read.
+    """
+
+    instance_uuids: frozenset[str] = frozenset()
+    image_properties: bool = False
+
+    def __or__(self, other: "Needs") -> "Needs":
+        return Needs(
+            self.instance_uuids | other.instance_uuids, self.image_properties or other.image_properties
+        )
+
 
 HostKey = tuple[str, str]
 """(cell uuid, service host)"""
@@ -55,7 +75,7 @@ class RequestInstances:
     def counts(self, uuids: Iterable[str]) -> np.ndarray:
         """How many of the given instances each host of the table holds, or is to hold; shape (rows,)."""
         uuids = list(uuids)
-        self._locate(uuids)
+        self.locate(uuids)
         counts = np.zeros(len(self._table), dtype=np.int64)
         for uuid in uuids:
             for row in self._rows_holding(uuid):
@@ -72,11 +92,15 @@ class RequestInstances:
 
     def image_properties(self, places: Sequence[HostKey]) -> list[Sequence[Mapping[str, str]]]:
         """For each place the image properties of each instance on it, those just placed left out."""
+        self.read_image_properties(places)
+        return [self._images[place] for place in places]
+
+    def read_image_properties(self, places: Iterable[HostKey]) -> None:
+        """Ask the source for the image properties of the instances in these places, once a request."""
         unread = [place for place in dict.fromkeys(places) if place not in self._images]
         if unread:
             self._images.update(dict.fromkeys(unread, ()))
             self._images.update(self.source.image_properties(unread))
-        return [self._images[place] for place in places]
 
     def _rows_holding(self, uuid: str) -> set[int]:
         """Rows of the hosts that hold an instance, now or by this request's or another's choice."""
@@ -86,7 +110,8 @@ class RequestInstances:
         row = self._table.row_of_uuid.get(self._pending.node_of(uuid))
         return () if row is None else self._table.rows_beside(row)
 
-    def _locate(self, uuids: Iterable[str]) -> None:
+    def locate(self, uuids: Iterable[str]) -> None:
+        """Ask the source where these instances are, once a request."""
         unknown = [uuid for uuid in dict.fromkeys(uuids) if uuid not in self._located]
         if not unknown:
             return

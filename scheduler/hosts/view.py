@@ -15,7 +15,7 @@ import numpy as np
 from scheduler.hosts.encoded_column import EncodedColumn
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.pending import AMOUNTS, COUNTERS, PendingPlacements, Reservations
-from scheduler.hosts.request_instances import InstanceSource, NoInstances, RequestInstances
+from scheduler.hosts.request_instances import HostKey, InstanceSource, Needs, NoInstances, RequestInstances
 from scheduler.hosts.rows import HostRow
 from scheduler.hosts.table import HostTable
 
@@ -153,6 +153,13 @@ class HostView:
 
     # -- instances -------------------------------------------------------------------------------------------
 
+    def load(self, needs: Needs) -> None:
+        """Read what rules need besides the table; nothing else here asks the ``InstanceSource``."""
+        if needs.instance_uuids:
+            self._shared.instances.locate(needs.instance_uuids)
+        if needs.image_properties:
+            self._shared.instances.read_image_properties(self._places())
+
     def count_instances(self, uuids: Iterable[str]) -> np.ndarray:
         """How many of the given instances each host holds, those placed by this request too."""
         return self._shared.instances.counts(uuids)[self._shared.rows[self.positions]]
@@ -162,7 +169,10 @@ class HostView:
 
         Instances that this request has placed are not among them.
         """
-        return self._shared.instances.image_properties([(row.cell_uuid, row.host) for row in self.rows])
+        return self._shared.instances.image_properties(self._places())
+
+    def _places(self) -> list[HostKey]:
+        return [(row.cell_uuid, row.host) for row in self.rows]
 
     # -- single hosts ----------------------------------------------------------------------------------------
 

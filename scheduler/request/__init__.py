@@ -13,5 +13,6 @@ spec: placement-and-workflow 1, filters-and-weighers 4
 ``features``; ``groups`` are its parts. ``flavor_and_image`` reads flavor and image side by side, ``reading``
 what may be unset; ``network`` asks Neutron for the pre-filters.
 
-``scheduling_request`` is the request as everything after the query knows it.
+``scheduling_request`` is the request as everything after the query knows it, ``progress`` the part of it that
+changes.
 """

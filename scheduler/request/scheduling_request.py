@@ -5,6 +5,7 @@ not change while hosts are chosen; what does is its ``Progress``.
 """
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 import math
@@ -13,6 +14,7 @@ from typing import Any
 from scheduler import objects
 from scheduler.numa.guest import GuestTopology, guest_topology_from
 from scheduler.pci.requests import PciRequest, requests_from
+from scheduler.request.progress import Progress
 
 
 class RequestKind(Enum):
@@ -67,24 +69,6 @@ class ServerGroup:
             InvalidField: The rule of the group is no number.
         """
         return self._wire.rules.get("max_server_per_host", 1)
-
-
-@dataclass(slots=True)
-class Progress:
-    """What changes while the hosts of a request are chosen, instance after instance.
-
-    Attributes:
-        instance_uuid: The instance that a host is being chosen for.
-        guest: The NUMA topology as the last fit left it: its page sizes and cells may be settled by now.
-        provider_uuids: By request group, the providers of the candidate chosen last; None if the request has
-            no request groups.
-        group_hosts: Service hosts of the server group, those chosen for this request included.
-    """
-
-    instance_uuid: str
-    guest: GuestTopology | None = None
-    provider_uuids: Mapping[str, Sequence[str]] | None = None
-    group_hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +139,7 @@ class SchedulingRequest:
                 instance_uuid=uuids[0] if uuids else "",
                 guest=guest,
                 provider_uuids=spec.get_request_group_mapping(),
+                group_members=group.members if group else (),
                 group_hosts=group.hosts if group else (),
             ),
         )
@@ -164,8 +149,13 @@ class SchedulingRequest:
         if self.server_group is None:
             return self
         group = replace(self.server_group, members=tuple(members), hosts=tuple(hosts))
-        progress = replace(self.progress, group_hosts=group.hosts)
+        progress = copy(self.progress)
+        progress.group_members, progress.group_hosts = group.members, group.hosts
         return replace(self, server_group=group, progress=progress)
+
+    def write_progress(self) -> None:
+        """Bring the RequestSpec up to date, for operators' classes and for notifications."""
+        self.progress.write_to(self.spec)
 
     @property
     def is_rebuild(self) -> bool:

@@ -12,6 +12,7 @@ from scheduler.filters.chain import FilterChain
 from scheduler.hosts.view import HostView
 from scheduler.numa.fit import Fitter
 from scheduler.objects import Selection
+from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.alternates import alternates, selection
 from scheduler.selection.consume import amounts_of, consume
 from scheduler.selection.headroom import Headroom, Usages, nothing_known
@@ -48,10 +49,8 @@ class FilterDriver:
     def select(
         self,
         hosts: HostView,
-        request: Any,
-        instance_uuids: Sequence[str],
+        request: SchedulingRequest,
         claims: Claims | None,
-        alternates_wanted: bool,
         more: More = lambda: None,
         usages: Usages = nothing_known,
     ) -> list[list[Selection]]:
@@ -61,41 +60,41 @@ class FilterDriver:
         Placement says of the hosts' providers. Raises ``NoValidHost`` unless every instance has a host.
         Whatever it raises, what was claimed and reserved by then is the caller's to give back.
         """
-        if not instance_uuids:
+        if not request.instance_uuids:
             raise NoValidHost(NOT_ENOUGH)
-        request.instance_uuid = instance_uuids[0]
         ranking = self._rank(hosts, request)
         if not len(ranking) and (others := more()):
             ranking = self._rank(others, request)
         claiming = HostClaiming(ranking, claims, amounts_of(request.flavor), self._mapped, Headroom(usages))
-        chosen, last = self._choose_all(ranking, claiming, request, instance_uuids)
-        at_most = self._conf.scheduler.max_attempts - 1 if alternates_wanted else 0
+        chosen, last = self._choose_all(ranking, claiming, request)
+        at_most = self._conf.scheduler.max_attempts - 1 if request.with_alternates else 0
         if not at_most:
             return [[one] for one in chosen]
         return self._with_alternates(ranking, claiming, chosen, last, at_most)
 
-    def _rank(self, hosts: HostView, request: Any) -> Ranking:
+    def _rank(self, hosts: HostView, request: SchedulingRequest) -> Ranking:
         return Ranking(self._chain, self._weighers, hosts, request, self._conf.filter_scheduler)
 
     def _choose_all(
-        self, ranking: Ranking, claiming: HostClaiming, request: Any, instance_uuids: Sequence[str]
+        self, ranking: Ranking, claiming: HostClaiming, request: SchedulingRequest
     ) -> tuple[list[Selection], int]:
         """The chosen host of each instance, and the index of the last.
 
         Several are chosen first and claimed together; those that were refused are then claimed one by one.
         Not so in a server group: what one member gets decides what is left to the next.
         """
-        together = claiming.claims and len(set(instance_uuids)) > 1 and not request.instance_group
+        uuids = request.instance_uuids
+        together = claiming.claims and len(set(uuids)) > 1 and not request.server_group
         choose = claiming.choose_best if together else claiming.claim_best
         chosen: dict[int, Selection] = {}
         index = -1
-        left = list(enumerate(instance_uuids))
+        left = list(enumerate(uuids))
         while left:
             for number, uuid in left:
-                request.instance_uuid = uuid
+                request.progress.instance_uuid = uuid
                 if index >= 0:
                     ranking.again(max(number, 1), index)
-                index, candidate = choose_next(choose, uuid, len(chosen), len(instance_uuids))
+                index, candidate = choose_next(choose, uuid, len(chosen), len(uuids))
                 chosen[number] = self._selection(ranking.hosts, index, candidate)
                 note_providers(request, candidate)
                 consume(ranking.hosts, index, request, self._fitter)
@@ -104,7 +103,7 @@ class FilterDriver:
             for number, _ in left:
                 del chosen[number]
             choose = claiming.claim_best
-        return [chosen[number] for number in range(len(instance_uuids))], index
+        return [chosen[number] for number in range(len(uuids))], index
 
     def _with_alternates(
         self, ranking: Ranking, claiming: HostClaiming, chosen: list[Selection], last: int, at_most: int
@@ -142,9 +141,12 @@ def choose_next(choose: Callable, uuid: str, done: int, wanted: int) -> tuple[in
         raise
 
 
-def note_providers(request: Any, candidate: Any) -> None:
-    """Tell the request's groups which providers serve them: consumption and conductors want to know."""
-    for group in request.requested_resources or () if candidate is not None else ():
-        if group.requester_id not in candidate.mappings:
-            raise InvalidRequest(f"Placement maps no provider to the request group {group.requester_id}")
-        group.provider_uuids = list(candidate.mappings[group.requester_id])
+def note_providers(request: SchedulingRequest, candidate: Any) -> None:
+    """Note which providers serve the groups of the request, for consumption and for operators' classes."""
+    groups = request.progress.provider_uuids
+    if not groups or candidate is None:
+        return
+    for group in groups:
+        if group not in candidate.mappings:
+            raise InvalidRequest(f"Placement maps no provider to the request group {group}")
+    request.progress.provider_uuids = {group: tuple(candidate.mappings[group]) for group in groups}

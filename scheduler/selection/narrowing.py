@@ -12,6 +12,7 @@ from oslo_log import log as logging
 
 from scheduler.hosts.rows import HostRow
 from scheduler.hosts.view import HostView
+from scheduler.request.scheduling_request import SchedulingRequest
 
 LOG = logging.getLogger("nova.scheduler.host_manager")
 
@@ -27,19 +28,19 @@ class Narrowed:
     filtered: bool
 
 
-def narrow(hosts: HostView, request: Any) -> Narrowed:
+def narrow(hosts: HostView, request: SchedulingRequest) -> Narrowed:
     """Apply the requested destination, then ignored, then forced hosts and nodes."""
-    work = _Narrowing(hosts)
-    _destination(work, request.requested_destination)
-    ignored = request.ignore_hosts or ()
+    spec, work = request.spec, _Narrowing(hosts)
+    _destination(work, spec.requested_destination)
+    ignored = spec.ignore_hosts or ()
     if ignored:
         _ignore(work, ignored)
         if not len(work.hosts):
             return Narrowed(work.hosts, filtered=False)
-    forced_hosts, forced_nodes = request.force_hosts or (), request.force_nodes or ()
+    forced_hosts, forced_nodes = spec.force_hosts or (), spec.force_nodes or ()
     _force(work, "hosts", forced_hosts, _same_host(forced_hosts))
     _force(work, "nodes", forced_nodes, lambda row: row.nodename in forced_nodes)
-    check = (request.scheduler_hints or {}).get("_nova_check_type")
+    check = (spec.scheduler_hints or {}).get("_nova_check_type")
     return Narrowed(work.hosts, filtered=bool(check or not (forced_hosts or forced_nodes)))
 
 

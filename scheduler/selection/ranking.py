@@ -15,7 +15,8 @@ from oslo_log import log as logging
 
 from scheduler.filters.chain import FilterChain, Filtered
 from scheduler.hosts.view import HostView
-from scheduler.numa.guest import carried_state, guest_topology_from
+from scheduler.numa.guest import carried_state
+from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.narrowing import narrow
 from scheduler.weights.base import HostWeigher
 from scheduler.weights.scores import Scores
@@ -35,7 +36,7 @@ class Ranking:
         chain: FilterChain,
         weighers: Sequence[HostWeigher],
         hosts: HostView,
-        request: Any,
+        request: SchedulingRequest,
         options: Any,
     ) -> None:
         """Judge for the first instance. ``options``: the group ``[filter_scheduler]``."""
@@ -49,7 +50,7 @@ class Ranking:
         self._refused: set[int] = set()
         self.hosts = narrowed.hosts
         self._filter(0, None)
-        self.scores = Scores(weighers, self.hosts, request)
+        self.scores = Scores(weighers, self.hosts, request.spec)
 
     def __len__(self) -> int:
         return len(self.hosts)
@@ -68,11 +69,12 @@ class Ranking:
         """Judge for the same instance once more, with what other requests have reserved meanwhile."""
         self.hosts.catch_up()
         self._filter(self._number, None)
-        self.scores = Scores(self._weighers, self.hosts, self._request)
+        self.scores = Scores(self._weighers, self.hosts, self._request.spec)
 
     def _filter(self, number: int, changed: int | None) -> np.ndarray:
         offered = self._offered()
-        filtered = self._chain.run(self.hosts, self._request, number, changed)
+        self._request.write_progress()
+        filtered = self._chain.run(self.hosts, self._request.spec, number, changed)
         self.hosts = filtered.hosts
         self._settled = self._offered().items() <= offered.items()
         self._log_filtered(filtered)
@@ -121,11 +123,11 @@ class Ranking:
 
     def _log_filtered(self, filtered: Filtered) -> None:
         if not len(self.hosts):
-            for line in filtered.summary(self._request):
-                LOG.info("No host for instance %s: %s", self._request.instance_uuid, line)
+            for line in filtered.summary(self._request.spec):
+                LOG.info("No host for instance %s: %s", self._request.progress.instance_uuid, line)
         if not LOG.isEnabledFor(logging.DEBUG):
             return
-        for host, node, reason in filtered.reasons(self._request):
+        for host, node, reason in filtered.reasons(self._request.spec):
             LOG.debug("Turned down: %s (%s) %s", host, node, reason)
         if len(self.hosts):
             shown = self.hosts.at(range(len(self.hosts))[:SHOWN]).hosts()
@@ -154,9 +156,9 @@ class Ranking:
         return int(random.choice((tied + rest)[:size]))
 
 
-def _carried(request: Any) -> tuple | None:
+def _carried(request: SchedulingRequest) -> tuple | None:
     """What the request has that instances hand down to the next, and verdicts on all hosts depend on."""
-    return carried_state(guest_topology_from(request.numa_topology))
+    return carried_state(request.progress.guest)
 
 
 def descending(totals: np.ndarray) -> np.ndarray:

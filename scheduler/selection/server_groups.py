@@ -6,11 +6,12 @@ been decided since then, which nobody but this process knows. spec: host-state-a
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Protocol
 
 from oslo_log import log as logging
 
 from scheduler.locks import KeyedLocks
+from scheduler.request.scheduling_request import SchedulingRequest, ServerGroup
 
 LOG = logging.getLogger(__name__)
 
@@ -36,35 +37,32 @@ class Groups:
         self._patience = patience
 
     @contextmanager
-    def turn(self, request: Any, known: Known) -> Iterator[None]:
-        """The turn of a request, whose group is brought up to date in place. Others need not wait."""
-        group = request.instance_group
-        if not group or request.is_rebuild or "uuid" not in group:
-            yield
-        elif "affinity" in (group.policy, *(group.policies or ())):
+    def turn(self, request: SchedulingRequest, known: Known) -> Iterator[SchedulingRequest]:
+        """The turn of a request: the same with its group brought up to date. Others need not wait."""
+        group = request.server_group
+        if not group or request.is_rebuild or group.uuid is None:
+            yield request
+        elif "affinity" in (group.policy, *group.policies):
             with self._locks.hold([group.uuid], self._patience) as alone:
                 if not alone:
                     LOG.warning(
                         "Requests of server group %s take long; one goes on unseen by them", group.uuid
                     )
-                bring_up_to_date(group, known)
-                yield
+                members = members_now(group, known)
+                yield request.with_group(members, hosts_now(group, members, known))
         else:
-            add_members(group, known)
-            yield
+            yield request.with_group(members_now(group, known), group.hosts)
 
 
-def bring_up_to_date(group: Any, known: Known) -> None:
-    """Set the hosts of an affinity group to those where its members are now, if they are anywhere."""
-    add_members(group, known)
-    hosts, complete = known.hosts_of_instances(group.members)
+def members_now(group: ServerGroup, known: Known) -> Sequence[str]:
+    """The members, with those who became members since the request was made."""
+    return tuple(dict.fromkeys([*group.members, *known.members_of(group.uuid)]))
+
+
+def hosts_now(group: ServerGroup, members: Sequence[str], known: Known) -> Sequence[str]:
+    """The hosts where the members of an affinity group are now, if they are anywhere."""
+    hosts, complete = known.hosts_of_instances(members)
     if not complete:
         LOG.warning("Not all members of server group %s can be found; those told of count too", group.uuid)
-        hosts = hosts.union(group.hosts or ())
-    if hosts:
-        group.hosts = sorted(hosts)
-
-
-def add_members(group: Any, known: Known) -> None:
-    """Add those who became members since the request was made."""
-    group.members = list(dict.fromkeys([*(group.members or ()), *known.members_of(group.uuid)]))
+        hosts = hosts.union(group.hosts)
+    return sorted(hosts) or group.hosts

@@ -12,7 +12,7 @@ from scheduler.claims.result import ClaimResult, Outcome
 from scheduler.errors import NoValidHost, RequestFilterFailed
 from scheduler.hosts.aggregates import Aggregates
 from scheduler.hosts.pending import PendingPlacements
-from scheduler.manager import SchedulerManager, cell_of, unnamed
+from scheduler.manager import SchedulerManager
 from scheduler.nova_db.inventory import FoundNode
 from scheduler.placement.answer import Candidates
 from scheduler.rpc.context import RequestContext
@@ -360,25 +360,6 @@ def test_the_claimed_candidate_is_what_the_reply_carries(make_manager):
     hosts = two_hosts()
     reply = ask(make_manager(hosts))
     assert json.loads(reply[0][0].allocation_request)["allocations"] == hosts[0].candidates[0].allocations
-
-
-@pytest.mark.parametrize(
-    ("destination", "cell"),
-    [
-        (None, None),
-        ({}, None),
-        ({"cell": None}, None),
-        ({"cell": objects.CellMapping(uuid=CELL)}, CELL),
-        ({"cell": objects.CellMapping(uuid=CELL), "allow_cross_cell_move": True}, None),
-    ],
-)
-def test_cell_of(destination, cell):
-    wanted = None if destination is None else objects.Destination(**destination)
-    assert cell_of(make_spec(requested_destination=wanted)) == cell
-
-
-def test_stand_ins_for_instances_without_a_name():
-    assert unnamed(make_spec(instance_uuid="i0", num_instances=2)) == ["i0", "i0"]
 
 
 def test_after_a_reload_the_new_options_apply(make_manager, conf):

@@ -7,6 +7,7 @@ import uuid
 from scheduler.claims.result import ClaimResult, Outcome
 from scheduler.filters.chain import FilterChain
 from scheduler.numa.fit import Fitter
+from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rules import load_filters as filter_loader
 from scheduler.rules import load_weighers as weight_loader
 from scheduler.selection.driver import FilterDriver
@@ -64,7 +65,8 @@ def _work(
         return synthetic.view(table), make(instance_group=group and group.obj_clone())
 
     def work(made: tuple) -> None:
-        hosts, request = made
-        driver.select(hosts, request, uuids, Granting(), alternates_wanted=True)
+        hosts, spec = made
+        request = SchedulingRequest.of(spec, uuids, with_alternates=True)
+        driver.select(hosts, request, Granting())
 
     return work, prepare

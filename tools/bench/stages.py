@@ -18,6 +18,7 @@ from scheduler.numa.fit import Fitter
 from scheduler.placement.answer import parse
 from scheduler.placement.client import PlacementClient
 from scheduler.request import query
+from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rpc.serializer import ServerSerializer
 from scheduler.rules import load_filters as filter_loader
 from scheduler.rules import load_weighers as weight_loader
@@ -74,8 +75,8 @@ class _Stages:
 
     def select(self) -> list:
         """Return the selections for one instance: a host, claimed at once, and alternates."""
-        uuids = [requests.INSTANCE]
-        return self.driver.select(self.view(), self.spec, uuids, Granting(), alternates_wanted=True)
+        request = SchedulingRequest.of(self.spec, [requests.INSTANCE], with_alternates=True)
+        return self.driver.select(self.view(), request, Granting())
 
     def decoded_to_selections(self) -> list:
         query.build(self.spec, self.conf)

@@ -13,6 +13,7 @@ from scheduler.numa.fit import Fitter
 from scheduler.objects.base import WireObject
 from scheduler.pci import pools as pci_pools
 from scheduler.placement.answer import AllocationCandidate
+from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.driver import FilterDriver
 from scheduler.weights.amounts import PCIWeigher
 from tests.builders import make_host, make_view
@@ -32,12 +33,13 @@ def answer(case):
 def boot(case):
     """Each instance in turn, as for a request: the first of those that pass is taken."""
     conf = make_conf(**{PACKING: case["options"]["pack_host_cells"]})
-    request, count = _request(case["request"]), case["count"]
+    uuids = [f"i{number}" for number in range(case["count"])]
+    request = SchedulingRequest.of(_request(case["request"]), uuids)
     chain = RecordingChain([FILTERS[name](conf) for name in case["filters"]], request)
     view = make_view([_host(number, host) for number, host in enumerate(case["hosts"])])
     driver = FilterDriver(conf, chain, (), Fitter(packing=case["options"]["pack_host_cells"]))
     try:
-        driver.select(view, request, [f"i{number}" for number in range(count)], Granted(), False)
+        driver.select(view, request, Granted())
         chain.close(view)
     except NoValidHost:
         pass
@@ -93,7 +95,7 @@ class RecordingChain(FilterChain):
         index = next(index for index, row in enumerate(hosts.rows) if row.host == name)
         host = hosts.host(index)  # always as it is now; the columns of a view may be of before
         topology, pools = host.numa_topology, host.pci_stats
-        guest = replay.guest_topology_from(self.request.numa_topology)
+        guest = self.request.progress.guest
         self.steps[-1].update(
             cells=replay.shown_cells(guest),
             usage=replay.shown_usage(topology and topology.known),

@@ -15,6 +15,7 @@ from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
 from scheduler.nova_db.row_loader import NODE_COLUMNS, RowLoader
 from scheduler.numa.fit import Fitter
+from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.consume import consume
 from scheduler.selection.narrowing import narrow
 from scheduler.selection.ranking import Ranking, descending
@@ -77,7 +78,9 @@ class _Judge:
 
     def judge(self):
         return {
-            "narrowed": outcome(lambda: self.places(narrow(self.hosts, self.request).hosts)),
+            "narrowed": outcome(
+                lambda: self.places(narrow(self.hosts, SchedulingRequest.of(self.request)).hosts)
+            ),
             "filters": {cls.__name__: self.filter(cls) for cls in filters.ALL if cls.__name__ in FILTERS},
             **self.weights(),
             "several": outcome(self.several),
@@ -110,12 +113,13 @@ class _Judge:
         chain = FilterChain([rules[name] for name in self.case["enabled"]])
         weighing = [cls(self.conf) for cls in weighers.ALL if cls.__name__ not in NOT_FOR_SEVERAL]
         view, steps, ranking, chosen = self.view(self.case["nodes"]), [], None, None
-        for number, uuid in enumerate(self.case["request"]["instance_uuids"]):
-            self.request.instance_uuid = uuid
+        request = SchedulingRequest.of(self.request, self.case["request"]["instance_uuids"])
+        for number, uuid in enumerate(request.instance_uuids):
+            request.progress.instance_uuid = uuid
             if ranking:
                 ranking.again(number, chosen)
             else:
-                ranking = Ranking(chain, weighing, view, self.request, self.conf.filter_scheduler)
+                ranking = Ranking(chain, weighing, view, request, self.conf.filter_scheduler)
             if not len(ranking):
                 break
             totals = ranking.totals()
@@ -123,7 +127,7 @@ class _Judge:
                 [[place, float(t)] for place, t in zip(self.places(ranking.hosts), totals, strict=True)]
             )
             chosen = int(np.argmax(totals))
-            consume(ranking.hosts, chosen, self.request, Fitter(packing=False))
+            consume(ranking.hosts, chosen, request, Fitter(packing=False))
         return steps
 
 

@@ -1,8 +1,10 @@
+from dataclasses import replace
 import math
 
 import pytest
 
 from scheduler import objects
+from scheduler.numa.guest import guest_topology_from
 from scheduler.request.scheduling_request import RequestKind, SchedulingRequest
 from tests.unit.request.builders import make_flavor, make_image
 
@@ -86,6 +88,40 @@ def test_without_a_server_group_there_is_nothing_to_bring_up_to_date():
     assert request.with_group(["a"], ["h"]) is request
 
 
+@pytest.mark.parametrize("hosts", [["h1"], None], ids=["hosts", "no hosts"])
+def test_unchanged_progress_leaves_the_request_spec_as_it_was_sent(hosts):
+    topology = objects.InstanceNUMATopology(cells=[objects.InstanceNUMACell(id=0, cpuset={0}, memory=1)])
+    group = objects.InstanceGroup(**GROUP | {"hosts": hosts})
+    spec = make_spec(numa_topology=topology, instance_group=group, requested_resources=[])
+    SchedulingRequest.of(spec, ["a"]).write_progress()
+    assert (spec.numa_topology, spec.instance_group, spec.instance_group.hosts) == (topology, group, hosts)
+    assert spec.instance_uuid == "a"
+
+
+def test_progress_is_written_onto_the_request_spec():
+    topology = objects.InstanceNUMATopology(
+        cells=[objects.InstanceNUMACell(id=0, cpuset={0}, memory=1, pagesize=-2)],
+        emulator_threads_policy="isolate",
+    )
+    spec = make_spec(
+        numa_topology=topology,
+        instance_group=objects.InstanceGroup(**GROUP),
+        requested_resources=[objects.RequestGroup(requester_id="port")],
+    )
+    request = SchedulingRequest.of(spec, ["a", "b"]).with_group(["a", "b", "c"], ["h2"])
+    fitted = replace(request.guest.cells[0], id=3, pagesize=4, pins=((0, 7),), reserved=frozenset({8}))
+    request.progress.instance_uuid = "b"
+    request.progress.guest = request.guest.with_cells((fitted,))
+    request.progress.provider_uuids = {"port": ("nic",)}
+    request.progress.group_hosts = ("h2", "h3")
+    request.write_progress()
+    assert spec.instance_uuid == "b"
+    assert (spec.instance_group.members, spec.instance_group.hosts) == (["a", "b", "c"], ["h2", "h3"])
+    assert spec.requested_resources[0].provider_uuids == ["nic"]
+    assert guest_topology_from(spec.numa_topology) == request.progress.guest
+    assert spec.numa_topology.emulator_threads_policy == "isolate"
+
+
 def test_flavor_image_and_hints():
     spec = make_spec(
         flavor=make_flavor({"hw:cpu_policy": "dedicated"}),
@@ -108,10 +144,11 @@ CELL = objects.CellMapping(uuid="11111111-1111-1111-1111-111111111111")
     [
         (None, None),
         (objects.Destination(), None),
+        (objects.Destination(cell=None), None),
         (objects.Destination(cell=CELL), CELL.uuid),
         (objects.Destination(cell=CELL, allow_cross_cell_move=True), None),
     ],
-    ids=["no destination", "no cell", "cell", "any cell"],
+    ids=["no destination", "cell unset", "cell null", "cell", "any cell"],
 )
 def test_the_cell_of_the_destination(destination, expected):
     assert SchedulingRequest.of(make_spec(requested_destination=destination)).cell_uuid == expected

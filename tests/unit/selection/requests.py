@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from scheduler import objects
 from scheduler.claims.result import ClaimResult, Outcome
 from scheduler.placement.answer import AllocationCandidate
+from scheduler.request.scheduling_request import SchedulingRequest
 from tests.builders import make_host
 from tests.support.options import make_conf as new_conf
 
@@ -24,6 +25,11 @@ def make_conf(**overrides):
 def make_spec(**fields):
     flavor = objects.Flavor(memory_mb=512, vcpus=2, root_gb=3, ephemeral_gb=1, swap=0, extra_specs={})
     return objects.RequestSpec(**{"flavor": flavor, "instance_uuid": "i0", **fields})
+
+
+def make_request(spec=None, uuids=("i0",), **options):
+    """A request as the manager makes it."""
+    return SchedulingRequest.of(spec or make_spec(), uuids, **options)
 
 
 def make_candidate(provider, mappings=None, **amounts):

@@ -4,12 +4,14 @@ from scheduler import objects
 from scheduler.numa.fit import Fitter
 from scheduler.selection import consume
 from tests.builders import make_host, make_view
-from tests.unit.selection.requests import group, make_spec
+from tests.unit.selection.requests import group, make_request, make_spec
 
 
 def take(spec, view=None):
     view = view or make_view([make_host("h1").ram(4096).disk(102400).vcpus(16)])
-    consume.consume(view, 0, spec, Fitter())
+    request = make_request(spec)
+    consume.consume(view, 0, request, Fitter())
+    request.write_progress()
     return view.host(0)
 
 

@@ -24,6 +24,7 @@ from tests.unit.selection.requests import (
     host_with_candidate,
     make_candidate,
     make_conf,
+    make_request,
     make_spec,
 )
 
@@ -40,8 +41,11 @@ def driver(**options):
 
 def select(hosts, uuids, claims=None, spec=None, alternates=True, **options):
     spec = spec or make_spec()
+    request = make_request(spec, uuids, with_alternates=alternates)
     with ClaimSession(claims or FakeClaims(), PendingPlacements(), CONTEXT, spec, uuids) as of_request:
-        return driver(**options).select(make_view(hosts), spec, uuids, of_request, alternates)
+        reply = driver(**options).select(make_view(hosts), request, of_request)
+    request.write_progress()
+    return reply
 
 
 def names(reply):
@@ -180,9 +184,9 @@ def test_hosts_without_room_are_passed_over():
     fill = driver(ram_weight_multiplier=-1.0, **ONLY_RAM)
     view = make_view(four_hosts()[:2])
     with pytest.raises(NoValidHost, match=NOT_ENOUGH):
-        fill.select(view, make_spec(), ["i1", "i2", "i3", "i4"], claims, False, usages=usages)
+        fill.select(view, make_request(uuids=["i1", "i2", "i3", "i4"]), claims, usages=usages)
     view = make_view(four_hosts()[:2])
-    reply = fill.select(view, make_spec(), ["i1", "i2", "i3"], claims, False, usages=usages)
+    reply = fill.select(view, make_request(uuids=["i1", "i2", "i3"]), claims, usages=usages)
     assert [selections[0].service_host for selections in reply] == ["h2", "h1", "h1"]
     assert len(claims.tried) == 3
 
@@ -214,7 +218,9 @@ def test_requests_that_looked_at_the_same_time_choose_different_hosts(number):
 
     def serve(view, name, claims):
         uuids = [f"{name}{i}" for i in range(number)]
-        replies[name] = driver(**ONLY_RAM).select(view, make_spec(), uuids, claims, True)
+        replies[name] = driver(**ONLY_RAM).select(
+            view, make_request(uuids=uuids, with_alternates=True), claims
+        )
 
     serve(first, "a", Meanwhile(lambda: serve(second, "b", FakeClaims())))
     chosen = [selections[0].service_host for reply in replies.values() for selections in reply]
@@ -231,14 +237,15 @@ def test_what_a_request_gave_back_is_not_pending_any_more():
         pytest.raises(NoValidHost),
         ClaimSession(claims, pending, CONTEXT, make_spec(), uuids) as of_request,
     ):
-        driver().select(view, make_spec(), uuids, of_request, True)
+        driver().select(view, make_request(uuids=uuids, with_alternates=True), of_request)
     assert len(pending) == 0
 
 
 def test_a_refused_host_is_not_reserved_and_a_claimed_one_is():
     pending = PendingPlacements()
     (view,) = views_of(four_hosts(), pending, 1)
-    driver().select(view, make_spec(), ["i1"], FakeClaims({uuid_of("h1"): REFUSED}), True)
+    claims = FakeClaims({uuid_of("h1"): REFUSED})
+    driver().select(view, make_request(uuids=["i1"], with_alternates=True), claims)
     assert pending.node_of("i1") == uuid_of("h2")
     assert len(pending) == 1
 
@@ -246,7 +253,7 @@ def test_a_refused_host_is_not_reserved_and_a_claimed_one_is():
 def test_nothing_is_reserved_without_claims():
     pending = PendingPlacements()
     (view,) = views_of(four_hosts(), pending, 1)
-    driver().select(view, make_spec(), ["i1", "i2"], None, True)
+    driver().select(view, make_request(uuids=["i1", "i2"], with_alternates=True), None)
     assert len(pending) == 0
 
 
@@ -256,7 +263,7 @@ def test_anti_affinity_holds_between_requests_that_no_database_shows_yet():
 
     def one(uuid):
         spec = make_spec(instance_group=group(policy="anti-affinity", policies=["anti-affinity"], members=["i1", "i2", "i3"], hosts=[]))  # fmt: skip
-        return names(driver().select(views.pop(), spec, [uuid], FakeClaims(), False))
+        return names(driver().select(views.pop(), make_request(spec, [uuid]), FakeClaims()))
 
     assert one("i1") + one("i2") == [["h1"], ["h2"]]
     with pytest.raises(NoValidHost):
@@ -299,7 +306,7 @@ def test_without_claims_the_reply_has_no_allocation():
     conf = make_conf()
     hosts = make_view([make_host("h1"), make_host("h2")])
     chain = FilterChain(filter_loader.load(conf))
-    reply = FilterDriver(conf, chain, (), Fitter()).select(hosts, spec, ["i1"], None, False)
+    reply = FilterDriver(conf, chain, (), Fitter()).select(hosts, make_request(spec, ["i1"]), None)
     assert names(reply) == [["h2"]]
     assert reply[0][0].allocation_request == "null"
     assert reply[0][0].allocation_request_version is None
@@ -319,7 +326,7 @@ def test_hosts_that_conductors_do_not_know_are_neither_chosen_nor_offered():
     chain, weighers = FilterChain(filter_loader.load(conf)), weight_loader.load(conf)
     claims = FakeClaims()
     driver = FilterDriver(conf, chain, weighers, Fitter(), mapped=lambda host: host not in ("h1", "h3"))
-    reply = driver.select(make_view(four_hosts()), make_spec(), ["i1"], claims, True)
+    reply = driver.select(make_view(four_hosts()), make_request(uuids=["i1"], with_alternates=True), claims)
     assert names(reply) == [["h2", "h4"]]
     assert claims.tried == [("i1", uuid_of("h2"))]
 

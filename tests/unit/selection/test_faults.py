@@ -34,7 +34,7 @@ from scheduler.selection.driver import FilterDriver
 from scheduler.selection.ranking import NO_FILTERS
 from tests.builders import make_table, uuid_of
 from tests.unit.claims.fake_consumers import FakeConsumers
-from tests.unit.selection.requests import host_with_candidate, make_conf, make_spec
+from tests.unit.selection.requests import host_with_candidate, make_conf, make_request, make_spec
 
 WRITES = (
     "ok",
@@ -175,6 +175,7 @@ class Run:
 
     def ask(self, driver):
         spec = make_spec(project_id="project", user_id="user")
+        request = make_request(spec, self.uuids, with_alternates=True)
         rows = np.arange(len(self.hosts))
         view = HostView.of(TABLE, rows, [host.candidates for host in self.hosts], pending=self.pending)
         ignored = {SOURCE} if self.before else ()
@@ -182,7 +183,7 @@ class Run:
             contextlib.suppress(BerthError, Killed),
             ClaimSession(self.claimer, self.pending, CONTEXT, spec, self.uuids, ignored) as claims,
         ):
-            self.reply = driver.select(view, spec, self.uuids, claims, alternates_wanted=True)
+            self.reply = driver.select(view, request, claims)
 
     def clean_up(self, later):
         later(0.0)
@@ -315,10 +316,11 @@ def test_many_requests_at_once(driver, journal, later, seed):
 
     def ask(uuids):
         spec = make_spec(project_id="project", user_id="user")
+        request = make_request(spec, uuids, with_alternates=True)
         view = HostView.of(TABLE, np.arange(4), [host.candidates for host in HOSTS], pending=pending)
         with contextlib.suppress(BerthError):
             with ClaimSession(claimer, pending, CONTEXT, spec, uuids) as claims:
-                found = driver.select(view, spec, uuids, claims, alternates_wanted=True)
+                found = driver.select(view, request, claims)
             replies.append((uuids, found))
 
     wanted = [[f"i{number}"] for number in range(60)] + [

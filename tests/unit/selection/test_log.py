@@ -8,7 +8,14 @@ from scheduler.errors import NoValidHost
 from scheduler.selection.narrowing import narrow
 from scheduler.selection.ranking import SHOWN
 from tests.builders import make_host, make_view, uuid_of
-from tests.unit.selection.requests import REFUSED, FakeClaims, destination, host_with_candidate, make_spec
+from tests.unit.selection.requests import (
+    REFUSED,
+    FakeClaims,
+    destination,
+    host_with_candidate,
+    make_request,
+    make_spec,
+)
 from tests.unit.selection.test_driver import select
 
 
@@ -89,14 +96,17 @@ def test_nobody_was_asked_if_nobody_is_left(log):
     ],
 )
 def test_what_a_request_says_of_hosts(log, fields, line):
-    narrow(make_view([make_host("a", "n1"), make_host("a", "n2"), make_host("b")]), make_spec(**fields))
+    narrow(
+        make_view([make_host("a", "n1"), make_host("a", "n2"), make_host("b")]),
+        make_request(make_spec(**fields)),
+    )
     (logged,) = log("INFO", "")
     assert logged == line
 
 
 def test_those_lines_come_from_the_logger_that_operators_know(caplog):
     caplog.set_level(logging.INFO, "nova.scheduler.host_manager")
-    narrow(make_view([make_host("a")]), make_spec(ignore_hosts=["a"]))
+    narrow(make_view([make_host("a")]), make_request(make_spec(ignore_hosts=["a"])))
     assert [record.name for record in caplog.records] == ["nova.scheduler.host_manager"]
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.selection.narrowing import narrow
 from tests.builders import make_host, make_view
-from tests.unit.selection.requests import destination, make_spec
+from tests.unit.selection.requests import destination, make_request, make_spec
 
 ALL = ["a/n1", "a/n2", "b/b", "C/c"]
 REBUILD = {"_nova_check_type": ["rebuild"]}
@@ -36,14 +36,14 @@ def view():
 
 @pytest.mark.parametrize(("fields", "left", "filtered"), CASES)
 def test_what_a_request_says_of_hosts(fields, left, filtered):
-    narrowed = narrow(view(), make_spec(**fields))
+    narrowed = narrow(view(), make_request(make_spec(**fields)))
     assert [f"{row.host}/{row.nodename}" for row in narrowed.hosts.rows] == left
     assert narrowed.filtered is filtered
 
 
 def test_each_host_that_is_out_has_a_reason(caplog):
     caplog.set_level(logging.DEBUG)
-    narrow(view(), make_spec(ignore_hosts=["b"], force_nodes=["n2"]))
+    narrow(view(), make_request(make_spec(ignore_hosts=["b"], force_nodes=["n2"])))
     lines = [record.getMessage() for record in caplog.records if record.levelname == "DEBUG"]
     assert lines == [
         "Turned down: b (b) ignored by request",

@@ -8,10 +8,11 @@ import pytest
 from scheduler import objects
 from scheduler.filters.base import HostFilter
 from scheduler.filters.chain import FilterChain
+from scheduler.numa.guest import guest_topology_from
 from scheduler.selection.ranking import Ranking, descending
 from scheduler.weights.base import HostWeigher
 from tests.builders import make_host, make_view
-from tests.unit.selection.requests import make_conf, make_spec
+from tests.unit.selection.requests import make_conf, make_request, make_spec
 
 
 class ByRam(HostWeigher):
@@ -26,14 +27,14 @@ class EnoughRam(HostFilter):
         return hosts.numbers("free_ram_mb") >= 1000
 
 
-def rank(free_ram, chain=(), spec=None, **options):
+def rank(free_ram, chain=(), request=None, **options):
     conf = make_conf(**options)
     view = make_view([make_host(f"h{number}").ram(ram) for number, ram in enumerate(free_ram, 1)])
     return Ranking(
         FilterChain([rule(conf) for rule in chain]),
         [ByRam(conf)],
         view,
-        spec or make_spec(),
+        request or make_request(),
         conf.filter_scheduler,
     )
 
@@ -82,7 +83,7 @@ def test_nobody_left():
 
 
 def test_forced_hosts_are_not_filtered_but_weighed():
-    ranking = rank([10, 20], [EnoughRam], make_spec(force_hosts=["h1", "h2"]))
+    ranking = rank([10, 20], [EnoughRam], make_request(make_spec(force_hosts=["h1", "h2"])))
     assert names(ranking) == ["h2", "h1"]
 
 
@@ -107,9 +108,9 @@ def topology(pagesize, *host_cells):
 
 @pytest.mark.parametrize(("before", "asked"), [(2048, [1]), (-2, [2])])
 def test_a_choice_that_settles_page_sizes_has_all_hosts_judged_anew(monkeypatch, before, asked):
-    spec = make_spec(numa_topology=topology(before, 0))
-    ranking = rank([3000, 2500], [EnoughRam], spec)
-    spec.numa_topology = topology(2048, 1)
+    request = make_request(make_spec(numa_topology=topology(before, 0)))
+    ranking = rank([3000, 2500], [EnoughRam], request)
+    request.progress.guest = guest_topology_from(topology(2048, 1))
     seen, passes = [], EnoughRam.passes
     monkeypatch.setattr(EnoughRam, "passes", lambda *given: seen.append(len(given[1])) or passes(*given))
     ranking.again(1, 0)
@@ -135,7 +136,7 @@ def test_lost_candidates_have_all_hosts_judged_anew_where_they_bear_on_others(mo
     view = make_view([make_host(f"h{number}").candidate("a", "b") for number in range(3)])
     spec = make_spec(numa_topology=topology(4, *host_cells) if host_cells else None)
     conf = make_conf()
-    ranking = Ranking(FilterChain([OneCandidate(conf)]), [], view, spec, conf.filter_scheduler)
+    ranking = Ranking(FilterChain([OneCandidate(conf)]), [], view, make_request(spec), conf.filter_scheduler)
     ranking.again(1, 0)
     ranking.again(2, 0)
     assert OneCandidate.asked == asked

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from scheduler.selection.server_groups import Groups
-from tests.unit.selection.requests import group, make_spec
+from tests.unit.selection.requests import group, make_request, make_spec
 
 UUID = "60000000-0000-4000-8000-000000000001"
 REBUILD = {"_nova_check_type": ["rebuild"]}
@@ -29,12 +29,16 @@ class Known:
 
 def spec(policy="affinity", **fields):
     fields = {"uuid": UUID, "policies": [policy], "members": ["a"], "hosts": ["old"]} | fields
-    return make_spec(instance_group=group(policy=policy, **fields))
+    return make_request(make_spec(instance_group=group(policy=policy, **fields)))
 
 
 def after_turn(request, known):
-    with Groups().turn(request, known):
-        return request.instance_group.members, request.instance_group.hosts
+    spec = request.spec
+    with Groups().turn(request, known) as current:
+        current.write_progress()
+    found = (list(current.server_group.members), list(current.server_group.hosts))
+    assert found == (spec.instance_group.members or [], spec.instance_group.hosts or [])
+    return spec.instance_group.members, spec.instance_group.hosts
 
 
 @pytest.mark.parametrize(
@@ -63,9 +67,9 @@ def test_a_cell_that_is_away_is_mentioned(caplog):
 
 def test_rebuilds_and_requests_without_a_group_are_left_alone():
     request = spec()
-    request.scheduler_hints, request.force_hosts = REBUILD, ["h1"]
-    assert after_turn(request, Known(["b"], {"a": "h1"})) == (["a"], ["old"])
-    with Groups().turn(make_spec(instance_group=None), None):
+    request.spec.scheduler_hints, request.spec.force_hosts = REBUILD, ["h1"]
+    assert after_turn(make_request(request.spec), Known(["b"], {"a": "h1"})) == (["a"], ["old"])
+    with Groups().turn(make_request(), None):
         pass
 
 
@@ -91,7 +95,7 @@ def waits(groups, request, waiting_for):
     [
         (spec(), True),
         (spec("anti-affinity"), False),
-        (make_spec(), False),
+        (make_request(), False),
     ],
 )
 def test_one_at_a_time_for_an_affinity_group(request_, expected):
