@@ -130,7 +130,7 @@ class SchedulerManager:
         )
         if not request.is_rebuild:
             # whatever was decided for them before is void
-            self.hosts.pending.drop(instance_uuids or ())
+            self.hosts.pending.remove(instance_uuids or ())
         queries = () if request.is_rebuild else self._queries(request)
         candidates = self._ask_placement(context, queries) if queries else None
         self.notifications.select_destinations_start(context, spec)

@@ -120,7 +120,7 @@ class ClaimSession:
         for uuid, claim in list(self._claims.items()):
             if claim:
                 self._release(uuid, claim)
-        self._pending.drop(self._instance_uuids)
+        self._pending.remove(self._instance_uuids)
 
     def _release(self, instance_uuid: str, claim: ClaimResult) -> None:
         self._claims[instance_uuid] = None

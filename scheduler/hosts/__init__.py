@@ -1,6 +1,7 @@
 """What rules see of the hosts. Nothing here does I/O.
 
 - rows: the plain values of a compute node and its service
+- coordinates: row, position, index and code as four types
 - encoded_column, columns, table: the host table, an immutable snapshot
 - aggregates: the host aggregates
 - view: the hosts of one request

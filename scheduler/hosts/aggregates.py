@@ -1,6 +1,6 @@
 """Host aggregates as plain values (spec: host-state-and-cells 1.4, filters-and-weighers 1.12)."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -14,7 +14,15 @@ AVAILABILITY_ZONE = "availability_zone"
 
 @dataclass(frozen=True)
 class Aggregate:
-    """One host aggregate; ``hosts`` are service host names, ``metadata`` text by text."""
+    """One host aggregate.
+
+    Attributes:
+        id: Its id in the API database.
+        uuid: Its uuid; very old aggregates have none.
+        name: Its name.
+        hosts: Names of service hosts.
+        metadata: Text by key.
+    """
 
     id: int
     uuid: str | None
@@ -24,6 +32,7 @@ class Aggregate:
 
     @property
     def availability_zone(self) -> str | None:
+        """The zone that the metadata names."""
         return self.metadata.get(AVAILABILITY_ZONE)
 
 
@@ -33,15 +42,16 @@ class AggregateSet:
     def __init__(self, aggregates: Iterable[Aggregate]) -> None:
         self.aggregates = tuple(sorted(aggregates, key=lambda aggregate: aggregate.id))
         self._raw: dict[str, frozenset[str]] = {}
+        self._smallest: dict[tuple[str, Callable[[str], float]], float | None] = {}
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Aggregate]:
         return iter(self.aggregates)
 
     def __len__(self) -> int:
         return len(self.aggregates)
 
     def raw(self, key: str) -> frozenset[str]:
-        """The distinct texts stored under ``key``, unsplit."""
+        """Return the distinct texts that are stored under ``key``, not split at commas."""
         values = self._raw.get(key)
         if values is None:
             values = frozenset(a.metadata[key] for a in self.aggregates if key in a.metadata)
@@ -49,25 +59,38 @@ class AggregateSet:
         return values
 
     def smallest(self, key: str, number: Callable[[str], float], default: float) -> float:
-        """The smallest ``number`` stored under ``key``; ``default`` if there is none, or any is no number."""
+        """Return the smallest number that is stored under ``key``.
+
+        Args:
+            key: The key of the metadata.
+            number: Reads one text; raises ``ValueError`` for one that is no number.
+            default: The result if no text is stored, or one is no number. The latter is logged once for this
+                set of aggregates.
+        """
+        if (key, number) not in self._smallest:
+            self._smallest[key, number] = self._read_smallest(key, number)
+        smallest = self._smallest[key, number]
+        return default if smallest is None else smallest
+
+    def _read_smallest(self, key: str, number: Callable[[str], float]) -> float | None:
         try:
-            return min(map(number, self.raw(key)), default=default)
+            return min(map(number, self.raw(key)), default=None)
         except ValueError:
-            LOG.warning("Aggregate metadata %s has a value that is no number: it is ignored", key)
-            return default
+            LOG.warning("Aggregate metadata %s has a value that is no number; the key is ignored", key)
+            return None
 
     @cached_property
     def metadata(self) -> Mapping[str, frozenset[str]]:
-        """All metadata of all aggregates, values split at commas and stripped, united by key."""
+        """The metadata of all aggregates by key, values split at commas and stripped."""
         return MappingProxyType(split_metadata(self.aggregates))
 
     def availability_zone(self, default: str) -> str:
-        """One of the zones that the aggregates name, the first in order of text; else ``default``."""
+        """Return the first zone, in order of text, that the aggregates name; ``default`` without one."""
         return min(self.metadata.get(AVAILABILITY_ZONE, ()), default=default)
 
 
 def split_metadata(aggregates: Iterable[Aggregate]) -> dict[str, frozenset[str]]:
-    """Metadata of several aggregates, split at commas, by key."""
+    """Return the metadata of several aggregates by key, values split at commas and stripped."""
     merged: dict[str, set[str]] = {}
     for aggregate in aggregates:
         for key, value in aggregate.metadata.items():
@@ -87,11 +110,11 @@ class Aggregates:
                 ids.setdefault(host, []).append(aggregate_id)
         self._ids = {host: tuple(host_ids) for host, host_ids in ids.items()}
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Aggregate]:
         return iter(self.by_id.values())
 
     def of_host(self, host: str) -> AggregateSet:
-        """The aggregates of a service host; one shared object per distinct set."""
+        """Return the aggregates of a service host; hosts in the same aggregates share one object."""
         ids = self._ids.get(host, ())
         found = self._sets.get(ids)
         if found is None:
@@ -99,9 +122,9 @@ class Aggregates:
         return found
 
     def replacing(self, changed: Iterable[Aggregate]) -> "Aggregates":
-        """A new whole in which ``changed`` take the place of those with their ids."""
+        """Return a copy in which ``changed`` replace the aggregates with their ids, or are added."""
         return Aggregates({**self.by_id, **{a.id: a for a in changed}}.values())
 
     def without(self, aggregate_id: int) -> "Aggregates":
-        """A new whole without one aggregate."""
+        """Return a copy without one aggregate."""
         return Aggregates(a for a in self if a.id != aggregate_id)

@@ -1,15 +1,16 @@
 """The columns of a host table, made anew or from those of the table before it.
 
-``positions`` are those of the rows that are other objects than in the table before; None stands for all.
+``changed`` always holds the rows that are other objects than in the table before; None stands for all rows.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter, is_not
 from typing import Any
 
 import numpy as np
 
 from scheduler.hosts.aggregates import Aggregates
+from scheduler.hosts.coordinates import TableRows
 from scheduler.hosts.encoded_column import EncodedColumn
 from scheduler.hosts.rows import HostRow, ServiceRow
 
@@ -40,64 +41,68 @@ TEXTS = {"cell": "cell_uuid", "hypervisor_type": "hypervisor_type", "host_ip": "
 Numbers = dict[str, np.ndarray]
 
 
-def differing(new: Sequence[Any], old: Sequence[Any]) -> np.ndarray | None:
-    """Positions at which two sequences hold other objects; None if their lengths differ."""
+def differing(new: Sequence[Any], old: Sequence[Any]) -> TableRows | None:
+    """Return the rows at which two sequences hold different objects; None if their lengths differ."""
     if len(new) != len(old):
         return None
-    return np.flatnonzero(np.fromiter(map(is_not, new, old), bool, len(new)))
+    return TableRows(np.flatnonzero(np.fromiter(map(is_not, new, old), bool, len(new))))
 
 
-def row_numbers(rows: Sequence[HostRow], old: Numbers, positions: np.ndarray | None) -> Numbers:
-    """The numeric columns of compute nodes."""
-    kinds = dict.fromkeys(INTEGERS, np.int64) | dict.fromkeys(FLOATS, np.float64)
+def row_numbers(rows: Sequence[HostRow], old: Numbers, changed: TableRows | None) -> Numbers:
+    """Return the numeric columns of compute nodes: int64 or float64, shape (hosts,)."""
+    kinds: dict[str, Any] = dict.fromkeys(INTEGERS, np.int64) | dict.fromkeys(FLOATS, np.float64)
+    selected = _select(rows, changed)
     return {
-        name: _written([getattr(row, name) for row in _at(rows, positions)], dtype, old.get(name), positions)
+        name: _updated([getattr(row, name) for row in selected], dtype, old.get(name), changed)
         for name, dtype in kinds.items()
     }
 
 
-def service_numbers(services: Sequence[ServiceRow], old: Numbers, positions: np.ndarray | None) -> Numbers:
-    """The numeric columns of services: two of bool, and ``service_seen`` in seconds since the epoch."""
-    changed = _at(services, positions)
+def service_numbers(services: Sequence[ServiceRow], old: Numbers, changed: TableRows | None) -> Numbers:
+    """Return the numeric columns of services, shape (hosts,).
+
+    Two are of bool; ``service_seen`` is in seconds since the epoch, NaN for never.
+    """
+    selected = _select(services, changed)
     fresh = {
-        "service_disabled": np.array([service.disabled for service in changed], bool),
-        "service_forced_down": np.array([service.forced_down for service in changed], bool),
-        "service_seen": _seconds([service.last_seen_up or service.created_at for service in changed]),
+        "service_disabled": np.array([service.disabled for service in selected], bool),
+        "service_forced_down": np.array([service.forced_down for service in selected], bool),
+        "service_seen": _seconds([service.last_seen_up or service.created_at for service in selected]),
     }
-    return {name: _written(values, values.dtype, old.get(name), positions) for name, values in fresh.items()}
+    return {name: _updated(values, values.dtype, old.get(name), changed) for name, values in fresh.items()}
 
 
 def coded_columns(
-    rows: Sequence[HostRow], old: Mapping[str, EncodedColumn], positions: np.ndarray | None
+    rows: Sequence[HostRow], old: Mapping[str, EncodedColumn], changed: TableRows | None
 ) -> dict[str, EncodedColumn]:
-    """The dictionary-encoded columns of compute nodes."""
-    if positions is None:
+    """Return the dictionary-encoded columns of compute nodes."""
+    if changed is None:
         columns = {name: EncodedColumn.of(map(attrgetter(name), rows)) for name in CODED}
         return columns | {
             name: EncodedColumn.of_texts(map(attrgetter(of), rows)) for name, of in TEXTS.items()
         }
-    columns = {name: _patched(old[name], name, rows, positions) for name in CODED}
-    return columns | {name: _same_texts(old[name], of, rows, positions) for name, of in TEXTS.items()}
+    columns = {name: _patched(old[name], name, rows, changed) for name in CODED}
+    return columns | {name: _updated_texts(old[name], of, rows, changed) for name, of in TEXTS.items()}
 
 
 def aggregate_column(rows: Sequence[HostRow], aggregates: Aggregates) -> EncodedColumn:
-    """The set of aggregates of each host."""
+    """Return the column with the set of aggregates of each host."""
     return EncodedColumn.of(aggregates.of_host(row.host) for row in rows)
 
 
-def _at(items: Sequence[Any], positions: np.ndarray | None) -> Sequence[Any]:
-    return items if positions is None else [items[position] for position in positions]
+def _select(items: Sequence[Any], changed: TableRows | None) -> Sequence[Any]:
+    return items if changed is None else [items[row] for row in changed]
 
 
-def _written(
-    values: Iterable[Any], dtype: Any, old: np.ndarray | None, positions: np.ndarray | None
+def _updated(
+    values: Sequence[Any] | np.ndarray, dtype: Any, old: np.ndarray | None, changed: TableRows | None
 ) -> np.ndarray:
-    if positions is None:
+    if old is None or changed is None:
         return np.array(values, dtype=dtype)
-    if not len(positions):
+    if not len(changed):
         return old
     column = old.copy()
-    column[positions] = values
+    column[changed] = values
     return column
 
 
@@ -108,16 +113,16 @@ def _seconds(moments: Sequence[Any]) -> np.ndarray:
     return seconds
 
 
-def _patched(old: EncodedColumn, name: str, rows: Sequence[HostRow], positions: np.ndarray) -> EncodedColumn:
-    values = [getattr(rows[position], name) for position in positions]
-    other = [index for index, value in enumerate(values) if value is not old[positions[index]]]
-    return old.patched(positions[other], [values[index] for index in other]) if other else old
+def _patched(old: EncodedColumn, name: str, rows: Sequence[HostRow], changed: TableRows) -> EncodedColumn:
+    values = [getattr(rows[row], name) for row in changed]
+    other = [index for index, value in enumerate(values) if value is not old[changed[index]]]
+    return old.patched(changed[other], [values[index] for index in other]) if other else old
 
 
-def _same_texts(
-    old: EncodedColumn, attribute: str, rows: Sequence[HostRow], positions: np.ndarray
+def _updated_texts(
+    old: EncodedColumn, attribute: str, rows: Sequence[HostRow], changed: TableRows
 ) -> EncodedColumn:
-    """These hardly ever change; when one does, the column is made anew."""
-    if all(getattr(rows[position], attribute) == old[position] for position in positions):
+    """Return the old column if no text differs. Texts rarely change; the column is then encoded anew."""
+    if all(getattr(rows[row], attribute) == old[row] for row in changed):
         return old
     return EncodedColumn.of_texts(map(attrgetter(attribute), rows))

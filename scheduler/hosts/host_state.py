@@ -11,18 +11,24 @@ from typing import Any
 
 import netaddr
 
+from scheduler.hosts.coordinates import ViewPosition
 from scheduler.hosts.nova_values import NumaTopology, PciStats
 
 
 class HostState:
     """A live view of one host of a request: reads see what the request has consumed so far."""
 
-    def __init__(self, shared: Any, position: int) -> None:
-        """``shared`` is the view's per-request state, ``position`` the host's place in the root view."""
+    def __init__(self, shared: Any, position: ViewPosition) -> None:
+        """Show one host.
+
+        Args:
+            shared: What all views of the request share.
+            position: The host's position in the root view.
+        """
         self._shared = shared
         self._position = position
         self._row = shared.table.rows[shared.rows[position]]
-        self._overlay: dict[str, Any] = {}
+        self._instances: dict[str, Any] | None = None
 
     def __repr__(self) -> str:
         return (
@@ -96,10 +102,9 @@ class HostState:
     @property
     def instances(self) -> dict[str, Any]:
         """Instances on the host by uuid: read when first asked for, with those of this request."""
-        known = self._overlay.get("instances")
+        known = self._instances
         if known is None:
-            known = dict(self._shared.instances.source.on_host(self.cell_uuid, self.host))
-            self._overlay["instances"] = known
+            known = self._instances = dict(self._shared.instances.source.on_host(self.cell_uuid, self.host))
         for uuid in self._shared.instances.placed_on(self._shared.rows[self._position]):
             known.setdefault(uuid, PlacedInstance(uuid))
         return known
@@ -126,21 +131,21 @@ class HostState:
         self._shared.candidates[self._position] = value
 
     def update(self, *_args: Any, **_kwargs: Any) -> None:
-        """A name that nova has here; a facade over the table has nothing to update."""
+        """Do nothing: nova has this method, but here the table is always up to date."""
 
     def consume_from_request(self, spec_obj: Any) -> None:
-        """A name that nova has here; the selection consumes, not a rule."""
+        """Do nothing: nova has this method, but here the selection consumes, not a rule."""
 
 
 class PlacedInstance:
-    """An instance that this request has just put on a host; nothing but its uuid is known."""
+    """An instance that this request has just placed on a host; only its uuid is known."""
 
     def __init__(self, uuid: str) -> None:
         self.uuid = uuid
 
 
 def service_map(service: Any) -> Mapping[str, Any]:
-    """A ``ServiceRow`` as the map that nova's rules read (spec: host-state-and-cells 3.3)."""
+    """Return a ``ServiceRow`` as the map that nova's rules read (spec: host-state-and-cells 3.3)."""
     fields = {name: getattr(service, name) for name in service.__slots__}
     for name, value in fields.items():
         if isinstance(value, datetime):

@@ -1,7 +1,7 @@
 """A host's NUMA topology and PCI pools under nova's names, for operators' own rules.
 
-``known`` is what Berth's rules work with. All else is made when it is asked for: changes stay there.
-spec: filters-and-weighers 1.12, numa-and-pci 1
+``known`` holds the value that Berth's rules work with. All else is made of it on request; a rule that changes
+what it gets does not change the host (spec: filters-and-weighers 1.12, numa-and-pci 1).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -76,10 +76,11 @@ def _network(network: Network) -> SimpleNamespace:
 
 @dataclass
 class PciStats:
-    """The free PCI devices of a host. ``sockets``: as a topology has them, None without one.
+    """The free PCI devices of a host.
 
-    In requests ``provider_mapping`` has providers by request group, as an allocation candidate has them, and
-    ``numa_cells`` the guest's cells, with the ids of host cells.
+    Attributes:
+        known: The pools of free devices.
+        sockets: The sockets of the host's cells as ``HostTopology`` has them; None without a topology.
     """
 
     known: PoolSet
@@ -96,7 +97,13 @@ class PciStats:
         provider_mapping: Mapping[str, list[str]] | None = None,
         numa_cells: Iterable[Any] | None = None,
     ) -> bool:
-        """Whether the devices can serve all ``requests`` (InstancePCIRequest) together."""
+        """Tell whether the devices can serve all requests together.
+
+        Args:
+            requests: Objects with the fields of InstancePCIRequest.
+            provider_mapping: Providers by request group, as an allocation candidate has them.
+            numa_cells: The guest's cells, with the ids of host cells.
+        """
         return self._applied(requests, provider_mapping, numa_cells).complete
 
     def apply_requests(
@@ -105,7 +112,11 @@ class PciStats:
         provider_mapping: Mapping[str, list[str]] | None = None,
         numa_cells: Iterable[Any] | None = None,
     ) -> None:
-        """Take the devices out of these pools, not out of the host's. Raises ``ValueError`` if it cannot."""
+        """Take the devices for ``requests`` out of these pools; the host keeps its own.
+
+        Raises:
+            ValueError: The pools cannot serve all requests.
+        """
         applied = self._applied(requests, provider_mapping, numa_cells)
         if not applied.complete:
             raise ValueError(applied.reason)

@@ -1,13 +1,12 @@
-"""What was decided here and shows in no database yet, so that a burst does not pile on one host.
+"""Placements that were decided here and that no database shows yet.
 
-Between a decision and the report of the compute lie seconds in which the host's row looks as free as before.
-Until then the decision is laid over it: on amounts that Placement guards for weighers alone, on counters for
-everybody, and on where instances are. spec: host-state-and-cells 8 (2, 3)
-
-What requests of one process decide at the same time, as one of them sees it (see ``pending``).
+Between a decision and the report of the compute the host's row looks as free as before for some seconds.
+Until then the decision is laid over it, so that a burst of requests does not choose one host: preferences see
+the amounts that Placement guards, everything sees the counters, and the instance counts as being on the host.
+``Reservations`` is how one request sees and adds placements (spec: host-state-and-cells 8 (2, 3)).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,7 +14,9 @@ import threading
 import time
 
 import numpy as np
+from numpy.typing import NDArray
 
+from scheduler.hosts.coordinates import TableRow, TableRows, ViewPosition
 from scheduler.hosts.table import HostTable
 
 # What an instance takes of a host, in the order of all arrays of amounts here.
@@ -23,163 +24,214 @@ GUARDED = ("free_ram_mb", "free_disk_mb", "vcpus_used")
 COUNTERS = ("num_instances", "num_io_ops")
 AMOUNTS = GUARDED + COUNTERS
 
-# Seconds after which a decision that no compute confirms is taken for one that came to nothing.
+# Seconds after which a placement that no compute has reported is given up.
 LIFETIME = 180.0
 
-# Seconds that a request waits for others to find their hosts. Only an operator's slow rule takes so long.
-PATIENCE = 1.0
+# Seconds that a request waits for its turn to choose alone. Only an operator's slow rule takes so long.
+SERIALIZED_TIMEOUT = 1.0
 
-Locate = Callable[[Iterable[str]], Mapping[str, Sequence[tuple[str, str]]]]
-"""(cell uuid, service host) of each of the given instances that is on some host."""
+Amounts = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class PendingPlacement:
-    """An instance that is to be on a node. ``amounts``: int64 in the order of ``AMOUNTS``.
+    """An instance that is to be on a node.
 
-    ``updated``: the stamp of the node's row that was looked at.
+    Attributes:
+        instance: The uuid of the instance.
+        node: The uuid of the compute node.
+        amounts: int64 in the order of ``AMOUNTS``.
+        updated: The stamp of the node's row when the decision was made.
+        expires_at: When the placement is given up, by the clock of ``PendingPlacements``.
     """
 
     instance: str
     node: str
-    amounts: np.ndarray
+    amounts: Amounts
     updated: datetime | None
-    until: float
+    expires_at: float
 
 
 class PendingPlacements:
-    """The stays of one process, by instance; any thread may use it."""
+    """The pending placements of one process, at most one for an instance. Any thread may use it."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        serialized_timeout: float = SERIALIZED_TIMEOUT,
+    ) -> None:
         self._clock = clock
+        self._serialized_timeout = serialized_timeout
         self._lock = threading.Lock()
-        self._turn = threading.Lock()
-        self._stays: dict[str, PendingPlacement] = {}
-        self._index: Mapping[str, int] = {}
-        self._sums = np.zeros((len(AMOUNTS), 0), np.int64)
+        self._serialized = threading.Lock()
+        self._placements: dict[str, PendingPlacement] = {}
+        self._row_of_uuid: Mapping[str, TableRow] = {}
+        self._sums: Amounts = np.zeros((len(AMOUNTS), 0), np.int64)
 
     def __len__(self) -> int:
-        return len(self._stays)
+        return len(self._placements)
 
     def node_of(self, instance: str) -> str | None:
-        """The uuid of the node that an instance is to be on; None if nothing is pending for it."""
-        stay = self._stays.get(instance)
-        return stay and stay.node
+        """Return the uuid of the node that an instance is to be on; None if nothing is pending for it."""
+        placement = self._placements.get(instance)
+        return placement.node if placement else None
 
-    def over(self, table: HostTable, rows: np.ndarray) -> np.ndarray:
-        """What is pending on these rows of a table: int64, shape (amounts, rows)."""
+    def row_of(self, instance: str, table: HostTable) -> TableRow | None:
+        """Return the row of the node that an instance is to be on; None if there is none in the table."""
+        node = self.node_of(instance)
+        return None if node is None else table.row_of_uuid.get(node)
+
+    def overlay(self, table: HostTable, rows: TableRows) -> Amounts:
+        """Return what is pending on these rows of a table: int64, shape (amounts, rows)."""
         with self._lock:
             return self._sums_of(table)[:, rows]
 
     def add(
-        self, instance: str, table: HostTable, row: int, amounts: np.ndarray, seen: np.ndarray | None = None
+        self,
+        instance: str,
+        table: HostTable,
+        row: TableRow,
+        amounts: Amounts,
+        expected: Amounts | None = None,
     ) -> bool:
-        """Note that an instance is to be on the node in this row; it is nowhere else then.
+        """Add a placement of an instance, in place of the one that it may have.
 
-        ``seen``: what the caller believes to be pending there. If it is something else by now, nothing is
-        noted, and the answer is False.
+        Args:
+            instance: The uuid of the instance.
+            table: The table that the request looks at.
+            row: The row of the chosen node.
+            amounts: What the instance takes, in the order of ``AMOUNTS``.
+            expected: What the caller believes to be pending on the row.
+
+        Returns:
+            False, and nothing is added, if something else than ``expected`` is pending on the row.
         """
         node = table.rows[row]
-        stay = PendingPlacement(instance, node.uuid, amounts, node.updated, self._clock() + LIFETIME)
+        expires_at = self._clock() + LIFETIME
+        placement = PendingPlacement(instance, node.uuid, amounts, node.updated, expires_at)
         with self._lock:
             sums = self._sums_of(table)
-            if seen is not None and not np.array_equal(sums[:, row], seen):
+            if expected is not None and not np.array_equal(sums[:, row], expected):
                 return False
-            self._forget([instance])
-            self._stays[instance] = stay
+            self._remove([instance])
+            self._placements[instance] = placement
             sums[:, row] += amounts
             return True
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
-        """One at a time, as far as that does not take long: for those who found a host taken by another."""
-        alone = self._turn.acquire(timeout=PATIENCE)
+    def serialized(self) -> Iterator[None]:
+        """Let requests whose host was taken by another one choose one after the other.
+
+        The wait for this is bounded. A request that has waited for so long chooses beside the others.
+        """
+        acquired = self._serialized.acquire(timeout=self._serialized_timeout)
         try:
             yield
         finally:
-            if alone:
-                self._turn.release()
+            if acquired:
+                self._serialized.release()
 
-    def drop(self, instances: Iterable[str]) -> None:
-        """These instances are not to be anywhere any more; unknown ones do not matter."""
+    def remove(self, instances: Iterable[str]) -> None:
+        """Remove the placements of these instances; those without one do not matter."""
         with self._lock:
-            self._forget(instances)
+            self._remove(instances)
 
-    def settle(self, table: HostTable, locate: Locate) -> None:
-        """Drop what the computes have reported, or will never report.
+    def on_changed_rows(self, table: HostTable) -> list[PendingPlacement]:
+        """Return the placements on nodes whose row has changed since: the compute may have reported them."""
+        return [placement for placement in list(self._placements.values()) if _row_changed(placement, table)]
 
-        Reported is an instance that the databases show on some host, once the row of its node has changed.
+    def settle(self, reported: Iterable[PendingPlacement] = ()) -> None:
+        """Remove the placements that computes have reported, and those that are past their lifetime.
+
+        A placement that was added for the same instance in the meantime stays.
         """
         now = self._clock()
-        stays = list(self._stays.values())
-        changed = [stay.instance for stay in stays if _has_changed(stay, table)]
-        found = locate(changed) if changed else {}
-        over = [stay for stay in stays if stay.until < now or stay.instance in found]
+        expired = [placement for placement in list(self._placements.values()) if placement.expires_at < now]
         with self._lock:
-            # a decision that came meanwhile takes the place of the one that was looked at, and stays
-            self._forget(stay.instance for stay in over if self._stays.get(stay.instance) is stay)
+            self._remove(
+                placement.instance
+                for placement in [*reported, *expired]
+                if self._placements.get(placement.instance) is placement
+            )
 
-    def _sums_of(self, table: HostTable) -> np.ndarray:
-        """The sums by row of a table; tables in which every host is where it was share them."""
-        if self._index is not table.row_of_uuid:
-            self._index = table.row_of_uuid
+    def _sums_of(self, table: HostTable) -> Amounts:
+        """Return the sums by row of a table; tables that share their order of hosts share them."""
+        if self._row_of_uuid is not table.row_of_uuid:
+            self._row_of_uuid = table.row_of_uuid
             self._sums = np.zeros((len(AMOUNTS), len(table)), np.int64)
-            for stay in self._stays.values():
-                self._sum(stay, 1)
+            for placement in self._placements.values():
+                self._add_to_sums(placement, 1)
         return self._sums
 
-    def _forget(self, instances: Iterable[str]) -> None:
+    def _remove(self, instances: Iterable[str]) -> None:
         for instance in instances:
-            stay = self._stays.pop(instance, None)
-            if stay:
-                self._sum(stay, -1)
+            placement = self._placements.pop(instance, None)
+            if placement:
+                self._add_to_sums(placement, -1)
 
-    def _sum(self, stay: PendingPlacement, sign: int) -> None:
-        row = self._index.get(stay.node)
+    def _add_to_sums(self, placement: PendingPlacement, sign: int) -> None:
+        row = self._row_of_uuid.get(placement.node)
         if row is not None:
-            self._sums[:, row] += sign * stay.amounts
+            self._sums[:, row] += sign * placement.amounts
 
 
-def _has_changed(stay: PendingPlacement, table: HostTable) -> bool:
-    row = table.row_of_uuid.get(stay.node)
-    return row is not None and table.rows[row].updated != stay.updated
+def _row_changed(placement: PendingPlacement, table: HostTable) -> bool:
+    row = table.row_of_uuid.get(placement.node)
+    return row is not None and table.rows[row].updated != placement.updated
 
 
 class Reservations:
-    """What is pending on the hosts of one request: its own, and that of others as it last looked.
+    """What is pending on the hosts of one request: its own placements, and those of others.
 
-    Hosts are named by position in ``rows``; arrays of amounts are in the order of ``AMOUNTS``.
+    Attributes:
+        pending: Where all requests of the process add their placements.
+        others: What other requests had pending at the last ``catch_up``: int64, shape (amounts, hosts).
     """
 
-    def __init__(self, pending: PendingPlacements, table: HostTable, rows: np.ndarray) -> None:
+    def __init__(self, pending: PendingPlacements, table: HostTable, rows: TableRows) -> None:
+        """Reserve on some rows of a table; hosts are then named by their position in ``rows``."""
         self.pending = pending
         self._table = table
         self._rows = rows
-        self.others = np.zeros((len(AMOUNTS), len(rows)), np.int64)
-        self._own = np.zeros_like(self.others)
-        self._reserved: dict[str, tuple[int, np.ndarray]] = {}
+        self.others: Amounts = np.zeros((len(AMOUNTS), len(rows)), np.int64)
+        self._own: Amounts = np.zeros_like(self.others)
+        self._reserved: dict[str, tuple[ViewPosition, Amounts]] = {}
 
-    def catch_up(self) -> np.ndarray:
-        """Look again at what others have; by how much it is more than before, shape (amounts, hosts)."""
-        before, self.others = self.others, self.pending.over(self._table, self._rows) - self._own
+    def catch_up(self) -> Amounts:
+        """Look again at what others have pending.
+
+        Returns:
+            By how much it is more than before: int64, shape (amounts, hosts).
+        """
+        before, self.others = self.others, self.pending.overlay(self._table, self._rows) - self._own
         return self.others - before
 
-    def reserve(self, position: int, instance_uuid: str, amounts: Mapping[str, int], *, anyway: bool) -> bool:
-        """Note that an instance is to be on a host. False if others' notes there are not what they were.
+    def reserve(
+        self, position: ViewPosition, instance_uuid: str, amounts: Mapping[str, int], *, anyway: bool
+    ) -> bool:
+        """Add a placement of an instance on a host.
 
-        Nothing is noted then, unless ``anyway``.
+        Args:
+            position: The host.
+            instance_uuid: The instance.
+            amounts: What it takes, by the names in ``AMOUNTS``.
+            anyway: Add it even if others' placements on the host are not what they were.
+
+        Returns:
+            Whether the placement was added.
         """
         taken = np.array([amounts.get(name, 0) for name in AMOUNTS], np.int64)
-        seen = None if anyway else self.others[:, position] + self._own[:, position]
-        reserved = self.pending.add(instance_uuid, self._table, int(self._rows[position]), taken, seen)
+        expected = None if anyway else self.others[:, position] + self._own[:, position]
+        row = TableRow(int(self._rows[position]))
+        reserved = self.pending.add(instance_uuid, self._table, row, taken, expected)
         if reserved:
             self._own[:, position] += taken
             self._reserved[instance_uuid] = position, taken
         return reserved
 
     def unreserve(self, instance_uuid: str) -> None:
-        """Take a note of this request back; without one nothing happens."""
+        """Remove a placement that this request has added; without one nothing happens."""
         if instance_uuid in self._reserved:
             position, taken = self._reserved.pop(instance_uuid)
             self._own[:, position] -= taken
-            self.pending.drop([instance_uuid])
+            self.pending.remove([instance_uuid])

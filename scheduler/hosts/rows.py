@@ -1,8 +1,7 @@
 """The plain values that a cell's database gives: one compute node, one service.
 
-A value parsed from a text that is wrong in part holds the rest, and says in ``problem`` what was left out.
-
-Texts parsed once: equal texts give the very same value, for as long as some row uses it.
+A value that was parsed from a text keeps what could be read, and names in ``problem`` what could not. Each
+distinct text is parsed once: an ``Interner`` returns the same value for it while some row uses the value.
 """
 
 from collections.abc import Callable
@@ -16,15 +15,15 @@ Value = TypeVar("Value")
 
 
 class Interned:
-    """Base of parsed values that an ``Interner`` hands out; slots need ``__weakref__`` to be forgotten."""
+    """Base of the values of an ``Interner``, which refers to them weakly."""
 
     __slots__ = ("__weakref__",)
 
 
 class Interner(Generic[Value]):
-    """Remembers the parsed value of each distinct text while anything refers to the value.
+    """Keeps the parsed value of each distinct text while anything else refers to the value.
 
-    A text whose value no row holds any more is forgotten with it, so the memory follows the table.
+    The memory that this takes follows the host table.
     """
 
     def __init__(self, parse: Callable[[Any], Value]) -> None:
@@ -33,7 +32,10 @@ class Interner(Generic[Value]):
         self._lock = threading.Lock()
 
     def __call__(self, text: Any) -> Value:
-        """The value of ``text`` (anything hashable); raises what ``parse`` raises. None is not remembered."""
+        """Return the value of ``text`` (anything hashable).
+
+        None is parsed again at each call, and so is a text for which ``parse`` raises an error.
+        """
         value = self._values.get(text)
         if value is None:
             with self._lock:
@@ -49,7 +51,7 @@ class Interner(Generic[Value]):
 
 
 class Stats(Interned):
-    """The ``stats`` object of a compute node: text (or null) by key, shared by nodes with equal text."""
+    """The ``stats`` object of a compute node: text (or null) by key."""
 
     __slots__ = ("data", "problem")
 

@@ -1,8 +1,8 @@
 """The host table: one row a compute node, one column a fact, immutable once built.
 
-Numbers are numpy arrays; everything else is dictionary-encoded, so that a rule runs once per distinct value
-(names of both: ``hosts.columns``). Readers share a table without locks; a refresh builds the next one, and
-takes over the columns in which nothing changed.
+Numbers are numpy arrays. Everything else is dictionary-encoded, so that a rule runs once for each distinct
+value (``columns`` has the names of both). Readers share a table without locks. A refresh builds the next
+table and keeps the columns in which nothing changed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,16 +13,24 @@ import numpy as np
 
 from scheduler.hosts import columns
 from scheduler.hosts.aggregates import Aggregates
+from scheduler.hosts.coordinates import TableRow, TableRows
+from scheduler.hosts.encoded_column import EncodedColumn
 from scheduler.hosts.rows import HostRow, ServiceRow
 
 
 class HostTable:
     """An immutable snapshot of all hosts.
 
-    ``rows`` holds a ``HostRow`` a host; ``services`` the ``ServiceRow`` of each; ``numbers`` arrays of shape
-    (hosts,) by column name, among them ``service_disabled``, ``service_forced_down`` (bool) and
-    ``service_seen`` (seconds since the epoch, UTC; NaN if never); ``coded`` the dictionary-encoded columns,
-    among them ``aggregates`` (``AggregateSet``), ``cell`` (uuid) and ``host_ip`` (text or None).
+    Attributes:
+        rows: A ``HostRow`` for each host.
+        services: The ``ServiceRow`` of each host.
+        aggregates: All host aggregates.
+        disabled_cells: Uuids of the cells that take no part in searches that name no cell.
+        read_at: Monotonic seconds at which reading began, for bounds on the age.
+        numbers: Arrays of shape (hosts,) by column name, among them ``service_disabled``,
+            ``service_forced_down`` (bool) and ``service_seen`` (seconds since the epoch, UTC; NaN if never).
+        coded: The dictionary-encoded columns by name, among them ``aggregates`` (``AggregateSet``), ``cell``
+            (uuid) and ``host_ip`` (text or None).
     """
 
     def __init__(
@@ -34,10 +42,16 @@ class HostTable:
         read_at: float = 0.0,
         previous: "HostTable | None" = None,
     ) -> None:
-        """Build from the rows that have a service, keyed (cell uuid, service host); the others are left out.
+        """Build the table from the rows that have a service; the others are left out.
 
-        ``read_at``: monotonic seconds at which reading began, for age bounds. ``previous``: the table to take
-        over what did not change from; rows and services that did not change must be the same objects in both.
+        Args:
+            rows: All usable compute nodes.
+            services: The services by (cell uuid, service host).
+            aggregates: All host aggregates.
+            disabled_cells: Uuids of disabled cells.
+            read_at: Monotonic seconds at which reading began.
+            previous: The table whose unchanged columns are kept. Rows and services that did not change must
+                be the same objects in both tables.
         """
         pairs = [(row, services.get((row.cell_uuid, row.host))) for row in rows]
         self.rows = tuple([row for row, service in pairs if service is not None])
@@ -45,24 +59,24 @@ class HostTable:
         self.aggregates = aggregates
         self.disabled_cells = disabled_cells
         self.read_at = read_at
-        if previous is None:
-            changed = beaten = None
-            numbers, coded = {}, {}
-        else:
-            changed = columns.differing(self.rows, previous.rows)
-            beaten = columns.differing(self.services, previous.services)
+        changed_rows = changed_services = None
+        numbers: columns.Numbers = {}
+        coded: Mapping[str, EncodedColumn] = {}
+        if previous is not None:
+            changed_rows = columns.differing(self.rows, previous.rows)
+            changed_services = columns.differing(self.services, previous.services)
             numbers, coded = previous.numbers, previous.coded
-        self.numbers = columns.row_numbers(self.rows, numbers, changed)
-        self.numbers |= columns.service_numbers(self.services, numbers, beaten)
-        self.coded = columns.coded_columns(self.rows, coded, changed)
-        self._index(previous, changed)
+        self.numbers: columns.Numbers = columns.row_numbers(self.rows, numbers, changed_rows)
+        self.numbers |= columns.service_numbers(self.services, numbers, changed_services)
+        self.coded: dict[str, EncodedColumn] = columns.coded_columns(self.rows, coded, changed_rows)
+        self._set_indexes(previous, changed_rows)
 
-    def _index(self, previous: "HostTable | None", changed: np.ndarray | None) -> None:
-        """What depends on where each row belongs; taken over if all are where they were."""
+    def _set_indexes(self, previous: "HostTable | None", changed: TableRows | None) -> None:
+        """Keep the indexes and aggregates of the previous table if every row has the same place there."""
         if (
             previous is not None
             and changed is not None
-            and all(_place(self.rows[i]) == _place(previous.rows[i]) for i in changed)
+            and all(_place(self.rows[row]) == _place(previous.rows[row]) for row in changed)
         ):
             self.row_of_uuid, self.rows_of_host = previous.row_of_uuid, previous.rows_of_host
             self.rows_named = previous.rows_named
@@ -72,7 +86,7 @@ class HostTable:
         self.coded["aggregates"] = columns.aggregate_column(self.rows, self.aggregates)
 
     def with_aggregates(self, aggregates: Aggregates) -> "HostTable":
-        """The same hosts in other aggregates."""
+        """Return a table of the same hosts in other aggregates."""
         table = copy.copy(self)
         table.aggregates = aggregates
         table.coded = self.coded | {"aggregates": columns.aggregate_column(self.rows, aggregates)}
@@ -82,38 +96,44 @@ class HostTable:
         return len(self.rows)
 
     @cached_property
-    def row_of_uuid(self) -> dict[str, int]:
-        """Row number by compute node uuid (the root resource provider's uuid)."""
-        return {row.uuid: number for number, row in enumerate(self.rows)}
+    def row_of_uuid(self) -> dict[str, TableRow]:
+        """The row of each compute node, by its uuid (which its root resource provider has too)."""
+        return {row.uuid: TableRow(number) for number, row in enumerate(self.rows)}
 
     @cached_property
-    def rows_of_host(self) -> dict[tuple[str, str], list[int]]:
-        """Row numbers by (cell uuid, service host); several nodes for ironic."""
-        found: dict[tuple[str, str], list[int]] = {}
+    def rows_of_host(self) -> dict[tuple[str, str], list[TableRow]]:
+        """The rows of each service host, by (cell uuid, host name); several nodes for ironic."""
+        found: dict[tuple[str, str], list[TableRow]] = {}
         for number, row in enumerate(self.rows):
-            found.setdefault((row.cell_uuid, row.host), []).append(number)
+            found.setdefault((row.cell_uuid, row.host), []).append(TableRow(number))
         return found
 
-    def rows_beside(self, row: int) -> list[int]:
-        """The rows of all nodes of the service host that this row belongs to, itself among them."""
+    def rows_beside(self, row: TableRow) -> list[TableRow]:
+        """Return the rows of all nodes of the service host of this row, with this row."""
         node = self.rows[row]
         return self.rows_of_host[node.cell_uuid, node.host]
 
     @cached_property
-    def rows_named(self) -> dict[str, list[int]]:
-        """Row numbers by service host name, whatever the cell."""
-        found: dict[str, list[int]] = {}
+    def rows_named(self) -> dict[str, list[TableRow]]:
+        """The rows of all service hosts of a name, in whatever cell."""
+        found: dict[str, list[TableRow]] = {}
         for number, row in enumerate(self.rows):
-            found.setdefault(row.host, []).append(number)
+            found.setdefault(row.host, []).append(TableRow(number))
         return found
 
     @cached_property
     def cell_enabled(self) -> np.ndarray:
-        """Whether each row's cell takes part in searches that name no cell, shape (hosts,)."""
+        """Whether each row's cell takes part in searches that name no cell: bool, shape (hosts,)."""
         return self.coded["cell"].spread(lambda cell: cell not in self.disabled_cells)
 
     def nodes(self, host: str | None, node: str | None, cell_uuid: str | None = None) -> list[HostRow]:
-        """Compute nodes of a service host, by node name, or both; in one cell, or in all enabled ones."""
+        """Return compute nodes by service host, by node name, or by both.
+
+        Args:
+            host: The name of the service host; None for any.
+            node: The name of the node; None for any.
+            cell_uuid: The cell to search; None for all enabled cells.
+        """
         return [
             row
             for row in self.rows
@@ -125,24 +145,25 @@ class HostTable:
         ]
 
     def nodes_of_hosts(self, hosts: Iterable[str]) -> frozenset[str]:
-        """Uuids of the compute nodes of these service hosts, whose names compare without case; disabled cells
-        count too (spec: placement-and-workflow 4.6).
+        """Return the uuids of the compute nodes of these service hosts.
+
+        Names compare without case; disabled cells count too (spec: placement-and-workflow 4.6).
         """
         names = {host.lower() for host in hosts}
         return frozenset(row.uuid for row in self.rows if row.host.lower() in names) if names else frozenset()
 
-    def find(self, uuids: Iterable[str], cell_uuid: str | None = None) -> np.ndarray:
-        """Row numbers of the compute nodes among ``uuids``, in their order; unknown ones drop out.
+    def find(self, uuids: Iterable[str], cell_uuid: str | None = None) -> TableRows:
+        """Return the rows of the compute nodes among ``uuids``, in their order.
 
-        A named cell is used even if it is disabled; without one, all enabled cells are (spec:
-        host-state-and-cells 2.1).
+        A named cell is searched even if it is disabled; without a name all enabled cells are
+        (spec: host-state-and-cells 2.1).
         """
         index = self.row_of_uuid
-        found = [number for number in map(index.get, uuids) if number is not None]
-        numbers = np.array(found, dtype=np.int64)
+        found = [row for row in map(index.get, uuids) if row is not None]
+        rows = TableRows(np.array(found, dtype=np.int64))
         if cell_uuid is None:
-            return numbers[self.cell_enabled[numbers]] if self.disabled_cells else numbers
-        return numbers[self.coded["cell"].take(numbers).spread(cell_uuid.__eq__)]
+            return TableRows(rows[self.cell_enabled[rows]]) if self.disabled_cells else rows
+        return TableRows(rows[self.coded["cell"].take(rows).spread(cell_uuid.__eq__)])
 
 
 def _place(row: HostRow) -> tuple[str, str, str]:

@@ -244,9 +244,9 @@ class HostView:
         """Take back a reservation of this request; without one nothing happens."""
         self._shared.reservations.unreserve(instance_uuid)
 
-    def turn(self) -> AbstractContextManager[None]:
-        """While others look for another host too, one after the other."""
-        return self._shared.reservations.pending.turn()
+    def serialized(self) -> AbstractContextManager[None]:
+        """Let requests whose host was taken by another one choose one after the other."""
+        return self._shared.reservations.pending.serialized()
 
     def catch_up(self) -> None:
         """See what other requests have reserved meanwhile."""

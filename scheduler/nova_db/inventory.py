@@ -57,7 +57,7 @@ class Inventory:
             self._aggregates,
             max_age=lambda: conf.berth.host_state_max_age,
             timeout=lambda: conf.berth.cell_timeout,
-            settle=lambda table: self.pending.settle(table, self.instances.locate),
+            settle=self._settle_pending,
         )
         self._versions = MinimumVersion(self.cells, self._calls)
         self.instances = CellInstances(self.cells, self._calls)
@@ -122,7 +122,7 @@ class Inventory:
         """Service hosts on which instances are or are about to be, and whether all cells have answered."""
         table = self._store.snapshot(math.inf)
         # Looked up first: what the databases show is pending no more.
-        expected = {table.row_of_uuid.get(self.pending.node_of(uuid)) for uuid in instance_uuids}
+        expected = {self.pending.row_of(uuid, table) for uuid in instance_uuids}
         hosts, complete = self.instances.hosts_of_instances(instance_uuids)
         return hosts | {table.rows[row].host for row in expected if row is not None}, complete
 
@@ -148,6 +148,15 @@ class Inventory:
             LOG.info("Host %s is mapped to no cell, all are searched", host)
         return cell_uuid
 
+    def _settle_pending(self, table: HostTable) -> None:
+        """Remove the placements that computes have reported.
+
+        Those are the ones whose node's row has changed since, if the databases show the instance on a host.
+        """
+        changed = self.pending.on_changed_rows(table)
+        located = self.instances.locate(placement.instance for placement in changed) if changed else {}
+        self.pending.settle(placement for placement in changed if placement.instance in located)
+
     # -- told by casts ---------------------------------------------------------------------------------------
 
     def update_aggregates(self, aggregates: Iterable[Any]) -> None:
@@ -163,7 +172,7 @@ class Inventory:
 
     def delete_instance_info(self, host_name: str, instance_uuid: str) -> None:
         self.instances.changed([instance_uuid])
-        self.pending.drop([instance_uuid])
+        self.pending.remove([instance_uuid])
 
     def sync_instance_info(self, host_name: str, instance_uuids: Iterable[str]) -> None:
         """Nothing to do: where instances are is asked of the databases."""

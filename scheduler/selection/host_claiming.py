@@ -130,7 +130,7 @@ class HostClaiming:
         index = next(self._rest, None)
         if index is None or self._reserve(index, instance_uuid):
             return index
-        with self._ranking.hosts.turn():
+        with self._ranking.hosts.serialized():
             for is_last in (False, False, True):
                 self._ranking.catch_up()
                 self._rest = self._best_first()

@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from scheduler.hosts.encoded_column import SPARE, EncodedColumn
+from scheduler.hosts.encoded_column import MAX_UNUSED_VALUES, EncodedColumn
 
 A, B, C = object(), object(), object()
 
@@ -51,11 +51,11 @@ def test_patched_keeps_codes():
     assert list(column) == [A, B, A]
 
 
-def test_patched_drops_values_that_nobody_has():
+def test_patched_drops_values_that_no_host_has():
     column = EncodedColumn.of([A])
-    for _ in range(10 * SPARE):
+    for _ in range(10 * MAX_UNUSED_VALUES):
         column = column.patched(np.array([0]), [object()])
-    assert len(column.values) <= SPARE + 2
+    assert len(column.values) <= MAX_UNUSED_VALUES + 2
 
 
 @given(st.data())

@@ -1,4 +1,5 @@
 from datetime import datetime
+import threading
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +8,7 @@ import pytest
 
 from scheduler.hosts.pending import AMOUNTS, LIFETIME, PendingPlacements
 from scheduler.hosts.view import HostView
-from tests.builders import Instances, make_host, make_table, uuid_of
+from tests.builders import make_host, make_table, uuid_of
 from tests.support.clock import Clock
 
 ONE = np.array([-512, -20480, 1, 1, 1])
@@ -39,34 +40,34 @@ def table_of(hosts):
 
 
 def on(pending, table, row):
-    return pending.over(table, np.array([row]))[:, 0].tolist()
+    return pending.overlay(table, np.array([row]))[:, 0].tolist()
 
 
-def test_what_is_added_lies_over_its_row_until_it_is_dropped(pending):
+def test_a_placement_lies_over_its_row_until_it_is_removed(pending):
     table = table_of(three())
     assert pending.add("i1", table, 1, ONE)
     assert pending.add("i2", table, 1, ONE)
     assert (len(pending), pending.node_of("i1")) == (2, uuid_of("h2"))
     assert on(pending, table, 1) == (2 * ONE).tolist()
     assert on(pending, table, 0) == NOTHING.tolist()
-    pending.drop(["i1", "unknown"])
+    pending.remove(["i1", "unknown"])
     assert on(pending, table, 1) == ONE.tolist()
     assert pending.node_of("i1") is None
 
 
-def test_an_instance_is_to_be_in_one_place(pending):
+def test_an_instance_has_one_placement(pending):
     table = table_of(three())
     pending.add("i1", table, 0, ONE)
     pending.add("i1", table, 2, ONE)
     assert (on(pending, table, 0), on(pending, table, 2)) == (NOTHING.tolist(), ONE.tolist())
 
 
-def test_who_does_not_see_what_is_there_does_not_get_the_host(pending):
+def test_a_placement_is_refused_if_something_else_than_expected_is_pending(pending):
     table = table_of(three())
-    assert pending.add("i1", table, 0, ONE, seen=NOTHING)
-    assert not pending.add("i2", table, 0, ONE, seen=NOTHING)
+    assert pending.add("i1", table, 0, ONE, expected=NOTHING)
+    assert not pending.add("i2", table, 0, ONE, expected=NOTHING)
     assert pending.node_of("i2") is None
-    assert pending.add("i2", table, 0, ONE, seen=ONE)
+    assert pending.add("i2", table, 0, ONE, expected=ONE)
     assert on(pending, table, 0) == (2 * ONE).tolist()
 
 
@@ -77,58 +78,63 @@ def test_tables_with_other_rows_show_the_same(pending):
     pending.add("i2", old, 2, ONE)
     assert on(pending, new, 2) == ONE.tolist()
     assert on(pending, new, 0) == NOTHING.tolist()
-    pending.drop(["i1"])
+    pending.remove(["i1"])
     pending.add("i3", new, 1, ONE)
     assert [on(pending, old, row) for row in range(3)] == [NOTHING.tolist(), ONE.tolist(), ONE.tolist()]
 
 
-@pytest.mark.parametrize(
-    ("updated", "holding", "stays"),
-    [
-        (EARLIER, {}, True),
-        (EARLIER, {"i1": 1}, True),  # the compute has not counted it yet
-        (LATER, {}, True),  # the row changed for another reason
-        (LATER, {"i1": 1}, False),
-        (LATER, {"i1": 2}, False),  # it went elsewhere
-    ],
-)
-def test_it_ends_when_the_row_has_changed_and_the_instance_is_somewhere(pending, updated, holding, stays):
+@pytest.mark.parametrize(("updated", "expected"), [(EARLIER, []), (LATER, ["i1"])], ids=["same", "changed"])
+def test_placements_on_changed_rows_are_those_whose_row_has_another_stamp(pending, updated, expected):
     pending.add("i1", table_of(three()), 0, ONE)
-    hosts = three(updated, **holding)
-    pending.settle(table_of(hosts), Instances(hosts).locate)
-    assert (pending.node_of("i1") is not None) == stays
+    changed = pending.on_changed_rows(table_of(three(updated)))
+    assert [placement.instance for placement in changed] == expected
 
 
-def test_nothing_is_looked_up_while_no_row_has_changed(pending):
-    instances = Instances(three())
-    pending.settle(table_of(three()), instances.locate)
+def test_a_node_that_is_gone_has_no_changed_row(pending):
     pending.add("i1", table_of(three()), 0, ONE)
-    pending.settle(table_of(three()), instances.locate)
-    assert instances.asked == 0
+    assert pending.on_changed_rows(table_of(three(LATER)[1:])) == []
 
 
-def test_what_nobody_confirms_ends_in_time(pending, clock):
+def test_settling_removes_what_was_reported_and_leaves_the_rest(pending):
+    table = table_of(three())
+    pending.add("i1", table, 0, ONE)
+    pending.add("i2", table, 0, ONE)
+    pending.settle(
+        placement
+        for placement in pending.on_changed_rows(table_of(three(LATER)))
+        if placement.instance == "i1"
+    )
+    assert [pending.node_of(instance) for instance in ("i1", "i2")] == [None, uuid_of("h1")]
+    assert on(pending, table, 0) == ONE.tolist()
+
+
+def test_a_placement_that_nothing_confirms_is_removed_after_its_lifetime(pending, clock):
     table = table_of(three())
     pending.add("i1", table, 0, ONE)
     clock.now += LIFETIME - 1
-    pending.settle(table, Instances([]).locate)
+    pending.settle()
     assert len(pending) == 1
     clock.now += 2
-    pending.settle(table, Instances([]).locate)
+    pending.settle()
     assert len(pending) == 0
     assert on(pending, table, 0) == NOTHING.tolist()
 
 
-def test_a_decision_made_while_the_databases_are_asked_is_kept(pending):
+def test_a_placement_that_was_added_while_the_databases_were_asked_is_kept(pending):
     pending.add("i1", table_of(three()), 0, ONE)
     changed = table_of(three(LATER))
-
-    def locate(uuids):
-        pending.add("i1", changed, 1, ONE)
-        return {uuid: [("cell", "h1")] for uuid in uuids}
-
-    pending.settle(changed, locate)
+    reported = pending.on_changed_rows(changed)
+    pending.add("i1", changed, 1, ONE)
+    pending.settle(reported)
     assert pending.node_of("i1") == uuid_of("h2")
+
+
+def test_the_row_of_a_placement_is_that_of_its_node_in_any_table(pending):
+    hosts = three()
+    pending.add("i1", table_of(hosts), 2, ONE)
+    assert pending.row_of("i1", table_of(hosts[1:])) == 1
+    assert pending.row_of("i1", table_of(hosts[:2])) is None
+    assert pending.row_of("unknown", table_of(hosts)) is None
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 2) | st.none()), max_size=30))
@@ -137,12 +143,12 @@ def test_sums_are_those_of_what_is_there(steps):
     for instance, row in steps:
         where.pop(instance, None)
         if row is None:
-            pending.drop([instance])
+            pending.remove([instance])
         else:
             pending.add(instance, table, row, ONE)
             where[instance] = row
     expected = [sum(place == row for place in where.values()) for row in range(3)]
-    assert pending.over(table, np.arange(3))[AMOUNTS.index("num_instances")].tolist() == expected
+    assert pending.overlay(table, np.arange(3))[AMOUNTS.index("num_instances")].tolist() == expected
 
 
 # -- in a view
@@ -186,7 +192,7 @@ def test_a_view_sees_what_others_reserve_when_it_catches_up(table, pending):
     assert part.reserve(0, "i2", AMOUNTS_OF_ONE)
 
 
-def test_what_a_view_reserves_itself_is_not_anothers(table, pending):
+def test_what_a_view_reserves_itself_does_not_count_as_others(table, pending):
     hosts = view(table, pending)
     assert hosts.reserve(0, "i1", AMOUNTS_OF_ONE)
     hosts.catch_up()
@@ -200,16 +206,28 @@ def test_what_a_view_reserves_itself_is_not_anothers(table, pending):
     assert len(pending) == 0
 
 
-def test_turns_are_waited_for_but_not_without_end(pending, monkeypatch):
-    monkeypatch.setattr("scheduler.hosts.pending.PATIENCE", 0.01)
-    with pending.turn(), pending.turn():
-        pass
-    with pending.turn():
-        assert pending._turn.locked()
-    assert not pending._turn.locked()
+@pytest.mark.parametrize(
+    ("timeout", "expected"),
+    [(10.0, ["first", "another"]), (0.01, ["another", "first"])],
+    ids=["until the first is done", "until the timeout"],
+)
+def test_serialized_requests_wait_for_each_other(timeout, expected):
+    pending, order = PendingPlacements(serialized_timeout=timeout), []
+
+    def choose():
+        with pending.serialized():
+            order.append("another")
+
+    thread = threading.Thread(target=choose)
+    with pending.serialized():
+        thread.start()
+        thread.join(0.1 if timeout > 1 else 10)
+        order.append("first")
+    thread.join(10)
+    assert order == expected
 
 
-def test_a_reservation_can_be_had_anyway(table, pending):
+def test_anyway_reserves_beside_what_others_have_added(table, pending):
     first, second = view(table, pending), view(table, pending)
     first.reserve(0, "i1", AMOUNTS_OF_ONE)
     assert second.reserve(0, "i2", AMOUNTS_OF_ONE, anyway=True)

@@ -203,7 +203,50 @@ def expect(inventory, instance, node):
     inventory.pending.add(instance, table, table.row_of_uuid[node], np.ones(len(AMOUNTS), np.int64))
 
 
-def test_what_a_compute_reports_is_no_longer_expected(nova, inventory):
+@pytest.mark.parametrize(
+    ("row_changed", "where", "pending"),
+    [
+        (False, None, True),
+        (False, "cmp1", True),
+        (True, None, True),
+        (True, "cmp1", False),
+        (True, "cmp2", False),
+    ],
+    ids=[
+        "nothing",
+        "the compute has not counted it yet",
+        "the row changed for another reason",
+        "reported",
+        "it went to another host",
+    ],
+)
+def test_a_placement_ends_when_the_row_has_changed_and_the_instance_is_on_a_host(
+    nova, inventory, row_changed, where, pending
+):
+    node = nova.add_host("cmp1")
+    inventory.start()
+    expect(inventory, "i1", node)
+    if where:
+        nova.add_instance(where, uuid="i1")
+    if row_changed:
+        nova.update(compute_nodes, compute_nodes.c.uuid == node, updated_at=datetime(2031, 1, 1))
+    for _ in range(2):  # when the second reading begins, the first is settled
+        inventory.snapshot(0)
+    assert (inventory.pending.node_of("i1") is not None) == pending
+
+
+def test_instances_are_not_looked_up_while_no_row_of_a_pending_placement_has_changed(nova, inventory):
+    node = nova.add_host("cmp1")
+    asked = []
+    inventory.instances.locate = lambda uuids: asked.extend(uuids) or {}
+    inventory.start()
+    expect(inventory, "i1", node)
+    for _ in range(2):
+        inventory.snapshot(0)
+    assert asked == []
+
+
+def test_only_the_reported_placement_of_a_node_ends(nova, inventory):
     node = nova.add_host("cmp1")
     inventory.start()
     for instance in ("arrived", "coming"):
