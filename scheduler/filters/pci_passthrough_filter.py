@@ -8,7 +8,7 @@ from scheduler.filters import candidate_groups
 from scheduler.filters.base import HostFilter
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
-from scheduler.pci import verdict
+from scheduler.pci import support
 from scheduler.pci.requests import requests_from
 
 
@@ -29,7 +29,7 @@ class PciPassthroughFilter(HostFilter):
         kept = np.zeros(len(hosts), dtype=bool)
         for group in candidate_groups.groups(hosts, reported, alike, requests):
             mappings = candidate_groups.mappings(hosts, group[0])
-            accepted = verdict.usable_candidates(pools[group[0]], requests, mappings)
+            accepted = support.usable_candidates(pools[group[0]], requests, mappings)
             kept[group] = bool(accepted)
             candidate_groups.keep(hosts, group, accepted.indices)
         return kept
@@ -37,5 +37,5 @@ class PciPassthroughFilter(HostFilter):
     def reason(self, host: HostState, request: Any) -> str:
         if host.pci_stats is None:
             return "no PCI devices reported"
-        detail = verdict.supported(host.pci_stats.known, requests_from(request.pci_requests))
+        detail = support.unsupported_reason(host.pci_stats.known, requests_from(request.pci_requests))
         return "no allocation candidate satisfies the PCI requests" + (f": {detail}" if detail else "")

@@ -11,10 +11,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from scheduler.numa.topology import HostCell, HostTopology, Network, PagePool
-from scheduler.pci import verdict
+from scheduler.pci import support
+from scheduler.pci.consumption import ChosenCells
 from scheduler.pci.pools import PoolSet
 from scheduler.pci.requests import requests_from
-from scheduler.pci.taking import Place
 
 
 @dataclass(frozen=True)
@@ -127,6 +127,7 @@ class PciStats:
         requests: Sequence[Any],
         mapping: Mapping[str, list[str]] | None,
         numa_cells: Iterable[Any] | None,
-    ) -> verdict.Applied:
-        place = Place(frozenset(cell.id for cell in numa_cells or ()), self.sockets)
-        return verdict.apply(self.known, requests_from(SimpleNamespace(requests=requests)), mapping, place)
+    ) -> support.AppliedRequests:
+        chosen = ChosenCells(frozenset(cell.id for cell in numa_cells or ()), self.sockets)
+        wanted = requests_from(SimpleNamespace(requests=requests))
+        return support.apply_requests(self.known, wanted, mapping, chosen)

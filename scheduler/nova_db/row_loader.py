@@ -72,7 +72,7 @@ class RowLoader:
         self,
         conf: cfg.ConfigOpts,
         read_numa: Callable[[str | None], Any] = numa.read,
-        read_pci: Callable[[str | None], Any] = pci.read,
+        read_pci: Callable[[str | None], Any] = pci.load_pools,
     ) -> None:
         """The readers never raise: what they cannot read they return as a value with a ``problem``."""
         self._conf = conf

@@ -12,7 +12,7 @@ from scheduler.numa.topology import HostTopology, Limits
 from scheduler.pci.offer import Mappings
 from scheduler.pci.pools import PoolSet
 from scheduler.pci.requests import PciRequest
-from scheduler.pci.verdict import Accepted
+from scheduler.pci.support import UsableCandidates
 
 
 def usable_candidates(
@@ -23,7 +23,7 @@ def usable_candidates(
     pools: PoolSet | None,
     requests: tuple[PciRequest, ...],
     mappings: Sequence[Mappings | None],
-) -> Accepted:
+) -> UsableCandidates:
     """Try each candidate (one entry of ``mappings`` each) against the same host.
 
     Page sizes that one attempt made definite stay so for the next, as they do in nova.
@@ -37,7 +37,7 @@ def usable_candidates(
             accepted.append(index)
         elif index == 0:
             reason = result.reason
-    return Accepted(tuple(accepted), "" if accepted else reason)
+    return UsableCandidates(tuple(accepted), "" if accepted else reason)
 
 
 def _carried(guest: GuestTopology, after: GuestTopology) -> GuestTopology:

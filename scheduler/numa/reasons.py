@@ -11,7 +11,7 @@ from scheduler.numa.cell import GuestCellState, Shortage, seat_on
 from scheduler.numa.guest import ANY, ISOLATE, LARGE, REQUIRE, SMALL, GuestCell, GuestTopology
 from scheduler.numa.search import Search
 from scheduler.numa.topology import HostCell, HostTopology, Limits
-from scheduler.pci.verdict import explain
+from scheduler.pci.support import explain_refusal
 
 MAX_CELLS_SHOWN = 4
 
@@ -38,7 +38,7 @@ def why_not(failed: FailedSearch) -> str:
     search = failed.search
     if search.refused_devices:
         refusal, place = search.refused_devices
-        return explain(refusal, search.offer, place)
+        return explain_refusal(refusal, search.offer, place)
     if search.far_from_networks and not search.gave_up:
         return "no NUMA cells near all networks of the guest have room for it"
     numbers = range(len(failed.guest.cells))

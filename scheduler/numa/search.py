@@ -29,8 +29,8 @@ from math import comb, perm
 from scheduler.numa.cell import GuestCellState, may_fit, seat_on
 from scheduler.numa.guest import GuestCell, GuestTopology
 from scheduler.numa.topology import HostCell, HostTopology, Limits
+from scheduler.pci.consumption import ChosenCells, Refusal, consume_devices
 from scheduler.pci.offer import Offer
-from scheduler.pci.taking import Place, Refusal, take
 
 
 def first(chosen: int) -> list[int]:
@@ -123,7 +123,7 @@ class Search:
     offer: Offer | None
     sockets: tuple[tuple[int, int | None], ...]
     seats: list[GuestCellState] = field(init=False)
-    refused_devices: tuple[Refusal, Place] | None = None
+    refused_devices: tuple[Refusal, ChosenCells] | None = None
     far_from_networks: bool = False
     effort: int = 0
     gave_up: bool = False
@@ -157,9 +157,9 @@ class Search:
         """A single request must be met by the untouched pools, wherever they are."""
         for number, demand in enumerate(self.offer.demands if self.offer else ()):
             alone = Offer(self.offer.nodes, self.offer.counts, self.offer.providers, (demand,))
-            _, refusal = take(alone, Place())
+            _, refusal = consume_devices(alone, ChosenCells())
             if refusal:
-                self.refused_devices = Refusal(number, refusal.step, refusal.free), Place()
+                self.refused_devices = Refusal(number, refusal.step, refusal.free), ChosenCells()
                 return True
         return False
 
@@ -242,8 +242,8 @@ class Search:
         if self.offer is None or not self.offer.demands:
             return True
         self.effort += len(self.offer.nodes) * len(self.offer.demands) // POOLS_PER_STEP
-        place = Place(chosen, self.sockets)
-        _, refusal = take(self.offer, place)
+        place = ChosenCells(chosen, self.sockets)
+        _, refusal = consume_devices(self.offer, place)
         if refusal:
             self.refused_devices = refusal, place
         return refusal is None

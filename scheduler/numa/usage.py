@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from scheduler.numa.fit import Fitter
 from scheduler.numa.guest import ISOLATE, GuestCell, GuestTopology
 from scheduler.numa.topology import HostCell, HostTopology, Limits, PagePool, PinConflict
+from scheduler.pci.consumption import ChosenCells
 from scheduler.pci.offer import Mappings
 from scheduler.pci.pools import PoolSet
 from scheduler.pci.requests import PciRequest
-from scheduler.pci.taking import Place
-from scheduler.pci.verdict import apply
+from scheduler.pci.support import apply_requests
 
 
 def consume(host: HostTopology, fitted: GuestTopology) -> HostTopology:
@@ -139,5 +139,5 @@ def _charge_devices(before: Charged, requests: tuple[PciRequest, ...], mappings:
     # On a host without topology the guest's own cell ids stand in for host cells, as they do in nova.
     cells = before.guest.cell_ids if before.guest else frozenset()
     sockets = before.host.sockets if before.host else None
-    applied = apply(before.pools, requests, mappings, Place(cells, sockets))
+    applied = apply_requests(before.pools, requests, mappings, ChosenCells(cells, sockets))
     return replace(before, pools=applied.pools, problem=applied.reason)

@@ -1,7 +1,7 @@
-"""Which kinds of pool may serve a request, leaving aside how many devices are free and where.
+"""Which kinds of pool may serve a request, without regard to free devices and NUMA cells.
 
-What is decided here depends on the descriptions alone, so it is the same for all hosts with the same
-hardware. spec: numa-and-pci 4.1, 4.2 (1, 3-5, 7)
+The result depends only on the descriptions of the pools, so it is the same for all hosts with the same
+hardware (spec: numa-and-pci 4.1, 4.2).
 """
 
 from collections.abc import Mapping
@@ -15,10 +15,12 @@ _TRUE = frozenset({"1", "t", "true", "on", "y", "yes"})
 
 @dataclass(frozen=True)
 class Match:
-    """Positions in a host's pool list.
+    """Positions in a host's list of pools.
 
-    ``described`` are the pools that look as asked, in order. ``usable`` are those that may be handed
-    out to this request; only the former count when a NUMA policy asks whether there are enough nearby.
+    Attributes:
+        described: The pools whose description matches the request, in order. NUMA policies count all of them
+            when they compare the devices nearby with the requested number.
+        usable: Those of them whose devices may be given to the request.
     """
 
     described: tuple[int, ...]
@@ -26,12 +28,13 @@ class Match:
 
 
 def match(kinds: tuple[PoolKind, ...], request: PciRequest) -> Match:
+    """Return which of the pools match a request."""
     described = tuple(i for i, kind in enumerate(kinds) if is_described(kind, request))
     return Match(described, frozenset(i for i in described if is_usable(kinds[i], request)))
 
 
 def is_described(kind: PoolKind, request: PciRequest) -> bool:
-    """Does the pool look as any of the request's alternatives wants it?"""
+    """Return whether the pool matches any of the request's alternatives."""
     return any(_meets(kind.folded, spec) for spec in request.alternatives)
 
 
@@ -45,9 +48,9 @@ def _meets(keys: Mapping[str, str | int | None], spec: Mapping[str, str | None])
 
 
 def is_usable(kind: PoolKind, request: PciRequest) -> bool:
-    """May devices of this kind be given to who did not expressly ask for them?
+    """Return whether devices of this kind may be given to a request.
 
-    Whole cards, vDPA and remote-managed devices only go to requests that name them.
+    PF, vDPA and remote-managed devices are only given to requests that ask for them explicitly.
     """
     specs = request.alternatives
     dev_type = kind.get("dev_type")

@@ -1,8 +1,7 @@
-"""A host's pools as the requests of one guest see them.
+"""The pools of a host and the PCI requests of one guest, as plain numbers.
 
-Everything that tells equal hosts apart for no reason (provider UUIDs, addresses) is gone from an
-offer: two hosts with the same hardware and the same devices left give equal offers, and a verdict on
-one is the verdict on the other. spec: numa-and-pci 3.14, 4.5
+An offer has no provider UUIDs and no device addresses: hosts with the same hardware and the same free devices
+have equal offers, so a result for one of them holds for all (spec: numa-and-pci 3.14, 4.5).
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,16 +14,21 @@ from scheduler.pci.requests import PciRequest
 
 UNKNOWN = -2
 
-# Placement group name (suffix) -> the providers that a candidate takes for it.
+# Request group suffix -> the UUIDs of its providers in an allocation candidate.
 Mappings = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True)
 class Demand:
-    """One request against one host. ``bound`` are the numbers of the providers that placement chose.
+    """One PCI request on one host.
 
-    A provider occurs as often as it is to give a device; empty means that placement had no say, None that its
-    choice makes no sense, so that nothing can be taken. ``what`` says in words what is wanted.
+    Attributes:
+        what: The requested devices in words.
+        count: The requested number of devices.
+        policy: The NUMA policy.
+        match: The pools that match.
+        bound: The numbers of the providers that Placement chose, one for each device. Empty if Placement
+            chose none; None if it chose no provider for a request group, so that no device can be consumed.
     """
 
     what: str
@@ -36,7 +40,15 @@ class Demand:
 
 @dataclass(frozen=True)
 class Offer:
-    """The devices of a host: for each pool its node, how many are free, its provider's number (-1: none)."""
+    """The devices of a host and the demands on them.
+
+    Attributes:
+        nodes: The NUMA node of each pool, None if unknown.
+        counts: The free devices of each pool.
+        providers: The number of the provider of each pool, -1 for none.
+        demands: The requests, in order.
+        free_by_node: (NUMA node, free devices), sorted.
+    """
 
     nodes: tuple[int | None, ...] = ()
     counts: tuple[int, ...] = ()
@@ -46,7 +58,7 @@ class Offer:
 
 
 def make_offer(pools: PoolSet, requests: tuple[PciRequest, ...], mappings: Mappings | None = None) -> Offer:
-    """Put requests and pools side by side; without requests all that matters is what is free on each node."""
+    """Return the offer for requests and pools; without requests it has only the free devices of each node."""
     if not requests:
         return Offer(free_by_node=pools.free_by_node)
     matches = _matches(pools.kinds, requests)
@@ -64,7 +76,7 @@ def _matches(kinds: tuple[PoolKind, ...], requests: tuple[PciRequest, ...]) -> t
 
 
 def bound_providers(pools: PoolSet, request: PciRequest, mappings: Mappings | None) -> tuple[int, ...] | None:
-    """``providers_of`` as the numbers that the host's pools have; ``UNKNOWN`` for providers of no pool."""
+    """Return ``providers_of`` a request as numbers; ``UNKNOWN`` for providers of no pool of the host."""
     chosen = providers_of(request, mappings)
     if chosen is None:
         return None
@@ -72,10 +84,13 @@ def bound_providers(pools: PoolSet, request: PciRequest, mappings: Mappings | No
 
 
 def providers_of(request: PciRequest, mappings: Mappings | None) -> tuple[str, ...] | None:
-    """The providers that placement chose for a request, one for each device; empty: it is not bound to any.
+    """Return the providers that Placement chose for a request (spec: numa-and-pci 4.5).
 
-    None if a group of the request has no provider at all. Ports are never bound. Without mappings, what an
-    earlier placement of the same guest left in the request holds. spec: numa-and-pci 4.5
+    Without mappings, the providers that an earlier placement of the guest stored in the request are used.
+
+    Returns:
+        One provider UUID for each device; empty if the request is not bound to providers, as those of ports;
+        None if a group of the request has no provider.
     """
     if request.is_port:
         return ()

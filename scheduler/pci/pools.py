@@ -1,9 +1,7 @@
 """Pools of free PCI devices as a compute node reports them.
 
-A pool is a number of interchangeable devices, described by a flat map of keys (vendor, product,
-NUMA node and the operator's tags). Their order matters: the least described pools are used up first.
-
-spec: numa-and-pci 1.5
+A pool is a number of interchangeable devices, described by a flat map of keys (vendor, product, NUMA node and
+the operator's tags). Pools with fewer keys come first and are consumed first (spec: numa-and-pci 1.5).
 """
 
 from collections import Counter
@@ -21,17 +19,19 @@ VERSIONS = ("1.0", "1.1")
 
 @dataclass(frozen=True)
 class PoolKind:
-    """Everything that describes a pool except how many devices it has and which provider stands for them.
+    """The description of a pool without its count and its provider.
 
-    ``keys`` is sorted; ``numa_node`` in it is an int or None, other values are text or None. Kinds of
-    different hosts with the same hardware are equal, so what matches one is worked out once.
+    Hosts with the same hardware have equal kinds, so a request is matched with each of them once.
+
+    Attributes:
+        keys: Pairs (key, value), sorted. ``numa_node`` is an int or None, other values are text or None.
     """
 
     keys: tuple[tuple[str, str | int | None], ...]
 
     @cached_property
     def folded(self) -> Mapping[str, str | int | None]:
-        """The keys with text in lower case, for comparison with a request."""
+        """The keys with texts in lower case, for comparison with a request."""
         return {key: value.lower() if isinstance(value, str) else value for key, value in self.keys}
 
     @cached_property
@@ -42,24 +42,26 @@ class PoolKind:
         return self._digest
 
     def get(self, key: str) -> str | int | None:
+        """Return the value of a key, None if it is missing."""
         return next((value for name, value in self.keys if name == key), None)
 
     @cached_property
     def numa_node(self) -> int | None:
+        """The NUMA node of the devices, None if it is unknown."""
         node = self.get("numa_node")
         return node if isinstance(node, int) else None
 
 
 @dataclass(frozen=True)
 class Pool:
-    """``count`` free devices of one kind; ``provider`` is the placement provider that stands for them."""
+    """``count`` free devices of one kind; ``provider`` is the UUID of their Placement provider, if any."""
 
     kind: PoolKind
     count: int
     provider: str | None = None
 
     def flat(self) -> dict[str, str | int | None]:
-        """The one flat map in which nova's own filters see a pool."""
+        """Return the flat map that filters written for nova see as the pool."""
         flat = dict(self.kind.keys)
         if self.provider is not None:
             flat["rp_uuid"] = self.provider
@@ -68,7 +70,12 @@ class Pool:
 
 @dataclass(frozen=True)
 class PoolSet:
-    """The pools of one host, in the order of consumption. ``problem``: why they could not be read."""
+    """The pools of one host, in the order of consumption.
+
+    Attributes:
+        pools: The pools.
+        problem: Why the stored pools could not be read; None if they could.
+    """
 
     pools: tuple[Pool, ...] = ()
     problem: str | None = None
@@ -82,30 +89,35 @@ class PoolSet:
 
     @cached_property
     def kinds(self) -> tuple[PoolKind, ...]:
+        """The kind of each pool."""
         return tuple(pool.kind for pool in self.pools)
 
     @cached_property
     def counts(self) -> tuple[int, ...]:
+        """The free devices of each pool."""
         return tuple(pool.count for pool in self.pools)
 
     @cached_property
     def provider_index(self) -> Mapping[str, int]:
-        """Provider UUID -> a number that means the same for every host with pools in the same order."""
+        """Provider UUID -> number, in the order of the pools, so that equal hosts have equal numbers."""
         named = dict.fromkeys(pool.provider for pool in self.pools if pool.provider is not None)
         return {provider: index for index, provider in enumerate(named)}
 
     @cached_property
     def providers(self) -> tuple[int, ...]:
-        """For each pool the number of its provider, -1 for none."""
-        return tuple(self.provider_index.get(pool.provider, -1) for pool in self.pools)
+        """The number of the provider of each pool, -1 for none."""
+        return tuple(
+            -1 if pool.provider is None else self.provider_index[pool.provider] for pool in self.pools
+        )
 
     @cached_property
     def free_devices(self) -> int:
+        """The number of free devices in all pools."""
         return sum(self.counts)
 
     @cached_property
     def free_by_node(self) -> tuple[tuple[int, int], ...]:
-        """(NUMA node, free devices) sorted by node; devices whose node is unknown are left out."""
+        """(NUMA node, free devices), sorted by node; devices whose node is unknown are left out."""
         free: Counter[int] = Counter()
         for pool in self.pools:
             if pool.kind.numa_node is not None:
@@ -113,26 +125,28 @@ class PoolSet:
         return tuple(sorted(free.items()))
 
     def with_counts(self, counts: Iterable[int | None]) -> "PoolSet":
-        """The same pools with other counts; a pool whose count is None has left the list."""
+        """Return the pools with other counts, without those whose count is None."""
         changed = zip(self.pools, counts, strict=True)
         return replace(
             self, pools=tuple(replace(pool, count=count) for pool, count in changed if count is not None)
         )
 
 
-def read(text: str | None) -> PoolSet:
-    """As ``loads``, but an unreadable text gives a set without pools that carries the reason."""
+def load_pools(text: str | None) -> PoolSet:
+    """Return the pools in ``compute_nodes.pci_stats``; without pools and with a ``problem`` if unreadable."""
     try:
-        return loads(text)
+        return parse_pools(text)
     except Malformed as error:
         return PoolSet(problem=f"PCI device pools cannot be read: {error.reason}")
 
 
-def loads(text: str | None) -> PoolSet:
-    """Read ``compute_nodes.pci_stats``.
+def parse_pools(text: str | None) -> PoolSet:
+    """Return the pools in ``compute_nodes.pci_stats`` (spec: numa-and-pci 1.5).
 
-    Missing, empty or non-JSON text means no pools. Raises ``Malformed`` for everything that is there
-    but is not a pool list. spec: numa-and-pci 1.5
+    A missing or empty text, and one that is not JSON, means no pools.
+
+    Raises:
+        Malformed: The text is JSON, but not a list of pools.
     """
     try:
         stored = orjson.loads(text or "null")
@@ -145,12 +159,12 @@ def loads(text: str | None) -> PoolSet:
 
 
 def from_flat(flats: Iterable[Mapping[str, object]]) -> PoolSet:
-    """Pools from flat maps, brought into the order of consumption."""
+    """Return the pools that flat maps describe, in the order of consumption."""
     ordered = sorted(flats, key=len)
     return PoolSet(tuple(_pool(flat) for flat in ordered))
 
 
-def _objects(stored: Mapping) -> list:
+def _objects(stored: object) -> list[object]:
     objects = data_of(stored, "PciDevicePoolList", VERSIONS.__contains__).get("objects", [])
     if not isinstance(objects, list):
         raise Malformed("the list of pools is not a list")
@@ -167,7 +181,7 @@ def _flat_object(stored: object) -> dict[str, object]:
 
 
 def _plain(stored: object) -> list[dict[str, object]]:
-    """The form of before 2015: maps without envelope, alone or in a list."""
+    """Return the flat maps in a text from before 2015: one map without envelope or a list of them."""
     pools = [stored] if isinstance(stored, dict) else stored
     if not isinstance(pools, list) or not all(isinstance(pool, dict) for pool in pools):
         raise Malformed("neither a list of pools nor a pool")

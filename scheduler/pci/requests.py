@@ -1,17 +1,15 @@
-"""What a guest wants of a host's PCI devices, as plain values.
+"""The PCI requests of a guest, as plain values (spec: numa-and-pci 1.7, wire-and-config 3.9)."""
 
-spec: numa-and-pci 1.7, wire-and-config 3.9
-"""
-
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from scheduler.pci.wire import field
 
 LEGACY, REQUIRED, SOCKET = "legacy", "required", "socket"
 
-# What a request says for the compute or for placement; no pool is compared with it.
+# Keys of a spec for the compute and for Placement, which are not compared with pools.
 NOT_COMPARED = frozenset({"resource_class", "traits", "rp_uuids", "rp_uuid"})
 
 _NAMES = {"vendor_id": "vendor", "product_id": "product", "dev_type": "type"}
@@ -22,10 +20,14 @@ Spec = tuple[tuple[str, str | None], ...]
 
 @dataclass(frozen=True)
 class PciRequest:
-    """``count`` devices, each of a pool that matches one of ``specs`` (alternatives, sorted key-value pairs).
+    """One PCI request.
 
-    ``alias_name`` None marks a network port's request. ``request_id`` is the prefix of the names of the
-    placement groups that were made for this request.
+    Attributes:
+        count: The requested number of devices.
+        specs: Alternatives as sorted pairs (key, value); each device is of a pool that matches one of them.
+        alias_name: The PCI alias; None for the request of a network port.
+        request_id: Prefix of the suffixes of the request groups that were made for this request.
+        numa_policy: legacy, required, preferred or socket.
     """
 
     count: int
@@ -36,14 +38,16 @@ class PciRequest:
 
     @property
     def is_port(self) -> bool:
+        """Whether this is the request of a network port."""
         return self.alias_name is None
 
     @cached_property
     def alternatives(self) -> tuple[Mapping[str, str | None], ...]:
+        """``specs`` as maps."""
         return tuple(dict(spec) for spec in self.specs)
 
     def describe(self) -> str:
-        """``vendor 8086 product 154d on physnet1``, with ``or`` between alternatives."""
+        """Return the request in words, such as ``vendor 8086 product 154d on physnet1``."""
         found = [_describe(spec) for spec in self.alternatives[:_MAX_ALTERNATIVES]]
         if len(self.specs) > _MAX_ALTERNATIVES:
             found.append("...")
@@ -59,13 +63,13 @@ def _describe(spec: Mapping[str, str | None]) -> str:
     return " ".join(words) or "any device"
 
 
-def make_request(count: int, specs: list[Mapping[str, str | None]], **members) -> PciRequest:
-    """A request from specs written as maps."""
+def make_request(count: int, specs: Sequence[Mapping[str, str | None]], **members: Any) -> PciRequest:
+    """Return a request with specs given as maps."""
     return PciRequest(count, tuple(tuple(sorted(spec.items())) for spec in specs), **members)
 
 
 def requests_from(obj: object | None) -> tuple[PciRequest, ...]:
-    """The plain requests of an InstancePCIRequests object; none for None. Unset fields read as null."""
+    """Return the plain requests of an InstancePCIRequests object or None; unset fields read as null."""
     return tuple(_request_from(request) for request in field(obj, "requests") or ())
 
 

@@ -16,10 +16,10 @@ from scheduler.numa.topology import Limits, PinConflict, limits_from, network_fr
 from scheduler.numa.usage import charge, consume
 from scheduler.objects.base import Malformed
 from scheduler.pci import pools as pci_pools
-from scheduler.pci import verdict
+from scheduler.pci import support
+from scheduler.pci.consumption import ChosenCells
 from scheduler.pci.pools import PoolSet
 from scheduler.pci.requests import requests_from
-from scheduler.pci.taking import Place
 
 HERE = Path(__file__).parent
 
@@ -103,7 +103,7 @@ def run_fit(case):
     host = loading.read(text(case["host"].get("numa_topology")))
     guest = guest_topology_from(wire(case["request"].get("numa_topology")))
     stored = case["host"].get("pci_stats")
-    pools = None if stored is None else pci_pools.read(text(stored))
+    pools = None if stored is None else pci_pools.load_pools(text(stored))
     requests = requests_from(wire(case["request"].get("pci_requests")))
     limits = limits_from(wire(case.get("limits")))
     result = fitter_of(case).fit(host, guest, limits, pools, requests, case.get("provider_mapping"))
@@ -138,7 +138,7 @@ class Host:
 def make_host(stored, candidates):
     pci = stored.get("pci_stats")
     ratios = stored.get("cpu_allocation_ratio", 1.0), stored.get("ram_allocation_ratio", 1.0)
-    pools = None if pci is None else pci_pools.read(text(pci))
+    pools = None if pci is None else pci_pools.load_pools(text(pci))
     indexed = list(enumerate(candidate["mappings"] for candidate in candidates))
     return Host(loading.read(text(stored.get("numa_topology"))), pools, indexed, ratios)
 
@@ -165,7 +165,7 @@ def passes(name, host, request, fitter):
     if name == "PciPassthroughFilter":
         if not request.requests or host.pools is None:
             return not request.requests
-        accepted = verdict.usable_candidates(host.pools, request.requests, mappings)
+        accepted = support.usable_candidates(host.pools, request.requests, mappings)
     else:
         if numa_candidates.lacks_threads(host.topology, request.cpu_policies, request.thread_policies):
             return False
@@ -251,26 +251,26 @@ def _boot_one(hosts, alive, request, fitter):
 
 
 def run_support(case):
-    pools = pci_pools.read(text(case["host"]["pci_stats"]))
+    pools = pci_pools.load_pools(text(case["host"]["pci_stats"]))
     topology = loading.read(text(case["host"].get("numa_topology")))
     requests = requests_from(wire(case["request"]["pci_requests"]))
-    place = Place(frozenset(case["numa_cells"] or ()), topology.sockets if topology else None)
+    chosen = ChosenCells(frozenset(case["numa_cells"] or ()), topology.sockets if topology else None)
     mapping = case["provider_mapping"]
-    reason = verdict.supported(pools, requests, mapping, place)
-    after = verdict.apply(pools, requests, mapping, place)
+    reason = support.unsupported_reason(pools, requests, mapping, chosen)
+    after = support.apply_requests(pools, requests, mapping, chosen)
     assert after.reason == reason
     return {"supported": not reason, "pools_after_apply": shown_pools(after.pools)}
 
 
 def run_weight(case):
     stored = case["host"].get("pci_stats")
-    pools = PoolSet() if stored is None else pci_pools.read(text(stored))
+    pools = PoolSet() if stored is None else pci_pools.load_pools(text(stored))
     return {"weight": 100 - min(pools.free_devices, 99)}
 
 
 def run_load_pci(case):
     try:
-        return {"pools": shown_pools(pci_pools.loads(case["text"]))}
+        return {"pools": shown_pools(pci_pools.parse_pools(case["text"]))}
     except Malformed:
         return {"error": "MalformedPools"}
 

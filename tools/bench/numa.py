@@ -11,7 +11,7 @@ import itertools
 from scheduler.numa.fit import Fitter
 from scheduler.numa.guest import LARGE, GuestCell, GuestTopology
 from scheduler.numa.topology import HostCell, HostTopology, Limits, Network, PagePool
-from scheduler.pci import verdict
+from scheduler.pci import support
 from scheduler.pci.pools import PoolSet, from_flat
 from scheduler.pci.requests import PciRequest, make_request
 from tools.bench.timing import Measurement, best
@@ -35,11 +35,11 @@ def _works() -> Iterator[tuple[str, Callable[[], object]]]:
     pools = _pools(256, 8)
     yield (
         "256 pools: no pool has what is wanted",
-        lambda: verdict.supported(pools, _renewed((_nics(1, product_id="1"),))),
+        lambda: support.unsupported_reason(pools, _renewed((_nics(1, product_id="1"),))),
     )
     yield (
         "256 pools: 4 requests, the last too large",
-        lambda: verdict.supported(pools, _renewed((*(_nics(8),) * 3, _nics(999)))),
+        lambda: support.unsupported_reason(pools, _renewed((*(_nics(8),) * 3, _nics(999)))),
     )
     yield "10000 hosts in 50 states", _many_hosts
 

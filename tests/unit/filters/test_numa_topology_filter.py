@@ -10,7 +10,7 @@ from scheduler.numa.guest import guest_topology_from
 from scheduler.numa.topology import HostTopology, limits_from
 from scheduler.numa.usage import charge
 from scheduler.pci.pools import from_flat
-from scheduler.pci.verdict import Accepted
+from scheduler.pci.support import UsableCandidates
 from tests.builders import make_host, make_view
 from tests.unit.filters.asking import candidate, make_conf, make_request, why
 from tests.unit.numa.shapes import host as topology
@@ -60,7 +60,7 @@ def judge(hosts, request, **overrides):
 def test_table(monkeypatch, row, wants, numa, policies, fits, passes, left):
     def fit(*args):
         assert fits != NEVER
-        return Accepted(fits)
+        return UsableCandidates(fits)
 
     monkeypatch.setattr(numa_topology_filter, "usable_candidates", fit)
     request = make_request(*policies, numa_topology=guest() if wants else None)

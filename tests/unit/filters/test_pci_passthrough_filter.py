@@ -4,9 +4,9 @@ import pytest
 
 from scheduler import objects
 from scheduler.filters.pci_passthrough_filter import PciPassthroughFilter
-from scheduler.pci import verdict
+from scheduler.pci import support
 from scheduler.pci.pools import PoolSet, from_flat
-from scheduler.pci.verdict import Accepted
+from scheduler.pci.support import UsableCandidates
 from tests.builders import make_host, make_view
 from tests.unit.filters.asking import candidate, make_conf, make_request, why
 
@@ -45,9 +45,9 @@ def judge(hosts, pci_requests):
 def test_table(monkeypatch, row, pci_requests, pools, supported, passes, left):
     def candidates(*args):
         assert supported != NEVER
-        return Accepted(supported)
+        return UsableCandidates(supported)
 
-    monkeypatch.setattr(verdict, "usable_candidates", candidates)
+    monkeypatch.setattr(support, "usable_candidates", candidates)
     kept, view = judge([host(pools=pools)], pci_requests)
     assert kept == [passes]
     assert len(view.candidates(0)) == left
@@ -80,13 +80,13 @@ def test_candidates_bound_to_other_devices_are_dropped():
 
 
 def test_like_hosts_cost_one_question(monkeypatch):
-    asked, candidates = [], verdict.usable_candidates
+    asked, candidates = [], support.usable_candidates
 
     def counted(*args):
         asked.append(args)
         return candidates(*args)
 
-    monkeypatch.setattr(verdict, "usable_candidates", counted)
+    monkeypatch.setattr(support, "usable_candidates", counted)
     hosts = [
         host(str(number), from_flat([{**NIC, "count": 2, "rp_uuid": str(number)}])) for number in range(9)
     ]

@@ -9,10 +9,10 @@ import pytest
 from scheduler.numa import search as search_module
 from scheduler.numa.cell import GuestCellState, seat_on
 from scheduler.numa.search import Search, affinity
+from scheduler.pci.consumption import ChosenCells, consume_devices
 from scheduler.pci.offer import make_offer
 from scheduler.pci.pools import from_flat
 from scheduler.pci.requests import make_request
-from scheduler.pci.taking import Place, take
 from tests.unit.numa.shapes import guest, guests, host, host_cell, hosts, limits, pinned
 
 POOLS = from_flat(
@@ -30,7 +30,7 @@ def naive(topology, wanted, bounds, offer):
             for i, (h, s) in enumerate(zip(chosen, seats, strict=True))
         ):
             ids = frozenset(cell.id for cell in chosen)
-            served = offer is None or take(offer, Place(ids, topology.sockets))[1] is None
+            served = offer is None or consume_devices(offer, ChosenCells(ids, topology.sockets))[1] is None
             if served and not any(ids.isdisjoint(cells) for cells in near):
                 return True, seats
     return False, seats

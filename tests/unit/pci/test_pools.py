@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 import pytest
 
 from scheduler.objects.base import Malformed
-from scheduler.pci.pools import PoolSet, from_flat, loads, read
+from scheduler.pci.pools import PoolSet, from_flat, load_pools, parse_pools
 
 NIC = {"vendor_id": "8086", "product_id": "154d"}
 
@@ -24,7 +24,9 @@ def pool(**changes):
 
 
 def test_least_described_come_first_and_ties_keep_their_order():
-    loaded = loads(stored(pool(tags={"a": "1"}), pool(count=2), pool(count=3), pool(tags={}, numa_node=None)))
+    loaded = parse_pools(
+        stored(pool(tags={"a": "1"}), pool(count=2), pool(count=3), pool(tags={}, numa_node=None))
+    )
     assert loaded.counts == (2, 3, 1, 1)
     assert [p.kind.numa_node for p in loaded.pools] == [0, 0, None, 0]
     assert loaded.free_devices == 7
@@ -32,7 +34,9 @@ def test_least_described_come_first_and_ties_keep_their_order():
 
 
 def test_hosts_that_differ_in_providers_have_equal_kinds():
-    one, two = (loads(stored(pool(tags={"rp_uuid": name}), pool(tags={"rp_uuid": "z"}))) for name in "ab")
+    one, two = (
+        parse_pools(stored(pool(tags={"rp_uuid": name}), pool(tags={"rp_uuid": "z"}))) for name in "ab"
+    )
     assert one != two
     assert one.kinds == two.kinds
     assert one.providers == two.providers == (0, 1)
@@ -40,7 +44,7 @@ def test_hosts_that_differ_in_providers_have_equal_kinds():
 
 
 def test_equal_content_is_equal_and_hashes_alike():
-    one, two = loads(stored(pool())), loads(stored({**pool(), "unknown": 1}))
+    one, two = parse_pools(stored(pool())), parse_pools(stored({**pool(), "unknown": 1}))
     assert one == two
     assert hash(one) == hash(two)
 
@@ -52,7 +56,7 @@ def test_counts_change_and_empty_pools_leave():
 
 @pytest.mark.parametrize("text", [None, "", "null", "[]", "{}", "0", '""', "{oops", '"\ud800"'])
 def test_no_pools(text):
-    assert loads(text) == PoolSet()
+    assert parse_pools(text) == PoolSet()
 
 
 @pytest.mark.parametrize(
@@ -81,9 +85,9 @@ def test_no_pools(text):
 )
 def test_malformed(text, reason):
     with pytest.raises(Malformed) as error:
-        loads(text)
+        parse_pools(text)
     assert error.value.reason == reason
-    assert read(text) == PoolSet(problem=f"PCI device pools cannot be read: {reason}")
+    assert load_pools(text) == PoolSet(problem=f"PCI device pools cannot be read: {reason}")
 
 
 KEYS = st.sampled_from(
@@ -98,9 +102,9 @@ SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_
     )
 )
 def test_any_json_is_read_or_refused(value):
-    assert isinstance(read(json.dumps(value)), PoolSet)
+    assert isinstance(load_pools(json.dumps(value)), PoolSet)
 
 
 @given(st.text())
 def test_any_text_is_read_or_refused(text):
-    assert isinstance(read(text), PoolSet)
+    assert isinstance(load_pools(text), PoolSet)

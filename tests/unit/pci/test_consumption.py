@@ -2,14 +2,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
+from scheduler.pci.consumption import ChosenCells, Refusal, Step, consume_devices
 from scheduler.pci.offer import make_offer
 from scheduler.pci.pools import from_flat
 from scheduler.pci.requests import make_request
-from scheduler.pci.taking import Place, Refusal, Step, take
-from scheduler.pci.verdict import explain
+from scheduler.pci.support import explain_refusal
 
 POLICIES = st.sampled_from(("legacy", "required", "preferred", "socket"))
-NEAR = Place(frozenset({0}), ((0, 7), (1, 7), (2, 8)))
+NEAR = ChosenCells(frozenset({0}), ((0, 7), (1, 7), (2, 8)))
 
 
 def pools(*counts_by_node, **tags):
@@ -40,13 +40,15 @@ def nic(count=1, policy="legacy", spec=None, **members):
     ],
 )
 def test_numa_policies(listed, request_, left):
-    counts, refusal = take(make_offer(pools(*listed), (request_,)), NEAR)
+    counts, refusal = consume_devices(make_offer(pools(*listed), (request_,)), NEAR)
     assert (refusal.step if refusal else counts) == left
 
 
 @pytest.mark.parametrize("sockets", [None, (), ((0, None), (1, 7)), ((0, 7), (1, None))])
 def test_socket_policy_needs_all_sockets(sockets):
-    _, refusal = take(make_offer(pools((1, 1)), (nic(policy="socket"),)), Place(frozenset({0}), sockets))
+    _, refusal = consume_devices(
+        make_offer(pools((1, 1)), (nic(policy="socket"),)), ChosenCells(frozenset({0}), sockets)
+    )
     assert refusal == Refusal(0, Step.NUMA)
 
 
@@ -57,13 +59,13 @@ def test_near_pools_that_may_not_be_used_still_count_as_near():
             {"vendor_id": "8086", "numa_node": 1, "count": 1},
         ]
     )
-    assert take(make_offer(both, (nic(policy="preferred"),)), NEAR)[1] == Refusal(0, Step.USE)
+    assert consume_devices(make_offer(both, (nic(policy="preferred"),)), NEAR)[1] == Refusal(0, Step.USE)
 
 
 def test_each_provider_gives_as_often_as_it_is_named():
     listed = from_flat({"vendor_id": "8086", "count": 2, "rp_uuid": name} for name in "abc")
     offer = make_offer(listed, (nic(3),), {"r-0": ["a"], "r-1": ["a"], "r-2": ["c"]})
-    assert take(offer, Place()) == ([None, 2, 1], None)
+    assert consume_devices(offer, ChosenCells()) == ([None, 2, 1], None)
 
 
 @pytest.mark.parametrize(
@@ -78,15 +80,17 @@ def test_each_provider_gives_as_often_as_it_is_named():
 def test_bound_requests_refused(names, bound, step):
     listed = from_flat({"vendor_id": "8086", "count": 2, "rp_uuid": name} for name in names)
     mappings = {f"r-{number}": [name] for number, name in enumerate(bound)}
-    assert take(make_offer(listed, (nic(),), mappings), Place())[1].step is step
+    assert consume_devices(make_offer(listed, (nic(),), mappings), ChosenCells())[1].step is step
 
 
 def test_group_without_provider_is_refused():
-    assert take(make_offer(pools((0, 1)), (nic(),), {"r-0": []}), Place())[1] == Refusal(0, Step.UNRESOLVED)
+    assert consume_devices(make_offer(pools((0, 1)), (nic(),), {"r-0": []}), ChosenCells())[1] == Refusal(
+        0, Step.UNRESOLVED
+    )
 
 
 def test_what_was_taken_before_a_refusal_stays_taken():
-    counts, refusal = take(make_offer(pools((0, 2)), (nic(1), nic(2))), Place())
+    counts, refusal = consume_devices(make_offer(pools((0, 2)), (nic(1), nic(2))), ChosenCells())
     assert (counts, refusal) == ([1], Refusal(1, Step.DESCRIPTION, 1))
 
 
@@ -97,13 +101,13 @@ def test_what_was_taken_before_a_refusal_stays_taken():
 )
 def test_takes_exactly_what_is_asked_or_says_why_not(listed, wanted, anywhere):
     host = pools(*listed)
-    place = Place() if anywhere else NEAR
+    chosen = ChosenCells() if anywhere else NEAR
     offer = make_offer(host, tuple(nic(count, policy) for count, policy in wanted))
-    counts, refusal = take(offer, place)
+    counts, refusal = consume_devices(offer, chosen)
     served = wanted if refusal is None else wanted[: refusal.request]
     assert host.free_devices - sum(count or 0 for count in counts) == sum(count for count, _ in served)
     assert all(left is None or 0 <= left <= before for left, before in zip(counts, host.counts, strict=True))
-    assert take(offer, place) == (counts, refusal)
+    assert consume_devices(offer, chosen) == (counts, refusal)
 
 
 @pytest.mark.parametrize(
@@ -119,17 +123,17 @@ def test_takes_exactly_what_is_asked_or_says_why_not(listed, wanted, anywhere):
         (
             Step.USE,
             0,
-            "only 0 of 2 devices free that match vendor 8086 and may be given to who does not ask for their kind",
+            "only 0 of 2 devices free that match vendor 8086; other matching devices are PF, vDPA or remote-managed and must be requested explicitly, or differ in live_migratable",
         ),
         (
             Step.PLACEMENT,
             1,
-            "only 1 of 2 devices free that match vendor 8086 in the providers that placement chose",
+            "only 1 of 2 devices free that match vendor 8086 in the providers that Placement chose",
         ),
-        (Step.AMBIGUOUS, 0, "two pools of the host belong to one placement provider; wanted is vendor 8086"),
-        (Step.UNRESOLVED, 0, "placement chose no provider for vendor 8086"),
+        (Step.AMBIGUOUS, 0, "two pools of the host have the same Placement provider; requested: vendor 8086"),
+        (Step.UNRESOLVED, 0, "Placement chose no provider for vendor 8086"),
     ],
 )
 def test_reasons(step, free, line):
     offer = make_offer(pools((0, 1)), (nic(2, "required"),))
-    assert explain(Refusal(0, step, free), offer, Place(frozenset({0, 3}))) == line
+    assert explain_refusal(Refusal(0, step, free), offer, ChosenCells(frozenset({0, 3}))) == line

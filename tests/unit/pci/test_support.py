@@ -2,7 +2,7 @@ import pytest
 
 from scheduler.pci.pools import PoolSet, from_flat
 from scheduler.pci.requests import make_request
-from scheduler.pci.verdict import apply, supported, usable_candidates
+from scheduler.pci.support import apply_requests, unsupported_reason, usable_candidates
 
 POOLS = from_flat({"vendor_id": "8086", "product_id": "154d", "count": 1, "rp_uuid": name} for name in "ab")
 NIC = {"vendor_id": "8086", "product_id": "154d"}
@@ -11,17 +11,17 @@ OTHER = make_request(1, [{**NIC, "physical_network": "physnet1"}])
 
 
 def test_supported():
-    assert supported(POOLS, ()) == ""
-    assert supported(POOLS, (REQUEST, REQUEST)) == ""
-    assert supported(POOLS, (OTHER,)) == "no pool matches vendor 8086 product 154d on physnet1"
+    assert unsupported_reason(POOLS, ()) == ""
+    assert unsupported_reason(POOLS, (REQUEST, REQUEST)) == ""
+    assert unsupported_reason(POOLS, (OTHER,)) == "no pool matches vendor 8086 product 154d on physnet1"
 
 
 def test_apply():
-    done = apply(POOLS, (REQUEST,), {"r-0": ["b"]})
+    done = apply_requests(POOLS, (REQUEST,), {"r-0": ["b"]})
     assert done.complete
     assert [pool.provider for pool in done.pools.pools] == ["a"]
-    assert apply(POOLS, ()).pools == POOLS
-    half = apply(POOLS, (REQUEST, OTHER))
+    assert apply_requests(POOLS, ()).pools == POOLS
+    half = apply_requests(POOLS, (REQUEST, OTHER))
     assert (half.complete, half.pools.counts) == (False, (1,))
 
 
@@ -31,7 +31,7 @@ def test_apply():
         (POOLS, (REQUEST,), [{"r-0": ["c"]}, {"r-0": ["b"]}, {}], (1, 2), ""),
         (POOLS, (), [{}, None], (0, 1), ""),
         (None, (), [{}], (0,), ""),
-        (None, (REQUEST,), [{}], (), "the host's PCI devices are not known yet"),
+        (None, (REQUEST,), [{}], (), "the host has not reported its PCI devices yet"),
         (PoolSet(), (REQUEST,), [{}], (), "no pool matches vendor 8086 product 154d"),
         (PoolSet(problem="unreadable"), (REQUEST,), [{}], (), "unreadable"),
         (PoolSet(problem="unreadable"), (), [{}], (0,), ""),
@@ -41,7 +41,7 @@ def test_apply():
             (REQUEST,),
             [{"r-0": ["c"]}],
             (),
-            "only 0 of 1 devices free that match vendor 8086 product 154d in the providers that placement chose",
+            "only 0 of 1 devices free that match vendor 8086 product 154d in the providers that Placement chose",
         ),
     ],
 )
@@ -54,5 +54,5 @@ def test_candidates(pools, requests, mappings, indices, reason):
 def test_claimed_candidate_is_served_by_the_provider_it_was_accepted_for(name):
     mappings = [{"r-0": [name]}]
     assert usable_candidates(POOLS, (REQUEST,), mappings).indices == (0,)
-    taken = apply(POOLS, (REQUEST,), mappings[0]).pools
+    taken = apply_requests(POOLS, (REQUEST,), mappings[0]).pools
     assert not usable_candidates(taken, (REQUEST,), mappings)

@@ -1,0 +1,128 @@
+"""Whether a host can serve PCI requests, with which of its allocation candidates, and why not.
+
+spec: numa-and-pci 4.6, 4.7, 5.2, 5.3
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scheduler.pci.consumption import ChosenCells, Refusal, Step, consume_devices
+from scheduler.pci.offer import Mappings, Offer, make_offer
+from scheduler.pci.pools import PoolSet
+from scheduler.pci.requests import PciRequest
+
+_REASONS = {
+    Step.DESCRIPTION: "only {lacking}",
+    Step.NUMA: "only {lacking} for NUMA policy {policy} on {cells}",
+    Step.USE: (
+        "only {lacking}; other matching devices are PF, vDPA or remote-managed and must be requested "
+        "explicitly, or differ in live_migratable"
+    ),
+    Step.PLACEMENT: "only {lacking} in the providers that Placement chose",
+    Step.AMBIGUOUS: "two pools of the host have the same Placement provider; requested: {what}",
+    Step.UNRESOLVED: "Placement chose no provider for {what}",
+}
+
+ANY_CELLS = ChosenCells()
+_NOT_REPORTED = "the host has not reported its PCI devices yet"
+
+
+@dataclass(frozen=True)
+class AppliedRequests:
+    """The pools after PCI requests were served.
+
+    Attributes:
+        pools: The pools with the devices that are left.
+        reason: Why a request was refused; empty if all were served. Requests after it were not looked at.
+    """
+
+    pools: PoolSet
+    reason: str = ""
+
+    @property
+    def complete(self) -> bool:
+        """Whether all requests were served."""
+        return not self.reason
+
+
+@dataclass(frozen=True)
+class UsableCandidates:
+    """The allocation candidates of a host that can be used; false if there are none.
+
+    Attributes:
+        indices: Their positions in the list of candidates, in order.
+        reason: Why none can be used; empty if one can.
+    """
+
+    indices: tuple[int, ...]
+    reason: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.indices)
+
+
+def explain_refusal(refusal: Refusal, offer: Offer, chosen: ChosenCells) -> str:
+    """Return one line that says why a demand of the offer was refused."""
+    demand = offer.demands[refusal.request]
+    if refusal.step is Step.DESCRIPTION and not refusal.free:
+        return f"no pool matches {demand.what}"
+    lacking = f"{refusal.free} of {demand.count} devices free that match {demand.what}"
+    return _REASONS[refusal.step].format(
+        what=demand.what, lacking=lacking, policy=demand.policy, cells=_cells(chosen)
+    )
+
+
+def _cells(chosen: ChosenCells) -> str:
+    if not chosen.cells:
+        return "any NUMA cell"
+    return f"NUMA cell{'s' * (len(chosen.cells) > 1)} {', '.join(map(str, sorted(chosen.cells)))}"
+
+
+def unsupported_reason(
+    pools: PoolSet,
+    requests: tuple[PciRequest, ...],
+    mappings: Mappings | None = None,
+    chosen: ChosenCells = ANY_CELLS,
+) -> str:
+    """Return why the pools cannot serve the requests; empty if they can."""
+    return _consume(pools, requests, mappings, chosen)[1]
+
+
+def apply_requests(
+    pools: PoolSet,
+    requests: tuple[PciRequest, ...],
+    mappings: Mappings | None = None,
+    chosen: ChosenCells = ANY_CELLS,
+) -> AppliedRequests:
+    """Return the pools without the requested devices, up to the first request that is refused."""
+    counts, reason = _consume(pools, requests, mappings, chosen)
+    return AppliedRequests(pools.with_counts(counts), reason)
+
+
+def _consume(
+    pools: PoolSet, requests: tuple[PciRequest, ...], mappings: Mappings | None, chosen: ChosenCells
+) -> tuple[Sequence[int | None], str]:
+    if not requests:
+        return pools.counts, ""
+    offer = make_offer(pools, requests, mappings)
+    counts, refusal = consume_devices(offer, chosen)
+    return counts, (pools.problem or explain_refusal(refusal, offer, chosen)) if refusal else ""
+
+
+def usable_candidates(
+    pools: PoolSet | None, requests: tuple[PciRequest, ...], mappings: Sequence[Mappings | None]
+) -> UsableCandidates:
+    """Return the allocation candidates of a host whose devices can serve the requests on any NUMA cells.
+
+    Args:
+        pools: The pools of the host; None if it has not reported yet.
+        requests: The PCI requests of the guest.
+        mappings: One entry for each candidate.
+    """
+    if not requests:
+        return UsableCandidates(tuple(range(len(mappings))))
+    if pools is None:
+        return UsableCandidates((), _NOT_REPORTED)
+    reasons = [unsupported_reason(pools, requests, mapping) for mapping in mappings]
+    usable = tuple(index for index, reason in enumerate(reasons) if not reason)
+    return UsableCandidates(usable, "" if usable else next(iter(reasons), "no allocation candidate is left"))
