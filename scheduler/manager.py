@@ -20,6 +20,7 @@ from scheduler.claims.journal import Journal
 from scheduler.errors import NoValidHost
 from scheduler.filters.chain import FilterChain
 from scheduler.filters.numa_topology_filter import fitter_of
+from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
 from scheduler.nova_db.inventory import Inventory
 from scheduler.placement.candidates import Candidates, CandidateSource
@@ -134,13 +135,15 @@ class SchedulerManager:
         queries = () if request.is_rebuild else self._queries(request)
         candidates = self._ask_placement(context, queries) if queries else None
         self.notifications.select_destinations_start(context, spec)
-        claims = self._claims(request) if request.claims else None
-        with self.groups.turn(request, self.hosts) as request, claims or nullcontext():
-            hosts = self._hosts_with(candidates, request) if candidates else self._hosts_to_check(request)
+        with self.groups.turn(request, self.hosts) as request:
+            table = self.hosts.snapshot(cell_uuid=request.cell_uuid)
+            hosts = self._hosts(table, candidates, request)
             more = partial(self._hosts_beyond, request, queries, candidates, len(hosts))
             usages = candidates.usage if candidates else nothing_known
-            selections = self.driver.select(hosts, request, claims, more, usages)
-            reply = selections if return_objects else as_dicts(selections)
+            claims = self._claims(table, request) if request.claims else None
+            with claims or nullcontext():
+                selections = self.driver.select(hosts, request, claims, more, usages)
+                reply = selections if return_objects else as_dicts(selections)
         request.write_progress()
         self.notifications.select_destinations_end(context, spec)
         return reply
@@ -169,9 +172,14 @@ class SchedulerManager:
             provider_aggregates=self.provider_aggregates,
         )
 
-    def _hosts_with(self, candidates: Candidates, request: SchedulingRequest) -> HostView:
-        """What we know of the hosts that Placement offers."""
-        table = self.hosts.complete(self.hosts.snapshot(cell_uuid=request.cell_uuid), candidates.by_root)
+    def _hosts(self, table: HostTable, candidates: Candidates | None, request: SchedulingRequest) -> HostView:
+        if candidates:
+            return self._hosts_with(table, candidates, request)
+        return self._hosts_to_check(table, request)
+
+    def _hosts_with(self, table: HostTable, candidates: Candidates, request: SchedulingRequest) -> HostView:
+        """Return the hosts that Placement offers."""
+        table = self.hosts.complete(table, candidates.by_root)
         rows = table.find(candidates.by_root, request.cell_uuid)
         lists = [candidates.by_root[table.rows[row].uuid] for row in rows]
         return HostView.of(table, rows, lists, self.hosts.instances, self.hosts.pending)
@@ -191,20 +199,20 @@ class SchedulerManager:
             return None
         LOG.info("No host is left of those that Placement offers up to the limit: asking for all")
         unlimited = [query.without_limit(each) for each in queries]
-        return self._hosts_with(self.candidates.fetch(unlimited, request.context), request)
+        found = self.candidates.fetch(unlimited, request.context)
+        return self._hosts_with(self.hosts.snapshot(cell_uuid=request.cell_uuid), found, request)
 
-    def _hosts_to_check(self, request: SchedulingRequest) -> HostView:
+    def _hosts_to_check(self, table: HostTable, request: SchedulingRequest) -> HostView:
         """For a rebuild: the host that the request forces, or all of its cell."""
         cell_uuid = request.cell_uuid
-        table = self.hosts.snapshot(cell_uuid=cell_uuid)
         wanted = targets.wanted(request.spec)
         named = table.nodes(wanted.host, wanted.node, cell_uuid) if wanted else table.rows
         rows = table.find((row.uuid for row in named), cell_uuid)
         return HostView.of(table, rows, None, self.hosts.instances, self.hosts.pending)
 
-    def _claims(self, request: SchedulingRequest) -> ClaimSession:
+    def _claims(self, table: HostTable, request: SchedulingRequest) -> ClaimSession:
         # An evacuation names the failed host there.
-        ignored = self.hosts.snapshot().nodes_of_hosts(request.spec.ignore_hosts or ())
+        ignored = table.nodes_of_hosts(request.spec.ignore_hosts or ())
         return ClaimSession(
             self.claimer,
             self.hosts.pending,

@@ -40,11 +40,13 @@ class FakeHosts:
         self.pending = PendingPlacements()
         self._aggregates = make_aggregates(hosts)
         self.looked_up = []
+        self.snapshots = []
 
     def aggregates(self):
         return self._aggregates
 
     def snapshot(self, max_age=None, cell_uuid=None):
+        self.snapshots.append(cell_uuid)
         return self.table
 
     def complete(self, table, uuids):
@@ -390,3 +392,9 @@ def test_aggregates_are_asked_anew_for_each_request(make_manager):
     manager.hosts._aggregates = Aggregates()
     ask(manager, make_spec(project_id="p", availability_zone="nowhere"))
     assert "member_of" not in manager.candidates.queries[0][0]
+
+
+def test_a_request_takes_one_snapshot_of_the_hosts(make_manager):
+    manager = make_manager([host_with_candidate("h1")])
+    ask(manager)
+    assert manager.hosts.snapshots == [None]
