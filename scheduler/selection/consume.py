@@ -52,7 +52,7 @@ def _consume_topology(hosts: HostView, index: int, request: SchedulingRequest, f
     )
     if taken.problem:
         LOG.warning("Taking the instance off %s was incomplete: %s", hosts.row(index).host, taken.problem)
-        hosts.replace(index, "numa_topology", taken.host)
+    hosts.replace(index, "numa_topology", taken.host)
     hosts.replace(index, "pci_stats", taken.pools)
     # nova carries the fitted topology over to the further instances of the request.
     request.progress.guest = taken.guest

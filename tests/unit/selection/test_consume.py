@@ -2,8 +2,10 @@
 
 from scheduler import objects
 from scheduler.numa.fit import Fitter
+from scheduler.numa.topology import HostTopology
 from scheduler.selection import consume
 from tests.builders import make_host, make_view
+from tests.unit.numa.shapes import host_cell
 from tests.unit.selection.requests import group, make_request, make_spec
 
 
@@ -50,3 +52,14 @@ def test_an_error_in_a_topology_is_a_warning(monkeypatch, caplog):
     assert (host.num_instances, spec.instance_group.hosts) == (1, ["h1"])
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "strange topology" in caplog.text
+
+
+def test_a_numa_guest_is_charged_to_the_cells_of_the_host_and_its_fit_is_kept_for_the_next_instance():
+    topology = HostTopology((host_cell(cpuset=frozenset(range(4)), pcpuset=frozenset()),))
+    view = make_view([make_host("h1").numa(topology)])
+    cell = objects.InstanceNUMACell(id=0, cpuset={0, 1}, pcpuset=set(), memory=512, pagesize=-1)
+    request = make_request(make_spec(numa_topology=objects.InstanceNUMATopology(cells=[cell])))
+    consume.consume(view, 0, request, Fitter())
+    assert [cell.cpu_usage for cell in view.coded("numa_topology")[0].cells] == [2]
+    assert [cell.pagesize for cell in request.progress.guest.cells] == [4]
+    assert request.guest.cells[0].pagesize == -1
