@@ -5,7 +5,7 @@
 - cells, host_mappings: which cells there are, and which cell a host belongs to
 - scatter_gather: asking all cells at once
 - fingerprints, change_tracking: finding the rows that changed since the last read
-- row_loader: from a row of a database to plain values
+- row_loader, json_columns: from a row of a database to plain values
 - host_store: the writer that publishes the next host table
 - aggregate_store: the host aggregates
 - instances: where instances are, asked of the cells

@@ -9,6 +9,7 @@ from scheduler import conf as options
 from scheduler.hosts.rows import ServiceRow
 from scheduler.nova_db.row_loader import NODE_COLUMNS, RowLoader
 from tests.builders import CELL
+from tests.support.clock import Clock
 
 STORED = {
     "id": 7,
@@ -48,6 +49,11 @@ def conf():
 
 
 @pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
 def loader(conf):
     return RowLoader(conf)
 
@@ -60,7 +66,7 @@ def test_the_columns_read_are_those_loaded():
     assert {column.name for column in NODE_COLUMNS} == set(STORED)
 
 
-def test_a_row(loader):
+def test_a_row_becomes_plain_values(loader):
     row = loader.node(
         stored(stats='{"num_instances": "3", "io_workload": 1, "failed_builds": null}'), CELL, {}
     )
@@ -78,7 +84,7 @@ def test_a_row(loader):
     ("free", "least", "expected"),
     [(80, 90, 81920), (80, None, 81920), (80, -5, -5120), (-3, 70, -3072), (80, 0, 0)],
 )
-def test_free_disk(loader, free, least, expected):
+def test_free_disk_is_the_smaller_of_both_amounts(loader, free, least, expected):
     assert (
         loader.node(stored(free_disk_gb=free, disk_available_least=least), CELL, {}).free_disk_mb == expected
     )
@@ -95,7 +101,7 @@ def test_free_disk(loader, free, least, expected):
         (None, 0.0, 4.0),
     ],
 )
-def test_allocation_ratios(conf, in_row, configured, expected):
+def test_allocation_ratios_of_the_row_count_before_those_of_the_options(conf, in_row, configured, expected):
     conf.set_override("cpu_allocation_ratio", configured)
     row = RowLoader(conf).node(stored(cpu_allocation_ratio=in_row), CELL, {})
     assert row.cpu_allocation_ratio == expected
@@ -107,17 +113,17 @@ def test_default_ratios_of_ram_and_disk(loader):
 
 
 @pytest.mark.parametrize("missing", ["uuid", "host", "hypervisor_hostname", "free_disk_gb"])
-def test_rows_of_no_use(loader, missing):
+def test_a_row_without_a_needed_column_is_left_out(loader, missing):
     assert loader.node(stored(**{missing: None}), CELL, {}) is None
 
 
-def test_the_host_of_a_very_old_row(loader):
+def test_a_row_without_host_takes_that_of_its_service(loader):
     services = {3: ServiceRow(3, None, "cmp3")}
     assert loader.node(stored(host=None, service_id=3), CELL, services).host == "cmp3"
     assert loader.node(stored(host=None, service_id=4), CELL, services) is None
 
 
-def test_a_new_row_that_was_not_audited_is_no_fault(loader, caplog):
+def test_a_new_row_that_its_compute_has_not_filled_is_left_out_without_a_report(loader, caplog):
     loader.node(stored(free_disk_gb=None), CELL, {})
     assert caplog.text == ""
 
@@ -134,7 +140,7 @@ def test_a_new_row_that_was_not_audited_is_no_fault(loader, caplog):
         ("numa_topology", "{"),
     ],
 )
-def test_what_is_wrong_is_said_once_and_costs_no_host(loader, caplog, column, text):
+def test_an_unreadable_value_is_reported_once_and_the_host_stays(loader, caplog, column, text):
     with caplog.at_level(logging.WARNING):
         for number in range(3):
             assert loader.node(stored(**{column: text}, free_ram_mb=number), CELL, {}).free_ram_mb == number
@@ -145,13 +151,13 @@ def test_what_is_wrong_is_said_once_and_costs_no_host(loader, caplog, column, te
     assert "node2" in said[1]
 
 
-def test_an_unreadable_topology_says_so(loader):
+def test_an_unreadable_topology_has_a_problem(loader):
     assert loader.node(stored(numa_topology="{"), CELL, {}).numa_topology.problem
     assert loader.node(stored(pci_stats='[{"vendor_id": "8086"}]'), CELL, {}).pci_stats.problem
 
 
 @pytest.mark.parametrize("column", ["free_disk_gb", "local_gb_used", "vcpus", "cpu_allocation_ratio"])
-def test_a_row_that_makes_no_sense_costs_itself(loader, caplog, column):
+def test_a_row_that_cannot_be_read_is_left_out_alone(loader, caplog, column):
     assert loader.node(stored(**{column: "much"}), CELL, {}) is None
     assert "node1" in caplog.text
 
@@ -166,7 +172,7 @@ def test_a_row_that_makes_no_sense_costs_itself(loader, caplog, column):
         ("192.0.2.1/24", None),
     ],
 )
-def test_addresses(loader, given, expected):
+def test_an_address_is_text_in_its_usual_form(loader, given, expected):
     assert loader.node(stored(host_ip=given), CELL, {}).host_ip == expected
 
 
@@ -182,7 +188,7 @@ def test_equal_texts_are_one_value(loader):
     assert loader.node(stored(), CELL, {}) == loader.node(stored(), CELL, {})
 
 
-def test_readers_are_given(conf):
+def test_readers_of_topologies_and_pools_can_be_replaced(conf):
     topology, pools = SimpleNamespaceWithRef(problem=None), SimpleNamespaceWithRef(problem=None)
     loader = RowLoader(conf, read_numa=lambda text: topology, read_pci=lambda text: pools)
     row = loader.node(stored(), CELL, {})
@@ -191,3 +197,26 @@ def test_readers_are_given(conf):
 
 class SimpleNamespaceWithRef(SimpleNamespace):
     pass
+
+
+def test_a_metric_that_cannot_be_used_is_reported_once_whatever_its_timestamp(loader, caplog):
+    for minute in range(3):
+        text = f'[{{"name": "odd", "value": {minute}, "timestamp": "2026-01-02T03:0{minute}:00"}}]'
+        loader.node(stored(metrics=text), CELL, {})
+    assert len(caplog.records) == 1
+
+
+def test_an_unreadable_value_is_reported_again_after_a_day(conf, clock, caplog):
+    loader = RowLoader(conf, clock=clock)
+    for hours, reports in ((0, 1), (23, 1), (2, 2)):
+        clock.now += hours * 3600
+        loader.node(stored(stats="{"), CELL, {})
+        assert len(caplog.records) == reports, hours
+    assert caplog.messages[-1] == "Compute node node1: stats: not JSON (and 1 more like this)"
+
+
+def test_reports_are_remembered_up_to_a_bound(conf, caplog):
+    loader = RowLoader(conf, max_reports=2)
+    for node in ("node1", "node2", "node3", "node1"):
+        loader.node(stored(stats="{", hypervisor_hostname=node), CELL, {})
+    assert len(caplog.records) == 4

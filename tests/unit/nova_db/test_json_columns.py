@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from scheduler.nova_db import row_loader
+from scheduler.nova_db import json_columns
 
 LARGE = 12345678901234567890123
 
@@ -23,8 +23,8 @@ LARGE = 12345678901234567890123
         ("3", {}, "not a JSON dict"),
     ],
 )
-def test_stats(text, data, problem):
-    stats = row_loader.stats(text)
+def test_stats_are_texts_by_key(text, data, problem):
+    stats = json_columns.parse_stats(text)
     assert (stats.data, stats.problem) == (data, problem)
 
 
@@ -45,9 +45,9 @@ def test_stats(text, data, problem):
         (-(2**40), 0),
     ],
 )
-def test_counter(value, expected):
-    assert row_loader.counter({"k": value}, "k") == expected
-    assert row_loader.counter({}, "k") == 0
+def test_a_counter_is_a_number_of_usual_size_or_zero(value, expected):
+    assert json_columns.counter({"k": value}, "k") == expected
+    assert json_columns.counter({}, "k") == 0
 
 
 @pytest.mark.parametrize(
@@ -62,8 +62,8 @@ def test_counter(value, expected):
         ("[" * 100_000, None),
     ],
 )
-def test_cpu_info(text, parsed):
-    info = row_loader.cpu_info(text)
+def test_cpu_info_keeps_its_text_and_parses_json(text, parsed):
+    info = json_columns.parse_cpu_info(text)
     assert (info.text, info.parsed) == (text, parsed)
 
 
@@ -81,8 +81,8 @@ def test_cpu_info(text, parsed):
         ("null", []),
     ],
 )
-def test_supported_instances(text, triples):
-    supported = row_loader.supported_instances(text)
+def test_supported_instances_have_canonical_names(text, triples):
+    supported = json_columns.parse_supported_instances(text)
     assert supported.triples == tuple(triples)
     assert supported.problem is None
 
@@ -97,15 +97,15 @@ def test_supported_instances(text, triples):
         "7",
     ],
 )
-def test_a_bad_triple_costs_itself(bad):
-    supported = row_loader.supported_instances(f'[{bad}, ["x86_64", "kvm", "hvm"]]')
+def test_a_triple_that_cannot_be_used_is_left_out_alone(bad):
+    supported = json_columns.parse_supported_instances(f'[{bad}, ["x86_64", "kvm", "hvm"]]')
     assert supported.triples == (("x86_64", "kvm", "hvm"),)
     assert supported.problem.startswith("cannot use")
 
 
 @pytest.mark.parametrize("text", ["{}", "x", '"a"'])
-def test_supported_instances_that_are_no_list(text):
-    supported = row_loader.supported_instances(text)
+def test_supported_instances_that_are_no_list_have_a_problem(text):
+    supported = json_columns.parse_supported_instances(text)
     assert supported.triples == ()
     assert supported.problem
 
@@ -120,15 +120,19 @@ def test_supported_instances_that_are_no_list(text):
         ("cpu.user.time", 1.5, 1),
     ],
 )
-def test_metrics(name, value, expected):
-    metrics = row_loader.metrics(f'[{{"name": "{name}", "value": {value}, "timestamp": "t", "source": "s"}}]')
+def test_metrics_are_whole_numbers(name, value, expected):
+    metrics = json_columns.parse_metrics(
+        f'[{{"name": "{name}", "value": {value}, "timestamp": "t", "source": "s"}}]'
+    )
     (metric,) = metrics.items
     assert (metric.name, metric.value, metric.timestamp, metric.source) == (name, expected, "t", "s")
     assert (type(metric.value), metrics.names) == (type(expected), {name})
 
 
-def test_a_metric_without_value():
-    (metric,) = row_loader.metrics('[{"name": "numa.membw.current", "numa_membw_values": {"0": 10}}]').items
+def test_a_metric_without_value_has_none():
+    (metric,) = json_columns.parse_metrics(
+        '[{"name": "numa.membw.current", "numa_membw_values": {"0": 10}}]'
+    ).items
     assert (metric.value, metric.numa_membw_values) == (None, {"0": 10})
 
 
@@ -143,15 +147,15 @@ def test_a_metric_without_value():
         "null",
     ],
 )
-def test_a_bad_metric_costs_itself(bad):
-    metrics = row_loader.metrics(f'[{bad}, {{"name": "cpu.frequency", "value": 1}}]')
+def test_a_metric_that_cannot_be_used_is_left_out_alone(bad):
+    metrics = json_columns.parse_metrics(f'[{bad}, {{"name": "cpu.frequency", "value": 1}}]')
     assert metrics.names == {"cpu.frequency"}
     assert metrics.problem
 
 
 @pytest.mark.parametrize("text", [None, "", "null", "[]"])
-def test_no_metrics(text):
-    assert (row_loader.metrics(text).items, row_loader.metrics(text).problem) == ((), None)
+def test_empty_texts_have_no_metrics(text):
+    assert (json_columns.parse_metrics(text).items, json_columns.parse_metrics(text).problem) == ((), None)
 
 
 @given(
@@ -164,6 +168,11 @@ def test_no_metrics(text):
         ).map(json.dumps),
     )
 )
-def test_nothing_raises(text):
-    for read in (row_loader.stats, row_loader.cpu_info, row_loader.supported_instances, row_loader.metrics):
+def test_no_text_raises_an_error(text):
+    for read in (
+        json_columns.parse_stats,
+        json_columns.parse_cpu_info,
+        json_columns.parse_supported_instances,
+        json_columns.parse_metrics,
+    ):
         assert read(text) is not None
