@@ -1,7 +1,7 @@
 """Log lines that would otherwise repeat with every request or every round of a background loop.
 
 ``OutageLog`` reports one thing that fails and recovers, ``OutageLogs`` several of a kind, each under its key.
-``RateLimitedLogger`` logs one warning of a kind in an interval.
+``RateLimitedLogger`` logs one warning of a kind in an interval. ``OneLineRecord`` escapes line breaks.
 """
 
 from collections.abc import Callable, Hashable
@@ -148,3 +148,33 @@ class RateLimitedLogger:
                 return None
             self._kinds[kind] = now + self._interval, 0
             return suppressed
+
+
+class OneLineRecord(logging.LogRecord):
+    """A log record whose message has no line breaks or other control characters: they are escaped.
+
+    Names, hints and keys come from users of the cloud: a line break in them must not begin a line of the log.
+    Made by ``logging`` after ``logging.setLogRecordFactory(OneLineRecord)``.
+    """
+
+    def getMessage(self) -> str:  # noqa: N802 - the name is that of logging
+        """Return the message with its arguments."""
+        return escape(super().getMessage())
+
+    @property
+    def error_summary(self) -> str:
+        """The text of the logged exception, which oslo.log appends to the message."""
+        return self._error_summary
+
+    @error_summary.setter
+    def error_summary(self, text: str) -> None:
+        self._error_summary = escape(text)
+
+
+def escape(text: str) -> str:
+    """Return ``text`` with its unprintable characters as Python writes them in a string literal."""
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in text
+    )

@@ -38,21 +38,35 @@ def prepare(argv):
     Raises ``ConfigError``.
     """
     from oslo_concurrency import lockutils
-    from oslo_log import log
 
     from scheduler import conf as options
-    from scheduler import errors, reports
+    from scheduler import reports
     from scheduler.version import version
 
     conf = options.load(argv, version=version())
     options.require_databases(conf)
+    set_up_logging(conf)
+    lockutils.set_defaults(conf.oslo_concurrency.lock_path)
+    reports.install(conf)
+    return conf
+
+
+def set_up_logging(conf):
+    """Send log records to where the options say, each message on one line.
+
+    Raises:
+        ConfigError: The file of log_config_append cannot be used.
+    """
+    from oslo_log import log
+
+    from scheduler import errors, logs
+    from scheduler.version import version
+
     try:
         log.setup(conf, "berth", version())
     except log.LogConfigError as error:
         raise errors.ConfigError(f"Logging cannot be set up: {error}") from error
-    lockutils.set_defaults(conf.oslo_concurrency.lock_path)
-    reports.install(conf)
-    return conf
+    logging.setLogRecordFactory(logs.OneLineRecord)
 
 
 def parts():

@@ -1,13 +1,11 @@
-"""The scheduler on the message bus: what conductors, computes and the API see of it.
+"""The RPC interface of the scheduler on the message bus.
 
 ::
 
     transport ── server ── serializer ── endpoints ── manager
-                   │        (context,     (check the
-               heartbeats    objects)      arguments)
+                   │        (context,     (checks)
+               heartbeats    objects)
 
-``context`` is who asks, ``checks`` what arguments have to be, ``errors`` how errors are to look.
-``notifications`` go out beside all this, in the forms of ``legacy_payload`` and ``versioned_payload``.
-
-The bus itself is oslo.messaging's work (spec: wire-and-config 1, 2, 4, 5).
+``errors`` turns exceptions into what callers can read. ``notifications`` are sent beside all this, and
+``payloads`` makes their bodies. oslo.messaging does the messaging itself (spec: wire-and-config 1, 2, 4, 5).
 """

@@ -1,34 +1,43 @@
-"""What arguments have to be before the manager sees them.
+"""Checks of the arguments of RPC methods.
 
-Each function returns the value to go on with, or raises ``InvalidRequest`` naming the argument.
+Each function returns the value to continue with, or raises ``InvalidRequest`` with the name of the argument.
 """
+
+from typing import Any
 
 from oslo_utils import uuidutils
 
 from scheduler import errors, objects
 
-#: Instances of one request. The reply to more would not fit in the largest message of RabbitMQ.
+#: Instances of one request. A larger reply would not fit in the largest message of RabbitMQ.
 MOST_INSTANCES = 16_000
 
 
-def request_spec(value):
-    """A RequestSpec with a flavor, for a sensible number of instances."""
-    if not isinstance(value, objects.RequestSpec):
-        raise _wrong("spec_obj", "a RequestSpec", value)
-    _ = value.flavor  # raises MissingField
-    if not 0 <= value.num_instances <= MOST_INSTANCES:
-        raise errors.InvalidRequest(f"spec_obj.num_instances has to be 0 to {MOST_INSTANCES}")
-    return value
+def request_spec(value: Any) -> Any:
+    """Return a RequestSpec that has a flavor and a number of instances within bounds.
+
+    Raises:
+        InvalidRequest: It is no RequestSpec, has no flavor, or asks for too many instances.
+    """
+    spec = _require(value, objects.RequestSpec, "spec_obj", "a RequestSpec")
+    _ = spec.flavor  # raises MissingField
+    if not 0 <= spec.num_instances <= MOST_INSTANCES:
+        raise errors.InvalidRequest(f"spec_obj.num_instances must be 0 to {MOST_INSTANCES}")
+    return spec
 
 
-def instance_uuids(value):
-    """A list of different UUIDs, or None."""
+def instance_uuids(value: Any) -> list[str] | None:
+    """Return a list of different UUIDs, or None.
+
+    Raises:
+        InvalidRequest: It is no list, is too long, or has an element twice or one that is no UUID.
+    """
     if value is None:
         return None
     uuids = text_list(value, "instance_uuids")
     if len(uuids) > MOST_INSTANCES:
         raise errors.InvalidRequest(
-            f"instance_uuids has {len(uuids)} elements; at most {MOST_INSTANCES} are taken"
+            f"instance_uuids has {len(uuids)} elements; at most {MOST_INSTANCES} are accepted"
         )
     if not all(uuidutils.is_uuid_like(uuid) for uuid in uuids):
         raise errors.InvalidRequest("instance_uuids has an element that is no UUID")
@@ -37,50 +46,51 @@ def instance_uuids(value):
     return uuids
 
 
-def flag(value, name):
-    """True or false; null is false."""
-    if value is not None and not isinstance(value, (bool, int)):
-        raise _wrong(name, "a boolean", value)
-    return bool(value)
+def flag(value: Any, name: str) -> bool:
+    """Return true or false; null is false."""
+    return value is not None and bool(_require(value, (bool, int), name, "a boolean"))
 
 
-def text(value, name):
-    """A text that is not empty."""
+def text(value: Any, name: str) -> str:
+    """Return a string that is not empty."""
     if not isinstance(value, str) or not value:
-        raise _wrong(name, "a text", value)
+        raise _wrong_type(name, "a non-empty string", value)
     return value
 
 
-def text_list(value, name):
-    """A list of texts, which may be empty."""
+def text_list(value: Any, name: str) -> list[str]:
+    """Return a list of strings, which may be empty."""
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise _wrong(name, "a list of texts", value)
+        raise _wrong_type(name, "a list of strings", value)
     return value
 
 
-def aggregates(value):
-    """A list of aggregates, out of a list, an AggregateList or a single one."""
+def aggregates(value: Any) -> list:
+    """Return a list of aggregates, given a list, an AggregateList or one aggregate."""
     found = [value] if isinstance(value, objects.Aggregate) else value
-    if not isinstance(found, (list, objects.AggregateList)):
-        raise _wrong("aggregates", "a list of aggregates", value)
+    found = _require(found, (list, objects.AggregateList), "aggregates", "a list of aggregates")
     return [aggregate(item) for item in found]
 
 
-def aggregate(value):
-    """An aggregate that has an id."""
-    if not isinstance(value, objects.Aggregate):
-        raise _wrong("aggregate", "an Aggregate", value)
-    _ = value.id  # raises MissingField
+def aggregate(value: Any) -> Any:
+    """Return an aggregate that has an id."""
+    found = _require(value, objects.Aggregate, "aggregate", "an Aggregate")
+    _ = found.id  # raises MissingField
+    return found
+
+
+def instances(value: Any) -> Any:
+    """Return an InstanceList in which every instance has a UUID."""
+    found = _require(value, objects.InstanceList, "instance_info", "an InstanceList")
+    _ = [instance.uuid for instance in found]  # raises MissingField
+    return found
+
+
+def _require(value: Any, kinds: type | tuple[type, ...], name: str, wanted: str) -> Any:
+    if not isinstance(value, kinds):
+        raise _wrong_type(name, wanted, value)
     return value
 
 
-def instances(value):
-    """An InstanceList whose instances all have their UUID."""
-    if not isinstance(value, objects.InstanceList):
-        raise _wrong("instance_info", "an InstanceList", value)
-    _ = [instance.uuid for instance in value]  # raises MissingField
-    return value
-
-
-def _wrong(name, wanted, value):
-    return errors.InvalidRequest(f"{name} has to be {wanted}, not a {type(value).__name__}")
+def _wrong_type(name: str, wanted: str, value: Any) -> errors.InvalidRequest:
+    return errors.InvalidRequest(f"{name} must be {wanted}, not a value of type {type(value).__name__}")

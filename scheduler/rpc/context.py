@@ -1,14 +1,16 @@
-"""Who asks, as it travels with each message (spec: wire-and-config 2.2)."""
+"""The request context, as it is sent with each message (spec: wire-and-config 2.2)."""
 
+from collections.abc import Mapping
 import copy
 import datetime as dt
+from typing import Any, Self
 
 from oslo_context import context
 
-#: types that a key may have beside null; anything else is taken for null
 _TEXT = (str,)
 _FLAG = (bool, int)
-_KEYS = {
+#: Types that a key may have beside null. A value of another type is read as null.
+_KEYS: dict[str, tuple[type, ...]] = {
     "auth_token": _TEXT,
     "domain": _TEXT,
     "global_request_id": _TEXT,
@@ -36,22 +38,22 @@ _OURS = ("user_name", "project_name", "read_deleted", "remote_address", "timesta
 
 
 class RequestContext(context.RequestContext):
-    """A request's context: ``request_id``, ``user_id``, ``project_id``, ``auth_token``, ``roles`` ...
+    """A request's context: ``request_id``, ``user_id``, ``project_id``, ``auth_token``, ``roles`` and others.
 
-    ``global_id`` is the id to pass on to other services.
+    ``global_id`` is the id to send to other services.
     """
 
     def __init__(
         self,
         *,
-        read_deleted=None,
-        remote_address=None,
-        timestamp=None,
-        quota_class=None,
-        service_catalog=None,
-        overwrite=False,
-        **values,
-    ):
+        read_deleted: str | None = None,
+        remote_address: str | None = None,
+        timestamp: str | None = None,
+        quota_class: str | None = None,
+        service_catalog: list | tuple | None = None,
+        overwrite: bool = False,
+        **values: Any,
+    ) -> None:
         super().__init__(overwrite=overwrite, **values)
         self.read_deleted = read_deleted or "no"
         self.remote_address = remote_address
@@ -59,36 +61,36 @@ class RequestContext(context.RequestContext):
         self.quota_class = quota_class
         self.service_catalog = list(service_catalog or ())
 
-    def elevated(self):
-        """A copy with an administrator's rights, for claims and database reads."""
+    def elevated(self) -> Self:
+        """Return a copy with an administrator's rights, for claims and database reads."""
         copied = copy.copy(self)
         copied.is_admin = True
         copied.roles = [*self.roles, *({"admin"} - set(self.roles))]
         return copied
 
-    def redacted_copy(self, **kwargs):
-        """A copy for notifications: who asked, but nothing that would let others act in their name."""
+    def redacted_copy(self, **kwargs: Any) -> Self:
+        """Return a copy for notifications, without the credentials and the address of the user."""
         copied = copy.copy(self)
         copied.auth_token = copied.remote_address = copied.service_token = None
         copied.service_catalog = []
         copied.timestamp = _now()
         return copied
 
-    def to_dict(self):
-        """The keys that travel."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the keys that are sent."""
         values = super().to_dict()
         values |= {name: getattr(self, name) for name in _OURS}
         return values | {"user_id": self.user_id, "service_catalog": self.service_catalog}
 
-    def get_logging_values(self):
-        """What a log format may use."""
+    def get_logging_values(self) -> dict[str, Any]:
+        """Return the values that a log format may use."""
         values = super().get_logging_values()
         del values["service_catalog"]
         return values
 
     @classmethod
-    def from_dict(cls, values, **kwargs):
-        """The context in ``values``; unknown keys, missing ones and values of a wrong type do no harm."""
+    def from_dict(cls, values: Mapping[str, Any], **kwargs: Any) -> Self:
+        """Return the context of ``values``. No key is needed; unknown keys and wrong types are ignored."""
         known = {key: values.get(key) for key, kinds in _KEYS.items() if isinstance(values.get(key), kinds)}
         # the newer name wins; "user" and "tenant" are what older libraries sent
         known["user"] = known.pop("user_id", None) or _text(values, "user")
@@ -98,9 +100,9 @@ class RequestContext(context.RequestContext):
         return super().from_dict(known, service_catalog=known.get("service_catalog"), **extra, **kwargs)
 
 
-def _text(values, *keys):
+def _text(values: Mapping[str, Any], *keys: str) -> str | None:
     return next((values[key] for key in keys if isinstance(values.get(key), str)), None)
 
 
-def _now():
+def _now() -> str:
     return dt.datetime.now(dt.UTC).replace(tzinfo=None).isoformat(timespec="microseconds")

@@ -1,16 +1,19 @@
 """The methods that can be called remotely, and no others (spec: wire-and-config 1.5).
 
-An endpoint checks its arguments and calls the manager. Whatever goes wrong, the caller is answered and one
-line is logged.
+An endpoint checks its arguments and calls the manager. Whatever a method raises, the caller gets a reply and
+the log gets one line.
 """
 
+from collections.abc import Callable
 import functools
 import inspect
 import logging
+from typing import Any
 
 import oslo_messaging as messaging
 
 from scheduler import errors, objects
+from scheduler.logs import RateLimitedLogger
 from scheduler.rpc import checks
 from scheduler.rpc.errors import for_caller
 from scheduler.rpc.serializer import Unreadable
@@ -21,33 +24,50 @@ LOG = logging.getLogger(__name__)
 VERSION = "4.5"
 BASE_VERSION = "1.1"
 
-#: an argument that was not sent, as opposed to one sent as null
+#: An argument that was not sent, as opposed to one sent as null.
 ABSENT = object()
 
 
-def answering(method):
-    """Decorator of endpoint methods: any error is logged once and sent as something a caller can read."""
+class Endpoint:
+    """What all endpoints have.
+
+    Attributes:
+        warnings: Logs refused messages. Anyone on the bus can send those, so their number is limited.
+    """
+
+    def __init__(self, warnings: RateLimitedLogger | None = None) -> None:
+        self.warnings = warnings or RateLimitedLogger(LOG)
+
+
+def answering(method: Callable) -> Callable:
+    """Decorate an endpoint method: any exception is logged once and sent in a form that callers can read."""
     signature = inspect.signature(method)
 
     @functools.wraps(method)
-    def answer(self, context, **arguments):
+    def answer(self: Endpoint, context: Any, **arguments: Any) -> Any:
         context.update_store()
+        result: Any = None
+        failure: Exception | None = None
         try:
             signature.bind(self, context, **arguments)
         except TypeError as error:
-            LOG.warning("%s was called wrongly: %.200s", method.__name__, error)
-            result, failure = None, error
+            self.warnings.warning(
+                f"{method.__name__} arguments", "Call of %s refused: %.200s", method.__name__, error
+            )
+            failure = error
         else:
             result, failure = _attempt(method, self, context, arguments)
         if failure is not None:
-            _answer_with(failure)
+            _reply_with(failure)
         return result
 
     return answer
 
 
-def _attempt(method, endpoint, context, arguments):
-    """The result and None, or None and the error to be sent."""
+def _attempt(
+    method: Callable, endpoint: Endpoint, context: Any, arguments: dict[str, Any]
+) -> tuple[Any, Exception | None]:
+    """Return the result and None, or None and the exception to send."""
     try:
         _refuse_unreadable(arguments)
         return method(endpoint, context, **arguments), None
@@ -55,45 +75,61 @@ def _attempt(method, endpoint, context, arguments):
         LOG.debug("%s", error)
         return None, for_caller(error)
     except errors.BerthError as error:
-        LOG.warning("%s failed: %s: %s", method.__name__, type(error).__name__, error)
+        name, kind = method.__name__, type(error).__name__
+        endpoint.warnings.warning(f"{name} {kind}", "%s failed: %s: %s", name, kind, error)
         return None, for_caller(error)
-    except Exception as error:
+    except BaseException as error:  # also SystemExit, which a rule of an operator may raise
         LOG.exception("%s failed", method.__name__)
         return None, for_caller(error)
 
 
-def _refuse_unreadable(arguments):
+def _refuse_unreadable(arguments: dict[str, Any]) -> None:
     for value in arguments.values():
         if isinstance(value, Unreadable):
             raise value.error
 
 
 @messaging.expected_exceptions(Exception)
-def _answer_with(failure):
-    # it has been logged: the library is to send it and be silent
+def _reply_with(failure: Exception) -> None:
+    # it has been logged: oslo.messaging sends it and logs nothing
     raise failure
 
 
-class Scheduler:
-    """The scheduler's own methods; ``manager`` does the work."""
+class Scheduler(Endpoint):
+    """The scheduler's own methods, version 4.5."""
 
     target = messaging.Target(version=VERSION)
 
-    def __init__(self, manager):
+    def __init__(self, manager: Any, warnings: RateLimitedLogger | None = None) -> None:
+        """Serve the methods of ``manager`` (a ``SchedulerManager``)."""
+        super().__init__(warnings)
         self._manager = manager
 
     @answering
     def select_destinations(
         self,
-        context,
-        request_spec=None,
-        filter_properties=None,
-        spec_obj=ABSENT,
-        instance_uuids=None,
-        return_objects=False,
-        return_alternates=False,
-    ):
-        """Choose and claim a host for each instance; callers before 4.3 describe the request in two dicts."""
+        context: Any,
+        request_spec: Any = None,
+        filter_properties: Any = None,
+        spec_obj: Any = ABSENT,
+        instance_uuids: Any = None,
+        return_objects: Any = False,
+        return_alternates: Any = False,
+    ) -> list:
+        """Choose and claim a host for each instance.
+
+        Args:
+            context: The caller's request context.
+            request_spec: The first of the two dicts by which callers before 4.3 describe a request.
+            filter_properties: The second one.
+            spec_obj: The RequestSpec.
+            instance_uuids: The instances; None claims nothing.
+            return_objects: Whether to return Selections instead of dicts.
+            return_alternates: Whether to return alternates too.
+
+        Returns:
+            One list of Selections for each instance, or one dict each.
+        """
         if spec_obj is ABSENT:
             spec_obj = objects.RequestSpec.from_primitives(context, request_spec, filter_properties)
         return self._manager.select_destinations(
@@ -105,47 +141,47 @@ class Scheduler:
         )
 
     @answering
-    def update_aggregates(self, context, aggregates):
-        """Take over aggregates that were made or changed."""
+    def update_aggregates(self, context: Any, aggregates: Any) -> None:
+        """Store aggregates that were created or changed."""
         self._manager.update_aggregates(context, checks.aggregates(aggregates))
 
     @answering
-    def delete_aggregate(self, context, aggregate):
-        """Forget an aggregate."""
+    def delete_aggregate(self, context: Any, aggregate: Any) -> None:
+        """Remove an aggregate."""
         self._manager.delete_aggregate(context, checks.aggregate(aggregate))
 
     @answering
-    def update_instance_info(self, context, host_name, instance_info):
-        """Take over instances that a host has."""
+    def update_instance_info(self, context: Any, host_name: Any, instance_info: Any) -> None:
+        """Note that instances of a host were created or changed."""
         self._manager.update_instance_info(
             context, checks.text(host_name, "host_name"), checks.instances(instance_info)
         )
 
     @answering
-    def delete_instance_info(self, context, host_name, instance_uuid):
-        """Forget an instance that a host had."""
+    def delete_instance_info(self, context: Any, host_name: Any, instance_uuid: Any) -> None:
+        """Note that an instance has left a host."""
         self._manager.delete_instance_info(
             context, checks.text(host_name, "host_name"), checks.text(instance_uuid, "instance_uuid")
         )
 
     @answering
-    def sync_instance_info(self, context, host_name, instance_uuids):
-        """Compare what is known of a host with the UUIDs of all its instances."""
+    def sync_instance_info(self, context: Any, host_name: Any, instance_uuids: Any) -> None:
+        """Compare the known instances of a host with the UUIDs of all its instances."""
         self._manager.sync_instance_info(
             context, checks.text(host_name, "host_name"), checks.text_list(instance_uuids, "instance_uuids")
         )
 
 
-class Base:
-    """The methods that every service of nova has."""
+class Base(Endpoint):
+    """The methods that every nova service has."""
 
     target = messaging.Target(namespace=BASE_NAMESPACE, version=BASE_VERSION)
 
     @answering
-    def ping(self, context, arg):
+    def ping(self, context: Any, arg: Any) -> dict[str, Any]:
         """Show that the service is alive."""
         return {"service": TOPIC, "arg": arg}
 
     @answering
-    def get_backdoor_port(self, context):
-        """The port of a debugging shell: null, as there is none."""
+    def get_backdoor_port(self, context: Any) -> None:
+        """Return null: there is no debugging shell."""

@@ -1,4 +1,13 @@
-"""Errors as a caller is to see them (spec: wire-and-config 4)."""
+"""Exceptions as callers see them (spec: wire-and-config 4).
+
+::
+
+    RemoteError              made for the wire: one text argument, plain JSON
+    ├── InternalError        an unexpected failure whose exception cannot be sent
+    └── nova.exception.*     classes made here under the names that nova's services catch
+"""
+
+from typing import Any
 
 from oslo_serialization import jsonutils
 
@@ -9,40 +18,47 @@ _LONGEST_TEXT = 2000
 
 
 class RemoteError(Exception):
-    """An error made for the wire: its text is its one argument, and all of it is plain JSON.
+    """An exception made for the wire: its text is its one argument, and all of it is plain JSON.
 
-    Subclasses made here bear the name of a class of nova.exception, by which nova's services catch them.
+    Subclasses made here have the name of a class of nova.exception, by which nova's services catch them.
+
+    Attributes:
+        kwargs: What a caller's class is rebuilt with beside the text.
     """
 
-    def __init__(self, message, **kwargs):
+    def __init__(self, message: str, **kwargs: Any) -> None:
         self.kwargs = kwargs
         super().__init__(message)
 
 
 class InternalError(RemoteError):
-    """Something of ours failed, and what it raised cannot be sent as it is."""
+    """An unexpected failure of the scheduler whose exception cannot be sent as it is."""
 
 
-def for_caller(error):
-    """The error to send in place of ``error``; it may be the same."""
+def for_caller(error: BaseException) -> Exception:
+    """Return the exception to send in place of ``error``; it may be the same one.
+
+    An exception that would end a thread or process (``SystemExit``, ``KeyboardInterrupt``, ``GeneratorExit``)
+    becomes an ``InternalError``: neither end of the connection may be ended by it.
+    """
     if isinstance(error, errors.BerthError):
         return _of_berth(error)
-    return error if _can_be_sent(error) else InternalError(_describe(error))
+    return error if isinstance(error, Exception) and _can_be_sent(error) else InternalError(_describe(error))
 
 
-def _of_berth(error):
+def _of_berth(error: errors.BerthError) -> Exception:
     if error.nova_name is None:
         return error if _can_be_sent(error) else InternalError(_describe(error))
     kwargs = {"reason": error.reason, "code": 500} if isinstance(error, errors.NoValidHost) else {}
     return _nova_class(error.nova_name)(str(error), **kwargs)
 
 
-def _nova_class(name):
-    # oslo.messaging sends the names of an error's class and module; nothing of nova has to be there
+def _nova_class(name: str) -> type[RemoteError]:
+    # oslo.messaging sends the name and the module of an exception's class; nova need not be installed
     return type(name, (RemoteError,), {"__module__": MODULE, "__doc__": "An error of nova."})
 
 
-def _can_be_sent(error):
+def _can_be_sent(error: Exception) -> bool:
     try:
         jsonutils.dumps([str(error), error.args, getattr(error, "kwargs", {})], default=_refuse)
     except Exception:  # noqa: BLE001 - an error's own __str__ may raise anything
@@ -50,11 +66,11 @@ def _can_be_sent(error):
     return True
 
 
-def _refuse(value):
+def _refuse(value: Any) -> None:
     raise TypeError(type(value).__name__)
 
 
-def _describe(error):
+def _describe(error: BaseException) -> str:
     try:
         text = str(error)
     except Exception:  # noqa: BLE001 - as above

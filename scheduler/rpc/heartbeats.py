@@ -1,77 +1,129 @@
-"""Signs of life for callers that wait (spec: wire-and-config 1.6).
+"""Heartbeats to callers that wait for a reply (spec: wire-and-config 1.6).
 
 A call is watched from its receipt, so that callers also hear from requests that wait for a free thread. One
-thread serves all calls: oslo.messaging's own would be one a call, which never ends if the method is unknown.
+thread serves all calls. oslo.messaging would start one for each call, which never ends if the
+method is unknown.
 """
 
-import logging
+from collections.abc import Callable
 import threading
 import time
+from typing import Any
+
+from oslo_log import log as logging
+
+from scheduler.background import BackgroundLoop
+from scheduler.logs import RateLimitedLogger
 
 LOG = logging.getLogger(__name__)
 
 #: Seconds between looks at the calls. The shortest interval of a caller is one second.
 TICK = 0.25
 
+#: Seconds that the thread sleeps while there is no call; a new call wakes it.
+IDLE = 3600.0
+
+MakeLoop = Callable[[str, Callable[[], float]], BackgroundLoop]
+
 
 class Heartbeats:
-    """Sends a heartbeat for each watched call, every half of its timeout."""
+    """Sends a heartbeat for each watched call, every half of its timeout. Any thread may call the methods."""
 
-    def __init__(self, clock=time.monotonic):
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        tick: float = TICK,
+        make_loop: MakeLoop = BackgroundLoop,
+    ) -> None:
+        """Watch no call yet; the thread starts with the first one.
+
+        Args:
+            clock: Seconds that only grow.
+            tick: Seconds between looks at the calls.
+            make_loop: Makes the background loop of a name and a round.
+        """
         self._clock = clock
-        self._calls = {}
-        self._changed = threading.Condition()
-        self._thread = None
+        self._tick = tick
+        self._calls: dict[int, _Call] = {}
+        self._lock = threading.Lock()
+        self._loop = make_loop("heartbeats", self._round)
+        self._warnings = RateLimitedLogger(LOG, clock=clock)
 
-    def watch(self, incoming):
-        """Begin to send heartbeats for a message. The library's own are switched off for it."""
-        interval = _interval(incoming.client_timeout)
+    def __len__(self) -> int:
+        """Return the number of watched calls."""
+        return len(self._calls)
+
+    def watch(self, incoming: Any) -> None:
+        """Begin to send heartbeats for a message, instead of those of oslo.messaging. Never raises.
+
+        Args:
+            incoming: oslo.messaging's incoming message.
+        """
+        interval = self._interval(incoming.client_timeout)
         incoming.client_timeout = None
         if interval is None:
             return
-        with self._changed:
+        with self._lock:
+            is_first = not self._calls
             self._calls[id(incoming)] = _Call(incoming, interval, self._clock() + interval)
-            self._changed.notify()
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="heartbeats", daemon=True)
-                self._thread.start()
+        try:
+            self._loop.start()
+        except RuntimeError as error:  # the next call tries again
+            self._warnings.warning("start", "Thread for heartbeats cannot be started: %s", error)
+        if is_first:
+            self._loop.wake()
 
-    def release(self, incoming):
-        """Send no more for this message; when this returns, none is under way."""
-        with self._changed:
+    def release(self, incoming: Any) -> None:
+        """Send no more heartbeats for this message; when this returns, none is being sent."""
+        with self._lock:
             call = self._calls.pop(id(incoming), None)
         if call:
             call.end()
 
-    def send_due(self):
-        """Send what is due now."""
+    def send_due(self) -> None:
+        """Send the heartbeats that are due now."""
         now = self._clock()
-        with self._changed:
+        with self._lock:
             due = [(key, call) for key, call in self._calls.items() if call.due <= now]
         for key, call in due:
             if not call.send(now):
-                with self._changed:
-                    self._calls.pop(key, None)
+                with self._lock:
+                    if self._calls.get(key) is call:
+                        del self._calls[key]
 
-    def _run(self):
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._calls)
-            time.sleep(TICK)
-            self.send_due()
+    def _round(self) -> float:
+        self.send_due()
+        return self._tick if self._calls else IDLE
+
+    def _interval(self, client_timeout: Any) -> float | None:
+        """Return half of a caller's timeout, in seconds; None if it is not set or not valid."""
+        if not client_timeout:
+            return None
+        try:
+            interval = int(client_timeout) / 2
+        except (TypeError, ValueError, OverflowError):
+            interval = 0
+        if interval < 1:
+            self._warnings.warning(
+                "timeout",
+                "Caller's timeout of %.40r is not a number of seconds from 2 up: no heartbeats are sent",
+                client_timeout,
+            )
+            return None
+        return interval
 
 
 class _Call:
     """One watched call."""
 
-    def __init__(self, incoming, interval, due):
+    def __init__(self, incoming: Any, interval: float, due: float) -> None:
         self.due = due
         self._incoming = incoming
         self._interval = interval
         self._lock = threading.Lock()
         self._ended = False
 
-    def send(self, now):
+    def send(self, now: float) -> bool:
         """Send one heartbeat; False if that failed, which ends them for this call."""
         self.due = now + self._interval
         with self._lock:
@@ -80,26 +132,10 @@ class _Call:
             try:
                 self._incoming.heartbeat()
             except Exception as error:  # noqa: BLE001 - whatever the driver raises, the call itself goes on
-                LOG.debug("No more heartbeats for a call: %s", error)
+                LOG.debug("Heartbeats of a call end: %s", error)
                 return False
         return True
 
-    def end(self):
+    def end(self) -> None:
         with self._lock:
             self._ended = True
-
-
-def _interval(client_timeout):
-    """Half of a caller's timeout, in seconds; None if it did not ask, or for nonsense."""
-    if not client_timeout:
-        return None
-    try:
-        interval = int(client_timeout) / 2
-    except (TypeError, ValueError, OverflowError):
-        interval = 0
-    if interval < 1:
-        LOG.warning(
-            "A caller's timeout of %.40r is no number of seconds from 2 up: no heartbeats", client_timeout
-        )
-        return None
-    return interval

@@ -1,16 +1,23 @@
 """Notifications of the start and the end of a request (spec: wire-and-config 5).
 
-Nothing is sent unless ``[oslo_messaging_notifications]/driver`` is set. What is sent goes out from a thread
-of its own: a notification broker that is away costs notifications, never scheduling.
+Nothing is sent unless ``[oslo_messaging_notifications]/driver`` is set. A thread of its own sends: a
+notification broker that is away costs notifications, never scheduling.
 """
 
-import logging
+from collections.abc import Callable, Iterable, Mapping
 import queue
 import threading
+import time
+from typing import Any, NamedTuple
 
+from oslo_config import cfg
+from oslo_log import log as logging
 import oslo_messaging as messaging
 
-from scheduler.rpc import legacy_payload, transport, versioned_payload
+from scheduler.background import BackgroundLoop
+from scheduler.logs import RateLimitedLogger
+from scheduler.rpc import payloads, transport
+from scheduler.rpc.context import RequestContext
 
 LOG = logging.getLogger(__name__)
 
@@ -20,80 +27,121 @@ SERVICE_CREATE = "service.create"
 
 #: Notifications that may wait for the broker; about ten kilobytes each.
 MOST_WAITING = 1000
-_STOP = object()
+
+#: Seconds that the thread sleeps while nothing waits; a new notification wakes it.
+IDLE = 3600.0
+
+
+class Channel(NamedTuple):
+    """One form of notifications, and the Notifier of oslo.messaging that sends it."""
+
+    notifier: Any
+    of_request: Callable[[Any], dict]
+    of_service: Callable[[Mapping[str, Any]], dict] | None = None
 
 
 class Notifications:
-    """What the manager tells; each call returns at once, and never raises."""
+    """Sends what the manager reports; each method but ``stop`` returns at once, and none raises."""
 
-    def __init__(self, channels, most_waiting=MOST_WAITING):
-        """``channels`` are pairs of a module that makes payloads and an oslo.messaging Notifier."""
+    def __init__(
+        self,
+        channels: Iterable[Channel],
+        most_waiting: int = MOST_WAITING,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Send on each of ``channels``; further notifications are dropped while ``most_waiting`` wait."""
         self._channels = list(channels)
-        self._waiting = queue.Queue(most_waiting)
-        self._thread = None
-        self._lock = threading.Lock()
-        self._dropping = False
+        self._clock = clock
+        self._waiting: queue.Queue[tuple | threading.Event] = queue.Queue(most_waiting)
+        # not started before the first use: a process that forks would lose the thread
+        self._loop = BackgroundLoop("notifications", self._send_waiting)
+        self._warnings = RateLimitedLogger(LOG, clock=clock)
 
-    def select_destinations_start(self, context, spec):
-        """Candidates are known, and hosts will now be looked at."""
-        self._tell(context, START, "of_request", spec)
+    @property
+    def running(self) -> bool:
+        """Whether the sending thread is alive."""
+        return self._loop.running
 
-    def select_destinations_end(self, context, spec):
-        """All instances have their hosts."""
-        self._tell(context, END, "of_request", spec)
+    def select_destinations_start(self, context: RequestContext, spec: Any) -> None:
+        """Report that candidates are known and hosts are about to be examined."""
+        self._notify_all(context, START, [(channel, channel.of_request) for channel in self._channels], spec)
 
-    def service_created(self, context, service):
-        """The row of this scheduler in table ``services`` is new; ``service`` maps its columns to values."""
-        self._tell(context, SERVICE_CREATE, "of_service", service)
+    def select_destinations_end(self, context: RequestContext, spec: Any) -> None:
+        """Report that all instances have their hosts."""
+        self._notify_all(context, END, [(channel, channel.of_request) for channel in self._channels], spec)
 
-    def stop(self, timeout):
-        """Send what waits, for at most ``timeout`` seconds."""
-        with self._lock:
-            thread, self._thread = self._thread, None
-        if thread is None:
+    def service_created(self, context: RequestContext, service: Mapping[str, Any]) -> None:
+        """Report a new record of this scheduler in table ``services``.
+
+        Args:
+            context: The context to send.
+            service: The record's columns and values.
+        """
+        makers = [(channel, channel.of_service) for channel in self._channels if channel.of_service]
+        self._notify_all(context, SERVICE_CREATE, makers, service)
+
+    def stop(self, timeout: float) -> None:
+        """Send what waits, for at most ``timeout`` seconds, and end the thread."""
+        if not self._loop.running:
             return
+        end = self._clock() + timeout
+        all_sent = threading.Event()
         try:
-            self._waiting.put(_STOP, timeout=timeout)
+            self._waiting.put(all_sent, timeout=timeout)
         except queue.Full:
             return
-        thread.join(timeout)
+        self._loop.wake()
+        all_sent.wait(max(0.0, end - self._clock()))
+        self._loop.stop(max(0.0, end - self._clock()))
 
-    def _tell(self, context, event, maker, subject):
-        for payloads, notifier in self._channels:
+    def _notify_all(
+        self, context: RequestContext, event: str, makers: Iterable[tuple[Channel, Callable]], subject: Any
+    ) -> None:
+        for channel, make_payload in makers:
             try:
-                # made here, as the request goes on changing
-                if make := getattr(payloads, maker, None):
-                    self._put(notifier, context.redacted_copy(), event, make(subject))
+                # made here, as the request continues to change
+                self._put(channel.notifier, context.redacted_copy(), event, make_payload(subject))
             except Exception:
                 LOG.exception("Notification %s could not be made", event)
 
-    def _put(self, *notification):
+    def _put(self, *notification: Any) -> None:
         try:
             self._waiting.put_nowait(notification)
-            self._dropping = False
         except queue.Full:
-            if not self._dropping:
-                LOG.warning(
-                    "Notifications are dropped: %d wait for their broker already", self._waiting.maxsize
-                )
-            self._dropping = True
-        with self._lock:
-            if self._thread is None:
-                # not before the first use: a process that forks would lose it
-                self._thread = threading.Thread(target=self._send, name="notifications", daemon=True)
-                self._thread.start()
+            self._warnings.warning(
+                "full", "Notification dropped: %d wait for the broker already", self._waiting.maxsize
+            )
+        try:
+            self._loop.start()
+        except RuntimeError as error:  # the next notification tries again
+            self._warnings.warning("start", "Thread for notifications cannot be started: %s", error)
+        self._loop.wake()
 
-    def _send(self):
-        while (notification := self._waiting.get()) is not _STOP:
-            notifier, context, event, payload = notification
+    def _send_waiting(self) -> float:
+        """Send all that waits; return the seconds until the next look."""
+        while True:
             try:
-                notifier.info(context, event, payload)
-            except Exception as error:  # noqa: BLE001 - one lost notification must not end the others
-                LOG.warning("Notification %s was not sent: %s", event, error)
+                notification = self._waiting.get_nowait()
+            except queue.Empty:
+                return IDLE
+            if isinstance(notification, threading.Event):
+                notification.set()
+            else:
+                self._send(*notification)
+
+    def _send(self, notifier: Any, context: RequestContext, event: str, payload: dict) -> None:
+        try:
+            notifier.info(context, event, payload)
+        except Exception as error:  # noqa: BLE001 - one lost notification must not end the others
+            self._warnings.warning("send", "Notification %s was not sent: %s", event, error)
 
 
-def build(conf, serializer):
-    """The notifications that the options ask for. Raises ``ConfigError`` for a URL that cannot be used."""
+def build(conf: cfg.ConfigOpts, serializer: messaging.Serializer) -> Notifications:
+    """Return the notifications that the options ask for.
+
+    Raises:
+        ConfigError: The URL of the notification bus cannot be used.
+    """
     if not conf.oslo_messaging_notifications.driver:
         return Notifications(())
     bus = transport.notification_transport(conf)
@@ -101,11 +149,11 @@ def build(conf, serializer):
     channels = []
     if form in ("unversioned", "both"):
         notifier = messaging.Notifier(bus, f"scheduler.{conf.host}", serializer=serializer)
-        channels.append((legacy_payload, notifier))
+        channels.append(Channel(notifier, payloads.unversioned_request))
     if form in ("versioned", "both"):
         topics = conf.notifications.versioned_notifications_topics
         notifier = messaging.Notifier(
             bus, f"nova-scheduler:{conf.host}", serializer=serializer, topics=topics
         )
-        channels.append((versioned_payload, notifier))
+        channels.append(Channel(notifier, payloads.versioned_request, payloads.versioned_service))
     return Notifications(channels)

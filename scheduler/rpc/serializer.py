@@ -1,6 +1,6 @@
-"""Contexts and objects from and to JSON (spec: wire-and-config 2.1, 2.2)."""
+"""Conversion of contexts and objects from and to JSON (spec: wire-and-config 2.1, 2.2)."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 import oslo_messaging as messaging
@@ -13,36 +13,40 @@ LARGEST_ARGUMENT = 8 << 20
 
 
 class Unreadable(NamedTuple):
-    """An argument that could not be read, with the error to answer."""
+    """An argument that could not be read, with the error to send to the caller."""
 
     error: errors.InvalidRequest
 
 
 class ObjectSerializer(messaging.Serializer):
-    """For a caller: what cannot be read raises one of the kinds of ``InvalidRequest``."""
+    """The serializer of callers: what cannot be read raises ``InvalidRequest``."""
 
-    def serialize_entity(self, ctxt, entity):
-        """Replace objects by their envelopes, and sets by lists, at any depth."""
+    def serialize_entity(self, ctxt: Any, entity: Any) -> Any:
+        """Return ``entity`` with objects replaced by envelopes and sets by lists, at any depth."""
         return _write(entity)
 
-    def deserialize_entity(self, ctxt, entity):
-        """Replace envelopes by objects, at any depth."""
+    def deserialize_entity(self, ctxt: Any, entity: Any) -> Any:
+        """Return ``entity`` with envelopes replaced by objects, at any depth.
+
+        Raises:
+            InvalidRequest: An envelope cannot be read.
+        """
         return _read(entity, ctxt)
 
-    def serialize_context(self, ctxt):
-        """The context as a dict; None and dicts are taken as they are."""
+    def serialize_context(self, ctxt: Any) -> dict[str, Any]:
+        """Return the context as a dict; it may be a dict already, or None."""
         return ctxt.to_dict() if hasattr(ctxt, "to_dict") else dict(ctxt or {})
 
-    def deserialize_context(self, ctxt):
-        """The context of a dict; never fails."""
+    def deserialize_context(self, ctxt: Any) -> RequestContext:
+        """Return the context of a dict; never raises."""
         return RequestContext.from_dict(ctxt if isinstance(ctxt, dict) else {})
 
 
 class ServerSerializer(ObjectSerializer):
-    """For the server: what cannot be read becomes :class:`Unreadable`, and the endpoint answers its error."""
+    """The serializer of the server: what cannot be read becomes ``Unreadable``, for the endpoint."""
 
-    def deserialize_entity(self, ctxt, entity):
-        """Replace envelopes by objects, at any depth."""
+    def deserialize_entity(self, ctxt: Any, entity: Any) -> Any:
+        """Return ``entity`` with envelopes replaced by objects, at any depth, or ``Unreadable``."""
         try:
             _check_size(entity)
             return _read(entity, ctxt)
@@ -52,7 +56,7 @@ class ServerSerializer(ObjectSerializer):
             return Unreadable(errors.InvalidRequest("An argument is nested too deeply"))
 
 
-def _write(entity):
+def _write(entity: Any) -> Any:
     if hasattr(entity, "obj_to_primitive"):
         return entity.obj_to_primitive()
     if isinstance(entity, dict):
@@ -62,7 +66,7 @@ def _write(entity):
     return entity
 
 
-def _read(entity, context):
+def _read(entity: Any, context: Any) -> Any:
     if objects.is_envelope(entity):
         return objects.hydrate(entity, context)
     if isinstance(entity, dict):
@@ -72,13 +76,13 @@ def _read(entity, context):
     return entity
 
 
-def _check_size(entity):
+def _check_size(entity: Any) -> None:
     # A compute sends all its instances in full at start, and only their ids are read.
     if isinstance(entity, dict) and entity.get("nova_object.name") == "InstanceList":
         return
     try:
         size = len(orjson.dumps(entity))
     except orjson.JSONEncodeError as error:
-        raise errors.InvalidRequest(f"An argument is no plain JSON: {error}") from None
+        raise errors.InvalidRequest(f"An argument is not plain JSON: {error}") from None
     if size > LARGEST_ARGUMENT:
-        raise errors.InvalidRequest(f"An argument has {size} bytes; at most {LARGEST_ARGUMENT} are read")
+        raise errors.InvalidRequest(f"An argument has {size} bytes; at most {LARGEST_ARGUMENT} are accepted")

@@ -1,56 +1,108 @@
-"""The server on topic ``scheduler`` (spec: wire-and-config 1.1, 1.4)."""
+"""The RPC server on topic ``scheduler`` (spec: wire-and-config 1.1, 1.4)."""
 
+from collections.abc import Callable
+from functools import partial
+import time
+from typing import Any
+
+from oslo_config import cfg
+from oslo_log import log as logging
 import oslo_messaging as messaging
-from oslo_messaging.rpc import dispatcher, server
+from oslo_messaging.rpc import dispatcher as library
+from oslo_messaging.rpc import server
 
+from scheduler.logs import RateLimitedLogger
 from scheduler.rpc import endpoints
+from scheduler.rpc.errors import for_caller
 from scheduler.rpc.heartbeats import Heartbeats
 from scheduler.rpc.serializer import ServerSerializer
 from scheduler.rpc.transport import TOPIC
 
+LOG = logging.getLogger(__name__)
+
 
 class Server(server.RPCServer):
-    """oslo.messaging's server, with heartbeats from the receipt of a message on.
+    """oslo.messaging's server, with heartbeats from the receipt of a message.
 
-    ``start()`` begins to take messages, ``stop()`` takes no more, ``wait()`` returns once those taken are
-    answered.
+    ``start()`` begins to consume messages, ``stop()`` ends that, and ``wait()`` returns when all consumed
+    messages are answered.
+
+    Attributes:
+        heartbeats: The heartbeats of the calls that are not answered yet.
     """
 
-    def __init__(self, transport, target, dispatcher, executor=None):
-        self._heartbeats = Heartbeats()
-        super().__init__(transport, target, _Dispatcher(dispatcher, self._heartbeats), "threading")
+    def __init__(
+        self,
+        transport: Any,
+        target: messaging.Target,
+        dispatcher: Any,
+        executor: str | None = None,
+        *,
+        heartbeats: Heartbeats,
+        warnings: RateLimitedLogger,
+    ) -> None:
+        """Make a server as ``oslo_messaging.get_rpc_server`` calls for; ``executor`` is ignored."""
+        self.heartbeats = heartbeats
+        super().__init__(transport, target, _Dispatcher(dispatcher, heartbeats, warnings), "threading")
 
-    def _on_incoming(self, incoming):
+    def _on_incoming(self, incoming: Any) -> None:
         for message in incoming:
-            self._heartbeats.watch(message)
+            self.heartbeats.watch(message)
         super()._on_incoming(incoming)
 
 
 class _Dispatcher:
-    """Ends the heartbeats of a call before it is answered."""
+    """Calls endpoints so that each message gets a reply, whatever is raised on the way."""
 
-    def __init__(self, dispatcher, heartbeats):
+    def __init__(self, dispatcher: Any, heartbeats: Heartbeats, warnings: RateLimitedLogger) -> None:
         self._dispatcher = dispatcher
         self._heartbeats = heartbeats
+        self._warnings = warnings
 
-    def dispatch(self, incoming):
+    def dispatch(self, incoming: Any) -> Any:
+        """Return the result, or raise what oslo.messaging sends to the caller."""
         try:
             return self._dispatcher.dispatch(incoming)
+        except (messaging.NoSuchMethod, messaging.UnsupportedVersion) as error:
+            # anyone on the bus can send these: oslo.messaging would log a traceback for each
+            self._warnings.warning(type(error).__name__, "Message refused: %.200s", error)
+            raise messaging.ExpectedException from None
+        except Exception:
+            raise
+        except BaseException as error:
+            # oslo.messaging answers an Exception only, and SystemExit would end the thread of its pool
+            LOG.exception("Message handling failed")
+            raise for_caller(error) from error
         finally:
             self._heartbeats.release(incoming)
 
 
-def build(conf, transport, manager):
-    """A server that hands requests to ``manager``, named ``[DEFAULT]/host``; not started."""
-    served = [endpoints.Scheduler(manager), endpoints.Base()]
+def build(
+    conf: cfg.ConfigOpts,
+    transport: Any,
+    manager: Any,
+    clock: Callable[[], float] = time.monotonic,
+    heartbeats: Heartbeats | None = None,
+) -> Server:
+    """Return a server that hands requests to ``manager``, named ``[DEFAULT]/host``; not started.
+
+    Args:
+        conf: The options.
+        transport: What ``transport.rpc_transport`` returned.
+        manager: A ``SchedulerManager``.
+        clock: Seconds that only grow, for the interval between warnings about refused messages.
+        heartbeats: Sends heartbeats to callers; by default a new one with its own thread.
+    """
+    warnings = RateLimitedLogger(LOG, clock=clock)
+    served: list[Any] = [endpoints.Scheduler(manager, warnings), endpoints.Base(warnings)]
     if conf.rpc_ping_enabled:
-        # the library looks at the global configuration object only, which is not ours
-        served.append(dispatcher.PingEndpoint())
+        # oslo.messaging looks at the global configuration object only, which is not used here
+        served.append(library.PingEndpoint())
     return messaging.get_rpc_server(
         transport,
         messaging.Target(topic=TOPIC, server=conf.host),
         served,
         serializer=ServerSerializer(),
         access_policy=messaging.DefaultRPCAccessPolicy,
-        server_cls=Server,
+        server_cls=partial(Server, heartbeats=heartbeats or Heartbeats(), warnings=warnings),
     )

@@ -1,5 +1,9 @@
 """Connections to the message bus (spec: wire-and-config 1.1, 5.1)."""
 
+from collections.abc import Callable
+from typing import Any
+
+from oslo_config import cfg
 import oslo_messaging as messaging
 
 from scheduler import errors
@@ -7,34 +11,42 @@ from scheduler import errors
 TOPIC = "scheduler"
 BASE_NAMESPACE = "baseapi"
 
-#: modules of which a caller rebuilds an error as its own class
+#: Modules whose exceptions callers rebuild as their own classes.
 ERROR_MODULES = ("nova.exception",)
 
 
-def rpc_transport(conf, url=None):
-    """The connection for requests; ``[DEFAULT]/transport_url`` unless ``url`` is given.
+def rpc_transport(conf: cfg.ConfigOpts, url: str | None = None) -> messaging.Transport:
+    """Return the transport of requests, not yet connected.
 
-    Raises ``ConfigError`` for a URL that leads to no driver. Nothing is connected to yet.
+    Args:
+        conf: The options.
+        url: The transport URL; None for ``[DEFAULT]/transport_url``.
+
+    Raises:
+        ConfigError: The URL cannot be read, or has no driver.
     """
-    return _made("[DEFAULT]/transport_url", messaging.get_rpc_transport, conf, url)
+    return _make("[DEFAULT]/transport_url", messaging.get_rpc_transport, conf, url)
 
 
-def notification_transport(conf):
-    """The connection for notifications; ``[oslo_messaging_notifications]/transport_url`` or the other's.
+def notification_transport(conf: cfg.ConfigOpts) -> messaging.Transport:
+    """Return the transport of notifications, not yet connected.
 
-    Raises ``ConfigError`` as ``rpc_transport`` does.
+    Its URL is ``[oslo_messaging_notifications]/transport_url``, or that of requests if this is not set.
+
+    Raises:
+        ConfigError: The URL cannot be read, or has no driver.
     """
     option = "[oslo_messaging_notifications]/transport_url"
-    return _made(option, messaging.get_notification_transport, conf, None)
+    return _make(option, messaging.get_notification_transport, conf, None)
 
 
-def _made(option, make, conf, url):
+def _make(option: str, make: Callable, conf: cfg.ConfigOpts, url: str | None) -> Any:
     try:
         return make(conf, url=url, allowed_remote_exmods=list(ERROR_MODULES))
     except (messaging.DriverLoadFailure, ImportError) as error:
         raise errors.ConfigError(f"{option} cannot be used: {error}") from error
     except (messaging.InvalidTransportURL, ValueError):
-        # What they say may show parts of the URL, and a traceback would show what they say
+        # their text may contain parts of the URL, and a traceback would contain their text
         raise errors.ConfigError(
-            f"{option} cannot be read as a URL; special characters in a password have to be percent-encoded"
+            f"{option} cannot be read as a URL; special characters in a password must be percent-encoded"
         ) from None

@@ -121,3 +121,18 @@ def test_kinds_of_warnings_are_remembered_up_to_a_bound(clock):
     limited = RateLimitedLogger(LOG, clock=clock, max_kinds=2)
     admitted = [limited.admit(kind) for kind in ("a", "b", "b", "c", "b", "a")]
     assert admitted == [0, 0, None, 0, None, 0]
+
+
+@pytest.mark.parametrize(
+    ("message", "arguments", "seen"),
+    [
+        ("plain %s", ("text",), "plain text"),
+        ("%s", ("a\r\nb",), r"a\r\nb"),
+        ("%s", ("\ud800 \x1b[2J",), r"\ud800 \x1b[2J"),
+        ("caf\u00e9", (), "caf\u00e9"),
+    ],
+)
+def test_control_characters_of_messages_are_escaped(message, arguments, seen):
+    record = logs.OneLineRecord("name", logging.INFO, __file__, 1, message, arguments, None)
+    record.error_summary = message % arguments
+    assert (record.getMessage(), record.error_summary) == (seen, seen)

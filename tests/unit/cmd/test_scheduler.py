@@ -1,4 +1,6 @@
-from oslo_log import log
+import subprocess
+import sys
+
 import pytest
 
 from scheduler import errors, service
@@ -30,7 +32,7 @@ def daemons(monkeypatch):
             return 7
 
     monkeypatch.setattr(service, "Daemon", Daemon)
-    monkeypatch.setattr(log, "setup", lambda conf, product, version: None)
+    monkeypatch.setattr(command, "set_up_logging", lambda conf: None)
     return started
 
 
@@ -74,6 +76,27 @@ def test_what_cannot_work_is_one_line_and_status_1(arguments, daemons, capsys, t
 def test_a_logging_configuration_that_cannot_be_read_is_refused(arguments, tmp_path):
     with pytest.raises(errors.ConfigError, match="Logging cannot be set up"):
         command.prepare(arguments(f"{DATABASE}[DEFAULT]\nlog_config_append={tmp_path}/absent\n"))
+
+
+PROGRAM = """
+import logging, sys
+from scheduler.cmd import scheduler as command
+command.prepare(sys.argv[1:])
+logging.getLogger("scheduler").warning("name %s", "a\\nCRITICAL forged \\x1b[0m\\u2028x")
+try:
+    raise ValueError("first\\nsecond")
+except ValueError:
+    logging.getLogger("scheduler").exception("failed")
+"""
+
+
+def test_a_line_break_in_a_message_does_not_begin_a_line_of_the_log(arguments, tmp_path):
+    file = tmp_path / "log"
+    argv = arguments(f"{DATABASE}[DEFAULT]\nlog_file={file}\n")
+    subprocess.run([sys.executable, "-W", "ignore", "-c", PROGRAM, *argv], check=True)
+    first, *traceback = file.read_text().splitlines()
+    assert first.endswith(r"name a\nCRITICAL forged \x1b[0m\u2028x")
+    assert all(" ERROR " in line for line in traceback)
 
 
 @pytest.mark.parametrize(("argument", "status"), [("--version", 0), ("--help", 0), ("--no-such", 2)])

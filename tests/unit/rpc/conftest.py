@@ -1,11 +1,13 @@
 import functools
+import itertools
+import time
 import uuid
 
 import oslo_messaging as messaging
 import pytest
 
 from scheduler import conf as configuration
-from scheduler.rpc import serializer, server, transport
+from scheduler.rpc import heartbeats, serializer, server, transport
 from scheduler.rpc.context import RequestContext
 
 
@@ -19,7 +21,7 @@ class Manager:
     def __getattr__(self, name):
         def method(*args):
             self.asked.append((name, *args))
-            if isinstance(self.answer, Exception):
+            if isinstance(self.answer, BaseException):
                 raise self.answer
             return self.answer(*args) if callable(self.answer) else self.answer
 
@@ -46,7 +48,9 @@ def shared():
     """One server for all tests of a file: it takes a second to stop."""
     manager, made = Manager(), make_conf()
     bus = transport.rpc_transport(made)
-    running = server.build(made, bus, manager)
+    # each warning counts as the first one in a long time, and a caller's second is ten milliseconds
+    beating = heartbeats.Heartbeats(clock=lambda: time.monotonic() * 100, tick=0.01)
+    running = server.build(made, bus, manager, clock=itertools.count(step=1000).__next__, heartbeats=beating)
     running.start()
     yield running, bus, manager
     running.stop()

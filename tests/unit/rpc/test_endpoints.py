@@ -5,9 +5,11 @@ import oslo_messaging as messaging
 import pytest
 
 from scheduler import errors, objects
+from scheduler.logs import RateLimitedLogger
 from scheduler.rpc import checks, endpoints
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.serializer import Unreadable
+from tests.support.clock import Clock
 from tests.support.wire_examples import spec
 
 UUID = "7900ba8a-8511-4a08-8212-8b095944aa3f"
@@ -169,6 +171,27 @@ def test_errors_of_the_manager(endpoint, manager, caplog, raised, kind, level):
     manager.answer = raised
     assert type(sent_error(select, endpoint)).__name__ == kind
     assert [record.levelno for record in caplog.records] == [level]
+
+
+@pytest.mark.parametrize("raised", [SystemExit(3), KeyboardInterrupt(), GeneratorExit()], ids=repr)
+def test_an_exception_that_ends_threads_becomes_an_internal_error(endpoint, manager, caplog, raised):
+    manager.answer = raised
+    failure = sent_error(select, endpoint)
+    assert type(failure).__name__ == "InternalError"
+    assert type(raised).__name__ in str(failure)
+    assert [record.levelno for record in caplog.records] == [logging.ERROR]
+
+
+def test_refused_messages_of_one_kind_are_logged_once_in_an_interval(manager, caplog):
+    clock = Clock()
+    endpoint = endpoints.Scheduler(manager, RateLimitedLogger(logging.getLogger("refused"), clock=clock))
+    for _ in range(100):
+        sent_error(select, endpoint, instance_uuids=["x"])
+        sent_error(select, endpoint, unknown=1)
+    assert [record.levelno for record in caplog.records] == [logging.WARNING] * 2
+    clock.now += 1000
+    sent_error(select, endpoint, instance_uuids=["x"])
+    assert "99 more like this" in caplog.records[-1].getMessage()
 
 
 def test_the_context_is_that_of_the_thread(endpoint, manager):

@@ -63,6 +63,8 @@ def test_reason_is_kept_to_the_blank(reason):
         (ValueError("x"), "builtins", "ValueError", "x"),
         (KeyError("x"), "builtins", "KeyError", None),
         (ValueError(object()), "scheduler.rpc.errors", "InternalError", None),
+        (SystemExit(3), "scheduler.rpc.errors", "InternalError", "SystemExit: 3"),
+        (KeyboardInterrupt(), "scheduler.rpc.errors", "InternalError", "KeyboardInterrupt: "),
         (Unprintable(), "scheduler.rpc.errors", "InternalError", "Unprintable: "),
         (WithObjects("x"), "scheduler.rpc.errors", "InternalError", "WithObjects: x"),
     ],

@@ -1,7 +1,11 @@
+import threading
+import time
+
 import pytest
 
 from scheduler.rpc import heartbeats
 from tests.support.clock import Clock
+from tests.support.waiting import eventually
 
 
 class Incoming:
@@ -16,14 +20,30 @@ class Incoming:
             raise ConnectionError("broker away")
 
 
+class NoLoop:
+    """A background loop without a thread: the tests call ``send_due``."""
+
+    def __init__(self, name, work):
+        pass
+
+    def start(self):
+        pass
+
+    def wake(self):
+        pass
+
+
 @pytest.fixture
-def clock(monkeypatch):
-    monkeypatch.setattr(heartbeats.Heartbeats, "_run", lambda self: None)
+def clock():
     return Clock(100.0)
 
 
+def make(clock):
+    return heartbeats.Heartbeats(clock, make_loop=NoLoop)
+
+
 def beats_at(clock, watched, times):
-    sender = heartbeats.Heartbeats(clock)
+    sender = make(clock)
     for incoming in watched:
         sender.watch(incoming)
     start, seen = clock.now, []
@@ -69,23 +89,50 @@ def test_nonsense_is_logged(clock, caplog, timeout, warnings):
 
 def test_the_library_s_own_are_switched_off(clock):
     incoming = Incoming(60)
-    heartbeats.Heartbeats(clock).watch(incoming)
+    make(clock).watch(incoming)
     assert incoming.client_timeout is None
 
 
 def test_release_of_a_message_that_was_not_watched(clock):
-    heartbeats.Heartbeats(clock).release(Incoming(None))
+    make(clock).release(Incoming(None))
 
 
-def test_the_thread_sends(monkeypatch):
-    import threading
+def fast():
+    return heartbeats.Heartbeats(clock=lambda: time.monotonic() * 1000, tick=0.001)
 
-    monkeypatch.setattr(heartbeats, "TICK", 0.001)
-    monkeypatch.setattr(heartbeats, "_interval", lambda timeout: 0.001)
-    sent = threading.Event()
-    incoming = Incoming(60)
-    incoming.heartbeat = sent.set
-    sender = heartbeats.Heartbeats()
+
+def test_the_thread_sends():
+    incoming, sender = Incoming(60), fast()
     sender.watch(incoming)
-    assert sent.wait(20)
+    assert eventually(lambda: incoming.beats > 1)
     sender.release(incoming)
+
+
+def test_the_thread_sends_for_a_call_that_comes_after_an_idle_time():
+    first, second, sender = Incoming(60), Incoming(60), fast()
+    sender.watch(first)
+    sender.release(first)
+    time.sleep(0.05)
+    sender.watch(second)
+    assert eventually(lambda: second.beats)
+    sender.release(second)
+
+
+def test_after_a_failed_thread_start_the_next_call_starts_it(monkeypatch, caplog):
+    def no_thread(self):
+        raise RuntimeError("can't start new thread")
+
+    first, second, sender = Incoming(60), Incoming(60), fast()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_thread)
+        sender.watch(first)
+    assert "cannot be started" in caplog.text
+    sender.watch(second)
+    assert eventually(lambda: first.beats and second.beats)
+    sender.release(first)
+    sender.release(second)
+
+
+def test_bad_timeouts_are_logged_once_in_an_interval(clock, caplog):
+    beats_at(clock, [Incoming("x") for _ in range(100)], [])
+    assert len(caplog.records) == 1

@@ -1,12 +1,12 @@
 import threading
-import types
 
 import oslo_messaging as messaging
 import pytest
 
 from scheduler import objects
-from scheduler.rpc import notifications, serializer, transport
+from scheduler.rpc import notifications, payloads, serializer, transport
 from scheduler.rpc.context import RequestContext
+from scheduler.rpc.notifications import Channel
 from tests.support.wire_examples import spec
 
 TOKEN = "gAAAAABo-TOKEN"
@@ -85,13 +85,16 @@ def test_nothing_by_default(conf, context, request_spec):
     sending.select_destinations_start(context, request_spec)
     sending.service_created(context, {"host": "sched1"})
     sending.stop(1)
-    assert sending._thread is None
+    assert not sending.running
 
 
 def test_service_created(context):
     notifier = Notifier()
     sending = notifications.Notifications(
-        [(notifications.legacy_payload, notifier), (notifications.versioned_payload, notifier)]
+        [
+            Channel(notifier, payloads.unversioned_request),
+            Channel(notifier, payloads.versioned_request, payloads.versioned_service),
+        ]
     )
     sending.service_created(context, {"host": "sched1", "binary": "nova-scheduler", "secret": "x"})
     sending.stop(20)
@@ -118,13 +121,14 @@ class Notifier:
         self.sent.append((event, payload))
 
 
-ECHO = types.SimpleNamespace(of_request=lambda subject: subject)
+def echo(subject):
+    return subject
 
 
 def test_a_broker_that_is_away_stalls_nothing(context, caplog):
     notifier = Notifier()
     notifier.there.clear()
-    sending = notifications.Notifications([(ECHO, notifier)], most_waiting=3)
+    sending = notifications.Notifications([Channel(notifier, echo)], most_waiting=3)
     for number in range(20):
         sending.select_destinations_start(context, number)
     assert [record.levelname for record in caplog.records] == ["WARNING"]
@@ -137,7 +141,7 @@ def test_a_broker_that_is_away_stalls_nothing(context, caplog):
 def test_stop_does_not_wait_for_a_broker_that_is_away(context):
     notifier = Notifier()
     notifier.there.clear()
-    sending = notifications.Notifications([(ECHO, notifier)], most_waiting=2)
+    sending = notifications.Notifications([Channel(notifier, echo)], most_waiting=2)
     for number in range(4):
         sending.select_destinations_start(context, number)
     sending.stop(0.01)
@@ -149,7 +153,7 @@ def test_stop_does_not_wait_for_a_broker_that_is_away(context):
 def test_one_failure_does_not_end_the_others(context, caplog):
     notifier = Notifier()
     notifier.fails = True
-    sending = notifications.Notifications([(ECHO, notifier)])
+    sending = notifications.Notifications([Channel(notifier, echo)])
     sending.select_destinations_start(context, 1)
     sending.stop(20)
     assert "refused" in caplog.text
@@ -159,8 +163,34 @@ def test_one_failure_does_not_end_the_others(context, caplog):
     assert [payload for _, payload in notifier.sent] == [2]
 
 
+def test_after_a_failed_thread_start_the_next_notification_starts_it(context, caplog, monkeypatch):
+    notifier = Notifier()
+    sending = notifications.Notifications([Channel(notifier, echo)])
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_thread)
+        sending.select_destinations_start(context, 1)
+    assert "cannot be started" in caplog.text
+    sending.select_destinations_start(context, 2)
+    sending.stop(20)
+    assert [payload for _, payload in notifier.sent] == [1, 2]
+
+
+def no_thread(self):
+    raise RuntimeError("can't start new thread")
+
+
+def test_failures_to_send_are_logged_once_in_an_interval(context, caplog):
+    notifier = Notifier()
+    notifier.fails = True
+    sending = notifications.Notifications([Channel(notifier, echo)])
+    for number in range(50):
+        sending.select_destinations_start(context, number)
+    sending.stop(20)
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
 def test_a_payload_that_cannot_be_made_does_no_harm(context, caplog):
-    sending = notifications.Notifications([(notifications.versioned_payload, Notifier())])
+    sending = notifications.Notifications([Channel(Notifier(), payloads.versioned_request)])
     sending.select_destinations_start(context, None)
     assert "could not be made" in caplog.text
 
@@ -168,7 +198,7 @@ def test_a_payload_that_cannot_be_made_does_no_harm(context, caplog):
 def test_payload_is_that_of_the_moment(context, request_spec):
     notifier = Notifier()
     notifier.there.clear()
-    sending = notifications.Notifications([(notifications.versioned_payload, notifier)])
+    sending = notifications.Notifications([Channel(notifier, payloads.versioned_request)])
     sending.select_destinations_start(context, request_spec)
     request_spec.instance_uuid = "later"
     notifier.there.set()

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from scheduler import objects
-from scheduler.rpc import legacy_payload, versioned_payload
+from scheduler.rpc import payloads
 from scheduler.rpc.context import RequestContext
 from tests.support.wire_examples import NAMES, message, spec
 
@@ -30,11 +30,11 @@ def same_image(asked, example):
 
 
 def versioned(asked):
-    return json.loads(json.dumps(versioned_payload.of_request(asked)))
+    return json.loads(json.dumps(payloads.versioned_request(asked)))
 
 
 def legacy(asked):
-    return json.loads(json.dumps(legacy_payload.of_request(asked)))["request_spec"]
+    return json.loads(json.dumps(payloads.unversioned_request(asked)))["request_spec"]
 
 
 def test_versioned_form_is_nova_s():

@@ -8,6 +8,7 @@ import pytest
 
 from scheduler import errors, objects
 from scheduler.rpc import heartbeats, server, transport
+from scheduler.rpc.context import RequestContext
 from scheduler.rpc.errors import RemoteError
 from tests.support.wire_examples import as_json, message, settled, spec
 
@@ -163,6 +164,60 @@ def test_bad_input_is_answered_and_logged_once(serving, client, context, manager
     assert client("1.1", namespace="baseapi").call(context, "ping", arg=1)["arg"] == 1
 
 
+@pytest.mark.parametrize("raised", [SystemExit(3), KeyboardInterrupt(), GeneratorExit()], ids=repr)
+def test_an_exception_that_ends_threads_is_answered_and_every_thread_lives(
+    conf, caller, context, manager, raised
+):
+    bus = transport.rpc_transport(conf)
+    conf.set_override("executor_thread_pool_size", 2)
+    running = server.build(conf, bus, manager)
+    running.start()
+    try:
+        manager.answer = raised
+        for _ in range(5):
+            with pytest.raises(RemoteError, match=type(raised).__name__):
+                caller(bus, "4.2").call(context, "sync_instance_info", host_name="h", instance_uuids=[])
+        manager.answer = None
+        caller(bus, "4.2").call(context, "sync_instance_info", host_name="h", instance_uuids=[])
+    finally:
+        running.stop()
+        running.wait()
+
+
+def test_an_exception_that_ends_threads_is_answered_when_no_endpoint_catches_it(
+    serving, client, context, monkeypatch
+):
+    def fail(self):
+        raise SystemExit
+
+    monkeypatch.setattr(RequestContext, "update_store", fail)
+    with pytest.raises(RemoteError, match="SystemExit"):
+        client("1.1", namespace="baseapi").call(context, "ping", arg=1)
+
+
+@pytest.mark.parametrize(
+    ("method", "version", "error"),
+    [("no_such_method", "4.5", messaging.NoSuchMethod), ("ping", "5.0", messaging.UnsupportedVersion)],
+)
+def test_messages_that_no_endpoint_takes_are_logged_once_and_without_a_traceback(
+    conf, caller, context, manager, caplog, method, version, error
+):
+    bus = transport.rpc_transport(conf)
+    running = server.build(conf, bus, manager)
+    running.start()
+    try:
+        for _ in range(3):
+            with pytest.raises(error):
+                caller(bus, version).call(context, method)
+    finally:
+        running.stop()
+        running.wait()
+    logged = [record for record in caplog.records if record.levelno > logging.DEBUG]
+    assert len(logged) == 1
+    assert logged[0].levelno == logging.WARNING
+    assert not logged[0].exc_info
+
+
 def test_bad_cast_is_logged_and_dropped(serving, client, context, manager, caplog):
     client("4.1", fanout=True).cast(context, "delete_aggregate", aggregate={"nova_object.name": "x"})
     called = threading.Event()
@@ -188,8 +243,6 @@ class TestHeartbeats:
             plain(incoming, *args)
             incoming.client_timeout = self.timeout
 
-        monkeypatch.setattr(heartbeats, "TICK", 0.01)
-        monkeypatch.setattr(heartbeats, "_interval", lambda timeout: timeout and timeout / 100)
         monkeypatch.setattr(impl_fake.FakeIncomingMessage, "heartbeat", note)
         monkeypatch.setattr(impl_fake.FakeIncomingMessage, "__init__", with_timeout)
 
@@ -209,7 +262,8 @@ class TestHeartbeats:
     def test_also_for_a_request_that_waits_for_a_thread(self, conf, caller, context, manager):
         bus = transport.rpc_transport(conf)
         conf.set_override("executor_thread_pool_size", 1)
-        running = server.build(conf, bus, manager)
+        beating = heartbeats.Heartbeats(clock=lambda: time.monotonic() * 100, tick=0.01)
+        running = server.build(conf, bus, manager, heartbeats=beating)
         running.start()
         first, go_on = threading.Event(), threading.Event()
 
@@ -256,4 +310,4 @@ class TestHeartbeats:
 
     @staticmethod
     def nothing_is_watched(running):
-        assert running._heartbeats._calls == {}
+        assert len(running.heartbeats) == 0

@@ -1,7 +1,17 @@
-"""Notifications in the versioned form: envelopes of payload objects (spec: wire-and-config 5.2)."""
+"""The bodies of notifications, in nova's two forms (spec: wire-and-config 5.2).
+
+The unversioned form is a plain dict, the versioned form an envelope of payload objects.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+import datetime as dt
+from typing import Any
 
 from scheduler.objects import base
 
+Payload = dict[str, Any]
+
+_PLAIN_PCI_REQUEST = ("count", "spec", "alias_name", "request_id", "requester_id", "numa_policy")
 _FLAVOR = (
     "flavorid memory_mb vcpus root_gb ephemeral_gb name swap rxtx_factor vcpu_weight disabled is_public "
     "extra_specs projects description"
@@ -21,8 +31,42 @@ _REQUEST = (
 _PRIVATE = frozenset(["hw_ephemeral_encryption_secret_uuid"])
 
 
-def of_request(spec):
-    """The envelope RequestSpecPayload 1.1."""
+def unversioned_request(spec: Any) -> Payload:
+    """Return ``{"request_spec": ...}``, in which an object is a dict of the fields that are set.
+
+    (spec: wire-and-config 1.8)
+    """
+    legacy = spec.to_legacy_request_spec_dict()
+    properties = legacy["instance_properties"]
+    if properties.get("pci_requests"):
+        properties["pci_requests"] = _plain_pci_requests(properties["pci_requests"])
+    return {"request_spec": _plain(legacy)}
+
+
+def _plain_pci_requests(requests: Any) -> Payload:
+    # named one by one: an object's private parts include the context, and with it the user's token
+    return {
+        "instance_uuid": requests.instance_uuid if "instance_uuid" in requests else None,
+        "requests": [
+            {name: getattr(item, name) for name in _PLAIN_PCI_REQUEST} for item in requests.requests
+        ],
+    }
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "set_fields"):
+        return {name: _plain(item) for name, item in value.set_fields()}
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set)):
+        return [_plain(item) for item in value]
+    if isinstance(value, dt.datetime):
+        return value.astimezone(dt.UTC).replace(tzinfo=None).isoformat(timespec="microseconds")
+    return value
+
+
+def versioned_request(spec: Any) -> Payload:
+    """Return a RequestSpec as the envelope RequestSpecPayload 1.1."""
     return _envelope(
         "RequestSpecPayload",
         "1.1",
@@ -43,23 +87,23 @@ def of_request(spec):
     )
 
 
-def of_service(service):
-    """The envelope ServiceStatusPayload 1.1 of a mapping of column names to values."""
+def versioned_service(service: Mapping[str, Any]) -> Payload:
+    """Return the columns and values of a service record as the envelope ServiceStatusPayload 1.1."""
     return _envelope("ServiceStatusPayload", "1.1", {name: service.get(name) for name in _SERVICE})
 
 
-def _flavor(flavor):
+def _flavor(flavor: Any) -> Payload:
     return _envelope("FlavorPayload", "1.4", _fields(flavor, _FLAVOR))
 
 
-def _image(image):
+def _image(image: Any) -> Payload:
     names = [name for name in image.fields if name != "properties"]
     known = dict(image.properties.set_fields()).keys() - _PRIVATE
     properties = _envelope("ImageMetaPropsPayload", "1.20", _fields(image.properties, sorted(known)))
     return _envelope("ImageMetaPayload", "1.0", _fields(image, names) | {"properties": properties})
 
 
-def _topology(topology, spec):
+def _topology(topology: Any, spec: Any) -> Payload:
     owner = topology if "instance_uuid" in topology else spec
     data = {
         **_fields(owner, ["instance_uuid"]),
@@ -69,16 +113,16 @@ def _topology(topology, spec):
     return _envelope("InstanceNUMATopologyPayload", "1.0", data)
 
 
-def _cell(cell):
+def _cell(cell: Any) -> Payload:
     topology = _of(cell, "cpu_topology", _cpu_topology)
     return _envelope("InstanceNUMACellPayload", "1.2", _fields(cell, _CELL) | {"cpu_topology": topology})
 
 
-def _cpu_topology(topology):
+def _cpu_topology(topology: Any) -> Payload:
     return _envelope("VirtCPUTopologyPayload", "1.0", _fields(topology, topology.fields))
 
 
-def _pci_requests(requests):
+def _pci_requests(requests: Any) -> Payload:
     items = [
         _envelope("InstancePCIRequestPayload", "1.1", _fields(r, _PCI_REQUEST)) for r in requests.requests
     ]
@@ -87,7 +131,7 @@ def _pci_requests(requests):
     )
 
 
-def _destination(destination):
+def _destination(destination: Any) -> Payload:
     data = {"aggregates": destination.aggregates}
     data |= {name: value for name in ("host", "node") if (value := getattr(destination, name)) is not None}
     if destination.cell is not None:
@@ -98,28 +142,28 @@ def _destination(destination):
     return _envelope("DestinationPayload", "1.0", data)
 
 
-def _retry(retry):
+def _retry(retry: Any) -> Payload:
     hosts = [node.hypervisor_hostname for node in retry.hosts] if "hosts" in retry else None
     return _envelope("SchedulerRetriesPayload", "1.0", _fields(retry, ["num_attempts"]) | {"hosts": hosts})
 
 
-def _group(group):
+def _group(group: Any) -> Payload:
     rules = {name: str(limit) for name, limit in group.rules.items()}
     return _envelope("ServerGroupPayload", "1.1", _fields(group, _GROUP) | {"rules": rules})
 
 
-def _of(obj, name, make):
+def _of(obj: Any, name: str, make: Callable[[Any], Payload]) -> Payload | None:
     value = getattr(obj, name) if name in obj else None
     return None if value is None else make(value)
 
 
-def _fields(obj, names):
-    """The named fields as JSON, null for those that are not set."""
+def _fields(obj: Any, names: Iterable[str]) -> Payload:
+    """Return the named fields as JSON, null for those that are not set."""
     return {
         name: obj.fields[name].to_primitive(obj, name, getattr(obj, name)) if name in obj else None
         for name in names
     }
 
 
-def _envelope(name, version, data):
+def _envelope(name: str, version: str, data: Payload) -> Payload:
     return {base.NAME: name, base.NAMESPACE: "nova", base.VERSION: version, base.DATA: data}
