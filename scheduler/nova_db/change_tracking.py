@@ -1,8 +1,6 @@
-"""Keeping the services and compute nodes of a cell by reading only what changed.
+"""The services and compute nodes of a cell, kept up to date by reading only what changed.
 
 spec: host-state-and-cells 3.9
-
-What is known of the hosts of one cell.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,16 +32,16 @@ NODE_FINGERPRINT = (
     "local_gb_used",
 )
 
-# Above this part of all rows, reading all of them is quicker than naming those that are wanted.
-MOST = 0.3
+# Above this share of all rows, reading all of them is faster than naming those that are wanted.
+READ_ALL_SHARE = 0.3
 
-# Where stamps are whole seconds, a second write within the second shows in no fingerprint. The row is read
-# again so many seconds later.
-SETTLED = 2.0
+# Where stamps are whole seconds, another write within the same second may not show in the fingerprint. The
+# row is read again so many seconds later.
+REREAD_DELAY = 2.0
 
 
-class ServiceFollower:
-    """The live compute services, by id. The fingerprint of one holds all that is known of it."""
+class ServiceTracker:
+    """The live compute services by id. The fingerprint of a service has all its columns."""
 
     def __init__(self) -> None:
         names = [name for name in ServiceRow.__slots__ if name != "id"]
@@ -52,8 +50,8 @@ class ServiceFollower:
         self._readers = [_reader(services.c[name].type) for name in names]
         self.rows: Mapping[int, ServiceRow] = {}
 
-    def read(self, connection: Connection) -> None:
-        """Bring ``rows`` up to date. If nothing changed they stay the same mapping."""
+    def update(self, connection: Connection) -> None:
+        """Bring ``rows`` up to date. They stay the same mapping if nothing changed."""
         changes = self._fingerprints.poll(connection)
         if changes:
             fresh = {number: self._service(number, texts) for number, texts in changes.changed.items()}
@@ -64,46 +62,56 @@ class ServiceFollower:
         return ServiceRow(number, *[read(text) for read, text in zip(self._readers, texts, strict=True)])
 
 
-class NodeFollower:
-    """The live compute nodes, by id. Those that changed are read whole, for their long texts."""
+class NodeTracker:
+    """The live compute nodes by id. Those that changed are read whole, with their long texts."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         live = [compute_nodes.c.deleted == 0]
         self._fingerprints = Fingerprints(compute_nodes, NODE_FINGERPRINT, live)
         self._query = sa.select(*NODE_COLUMNS).where(*live)
-        self._again: dict[int, float] = {}
+        self._reread_at: dict[int, float] = {}
         self.rows: Mapping[int, HostRow] = {}
 
-    def read(self, connection: Connection, load: Callable[[sa.Row], HostRow | None]) -> None:
-        """Bring ``rows`` up to date. If nothing changed they stay the same mapping."""
+    def update(self, connection: Connection, load: Callable[[sa.Row], HostRow | None]) -> None:
+        """Bring ``rows`` up to date. They stay the same mapping if nothing changed."""
         changes = self._fingerprints.poll(connection)
-        due = {number for number, when in self._again.items() if when <= time.monotonic()}
+        due = {number for number, when in self._reread_at.items() if when <= self._clock()}
         if changes or due:
             wanted = changes.changed.keys() | (due - changes.gone)
-            found = {row.id: load(row) for row in self._rows(connection, wanted, changes.among)}
+            found = {row.id: load(row) for row in self._rows(connection, wanted, changes.row_count)}
             self.rows = merged(self.rows, changes.gone, {number: found.get(number) for number in wanted})
-            self._look_again(changes, due)
+            self._schedule_rereads(changes, due)
         self._fingerprints.accept()
 
-    def _rows(self, connection: Connection, wanted: Iterable[int], among: int) -> Iterable[sa.Row]:
+    def _rows(self, connection: Connection, wanted: Iterable[int], row_count: int) -> Iterable[sa.Row]:
         wanted = sorted(wanted)
-        if len(wanted) > MOST * among:
+        if len(wanted) > READ_ALL_SHARE * row_count:
             yield from connection.execute(self._query)
             return
         for piece in chunks(wanted):
             yield from connection.execute(self._query.where(compute_nodes.c.id.in_(piece)))
 
-    def _look_again(self, changes: Changes, seen: set[int]) -> None:
-        for number in seen | changes.gone:
-            self._again.pop(number, None)
-        when = time.monotonic() + SETTLED
-        self._again |= {
+    def _schedule_rereads(self, changes: Changes, due: set[int]) -> None:
+        for number in due | changes.gone:
+            self._reread_at.pop(number, None)
+        when = self._clock() + REREAD_DELAY
+        self._reread_at |= {
             n: when for n in changes.changed if n in self.rows and _in_whole_seconds(self.rows[n])
         }
 
 
 def merged(old: Mapping[int, Any], gone: Iterable[int], fresh: Mapping[int, Any]) -> Mapping[int, Any]:
-    """The values by id, in stable order; ``old`` itself if nothing differs. None in ``fresh`` is no value."""
+    """Merge changes into values by id, in stable order.
+
+    Args:
+        old: The values before.
+        gone: Ids whose values are removed.
+        fresh: Values that are added or replaced; None removes one.
+
+    Returns:
+        ``old`` itself if nothing differs.
+    """
     new = dict(old)
     for number in [*gone, *(number for number, value in fresh.items() if value is None)]:
         new.pop(number, None)
@@ -114,15 +122,19 @@ def merged(old: Mapping[int, Any], gone: Iterable[int], fresh: Mapping[int, Any]
 
 
 def _reader(kind: sa.types.TypeEngine) -> Callable[[str], Any]:
-    """From a printed text to a value of a column's type; '' is null, which as a boolean counts as false."""
+    """Return the function that reads a value of a column's type from text.
+
+    '' is null, and a null boolean is false.
+    """
     if isinstance(kind, sa.Boolean):
         return lambda text: text in ("1", "true")
-    read = {sa.Integer: int, sa.DateTime: datetime.fromisoformat}.get(type(kind), str)
-    return lambda text: _read(read, text) if text else None
+    readers: dict[type, Callable[[str], Any]] = {sa.Integer: int, sa.DateTime: datetime.fromisoformat}
+    read = readers.get(type(kind), str)
+    return lambda text: _value_or_none(read, text) if text else None
 
 
-def _read(read: Callable[[str], Any], text: str) -> Any:
-    """None for what is no such value: MySQL can hold a day zero."""
+def _value_or_none(read: Callable[[str], Any], text: str) -> Any:
+    """Return None for a text that is no such value: MySQL can store a day zero."""
     try:
         return read(text)
     except ValueError:
@@ -130,15 +142,18 @@ def _read(read: Callable[[str], Any], text: str) -> Any:
 
 
 def _in_whole_seconds(row: HostRow) -> bool:
-    """Whether the row's stamp has no fraction, as in MySQL, so that another write may have gone unseen."""
+    """Tell whether the row's stamp has no fraction, as in MySQL: another write may have the same stamp."""
     return row.updated is not None and row.updated.microsecond == 0
 
 
 @dataclass(frozen=True)
 class CellRows:
-    """The live rows of a cell: nodes by id, services by (cell uuid, host).
+    """The live rows of a cell.
 
-    ``read_at``: monotonic seconds at which reading began.
+    Attributes:
+        nodes: The compute nodes by id.
+        services: The compute services by (cell uuid, host).
+        read_at: Monotonic seconds at which reading began.
     """
 
     nodes: Mapping[int, HostRow] = field(default_factory=dict)
@@ -146,28 +161,29 @@ class CellRows:
     read_at: float = float("-inf")
 
 
-class CellFollower:
-    """Follows the compute nodes and services of one cell. ``rows`` may be read at any time by any thread."""
+class CellTracker:
+    """Tracks the compute nodes and services of one cell. Any thread may use ``rows`` at any time."""
 
-    def __init__(self, cell: Cell, loader: RowLoader) -> None:
+    def __init__(self, cell: Cell, loader: RowLoader, clock: Callable[[], float] = time.monotonic) -> None:
         self.rows = CellRows()
         self._cell = cell
         self._loader = loader
+        self._clock = clock
         self._lock = threading.Lock()
         self._service_rows: Mapping[int, ServiceRow] | None = None
-        self._services = ServiceFollower()
-        self._nodes = NodeFollower()
+        self._services = ServiceTracker()
+        self._nodes = NodeTracker(clock)
 
-    def read(self, engine: Engine) -> None:
-        """Bring ``rows`` up to date, in one transaction; does nothing while another thread is at it."""
+    def update(self, engine: Engine) -> None:
+        """Bring ``rows`` up to date in one transaction. Does nothing while another thread does so."""
         if not self._lock.acquire(blocking=False):
             return
         try:
-            begun = time.monotonic()
+            begun = self._clock()
             with engine.connect() as connection:
-                self._services.read(connection)
+                self._services.update(connection)
                 known = self._services.rows
-                self._nodes.read(connection, lambda row: self._loader.node(row, self._cell.uuid, known))
+                self._nodes.update(connection, lambda row: self._loader.node(row, self._cell.uuid, known))
             self.rows = CellRows(self._nodes.rows, self._by_host(known), begun)
             self._service_rows = known
         finally:

@@ -58,7 +58,7 @@ class MinimumVersion:
             )
 
     def _read(self) -> int:
-        answers = self._calls.gather(self._cells.with_cell0, self._of_cell)
+        answers = self._calls.scatter_gather(self._cells.with_cell0, self._of_cell)
         versions = [answer.value for answer in answers.values() if answer.value]
         failed = [answer.error for answer in answers.values() if answer.error]
         if failed and not versions:

@@ -21,7 +21,7 @@ from scheduler.hosts.table import HostTable
 from scheduler.logs import OutageLog, brief
 from scheduler.nova_db.aggregate_store import AggregateStore
 from scheduler.nova_db.cells import Cell, Cells
-from scheduler.nova_db.change_tracking import CellFollower, CellRows
+from scheduler.nova_db.change_tracking import CellRows, CellTracker
 from scheduler.nova_db.row_loader import RowLoader
 from scheduler.nova_db.scatter_gather import CellAnswer, CellCalls, CellUnavailable
 from scheduler.nova_db.schema import chunks, compute_nodes
@@ -62,7 +62,7 @@ class HostStore:
         self._max_age = max_age
         self._timeout = timeout
         self._settle = settle
-        self._followers: dict[Cell, CellFollower] = {}
+        self._trackers: dict[Cell, CellTracker] = {}
         self._errors: dict[str, str] = {}
         self._table = HostTable((), {}, aggregates.current, read_at=float("-inf"))
         self._changed = threading.Condition()
@@ -129,10 +129,8 @@ class HostStore:
         begun = time.monotonic()
         self._cells.load_if_needed()
         cells = self._cells.all
-        self._followers = {
-            cell: self._followers.get(cell) or CellFollower(cell, self._loader) for cell in cells
-        }
-        answers = self._calls.gather(cells, self._read, probe=True)
+        self._trackers = {cell: self._trackers.get(cell) or CellTracker(cell, self._loader) for cell in cells}
+        answers = self._calls.scatter_gather(cells, self._read, probe=True)
         for cell in cells:
             self._report(cell, answers[cell.uuid].error)
         table = self._next(cells, begun)
@@ -155,7 +153,7 @@ class HostStore:
                 self._changed.wait_for(lambda: self._stopped or self._wanted > self._table.read_at, IDLE)
 
     def _read(self, cell: Cell) -> None:
-        self._followers[cell].read(self._cells.engine(cell))
+        self._trackers[cell].update(self._cells.engine(cell))
 
     def _next(self, cells: Iterable[Cell], begun: float) -> HostTable:
         known = [self._rows_of(cell, begun) for cell in cells]
@@ -167,7 +165,7 @@ class HostStore:
 
     def _rows_of(self, cell: Cell, begun: float) -> CellRows:
         """The last rows of a cell; none if they are too old to be believed."""
-        rows = self._followers[cell].rows
+        rows = self._trackers[cell].rows
         return rows if begun - rows.read_at <= KEEP_UNREAD else CellRows()
 
     def _report(self, cell: Cell, error: Exception | None) -> None:
@@ -205,7 +203,7 @@ class HostStore:
                     for piece in chunks(uuids)
                 )
 
-        return list(self._calls.gather(self._cells.all, found).values())
+        return list(self._calls.scatter_gather(self._cells.all, found).values())
 
 
 # How long such a provider is not looked for again, in seconds.

@@ -210,7 +210,7 @@ class CellInstances:
         return known
 
     def _ask(self, cells: Iterable[Cell], read: Callable[[Cell], Any]) -> Mapping[str, CellAnswer]:
-        answers = self._calls.gather(cells, read)
+        answers = self._calls.scatter_gather(cells, read)
         for uuid, answer in answers.items():
             outage = self._outages.get(uuid) or self._outages.setdefault(uuid, _outage(uuid))
             if answer.error:

@@ -81,7 +81,7 @@ class Inventory:
     def reset(self) -> None:
         """Look at cells and connections anew, as on SIGHUP; requests go on meanwhile."""
         self.engines.drop()
-        self._calls.forget()
+        self._calls.reset_breakers()
         self.host_cells.forget()
         self._versions.forget()
         self._store.forget()

@@ -1,8 +1,8 @@
-"""Asking all cells at once, so that a dead one costs the others nothing.
+"""Calls to all cells at once, so that a cell that is away does not delay the others.
 
-Every cell is asked in a thread of its own. One that does not answer in time, or cannot be connected to,
-becomes *suspect*: it is left out at once from then on, while it is probed in the background at growing
-intervals, until it answers again. spec: host-state-and-cells 2.3
+Every cell is called in a thread of its own. The circuit breaker of a cell that does not answer in time, or
+cannot be connected to, opens: the cell is left out of all calls, and probed in the background at growing
+intervals until it answers again (spec: host-state-and-cells 2.3).
 """
 
 from collections.abc import Callable, Iterable
@@ -21,109 +21,132 @@ from scheduler.nova_db.cells import Cell
 
 LOG = logging.getLogger(__name__)
 
-# Seconds between probes of a suspect cell; doubled each time.
+# Seconds until the first probe of a cell that is left out. They double with each probe, up to a limit.
 FIRST_PROBE = 1.0
-LAST_PROBE = 30.0
+MAX_PROBE_INTERVAL = 30.0
 
 
 class CellUnavailable(BerthError):
-    """A cell was not asked, or did not answer in time."""
+    """A cell was not called, or did not answer in time."""
 
 
 @dataclass(frozen=True, slots=True)
 class CellAnswer:
-    """What one cell said: a value, or the error in place of it."""
+    """What the call of one cell returned, or the error that it raised."""
 
     value: Any = None
     error: Exception | None = None
 
 
 class CircuitBreaker:
-    """Whether one cell is worth asking."""
+    """Whether one cell is worth calling.
 
-    def __init__(self) -> None:
-        self.suspicion: str | None = None
-        self._pause = FIRST_PROBE
+    Attributes:
+        open_reason: Why the cell is left out; None while it is called.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.open_reason: str | None = None
+        self._clock = clock
+        self._interval = FIRST_PROBE
         self._probe_at = 0.0
 
     def trip(self, cell: Cell, reason: str) -> None:
-        if self.suspicion is None:
+        """Leave the cell out from now on."""
+        if self.open_reason is None:
             LOG.warning("Cell %s is left out until it answers again: %s", cell, reason)
-            self._probe_at = time.monotonic() + self._pause
-        self.suspicion = reason
+            self._probe_at = self._clock() + self._interval
+        self.open_reason = reason
 
     def reset(self, cell: Cell) -> None:
-        if self.suspicion is not None:
-            LOG.info("Cell %s answers again.", cell)
-        self.suspicion = None
-        self._pause = FIRST_PROBE
+        """Call the cell again."""
+        if self.open_reason is not None:
+            LOG.info("Cell %s answers again", cell)
+        self.open_reason = None
+        self._interval = FIRST_PROBE
 
     def probe_due(self) -> bool:
-        """True at most once an interval."""
-        due = time.monotonic() >= self._probe_at
+        """Tell whether to probe the cell now. If so, the next probe is due after twice the interval."""
+        due = self._clock() >= self._probe_at
         if due:
-            self._pause = min(self._pause * 2, LAST_PROBE)
-            self._probe_at = time.monotonic() + self._pause
+            self._interval = min(self._interval * 2, MAX_PROBE_INTERVAL)
+            self._probe_at = self._clock() + self._interval
         return due
 
 
 class CellCalls:
-    """Calls one function for many cells at once, each wait bounded by ``timeout`` seconds in all."""
+    """Calls one function for many cells at the same time."""
 
-    def __init__(self, timeout: Callable[[], float]) -> None:
+    def __init__(self, timeout: Callable[[], float], clock: Callable[[], float] = time.monotonic) -> None:
+        """Make no calls yet.
+
+        Args:
+            timeout: Returns the seconds that all calls of one ``scatter_gather`` may take together.
+            clock: Seconds that only grow, for probes.
+        """
         self._timeout = timeout
+        self._clock = clock
         self._breakers: dict[str, CircuitBreaker] = {}
 
-    def gather(
+    def scatter_gather(
         self, cells: Iterable[Cell], function: Callable[[Cell], Any], *, probe: bool = False
     ) -> dict[str, CellAnswer]:
-        """The answer of each cell by uuid; never raises.
+        """Call ``function`` for each cell.
 
-        With ``probe`` a suspect cell is called as well, now and then, but its answer is not waited for: such
-        functions keep what they find.
+        Args:
+            cells: The cells.
+            function: Called with a cell, in a thread of its own.
+            probe: Call it now and then for the cells that are left out too. Such a call is not waited for, so
+                the function has to keep what it finds.
+
+        Returns:
+            The answer of each cell, by uuid.
         """
         cells = list(cells)
-        trusted = [cell for cell in cells if self._breaker(cell).suspicion is None]
+        closed = [cell for cell in cells if self._breaker(cell).open_reason is None]
         if probe:
             for cell in cells:
                 breaker = self._breaker(cell)
-                if breaker.suspicion is not None and breaker.probe_due():
+                if breaker.open_reason is not None and breaker.probe_due():
                     self._start(function, cell)
-        futures = {cell.uuid: self._start(function, cell) for cell in trusted}
+        futures = {cell.uuid: self._start(function, cell) for cell in closed}
         wait(futures.values(), timeout=self._timeout())
         return {cell.uuid: self._answer(cell, futures.get(cell.uuid)) for cell in cells}
 
-    def forget(self) -> None:
-        """Suspect no cell any more."""
+    def reset_breakers(self) -> None:
+        """Call all cells again."""
         self._breakers = {}
 
     def _breaker(self, cell: Cell) -> CircuitBreaker:
-        return self._breakers.setdefault(cell.uuid, CircuitBreaker())
+        return self._breakers.setdefault(cell.uuid, CircuitBreaker(self._clock))
 
-    def _start(self, function: Callable[[Cell], Any], cell: Cell) -> Future:
-        future: Future = Future()
+    def _start(self, function: Callable[[Cell], Any], cell: Cell) -> Future[CellAnswer]:
+        future: Future[CellAnswer] = Future()
         name = f"cell-{cell.name or cell.uuid}"
-        threading.Thread(target=self._run, args=(future, function, cell), name=name, daemon=True).start()
+        thread = threading.Thread(target=self._run, args=(future, function, cell), name=name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # the system has no thread left
+            future.set_result(CellAnswer(error=error))
         return future
 
-    def _run(self, future: Future, function: Callable[[Cell], Any], cell: Cell) -> None:
+    def _run(self, future: Future[CellAnswer], function: Callable[[Cell], Any], cell: Cell) -> None:
         breaker = self._breaker(cell)
         try:
             value = function(cell)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is this cell's answer
+        except Exception as error:  # noqa: BLE001 - any error is this cell's answer
             if isinstance(error, DBConnectionError):
                 breaker.trip(cell, brief(error))
-            future.set_exception(error)
+            future.set_result(CellAnswer(error=error))
         else:
             breaker.reset(cell)
-            future.set_result(value)
+            future.set_result(CellAnswer(value))
 
-    def _answer(self, cell: Cell, future: Future | None) -> CellAnswer:
+    def _answer(self, cell: Cell, future: Future[CellAnswer] | None) -> CellAnswer:
         if future is None:
-            return CellAnswer(error=CellUnavailable(f"not asked: {self._breaker(cell).suspicion}"))
+            return CellAnswer(error=CellUnavailable(f"not called: {self._breaker(cell).open_reason}"))
         if not future.done():
             reason = f"no answer within {self._timeout():g} seconds"
             self._breaker(cell).trip(cell, reason)
             return CellAnswer(error=CellUnavailable(reason))
-        error = future.exception()
-        return CellAnswer(error=error) if error else CellAnswer(future.result())
+        return future.result()

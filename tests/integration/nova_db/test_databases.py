@@ -1,16 +1,14 @@
 """What is said to databases in SQL, on each kind of database."""
 
 from datetime import datetime, timedelta
-import time
 from types import SimpleNamespace
 
 import pytest
 import sqlalchemy as sa
 
-from scheduler.nova_db import change_tracking
 from scheduler.nova_db.aggregate_store import AggregateStore
 from scheduler.nova_db.cells import Cell, Cells
-from scheduler.nova_db.change_tracking import CellFollower
+from scheduler.nova_db.change_tracking import REREAD_DELAY, CellTracker
 from scheduler.nova_db.compute_versions import MinimumVersion
 from scheduler.nova_db.host_mappings import HostCells, members_of
 from scheduler.nova_db.instances import CellInstances
@@ -28,6 +26,7 @@ from scheduler.nova_db.schema import (
 )
 from scheduler.nova_service.host_discovery import Discovery
 from scheduler.nova_service.service_record import OwnService
+from tests.support.clock import Clock
 
 
 @pytest.fixture
@@ -43,22 +42,27 @@ def calls():
 
 
 @pytest.fixture
-def follower(nova):
-    return CellFollower(Cell(1, nova.cell1, "cell1", "", True), RowLoader(nova.conf))
+def clock():
+    return Clock()
 
 
-def read(nova, follower):
-    follower.read(nova.cells[nova.cell1])
-    return {row.nodename: row for row in follower.rows.nodes.values()}
+@pytest.fixture
+def tracker(nova, clock):
+    return CellTracker(Cell(1, nova.cell1, "cell1", "", True), RowLoader(nova.conf), clock)
 
 
-def test_first_reading(nova, follower):
+def read(nova, tracker):
+    tracker.update(nova.cells[nova.cell1])
+    return {row.nodename: row for row in tracker.rows.nodes.values()}
+
+
+def test_first_reading(nova, tracker):
     uuid = nova.add_host(
         "cmp1", service={"disabled": True, "disabled_reason": "hot\x1e\x1f\nfan"}, host_ip="2001:db8::1"
     )
-    row = read(nova, follower)["cmp1"]
+    row = read(nova, tracker)["cmp1"]
     assert (row.uuid, row.free_ram_mb, row.host_ip) == (uuid, 16384, "2001:db8::1")
-    service = follower.rows.services[nova.cell1, "cmp1"]
+    service = tracker.rows.services[nova.cell1, "cmp1"]
     stored = nova.rows(services)[0]
     assert (service.id, service.uuid, service.disabled) == (stored.id, stored.uuid, True)
     assert (service.last_seen_up, service.created_at) == (stored.last_seen_up, stored.created_at)
@@ -66,77 +70,77 @@ def test_first_reading(nova, follower):
     assert service.disabled_reason == "hot  \nfan"
 
 
-def test_nothing_changed(nova, follower):
+def test_rows_stay_the_same_mapping_if_nothing_changed(nova, tracker, clock):
     nova.add_host("cmp1")
-    read(nova, follower)
-    before = follower.rows
-    read(nova, follower)
-    assert follower.rows.nodes is before.nodes
-    assert follower.rows.services is before.services
-    assert follower.rows.read_at > before.read_at
+    read(nova, tracker)
+    before = tracker.rows
+    clock.now += 1
+    read(nova, tracker)
+    assert tracker.rows.nodes is before.nodes
+    assert tracker.rows.services is before.services
+    assert tracker.rows.read_at > before.read_at
 
 
-def test_a_changed_row_is_read_and_others_stay_themselves(nova, follower):
+def test_a_changed_row_is_read_and_others_stay_themselves(nova, tracker):
     nova.add_host("cmp1")
     nova.add_host("cmp2")
-    before = read(nova, follower)
+    before = read(nova, tracker)
     nova.update(compute_nodes, compute_nodes.c.host == "cmp2", free_ram_mb=1, stats='{"num_instances": "4"}')
-    after = read(nova, follower)
+    after = read(nova, tracker)
     assert after["cmp1"] is before["cmp1"]
     assert (after["cmp2"].free_ram_mb, after["cmp2"].num_instances) == (1, 4)
 
 
-def test_deleted_and_come_back(nova, follower):
+def test_deleted_and_come_back(nova, tracker):
     nova.add_host("cmp1")
     nova.add_host("cmp2")
-    read(nova, follower)
+    read(nova, tracker)
     where = compute_nodes.c.host == "cmp1"
     nova.update(compute_nodes, where, deleted=compute_nodes.c.id)
-    assert list(read(nova, follower)) == ["cmp2"]
+    assert list(read(nova, tracker)) == ["cmp2"]
     nova.update(compute_nodes, where, deleted=0)
-    assert sorted(read(nova, follower)) == ["cmp1", "cmp2"]
+    assert sorted(read(nova, tracker)) == ["cmp1", "cmp2"]
 
 
-def test_null_deleted_is_deleted(nova, follower):
+def test_null_deleted_is_deleted(nova, tracker):
     nova.add_host("cmp1", deleted=None)
-    assert read(nova, follower) == {}
+    assert read(nova, tracker) == {}
 
 
-def test_a_heartbeat(nova, follower):
+def test_a_heartbeat(nova, tracker):
     nova.add_host("cmp1")
-    nodes = read(nova, follower)
+    nodes = read(nova, tracker)
     seen = datetime(2026, 1, 2, 3, 4, 5)
     nova.update(services, services.c.host == "cmp1", last_seen_up=seen, report_count=7, forced_down=True)
-    assert read(nova, follower)["cmp1"] is nodes["cmp1"]
-    service = follower.rows.services[nova.cell1, "cmp1"]
+    assert read(nova, tracker)["cmp1"] is nodes["cmp1"]
+    service = tracker.rows.services[nova.cell1, "cmp1"]
     assert (service.last_seen_up, service.report_count, service.forced_down) == (seen, 7, True)
 
 
-def test_null_flags_of_a_service_are_false(nova, follower):
+def test_null_flags_of_a_service_are_false(nova, tracker):
     nova.add_host("cmp1", service={"disabled": None, "forced_down": None})
-    read(nova, follower)
-    service = follower.rows.services[nova.cell1, "cmp1"]
+    read(nova, tracker)
+    service = tracker.rows.services[nova.cell1, "cmp1"]
     assert (service.disabled, service.forced_down) == (False, False)
 
 
-def test_a_second_write_in_the_same_second(nova, follower, monkeypatch):
-    monkeypatch.setattr(change_tracking, "SETTLED", 0.05)
+def test_a_second_write_in_the_same_second_is_read_after_the_delay(nova, tracker, clock):
     stamp = datetime(2026, 1, 2, 3, 4, 5)
     nova.add_host("cmp1", updated_at=stamp)
-    read(nova, follower)
+    read(nova, tracker)
     nova.update(compute_nodes, compute_nodes.c.host == "cmp1", stats='{"io_workload": "9"}')
-    time.sleep(0.1)
-    assert read(nova, follower)["cmp1"].num_io_ops == 9
+    clock.now += REREAD_DELAY
+    assert read(nova, tracker)["cmp1"].num_io_ops == 9
 
 
-def test_many_rows(nova, follower):
+def test_many_rows(nova, tracker):
     for number in range(150):
         nova.add_host(f"cmp{number:03}", mapped=False)
-    before = read(nova, follower)
-    assert len(before) == len(follower.rows.services) == 150
+    before = read(nova, tracker)
+    assert len(before) == len(tracker.rows.services) == 150
     written = ["cmp003", "cmp064", "cmp140"]
     nova.update(compute_nodes, compute_nodes.c.host.in_(written), vcpus_used=5)
-    after = read(nova, follower)
+    after = read(nova, tracker)
     assert [name for name in after if after[name] is not before[name]] == written
     assert list(after) == list(before)
 

@@ -3,11 +3,11 @@ from datetime import datetime
 import pytest
 import sqlalchemy as sa
 
-from scheduler.nova_db import change_tracking
 from scheduler.nova_db.cells import Cell
-from scheduler.nova_db.change_tracking import CellFollower, NodeFollower, ServiceFollower, merged
+from scheduler.nova_db.change_tracking import REREAD_DELAY, CellTracker, NodeTracker, ServiceTracker, merged
 from scheduler.nova_db.row_loader import RowLoader
 from scheduler.nova_db.schema import compute_nodes, services
+from tests.support.clock import Clock
 
 
 @pytest.fixture
@@ -26,12 +26,12 @@ def connection(nova):
         ({1: "a"}, [2], {3: None}, {1: "a"}),
     ],
 )
-def test_merged(old, gone, fresh, expected):
+def test_merged_values_are_in_stable_order(old, gone, fresh, expected):
     result = merged(old, gone, fresh)
     assert list(result.items()) == list(expected.items())
 
 
-def test_merged_stays_the_same_if_nothing_differs():
+def test_merged_is_the_old_mapping_if_nothing_differs():
     value = ["a"]
     old = {1: value}
     assert merged(old, [], {1: ["a"]}) is old
@@ -48,27 +48,27 @@ def test_merged_stays_the_same_if_nothing_differs():
         (None, None),
     ],
 )
-def test_times_as_databases_print_them(nova, connection, stored, expected):
+def test_stamps_are_read_as_databases_print_them(nova, connection, stored, expected):
     nova.add_service("cmp1")
     with nova.cells[nova.cell1].begin() as writer:
         writer.execute(sa.text("UPDATE services SET last_seen_up = :stored"), {"stored": stored})
-    follower = ServiceFollower()
-    follower.read(connection)
-    assert follower.rows[1].last_seen_up == expected
+    tracker = ServiceTracker()
+    tracker.update(connection)
+    assert tracker.rows[1].last_seen_up == expected
 
 
-def test_only_compute_services(nova, connection):
+def test_only_live_compute_services_are_tracked(nova, connection):
     nova.add_service("cmp1")
     nova.add_service("cmp1", binary="nova-scheduler")
     nova.add_service("cmp2", deleted=2)
-    follower = ServiceFollower()
-    follower.read(connection)
-    assert [(row.host, row.binary, row.topic) for row in follower.rows.values()] == [
+    tracker = ServiceTracker()
+    tracker.update(connection)
+    assert [(row.host, row.binary, row.topic) for row in tracker.rows.values()] == [
         ("cmp1", "nova-compute", "compute")
     ]
 
 
-def test_a_row_that_cannot_be_used_is_not_asked_for_again(nova, connection):
+def test_a_row_that_cannot_be_used_is_not_read_again_until_it_changes(nova, connection):
     nova.add_host("cmp1", free_disk_gb=None)
     loaded = []
     loader = RowLoader(nova.conf)
@@ -77,50 +77,62 @@ def test_a_row_that_cannot_be_used_is_not_asked_for_again(nova, connection):
         loaded.append(row.id)
         return loader.node(row, "cell", {})
 
-    follower = NodeFollower()
+    tracker = NodeTracker()
     for _ in range(2):
-        follower.read(connection, load)
-    assert (loaded, follower.rows) == ([1], {})
+        tracker.update(connection, load)
+    assert (loaded, tracker.rows) == ([1], {})
     connection.rollback()
     nova.update(compute_nodes, compute_nodes.c.id == 1, free_disk_gb=1)
-    follower.read(connection, load)
-    assert [row.host for row in follower.rows.values()] == ["cmp1"]
+    tracker.update(connection, load)
+    assert [row.host for row in tracker.rows.values()] == ["cmp1"]
 
 
 @pytest.mark.parametrize(("microsecond", "looks"), [(0, 2), (5, 1)])
-def test_whole_seconds_are_looked_at_again(nova, connection, monkeypatch, microsecond, looks):
-    monkeypatch.setattr(change_tracking, "SETTLED", -1)
+def test_a_row_with_a_stamp_of_whole_seconds_is_read_once_more(nova, connection, microsecond, looks):
+    clock = Clock()
     nova.add_host("cmp1", updated_at=datetime(2026, 1, 2, 3, 4, 5, microsecond))
     loader, loaded = RowLoader(nova.conf), []
-    follower = NodeFollower()
+    tracker = NodeTracker(clock)
     for _ in range(4):
-        follower.read(connection, lambda row: loaded.append(row.id) or loader.node(row, "cell", {}))
+        clock.now += REREAD_DELAY
+        tracker.update(connection, lambda row: loaded.append(row.id) or loader.node(row, "cell", {}))
     assert len(loaded) == looks
 
 
-def test_an_error_on_the_way_loses_no_change(nova, connection):
+def test_after_an_error_the_same_changes_are_read_again(nova, connection):
     nova.add_host("cmp1")
-    follower, loader = NodeFollower(), RowLoader(nova.conf)
+    tracker, loader = NodeTracker(), RowLoader(nova.conf)
     with pytest.raises(ZeroDivisionError):
-        follower.read(connection, lambda row: 1 / 0)
-    follower.read(connection, lambda row: loader.node(row, "cell", {}))
-    assert len(follower.rows) == 1
+        tracker.update(connection, lambda row: 1 / 0)
+    tracker.update(connection, lambda row: loader.node(row, "cell", {}))
+    assert len(tracker.rows) == 1
 
 
-def test_a_cell(nova):
+def test_the_services_and_nodes_of_a_cell_are_tracked(nova):
     nova.add_host("cmp1")
-    follower = CellFollower(Cell(1, nova.cell1, "cell1", "", True), RowLoader(nova.conf))
-    assert follower.rows.read_at == float("-inf")
-    follower.read(nova.cells[nova.cell1])
-    assert list(follower.rows.services) == [(nova.cell1, "cmp1")]
+    tracker = CellTracker(Cell(1, nova.cell1, "cell1", "", True), RowLoader(nova.conf))
+    assert tracker.rows.read_at == float("-inf")
+    tracker.update(nova.cells[nova.cell1])
+    assert list(tracker.rows.services) == [(nova.cell1, "cmp1")]
     nova.update(services, services.c.host == "cmp1", deleted=1)
-    follower.read(nova.cells[nova.cell1])
-    assert (list(follower.rows.services), len(follower.rows.nodes)) == ([], 1)
+    tracker.update(nova.cells[nova.cell1])
+    assert (list(tracker.rows.services), len(tracker.rows.nodes)) == ([], 1)
 
 
-def test_a_cell_is_read_by_one_thread_at_a_time(nova):
+class ReentrantLoader(RowLoader):
+    """Asks for the same cell again while a row of it is loaded."""
+
+    def node(self, row, cell_uuid, services):
+        self.tracker.update(self.engine)
+        self.seen = self.tracker.rows
+        return super().node(row, cell_uuid, services)
+
+
+def test_an_update_during_another_one_does_nothing(nova):
     nova.add_host("cmp1")
-    follower = CellFollower(Cell(1, nova.cell1, "cell1", "", True), RowLoader(nova.conf))
-    with follower._lock:
-        follower.read(nova.cells[nova.cell1])
-    assert follower.rows.nodes == {}
+    loader = ReentrantLoader(nova.conf)
+    loader.engine = nova.cells[nova.cell1]
+    loader.tracker = CellTracker(Cell(1, nova.cell1, "cell1", "", True), loader)
+    loader.tracker.update(loader.engine)
+    assert loader.seen.nodes == {}
+    assert len(loader.tracker.rows.nodes) == 1

@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 import pytest
 import sqlalchemy as sa
 
-from scheduler.nova_db.fingerprints import BUCKET, COLUMN, ROW, Bucket, CutShort, Fingerprints
+from scheduler.nova_db.fingerprints import BUCKET, COLUMN, ROW, Bucket, Fingerprints, TruncatedText
 
 TABLE = sa.Table(
     "t",
@@ -40,7 +40,7 @@ def test_changes_are_told_until_they_are_accepted(connection, fingerprints):
     write(connection, {1: "a", 2: None})
     for _ in range(2):
         changes = fingerprints.poll(connection)
-        assert (dict(changes.changed), changes.gone, changes.among) == ({1: ["a"], 2: [""]}, set(), 2)
+        assert (dict(changes.changed), changes.gone, changes.row_count) == ({1: ["a"], 2: [""]}, set(), 2)
     fingerprints.accept()
     assert not fingerprints.poll(connection)
 
@@ -77,11 +77,11 @@ def test_changes_lead_from_one_state_to_the_next(states):
             assert all(known.get(number) != texts for number, texts in changes.changed.items())
             known |= changes.changed
             assert known == {number: [name or ""] for number, name in state.items()}
-            assert changes.among == len(state)
+            assert changes.row_count == len(state)
     engine.dispose()
 
 
 @pytest.mark.parametrize("text", ["", f"1{COLUMN}a{COLUMN}", f"1{COLUMN}a{COLUMN}{ROW}2{COLUMN}b"])
 def test_a_text_that_was_cut(text):
-    with pytest.raises(CutShort):
+    with pytest.raises(TruncatedText):
         _ = Bucket(text, 2).lines
