@@ -1,19 +1,21 @@
 """The steps of a request, in order (spec: placement-and-workflow 5.2).
 
-Nothing is decided here: each step is one line and lives in the room that it names. What is claimed on the way
-is either in the reply or given back.
+Nothing is decided here: each step is one line, and is implemented in the package that it names. What is
+claimed on the way is either in the reply or released.
 """
 
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 import time
-from typing import Any
+from typing import Any, Protocol
 
 from oslo_config import cfg
 from oslo_log import log as logging
 
 from scheduler import conf as options
+from scheduler import objects
 from scheduler.claims.claim_session import ClaimSession
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.journal import Journal
@@ -31,40 +33,112 @@ from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rules import load_filters as filter_loader
 from scheduler.rules import load_weighers as weight_loader
 from scheduler.rules import nova_modules
-from scheduler.selection.alternates import as_dicts
+from scheduler.selection.alternates import Selections, as_dicts
 from scheduler.selection.driver import FilterDriver
-from scheduler.selection.headroom import nothing_known
-from scheduler.selection.server_groups import Groups
+from scheduler.selection.server_groups import ServerGroups
 
 LOG = logging.getLogger(__name__)
 
 # Seconds at the end of a process for notifications that still wait for their broker.
 NOTIFY_TIMEOUT = 5.0
 
+Reply = list[Any]
+"""For each instance its Selections; or, for callers that want no objects, the dict of the first of them."""
+
+
+class Notifications(Protocol):
+    """Where requests are announced."""
+
+    def select_destinations_start(self, context: Any, spec: objects.RequestSpec) -> None:
+        """Announce that hosts are being chosen for a request."""
+
+    def select_destinations_end(self, context: Any, spec: objects.RequestSpec) -> None:
+        """Announce that the hosts of a request were chosen."""
+
+    def stop(self, timeout: float) -> None:
+        """Send what still waits, in ``timeout`` seconds at most."""
+
+
+@dataclass(frozen=True)
+class ManagerParts:
+    """What a manager works with.
+
+    Attributes:
+        hosts: What is known of the hosts.
+        placement: The client that the daemon starts.
+        candidates: Answers which hosts could take a request.
+        claimer: Claims hosts in Placement.
+        network: Neutron, for the pre-filters.
+        clock: Seconds, as ``time.monotonic``.
+    """
+
+    hosts: Inventory
+    placement: PlacementClient
+    candidates: CandidateSource
+    claimer: Claimer
+    network: NeutronNetwork
+    clock: Callable[[], float] = time.monotonic
+
+    @classmethod
+    def from_conf(cls, conf: cfg.ConfigOpts) -> "ManagerParts":
+        """Make the parts that the options describe; nothing is connected to yet.
+
+        Raises:
+            ConfigError: An option cannot work.
+            PlacementAuthFailure: ``[placement]`` names no usable credentials.
+        """
+        placement = PlacementClient.from_conf(conf)
+        return cls(
+            hosts=Inventory(conf),
+            placement=placement,
+            candidates=CandidateSource.of(placement, conf.berth.searches_at_once),
+            claimer=Claimer.of(placement),
+            network=NeutronNetwork.from_conf(conf),
+        )
+
 
 class SchedulerManager:
-    """One scheduler: what it knows and keeps, and ``select_destinations``."""
+    """One scheduler: what it knows and keeps, and ``select_destinations``.
 
-    def __init__(self, conf: cfg.ConfigOpts, notifications: Any, journal: Journal | None = None) -> None:
-        """Put the rooms together; nothing is asked of anybody yet.
+    Attributes:
+        hosts: What is known of the hosts.
+        notifications: Where requests are announced.
+    """
 
-        ``notifications``: ``rpc.notifications.Notifications``, which knows whom to tell, if anybody.
-        ``journal`` outlives this process; without one nobody takes back what it claimed for the unanswered
-        requests of its sudden death.
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        notifications: Notifications,
+        journal: Journal | None = None,
+        parts: ManagerParts | None = None,
+    ) -> None:
+        """Put the parts together; nothing is connected to yet.
 
-        Raises ``ConfigError``, ``HostFilterNotFound``, ``ClassNotFound`` or ``PlacementAuthFailure`` for
-        options that cannot work.
+        Args:
+            conf: The options.
+            notifications: Where requests are announced.
+            journal: Outlives this process. Without one, claims of unanswered requests stay in Placement when
+                the process is killed.
+            parts: What to work with; by default what the options describe.
+
+        Raises:
+            ConfigError: An option cannot work.
+            HostFilterNotFound: An enabled filter does not exist.
+            ClassNotFound: A configured class does not exist.
+            PlacementAuthFailure: ``[placement]`` names no usable credentials.
         """
+        parts = parts or ManagerParts.from_conf(conf)
         self.conf = conf
-        self.hosts = Inventory(conf)
-        self.placement = PlacementClient.from_conf(conf)
-        self.candidates = CandidateSource.of(self.placement, conf.berth.searches_at_once)
-        self.claimer = Claimer.of(self.placement)
-        self.groups = Groups()
-        self._journal = journal
         self.notifications = notifications
-        self.network = NeutronNetwork.from_conf(conf)
-        self.provider_aggregates = ProviderAggregates(self.placement)
+        self.hosts = parts.hosts
+        self._placement = parts.placement
+        self._candidates = parts.candidates
+        self._claimer = parts.claimer
+        self._network = parts.network
+        self._clock = parts.clock
+        self._journal = journal
+        self._provider_aggregates = ProviderAggregates(parts.placement)
+        self._groups = ServerGroups()
         self.use_rules()
 
     def use_rules(self) -> None:
@@ -73,7 +147,7 @@ class SchedulerManager:
         chain = FilterChain(filter_loader.load(self.conf))
         weighers = weight_loader.load(self.conf)
         fitter = fitter_of(chain.filters, self.conf)
-        self.driver = FilterDriver(self.conf, chain, weighers, fitter, self.hosts.mapped)
+        self._driver = FilterDriver(self.conf, chain, weighers, fitter, self.hosts.mapped)
         # Conductors refuse server groups whose filter is missing in *their* options: for comparison.
         LOG.info("Filters: %s", ", ".join(each.name for each in chain.filters))
         LOG.info("Weighers: %s", ", ".join(each.name for each in weighers))
@@ -81,27 +155,29 @@ class SchedulerManager:
     # -- life ------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to read hosts and see whether Placement is there. What is away is waited for in the
-        background.
+        """Begin to read hosts and check that Placement answers. What is away is waited for in the background.
 
-        Raises ``PlacementAuthFailure``: Keystone refuses the credentials.
+        Raises:
+            PlacementAuthFailure: Keystone refuses the credentials.
         """
-        self.placement.start()
+        self._placement.start()
         if self._journal:
-            self.claimer.keep_notes(self._journal)
+            self._claimer.keep_notes(self._journal)
         self.hosts.start()
 
     def reset(self) -> None:
-        """On SIGHUP: look at cells and connections anew, and take over changed options.
+        """On SIGHUP: read cells and connections again, and take over changed options.
 
-        Raises as the constructor does; the rules stay as they were then.
+        Raises:
+            ConfigError: An option cannot work; the rules stay as they were. So for the other errors of the
+                constructor.
         """
         self.hosts.reset()
         self.use_rules()
 
     def stop(self, timeout: float) -> None:
-        """After the last request: finish what is under way in the background, in ``timeout`` seconds."""
-        self.claimer.drain(timeout)
+        """After the last request: finish background work, in ``timeout`` seconds at most."""
+        self._claimer.drain(timeout)
         self.notifications.stop(min(timeout, NOTIFY_TIMEOUT))
         self.hosts.stop()
 
@@ -110,120 +186,159 @@ class SchedulerManager:
     def select_destinations(
         self,
         context: Any,
-        spec: Any,
+        spec: objects.RequestSpec,
         instance_uuids: Sequence[str] | None,
         return_objects: bool = True,
         return_alternates: bool = False,
-    ) -> list:
-        """A list of Selections for each instance, the first of each claimed; or the dictionaries of old.
+    ) -> Reply:
+        """Choose a host for each instance, and claim it.
 
-        Without ``instance_uuids`` (None) hosts are chosen for ``spec.num_instances`` and nothing is claimed.
-        Raises ``NoValidHost`` if any instance would be left without a host; nothing stays claimed then.
+        Args:
+            context: The request context of the caller.
+            spec: The request; pre-filters and the choice of hosts change it, as nova's do.
+            instance_uuids: None: hosts are chosen for ``spec.num_instances`` and nothing is claimed.
+            return_objects: Whether the reply consists of Selections; if not, of the older dicts.
+            return_alternates: Whether alternates follow the chosen host of each instance.
+
+        Returns:
+            For each instance a list of Selections, the first of them claimed; or one dict.
+
+        Raises:
+            NoValidHost: An instance would be left without a host. Nothing stays claimed then.
         """
-        deadline = time.monotonic() + options.caller_patience(self.conf)
         LOG.debug("Starting to schedule for instances: %s", instance_uuids)
         request = SchedulingRequest.of(
             spec,
             instance_uuids,
             context,
             with_alternates=return_objects and return_alternates,
-            deadline=deadline,
+            deadline=self._clock() + options.caller_patience(self.conf),
         )
-        if not request.is_rebuild:
-            # whatever was decided for them before is void
-            self.hosts.pending.remove(instance_uuids or ())
-        queries = () if request.is_rebuild else self._queries(request)
-        candidates = self._ask_placement(context, queries) if queries else None
-        self.notifications.select_destinations_start(context, spec)
-        with self.groups.turn(request, self.hosts) as request:
-            table = self.hosts.snapshot(cell_uuid=request.cell_uuid)
-            hosts = self._hosts(table, candidates, request)
-            more = partial(self._hosts_beyond, request, queries, candidates, len(hosts))
-            usages = candidates.usage if candidates else nothing_known
-            claims = self._claims(table, request) if request.claims else None
-            with claims or nullcontext():
-                selections = self.driver.select(hosts, request, claims, more, usages)
-                reply = selections if return_objects else as_dicts(selections)
-        request.write_progress()
-        self.notifications.select_destinations_end(context, spec)
+        serve = self._check_rebuild if request.is_rebuild else self._schedule
+        return serve(request, list if return_objects else as_dicts)
+
+    def _schedule(self, request: SchedulingRequest, as_reply: Callable[[Selections], Reply]) -> Reply:
+        # What was decided for these instances before is void.
+        self.hosts.pending.remove(request.instance_uuids if request.claims else ())
+        queries = self._queries(request)
+        candidates = self._ask_placement(queries, request)
+        self.notifications.select_destinations_start(request.context, request.spec)
+        with self._groups.serialized(request, self.hosts) as current:
+            reply = self._choose(queries, candidates, current, as_reply)
+        self._announce_end(current)
+        return reply
+
+    def _choose(
+        self,
+        queries: Sequence[query.Query],
+        candidates: Candidates,
+        request: SchedulingRequest,
+        as_reply: Callable[[Selections], Reply],
+    ) -> Reply:
+        table = self._table_with(candidates.by_root, request)
+        hosts = self._offered_hosts(table, candidates, request)
+        more = partial(self._hosts_beyond_limit, table, queries, candidates, len(hosts), request)
+        # The reply is part of the session: if it cannot be made, the claims are released.
+        with self._claim_session(table, request) as claims:
+            return as_reply(self._driver.select(hosts, request, claims, more, candidates.usage))
+
+    def _check_rebuild(self, request: SchedulingRequest, as_reply: Callable[[Selections], Reply]) -> Reply:
+        self.notifications.select_destinations_start(request.context, request.spec)
+        hosts = self._hosts_to_check(request)
+        reply = as_reply(self._driver.select(hosts, request, None))
+        self._announce_end(request)
         return reply
 
     def _queries(self, request: SchedulingRequest) -> tuple[query.Query, ...]:
-        """What to ask Placement for, once the pre-filters have had their say."""
+        """Run the pre-filters and return what to ask Placement for."""
         spec = request.spec
         prefilters.run(spec, request.context, self._prefilter_services())
-        look_up = targets.wanted(spec)
-        found = self.hosts.find_nodes(look_up) if look_up else ()
-        return query.build(spec, self.conf, targets.settle(spec, look_up, found))
-
-    def _ask_placement(self, context: Any, queries: Sequence[query.Query]) -> Candidates:
-        """Which hosts could have it. Raises ``NoValidHost`` if none could, or Placement does not say."""
-        candidates = self.candidates.fetch(queries, context)
-        if not candidates.by_root:
-            raise NoValidHost
-        return candidates
+        named = targets.named_target(spec)
+        found = self.hosts.find_nodes(named) if named else ()
+        return query.build(spec, self.conf, targets.apply_lookup(spec, named, found))
 
     def _prefilter_services(self) -> prefilters.PrefilterServices:
         return prefilters.PrefilterServices(
             conf=self.conf,
             aggregates=self.hosts.aggregates,
             minimum_compute_version=self.hosts.minimum_compute_version,
-            network=self.network,
-            provider_aggregates=self.provider_aggregates,
+            network=self._network,
+            provider_aggregates=self._provider_aggregates,
         )
 
-    def _hosts(self, table: HostTable, candidates: Candidates | None, request: SchedulingRequest) -> HostView:
-        if candidates:
-            return self._hosts_with(table, candidates, request)
-        return self._hosts_to_check(table, request)
+    def _ask_placement(self, queries: Sequence[query.Query], request: SchedulingRequest) -> Candidates:
+        """Return the allocation candidates.
 
-    def _hosts_with(self, table: HostTable, candidates: Candidates, request: SchedulingRequest) -> HostView:
+        Raises:
+            NoValidHost: There are none, or Placement does not answer.
+        """
+        candidates = self._candidates.fetch(queries, request.context)
+        if not candidates.by_root:
+            raise NoValidHost
+        return candidates
+
+    def _table_with(self, node_uuids: Iterable[str], request: SchedulingRequest) -> HostTable:
+        """Return a snapshot of the hosts in which none of these compute nodes is missing, if they exist."""
+        return self.hosts.complete(self.hosts.snapshot(cell_uuid=request.cell_uuid), node_uuids)
+
+    def _offered_hosts(
+        self, table: HostTable, candidates: Candidates, request: SchedulingRequest
+    ) -> HostView:
         """Return the hosts that Placement offers."""
-        table = self.hosts.complete(table, candidates.by_root)
         rows = table.find(candidates.by_root, request.cell_uuid)
         lists = [candidates.by_root[table.rows[row].uuid] for row in rows]
         return HostView.of(table, rows, lists, self.hosts.instances, self.hosts.pending)
 
-    def _hosts_beyond(
+    def _hosts_beyond_limit(
         self,
-        request: SchedulingRequest,
+        table: HostTable,
         queries: Sequence[query.Query],
-        candidates: Candidates | None,
+        candidates: Candidates,
         known: int,
+        request: SchedulingRequest,
     ) -> HostView | None:
-        """All hosts, if Placement's answer was cut and not all of it was about the ``known`` hosts.
+        """Return all hosts if the limit cut Placement's answer and it named others than the ``known`` hosts.
 
         spec: host-state-and-cells 8 (5)
         """
-        if candidates is None or not candidates.truncated or len(candidates.by_root) == known:
+        if not candidates.truncated or len(candidates.by_root) == known:
             return None
-        LOG.info("No host is left of those that Placement offers up to the limit: asking for all")
+        LOG.info("None of the hosts that Placement offers up to the limit is left: asking for all")
         unlimited = [query.without_limit(each) for each in queries]
-        found = self.candidates.fetch(unlimited, request.context)
-        return self._hosts_with(self.hosts.snapshot(cell_uuid=request.cell_uuid), found, request)
+        found = self._candidates.fetch(unlimited, request.context)
+        return self._offered_hosts(self.hosts.complete(table, found.by_root), found, request)
 
-    def _hosts_to_check(self, table: HostTable, request: SchedulingRequest) -> HostView:
-        """For a rebuild: the host that the request forces, or all of its cell."""
+    def _hosts_to_check(self, request: SchedulingRequest) -> HostView:
+        """Return the host that a rebuild check forces, or all of its cell."""
         cell_uuid = request.cell_uuid
-        wanted = targets.wanted(request.spec)
-        named = table.nodes(wanted.host, wanted.node, cell_uuid) if wanted else table.rows
-        rows = table.find((row.uuid for row in named), cell_uuid)
+        table = self.hosts.snapshot(cell_uuid=cell_uuid)
+        target = targets.named_target(request.spec)
+        nodes = table.nodes(target.host, target.node, cell_uuid) if target else table.rows
+        rows = table.find((row.uuid for row in nodes), cell_uuid)
         return HostView.of(table, rows, None, self.hosts.instances, self.hosts.pending)
 
-    def _claims(self, table: HostTable, request: SchedulingRequest) -> ClaimSession:
-        # An evacuation names the failed host there.
-        ignored = table.nodes_of_hosts(request.spec.ignore_hosts or ())
+    def _claim_session(
+        self, table: HostTable, request: SchedulingRequest
+    ) -> AbstractContextManager[ClaimSession | None]:
+        """Return what claims for the request; None in the context of one that claims nothing."""
+        if not request.claims:
+            return nullcontext()
         return ClaimSession(
-            self.claimer,
+            self._claimer,
             self.hosts.pending,
             request.context,
             request.spec,
             request.instance_uuids,
-            ignored,
+            # An evacuation names the failed host there.
+            table.nodes_of_hosts(request.spec.ignore_hosts or ()),
             request.deadline,
         )
 
-    # -- what others tell ------------------------------------------------------------------------------------
+    def _announce_end(self, request: SchedulingRequest) -> None:
+        request.write_progress()
+        self.notifications.select_destinations_end(request.context, request.spec)
+
+    # -- casts ----------------------------------------------------------------------------------------------
 
     def update_aggregates(self, context: Any, aggregates: Any) -> None:
         """Some host aggregates were made or changed."""

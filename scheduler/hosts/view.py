@@ -37,13 +37,13 @@ class _Request:
         self.instances = RequestInstances(instances, table, pending)
         self.reservations = Reservations(pending, table, rows)
         self.numbers = {name: table.numbers[name][rows] for name in AMOUNTS}
-        self.catch_up()
+        self.refresh_pending()
         self.coded: dict[str, EncodedColumn] = {}
         self.limits: dict[int, dict[str, Any]] = {}
         self.limit_columns: dict[str, np.ndarray] = {}
         self.states: dict[int, HostState] = {}
 
-    def catch_up(self) -> None:
+    def refresh_pending(self) -> None:
         """Look again at what other requests have pending; counters show it at once."""
         more = self.reservations.catch_up()
         for name in COUNTERS:
@@ -207,9 +207,9 @@ class HostView:
             column = self._shared.limit_columns[name] = np.full(len(self._shared.rows), None)
         column[self.positions[mask]] = values[mask]
 
-    # -- what the request takes ------------------------------------------------------------------------------
+    # -- what the request consumes ---------------------------------------------------------------------------
 
-    def take(self, index: int, **amounts: int) -> None:
+    def consume(self, index: int, **amounts: int) -> None:
         """Add ``amounts`` (by consumed column name, negative to lower) to one host."""
         position = self.positions[index]
         for name, amount in amounts.items():
@@ -217,13 +217,13 @@ class HostView:
             if name in self._numbers:
                 self._numbers[name][index] += amount
 
-    def replace(self, index: int, name: str, value: Any) -> None:
+    def replace_value(self, index: int, name: str, value: Any) -> None:
         """Give one host another value in a dictionary-encoded column."""
         column = self._shared.coded_column(name)
         self._shared.coded[name] = column.replaced(int(self.positions[index]), value)
         self._coded.pop(name, None)
 
-    def place(self, index: int, instance_uuid: str) -> None:
+    def place_instance(self, index: int, instance_uuid: str) -> None:
         """Count an instance as being on this host from now on (and on all nodes of its service host)."""
         self._shared.instances.place(instance_uuid, int(self._shared.rows[self.positions[index]]))
 
@@ -248,7 +248,7 @@ class HostView:
         """Let requests whose host was taken by another one choose one after the other."""
         return self._shared.reservations.pending.serialized()
 
-    def catch_up(self) -> None:
+    def refresh_pending(self) -> None:
         """See what other requests have reserved meanwhile."""
-        self._shared.catch_up()
+        self._shared.refresh_pending()
         self._numbers.clear()

@@ -5,8 +5,8 @@ spec: placement-and-workflow 1, filters-and-weighers 4
 ::
 
     prefilters.run(spec, ...)      what the operator's policies add to the request
-    targets.wanted(spec)           which compute nodes somebody has to look up, if any
-    targets.settle(spec, ...)      what was found, laid over the request
+    targets.named_target(spec)       which compute nodes to look up, if the request names any
+    targets.apply_lookup(spec, ...)  what the nodes found mean for the query
     query.build(spec, ...)         one query, or two for pinned CPUs
 
 ``resource_request`` puts together what the query asks for, out of ``extra_specs``, ``cpu_policy`` and

@@ -8,7 +8,7 @@ from oslo_log import log as logging
 from scheduler.request import resource_request
 from scheduler.request.groups import Pair, ResourceRequest
 from scheduler.request.reading import read
-from scheduler.request.targets import ANYWHERE, Targets
+from scheduler.request.targets import ANY_HOST, Targets
 
 LOG = logging.getLogger(__name__)
 
@@ -33,12 +33,12 @@ class Query:
     limit: int | None
 
 
-def build(spec, conf, targets: Targets = ANYWHERE) -> tuple[Query, ...]:
+def build(spec, conf, targets: Targets = ANY_HOST) -> tuple[Query, ...]:
     """The query of a RequestSpec, and after it the one that takes VCPUs for pinned CPUs, if any is due.
 
     Options: ``[scheduler]max_placement_results``, ``[workarounds]disable_fallback_pcpu_query``.
 
-    :param targets: what :func:`scheduler.request.targets.settle` made of the destination.
+    :param targets: what :func:`scheduler.request.targets.apply_lookup` made of the destination.
     :raises InvalidRequest: or one of its subclasses, as :func:`scheduler.request.resource_request.make` does.
     """
     limit = _limit(spec, conf, targets)

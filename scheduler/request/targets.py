@@ -1,21 +1,27 @@
-"""Requests for a named host: what has to be looked up, and what the answer means.
+"""Requests for a named host or node: what to look up, and what the result means for the query.
 
-The look-up itself is done elsewhere: nothing here knows a database (spec: placement-and-workflow 1.10).
+The look-up itself is the caller's: this package knows no database (spec: placement-and-workflow 1.10).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from scheduler import errors
+from scheduler import errors, objects
 from scheduler.request.reading import first, read
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """The compute nodes to look up.
+class NamedTarget:
+    """The compute nodes that a request names.
 
     ``host`` and ``node``: that one record; ``host`` alone: all nodes of the service host; ``node`` alone: by
-    the node's name. ``cell_uuid`` narrows it to a cell; without it, and with a host, the host's mapping does.
+    the node's name.
+
+    Attributes:
+        host: A service host.
+        node: A node's name.
+        cell_uuid: The only cell to search; None: the cell of the host's mapping, or all.
     """
 
     host: str | None
@@ -23,47 +29,64 @@ class Wanted:
     cell_uuid: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Protocol):
     """One compute node that was found."""
 
-    uuid: str
-    host: str
-    node: str
+    @property
+    def uuid(self) -> str:
+        """The uuid of the compute node, and of its resource provider."""
+
+    @property
+    def host(self) -> str:
+        """Its service host."""
+
+    @property
+    def node(self) -> str:
+        """Its name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """What the look-up means for the query: the one tree to look in, if any; whether a limit may apply."""
+    """What the look-up means for the query.
+
+    Attributes:
+        in_tree: The one provider tree to search; None for all.
+        limited: Whether the query may have a limit.
+    """
 
     in_tree: str | None = None
     limited: bool = True
 
 
-ANYWHERE = Targets()
+ANY_HOST = Targets()
 
 
-def wanted(spec) -> Wanted | None:
-    """What to look up for a RequestSpec; None when it names neither host nor node."""
+def named_target(spec: objects.RequestSpec) -> NamedTarget | None:
+    """Return what to look up for a RequestSpec; None if it names neither host nor node."""
     destination = read(spec, "requested_destination")
     host = read(destination, "host") or first(read(spec, "force_hosts"))
     node = read(destination, "node") or first(read(spec, "force_nodes"))
     if not (host or node):
         return None
-    return Wanted(host or None, node or None, read(read(destination, "cell"), "uuid"))
+    return NamedTarget(host or None, node or None, read(read(destination, "cell"), "uuid"))
 
 
-def settle(spec, look_up: Wanted | None, found: Sequence[Node] = ()) -> Targets:
-    """Apply what was ``found``. One node only: a requested destination is narrowed to it, in place.
+def apply_lookup(
+    spec: objects.RequestSpec, target: NamedTarget | None, found: Sequence[Node] = ()
+) -> Targets:
+    """Return what the nodes found for a target mean for the query.
 
-    :raises NoValidHost: something was looked up and not found.
+    If one node alone was found, a requested destination is narrowed to it, in place.
+
+    Raises:
+        NoValidHost: The target does not exist.
     """
-    if look_up is None:
-        return ANYWHERE
+    if target is None:
+        return ANY_HOST
     if not found:
-        raise errors.NoValidHost(f"No such host - host: {look_up.host} node: {look_up.node} ")
+        raise errors.NoValidHost(f"No such host - host: {target.host} node: {target.node} ")
     if len(found) > 1:
-        # Placement knows no "one of these trees": all candidates must come, and hosts are told apart later.
+        # Placement has no "one of these trees": all candidates are fetched, and hosts are told apart later.
         return Targets(limited=False)
     destination = read(spec, "requested_destination")
     if destination is not None:

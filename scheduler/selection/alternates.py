@@ -1,43 +1,59 @@
-"""Other hosts that a build can fall back to (spec: placement-and-workflow 5.5).
+"""The reply: the Selection of each chosen host, and its alternates (spec: placement-and-workflow 5.5)."""
 
-Selections, as conductors expect them (spec: placement-and-workflow 5.5, wire-and-config 3.13).
-"""
-
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+from scheduler import objects
+from scheduler.hosts.coordinates import ViewIndex
 from scheduler.hosts.view import HostView
-from scheduler.objects import SchedulerLimits, Selection
+from scheduler.selection.headroom import Candidate
+
+NO_ALLOCATION = "null"
+_LIMITS = ("numa_topology", "vcpu", "memory_mb", "disk_gb")
+
+Selections = list[list[objects.Selection]]
+"""For each instance of a request the chosen host, then its alternates."""
 
 
 def alternates(
     hosts: HostView,
-    order: Iterable[int],
+    order: Iterable[ViewIndex],
     cell_uuid: str,
     chosen: Collection[str],
-    mapped: Callable[[str], bool],
-) -> Iterator[int]:
-    """Indices of the hosts of a cell that can be offered, in the given order.
+    is_mapped: Callable[[str], bool],
+) -> Iterator[ViewIndex]:
+    """Yield the hosts of a cell that a build can fall back to, in the given order.
 
-    ``chosen``: uuids of the compute nodes selected for any instance of the request, which are left out. So
-    are hosts without a candidate to claim, and those that conductors do not know (``mapped`` is false).
+    Hosts without a candidate to claim are left out.
+
+    Args:
+        hosts: The hosts of the request.
+        order: Indices of ``hosts``, best first.
+        cell_uuid: The cell of the chosen host.
+        chosen: Uuids of the compute nodes chosen for any instance of the request; they are left out.
+        is_mapped: Whether conductors know the cell of a service host; others are left out.
     """
     for index in order:
         row = hosts.row(index)
         if row.cell_uuid != cell_uuid or row.uuid in chosen or not hosts.candidates(index):
             continue
-        if mapped(row.host):
+        if is_mapped(row.host):
             yield index
 
 
-NO_ALLOCATION = "null"
-_LIMITS = ("numa_topology", "vcpu", "memory_mb", "disk_gb")
+def selection(
+    hosts: HostView, index: ViewIndex, candidate: Candidate | None, default_zone: str
+) -> objects.Selection:
+    """Return the Selection of a host (spec: wire-and-config 3.13).
 
-
-def selection(hosts: HostView, index: int, candidate: Any, default_zone: str) -> Selection:
-    """The host at ``index`` with an allocation candidate of its own; None where nothing is to be claimed."""
+    Args:
+        hosts: The hosts of the request.
+        index: The host.
+        candidate: What was or can be claimed; None where the request claims nothing.
+        default_zone: The availability zone of hosts that no aggregate puts in one.
+    """
     row = hosts.row(index)
-    return Selection(
+    return objects.Selection(
         compute_node_uuid=row.uuid,
         service_host=row.host,
         nodename=row.nodename,
@@ -49,13 +65,13 @@ def selection(hosts: HostView, index: int, candidate: Any, default_zone: str) ->
     )
 
 
-def scheduler_limits(limits: dict[str, Any]) -> SchedulerLimits:
-    """What rules wrote for a host; amounts are cut to integers, unknown keys dropped."""
+def scheduler_limits(limits: Mapping[str, Any]) -> objects.SchedulerLimits:
+    """Return what rules wrote for a host; amounts are cut to integers, unknown keys are left out."""
     known = {name: limits[name] for name in _LIMITS if limits.get(name) is not None}
     whole = {name: value if name == "numa_topology" else int(value) for name, value in known.items()}
-    return SchedulerLimits.from_dict(whole)
+    return objects.SchedulerLimits.from_dict(whole)
 
 
-def as_dicts(selections: list[list[Selection]]) -> list[dict[str, Any]]:
-    """The form for callers that did not ask for objects: the chosen host of each instance."""
+def as_dicts(selections: Selections) -> list[dict[str, Any]]:
+    """Return the form for callers that did not ask for objects: the chosen host of each instance."""
     return [chosen[0].to_dict() for chosen in selections]

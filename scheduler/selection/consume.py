@@ -1,11 +1,12 @@
-"""What a chosen host has less of for the rest of the request (spec: host-state-and-cells 3.7, numa-and-pci
-6.2).
-"""
+"""What a chosen host has less of for the rest of the request.
 
-from typing import Any
+spec: host-state-and-cells 3.7, numa-and-pci 6.2
+"""
 
 from oslo_log import log as logging
 
+from scheduler import objects
+from scheduler.hosts.coordinates import ViewIndex
 from scheduler.hosts.view import HostView
 from scheduler.numa.fit import Fitter
 from scheduler.numa.topology import limits_from
@@ -15,21 +16,33 @@ from scheduler.request.scheduling_request import SchedulingRequest
 LOG = logging.getLogger(__name__)
 
 
-def consume(hosts: HostView, index: int, request: SchedulingRequest, fitter: Fitter) -> None:
-    """Take one instance of the request off the host at ``index``, and let its server group know."""
-    hosts.take(index, **amounts_of(request.flavor))
+def consume(hosts: HostView, index: ViewIndex, request: SchedulingRequest, fitter: Fitter) -> None:
+    """Charge the current instance of a request to a host, and add the host to the server group.
+
+    Args:
+        hosts: The hosts of the request.
+        index: The chosen host.
+        request: The request; its progress is brought up to date.
+        fitter: Fits the NUMA topology, as the filter did.
+    """
+    hosts.consume(index, **consumed_amounts(request.flavor))
     if request.guest or request.pci_requests is not None:
         try:
             _consume_topology(hosts, index, request, fitter)
         except Exception:
             # The claim stands, and the compute checks topologies itself: not worth failing the request.
-            LOG.warning("Taking the instance off %s failed", hosts.row(index).host, exc_info=True)
+            LOG.warning(
+                "NUMA and PCI usage of instance %s could not be charged to host %s",
+                request.progress.instance_uuid,
+                hosts.row(index).host,
+                exc_info=True,
+            )
     if request.server_group:
         _join_group(hosts, index, request)
 
 
-def amounts_of(flavor: Any) -> dict[str, int]:
-    """What an instance of a flavor adds to a host, by column."""
+def consumed_amounts(flavor: objects.Flavor) -> dict[str, int]:
+    """Return what an instance of a flavor adds to a host, by column."""
     return {
         "free_ram_mb": -flavor.memory_mb,
         "free_disk_mb": -(flavor.root_gb + flavor.ephemeral_gb) * 1024,
@@ -39,26 +52,31 @@ def amounts_of(flavor: Any) -> dict[str, int]:
     }
 
 
-def _consume_topology(hosts: HostView, index: int, request: SchedulingRequest, fitter: Fitter) -> None:
-    guest = request.progress.guest
-    taken = charge(
+def _consume_topology(hosts: HostView, index: ViewIndex, request: SchedulingRequest, fitter: Fitter) -> None:
+    progress = request.progress
+    charged = charge(
         fitter,
         hosts.coded("numa_topology")[index],
-        guest,
+        progress.guest,
         limits_from(hosts.limits(index).get("numa_topology")),
         hosts.coded("pci_stats")[index],
         request.pci_requests,
-        request.progress.provider_uuids,
+        progress.provider_uuids,
     )
-    if taken.problem:
-        LOG.warning("Taking the instance off %s was incomplete: %s", hosts.row(index).host, taken.problem)
-    hosts.replace(index, "numa_topology", taken.host)
-    hosts.replace(index, "pci_stats", taken.pools)
+    if charged.problem:
+        LOG.warning(
+            "NUMA and PCI usage of instance %s was not charged in full to host %s: %s",
+            progress.instance_uuid,
+            hosts.row(index).host,
+            charged.problem,
+        )
+    hosts.replace_value(index, "numa_topology", charged.host)
+    hosts.replace_value(index, "pci_stats", charged.pools)
     # nova carries the fitted topology over to the further instances of the request.
-    request.progress.guest = taken.guest
+    progress.guest = charged.guest
 
 
-def _join_group(hosts: HostView, index: int, request: SchedulingRequest) -> None:
+def _join_group(hosts: HostView, index: ViewIndex, request: SchedulingRequest) -> None:
     progress = request.progress
     progress.group_hosts = (*progress.group_hosts, hosts.row(index).host)
-    hosts.place(index, progress.instance_uuid)
+    hosts.place_instance(index, progress.instance_uuid)

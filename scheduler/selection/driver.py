@@ -2,21 +2,21 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice, tee
-from typing import Any
 
 from oslo_config import cfg
 from oslo_log import log as logging
 
 from scheduler.errors import InvalidRequest, NoValidHost
 from scheduler.filters.chain import FilterChain
+from scheduler.hosts.coordinates import ViewIndex
 from scheduler.hosts.view import HostView
 from scheduler.numa.fit import Fitter
 from scheduler.objects import Selection
 from scheduler.request.scheduling_request import SchedulingRequest
-from scheduler.selection.alternates import alternates, selection
-from scheduler.selection.consume import amounts_of, consume
-from scheduler.selection.headroom import Headroom, Usages, nothing_known
-from scheduler.selection.host_claiming import NOT_ENOUGH, Claims, HostClaiming, everywhere
+from scheduler.selection.alternates import Selections, alternates, selection
+from scheduler.selection.consume import consume, consumed_amounts
+from scheduler.selection.headroom import Candidate, Headroom, Usages, no_usages
+from scheduler.selection.host_claiming import NOT_ENOUGH, Chosen, Claims, HostClaiming, all_mapped
 from scheduler.selection.ranking import Ranking
 from scheduler.weights.base import HostWeigher
 
@@ -27,7 +27,7 @@ More = Callable[[], HostView | None]
 
 
 class FilterDriver:
-    """Filters and weighs all candidates, claims the best, and offers the next best as alternates."""
+    """Filters and weighs all hosts, claims the best, and offers the next best as alternates."""
 
     def __init__(
         self,
@@ -35,12 +35,19 @@ class FilterDriver:
         chain: FilterChain,
         weighers: Sequence[HostWeigher],
         fitter: Fitter,
-        mapped: Callable[[str], bool] = everywhere,
+        is_mapped: Callable[[str], bool] = all_mapped,
     ) -> None:
-        """``mapped``: whether conductors know the cell of a service host; others are neither chosen nor
-        offered.
+        """Make the driver for the enabled rules.
+
+        Args:
+            conf: The options.
+            chain: The enabled filters.
+            weighers: The enabled weighers.
+            fitter: Fits NUMA topologies when a chosen host is consumed from.
+            is_mapped: Whether conductors know the cell of a service host; others are neither chosen nor
+                offered.
         """
-        self._mapped = mapped
+        self._is_mapped = is_mapped
         self._conf = conf
         self._chain = chain
         self._weighers = weighers
@@ -52,20 +59,34 @@ class FilterDriver:
         request: SchedulingRequest,
         claims: Claims | None,
         more: More = lambda: None,
-        usages: Usages = nothing_known,
-    ) -> list[list[Selection]]:
-        """A list an instance: the host chosen and claimed for it, then its alternates.
+        usages: Usages = no_usages,
+    ) -> Selections:
+        """Choose a host for each instance, and claim it.
 
-        ``claims`` None: choose without claiming. ``more`` is asked if no host passes. ``usages``: what
-        Placement says of the hosts' providers. Raises ``NoValidHost`` unless every instance has a host.
-        Whatever it raises, what was claimed and reserved by then is the caller's to give back.
+        Args:
+            hosts: The hosts that Placement offers, or those to check.
+            request: The request.
+            claims: What claims for the request; None: hosts are chosen without a claim.
+            more: Called if no host passes.
+            usages: What Placement reported of the hosts' providers.
+
+        Returns:
+            For each instance the chosen host, then its alternates.
+
+        Raises:
+            NoValidHost: An instance is left without a host. After any error the caller releases what was
+                claimed and reserved.
+            AllocationUpdateFailed: Another writer changed the allocations of an instance.
+            InvalidRequest: Placement maps no provider to a request group.
         """
         if not request.instance_uuids:
             raise NoValidHost(NOT_ENOUGH)
         ranking = self._rank(hosts, request)
         if not len(ranking) and (others := more()):
             ranking = self._rank(others, request)
-        claiming = HostClaiming(ranking, claims, amounts_of(request.flavor), self._mapped, Headroom(usages))
+        claiming = HostClaiming(
+            ranking, claims, consumed_amounts(request.flavor), self._is_mapped, Headroom(usages)
+        )
         chosen, last = self._choose_all(ranking, claiming, request)
         at_most = self._conf.scheduler.max_attempts - 1 if request.with_alternates else 0
         if not at_most:
@@ -77,8 +98,8 @@ class FilterDriver:
 
     def _choose_all(
         self, ranking: Ranking, claiming: HostClaiming, request: SchedulingRequest
-    ) -> tuple[list[Selection], int]:
-        """The chosen host of each instance, and the index of the last.
+    ) -> tuple[list[Selection], ViewIndex]:
+        """Return the Selection of each instance, and the index of the host chosen last.
 
         Several are chosen first and claimed together; those that were refused are then claimed one by one.
         Not so in a server group: what one member gets decides what is left to the next.
@@ -87,13 +108,13 @@ class FilterDriver:
         together = claiming.claims and len(set(uuids)) > 1 and not request.server_group
         choose = claiming.choose_best if together else claiming.claim_best
         chosen: dict[int, Selection] = {}
-        index = -1
+        index: ViewIndex | None = None
         left = list(enumerate(uuids))
         while left:
             for number, uuid in left:
                 request.progress.instance_uuid = uuid
-                if index >= 0:
-                    ranking.again(max(number, 1), index)
+                if index is not None:
+                    ranking.refresh(max(number, 1), index)
                 index, candidate = choose_next(choose, uuid, len(chosen), len(uuids))
                 chosen[number] = self._selection(ranking.hosts, index, candidate)
                 note_providers(request, candidate)
@@ -107,10 +128,10 @@ class FilterDriver:
 
     def _with_alternates(
         self, ranking: Ranking, claiming: HostClaiming, chosen: list[Selection], last: int, at_most: int
-    ) -> list[list[Selection]]:
+    ) -> Selections:
         """Add alternates: for one instance in the order seen before its claim, else judged once more."""
         if len(chosen) > 1:
-            ranking.again(len(chosen) - 1, last)
+            ranking.refresh(len(chosen) - 1, last)
             order = ranking.best_first()
         else:
             order = claiming.others()
@@ -119,21 +140,21 @@ class FilterDriver:
         by_cell = {
             cell: self._offers(
                 ranking.hosts,
-                islice(alternates(ranking.hosts, each, cell, taken, self._mapped), at_most),
+                islice(alternates(ranking.hosts, each, cell, taken, self._is_mapped), at_most),
             )
             for cell, each in zip(cells, tee(order, len(cells)), strict=True)
         }
         return [[one, *by_cell[one.cell_uuid]] for one in chosen]
 
-    def _offers(self, hosts: HostView, indices: Iterable[int]) -> list[Selection]:
+    def _offers(self, hosts: HostView, indices: Iterable[ViewIndex]) -> list[Selection]:
         return [self._selection(hosts, index, hosts.candidates(index)[0]) for index in indices]
 
-    def _selection(self, hosts: HostView, index: int, candidate: Any) -> Selection:
+    def _selection(self, hosts: HostView, index: ViewIndex, candidate: Candidate | None) -> Selection:
         return selection(hosts, index, candidate, self._conf.default_availability_zone)
 
 
-def choose_next(choose: Callable, uuid: str, done: int, wanted: int) -> tuple[int, Any]:
-    """``choose``, with a word in the log if that was one too many."""
+def choose_next(choose: Callable[[str], Chosen], uuid: str, done: int, wanted: int) -> Chosen:
+    """Return what ``choose`` returns; log how many of the wanted hosts were found if there is none."""
     try:
         return choose(uuid)
     except NoValidHost:
@@ -141,7 +162,7 @@ def choose_next(choose: Callable, uuid: str, done: int, wanted: int) -> tuple[in
         raise
 
 
-def note_providers(request: SchedulingRequest, candidate: Any) -> None:
+def note_providers(request: SchedulingRequest, candidate: Candidate | None) -> None:
     """Note which providers serve the groups of the request, for consumption and for operators' classes."""
     groups = request.progress.provider_uuids
     if not groups or candidate is None:

@@ -1,44 +1,79 @@
-"""What Placement had left when it was asked, less what a request plans to take.
+"""What Placement had left when it was asked, less what a request plans to claim.
 
 spec: placement-and-workflow 4.9, 7.1
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol
 
-Usages = Callable[[str], Mapping[str, Any]]
-"""Provider uuid → resource class → ``capacity`` and ``used``; empty for one of which nothing is known."""
+Allocations = Mapping[str, Mapping[str, Mapping[str, int]]]
+"""Provider uuid -> ``{"resources": {class: amount}}``."""
 
 
-def nothing_known(_provider: str) -> Mapping[str, Any]:
-    """There is room for everything."""
+class Candidate(Protocol):
+    """An allocation candidate, as far as choosing and claiming need to know it."""
+
+    @property
+    def allocations(self) -> Allocations:
+        """What it takes, by provider."""
+
+    @property
+    def mappings(self) -> Mapping[str, Sequence[str]]:
+        """By suffix of a request group, the providers that serve it."""
+
+    @property
+    def version(self) -> str:
+        """The microversion at which conductors may claim it."""
+
+    def text(self) -> str:
+        """Return the ``allocation_request`` of a Selection."""
+
+
+class Usage(Protocol):
+    """A resource class of a provider."""
+
+    @property
+    def capacity(self) -> int:
+        """All that can be allocated, overcommit and reservations included."""
+
+    @property
+    def used(self) -> int:
+        """What is allocated; it may exceed the capacity."""
+
+
+Usages = Callable[[str], Mapping[str, Usage] | None]
+"""Provider uuid -> resource class -> usage; empty or None for a provider of which nothing is known."""
+
+
+def no_usages(_provider: str) -> Mapping[str, Usage]:
+    """Know nothing of any provider: everything fits."""
     return {}
 
 
 class Headroom:
-    """For plans only: whether a claim succeeds is Placement's to say."""
+    """What still fits, for plans only: whether a claim succeeds is decided by Placement."""
 
-    def __init__(self, usages: Usages = nothing_known) -> None:
+    def __init__(self, usages: Usages = no_usages) -> None:
         self._usages = usages
         self._planned: Counter[tuple[str, str]] = Counter()
 
-    def fits(self, candidate: Any) -> bool:
-        """Whether the candidate can be had besides what is planned already."""
+    def fits(self, candidate: Candidate) -> bool:
+        """Return whether the candidate fits besides what is planned already."""
         return all(self._has(*share) for share in _shares(candidate))
 
-    def take(self, candidate: Any) -> None:
-        """Plan to have it."""
+    def plan(self, candidate: Candidate) -> None:
+        """Count the candidate as claimed."""
         for provider, name, amount in _shares(candidate):
             self._planned[provider, name] += amount
 
     def _has(self, provider: str, name: str, amount: int) -> bool:
         planned = self._planned[provider, name]
-        usage = self._usages(provider).get(name) if planned else None
+        usage = (self._usages(provider) or {}).get(name) if planned else None
         return usage is None or usage.used + planned + amount <= usage.capacity
 
 
-def _shares(candidate: Any) -> Iterator[tuple[str, str, int]]:
+def _shares(candidate: Candidate) -> Iterator[tuple[str, str, int]]:
     for provider, entry in candidate.allocations.items():
         for name, amount in entry["resources"].items():
             yield provider, name, amount

@@ -1,47 +1,59 @@
-"""Claiming the best host that Placement lets us have (spec: placement-and-workflow 4, 5.4)."""
+"""Claiming the best host that Placement grants (spec: placement-and-workflow 4, 5.4)."""
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
-from typing import Any, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from oslo_log import log as logging
 
 from scheduler.claims.result import ClaimResult, Outcome
 from scheduler.errors import AllocationUpdateFailed, BerthError, NoValidHost
-from scheduler.selection.headroom import Headroom
+from scheduler.hosts.coordinates import ViewIndex, ViewPosition
+from scheduler.selection.headroom import Candidate, Headroom
 from scheduler.selection.ranking import Ranking
 
 LOG = logging.getLogger(__name__)
+NEXT_HOST = "Claim for instance %s on host %s refused (%s); trying the next host"
 
 NOT_ENOUGH = "There are not enough hosts available."
 
 # What Placement refused for one candidate mostly holds for its host; nova tries but one.
 CANDIDATES_A_HOST = 3
 
+Chosen = tuple[ViewIndex, Candidate | None]
+"""The host of an instance and the candidate that is claimed on it; None if the request claims nothing."""
 
-def everywhere(_host: str) -> bool:
-    """Every host is mapped."""
+Claim = Callable[[ViewIndex, str], Candidate | None]
+
+
+class Planned(NamedTuple):
+    """A host that was chosen for an instance and is yet to be claimed."""
+
+    candidate: Candidate
+    position: ViewPosition
+    host: str
+
+
+def all_mapped(_host: str) -> bool:
+    """Take every host for mapped."""
     return True
 
 
 class Claims(Protocol):
-    """Claims of one request: who asks, and for whom, is settled already.
+    """Claims of one request, which remembers them and releases them if the request fails."""
 
-    It remembers what it claimed, and gives that back if the request fails.
-    """
-
-    def claim(self, instance_uuid: str, candidate: Any) -> ClaimResult:
+    def claim(self, instance_uuid: str, candidate: Candidate) -> ClaimResult:
         """Claim a candidate for an instance."""
 
-    def claim_many(self, candidates: Mapping[str, Any]) -> Mapping[str, ClaimResult]:
+    def claim_many(self, candidates: Mapping[str, Candidate]) -> Mapping[str, ClaimResult]:
         """Claim a candidate for each instance, by instance uuid, none of which holds anything yet."""
 
 
 class HostClaiming:
     """The claims of one request on the hosts of its ranking.
 
-    Before a host is claimed it is reserved, so that other requests of this process look at others meanwhile.
+    Before a host is claimed it is reserved, so that other requests of this process choose others meanwhile.
     """
 
     def __init__(
@@ -49,155 +61,175 @@ class HostClaiming:
         ranking: Ranking,
         claims: Claims | None,
         amounts: Mapping[str, int],
-        mapped: Callable[[str], bool] = everywhere,
-        room: Headroom | None = None,
+        is_mapped: Callable[[str], bool] = all_mapped,
+        headroom: Headroom | None = None,
     ) -> None:
-        """``claims`` None: the request claims nothing, and the best host is as good as claimed.
+        """Claim on the hosts of ``ranking``.
 
-        ``amounts``: what an instance takes, by column. ``mapped``: whether conductors know the cell of a
-        service host. They bury what is sent to others. ``room``: what Placement has, for choices that are not
-        claimed at once.
+        Args:
+            ranking: The hosts of the request.
+            claims: None: nothing is claimed, and the best host is chosen.
+            amounts: What an instance consumes, by column.
+            is_mapped: Whether conductors know the cell of a service host. They put instances that are sent to
+                other hosts into error.
+            headroom: What Placement has left, for choices that are not claimed at once.
         """
-        self._room = room or Headroom()
-        self._mapped = mapped
+        self._headroom = headroom or Headroom()
+        self._is_mapped = is_mapped
         self._ranking = ranking
         self._claims = claims
         self._amounts = amounts
-        self._chosen: dict[str, Any] = {}
-        self._chosen_at: dict[str, int] = {}  # the positions of their hosts
-        self._tried: list[int] = []  # positions of hosts that this instance cannot have
-        self._rest: Iterator[int] = iter(())
+        self._planned: dict[str, Planned] = {}
+        self._refused: list[ViewPosition] = []  # hosts that the current instance cannot have
+        self._rest: Iterator[ViewIndex] = iter(())
 
     @property
     def claims(self) -> bool:
         """Whether anything is claimed at all."""
         return self._claims is not None
 
-    def claim_best(self, instance_uuid: str) -> tuple[int, Any]:
-        """Try the hosts, best first: the index of the one that was claimed, and the candidate.
+    def claim_best(self, instance_uuid: str) -> Chosen:
+        """Claim the best host that is granted.
 
-        Raises ``NoValidHost`` if there is none, or if trying others would be of no use or not safe.
+        Raises:
+            NoValidHost: No host is left, or trying others would be of no use or not safe.
+            AllocationUpdateFailed: Another writer changed the allocations of the instance.
         """
-        return self._take_best(instance_uuid, self._claim_on)
+        return self._choose(instance_uuid, self._claim_on)
 
-    def choose_best(self, instance_uuid: str) -> tuple[int, Any]:
-        """As ``claim_best``, but leave the claim to ``claim_chosen``."""
-        return self._take_best(instance_uuid, self._choose_on)
+    def choose_best(self, instance_uuid: str) -> Chosen:
+        """Choose as ``claim_best`` does, but leave the claim to ``claim_chosen``."""
+        return self._choose(instance_uuid, self._plan_on)
 
     def claim_chosen(self) -> list[str]:
-        """Claim what was chosen, in few calls: the instances to which it was refused, another host may do.
+        """Claim what was chosen, in few calls.
 
-        Raises as ``claim_best`` does.
+        Returns:
+            The instances that were refused; another host may be granted to them.
+
+        Raises:
+            NoValidHost: As ``claim_best``.
+            AllocationUpdateFailed: As ``claim_best``.
         """
-        chosen, self._chosen = self._chosen, {}
-        results = self._claims.claim_many(chosen) if chosen else {}
-        refused = [uuid for uuid in chosen if not results[uuid].claimed]
+        planned, self._planned = self._planned, {}
+        if not self._claims or not planned:
+            return []
+        results = self._claims.claim_many({uuid: one.candidate for uuid, one in planned.items()})
+        refused = [uuid for uuid in planned if not results[uuid].claimed]
         for uuid in refused:
             self._ranking.hosts.unreserve(uuid)
-            self._ranking.refuse(self._chosen_at[uuid])
+            self._ranking.refuse(planned[uuid].position)
             if not results[uuid].try_next:
                 raise final_refusal(uuid, results[uuid])
+            LOG.info(NEXT_HOST, uuid, planned[uuid].host, results[uuid].reason)
         return refused
 
-    def others(self) -> Iterator[int]:
-        """The hosts that ``claim_best`` passed over, in its order; those that refused come last."""
+    def others(self) -> Iterator[ViewIndex]:
+        """Yield the hosts that ``claim_best`` passed over, in its order; those that refused come last."""
         positions = self._ranking.hosts.positions
-        tried = (int(index) for one in self._tried for index in np.flatnonzero(positions == one))
-        return chain(self._rest, tried)
+        refused = (ViewIndex(int(i)) for one in self._refused for i in np.flatnonzero(positions == one))
+        return chain(self._rest, refused)
 
-    def _take_best(self, instance_uuid: str, take: Callable[[int, str], Any]) -> tuple[int, Any]:
-        self._tried = []
+    def _choose(self, instance_uuid: str, claim: Claim) -> Chosen:
+        hosts = self._ranking.hosts
+        self._refused = []
         self._rest = self._best_first()
-        while (index := self._next(instance_uuid)) is not None:
-            candidate = take(index, instance_uuid) if self.claims else None
+        while (index := self._reserve_next(instance_uuid)) is not None:
+            candidate = claim(index, instance_uuid) if self.claims else None
             if candidate is not None or not self.claims:
-                LOG.debug("Selected host: %s", repr(self._ranking.hosts.host(index)))
+                LOG.debug("Selected host: %s", repr(hosts.host(index)))
                 return index, candidate
-            self._ranking.hosts.unreserve(instance_uuid)
-            position = int(self._ranking.hosts.positions[index])
-            self._tried.append(position)
+            hosts.unreserve(instance_uuid)
+            position = ViewPosition(int(hosts.positions[index]))
+            self._refused.append(position)
             self._ranking.refuse(position)
-        if self._tried:
+        if self._refused:
             LOG.debug("Unable to successfully claim against any host for instance %s", instance_uuid)
         raise NoValidHost(NOT_ENOUGH)
 
-    def _best_first(self) -> Iterator[int]:
+    def _best_first(self) -> Iterator[ViewIndex]:
         positions = self._ranking.hosts.positions
-        return (index for index in self._ranking.best_first() if positions[index] not in self._tried)
+        return (
+            ViewIndex(index) for index in self._ranking.best_first() if positions[index] not in self._refused
+        )
 
-    def _next(self, instance_uuid: str) -> int | None:
-        """The best host that was not tried, reserved; None if there is none."""
+    def _reserve_next(self, instance_uuid: str) -> ViewIndex | None:
+        """Reserve and return the best host that did not refuse the instance; None if none is left."""
         index = next(self._rest, None)
         if index is None or self._reserve(index, instance_uuid):
             return index
         with self._ranking.hosts.serialized():
             for is_last in (False, False, True):
-                self._ranking.catch_up()
+                self._ranking.refresh_pending()
                 self._rest = self._best_first()
                 index = next(self._rest, None)
                 if index is None or self._reserve(index, instance_uuid, anyway=is_last):
                     break
         return index
 
-    def _reserve(self, index: int, instance_uuid: str, *, anyway: bool = False) -> bool:
-        """False if other requests took to this host since the ranking was made."""
+    def _reserve(self, index: ViewIndex, instance_uuid: str, *, anyway: bool = False) -> bool:
+        """Return False if other requests reserved this host since the ranking was made."""
         if not self.claims:
             return True
         return self._ranking.hosts.reserve(index, instance_uuid, self._amounts, anyway=anyway)
 
-    def _choose_on(self, index: int, instance_uuid: str) -> Any:
-        """The first candidate of a host that fits beside those chosen before; None if there is none."""
-        candidate = next(filter(self._room.fits, self._ranking.hosts.candidates(index)), None)
-        if candidate is None or not self._is_mapped(index):
+    def _plan_on(self, index: ViewIndex, instance_uuid: str) -> Candidate | None:
+        """Plan to claim the first candidate of a host that fits beside those planned before."""
+        hosts = self._ranking.hosts
+        candidate = next(filter(self._headroom.fits, hosts.candidates(index)), None)
+        if candidate is None or not self._has_cell(index):
             return None
-        self._room.take(candidate)
-        self._chosen[instance_uuid] = candidate
-        self._chosen_at[instance_uuid] = int(self._ranking.hosts.positions[index])
+        self._headroom.plan(candidate)
+        position = ViewPosition(int(hosts.positions[index]))
+        self._planned[instance_uuid] = Planned(candidate, position, hosts.row(index).host)
         return candidate
 
-    def _is_mapped(self, index: int) -> bool:
+    def _has_cell(self, index: ViewIndex) -> bool:
         host = self._ranking.hosts.row(index).host
-        mapped = self._mapped(host)
+        mapped = self._is_mapped(host)
         if not mapped:
-            LOG.warning("Host %s is passed over: it is mapped to no cell", host)
+            LOG.warning("Host %s is mapped to no cell; trying the next host", host)
         return mapped
 
-    def _claim_on(self, index: int, instance_uuid: str) -> Any:
-        """The candidate of one host that could be claimed; None if none of them."""
-        if not self._is_mapped(index):
+    def _claim_on(self, index: ViewIndex, instance_uuid: str) -> Candidate | None:
+        """Claim one of the first candidates of a host; None if all are refused."""
+        if self._claims is None or not self._has_cell(index):
             return None
-        refused: list[tuple[Any, str]] = []
-        for candidate in self._ranking.hosts.candidates(index)[:CANDIDATES_A_HOST]:
-            if any(same_share(earlier, candidate, why) for earlier, why in refused):
+        hosts = self._ranking.hosts
+        refusals: list[tuple[Candidate, ClaimResult]] = []
+        for candidate in hosts.candidates(index)[:CANDIDATES_A_HOST]:
+            if any(refusal_holds(earlier, result, candidate) for earlier, result in refusals):
                 continue
             result = self._claims.claim(instance_uuid, candidate)
             if result.claimed:
                 return candidate
             if not result.try_next:
                 raise final_refusal(instance_uuid, result)
-            refused.append((candidate, result.refused_class))
+            refusals.append((candidate, result))
+        if refusals:
+            LOG.info(NEXT_HOST, instance_uuid, hosts.row(index).host, refusals[-1][1].reason)
         return None
 
 
 def final_refusal(instance_uuid: str, result: ClaimResult) -> BerthError:
-    """The error that ends a request after a claim that no other host can make good."""
+    """Return the error that ends a request after a claim that no other host can replace."""
     if result.outcome is Outcome.CONFLICT:
         return AllocationUpdateFailed(instance_uuid, result.reason)
-    LOG.warning("No host can be claimed for instance %s: %s", instance_uuid, result.reason)
+    LOG.warning("Claim for instance %s failed (%s); no other host is tried", instance_uuid, result.reason)
     return NoValidHost(NOT_ENOUGH)
 
 
-def same_share(first: Any, candidate: Any, refused_class: str) -> bool:
-    """Whether a refusal of ``first`` for a resource class holds for ``candidate`` too; without a class it
-    does.
+def refusal_holds(refused: Candidate, result: ClaimResult, candidate: Candidate) -> bool:
+    """Return whether the refusal of one candidate holds for another of the same host.
+
+    It does if both take the same amounts of the resource class that was refused, or if none is named.
     """
-    if not refused_class:
-        return True
-    return share(first, refused_class) == share(candidate, refused_class)
+    name = result.refused_class
+    return not name or _share(refused, name) == _share(candidate, name)
 
 
-def share(candidate: Any, resource_class: str) -> dict[str, int]:
-    """How much of a resource class a candidate takes, by provider."""
+def _share(candidate: Candidate, resource_class: str) -> dict[str, int]:
+    """Return how much of a resource class a candidate takes, by provider."""
     return {
         provider: part["resources"][resource_class]
         for provider, part in candidate.allocations.items()

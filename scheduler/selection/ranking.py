@@ -55,7 +55,7 @@ class Ranking:
     def __len__(self) -> int:
         return len(self.hosts)
 
-    def again(self, number: int, changed: int) -> None:
+    def refresh(self, number: int, changed: int) -> None:
         """Judge for instance ``number``, after the host at index ``changed`` was consumed from."""
         self._number = number
         position = self.hosts.positions[changed]
@@ -65,9 +65,9 @@ class Ranking:
         still_there = np.flatnonzero(self.hosts.positions == position)
         self.scores.refresh(self.hosts, int(still_there[0]) if len(still_there) else None)
 
-    def catch_up(self) -> None:
+    def refresh_pending(self) -> None:
         """Judge for the same instance once more, with what other requests have reserved meanwhile."""
-        self.hosts.catch_up()
+        self.hosts.refresh_pending()
         self._filter(self._number, None)
         self.scores = Scores(self._weighers, self.hosts, self._request.spec)
 

@@ -1,7 +1,7 @@
-"""Server groups under a burst: who comes next must know where the one before went.
+"""Server groups under a burst: requests of one affinity group are served one after the other.
 
-The hosts of a group in a request are those that its conductor saw. Another request of the same group may have
-been decided since then, which nobody but this process knows. spec: host-state-and-cells 6.3, 8 (3)
+The request names the hosts of its group that its conductor saw. Another request of the same group may have
+been decided since then, which only this process knows (spec: host-state-and-cells 6.3, 8 (3)).
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,54 +15,63 @@ from scheduler.request.scheduling_request import SchedulingRequest, ServerGroup
 
 LOG = logging.getLogger(__name__)
 
-# Seconds that a request waits for the one before; some callers give up after sixty.
-PATIENCE = 30.0
+# Seconds that a request waits for the one before; some callers stop waiting after sixty.
+LOCK_TIMEOUT = 30.0
 
 
-class Known(Protocol):
-    """What is known of groups now."""
+class GroupSource(Protocol):
+    """Where members of server groups and their hosts are read."""
 
     def members_of(self, group_uuid: str) -> Sequence[str]:
-        """Uuids of all instances that were put in a group; none if that is not known."""
+        """Return the uuids of all instances of a group; none if that is not known."""
 
     def hosts_of_instances(self, instance_uuids: Sequence[str]) -> tuple[set[str], bool]:
-        """Service hosts where instances are or are about to be, and whether there can be no others."""
+        """Return the service hosts where instances are or will be, and whether the set is complete."""
 
 
-class Groups:
-    """Lets requests of one affinity group into the choice of hosts one at a time."""
+class ServerGroups:
+    """Serves requests of one affinity group one at a time, each with the group as it is then."""
 
-    def __init__(self, patience: float = PATIENCE) -> None:
+    def __init__(self, lock_timeout: float = LOCK_TIMEOUT) -> None:
         self._locks = KeyedLocks()
-        self._patience = patience
+        self._lock_timeout = lock_timeout
 
     @contextmanager
-    def turn(self, request: SchedulingRequest, known: Known) -> Iterator[SchedulingRequest]:
-        """The turn of a request: the same with its group brought up to date. Others need not wait."""
+    def serialized(self, request: SchedulingRequest, source: GroupSource) -> Iterator[SchedulingRequest]:
+        """Yield the request with its group brought up to date; other requests need not wait.
+
+        After the lock timeout the request is served beside the one that holds the lock.
+        """
         group = request.server_group
         if not group or request.is_rebuild or group.uuid is None:
             yield request
         elif "affinity" in (group.policy, *group.policies):
-            with self._locks.hold([group.uuid], self._patience) as alone:
+            with self._locks.hold([group.uuid], self._lock_timeout) as alone:
                 if not alone:
                     LOG.warning(
-                        "Requests of server group %s take long; one goes on unseen by them", group.uuid
+                        "Server group %s was locked by other requests for %s seconds; serving the next one "
+                        "beside them",
+                        group.uuid,
+                        self._lock_timeout,
                     )
-                members = members_now(group, known)
-                yield request.with_group(members, hosts_now(group, members, known))
+                members = _current_members(group, source)
+                yield request.with_group(members, _current_hosts(group, members, source))
         else:
-            yield request.with_group(members_now(group, known), group.hosts)
+            yield request.with_group(_current_members(group, source), group.hosts)
 
 
-def members_now(group: ServerGroup, known: Known) -> Sequence[str]:
-    """The members, with those who became members since the request was made."""
-    return tuple(dict.fromkeys([*group.members, *known.members_of(group.uuid)]))
+def _current_members(group: ServerGroup, source: GroupSource) -> Sequence[str]:
+    """Return the members, with those that were added since the request was made."""
+    return tuple(dict.fromkeys([*group.members, *source.members_of(group.uuid)]))
 
 
-def hosts_now(group: ServerGroup, members: Sequence[str], known: Known) -> Sequence[str]:
-    """The hosts where the members of an affinity group are now, if they are anywhere."""
-    hosts, complete = known.hosts_of_instances(members)
+def _current_hosts(group: ServerGroup, members: Sequence[str], source: GroupSource) -> Sequence[str]:
+    """Return the hosts where the members of an affinity group are now; if none, those of the request."""
+    hosts, complete = source.hosts_of_instances(members)
     if not complete:
-        LOG.warning("Not all members of server group %s can be found; those told of count too", group.uuid)
+        LOG.warning(
+            "Not all members of server group %s can be found; the hosts named in the request count too",
+            group.uuid,
+        )
         hosts = hosts.union(group.hosts)
     return sorted(hosts) or group.hosts

@@ -1,7 +1,8 @@
 """The steps of a request, with the world outside replaced: what is asked of whom, and what comes of it."""
 
-import itertools
 import json
+import time
+from typing import NamedTuple
 from unittest import mock
 
 import pytest
@@ -12,7 +13,7 @@ from scheduler.claims.result import ClaimResult, Outcome
 from scheduler.errors import NoValidHost, RequestFilterFailed
 from scheduler.hosts.aggregates import Aggregates
 from scheduler.hosts.pending import PendingPlacements
-from scheduler.manager import SchedulerManager
+from scheduler.manager import ManagerParts, SchedulerManager
 from scheduler.nova_db.inventory import FoundNode
 from scheduler.placement.answer import Candidates
 from scheduler.rpc.context import RequestContext
@@ -71,6 +72,9 @@ class FakeHosts:
     def mapped(self, host):
         return True
 
+    def reset(self):
+        pass
+
 
 class FakePlacement:
     """Candidates of the hosts, claims that are granted unless told otherwise, and all that was asked."""
@@ -79,6 +83,7 @@ class FakePlacement:
         self.offer = {host.columns["uuid"]: tuple(host.candidates) for host in hosts if host.candidates}
         self.answers = answers or {}
         self.beyond_limit = {}
+        self.seconds_for_a_claim = 0.0
         self.queries, self.claimed, self.released, self.settled = [], [], [], []
 
     def fetch(self, queries, context):
@@ -88,6 +93,7 @@ class FakePlacement:
         return Candidates(offer, truncated=truncated, reason="" if offer else "nothing fits")
 
     def claim(self, instance_uuid, candidate, project_id, user_id, context=None, evacuating_from=()):
+        time.sleep(self.seconds_for_a_claim)
         answer = self.answers.get(candidate.root, ClaimResult(Outcome.CLAIMED))
         if answer.claimed:
             self.claimed.append((instance_uuid, candidate.root, project_id, user_id, set(evacuating_from)))
@@ -123,22 +129,29 @@ def conf(tmp_path):
     return options.load(["--config-file", str(path)])
 
 
+class World(NamedTuple):
+    """A manager, and what it works with."""
+
+    manager: SchedulerManager
+    hosts: FakeHosts
+    placement: FakePlacement
+    told: Told
+
+
 @pytest.fixture
-def make_manager(conf):
-    def make(hosts, answers=None, unknown=()):
-        manager = SchedulerManager(conf, Told())
-        manager.hosts = FakeHosts(hosts, unknown)
-        manager.candidates = manager.claimer = FakePlacement([*hosts, *unknown], answers)
-        manager.use_rules()
-        return manager
+def make_world(conf):
+    def make(hosts, answers=None, unknown=(), clock=time.monotonic):
+        found, placement, told = FakeHosts(hosts, unknown), FakePlacement([*hosts, *unknown], answers), Told()
+        parts = ManagerParts(found, None, placement, placement, network=None, clock=clock)
+        return World(SchedulerManager(conf, told, parts=parts), found, placement, told)
 
     return make
 
 
-def ask(manager, spec=None, uuids=("i1",), **flags):
+def ask(world, spec=None, uuids=("i1",), **flags):
     context = RequestContext(user_id="caller", project_id="project")
     flags = {"return_objects": True, "return_alternates": True} | flags
-    return manager.select_destinations(
+    return world.manager.select_destinations(
         context, spec or make_spec(project_id="p"), uuids and list(uuids), **flags
     )
 
@@ -147,114 +160,116 @@ def two_hosts():
     return [host_with_candidate("h1").ram(8192), host_with_candidate("h2").ram(4096)]
 
 
-def test_the_best_host_is_claimed_for_the_owner_of_the_request(make_manager):
-    manager = make_manager(two_hosts())
-    reply = ask(manager)
+def test_the_best_host_is_claimed_for_the_owner_of_the_request(make_world):
+    world = make_world(two_hosts())
+    reply = ask(world)
     assert [one.service_host for one in reply[0]] == ["h1", "h2"]
-    assert manager.claimer.claimed == [("i1", uuid_of("h1"), "p", "caller", set())]
-    assert manager.notifications.events == ["start", "end"]
+    assert world.placement.claimed == [("i1", uuid_of("h1"), "p", "caller", set())]
+    assert world.told.events == ["start", "end"]
 
 
-def test_the_query_is_that_of_the_prefiltered_request(make_manager):
-    manager = make_manager(two_hosts())
-    ask(manager)
-    (query,) = manager.candidates.queries[0]
+def test_the_query_is_that_of_the_prefiltered_request(make_world):
+    world = make_world(two_hosts())
+    ask(world)
+    (query,) = world.placement.queries[0]
     assert "root_required=OWNER_NOVA%2C%21COMPUTE_STATUS_DISABLED" in query
 
 
-def test_without_candidates_nobody_is_told_and_the_reason_is_empty(make_manager):
-    manager = make_manager([])
+def test_without_candidates_nobody_is_told_and_the_reason_is_empty(make_world):
+    world = make_world([])
     with pytest.raises(NoValidHost) as caught:
-        ask(manager)
+        ask(world)
     assert str(caught.value) == "No valid host was found. "
-    assert manager.notifications.events == []
+    assert world.told.events == []
 
 
-def test_what_was_claimed_for_is_settled_whatever_comes_of_it(make_manager):
-    manager = make_manager([host_with_candidate("h1")], {uuid_of("h1"): REFUSED})
+def test_what_was_claimed_for_is_settled_whatever_comes_of_it(make_world):
+    world = make_world([host_with_candidate("h1")], {uuid_of("h1"): REFUSED})
     with pytest.raises(NoValidHost):
-        ask(manager)
-    assert manager.claimer.settled == ["i1"]
-    manager = make_manager(two_hosts())
-    ask(manager, uuids=("i1", "i2"))
-    assert sorted(manager.claimer.settled) == ["i1", "i2"]
+        ask(world)
+    assert world.placement.settled == ["i1"]
+    world = make_world(two_hosts())
+    ask(world, uuids=("i1", "i2"))
+    assert sorted(world.placement.settled) == ["i1", "i2"]
 
 
-def test_a_caller_who_has_given_up_is_not_answered(make_manager, conf):
-    manager = make_manager([host_with_candidate("h1")])
-    tick = itertools.count(1000.0, conf.long_rpc_timeout / 2)
-    with mock.patch("scheduler.manager.time.monotonic", side_effect=tick), pytest.raises(NoValidHost):
-        ask(manager)
-    assert manager.claimer.released == [uuid for uuid, *_ in manager.claimer.claimed]
-    assert manager.hosts.pending.node_of("i1") is None
+def test_a_caller_who_has_given_up_is_not_answered(make_world, conf):
+    nearly_over = conf.long_rpc_timeout - 0.1
+    world = make_world([host_with_candidate("h1")], clock=lambda: time.monotonic() - nearly_over)
+    world.placement.seconds_for_a_claim = 0.15
+    with pytest.raises(NoValidHost):
+        ask(world)
+    assert [uuid for uuid, *_ in world.placement.claimed] == ["i1"]
+    assert world.placement.released == [uuid for uuid, *_ in world.placement.claimed]
+    assert world.hosts.pending.node_of("i1") is None
 
 
 @pytest.mark.parametrize("forever", [0, -1])
-def test_callers_without_a_timeout(make_manager, conf, forever):
+def test_callers_without_a_timeout(make_world, conf, forever):
     conf.set_override("long_rpc_timeout", forever)
-    assert ask(make_manager([host_with_candidate("h1")]))
+    assert ask(make_world([host_with_candidate("h1")]))
 
 
-def test_an_answer_that_cannot_be_made_leaves_nothing(make_manager):
-    manager = make_manager([host_with_candidate("h1")])
+def test_an_answer_that_cannot_be_made_leaves_nothing(make_world):
+    world = make_world([host_with_candidate("h1")])
     with (
         mock.patch("scheduler.manager.as_dicts", side_effect=ZeroDivisionError),
         pytest.raises(ZeroDivisionError),
     ):
-        ask(manager, return_objects=False)
-    assert manager.claimer.released == ["i1"]
-    assert manager.hosts.pending.node_of("i1") is None
+        ask(world, return_objects=False)
+    assert world.placement.released == ["i1"]
+    assert world.hosts.pending.node_of("i1") is None
 
 
-def test_no_end_is_told_of_a_failure(make_manager):
-    manager = make_manager([host_with_candidate("h1")], {uuid_of("h1"): REFUSED})
+def test_no_end_is_told_of_a_failure(make_world):
+    world = make_world([host_with_candidate("h1")], {uuid_of("h1"): REFUSED})
     with pytest.raises(NoValidHost, match="There are not enough hosts available"):
-        ask(manager)
-    assert manager.notifications.events == ["start"]
+        ask(world)
+    assert world.told.events == ["start"]
 
 
-def test_a_prefilter_that_refuses(make_manager, conf):
+def test_a_prefilter_that_refuses(make_world, conf):
     conf.set_override("limit_tenants_to_placement_aggregate", True, "scheduler")
     conf.set_override("placement_aggregate_required_for_tenants", True, "scheduler")
-    manager = make_manager(two_hosts())
+    world = make_world(two_hosts())
     with pytest.raises(RequestFilterFailed, match="Scheduling failed: No hosts available for tenant"):
-        ask(manager)
-    assert manager.candidates.queries == []
+        ask(world)
+    assert world.placement.queries == []
 
 
-def test_dictionaries_for_callers_that_want_no_objects(make_manager):
-    assert ask(make_manager(two_hosts()), return_objects=False) == [
+def test_dictionaries_for_callers_that_want_no_objects(make_world):
+    assert ask(make_world(two_hosts()), return_objects=False) == [
         {"host": "h1", "nodename": "h1", "limits": {}}
     ]
 
 
-def test_a_node_that_the_table_lacks_is_looked_for(make_manager):
+def test_a_node_that_the_table_lacks_is_looked_for(make_world):
     new = host_with_candidate("new").ram(16384)
-    reply = ask(make_manager(two_hosts(), unknown=[new]))
+    reply = ask(make_world(two_hosts(), unknown=[new]))
     assert reply[0][0].service_host == "new"
 
 
-def test_a_forced_host_is_looked_up_and_asked_for_alone(make_manager):
-    manager = make_manager(two_hosts())
-    ask(manager, make_spec(project_id="p", force_hosts=["h2"]))
-    assert manager.hosts.looked_up == [("h2", None)]
-    assert f"in_tree={uuid_of('h2')}" in manager.candidates.queries[0][0]
+def test_a_forced_host_is_looked_up_and_asked_for_alone(make_world):
+    world = make_world(two_hosts())
+    ask(world, make_spec(project_id="p", force_hosts=["h2"]))
+    assert world.hosts.looked_up == [("h2", None)]
+    assert f"in_tree={uuid_of('h2')}" in world.placement.queries[0][0]
 
 
-def test_an_unknown_host(make_manager):
+def test_an_unknown_host(make_world):
     with pytest.raises(NoValidHost, match="No such host - host: zz node: None "):
-        ask(make_manager(two_hosts()), make_spec(project_id="p", force_hosts=["zz"]))
+        ask(make_world(two_hosts()), make_spec(project_id="p", force_hosts=["zz"]))
 
 
-def crowded(make_manager, unknown=True):
+def crowded(make_world, unknown=True):
     """Placement's answer ends before the one host that passes; ``unknown``: it names a provider that is none."""
     full, good = host_with_candidate("full").set(num_io_ops=99), host_with_candidate("good")
-    manager = make_manager([full, good])
-    del manager.candidates.offer[uuid_of("good")]
+    world = make_world([full, good])
+    del world.placement.offer[uuid_of("good")]
     if unknown:
-        manager.candidates.offer[uuid_of("gone")] = tuple(host_with_candidate("gone").candidates)
-    manager.candidates.beyond_limit = {uuid_of("good"): tuple(good.candidates)}
-    return manager
+        world.placement.offer[uuid_of("gone")] = tuple(host_with_candidate("gone").candidates)
+    world.placement.beyond_limit = {uuid_of("good"): tuple(good.candidates)}
+    return world
 
 
 @pytest.fixture
@@ -263,138 +278,137 @@ def few_io_ops(conf):
 
 
 @pytest.mark.usefixtures("few_io_ops")
-def test_hosts_that_unknown_providers_crowd_out_are_asked_for(make_manager, caplog):
+def test_hosts_that_unknown_providers_crowd_out_are_asked_for(make_world, caplog):
     caplog.set_level("INFO")
-    manager = crowded(make_manager)
-    assert [one.service_host for one in ask(manager)[0]] == ["good"]
-    assert ["limit=" in query for (query,) in manager.candidates.queries] == [True, False]
-    assert manager.notifications.events == ["start", "end"]
-    assert "No host is left of those that Placement offers up to the limit" in caplog.text
+    world = crowded(make_world)
+    assert [one.service_host for one in ask(world)[0]] == ["good"]
+    assert ["limit=" in query for (query,) in world.placement.queries] == [True, False]
+    assert world.told.events == ["start", "end"]
+    assert "None of the hosts that Placement offers up to the limit is left: asking for all" in caplog.text
 
 
 @pytest.mark.usefixtures("few_io_ops")
-def test_an_answer_of_hosts_alone_is_not_asked_for_again(make_manager):
-    manager = crowded(make_manager, unknown=False)
+def test_an_answer_of_hosts_alone_is_not_asked_for_again(make_world):
+    world = crowded(make_world, unknown=False)
     with pytest.raises(NoValidHost):
-        ask(manager)
-    assert len(manager.candidates.queries) == 1
+        ask(world)
+    assert len(world.placement.queries) == 1
 
 
 @pytest.mark.usefixtures("few_io_ops")
-def test_a_whole_answer_is_not_asked_for_again(make_manager):
-    manager = crowded(make_manager)
-    manager.candidates.beyond_limit = {}
+def test_a_whole_answer_is_not_asked_for_again(make_world):
+    world = crowded(make_world)
+    world.placement.beyond_limit = {}
     with pytest.raises(NoValidHost):
-        ask(manager)
-    assert len(manager.candidates.queries) == 1
+        ask(world)
+    assert len(world.placement.queries) == 1
 
 
-def test_nothing_more_is_asked_for_while_a_host_is_left(make_manager):
-    manager = crowded(make_manager)
-    assert [one.service_host for one in ask(manager)[0]] == ["full"]
-    assert len(manager.candidates.queries) == 1
+def test_nothing_more_is_asked_for_while_a_host_is_left(make_world):
+    world = crowded(make_world)
+    assert [one.service_host for one in ask(world)[0]] == ["full"]
+    assert len(world.placement.queries) == 1
 
 
 def rebuild(**fields):
     return make_spec(scheduler_hints={"_nova_check_type": ["rebuild"]}, **fields)
 
 
-def test_a_rebuild_is_checked_on_its_host_and_claims_nothing(make_manager):
-    manager = make_manager(two_hosts())
-    reply = ask(manager, rebuild(force_hosts=["h2"], force_nodes=["h2"]), return_alternates=False)
+def test_a_rebuild_is_checked_on_its_host_and_claims_nothing(make_world):
+    world = make_world(two_hosts())
+    reply = ask(world, rebuild(force_hosts=["h2"], force_nodes=["h2"]), return_alternates=False)
     assert [one.service_host for one in reply[0]] == ["h2"]
     assert reply[0][0].allocation_request == "null"
-    assert (manager.candidates.queries, manager.claimer.claimed) == ([], [])
-    assert manager.notifications.events == ["start", "end"]
+    assert (world.placement.queries, world.placement.claimed) == ([], [])
+    assert world.told.events == ["start", "end"]
 
 
-def test_a_boot_with_the_rebuild_hint_of_a_user_is_claimed(make_manager):
-    manager = make_manager(two_hosts())
-    ask(manager, rebuild(project_id="p"), return_alternates=False)
-    assert len(manager.claimer.claimed) == 1
+def test_a_boot_with_the_rebuild_hint_of_a_user_is_claimed(make_world):
+    world = make_world(two_hosts())
+    ask(world, rebuild(project_id="p"), return_alternates=False)
+    assert len(world.placement.claimed) == 1
 
 
-def test_a_rebuild_that_the_image_does_not_allow(make_manager):
+def test_a_rebuild_that_the_image_does_not_allow(make_world):
     hosts = [host.supports(("x86_64", "kvm", "hvm")) for host in two_hosts()]
     image = objects.ImageMeta(properties=objects.ImageMetaProps(hw_architecture="aarch64"))
     with pytest.raises(NoValidHost):
-        ask(make_manager(hosts), rebuild(force_hosts=["h2"], image=image))
+        ask(make_world(hosts), rebuild(force_hosts=["h2"], image=image))
 
 
-def test_without_uuids_hosts_are_chosen_and_nothing_is_claimed(make_manager):
-    manager = make_manager(two_hosts())
-    reply = ask(manager, make_spec(project_id="p", num_instances=2), uuids=None, return_alternates=False)
+def test_without_uuids_hosts_are_chosen_and_nothing_is_claimed(make_world):
+    world = make_world(two_hosts())
+    reply = ask(world, make_spec(project_id="p", num_instances=2), uuids=None, return_alternates=False)
     assert len(reply) == 2
     assert {one.allocation_request for (one,) in reply} == {"null"}
-    assert manager.claimer.claimed == []
+    assert world.placement.claimed == []
 
 
-def test_no_uuid_no_host(make_manager):
+def test_no_uuid_no_host(make_world):
     with pytest.raises(NoValidHost):
-        ask(make_manager(two_hosts()), uuids=())
+        ask(make_world(two_hosts()), uuids=())
 
 
-def test_an_evacuation_says_where_the_instance_comes_from(make_manager):
-    manager = make_manager(two_hosts())
-    ask(manager, make_spec(project_id="p", ignore_hosts=["H1"]))
-    assert manager.claimer.claimed[0][-1] == {uuid_of("h1")}
+def test_an_evacuation_says_where_the_instance_comes_from(make_world):
+    world = make_world(two_hosts())
+    ask(world, make_spec(project_id="p", ignore_hosts=["H1"]))
+    assert world.placement.claimed[0][-1] == {uuid_of("h1")}
 
 
-def test_an_affinity_group_is_where_its_members_are_now(make_manager):
+def test_an_affinity_group_is_where_its_members_are_now(make_world):
     hosts = two_hosts()
     hosts[1].holding("member")
     members = group(
         uuid=uuid_of("group"), policy="affinity", policies=["affinity"], members=["member"], hosts=["h1"]
     )
-    reply = ask(make_manager(hosts), make_spec(project_id="p", instance_group=members))
+    reply = ask(make_world(hosts), make_spec(project_id="p", instance_group=members))
     assert [one.service_host for one in reply[0]] == ["h2"]
 
 
-def test_the_cell_of_the_destination_is_kept_to(make_manager):
+def test_the_cell_of_the_destination_is_kept_to(make_world):
     hosts = two_hosts()
     hosts[0].cell(OTHER_CELL)
     wanted = objects.Destination(cell=objects.CellMapping(uuid=CELL))
-    reply = ask(make_manager(hosts), make_spec(project_id="p", requested_destination=wanted))
+    reply = ask(make_world(hosts), make_spec(project_id="p", requested_destination=wanted))
     assert [one.service_host for one in reply[0]] == ["h2"]
 
 
-def test_the_claimed_candidate_is_what_the_reply_carries(make_manager):
+def test_the_claimed_candidate_is_what_the_reply_carries(make_world):
     hosts = two_hosts()
-    reply = ask(make_manager(hosts))
+    reply = ask(make_world(hosts))
     assert json.loads(reply[0][0].allocation_request)["allocations"] == hosts[0].candidates[0].allocations
 
 
-def test_after_a_reload_the_new_options_apply(make_manager, conf):
-    manager = make_manager(two_hosts())
-    manager.hosts.reset = lambda: None
+def test_after_a_reload_the_new_options_apply(make_world, conf):
+    world = make_world(two_hosts())
     conf.set_override("enabled_filters", ["NoSuchFilter"], "filter_scheduler")
     with pytest.raises(Exception, match="NoSuchFilter"):
-        manager.reset()
-    assert ask(manager)[0][0].service_host == "h1"
+        world.manager.reset()
+    assert ask(world)[0][0].service_host == "h1"
     conf.set_override("enabled_filters", [], "filter_scheduler")
     conf.set_override("weight_classes", [], "filter_scheduler")
     conf.set_override("max_attempts", 1, "scheduler")
-    manager.reset()
-    assert len(ask(manager)[0]) == 1
+    world.manager.reset()
+    assert len(ask(world)[0]) == 1
 
 
-def test_the_rules_in_use_are_logged(make_manager, conf, caplog):
+def test_the_rules_in_use_are_logged(make_world, conf, caplog):
     caplog.set_level("INFO")
     conf.set_override("enabled_filters", ["ComputeFilter", "ServerGroupAffinityFilter"], "filter_scheduler")
     conf.set_override("weight_classes", ["nova.scheduler.weights.ram.RAMWeigher"], "filter_scheduler")
-    make_manager(two_hosts())
+    make_world(two_hosts())
     assert "Filters: ComputeFilter, ServerGroupAffinityFilter" in caplog.text
     assert "Weighers: RAMWeigher" in caplog.text
 
 
-def test_aggregates_are_asked_anew_for_each_request(make_manager):
-    manager = make_manager(two_hosts())
-    manager.hosts._aggregates = Aggregates()
-    ask(manager, make_spec(project_id="p", availability_zone="nowhere"))
-    assert "member_of" not in manager.candidates.queries[0][0]
+def test_aggregates_are_asked_anew_for_each_request(make_world):
+    world = make_world(two_hosts())
+    world.hosts._aggregates = Aggregates()
+    ask(world, make_spec(project_id="p", availability_zone="nowhere"))
+    assert "member_of" not in world.placement.queries[0][0]
 
 
-def test_a_request_takes_one_snapshot_of_the_hosts(make_manager):
-    manager = make_manager([host_with_candidate("h1")])
-    ask(manager)
-    assert manager.hosts.snapshots == [None]
+def test_a_request_takes_one_snapshot_of_the_hosts(make_world):
+    world = make_world([host_with_candidate("h1")])
+    ask(world)
+    assert world.hosts.snapshots == [None]

@@ -117,7 +117,7 @@ class _Judge:
         for number, uuid in enumerate(request.instance_uuids):
             request.progress.instance_uuid = uuid
             if ranking:
-                ranking.again(number, chosen)
+                ranking.refresh(number, chosen)
             else:
                 ranking = Ranking(chain, weighing, view, request, self.conf.filter_scheduler)
             if not len(ranking):

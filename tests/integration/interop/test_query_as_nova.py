@@ -13,7 +13,7 @@ from scheduler.request import prefilters, query, targets
 from scheduler.request.reading import read
 from tests.integration.deployed import run_json
 from tests.integration.interop import query_cases
-from tests.unit.request.builders import FakeNetwork, make_conf, make_services
+from tests.unit.request.builders import FakeNetwork, FoundNode, make_conf, make_services
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
@@ -63,8 +63,8 @@ class Berth:
         )
         if case["prefilters"]:
             prefilters.run(spec, None, self._services(case, conf))
-        look_up = targets.wanted(spec)
-        return query.build(spec, conf, targets.settle(spec, look_up, find(look_up) if look_up else ()))
+        look_up = targets.named_target(spec)
+        return query.build(spec, conf, targets.apply_lookup(spec, look_up, find(look_up) if look_up else ()))
 
     def _services(self, case, conf):
         return make_services(
@@ -87,7 +87,7 @@ def find(wanted):
         (query_cases.CELLS[cell] for host, _, _, cell in query_cases.NODES if host == wanted.host), None
     )
     found = [
-        (query_cases.CELLS[in_cell], targets.Node(uuid, host, node))
+        (query_cases.CELLS[in_cell], FoundNode(uuid, host, node))
         for host, node, uuid, in_cell in query_cases.NODES
         if wanted.host in (None, host)
         and wanted.node in (None, node)

@@ -142,11 +142,11 @@ def test_capacity_is_judged_by_the_summaries(source, cloud, client):
     (root,) = cloud.make(1)
     stale = source.fetch([cloud.query()], None)
     (candidate,) = stale.by_root[root]
-    room = Headroom(stale.usage)
-    room.take(candidate)
-    assert room.fits(candidate)
-    room.take(candidate)
-    assert not room.fits(candidate)
+    headroom = Headroom(stale.usage)
+    headroom.plan(candidate)
+    assert headroom.fits(candidate)
+    headroom.plan(candidate)
+    assert not headroom.fits(candidate)
     claimer = Claimer(AllocationsApi(client), QUICK)
     for _ in range(2):
         assert claimer.claim(str(uuid.uuid4()), candidate, "project", "user").claimed

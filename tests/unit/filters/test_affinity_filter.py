@@ -129,7 +129,7 @@ def test_siblings_placed_by_the_same_request_count():
     request = make_request(group=apart(["X", "Y"]))
     rule = ServerGroupAntiAffinityFilter(make_conf())
     assert rule.passes(view, request).tolist() == [True, True]
-    view.place(0, "X")
+    view.place_instance(0, "X")
     request.instance_uuid = "Y"
     assert rule.passes(view, request).tolist() == [False, True]
     assert not rule.local

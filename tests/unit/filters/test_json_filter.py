@@ -133,7 +133,7 @@ def test_consumption_counts():
     view = make_view([make_host("h").ram(1024)])
     rule, request = JsonFilter(make_conf()), request_for([">=", "$free_ram_mb", 1024])
     assert rule.passes(view, request).all()
-    view.take(0, free_ram_mb=-1)
+    view.consume(0, free_ram_mb=-1)
     assert not rule.passes(view, request).any()
 
 

@@ -110,7 +110,7 @@ def test_what_may_be_written():
 def test_instances_with_those_of_this_request():
     view = make_view([make_host("h1").holding("i1")])
     assert list(view.host(0).instances) == ["i1"]
-    view.place(0, "i2")
+    view.place_instance(0, "i2")
     assert list(view.host(0).instances) == ["i1", "i2"]
     assert view.host(0).instances["i2"].uuid == "i2"
     assert view._shared.instances.source.asked == 1

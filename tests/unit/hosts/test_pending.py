@@ -184,9 +184,9 @@ def test_a_view_sees_what_others_reserve_when_it_catches_up(table, pending):
     first, second = view(table, pending), view(table, pending)
     assert first.reserve(0, "i1", AMOUNTS_OF_ONE)
     part = second.at([0, 1])
-    part.take(1, num_instances=1)
+    part.consume(1, num_instances=1)
     assert not part.reserve(0, "i2", AMOUNTS_OF_ONE)
-    part.catch_up()
+    part.refresh_pending()
     assert part.numbers("num_instances").tolist() == [1, 1]
     assert part.expected("free_disk_mb").tolist() == [99999 - 20480, 99999]
     assert part.reserve(0, "i2", AMOUNTS_OF_ONE)
@@ -195,13 +195,13 @@ def test_a_view_sees_what_others_reserve_when_it_catches_up(table, pending):
 def test_what_a_view_reserves_itself_does_not_count_as_others(table, pending):
     hosts = view(table, pending)
     assert hosts.reserve(0, "i1", AMOUNTS_OF_ONE)
-    hosts.catch_up()
+    hosts.refresh_pending()
     assert hosts.expected("free_ram_mb").tolist() == [4000] * 3
     assert hosts.numbers("num_instances").tolist() == [0, 0, 0]
     assert hosts.reserve(0, "i2", AMOUNTS_OF_ONE)
     for instance in ("i1", "i2", "i2"):
         hosts.unreserve(instance)
-    hosts.catch_up()
+    hosts.refresh_pending()
     assert hosts.numbers("num_instances").tolist() == [0, 0, 0]
     assert len(pending) == 0
 

@@ -48,7 +48,7 @@ def test_what_is_taken_shows_in_all_views_and_not_in_the_table():
     view = three()
     part = view.at([2, 1])
     assert list(part.numbers("free_ram_mb")) == [3000, 2000]
-    part.take(0, free_ram_mb=-500, num_instances=1)
+    part.consume(0, free_ram_mb=-500, num_instances=1)
     assert list(part.numbers("free_ram_mb")) == [2500, 2000]
     assert list(view.numbers("free_ram_mb")) == [1000, 2000, 2500]
     assert list(view.at([2]).numbers("num_instances")) == [1]
@@ -59,13 +59,13 @@ def test_what_is_taken_shows_in_all_views_and_not_in_the_table():
 def test_requests_do_not_see_what_others_take():
     table = make_table([make_host("h1").ram(10)])
     first, second = (HostView.of(table, np.array([0])) for _ in range(2))
-    first.take(0, free_ram_mb=-10)
+    first.consume(0, free_ram_mb=-10)
     assert list(second.numbers("free_ram_mb")) == [10]
 
 
 def test_a_replaced_value_shows_in_later_views():
     view = three()
-    view.at([1]).replace(0, "pci_stats", "fewer")
+    view.at([1]).replace_value(0, "pci_stats", "fewer")
     assert list(view.at([0, 1]).coded("pci_stats")) == [None, "fewer"]
     assert view.host(1).pci_stats.known == "fewer"
 
@@ -90,7 +90,7 @@ def test_a_placed_instance_counts_on_all_nodes_of_its_service_host():
     view = make_view(
         [make_host("ironic", "n1"), make_host("ironic", "n2"), make_host("ironic", "n3").cell(OTHER_CELL)]
     )
-    view.at([1]).place(0, "i1")
+    view.at([1]).place_instance(0, "i1")
     assert list(view.count_instances(["i1"])) == [1, 1, 0]
     assert list(view.host(0).instances) == ["i1"]
     assert list(view.host(2).instances) == []
@@ -98,7 +98,7 @@ def test_a_placed_instance_counts_on_all_nodes_of_its_service_host():
 
 def test_an_instance_that_was_there_and_is_placed_again_counts_once():
     view = make_view([make_host("h1").holding("i1")])
-    view.place(0, "i1")
+    view.place_instance(0, "i1")
     assert list(view.count_instances(["i1"])) == [1]
 
 

@@ -1,6 +1,7 @@
 """Builders of requests and of the world that pre-filters ask."""
 
 from types import SimpleNamespace
+from typing import NamedTuple
 
 from scheduler import objects
 from scheduler.request.prefilters import PrefilterServices
@@ -18,6 +19,14 @@ SWITCHES = (
     "image_metadata_prefilter",
     "query_placement_for_routed_network_aggregates",
 )
+
+
+class FoundNode(NamedTuple):
+    """A compute node that a look-up found."""
+
+    uuid: str
+    host: str
+    node: str
 
 
 def make_conf(*on, limit=1000, disable_fallback=False):

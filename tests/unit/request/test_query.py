@@ -13,7 +13,7 @@ from tests.unit.request.builders import AGG_A, AGG_C, NODE, make_conf, make_flav
 PORTS = [make_group("port1", {"A": 1}), make_group("port2", {"A": 1})]
 
 
-def built(spec, conf=None, targets=query.ANYWHERE):
+def built(spec, conf=None, targets=query.ANY_HOST):
     return query.build(spec, conf or make_conf(), targets)
 
 

@@ -12,6 +12,7 @@ from tests.unit.request.builders import (
     AGG_B,
     AGG_C,
     NODE,
+    FoundNode,
     make_conf,
     make_group,
     make_level_params,
@@ -385,6 +386,6 @@ CASES = [
 def test_query_string(case):
     spec = case.spec.obj_clone()
     case.prefilter(spec)
-    nodes = [targets.Node(NODE, "h", f"n{i}") for i in range(case.found)]
-    bound = targets.settle(spec, targets.wanted(spec), nodes)
+    nodes = [FoundNode(NODE, "h", f"n{i}") for i in range(case.found)]
+    bound = targets.apply_lookup(spec, targets.named_target(spec), nodes)
     assert [q.querystring for q in query.build(spec, make_conf(), bound)] == case.queries

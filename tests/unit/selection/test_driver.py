@@ -325,7 +325,7 @@ def test_hosts_that_conductors_do_not_know_are_neither_chosen_nor_offered():
     conf = make_conf()
     chain, weighers = FilterChain(filter_loader.load(conf)), weight_loader.load(conf)
     claims = FakeClaims()
-    driver = FilterDriver(conf, chain, weighers, Fitter(), mapped=lambda host: host not in ("h1", "h3"))
+    driver = FilterDriver(conf, chain, weighers, Fitter(), is_mapped=lambda host: host not in ("h1", "h3"))
     reply = driver.select(make_view(four_hosts()), make_request(uuids=["i1"], with_alternates=True), claims)
     assert names(reply) == [["h2", "h4"]]
     assert claims.tried == [("i1", uuid_of("h2"))]

@@ -90,11 +90,11 @@ def test_forced_hosts_are_not_filtered_but_weighed():
 def test_after_a_choice_the_host_is_judged_anew():
     ranking = rank([3000, 2500, 900], [EnoughRam])
     assert names(ranking) == ["h1", "h2"]
-    ranking.hosts.take(0, free_ram_mb=-1000)
-    ranking.again(1, 0)
+    ranking.hosts.consume(0, free_ram_mb=-1000)
+    ranking.refresh(1, 0)
     assert names(ranking) == ["h2", "h1"]
-    ranking.hosts.take(0, free_ram_mb=-1500)
-    ranking.again(2, 0)
+    ranking.hosts.consume(0, free_ram_mb=-1500)
+    ranking.refresh(2, 0)
     assert names(ranking) == ["h2"]
 
 
@@ -113,7 +113,7 @@ def test_a_choice_that_settles_page_sizes_has_all_hosts_judged_anew(monkeypatch,
     request.progress.guest = guest_topology_from(topology(2048, 1))
     seen, passes = [], EnoughRam.passes
     monkeypatch.setattr(EnoughRam, "passes", lambda *given: seen.append(len(given[1])) or passes(*given))
-    ranking.again(1, 0)
+    ranking.refresh(1, 0)
     assert seen == asked
     assert names(ranking) == ["h1", "h2"]
 
@@ -137,8 +137,8 @@ def test_lost_candidates_have_all_hosts_judged_anew_where_they_bear_on_others(mo
     spec = make_spec(numa_topology=topology(4, *host_cells) if host_cells else None)
     conf = make_conf()
     ranking = Ranking(FilterChain([OneCandidate(conf)]), [], view, make_request(spec), conf.filter_scheduler)
-    ranking.again(1, 0)
-    ranking.again(2, 0)
+    ranking.refresh(1, 0)
+    ranking.refresh(2, 0)
     assert OneCandidate.asked == asked
 
 
@@ -154,8 +154,8 @@ def test_judging_what_changed_equals_judging_everything(ram, choices):
             break
         index = choice % len(ranking)
         left[int(ranking.hosts.positions[index])] -= amount
-        ranking.hosts.take(index, free_ram_mb=-amount)
-        ranking.again(number, index)
+        ranking.hosts.consume(index, free_ram_mb=-amount)
+        ranking.refresh(number, index)
     fresh = rank([left[position] for position in sorted(left)], [EnoughRam])
     # The lone survivor of several is not weighed, and weighs what a lone host does: nothing.
     assert names(ranking) == names(fresh)
