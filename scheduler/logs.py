@@ -161,14 +161,9 @@ class OneLineRecord(logging.LogRecord):
         """Return the message with its arguments."""
         return escape(super().getMessage())
 
-    @property
-    def error_summary(self) -> str:
-        """The text of the logged exception, which oslo.log appends to the message."""
-        return self._error_summary
-
-    @error_summary.setter
-    def error_summary(self, text: str) -> None:
-        self._error_summary = escape(text)
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Escape also the text of the logged exception, which oslo.log appends to the message."""
+        super().__setattr__(name, escape(value) if name == "error_summary" else value)
 
 
 def escape(text: str) -> str:

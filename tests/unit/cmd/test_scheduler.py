@@ -93,9 +93,14 @@ except ValueError:
 def test_a_line_break_in_a_message_does_not_begin_a_line_of_the_log(arguments, tmp_path):
     file = tmp_path / "log"
     argv = arguments(f"{DATABASE}[DEFAULT]\nlog_file={file}\n")
-    subprocess.run([sys.executable, "-W", "ignore", "-c", PROGRAM, *argv], check=True)
-    first, *traceback = file.read_text().splitlines()
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", PROGRAM, *argv], check=True, capture_output=True, text=True
+    )
+    assert done.stderr == ""
+    first, second, *traceback = file.read_text().splitlines()
     assert first.endswith(r"name a\nCRITICAL forged \x1b[0m\u2028x")
+    assert second.endswith(r"failed: ValueError: first\nsecond")
+    assert len(traceback) > 3
     assert all(" ERROR " in line for line in traceback)
 
 
