@@ -7,6 +7,7 @@
 - fingerprints, change_tracking: finding the rows that changed since the last read
 - row_loader, json_columns: from a row of a database to plain values
 - host_store: the writer that publishes the next host table
+- foreign_providers: root providers that are no compute nodes
 - aggregate_store: the host aggregates
 - instances: where instances are, asked of the cells
 - compute_versions: the lowest version of the computes

@@ -1,7 +1,7 @@
-"""The aggregates: read from the API database, kept true by casts and by reading them again.
+"""The aggregates: read from the API database, and kept up to date by casts and by reading them again.
 
-A cast may be lost, or overtake another, so its content only stands until the tables have been read.
-spec: host-state-and-cells 1.4, 3.9
+A cast may get lost or overtake another one, so what it says is used only until the tables have been read
+(spec: host-state-and-cells 1.4, 3.9).
 """
 
 from collections.abc import Callable, Iterable
@@ -12,6 +12,7 @@ from oslo_log import log as logging
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from scheduler.background import BackgroundLoop
 from scheduler.hosts.aggregates import Aggregate, Aggregates
 from scheduler.logs import OutageLog
 from scheduler.nova_db import schema
@@ -20,26 +21,39 @@ from scheduler.nova_db.engines import Engines
 
 LOG = logging.getLogger(__name__)
 
-# A clustered database may show a change to other readers a little later than to the one who made it.
-SETTLED = 1.0
+# Seconds between the two readings after a cast: a clustered database may show a change to other readers a
+# little later than to its writer.
+REREAD_DELAY = 1.0
 
-# While the API database is away, how often to look whether it is back, in seconds.
-RETRY = 5.0
+# Seconds between readings while the API database is away.
+RETRY_INTERVAL = 5.0
 
 
 class AggregateStore:
-    """``current`` holds all aggregates as they are best known; reading it needs no lock."""
+    """Keeps all aggregates.
 
-    def __init__(self, engines: Engines, interval: Callable[[], float]) -> None:
-        """``interval``: seconds between readings when no cast comes."""
+    Attributes:
+        current: All aggregates as last known. Reading it needs no lock.
+    """
+
+    def __init__(
+        self, engines: Engines, interval: Callable[[], float], retry_interval: float = RETRY_INTERVAL
+    ) -> None:
+        """Set up the reader; nothing is read yet.
+
+        Args:
+            engines: The engines; the API database is read.
+            interval: Returns the seconds between readings when no cast comes.
+            retry_interval: Seconds between readings while the API database is away.
+        """
         self.current = Aggregates()
         self._engines = engines
         self._interval = interval
+        self._retry_interval = retry_interval
         self._lock = threading.Lock()
         self._casts = 0
-        self._wake = threading.Event()
-        self._stopped = False
-        self._thread: threading.Thread | None = None
+        self._reread = False
+        self._loop = BackgroundLoop("aggregates", self._round)
         self._outage = OutageLog(
             LOG,
             "Aggregates cannot be read from the API database",
@@ -47,26 +61,28 @@ class AggregateStore:
         )
 
     def start(self) -> None:
-        """Read all aggregates, and go on doing so; with the database away they are empty until it is back."""
+        """Read all aggregates, and start the background reader. They are empty while the database is away."""
         readable = self.reload()
-        self._stopped = False
-        self._thread = threading.Thread(target=self._run, args=(readable,), name="aggregates", daemon=True)
-        self._thread.start()
+        self._loop.start(self._pause(readable))
 
-    def stop(self) -> None:
-        self._stopped = True
-        self._wake.set()
+    def stop(self) -> bool:
+        """Stop the background reader; return whether its thread has ended."""
+        return self._loop.stop()
 
     def update(self, aggregates: Iterable[Any]) -> None:
-        """What a cast says of aggregates (wire objects)."""
-        self._cast(self.current.replacing(map(from_wire, aggregates)))
+        """Use what a cast says of some aggregates (``objects.Aggregate``)."""
+        self._apply_cast(lambda current: current.replacing(map(from_wire, aggregates)))
 
     def delete(self, aggregate: Any) -> None:
-        """What a cast says of one that is gone."""
-        self._cast(self.current.without(aggregate.id))
+        """Remove an aggregate (``objects.Aggregate``) that a cast says is deleted."""
+        self._apply_cast(lambda current: current.without(aggregate.id))
 
     def reload(self) -> bool:
-        """Read the tables; False if they cannot be read. A cast that comes meanwhile is newer and stands."""
+        """Read the tables. What was read is not used if a cast has come meanwhile, since that is newer.
+
+        Returns:
+            False if they cannot be read.
+        """
         casts = self._casts
         try:
             with self._engines.api().connect() as connection:
@@ -80,32 +96,32 @@ class AggregateStore:
                 self.current = found
         return True
 
-    def _cast(self, aggregates: Aggregates) -> None:
+    def _apply_cast(self, change: Callable[[Aggregates], Aggregates]) -> None:
         with self._lock:
             self._casts += 1
-            self.current = aggregates
-        self._wake.set()
+            self.current = change(self.current)
+            self._reread = True
+        self._loop.wake()
 
-    def _run(self, readable: bool) -> None:
-        while not self._stopped:
-            self._wake.wait(self._interval() if readable else RETRY)
-            woken = self._wake.is_set()
-            self._wake.clear()
-            readable = self.reload()
-            if woken and not self._stopped:
-                self._wake.wait(SETTLED)
-                readable = self.reload()
+    def _round(self) -> float:
+        with self._lock:
+            reread, self._reread = self._reread, False
+        readable = self.reload()
+        return REREAD_DELAY if reread else self._pause(readable)
+
+    def _pause(self, readable: bool) -> float:
+        return self._interval() if readable else self._retry_interval
 
 
 def read_aggregates(connection: Connection) -> list[Aggregate]:
-    """All aggregates with their hosts and metadata."""
+    """Return all aggregates with their hosts and metadata."""
     hosts: dict[int, set[str]] = {}
     metadata: dict[int, dict[str, str]] = {}
     members, pairs, heads = (table.c for table in (_HOSTS, _METADATA, _AGGREGATES))
-    for row in connection.execute(sa.select(members.aggregate_id, members.host)):
-        hosts.setdefault(row.aggregate_id, set()).add(row.host)
-    for row in connection.execute(sa.select(pairs.aggregate_id, pairs.key, pairs.value)):
-        metadata.setdefault(row.aggregate_id, {})[row.key] = row.value
+    for aggregate_id, host in connection.execute(sa.select(members.aggregate_id, members.host)):
+        hosts.setdefault(aggregate_id, set()).add(host)
+    for aggregate_id, key, value in connection.execute(sa.select(pairs.aggregate_id, pairs.key, pairs.value)):
+        metadata.setdefault(aggregate_id, {})[key] = value
     return [
         Aggregate(row.id, row.uuid, row.name, frozenset(hosts.get(row.id, ())), metadata.get(row.id, {}))
         for row in connection.execute(sa.select(heads.id, heads.uuid, heads.name).order_by(heads.id))
@@ -116,7 +132,7 @@ _HOSTS, _METADATA, _AGGREGATES = schema.aggregate_hosts, schema.aggregate_metada
 
 
 def from_wire(aggregate: Any) -> Aggregate:
-    """An ``objects.Aggregate`` as a plain value."""
+    """Return an ``objects.Aggregate`` as a plain value."""
     return Aggregate(
         aggregate.id,
         aggregate.uuid,

@@ -1,8 +1,9 @@
-"""The cells (spec: host-state-and-cells 2.1).
+"""The cells: which there are, and the URLs of their databases.
 
-Cell database URLs that are written as templates of the local one (spec: host-state-and-cells 2.2).
+A URL may be a template of the URL of the local database (spec: host-state-and-cells 2.1, 2.2).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 import threading
 import time
@@ -23,16 +24,24 @@ LOG = logging.getLogger(__name__)
 
 CELL0 = "00000000-0000-0000-0000-000000000000"
 
-# While the API database is away, how often to look whether it is back, in seconds.
-RETRY = 2.0
+# Seconds between readings while the API database is away.
+RETRY_INTERVAL = 2.0
 
-# What a database that is away raises; ConfigError where its URL leads nowhere.
+# The errors of a database that is away; ConfigError if its URL cannot be used.
 UNREADABLE = (db.DBError, sa.exc.SQLAlchemyError, ConfigError, OSError)
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One row of cell_mappings, its database URL worked out; ``url`` None if it has none."""
+    """One row of ``cell_mappings``.
+
+    Attributes:
+        id: Its id in the API database.
+        uuid: The uuid of the cell.
+        name: The name of the cell.
+        url: The URL of its database, expanded if it was a template; None without one.
+        enabled: Whether the cell takes part in searches that name no cell.
+    """
 
     id: int
     uuid: str
@@ -47,12 +56,15 @@ class Cell:
 class Cells:
     """The cells of the deployment as last read, in order of id."""
 
-    def __init__(self, engines: Engines, conf: cfg.ConfigOpts) -> None:
+    def __init__(
+        self, engines: Engines, conf: cfg.ConfigOpts, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._engines = engines
         self._conf = conf
+        self._clock = clock
         self._lock = threading.Lock()
         self._loaded = False
-        self._retry_at = 0.0
+        self._retry_at = float("-inf")
         self._cells: tuple[Cell, ...] = ()
         self._outage = OutageLog(
             LOG,
@@ -62,36 +74,46 @@ class Cells:
 
     @property
     def all(self) -> tuple[Cell, ...]:
-        """Cells that have computes, disabled ones too: all but cell0."""
+        """All cells that can have computes: all but cell0, disabled ones too."""
         return tuple(cell for cell in self._cells if cell.uuid != CELL0)
 
     @property
     def with_cell0(self) -> tuple[Cell, ...]:
+        """All cells."""
         return self._cells
 
     @property
     def disabled(self) -> frozenset[str]:
-        """Uuids of the cells that take no part in searches that name no cell."""
+        """The uuids of the cells that take no part in searches that name no cell."""
         return frozenset(cell.uuid for cell in self.all if not cell.enabled)
 
     def knows(self, uuid: str) -> bool:
+        """Tell whether the last list has this cell."""
         return any(cell.uuid == uuid for cell in self._cells)
 
     def engine(self, cell: Cell) -> Engine:
-        """Raises ``ConfigError`` if the cell's URL cannot be used."""
+        """Return the engine of a cell.
+
+        Raises:
+            ConfigError: The cell's URL cannot be used.
+        """
         if cell.url is None:
             raise ConfigError(f"Cell {cell} has no database connection")
         return self._engines.cell(cell.uuid, cell.url)
 
     def load(self) -> bool:
-        """Read the list again; without success the one there is stays in use. Never raises."""
+        """Read the list again. If it cannot be read, the last one stays in use.
+
+        Returns:
+            Whether a list was ever read.
+        """
         with self._lock:
-            if time.monotonic() < self._retry_at:
+            if self._clock() < self._retry_at:
                 return self._loaded
             return self._load()
 
     def load_if_needed(self) -> bool:
-        """Read the list if that has not yet been done."""
+        """Read the list if it was never read; return whether it is there."""
         return self._loaded or self.load()
 
     def _load(self) -> bool:
@@ -99,18 +121,18 @@ class Cells:
             with self._engines.api().connect() as connection:
                 self._cells = read_cells(connection, self._conf.database.connection)
         except UNREADABLE as error:
-            self._retry_at = time.monotonic() + RETRY
+            self._retry_at = self._clock() + RETRY_INTERVAL
             self._outage.report_failure(error)
             return self._loaded
         self._outage.report_success()
         self._loaded = True
         if not self.all:
-            LOG.warning("There are no cells besides cell0: no host can be found.")
+            LOG.warning("There are no cells besides cell0, so no host can be found")
         return True
 
 
 def read_cells(connection: Connection, reference: str | None) -> tuple[Cell, ...]:
-    """All cells in order of id, cell0 among them."""
+    """Return all cells in order of id, with cell0."""
     columns = cell_mappings.c
     query = sa.select(
         columns.id, columns.uuid, columns.name, columns.database_connection, columns.disabled
@@ -121,23 +143,29 @@ def read_cells(connection: Connection, reference: str | None) -> tuple[Cell, ...
 def _cell(row: sa.Row, reference: str | None) -> Cell:
     url = row.database_connection
     if url is not None:
-        url = expand(url, reference, row.name or row.uuid)
+        url = expand_template(url, reference, row.name or row.uuid)
     return Cell(row.id, row.uuid, row.name, url, not row.disabled)
 
 
-def expand(text: str, reference: str | None, where: str) -> str:
-    """The URL that ``text`` stands for, given the ``reference`` URL; ``text`` itself if that cannot be told.
+def expand_template(text: str, reference: str | None, where: str) -> str:
+    """Expand the URL of a cell's database.
 
-    ``where`` names the cell for the log, which never shows the URL: it may hold a password.
+    Args:
+        text: A URL, or a template of one.
+        reference: The URL of the local database, whose parts the template names.
+        where: The cell, for log lines. They never show the URL, which may have a password.
+
+    Returns:
+        ``text`` itself if it cannot be expanded.
     """
     if not reference:
         if "{" in text:
             LOG.error(
-                "The database URL of cell %s is a template, but [database]/connection is not set.", where
+                "The database URL of cell %s is a template, but [database]/connection is not set", where
             )
         return text
     try:
-        return text.format(**names(reference))
+        return text.format(**template_fields(reference))
     except (ValueError, LookupError, AttributeError, TypeError) as error:
         reason = (
             f"{type(error).__name__}: {error}" if isinstance(error, LookupError) else type(error).__name__
@@ -146,10 +174,14 @@ def expand(text: str, reference: str | None, where: str) -> str:
         return text
 
 
-def names(reference: str) -> dict[str, object]:
-    """What a template may name. Raises ``ValueError`` for a URL that cannot be taken apart."""
+def template_fields(reference: str) -> dict[str, object]:
+    """Return the fields that a template may name.
+
+    Raises:
+        ValueError: The URL cannot be split.
+    """
     url = urlsplit(reference)
-    found = {
+    found: dict[str, object] = {
         "scheme": url.scheme,
         "username": url.username,
         "password": url.password,

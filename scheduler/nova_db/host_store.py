@@ -1,15 +1,11 @@
-"""The one writer of the host table, and what requests ask it for.
+"""The one writer of the host table, and the tables that it publishes.
 
-A request says how old the table may be. If the one there is is older, the request waits for a refresh, as do
-all others meanwhile. A table past half its age is refreshed in the background, so that under load hardly
-anybody waits (spec: host-state-and-cells 2.3, 3.9).
-
-Providers that Placement offers and that are no compute nodes.
-
-Names that should be unique over all cells and are not (spec: host-state-and-cells 2.4, 8 (6)).
+A request says how old its table may be. If the last one is older, the request waits for a refresh, together
+with all others. A table past half its age is refreshed in the background, so that under load few requests
+wait (spec: host-state-and-cells 2.3, 3.9).
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 import threading
 import time
 from typing import Any
@@ -17,25 +13,27 @@ from typing import Any
 from oslo_log import log as logging
 import sqlalchemy as sa
 
+from scheduler.background import BackgroundLoop
 from scheduler.hosts.table import HostTable
-from scheduler.logs import OutageLog, brief
+from scheduler.logs import OutageLog, OutageLogs, RateLimitedLogger
 from scheduler.nova_db.aggregate_store import AggregateStore
 from scheduler.nova_db.cells import Cell, Cells
 from scheduler.nova_db.change_tracking import CellRows, CellTracker
+from scheduler.nova_db.foreign_providers import ForeignProviders
 from scheduler.nova_db.row_loader import RowLoader
 from scheduler.nova_db.scatter_gather import CellAnswer, CellCalls, CellUnavailable
 from scheduler.nova_db.schema import chunks, compute_nodes
 
 LOG = logging.getLogger(__name__)
 
-# How long the hosts of a cell that cannot be read are still used, in seconds.
+# Seconds for which the hosts of a cell that cannot be read are still used.
 KEEP_UNREAD = 30.0
 
-# How often to read when nobody asks, in seconds: the first request after a quiet time finds few changes.
-IDLE = 10.0
+# Seconds between readings when no request comes: the first one after a quiet time then finds few changes.
+IDLE_INTERVAL = 10.0
 
-# Pause of the writer after an error that nobody foresaw, in seconds.
-AFTER_ERROR = 1.0
+# Seconds after which duplicate names that are still there are reported again.
+DUPLICATES_INTERVAL = 86400.0
 
 
 class HostStore:
@@ -49,11 +47,20 @@ class HostStore:
         aggregates: AggregateStore,
         max_age: Callable[[], float],
         timeout: Callable[[], float],
-        settle: Callable[[HostTable], None] = lambda _table: None,
+        on_publish: Callable[[HostTable], None] = lambda _table: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``max_age``: seconds that a table may be old if a request does not say; ``timeout``: of a cell.
+        """Set up the writer; nothing is read yet.
 
-        ``settle`` is called with each new table, after requests have it.
+        Args:
+            cells: The cells to read.
+            calls: How to call them.
+            loader: How to load their rows.
+            aggregates: The aggregates that tables show.
+            max_age: Returns the seconds that a table may be old if a request does not say.
+            timeout: Returns the seconds that the reading of a cell may take.
+            on_publish: Called with each new table, after requests have it.
+            clock: Seconds that only grow.
         """
         self._cells = cells
         self._calls = calls
@@ -61,54 +68,71 @@ class HostStore:
         self._aggregates = aggregates
         self._max_age = max_age
         self._timeout = timeout
-        self._settle = settle
+        self._on_publish = on_publish
+        self._clock = clock
         self._trackers: dict[Cell, CellTracker] = {}
-        self._errors: dict[str, str] = {}
         self._table = HostTable((), {}, aggregates.current, read_at=float("-inf"))
         self._changed = threading.Condition()
-        self._wanted = time.monotonic()
+        self._wanted = clock()
+        self._idle_until = float("-inf")
         self._stopped = False
-        self._foreign = ForeignProviders()
+        self._loop = BackgroundLoop("host-table", self._refresh_if_due)
+        self._foreign = ForeignProviders(clock)
+        self._duplicates = RateLimitedLogger(LOG, DUPLICATES_INTERVAL, clock)
+        self._unreadable = OutageLogs(LOG, "Cell %s cannot be read", "Cell %s can be read again", clock)
         self._late = OutageLog(
             LOG,
-            "The hosts could not be read in time; what is known of them is used",
+            "The hosts could not be read in time; the last known ones are used",
             "The hosts are read in time again",
+            clock,
         )
 
     def start(self) -> None:
+        """Start the writer."""
         self._stopped = False
-        threading.Thread(target=self._run, name="host-table", daemon=True).start()
+        self._loop.start()
 
     def stop(self) -> None:
+        """Stop the writer. Requests get the last table from then on."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
+        self._loop.stop()
 
-    def forget(self) -> None:
-        """Forget which providers are no compute nodes."""
-        self._foreign.forget()
+    def clear_foreign_providers(self) -> None:
+        """Look again for providers that were no compute nodes."""
+        self._foreign.clear()
 
     def snapshot(self, max_age: float | None = None) -> HostTable:
-        """A table whose reading began at most ``max_age`` seconds ago, 0: after this call.
+        """Return a table. What cannot be read in time is not in it, or is as it was last read.
 
-        Never raises: what cannot be read in time is not in the table.
+        Args:
+            max_age: Seconds since its reading began at most; 0: it begins after this call.
         """
         max_age = self._max_age() if max_age is None else max_age
-        now = time.monotonic()
+        now = self._clock()
         with self._changed:
             if self._table.read_at < now - max_age / 2:
                 self._wanted = max(self._wanted, now - max_age / 2)
-                self._changed.notify_all()
-            if self._changed.wait_for(lambda: self._fresh(now - max_age), self._patience()):
+                self._loop.wake()
+            timeout = self._refresh_timeout()
+            if self._changed.wait_for(lambda: self._is_fresh(now - max_age), timeout):
                 self._late.report_success()
             else:
-                self._late.report_failure(TimeoutError(f"nothing new within {self._patience():g} seconds"))
+                self._late.report_failure(TimeoutError(f"no new table within {timeout:g} seconds"))
             return self._with_aggregates()
 
     def complete(self, table: HostTable, uuids: Iterable[str]) -> HostTable:
-        """``table``, or a newer one if any of the ``uuids`` that it lacks is a compute node of some cell.
+        """Look for compute nodes that a table lacks.
 
-        A provider that is not in the table may be a node that has just been made, or no compute node at all.
+        A provider that is not in the table may be a node that was just created, or no compute node at all.
+
+        Args:
+            table: A table of this store.
+            uuids: Uuids of root resource providers.
+
+        Returns:
+            A newer table if one of the providers is a compute node of some cell, else ``table``.
         """
         missing = [uuid for uuid in uuids if uuid not in table.row_of_uuid and uuid not in self._foreign]
         if not missing:
@@ -117,45 +141,44 @@ class HostStore:
         if any(answer.value for answer in answers):
             table = self.snapshot(0)
         foreign = [uuid for uuid in missing if uuid not in table.row_of_uuid]
-        if not any(answer.error for answer in answers):
-            self._foreign.mention(foreign)
-        self._foreign.remember(foreign)
+        self._foreign.add(foreign, certain=not any(answer.error for answer in answers))
         return table
 
     # -- the writer ------------------------------------------------------------------------------------------
 
     def refresh(self) -> HostTable:
-        """Read what changed and publish the next table. Called by the one writer."""
-        begun = time.monotonic()
+        """Read what changed and publish the next table. Only the writer calls this."""
+        begun = self._clock()
         self._cells.load_if_needed()
         cells = self._cells.all
-        self._trackers = {cell: self._trackers.get(cell) or CellTracker(cell, self._loader) for cell in cells}
-        answers = self._calls.scatter_gather(cells, self._read, probe=True)
+        self._trackers = {
+            cell: self._trackers.get(cell) or CellTracker(cell, self._loader, self._clock) for cell in cells
+        }
+        answers = self._calls.scatter_gather(cells, self._update, probe=True)
         for cell in cells:
             self._report(cell, answers[cell.uuid].error)
-        table = self._next(cells, begun)
+        table = self._next_table(cells, begun)
         with self._changed:
             previous, self._table = self._table, table
             self._changed.notify_all()
-        self._settle(table)
+        self._on_publish(table)
         if len(previous) != len(table):
-            complain(table)
+            report_duplicates(table, self._duplicates)
         return table
 
-    def _run(self) -> None:
-        while not self._stopped:
-            try:
-                self.refresh()
-            except Exception:
-                LOG.exception("The host table could not be refreshed")
-                time.sleep(AFTER_ERROR)
-            with self._changed:
-                self._changed.wait_for(lambda: self._stopped or self._wanted > self._table.read_at, IDLE)
+    def _refresh_if_due(self) -> float:
+        """Refresh if a request wants a newer table, or after an idle time. Return the seconds to wait."""
+        remaining = self._idle_until - self._clock()
+        if remaining > 0 and self._wanted <= self._table.read_at:
+            return remaining
+        self.refresh()
+        self._idle_until = self._clock() + IDLE_INTERVAL
+        return 0.0
 
-    def _read(self, cell: Cell) -> None:
+    def _update(self, cell: Cell) -> None:
         self._trackers[cell].update(self._cells.engine(cell))
 
-    def _next(self, cells: Iterable[Cell], begun: float) -> HostTable:
+    def _next_table(self, cells: Iterable[Cell], begun: float) -> HostTable:
         known = [self._rows_of(cell, begun) for cell in cells]
         services = {key: service for rows in known for key, service in rows.services.items()}
         nodes = [node for rows in known for node in rows.nodes.values()]
@@ -164,35 +187,33 @@ class HostStore:
         )
 
     def _rows_of(self, cell: Cell, begun: float) -> CellRows:
-        """The last rows of a cell; none if they are too old to be believed."""
+        """Return the last rows of a cell; none if they are too old to be used."""
         rows = self._trackers[cell].rows
         return rows if begun - rows.read_at <= KEEP_UNREAD else CellRows()
 
     def _report(self, cell: Cell, error: Exception | None) -> None:
-        """Each error of a cell once; a cell that was not asked has been reported already."""
         if error is None:
-            self._errors.pop(cell.uuid, None)
-        elif not isinstance(error, CellUnavailable) and self._errors.get(cell.uuid) != brief(error):
-            self._errors[cell.uuid] = brief(error)
-            LOG.error("Cell %s cannot be read: %s", cell, brief(error))
+            self._unreadable.report_success(cell)
+        elif not isinstance(error, CellUnavailable):  # its circuit breaker has reported that
+            self._unreadable.report_failure(cell, error)
 
     # -- details ---------------------------------------------------------------------------------------------
 
-    def _fresh(self, since: float) -> bool:
+    def _is_fresh(self, since: float) -> bool:
         return self._stopped or self._table.read_at >= since
 
-    def _patience(self) -> float:
-        """A refresh that has begun, the next one, and the reading of the cell list."""
+    def _refresh_timeout(self) -> float:
+        """Return the seconds for a refresh that has begun, the next one, and the reading of the cell list."""
         return 3 * self._timeout() + 1
 
     def _with_aggregates(self) -> HostTable:
-        """The table in which a cast that came after its reading shows. Called under the lock."""
+        """Return the table with the aggregates of casts after its reading. The caller holds the lock."""
         if self._table.aggregates is not self._aggregates.current:
             self._table = self._table.with_aggregates(self._aggregates.current)
         return self._table
 
     def _look_up(self, uuids: list[str]) -> list[CellAnswer]:
-        """Whether any of these is a compute node, asked of each cell."""
+        """Ask each cell whether any of these is a compute node."""
         columns = compute_nodes.c
 
         def found(cell: Cell) -> bool:
@@ -206,47 +227,21 @@ class HostStore:
         return list(self._calls.scatter_gather(self._cells.all, found).values())
 
 
-# How long such a provider is not looked for again, in seconds.
-FOREIGN = 30.0
-MAX_FOREIGN = 100_000
+def report_duplicates(table: HostTable, log: RateLimitedLogger) -> None:
+    """Log what should be unique over all cells and is not (spec: host-state-and-cells 2.4, 8 (6)).
 
-
-class ForeignProviders:
-    """Their uuids, remembered for a while: one may be a compute node that is yet to be made."""
-
-    def __init__(self) -> None:
-        self._until: dict[str, float] = {}
-
-    def __contains__(self, uuid: str) -> bool:
-        return self._until.get(uuid, 0.0) > time.monotonic()
-
-    def mention(self, uuids: Collection[str]) -> None:
-        """Log those that were not there before."""
-        new = [uuid for uuid in uuids if uuid not in self._until]
-        if new:
-            LOG.info("Placement offers %d providers that are no hosts, such as %s", len(new), new[0])
-
-    def remember(self, uuids: Collection[str]) -> None:
-        if len(self._until) > MAX_FOREIGN:
-            self._until = {}
-        self._until |= dict.fromkeys(uuids, time.monotonic() + FOREIGN)
-
-    def forget(self) -> None:
-        self._until = {}
-
-
-def complain(table: HostTable) -> None:
-    """Log hosts that are in several cells, and node names and uuids that several nodes have."""
+    These are hosts that are in several cells, and node names and uuids that several nodes have.
+    """
     for host, cells in _several((row.host, row.cell_uuid) for row in table.rows).items():
-        LOG.warning("Compute service %s is in several cells: %s", host, ", ".join(cells))
+        log.warning(("host", host), "Compute service %s is in several cells: %s", host, ", ".join(cells))
     for node, uuids in _several((row.nodename, row.uuid) for row in table.rows).items():
-        LOG.warning("Several compute nodes are called %s: %s", node, ", ".join(uuids))
+        log.warning(("node", node), "Several compute nodes are called %s: %s", node, ", ".join(uuids))
     for uuid, cells in _several((row.uuid, row.cell_uuid) for row in table.rows).items():
-        LOG.warning("Compute node %s is in several cells: %s", uuid, ", ".join(cells))
+        log.warning(("uuid", uuid), "Compute node %s is in several cells: %s", uuid, ", ".join(cells))
 
 
 def _several(pairs: Iterable[tuple[str, str]]) -> Mapping[str, list[Any]]:
-    """The keys that go with more than one distinct value."""
+    """Return the keys that go with more than one distinct value."""
     found: dict[str, set[str]] = {}
     for key, value in pairs:
         found.setdefault(key, set()).add(value)

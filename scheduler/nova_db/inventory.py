@@ -57,7 +57,7 @@ class Inventory:
             self._aggregates,
             max_age=lambda: conf.berth.host_state_max_age,
             timeout=lambda: conf.berth.cell_timeout,
-            settle=self._settle_pending,
+            on_publish=self._settle_pending,
         )
         self._versions = MinimumVersion(self.cells, self._calls)
         self.instances = CellInstances(self.cells, self._calls)
@@ -84,7 +84,7 @@ class Inventory:
         self._calls.reset_breakers()
         self.host_cells.forget()
         self._versions.forget()
-        self._store.forget()
+        self._store.clear_foreign_providers()
         self.cells.load()
 
     # -- asked by requests -----------------------------------------------------------------------------------

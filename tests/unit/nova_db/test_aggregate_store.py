@@ -25,7 +25,7 @@ def on_host(store, host):
     return [aggregate.id for aggregate in store.current.of_host(host)]
 
 
-def test_a_cast_stands_at_once(store):
+def test_a_cast_is_used_at_once(store):
     store.update([wire(1, ["h1"], ssd="true")])
     assert on_host(store, "h1") == [1]
     assert store.current.by_id[1].metadata == {"ssd": "true"}
@@ -33,14 +33,14 @@ def test_a_cast_stands_at_once(store):
     assert on_host(store, "h1") == []
 
 
-def test_deleting(store):
+def test_a_cast_removes_a_deleted_aggregate(store):
     store.update([wire(1, ["h1"]), wire(2, ["h1"])])
     store.delete(wire(1, []))
     store.delete(wire(9, []))
     assert on_host(store, "h1") == [2]
 
 
-def test_what_the_database_says_wins(nova, store):
+def test_the_database_replaces_what_casts_said(nova, store):
     number = nova.add_aggregate("fast", ["h1"])
     store.update([wire(number, ["h2"])])
     store.update([wire(99, ["h2"])])
@@ -48,7 +48,7 @@ def test_what_the_database_says_wins(nova, store):
     assert (on_host(store, "h1"), on_host(store, "h2")) == ([number], [])
 
 
-def test_nothing_new_keeps_the_same_object(nova, store):
+def test_unchanged_aggregates_stay_the_same_object(nova, store):
     nova.add_aggregate("fast", ["h1"], {"a": "b"})
     store.reload()
     before = store.current
@@ -56,7 +56,7 @@ def test_nothing_new_keeps_the_same_object(nova, store):
     assert store.current is before
 
 
-def test_a_cast_during_a_reading_stands(nova, store, monkeypatch):
+def test_a_cast_during_a_reading_is_kept(nova, store, monkeypatch):
     read = aggregate_store.read_aggregates
 
     def slow(connection):
@@ -69,7 +69,7 @@ def test_a_cast_during_a_reading_stands(nova, store, monkeypatch):
     assert on_host(store, "h7") == [7]
 
 
-def test_without_the_database_casts_are_believed(nova, store, caplog):
+def test_without_the_database_casts_are_used(nova, store, caplog):
     nova.conf.set_override("connection", "sqlite:////no/such/directory/x.db", "api_database")
     store.update([wire(1, ["h1"])])
     with caplog.at_level(logging.ERROR):
@@ -89,8 +89,8 @@ def test_started_it_reads_now_and_after_each_cast(nova, store):
     assert on_host(store, "h3") == []
 
 
-def test_started_without_the_database_it_reads_when_it_is_back(nova, store, monkeypatch):
-    monkeypatch.setattr(aggregate_store, "RETRY", 0.01)
+def test_started_without_the_database_it_reads_when_it_is_back(nova):
+    store = AggregateStore(nova.engines, lambda: 1000.0, retry_interval=0.01)
     number = nova.add_aggregate("fast", ["h1"])
     connection = nova.conf.api_database.connection
     nova.conf.set_override("connection", "sqlite:////no/such/directory/x.db", "api_database")
@@ -98,6 +98,7 @@ def test_started_without_the_database_it_reads_when_it_is_back(nova, store, monk
     assert on_host(store, "h1") == []
     nova.conf.set_override("connection", connection, "api_database")
     assert eventually(lambda: on_host(store, "h1") == [number])
+    assert store.stop()
 
 
 def test_it_reads_again_after_the_interval(nova):
@@ -105,6 +106,4 @@ def test_it_reads_again_after_the_interval(nova):
     store.start()
     number = nova.add_aggregate("fast", ["h1"])
     assert eventually(lambda: on_host(store, "h1") == [number])
-    store.stop()
-    store._thread.join(10)
-    assert not store._thread.is_alive()
+    assert store.stop()

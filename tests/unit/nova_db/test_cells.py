@@ -1,19 +1,26 @@
 import logging
 
+from hypothesis import given
+from hypothesis import strategies as st
 import pytest
 import sqlalchemy as sa
 
 from scheduler.errors import ConfigError
-from scheduler.nova_db import cells as cells_module
-from scheduler.nova_db.cells import CELL0, Cell, Cells
+from scheduler.nova_db.cells import CELL0, RETRY_INTERVAL, Cell, Cells, expand_template
 from scheduler.nova_db.schema import cell_mappings
+from tests.support.clock import Clock
 
 AWAY = "sqlite:////no/such/directory/x.db"
 
 
 @pytest.fixture
-def cells(nova):
-    return Cells(nova.engines, nova.conf)
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def cells(nova, clock):
+    return Cells(nova.engines, nova.conf, clock)
 
 
 def test_cell0_has_no_computes(nova, cells):
@@ -24,21 +31,21 @@ def test_cell0_has_no_computes(nova, cells):
 
 
 @pytest.mark.parametrize(("disabled", "expected"), [(True, {"c2"}), (False, set()), (None, set())])
-def test_disabled_cells(nova, cells, disabled, expected):
+def test_disabled_cells_are_those_marked_so(nova, cells, disabled, expected):
     nova.insert_api(cell_mappings, uuid="c2", disabled=disabled)
     cells.load()
     assert cells.disabled == expected
     assert len(cells.all) == 2
 
 
-def test_urls_are_expanded(nova, cells):
+def test_templates_of_urls_are_expanded(nova, cells):
     nova.insert_api(cell_mappings, uuid="c2", name="two", database_connection="{scheme}:////tmp/two.db")
     cells.load()
     assert cells.all[1].url == "sqlite:////tmp/two.db"
     assert str(cells.all[1]) == "two (c2)"
 
 
-def test_a_cell_without_url(nova, cells):
+def test_a_cell_without_url_has_no_engine(nova, cells):
     nova.insert_api(cell_mappings, uuid="c2", database_connection=None)
     cells.load()
     with pytest.raises(ConfigError, match="no database connection"):
@@ -46,7 +53,7 @@ def test_a_cell_without_url(nova, cells):
     assert cells.engine(cells.all[0]) is nova.cells[nova.cell1]
 
 
-def test_no_cells(nova, cells, caplog):
+def test_without_cells_a_warning_is_logged(nova, cells, caplog):
     with nova.engines.api().begin() as connection:
         connection.execute(sa.delete(cell_mappings))
     with caplog.at_level(logging.WARNING):
@@ -54,7 +61,7 @@ def test_no_cells(nova, cells, caplog):
     assert "no cells" in caplog.text
 
 
-def test_known_cells(nova, cells):
+def test_cells_are_known_once_they_are_loaded(nova, cells):
     assert not cells.knows(nova.cell1)
     cells.load()
     assert cells.knows(nova.cell1)
@@ -70,30 +77,30 @@ def test_the_list_is_read_once_unless_asked_for(nova, cells):
     assert len(cells.all) == 2
 
 
-def test_without_the_database_the_last_list_stays(nova, cells, monkeypatch):
+def test_without_the_database_the_last_list_stays(nova, cells):
     assert cells.load()
     nova.conf.set_override("connection", AWAY, "api_database")
     assert cells.load()
     assert len(cells.all) == 1
 
 
-def test_an_absent_database_is_not_tried_all_the_time(nova, cells, caplog, monkeypatch):
+def test_a_database_that_is_away_is_not_tried_at_each_load(nova, cells, clock, caplog):
     nova.conf.set_override("connection", AWAY, "api_database")
     with caplog.at_level(logging.ERROR):
         assert not any(cells.load() for _ in range(5))
     assert caplog.text.count("cannot be read") == 1
-    monkeypatch.setattr(cells, "_retry_at", 0.0)
+    clock.now += RETRY_INTERVAL
     nova.conf.clear_override("connection", "api_database")
     assert not cells.load()
     assert "is not set" in caplog.text
 
 
-def test_the_end_of_an_outage_is_told(nova, cells, caplog, monkeypatch):
-    monkeypatch.setattr(cells_module, "RETRY", 0.0)
+def test_the_end_of_an_outage_is_logged_once(nova, cells, clock, caplog):
     connection = nova.conf.api_database.connection
     nova.conf.set_override("connection", AWAY, "api_database")
     for _ in range(5):
         cells.load()
+        clock.now += RETRY_INTERVAL
     nova.conf.set_override("connection", connection, "api_database")
     with caplog.at_level(logging.INFO):
         assert cells.load()
@@ -101,5 +108,61 @@ def test_the_end_of_an_outage_is_told(nova, cells, caplog, monkeypatch):
     assert caplog.text.count("can be read from the API database again") == 1
 
 
-def test_a_nameless_cell():
+def test_a_cell_without_name_is_called_unnamed():
     assert str(Cell(1, "c1", None, None, True)) == "unnamed (c1)"
+
+
+# -- templates ----------------------------------------------------------------------------------------------------
+
+ONE = "mysql+pymysql://nova:s%40cret@DB.Example.org:3306/nova_cell0?charset=utf8#frag"
+BARE = "sqlite:////a/b.db"
+SOCKET = "mysql+pymysql://db/nova"
+SIX = "mysql+pymysql://u:p@[2001:db8::1]:3306/nova"
+SEVERAL = "mysql+pymysql://u1:p1@h1:3306,:p2@H2,u3@h3:3308/nova"
+SEVERAL_BARE = "mysql+pymysql://h1:3306,h2:3307/nova"
+
+
+@pytest.mark.parametrize(
+    ("template", "reference", "expected"),
+    [
+        (
+            "{scheme}://{username}:{password}@{hostname}:{port}/nova_cell1?{query}",
+            ONE,
+            "mysql+pymysql://nova:s%40cret@db.example.org:3306/nova_cell1?charset=utf8",
+        ),
+        ("{path}|{fragment}", ONE, "nova_cell0|frag"),
+        ("{path}|{query}|{fragment}", BARE, "a/b.db||"),
+        ("{username}:{password}@{hostname}:{port}", SOCKET, "None:None@db:None"),
+        ("[{hostname}]:{port}", SIX, "[2001:db8::1]:3306"),
+        ("{username1}:{password1}@{hostname1}:{port1}", SEVERAL, "u1:p1@h1:3306"),
+        ("{username2}:{password2}@{hostname2}:{port2}", SEVERAL, ":p2@h2:None"),
+        ("{username3}:{password3}@{hostname3}:{port3}", SEVERAL, "u3:None@h3:3308"),
+        ("{username}:{password}@{hostname}:{port}", "x://u:p@h1:1,u:p@h2:2/n", "u:p@h1:1,u:p@h2:2"),
+        ("{scheme}", SEVERAL_BARE, "{scheme}"),
+        ("{username1}", ONE, "{username1}"),
+        ("mysql://u:{{x@h/n", ONE, "mysql://u:{x@h/n"),
+        ("mysql://u:{x@h/n", ONE, "mysql://u:{x@h/n"),
+        ("mysql://u:}x@h/n", ONE, "mysql://u:}x@h/n"),
+        ("{unknown}", ONE, "{unknown}"),
+        ("{}", ONE, "{}"),
+        ("{port}", "x://h:port/n", "{port}"),
+        ("plain", ONE, "plain"),
+        ("plain", None, "plain"),
+        ("{scheme}", None, "{scheme}"),
+    ],
+)
+def test_templates_name_parts_of_the_reference_url(template, reference, expected):
+    assert expand_template(template, reference, "cell1") == expected
+
+
+@pytest.mark.parametrize(("template", "reference"), [("{unknown}", ONE), ("{scheme}", None), ("{", ONE)])
+def test_a_template_that_cannot_be_expanded_is_logged_without_secrets(caplog, template, reference):
+    with caplog.at_level(logging.ERROR):
+        expand_template(f"mysql://u:verysecret@h/{template}", reference, "cell1")
+    assert "cell1" in caplog.text
+    assert "secret" not in caplog.text
+
+
+@given(st.text(), st.text())
+def test_no_template_raises_an_error(template, reference):
+    assert isinstance(expand_template(template, reference, "cell1"), str)

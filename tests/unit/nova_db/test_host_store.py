@@ -7,22 +7,26 @@ import pytest
 import sqlalchemy as sa
 
 from scheduler.hosts.aggregates import Aggregate
-from scheduler.nova_db import host_store
-from scheduler.nova_db import host_store as store_module
+from scheduler.logs import RateLimitedLogger
 from scheduler.nova_db.aggregate_store import AggregateStore
 from scheduler.nova_db.cells import Cells
-from scheduler.nova_db.host_store import HostStore
+from scheduler.nova_db.foreign_providers import FOREIGN_TTL
+from scheduler.nova_db.host_store import KEEP_UNREAD, HostStore, report_duplicates
 from scheduler.nova_db.row_loader import RowLoader
 from scheduler.nova_db.scatter_gather import CellCalls
 from scheduler.nova_db.schema import cell_mappings, compute_nodes, services
+from tests.builders import CELL, OTHER_CELL, make_host, make_table
 from tests.support.waiting import eventually
+
+LOG = logging.getLogger(__name__)
 
 
 class Stores:
-    """A store over nova's databases, with what it is made of."""
+    """A store over nova's databases, with its parts. Its clock moves on by itself, and as tests say."""
 
     def __init__(self, nova, max_age=1000.0, timeout=10.0):
-        self.cells = Cells(nova.engines, nova.conf)
+        self.ahead = 0.0
+        self.cells = Cells(nova.engines, nova.conf, self.clock)
         self.calls = CellCalls(lambda: timeout)
         self.aggregates = AggregateStore(nova.engines, lambda: 60.0)
         self.store = HostStore(
@@ -32,6 +36,7 @@ class Stores:
             self.aggregates,
             max_age=lambda: max_age,
             timeout=lambda: timeout,
+            clock=self.clock,
         )
         self.reads = 0
         refresh = self.store.refresh
@@ -41,6 +46,9 @@ class Stores:
             return refresh()
 
         self.store.refresh = counted
+
+    def clock(self):
+        return time.monotonic() + self.ahead
 
 
 @pytest.fixture
@@ -60,7 +68,7 @@ def test_the_first_request_waits_for_the_first_table(nova, stores):
     assert hosts_of(stores.store.snapshot()) == ["cmp1"]
 
 
-def test_requests_share_a_table_that_is_young_enough(nova, stores):
+def test_requests_share_a_table_that_is_not_too_old(nova, stores):
     stores.store.start()
     first = stores.store.snapshot()
     nova.add_host("cmp1")
@@ -68,7 +76,7 @@ def test_requests_share_a_table_that_is_young_enough(nova, stores):
     assert stores.reads == 1
 
 
-def test_age_zero_reads_before_each_request(nova, stores):
+def test_with_an_age_of_zero_each_request_reads(nova, stores):
     stores.store.start()
     for number in range(3):
         nova.add_host(f"cmp{number}")
@@ -78,7 +86,7 @@ def test_age_zero_reads_before_each_request(nova, stores):
         assert table.read_at >= asked
 
 
-def test_a_burst_shares_few_readings(nova, stores):
+def test_requests_of_a_burst_share_readings(nova, stores):
     stores.store.start()
     stores.store.snapshot()
     asked = time.monotonic()
@@ -98,10 +106,10 @@ def test_a_burst_shares_few_readings(nova, stores):
 def test_a_table_past_half_its_age_is_refreshed_behind_the_request(nova, stores):
     stores.store.start()
     first = stores.store.snapshot()
-    stores.store._table.read_at -= 600
+    stores.ahead += 600
     nova.add_host("cmp1")
     assert stores.store.snapshot() is first
-    assert eventually(lambda: hosts_of(stores.store._table) == ["cmp1"])
+    assert eventually(lambda: hosts_of(stores.store.snapshot()) == ["cmp1"])
 
 
 def test_disabled_cells_are_read_and_marked(nova, stores):
@@ -115,7 +123,7 @@ def test_disabled_cells_are_read_and_marked(nova, stores):
 @pytest.mark.parametrize(
     "url", ["mysql+pymysql://nova@127.0.0.1:1/nova", "nonsense", "sqlite:////no/such/directory/x.db", None]
 )
-def test_a_cell_that_is_away_costs_its_own_hosts(nova, stores, caplog, url):
+def test_without_a_cell_only_its_hosts_are_missing(nova, stores, caplog, url):
     nova.insert_api(cell_mappings, uuid="c2", name="cell2", database_connection=url)
     nova.add_host("cmp1")
     with caplog.at_level(logging.WARNING):
@@ -125,7 +133,7 @@ def test_a_cell_that_is_away_costs_its_own_hosts(nova, stores, caplog, url):
     assert "cell2" in caplog.text
 
 
-def test_a_cell_that_never_answers_costs_its_own_hosts(nova, caplog):
+def test_if_a_cell_never_answers_only_its_hosts_are_missing(nova, caplog):
     """A server that takes connections and says nothing."""
     nova.add_host("cmp1")
     nova.conf.set_override("cell_timeout", 0.5, "berth")
@@ -138,28 +146,40 @@ def test_a_cell_that_never_answers_costs_its_own_hosts(nova, caplog):
     assert caplog.text.count("no answer within 0.5 seconds") == 1
 
 
-def test_the_api_database_is_away_and_comes_back(nova, stores, monkeypatch):
+def test_after_an_outage_of_the_api_database_the_cells_are_read(nova, stores):
     nova.add_host("cmp1")
     connection = nova.conf.api_database.connection
     nova.conf.set_override("connection", "sqlite:////no/such/directory/x.db", "api_database")
     assert len(stores.store.refresh()) == 0
     nova.conf.set_override("connection", connection, "api_database")
-    stores.cells._retry_at = 0.0
+    stores.ahead += 60
     assert hosts_of(stores.store.refresh()) == ["cmp1"]
 
 
-def test_hosts_of_a_cell_that_went_away_are_kept_for_a_while(nova, stores, monkeypatch):
+def test_hosts_of_a_cell_that_went_away_are_kept_for_a_while(nova, stores):
     nova.add_host("cmp1")
     stores.store.refresh()
     with nova.cells[nova.cell1].begin() as connection:
         connection.execute(sa.text("ALTER TABLE compute_nodes RENAME TO elsewhere"))
     assert hosts_of(stores.store.refresh()) == ["cmp1"]
-    monkeypatch.setattr(store_module, "KEEP_UNREAD", -1.0)
+    stores.ahead += KEEP_UNREAD
     assert hosts_of(stores.store.refresh()) == []
     with nova.cells[nova.cell1].begin() as connection:
         connection.execute(sa.text("ALTER TABLE elsewhere RENAME TO compute_nodes"))
-    monkeypatch.undo()
     assert hosts_of(stores.store.refresh()) == ["cmp1"]
+
+
+def test_a_cell_that_cannot_be_read_is_reported_when_it_goes_and_when_it_is_back(nova, stores, caplog):
+    caplog.set_level(logging.INFO)
+    for old, new in (("compute_nodes", "elsewhere"), ("elsewhere", "compute_nodes")):
+        with nova.cells[nova.cell1].begin() as connection:
+            connection.execute(sa.text(f"ALTER TABLE {old} RENAME TO {new}"))
+        for _ in range(3):
+            stores.store.refresh()
+    assert [message.partition(": ")[0] for message in caplog.messages] == [
+        f"Cell cell1 ({nova.cell1}) cannot be read",
+        f"Cell cell1 ({nova.cell1}) can be read again",
+    ]
 
 
 def test_a_cast_shows_in_the_next_request_without_reading(nova, stores):
@@ -175,7 +195,7 @@ def test_a_cast_shows_in_the_next_request_without_reading(nova, stores):
     assert stores.reads == 1
 
 
-def test_a_missing_node_is_looked_for(nova, stores):
+def test_a_node_that_the_table_lacks_is_looked_for(nova, stores):
     known = nova.add_host("cmp1")
     stores.store.start()
     table = stores.store.snapshot()
@@ -185,30 +205,39 @@ def test_a_missing_node_is_looked_for(nova, stores):
     assert set(completed.row_of_uuid) == {known, new}
 
 
-def test_foreign_providers_are_remembered(nova, stores, caplog):
+def test_foreign_providers_are_not_looked_for_again_at_once(nova, stores, caplog):
     caplog.set_level("INFO")
     stores.store.start()
     table = stores.store.snapshot()
-    asked = []
-    look_up = stores.store._look_up
-    stores.store._look_up = lambda uuids: asked.append(uuids) or look_up(uuids)
+    reads = count_look_ups(stores)
     for _ in range(2):
         assert stores.store.complete(table, ["nested", "foreign"]) is table
-    assert asked == [["nested", "foreign"]]
+    assert len(reads) == 1
     assert caplog.text.count("Placement offers 2 providers that are no hosts, such as nested") == 1
-    stores.store.forget()
+    stores.store.clear_foreign_providers()
     stores.store.complete(table, ["nested"])
-    assert asked[1:] == [["nested"]]
+    assert len(reads) == 2
 
 
-def test_foreign_providers_are_mentioned_once_however_often_they_are_looked_for(
-    nova, stores, caplog, monkeypatch
-):
-    monkeypatch.setattr(host_store, "FOREIGN", -1.0)
+def count_look_ups(stores):
+    """Note each call of the cells that is no reading of their rows."""
+    reads, scatter_gather = [], stores.calls.scatter_gather
+
+    def counted(cells, function, *, probe=False):
+        if not probe:
+            reads.append(list(cells))
+        return scatter_gather(cells, function, probe=probe)
+
+    stores.calls.scatter_gather = counted
+    return reads
+
+
+def test_foreign_providers_are_reported_once_however_often_they_are_looked_for(nova, stores, caplog):
     caplog.set_level("INFO")
     stores.store.start()
     table = stores.store.snapshot()
     for uuids in (["nested"], ["nested"], ["nested", "foreign"]):
+        stores.ahead += FOREIGN_TTL + 1
         stores.store.complete(table, uuids)
     assert caplog.text.count("such as nested") == 1
     assert caplog.text.count("1 providers that are no hosts, such as foreign") == 1
@@ -234,7 +263,7 @@ def test_a_node_that_cannot_be_used_is_foreign(nova, stores):
     assert stores.reads == reads
 
 
-def test_a_changed_cell_is_read_anew(nova, stores):
+def test_a_cell_with_another_url_is_read_anew(nova, stores):
     nova.add_host("cmp1")
     stores.store.refresh()
     moved = nova._make_database("moved")
@@ -246,9 +275,8 @@ def test_a_changed_cell_is_read_anew(nova, stores):
     assert len(stores.store.refresh()) == 0
 
 
-def test_the_writer_survives_an_error(nova, stores, monkeypatch, caplog):
+def test_after_an_error_the_writer_goes_on(nova, stores, caplog):
     nova.add_host("cmp1")
-    monkeypatch.setattr(store_module, "AFTER_ERROR", 0.01)
     load = stores.cells.load_if_needed
     failures = iter([ZeroDivisionError, None])
 
@@ -268,8 +296,46 @@ def test_a_stopped_store_answers_at_once(nova, stores):
     assert len(stores.store.snapshot(0)) == 0
 
 
-def test_a_deleted_service_takes_its_hosts_along(nova, stores):
+def test_hosts_of_a_deleted_service_are_left_out(nova, stores):
     nova.add_host("cmp1")
     assert len(stores.store.refresh()) == 1
     nova.update(services, services.c.host == "cmp1", deleted=1)
     assert len(stores.store.refresh()) == 0
+
+
+# -- duplicates ---------------------------------------------------------------------------------------------------
+
+
+def duplicates(caplog, *hosts):
+    caplog.clear()
+    report_duplicates(make_table(hosts), RateLimitedLogger(LOG))
+    return [record.getMessage() for record in caplog.records]
+
+
+def test_unique_names_are_not_reported(caplog):
+    assert duplicates(caplog, make_host("h1"), make_host("ironic", "n1"), make_host("ironic", "n2")) == []
+
+
+def test_a_host_in_two_cells_is_reported(caplog):
+    said = duplicates(caplog, make_host("h1", "n1"), make_host("h1", "n2").cell(OTHER_CELL))
+    assert said == [f"Compute service h1 is in several cells: {CELL}, {OTHER_CELL}"]
+
+
+def test_a_node_name_of_two_nodes_is_reported(caplog):
+    said = duplicates(caplog, make_host("h1", "n1"), make_host("h2", "n1").set(uuid="another"))
+    assert len(said) == 1
+    assert "n1" in said[0]
+
+
+def test_a_node_in_two_cells_is_reported(caplog):
+    said = duplicates(
+        caplog, make_host("h1", "n1").set(uuid="u"), make_host("h2", "n2").set(uuid="u").cell(OTHER_CELL)
+    )
+    assert said == [f"Compute node u is in several cells: {CELL}, {OTHER_CELL}"]
+
+
+def test_a_duplicate_that_is_still_there_is_reported_once(caplog):
+    log = RateLimitedLogger(LOG, interval=10.0)
+    for _ in range(3):
+        report_duplicates(make_table([make_host("h1", "n1"), make_host("h1", "n2").cell(OTHER_CELL)]), log)
+    assert len(caplog.records) == 1
