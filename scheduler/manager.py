@@ -165,6 +165,14 @@ class SchedulerManager:
             self._claimer.keep_notes(self._journal)
         self.hosts.start()
 
+    def wait_until_ready(self, timeout: float) -> bool:
+        """Wait until the API database has been read once, for at most ``timeout`` seconds.
+
+        Returns:
+            Whether it has been read. Without it every request would end with 'not enough hosts'.
+        """
+        return self.hosts.wait_until_ready(timeout)
+
     def reset(self) -> None:
         """On SIGHUP: read cells and connections again, and take over changed options.
 

@@ -3,23 +3,34 @@
 ::
 
     master ──fork──▶ worker 0 … n     each with its own manager and RPC server;
-                                      worker 0 also keeps the heartbeats and the other periodic work
+                                      worker 0 also sends the service heartbeats and does other periodic work
 
-=======  ==========================================  ==============================================
-signal   to the master                               to a worker
-=======  ==========================================  ==============================================
-SIGTERM  the same to all workers, then exit 0        stop consuming, finish what is in progress, exit 0
-SIGINT   all exit 1 at once                          exit 1 at once
-SIGHUP   re-read mutable options, then the same      re-read mutable options, cells and connections;
-         to all workers                              requests go on meanwhile
-SIGUSR2  a report                                    a report
-=======  ==========================================  ==============================================
+=======  ===============================================  ==============================================
+signal   to the master                                    to a worker
+=======  ===============================================  ==============================================
+SIGTERM  the same to all workers, then exit 0             stop consuming, finish the requests in progress,
+                                                          exit 0
+SIGINT   all exit 1 at once                               exit 1 at once
+SIGHUP   try the changed options, take them over if a     take over what the master has accepted; read
+         worker can start with them, the same to all      cells and open connections again; requests
+         workers                                          continue
+SIGUSR2  write a report                                   write a report
+=======  ===============================================  ==============================================
+
+======  ================================================================================================
+status  of the daemon
+======  ================================================================================================
+0       stopped by SIGTERM
+1       cannot start (the log says why), or was interrupted
+2       unknown argument on the command line
+3       the API database could not be read within [berth]/database_start_timeout
+======  ================================================================================================
 
 The threading backend of oslo.service is cotyledon in a wrapper that ends a worker on SIGHUP. A SIGHUP must
 not interrupt service, so cotyledon is used without the wrapper.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 import dataclasses
 import gc
 import multiprocessing
@@ -29,8 +40,10 @@ import sys
 import tempfile
 import threading
 import time
+from typing import Any
 
 import cotyledon
+from oslo_config import cfg
 from oslo_log import log as logging
 from oslo_service import loopingcall, systemd
 from oslo_utils import timeutils
@@ -40,24 +53,30 @@ from scheduler import errors, reports
 
 LOG = logging.getLogger(__name__)
 
-# A worker that cannot start; before the daemon was ever ready, this ends the daemon too.
+#: Exit status of a worker that cannot start. Before the daemon was ready, it ends the daemon too.
 START_FAILED = 1
 
-# Objects made until the garbage collector looks at them. A request makes tens of thousands and drops them
-# again; by the default, 700, it walks all that a worker knows of the hosts at every second request.
+#: Exit status of a worker that could not read the API database in time. It ends the daemon as well.
+NO_DATABASE = 3
+
+#: Seconds in which a manager must be built from changed options; otherwise they are refused.
+TRIAL_TIMEOUT = 20.0
+
+#: Objects created between two runs of the garbage collector. A request creates tens of thousands and releases
+#: them. With the default of 700 the collector would traverse all host data at every second request.
 COLLECT_AFTER = 10_000
 
-# How often a stopping worker says that it still waits.
+#: Seconds between log lines of a stopping worker that still waits.
 PROGRESS_INTERVAL = 10
 
-# Seconds of the time to stop that are kept for what comes after the requests: background deletions,
-# connections. No more than a quarter of it: nova gives requests no time at all if there are 20 s or fewer.
+#: Seconds of the time to stop that are kept for what follows the requests: background deletions, connections.
+#: At most a quarter of the time is kept: nova gives requests no time at all if there are 20 s or fewer.
 CLOSING_TIME = 20
 
 
 @dataclasses.dataclass(frozen=True)
 class Periodic:
-    """Work that one process repeats: ``call()`` after ``delay`` seconds, then every ``interval``."""
+    """Work that one process repeats: ``call()`` after ``delay`` seconds, then every ``interval`` seconds."""
 
     name: str
     call: Callable[[], None]
@@ -67,18 +86,40 @@ class Periodic:
 
 @dataclasses.dataclass(frozen=True)
 class Parts:
-    """What a worker is made of, as functions that build it in the worker's own process.
+    """What a worker consists of, as functions that build it in the worker's own process.
 
-    ``manager(conf)``: has start(), stop(timeout), reset().
-    ``server(conf, manager)``: has start(), which may wait for the broker as long as it takes; stop(), after
-    which nothing is consumed; wait(), until all that was consumed has been answered; transport.cleanup(),
-    which closes the connections.
-    ``periodics(conf, manager)``: any number of Periodic, for worker 0 alone.
+    Attributes:
+        manager: ``manager(conf)`` builds a manager without connecting to anything, or raises ``BerthError``
+            for options that cannot work. It has start(), wait_until_ready(timeout), stop(timeout), reset().
+        server: ``server(conf, manager)`` builds a server. It has start(), which may wait for the broker
+            without a bound; stop(), after which nothing is consumed; wait(), which returns when all that
+            was consumed is answered; and transport.cleanup(), which closes the connections.
+        periodics: ``periodics(conf, manager)`` returns the periodic work of worker 0.
     """
 
-    manager: Callable
-    server: Callable
-    periodics: Callable
+    manager: Callable[[cfg.ConfigOpts], Any]
+    server: Callable[[cfg.ConfigOpts, Any], Any]
+    periodics: Callable[[cfg.ConfigOpts, Any], Iterable[Periodic]]
+
+
+class SharedState:
+    """What the master and its workers tell each other.
+
+    Attributes:
+        loaded: Released by each worker that has read the API database.
+        serving: Released by each worker that takes requests.
+        accepted: How many changes of the options the master has taken over.
+    """
+
+    def __init__(self, context: Any) -> None:
+        """Create it before the workers are forked; ``context`` is the multiprocessing context."""
+        self.loaded = context.Semaphore(0)
+        self.serving = context.Semaphore(0)
+        self.accepted = context.RawValue("L", 0)  # without a lock, which a killed worker would keep
+
+
+class DatabaseAway(errors.BerthError):
+    """The API database could not be read in the time that a starting worker has."""
 
 
 class Worker(cotyledon.Service):
@@ -86,35 +127,39 @@ class Worker(cotyledon.Service):
 
     name = "scheduler"
 
-    def __init__(self, worker_id, conf, argv, parts, ready):
+    def __init__(
+        self,
+        worker_id: Any,
+        conf: cfg.ConfigOpts,
+        argv: Sequence[str],
+        parts: Parts,
+        shared: SharedState,
+    ) -> None:
         super().__init__(worker_id)
         self.conf = conf
         self._argv = argv
         self._parts = parts
-        self._ready = ready
-        self._manager = None
-        self._server = None
-        self._loops = []
+        self._shared = shared
+        self._accepted = shared.accepted.value
+        self._manager: Any = None
+        self._server: Any = None
+        self._loops: list[loopingcall.FixedIntervalLoopingCall] = []
         self._stopping = threading.Event()
         reports.install(conf)
 
-    def run(self):
-        """Start everything; exit status 1 if that cannot be done."""
-        refusal = None
-        try:
-            self._start()
-        except errors.BerthError as error:
-            refusal = error
-        except Exception:
-            LOG.exception("Worker %d cannot start", self.worker_id)
-            sys.exit(START_FAILED)
-        if refusal:
-            LOG.error("Worker %d cannot start: %s", self.worker_id, refusal)
-            sys.exit(START_FAILED)
-        self._ready.release()
+    def run(self) -> None:
+        """Start everything.
 
-    def terminate(self):
-        """Stop gracefully: exit status 0 after this returns."""
+        Raises:
+            SystemExit: The worker cannot start, with status START_FAILED, or with NO_DATABASE.
+        """
+        failure = self._attempt("cannot start", self._start)
+        if failure:
+            sys.exit(NO_DATABASE if isinstance(failure, DatabaseAway) else START_FAILED)
+        self._shared.serving.release()
+
+    def terminate(self) -> None:
+        """Stop gracefully. cotyledon exits with status 0 when this returns."""
         timer = timeutils.StopWatch(options.drain_timeout(self.conf))
         timer.start()
         LOG.info("Worker %d stops", self.worker_id)
@@ -127,27 +172,38 @@ class Worker(cotyledon.Service):
             self._manager.stop(timer.leftover())
         LOG.info("Worker %d has stopped", self.worker_id)
 
-    def reload(self):
-        """Take over changed options and let the manager look at everything anew, while it serves."""
+    def reload(self) -> None:
+        """Take over the options that the master has accepted, and reset the manager; requests continue."""
         LOG.info("Worker %d re-reads its configuration", self.worker_id)
-        options.reload(self.conf, self._argv)
-        if self._manager is None:
-            return
-        refusal = None
-        try:
-            self._manager.reset()
-        except errors.BerthError as error:
-            refusal = error
-        except Exception:
-            LOG.exception("Worker %d could not take over everything", self.worker_id)
-        if refusal:
-            LOG.error("Worker %d could not take over everything: %s", self.worker_id, refusal)
+        accepted = self._shared.accepted.value
+        if accepted != self._accepted:
+            self._accepted = accepted
+            options.reload(self.conf, self._argv)
+        if self._manager is not None:
+            self._attempt("could not take over everything", self._manager.reset)
 
-    def _start(self):
+    def _attempt(self, complaint: str, call: Callable[[], None]) -> BaseException | None:
+        """Call a function; log what it raises, and return it."""
+        try:
+            call()
+        except errors.BerthError as error:
+            failure = error
+        except BaseException as error:  # also SystemExit, which a rule of an operator may raise
+            LOG.exception("Worker %d %s", self.worker_id, complaint)
+            return error
+        else:
+            return None
+        # logged out here: oslo.log appends an error that is being handled to the line
+        LOG.error("Worker %d %s: %s", self.worker_id, complaint, failure)
+        return failure
+
+    def _start(self) -> None:
         check_temporary_directory(self.conf)
         manager = self._parts.manager(self.conf)
         manager.start()
         self._manager = manager
+        self._wait_for_database(manager)
+        self._shared.loaded.release()
         spare_the_collector()
         LOG.info("Worker %d has loaded its view of the hosts and connects to the broker", self.worker_id)
         server = self._parts.server(self.conf, manager)
@@ -157,22 +213,35 @@ class Worker(cotyledon.Service):
         if self.worker_id == 0:
             self._start_periodics(manager)
 
-    def _start_periodics(self, manager):
+    def _wait_for_database(self, manager: Any) -> None:
+        """Wait until the cells are known: before that every request would end with 'not enough hosts'."""
+        if manager.wait_until_ready(0):
+            return
+        limit = self.conf.berth.database_start_timeout
+        LOG.warning(
+            "Worker %d waits for the API database, for at most %g seconds; it takes no requests before",
+            self.worker_id,
+            limit,
+        )
+        if not manager.wait_until_ready(limit):
+            raise DatabaseAway(f"the API database could not be read within {limit:g} seconds")
+
+    def _start_periodics(self, manager: Any) -> None:
         for work in self._parts.periodics(self.conf, manager):
             loop = loopingcall.FixedIntervalLoopingCall(self._unless_stopping(work))
             loop.start(work.interval, initial_delay=work.delay, stop_on_exception=False)
             self._loops.append(loop)
 
-    def _unless_stopping(self, work):
-        def call():
+    def _unless_stopping(self, work: Periodic) -> Callable[[], None]:
+        def call() -> None:
             if not self._stopping.is_set():
                 work.call()
 
         call.__qualname__ = work.name  # by which the library calls it when it logs
         return call
 
-    def _drain(self, timer):
-        # oslo.messaging waits without a bound, so it waits in a thread that may be left behind
+    def _drain(self, timer: timeutils.StopWatch) -> None:
+        # oslo.messaging waits without a bound, so it waits in a thread that can be abandoned
         drain = threading.Thread(target=self._finish_requests, name="drain", daemon=True)
         drain.start()
         limit = timer.leftover()
@@ -184,7 +253,7 @@ class Worker(cotyledon.Service):
         if drain.is_alive():
             LOG.warning("Worker %d leaves requests unanswered, its time to stop is over", self.worker_id)
 
-    def _finish_requests(self):
+    def _finish_requests(self) -> None:
         self._server.stop()
         LOG.info("Worker %d takes no more requests", self.worker_id)
         self._server.wait()
@@ -194,37 +263,49 @@ class Worker(cotyledon.Service):
 class Daemon:
     """The master process."""
 
-    def __init__(self, conf, argv, parts):
+    def __init__(self, conf: cfg.ConfigOpts, argv: Sequence[str], parts: Parts) -> None:
         self.conf = conf
         self._argv = argv
         self._parts = parts
         self._workers = options.worker_count(conf)
+        self._context = multiprocessing.get_context("fork")
+        self._shared = SharedState(self._context)
         self._was_ready = threading.Event()
-        self._failed = threading.Event()
+        self._failure: int | None = None
 
-    def run(self):
-        """Run until a signal ends it; returns the exit status."""
-        context = multiprocessing.get_context("fork")
-        ready = context.Semaphore(0)
+    def run(self) -> int | None:
+        """Run until a signal ends the daemon.
+
+        Returns:
+            The exit status.
+        """
         # cotyledon would tell systemd before a worker exists
         socket = os.environ.pop("NOTIFY_SOCKET", None)
         supervisor = cotyledon.ServiceManager(
-            graceful_shutdown_timeout=self.conf.graceful_shutdown_timeout, mp_context=context
+            graceful_shutdown_timeout=self.conf.graceful_shutdown_timeout, mp_context=self._context
         )
         supervisor.register_hooks(on_reload=self._reload, on_dead_worker=self._worker_died)
-        supervisor.add(Worker, self._workers, args=(self.conf, self._argv, self._parts, ready))
-        threading.Thread(target=self._announce, args=(ready, socket), daemon=True).start()
+        supervisor.add(Worker, self._workers, args=(self.conf, self._argv, self._parts, self._shared))
+        threading.Thread(target=self._announce, args=(socket,), daemon=True).start()
         try:
             supervisor.run()
         except SystemExit as end:
             LOG.info("The daemon has stopped")
-            return START_FAILED if self._failed.is_set() else end.code
+            return end.code if self._failure is None else self._failure  # type: ignore[return-value]
+        return None
 
-    def _announce(self, ready, socket):
-        """Tell systemd once all workers serve, or once waiting for that has taken too long."""
+    def _announce(self, socket: str | None) -> None:
+        """Tell systemd when all workers take requests.
+
+        A broker that is away delays this up to [berth]/ready_timeout, a database until workers give up.
+        """
+        for _ in range(self._workers):
+            self._shared.loaded.acquire()
         end = time.monotonic() + self.conf.berth.ready_timeout
         serving = 0
-        while serving < self._workers and ready.acquire(timeout=max(0, end - time.monotonic())):
+        while serving < self._workers and self._shared.serving.acquire(
+            timeout=max(0, end - time.monotonic())
+        ):
             serving += 1
         if serving < self._workers:
             LOG.warning("Only %d of %d workers take requests so far", serving, self._workers)
@@ -235,29 +316,89 @@ class Daemon:
             os.environ["NOTIFY_SOCKET"] = socket
             systemd.notify_once()
 
-    def _reload(self):
+    def _reload(self) -> None:
+        """Take over changed options if a worker can start with them; the workers follow."""
         LOG.info("Re-reading the configuration")
-        options.reload(self.conf, self._argv)
+        if options.reload(self.conf, self._argv, self._try):
+            self._shared.accepted.value += 1  # after the options: a worker forked in between has them
 
-    def _worker_died(self, _service_id, worker_id, status):
+    def _try(self, conf: cfg.ConfigOpts) -> None:
+        try_in_child(self._context, self._parts.manager, conf)
+
+    def _worker_died(self, _service_id: Any, worker_id: int, status: int) -> None:
         """End the daemon if its first start cannot succeed; later the worker is started again."""
-        if status == START_FAILED and not self._was_ready.is_set() and not self._failed.is_set():
-            LOG.error("Worker %d could not start, giving up", worker_id)
-            self._failed.set()
+        if status in (START_FAILED, NO_DATABASE) and not self._was_ready.is_set() and self._failure is None:
+            LOG.error("Worker %d could not start, the daemon ends", worker_id)
+            self._failure = status
             os.kill(os.getpid(), signal.SIGTERM)
 
 
-def spare_the_collector():
-    """Keep the garbage collector from looking again and again at what lives as long as the process."""
+def try_in_child(
+    context: Any, build: Callable[[cfg.ConfigOpts], Any], conf: cfg.ConfigOpts, timeout: float = TRIAL_TIMEOUT
+) -> None:
+    """Check in a child process that a manager can be built from changed options.
+
+    Operators' rules are imported for that. They must not stay in the master, from which later workers are
+    forked, nor be able to end or block it.
+
+    Args:
+        context: The multiprocessing context.
+        build: Builds the manager.
+        conf: The changed options.
+        timeout: Seconds that this may take.
+
+    Raises:
+        ConfigError: It cannot be built; the text says why.
+    """
+    receiver, sender = context.Pipe(duplex=False)
+    child = context.Process(target=_build_and_report, args=(build, conf, sender), daemon=True)
+    child.start()
+    sender.close()
+    try:
+        refusal = receiver.recv() if receiver.poll(timeout) else f"no result within {timeout:g} seconds"
+    except EOFError:
+        refusal = "the rules ended the process in which they were loaded"
+    finally:
+        child.kill()
+        child.join()
+        receiver.close()
+    if refusal:
+        raise errors.ConfigError(refusal)
+
+
+def _build_and_report(build: Callable[[cfg.ConfigOpts], Any], conf: cfg.ConfigOpts, sender: Any) -> None:
+    # the handlers of the master would pass signals on to it
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        build(conf)
+    except errors.BerthError as error:
+        refusal = str(error)
+    except BaseException as error:  # noqa: BLE001 - a rule of an operator may raise anything
+        refusal = f"{type(error).__name__}: {error}"
+    else:
+        refusal = ""
+    sender.send(refusal)
+
+
+def spare_the_collector() -> None:
+    """Keep the garbage collector from traversing objects that live until the process ends."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(COLLECT_AFTER)
 
 
-def check_temporary_directory(conf):
-    """Raise ``ConfigError`` unless a directory can be made below [DEFAULT]/tempdir."""
+def check_temporary_directory(conf: cfg.ConfigOpts) -> None:
+    """Check that a directory can be created in [DEFAULT]/tempdir.
+
+    Raises:
+        ConfigError: It cannot.
+    """
     try:
         with tempfile.TemporaryDirectory(dir=conf.tempdir):
             pass
     except OSError as error:
-        raise errors.ConfigError(f"[DEFAULT]/tempdir: no temporary directory can be made: {error}") from error
+        raise errors.ConfigError(
+            f"[DEFAULT]/tempdir: no temporary directory can be created: {error}"
+        ) from error

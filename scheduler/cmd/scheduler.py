@@ -1,6 +1,7 @@
 """berth-scheduler: the daemon (spec: wire-and-config 7.1-7.3).
 
-Exit status: 0 after SIGTERM, 1 if it cannot start or was interrupted, 2 for an unknown argument.
+Exit status: 0 after SIGTERM, 1 if it cannot start or was interrupted, 2 for an unknown argument, 3 if the API
+database could not be read in time.
 """
 
 import logging

@@ -38,10 +38,19 @@ OPTS = [
         "later requests can join it. More pays where Placement has processors to spare.",
     ),
     cfg.FloatOpt(
+        "database_start_timeout",
+        default=60.0,
+        min=0.0,
+        help="Seconds that a starting worker waits for the API database. It takes no requests, and systemd "
+        "is not told that the daemon is ready, before the database has been read once. After this time the "
+        "daemon exits with status 3.",
+    ),
+    cfg.FloatOpt(
         "ready_timeout",
         default=60.0,
         min=0.0,
-        help="Seconds to wait at start for all workers to take requests before systemd is told that the "
-        "daemon is ready in any case. While RabbitMQ is away it runs and tries on.",
+        help="Seconds to wait at start, once the API database has been read, for all workers to take "
+        "requests. After this time systemd is told in any case that the daemon is ready. While RabbitMQ is "
+        "away the daemon keeps running and reconnects.",
     ),
 ]

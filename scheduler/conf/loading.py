@@ -1,5 +1,7 @@
 """From a command line to options that are known to be sound."""
 
+from collections.abc import Callable, Sequence
+
 from oslo_config import cfg
 from oslo_log import log as logging
 
@@ -57,21 +59,36 @@ def require_databases(conf):
         raise errors.ConfigError("[api_database]/connection is not set: the cells cannot be found")
 
 
-def reload(conf, argv, prog=PROG):
-    """Re-read the files and take over the mutable options; True if that was done.
+def reload(
+    conf: cfg.ConfigOpts,
+    argv: Sequence[str],
+    check: Callable[[cfg.ConfigOpts], None] | None = None,
+    prog: str = PROG,
+) -> bool:
+    """Re-read the files and take over the mutable options, all of them or none.
 
-    A file with a mistake changes nothing: the daemon keeps the values that it has. oslo.config itself reports
-    changes of other options as ignored.
+    A wrong value changes nothing and is logged. oslo.config itself logs changes of other options as ignored.
+
+    Args:
+        conf: The options in use.
+        argv: The command line that they were loaded from.
+        check: Receives the new options before anything is changed; raises ``ConfigError`` to refuse them.
+        prog: The name of the program.
+
+    Returns:
+        Whether the options were taken over.
     """
-    mistake = None
+    refusal = None
     try:
-        load(argv, prog, default_config_files=conf.default_config_files)
+        changed = load(argv, prog, default_config_files=conf.default_config_files)
+        if check is not None:
+            check(changed)
         conf.mutate_config_files()
     except (errors.ConfigError, cfg.Error) as error:
-        mistake = error
-    if mistake:
-        LOG.error("Options are kept as they were: %s", mistake)
-    return mistake is None
+        refusal = error
+    if refusal:  # logged out here: oslo.log appends an error that is being handled to the line
+        LOG.error("Changed configuration refused, all options stay as they were: %s", refusal)
+    return refusal is None
 
 
 def _problems(values, group="DEFAULT"):

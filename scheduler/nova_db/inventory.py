@@ -1,7 +1,8 @@
 """All that is known of the hosts, behind one door: made of the options, started, asked, told, stopped."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 import math
+import time
 from typing import Any, NamedTuple
 
 from oslo_config import cfg
@@ -23,6 +24,9 @@ from scheduler.nova_db.row_loader import RowLoader
 from scheduler.nova_db.scatter_gather import CellCalls
 
 LOG = logging.getLogger(__name__)
+
+#: Seconds between two looks whether the API database answers, at start.
+READY_INTERVAL = 0.5
 
 
 class FoundNode(NamedTuple):
@@ -65,13 +69,36 @@ class Inventory:
 
     def start(self) -> None:
         """Read what there is, as far as the databases answer, and keep reading."""
-        self.cells.load()
+        loaded = self.cells.load()
         self._aggregates.start()
         self._store.start()
-        table = self._store.snapshot()
-        LOG.info("There are %d cells and %d compute nodes", len(self.cells.all), len(table))
+        if loaded:
+            self._log_contents(self._store.snapshot())
         if not self._conf.workarounds.disable_compute_service_check_for_ffu:
             self._versions.report()
+
+    def wait_until_ready(self, timeout: float, sleep: Callable[[float], None] = time.sleep) -> bool:
+        """Wait until the cells have been read from the API database once.
+
+        Args:
+            timeout: Seconds to wait; 0 looks once.
+            sleep: Waits between two looks.
+
+        Returns:
+            Whether they have been read.
+        """
+        if self.cells.load_if_needed():
+            return True
+        end = time.monotonic() + timeout
+        while (left := end - time.monotonic()) > 0:
+            sleep(min(left, READY_INTERVAL))
+            if self.cells.load_if_needed():
+                self._log_contents(self._store.snapshot(0))
+                return True
+        return False
+
+    def _log_contents(self, table: HostTable) -> None:
+        LOG.info("There are %d cells and %d compute nodes", len(self.cells.all), len(table))
 
     def stop(self) -> None:
         self._store.stop()

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 
 PROGRAM = pathlib.Path(__file__).with_name("daemon_process.py")
 
@@ -44,6 +45,14 @@ class Daemon:
                 others.append(line)
         self.told.extendleft(reversed(others))
         return matches
+
+    def expect_log(self, text):
+        """Wait until the log has a text."""
+        while text not in self.errors.read_text():
+            assert self.process.poll() is None, (
+                f"the daemon has ended; its log says:\n{self.errors.read_text()}"
+            )
+            time.sleep(0.01)
 
     def _next(self):
         line = self.process.stdout.readline()

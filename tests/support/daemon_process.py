@@ -2,12 +2,16 @@
 
 Behaviour is chosen in the environment: ``TEST_BUSY`` seconds that a stopping server needs for its last request,
 ``TEST_NO_BROKER`` a server that waits for its broker for ever, ``TEST_FAIL`` a manager that cannot start,
+``TEST_NO_DATABASE`` a file without which the API database cannot be read,
 ``TEST_GATE`` a file without which no server starts. With ``TEST_RPC`` the server is the real one, and a request takes
 that many seconds.
+
+A manager with 13 attempts cannot be built; with 14 it raises SystemExit and with 15 it is killed.
 """
 
 import os
 import pathlib
+import signal
 import sys
 import time
 
@@ -25,6 +29,22 @@ def tell(*words):
 class Manager:
     def __init__(self, conf):
         self.conf = conf
+        attempts = conf.scheduler.max_attempts
+        if attempts == 13:
+            raise errors.HostFilterNotFound(["NoSuchFilter"])
+        if attempts == 14:
+            raise SystemExit(5)
+        if attempts == 15:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def wait_until_ready(self, timeout):
+        away = os.environ.get("TEST_NO_DATABASE")
+        end = time.monotonic() + timeout
+        while away and not pathlib.Path(away).exists():
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.01)
+        return True
 
     def start(self):
         if os.environ.get("TEST_FAIL"):

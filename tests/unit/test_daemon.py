@@ -27,6 +27,7 @@ def test_sigterm_lets_requests_finish_and_exits_0(start):
     daemon = start(workers=2, TEST_BUSY="0.2")
     daemon.expect("server starts .*", times=2)
     daemon.expect("beat .*")
+    daemon.expect_log("All 2 workers take requests")
     daemon.signal(signal.SIGTERM)
     status, told = daemon.end()
     assert status == 0
@@ -85,6 +86,61 @@ def test_sighup_with_a_mistake_in_the_file_changes_nothing(start):
     daemon.signal(signal.SIGTERM)
     assert daemon.end()[0] == 0
     assert "[scheduler]/max_attempts" in daemon.errors.read_text()
+
+
+@pytest.mark.parametrize(
+    ("attempts", "reason"),
+    [(13, "NoSuchFilter"), (14, "SystemExit: 5"), (15, "ended the process")],
+    ids=["refused", "exits", "killed"],
+)
+def test_sighup_with_options_that_no_worker_can_start_with_changes_nothing_anywhere(start, attempts, reason):
+    daemon = start(workers=2)
+    pids = [match[1] for match in daemon.expect("server starts (.*)", times=2)]
+    daemon.expect("beat .*")
+    daemon.config.write_text(f"{daemon.config.read_text()}max_attempts={attempts}\n")
+    daemon.signal(signal.SIGHUP)
+    daemon.expect("manager looks anew 3 10", times=2)
+    os.kill(int(pids[0]), signal.SIGKILL)
+    daemon.expect("server starts .*")
+    daemon.signal(signal.SIGTERM)
+    assert daemon.end()[0] == 0
+    refusals = [line for line in daemon.errors.read_text().splitlines() if reason in line]
+    assert len(refusals) == 1
+    assert "all options stay as they were" in refusals[0]
+
+
+def test_a_worker_that_starts_after_a_sighup_has_the_changed_options(start):
+    daemon = start()
+    (first,) = daemon.expect("server starts (.*)")
+    daemon.expect("beat .*")
+    daemon.config.write_text(daemon.config.read_text() + "max_attempts=9\n")
+    daemon.signal(signal.SIGHUP)
+    daemon.expect("manager looks anew 9 10")
+    os.kill(int(first[1]), signal.SIGKILL)
+    (second,) = daemon.expect("server starts (.*)")
+    daemon.expect("beat .*")
+    os.kill(int(second[1]), signal.SIGHUP)
+    daemon.expect("manager looks anew 9 10")
+
+
+def test_sighup_to_a_worker_alone_does_not_change_its_options(start):
+    daemon = start()
+    (first,) = daemon.expect("server starts (.*)")
+    daemon.expect("beat .*")
+    daemon.config.write_text(daemon.config.read_text() + "max_attempts=9\n")
+    os.kill(int(first[1]), signal.SIGHUP)
+    daemon.expect("manager looks anew 3 10")
+
+
+def test_without_the_api_database_no_server_starts_and_the_daemon_ends_with_3(start, tmp_path):
+    daemon = start("[berth]\ndatabase_start_timeout=0.1\n", TEST_NO_DATABASE=str(tmp_path / "database"))
+    status, told = daemon.end()
+    assert status == 3
+    assert not [line for line in told if line.startswith("server")]
+    log = daemon.errors.read_text()
+    assert "waits for the API database, for at most 0.1 seconds" in log
+    assert "the API database could not be read within 0.1 seconds" in log
+    assert "Traceback" not in log
 
 
 def test_a_worker_that_dies_is_started_again(start):
@@ -147,6 +203,23 @@ class TestSystemd:
         listener.setblocking(True)
         gate.touch()
         assert listener.recv(100) == b"READY=1"
+
+    def test_ready_comes_only_when_the_api_database_was_read(self, start, listener, tmp_path):
+        database = tmp_path / "database"
+        daemon = start(
+            "[berth]\nready_timeout=0\n",
+            workers=2,
+            NOTIFY_SOCKET=listener.getsockname(),
+            TEST_NO_DATABASE=str(database),
+        )
+        daemon.expect("manager starts .*", times=2)
+        listener.settimeout(1)
+        with pytest.raises(TimeoutError):
+            listener.recv(100)
+        listener.settimeout(None)
+        database.touch()
+        assert listener.recv(100) == b"READY=1"
+        daemon.expect("server starts .*", times=2)
 
     def test_ready_comes_in_the_end_without_a_broker(self, start, listener):
         daemon = start("[berth]\nready_timeout=0\n", NOTIFY_SOCKET=listener.getsockname(), TEST_NO_BROKER="1")

@@ -1,6 +1,8 @@
 """One worker in this process, its parts replaced."""
 
+import multiprocessing
 import threading
+from types import SimpleNamespace
 
 from oslo_utils import reflection
 import pytest
@@ -9,7 +11,7 @@ from scheduler import conf as options
 from scheduler import errors, service
 
 
-class Ready:
+class Semaphore:
     def __init__(self):
         self.released = 0
 
@@ -17,11 +19,16 @@ class Ready:
         self.released += 1
 
 
+def shared_state():
+    return SimpleNamespace(loaded=Semaphore(), serving=Semaphore(), accepted=SimpleNamespace(value=0))
+
+
 class Manager:
     """Writes down what is asked of it."""
 
-    def __init__(self, log, failure=None, reset_failure=None):
+    def __init__(self, log, failure=None, reset_failure=None, database=True):
         self.log = log
+        self.database = database
         self.failure = failure
         self.reset_failure = reset_failure
 
@@ -29,6 +36,11 @@ class Manager:
         self.log.append("manager.start")
         if self.failure:
             raise self.failure
+
+    def wait_until_ready(self, timeout):
+        if not self.database:
+            self.log.append(("manager.wait", timeout))
+        return self.database
 
     def stop(self, timeout):
         self.log.append(("manager.stop", timeout > 0))
@@ -77,7 +89,9 @@ def build(tmp_path):
             server=lambda conf, manager: Server(log, answered),
             periodics=lambda conf, manager: list(periodics),
         )
-        worker = service.Worker(worker_id, options.load(argv), argv, parts, Ready())
+        shared = shared_state()
+        worker = service.Worker(worker_id, options.load(argv), argv, parts, shared)
+        worker.shared = shared
         return worker, log, path
 
     return build
@@ -87,7 +101,7 @@ def test_a_worker_loads_before_it_takes_requests(build):
     worker, log, _ = build()
     worker.run()
     assert log == ["manager.start", "server.start"]
-    assert worker._ready.released == 1
+    assert (worker.shared.loaded.released, worker.shared.serving.released) == (1, 1)
 
 
 def test_a_worker_stops_consuming_then_answers_then_closes(build):
@@ -115,7 +129,15 @@ def test_requests_that_take_too_long_are_left(build):
 
 
 @pytest.mark.parametrize(
-    "failure", [errors.ConfigError("no"), errors.HostFilterNotFound(["X"]), OSError("disk"), ValueError()]
+    "failure",
+    [
+        errors.ConfigError("no"),
+        errors.HostFilterNotFound(["X"]),
+        OSError("disk"),
+        ValueError(),
+        SystemExit(0),
+    ],
+    ids=repr,
 )
 def test_a_worker_that_cannot_start_exits_1_and_is_not_ready(build, failure):
     worker, log, _ = build(manager={"failure": failure})
@@ -123,19 +145,31 @@ def test_a_worker_that_cannot_start_exits_1_and_is_not_ready(build, failure):
         worker.run()
     assert end.value.code == 1
     assert log == ["manager.start"]
-    assert worker._ready.released == 0
+    assert (worker.shared.loaded.released, worker.shared.serving.released) == (0, 0)
+
+
+def test_a_worker_without_the_api_database_exits_3_and_takes_no_requests(build):
+    worker, log, _ = build(manager={"database": False}, text="[berth]\ndatabase_start_timeout=7\n")
+    with pytest.raises(SystemExit) as end:
+        worker.run()
+    assert end.value.code == 3
+    assert log == ["manager.start", ("manager.wait", 0), ("manager.wait", 7)]
+    assert (worker.shared.loaded.released, worker.shared.serving.released) == (0, 0)
 
 
 def test_reload_reads_options_before_the_manager_looks_at_them(build):
     worker, log, path = build(text="[scheduler]\nmax_attempts=4\n")
     worker.run()
     path.write_text("[scheduler]\nmax_attempts=5\n")
+    worker.shared.accepted.value += 1
     worker.reload()
     assert worker.conf.scheduler.max_attempts == 5
     assert log[-1] == "manager.reset"
 
 
-@pytest.mark.parametrize("failure", [OSError("database"), errors.HostFilterNotFound(["X"])])
+@pytest.mark.parametrize(
+    "failure", [OSError("database"), errors.HostFilterNotFound(["X"]), SystemExit(1)], ids=repr
+)
 def test_a_reset_that_fails_does_not_end_the_worker(build, caplog, failure):
     worker, log, _ = build(manager={"reset_failure": failure})
     worker.run()
@@ -198,3 +232,19 @@ def test_a_temporary_directory_is_tried(tmp_path):
     conf.set_override("tempdir", str(tmp_path / "absent"))
     with pytest.raises(errors.ConfigError, match="tempdir"):
         service.check_temporary_directory(conf)
+
+
+@pytest.fixture
+def fork():
+    return multiprocessing.get_context("fork")
+
+
+def test_options_that_a_manager_can_be_built_with_are_accepted_and_leave_nothing_behind(fork):
+    built = []
+    service.try_in_child(fork, built.append, "options")
+    assert built == []
+
+
+def test_a_build_that_hangs_is_refused_after_the_timeout(fork):
+    with pytest.raises(errors.ConfigError, match=r"no result within 0\.1 seconds"):
+        service.try_in_child(fork, lambda conf: threading.Event().wait(), "options", timeout=0.1)

@@ -48,6 +48,20 @@ def test_it_starts_without_any_database(nova, inventory, caplog):
     assert "cannot be read" in caplog.text
 
 
+def test_it_is_ready_once_the_api_database_was_read(nova, inventory, caplog):
+    url = nova.conf.api_database.connection
+    nova.conf.set_override("connection", "sqlite:////no/such/directory/x.db", "api_database")
+    inventory.start()
+    assert not inventory.wait_until_ready(0)
+    assert not inventory.wait_until_ready(0.01)
+    nova.conf.set_override("connection", url, "api_database")
+    inventory.engines.drop()
+    with caplog.at_level(logging.INFO):
+        assert inventory.wait_until_ready(60)
+    assert "There are " in caplog.text
+    assert inventory.wait_until_ready(0)
+
+
 def test_computes_that_are_too_old_are_reported_at_start(nova, inventory, caplog):
     nova.add_service("cmp1", version=65)
     inventory.start()
