@@ -162,7 +162,7 @@ class SchedulerManager:
         """
         self._placement.start()
         if self._journal:
-            self._claimer.keep_notes(self._journal)
+            self._claimer.open_journal(self._journal)
         self.hosts.start()
 
     def wait_until_ready(self, timeout: float) -> bool:
@@ -340,6 +340,8 @@ class SchedulerManager:
             # An evacuation names the failed host there.
             table.nodes_of_hosts(request.spec.ignore_hosts or ()),
             request.deadline,
+            host_name=partial(host_of_provider, table),
+            clock=self._clock,
         )
 
     def _announce_end(self, request: SchedulingRequest) -> None:
@@ -367,3 +369,9 @@ class SchedulerManager:
     def sync_instance_info(self, context: Any, host_name: str, instance_uuids: Sequence[str]) -> None:
         """A host has exactly these instances."""
         self.hosts.sync_instance_info(host_name, instance_uuids)
+
+
+def host_of_provider(table: HostTable, provider: str) -> str:
+    """Return the service host of a compute node, or the provider's UUID if the table has no such node."""
+    row = table.row_of_uuid.get(provider)
+    return provider if row is None else table.rows[row].host

@@ -2,10 +2,12 @@
 
 - claim_session: the claims of one request
 - claimer: the claims of a process
-- claim, batch: one claim; claims for many instances in one call
-- policy: every bound of a claim
-- allocations_api, responses: the calls to Placement, and what its answers mean
+- claim: one claim as a state machine; batch: claims for many instances in one request to Placement
+- events: what happened to a claim, try by try, and its log lines
+- policy: every bound of a claim, with the reason for its value
+- allocations_api, responses: the requests to Placement, and what its responses mean
 - result: what the caller of a claim is told
-- cleanup: giving claims back, in the background if it must be
+- cleanup: giving claims back, in the background if Placement does not answer
+- empty_consumers: consumers of which Placement has a record without allocations
 - journal: claims whose request is not answered yet, in memory that outlives the process
 """

@@ -1,6 +1,7 @@
-"""A consumer's allocations in Placement: read, written, deleted (spec: placement-and-workflow 4.1-4.3)."""
+"""Reading and writing the allocations of a consumer in Placement (spec: placement-and-workflow 4.1-4.3)."""
 
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import quote
 
 import orjson
@@ -15,7 +16,7 @@ READ_VERSION = "1.28"
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose quota it is."""
+    """The project and the user whose quota allocations count against."""
 
     project_id: str | None
     user_id: str | None
@@ -25,7 +26,11 @@ class Owner:
 class ConsumerAllocations:
     """What a consumer holds.
 
-    :ivar generation: as Placement wants it back with the next write; None for a consumer without allocations.
+    Attributes:
+        allocations: Provider UUID → ``{"resources": {class: amount}}``.
+        generation: The consumer generation to send with the next write; None for a consumer without
+            allocations.
+        owner: Whose they are.
     """
 
     allocations: Resources = field(default_factory=dict)
@@ -37,43 +42,45 @@ NOTHING = ConsumerAllocations()
 
 
 class AllocationsApi:
-    """The calls. What an answer to a write means is told by ``outcome.judge``."""
+    """The requests to Placement. What a response to a write means is told by ``responses.write_outcome``."""
 
     def __init__(self, client: PlacementClient) -> None:
         self._client = client
 
-    def read(self, uuid: str, context=None) -> ConsumerAllocations:
-        """What the consumer holds now.
+    def get_allocations(self, uuid: str, context: Any = None) -> ConsumerAllocations:
+        """Return what the consumer holds now.
 
-        :raises PlacementSilent: no answer, or none that tells.
+        Raises:
+            PlacementSilent: No response, or one that does not tell.
         """
         reply = self._client.get(_path(uuid), READ_VERSION, context)
         try:
-            return _held(reply.data)
+            return _allocations_in(reply.data)
         except (KeyError, TypeError, AttributeError):
-            text = f"Placement answers {reply.status} to a question for allocations: {reply.text}"
+            text = f"Placement answers {reply.status} to a request for allocations: {reply.text}"
             raise PlacementUnreachable(text) from None
 
-    def root_of(self, provider: str, context=None) -> str | None:
-        """The root of a provider's tree; None for a provider that does not exist.
+    def get_root_provider(self, provider: str, context: Any = None) -> str | None:
+        """Return the root of a provider's tree; None for a provider that does not exist.
 
-        :raises PlacementSilent: as for ``read``.
+        Raises:
+            PlacementSilent: No response, or one that does not tell.
         """
         reply = self._client.get(f"/resource_providers/{quote(provider, safe='')}", MICROVERSION, context)
         if reply.status not in {200, 404}:
-            raise PlacementUnreachable(f"Placement answers {reply.status} to a question for a provider")
+            raise PlacementUnreachable(f"Placement answers {reply.status} to a request for a provider")
         return reply.data.get("root_provider_uuid")
 
-    def put(self, uuid: str, body: dict, context=None) -> Reply:
-        """Write one consumer's allocations; raises as ``PlacementClient.write``."""
+    def put_allocations(self, uuid: str, body: dict[str, Any], context: Any = None) -> Reply:
+        """Write the allocations of one consumer; raises as ``PlacementClient.write``."""
         return self._client.write("PUT", _path(uuid), MICROVERSION, context, orjson.dumps(body))
 
-    def post(self, bodies: dict[str, dict], context=None) -> Reply:
+    def post_allocations(self, bodies: dict[str, dict[str, Any]], context: Any = None) -> Reply:
         """Write the allocations of many consumers, all or none; raises as ``PlacementClient.write``."""
         return self._client.write("POST", "/allocations", MICROVERSION, context, orjson.dumps(bodies))
 
-    def delete(self, uuid: str, context=None) -> Reply:
-        """Drop a consumer with what it holds: 204, or 404 for none; raises as ``PlacementClient.write``."""
+    def delete_allocations(self, uuid: str, context: Any = None) -> Reply:
+        """Delete all that a consumer holds: 204, or 404 for nothing; raises as ``PlacementClient.write``."""
         return self._client.write("DELETE", _path(uuid), None, context)
 
 
@@ -81,7 +88,7 @@ def _path(uuid: str) -> str:
     return f"/allocations/{quote(uuid, safe='')}"
 
 
-def _held(data: dict) -> ConsumerAllocations:
+def _allocations_in(data: dict[str, Any]) -> ConsumerAllocations:
     entries = data["allocations"]
     allocations = {provider: {"resources": entry["resources"]} for provider, entry in entries.items()}
     if not allocations:
@@ -91,8 +98,14 @@ def _held(data: dict) -> ConsumerAllocations:
     )
 
 
-def plain(allocations: Resources, owner: Owner, generation: int | None) -> dict:
-    """The body that gives a consumer these allocations, and nothing else; ``generation`` as for ``fresh``."""
+def allocations_body(allocations: Resources, owner: Owner, generation: int | None) -> dict[str, Any]:
+    """Return the body of a write that gives a consumer these allocations and nothing else.
+
+    Args:
+        allocations: Provider UUID → ``{"resources": {class: amount}}``.
+        owner: Whose they are.
+        generation: The generation of the consumer; None for one that must not exist yet.
+    """
     return {
         "allocations": allocations,
         "project_id": owner.project_id,
@@ -101,32 +114,38 @@ def plain(allocations: Resources, owner: Owner, generation: int | None) -> dict:
     }
 
 
-def fresh(candidate: AllocationCandidate, owner: Owner, generation: int | None) -> dict:
-    """The body that gives a consumer what the candidate says, and nothing else.
+def claim_body(candidate: AllocationCandidate, owner: Owner, generation: int | None) -> dict[str, Any]:
+    """Return the body that gives a consumer what the candidate says, and nothing else.
 
-    :param generation: None for a consumer that must not exist yet.
+    Args:
+        candidate: What to claim.
+        owner: For whom.
+        generation: The generation of the consumer; None for one that must not exist yet.
     """
-    body = plain(candidate.allocations, owner, generation)
-    # Placement takes none, but no empty ones.
+    body = allocations_body(candidate.allocations, owner, generation)
+    # Placement refuses empty mappings, but not missing ones.
     return {**body, "mappings": candidate.mappings} if candidate.mappings else body
 
 
-def doubled(held: ConsumerAllocations, candidate: AllocationCandidate, owner: Owner) -> dict:
-    """The body that lets a consumer keep what it holds, and gives it what the candidate has besides.
+def claim_body_beside(
+    source: ConsumerAllocations, candidate: AllocationCandidate, owner: Owner
+) -> dict[str, Any]:
+    """Return the body that keeps what a consumer holds, and adds what the candidate has besides.
 
-    A provider in both keeps its old amounts: it is one that source and destination share.
+    A provider in both keeps its old amounts: source and destination share it.
     """
-    return plain({**candidate.allocations, **held.allocations}, owner, held.generation)
+    allocations = {**candidate.allocations, **source.allocations}
+    return allocations_body(allocations, owner, source.generation)
 
 
-def restored(previous: ConsumerAllocations, generation: int) -> dict:
-    """The body that puts back what a consumer held before."""
-    return plain(previous.allocations, previous.owner, generation)
+def restoring_body(previous: ConsumerAllocations, generation: int | None) -> dict[str, Any]:
+    """Return the body that puts back what a consumer held before."""
+    return allocations_body(previous.allocations, previous.owner, generation)
 
 
-def emptied(held: ConsumerAllocations) -> dict:
-    """The body that takes everything from a consumer, unless somebody else changed it since it was read.
+def emptying_body(current: ConsumerAllocations) -> dict[str, Any]:
+    """Return the body that takes everything from a consumer, unless another writer changed it since.
 
-    For consumers that exist: for an unknown one Placement would keep a record without allocations.
+    It is for consumers that exist: of an unknown one Placement would keep a record without allocations.
     """
-    return plain({}, held.owner, held.generation)
+    return allocations_body({}, current.owner, current.generation)

@@ -1,198 +1,249 @@
 """Claims for many instances in one request to Placement, all or none (spec: placement-and-workflow 4.9).
 
-One that is refused costs nothing to undo: it is left out, and the rest is sent again. What a single claim
-can sort out better, such as an instance that holds something already, is left to single claims.
+A refused request leaves nothing to clean up: the refused instance is left out, and the rest is sent again.
+What a single claim handles better, such as an instance that holds something already, is left to single
+claims.
 """
 
-from collections.abc import Callable, Iterable
-import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
-from oslo_log import log
-
-from scheduler.claims.allocations_api import AllocationsApi, ConsumerAllocations, fresh
-from scheduler.claims.claim import ClaimRequest, ConsumerState, EmptyConsumers
-from scheduler.claims.policy import ClaimPolicy
-from scheduler.claims.responses import Verdict, culprit, judge
+from scheduler.claims.allocations_api import AllocationsApi, ConsumerAllocations, claim_body
+from scheduler.claims.claim import ClaimRequest, ConsumerState
+from scheduler.claims.empty_consumers import EmptyConsumers
+from scheduler.claims.events import ClaimHistory, ClaimState
+from scheduler.claims.policy import ClaimPolicy, Timing
+from scheduler.claims.responses import WriteOutcome, cause_of, refused_resource, write_outcome
 from scheduler.claims.result import ClaimResult, Outcome
 from scheduler.locks import KeyedLocks
 from scheduler.placement.client import Reply
 from scheduler.placement.errors import PlacementSilent, PlacementUnanswered, PlacementUnreachable
 
-LOG = log.getLogger(__name__)
-
-# The server's work grows with their number, and others wait for its transaction to end.
-AT_ONCE = 20
-
-# Instances that may be refused before the others are claimed one by one.
-REFUSALS = 3
-
 Results = dict[str, ClaimResult]
 
 
 class Batch:
-    """Runs once, for at most ``AT_ONCE`` wishes of different instances whose locks the caller holds.
-
-    :param single: claims for one instance, with what is known of it beforehand.
-    """
+    """The claims of one request to Placement, for different instances whose locks the caller holds."""
 
     def __init__(
         self,
-        wishes: Iterable[ClaimRequest],
+        requests: Iterable[ClaimRequest],
         api: AllocationsApi,
-        lanes: KeyedLocks,
-        orphans: EmptyConsumers,
-        patience: ClaimPolicy,
-        single: Callable[[ClaimRequest, ConsumerState], ClaimResult],
+        provider_locks: KeyedLocks,
+        empty_consumers: EmptyConsumers,
+        policy: ClaimPolicy,
+        claim_alone: Callable[[ClaimRequest, ConsumerState], ClaimResult],
+        timing: Timing = Timing(),  # noqa: B008 - it is immutable
     ) -> None:
-        self._left = {wish.uuid: wish for wish in wishes}
-        self._api = api
-        self._lanes = lanes
-        self._orphans = orphans
-        self._patience = patience
-        self._single = single
-        self._results: Results = {}
-        self._refusals = REFUSALS
-        self._tries = patience.tries
+        """Prepare the claims; they are made once.
 
-    def run(self) -> Results:
-        """Until every instance has its result. Never raises for what Placement or the network do."""
-        going = True
-        while going and len(self._left) > 1:
-            going = self._round()
-        self._one_by_one()
+        Args:
+            requests: At most ``policy.batch_size`` requests of different instances.
+            api: The requests to Placement.
+            provider_locks: At most one claim on a provider is in flight from this process.
+            empty_consumers: Consumers of which Placement has a record without allocations.
+            policy: The bounds.
+            claim_alone: Claims for one instance, with what is known of it beforehand.
+            timing: Sleep and randomness.
+        """
+        self._open = {request.uuid: request for request in requests}
+        self._histories = {
+            uuid: ClaimHistory(uuid, request.host_label) for uuid, request in self._open.items()
+        }
+        self._api = api
+        self._provider_locks = provider_locks
+        self._empty_consumers = empty_consumers
+        self._policy = policy
+        self._claim_alone = claim_alone
+        self._timing = timing
+        self._results: Results = {}
+        self._refusals = 0
+        self._concurrent_updates = 0
+
+    def claim_all(self) -> Results:
+        """Return the result of each instance. Never raises for a failure of Placement."""
+        while len(self._open) > 1 and self._send():
+            pass
+        self._claim_rest_alone()
         return self._results
 
-    def _one_by_one(self, lost: int = 0) -> bool:
-        for uuid, wish in list(self._left.items()):
-            result = self._single(wish, ConsumerState(self._orphans.generation(uuid), lost=lost))
-            self._finish(uuid, result)
-            if result.hopeless:
-                return self._finish_all(result.outcome, result.reason, unsure=lost > 0)
-        return False
+    # -- the request: each method returns whether to send what is left once more -----------------------------
 
-    def _round(self) -> bool:
-        """One POST; False if it is not worth another, and what is left goes on one by one."""
+    def _send(self) -> bool:
+        for uuid in self._open:
+            self._histories[uuid].begin_try()
         try:
             reply = self._post()
         except PlacementUnanswered as error:
-            return self._look_for_effect(
-                self._patience.after_timeout if error.timed_out else self._patience.after_break
-            )
+            delays = self._policy.reads_after_timeout if error.timed_out else self._policy.reads_after_reset
+            return self._read_effect(delays, str(error))
         except PlacementUnreachable as error:
+            self._add_event(ClaimState.GIVEN_UP, str(error))
             return self._finish_all(Outcome.UNAVAILABLE, str(error))
+        if reply is None:
+            text = f"the locks of its hosts were not free within {self._policy.lock_timeout:g} s"
+            return self._leave_to_single_claims(text)
         return self._react(reply)
 
     def _post(self) -> Reply | None:
-        roots = {root for wish in self._left.values() for root in wish.candidate.roots}
-        with self._lanes.hold(roots, self._patience.lock) as free:
-            if not free:
+        """Return the response; None if the locks of the hosts are not free."""
+        roots = {root for request in self._open.values() for root in request.candidate.roots}
+        with self._provider_locks.hold(roots, self._policy.lock_timeout) as held:
+            if not held:
                 return None
-            return self._api.post({uuid: self._body(wish) for uuid, wish in self._left.items()})
+            bodies = {
+                uuid: claim_body(request.candidate, request.owner, self._empty_consumers.generation_of(uuid))
+                for uuid, request in self._open.items()
+            }
+            return self._api.post_allocations(bodies)
 
-    def _body(self, wish: ClaimRequest) -> dict:
-        return fresh(wish.candidate, wish.owner, self._orphans.generation(wish.uuid))
-
-    def _react(self, reply: Reply | None) -> bool:
-        if reply is None:
-            return False
-        verdict = judge(reply)
-        if verdict is Verdict.DONE:
-            return self._finish_all(Outcome.CLAIMED)
-        LOG.info(
-            "Failed to save allocations for %s. Got HTTP %s: %s", list(self._left), reply.status, reply.text
-        )
-        reactions = {
-            Verdict.UNKNOWN: lambda _reply: self._look_for_effect(self._patience.after_break),
-            Verdict.DENIED: lambda reply: self._finish_all(Outcome.UNAVAILABLE, reply.summary),
-            Verdict.CONCURRENT: lambda _reply: self._pause(),
-            Verdict.REFUSED: self._leave_out_last,
-            Verdict.GONE: self._leave_out_gone,
+    def _react(self, reply: Reply) -> bool:
+        reactions: dict[WriteOutcome, Callable[[Reply], bool]] = {
+            WriteOutcome.DONE: self._grant_all,
+            WriteOutcome.UNKNOWN: self._read_effect_of_reply,
+            WriteOutcome.DENIED: self._give_up_all,
+            WriteOutcome.CONCURRENT: self._back_off,
+            WriteOutcome.REFUSED: self._leave_out_last,
+            WriteOutcome.GONE: self._leave_out_missing,
         }
-        # Anything else is about one of them; claimed one by one it shows which.
-        return verdict in reactions and reactions[verdict](reply)
+        # Any other response is about one of the instances; claimed alone it shows which.
+        react = reactions.get(write_outcome(reply))
+        return react(reply) if react else self._leave_to_single_claims(cause_of(reply), reply.status)
 
-    def _pause(self) -> bool:
-        self._tries -= 1
-        time.sleep(self._patience.retry_delay())
-        return self._tries > 0
+    def _grant_all(self, reply: Reply) -> bool:
+        self._add_event(ClaimState.GRANTED, "Placement accepted it", reply.status)
+        return self._finish_all(Outcome.CLAIMED)
+
+    def _give_up_all(self, reply: Reply) -> bool:
+        self._add_event(ClaimState.GIVEN_UP, cause_of(reply), reply.status)
+        return self._finish_all(Outcome.UNAVAILABLE, reply.summary)
+
+    def _back_off(self, reply: Reply) -> bool:
+        self._concurrent_updates += 1
+        again = self._concurrent_updates < self._policy.concurrent_update_tries
+        state = ClaimState.BACKING_OFF if again else ClaimState.CLAIMED_ALONE
+        self._add_event(state, cause_of(reply), reply.status)
+        self._timing.sleep(self._timing.uniform(*self._policy.retry_delay))
+        return again
 
     def _leave_out_last(self, reply: Reply) -> bool:
         """Go on without the last of those that take from the full provider."""
-        name, provider = culprit(reply)
-        concerned = [uuid for uuid, wish in self._left.items() if takes(wish, provider, name)]
-        return self._leave_out(concerned[-1:], Outcome.REFUSED, reply)
+        name, provider = refused_resource(reply)
+        refused = [uuid for uuid, request in self._open.items() if takes_from(request, provider, name)]
+        return self._leave_out(refused[-1:], Outcome.REFUSED, reply)
 
-    def _leave_out_gone(self, reply: Reply) -> bool:
-        """Go on without those on the missing provider. Placement has a record of all of them now."""
-        for uuid in self._left:
-            self._orphans.add(uuid)
-        _, provider = culprit(reply)
-        concerned = [uuid for uuid, wish in self._left.items() if provider in wish.candidate.allocations]
-        return self._leave_out(concerned, Outcome.GONE, reply)
+    def _leave_out_missing(self, reply: Reply) -> bool:
+        """Go on without those on the missing provider. Placement has a record of all instances now."""
+        for uuid in self._open:
+            self._empty_consumers.add(uuid)
+        _, provider = refused_resource(reply)
+        refused = [uuid for uuid, request in self._open.items() if provider in request.candidate.allocations]
+        return self._leave_out(refused, Outcome.GONE, reply)
 
-    def _leave_out(self, concerned: list[str], outcome: Outcome, reply: Reply) -> bool:
-        for uuid in concerned:
-            LOG.warning("Failed to save allocation for %s. Got HTTP %s: %s", uuid, reply.status, reply.text)
-            self._finish(uuid, ClaimResult(outcome, reply.summary, *culprit(reply)))
-        self._refusals -= 1
-        return bool(concerned) and self._refusals > 0
+    def _leave_out(self, refused: list[str], outcome: Outcome, reply: Reply) -> bool:
+        for uuid in refused:
+            self._histories[uuid].add(outcome.end, cause_of(reply), reply.status)
+            name, provider = refused_resource(reply)
+            self._finish(uuid, ClaimResult(outcome, reply.summary, name, provider))
+        self._refusals += 1
+        again = bool(refused) and self._refusals < self._policy.batch_refusals
+        state = ClaimState.BATCH_WRITE if again and len(self._open) > 1 else ClaimState.CLAIMED_ALONE
+        self._add_event(state, cause_of(reply), reply.status)
+        return again
 
-    def _look_for_effect(self, delays) -> bool:
-        """The POST did all or nothing: until one instance shows that it did, the others need no look."""
-        answered = False
-        first = next(iter(self._left.values()))
-        for delay in delays:
-            time.sleep(delay)
-            shown = self._shows(first)
-            answered = answered or shown is not None
-            if shown:
-                self._finish_shown()
-                break
-        if not answered:
-            return self._finish_all(Outcome.UNAVAILABLE, "Placement does not answer", unsure=True)
-        return self._one_by_one(lost=1)
-
-    def _shows(self, wish: ClaimRequest) -> bool | None:
-        """Whether the instance holds what it wants; None if Placement does not say."""
-        try:
-            return self._api.read(wish.uuid, wish.context).allocations == wish.candidate.allocations
-        except PlacementSilent:
-            return None
-
-    def _finish_shown(self) -> None:
-        # All of them are looked at: what the first one holds could be from an abandoned request.
-        for uuid, wish in list(self._left.items()):
-            if self._shows(wish):
-                self._finish(uuid, self._result(wish, Outcome.CLAIMED))
-
-    def _finish_all(self, outcome: Outcome, reason: str = "", *, unsure: bool = False) -> bool:
-        for uuid, wish in list(self._left.items()):
-            self._finish(uuid, self._result(wish, outcome, reason, unsure=unsure))
+    def _leave_to_single_claims(self, cause: str, status: int | None = None) -> bool:
+        self._add_event(ClaimState.CLAIMED_ALONE, cause, status)
         return False
 
-    def _result(
-        self, wish: ClaimRequest, outcome: Outcome, reason: str = "", *, unsure: bool = False
+    # -- after a lost response -------------------------------------------------------------------------------
+
+    def _read_effect_of_reply(self, reply: Reply) -> bool:
+        return self._read_effect(self._policy.reads_after_reset, cause_of(reply), reply.status)
+
+    def _read_effect(self, delays: Sequence[float], cause: str, status: int | None = None) -> bool:
+        """Read one instance: the request did all or nothing, so that only its effect calls for more reads."""
+        self._add_event(ClaimState.OUTCOME_UNKNOWN, f"no clear response ({cause})", status)
+        answered = False
+        first = next(iter(self._open.values()))
+        for delay in delays:
+            self._timing.sleep(delay)
+            shown = self._holds_candidate(first)
+            answered = answered or shown is not None
+            if shown:
+                self._finish_claimed()
+                break
+        if not answered:
+            reason = "Placement does not answer"
+            self._add_event(ClaimState.GIVEN_UP, f"no clear response ({cause}); {reason}", status)
+            return self._finish_all(Outcome.UNAVAILABLE, reason, unsure=True)
+        self._add_event(ClaimState.CLAIMED_ALONE, f"no clear response ({cause}) and no effect")
+        self._claim_rest_alone(lost=1)
+        return False
+
+    def _holds_candidate(self, request: ClaimRequest) -> bool | None:
+        """Return whether the instance holds what was claimed; None if Placement does not tell."""
+        try:
+            current = self._api.get_allocations(request.uuid, request.context)
+        except PlacementSilent:
+            return None
+        return current.allocations == request.candidate.allocations
+
+    def _finish_claimed(self) -> None:
+        # All of them are read: what the first one holds could be from an abandoned request.
+        for uuid, request in list(self._open.items()):
+            if self._holds_candidate(request):
+                self._histories[uuid].add(ClaimState.GRANTED, "the instance holds the allocations")
+                self._finish(uuid, self._make_result(request, Outcome.CLAIMED))
+
+    # -- results ---------------------------------------------------------------------------------------------
+
+    def _claim_rest_alone(self, lost: int = 0) -> None:
+        for uuid, request in list(self._open.items()):
+            events = tuple(self._histories[uuid].events)
+            generation = self._empty_consumers.generation_of(uuid)
+            result = self._claim_alone(request, ConsumerState(generation, lost=lost, events=events))
+            self._results[uuid] = result
+            del self._open[uuid]
+            if result.hopeless:
+                self._add_event(ClaimState.GIVEN_UP, result.reason)
+                self._finish_all(result.outcome, result.reason, unsure=lost > 0)
+                return
+
+    def _finish_all(self, outcome: Outcome, reason: str = "", *, unsure: bool = False) -> bool:
+        for uuid, request in list(self._open.items()):
+            self._finish(uuid, self._make_result(request, outcome, reason, unsure=unsure))
+        return False
+
+    def _make_result(
+        self, request: ClaimRequest, outcome: Outcome, reason: str = "", *, unsure: bool = False
     ) -> ClaimResult:
         known = outcome is Outcome.CLAIMED or unsure
-        made = ConsumerAllocations(wish.candidate.allocations, owner=wish.owner) if known else None
+        made = ConsumerAllocations(request.candidate.allocations, owner=request.owner) if known else None
         return ClaimResult(outcome, reason, made=made, unsure=unsure)
 
     def _finish(self, uuid: str, result: ClaimResult) -> None:
-        self._results[uuid] = result
-        del self._left[uuid]
+        self._results[uuid] = replace(result, events=tuple(self._histories[uuid].events))
+        del self._open[uuid]
+
+    def _add_event(self, state: ClaimState, cause: str, status: int | None = None) -> None:
+        """Append an event to the history of each instance that has no result yet."""
+        for uuid in self._open:
+            self._histories[uuid].add(state, cause, status)
 
 
-def one_by_one(wishes: Iterable[ClaimRequest], claim: Callable[[ClaimRequest], ClaimResult]) -> Results:
-    """The claims, one after the other, up to the first that leaves no hope for the rest."""
+def claim_one_by_one(
+    requests: Iterable[ClaimRequest], claim: Callable[[ClaimRequest], ClaimResult]
+) -> Results:
+    """Claim for one instance after the other, up to the first after which no other claim would succeed."""
     results: Results = {}
-    for wish in wishes:
-        result = results[wish.uuid] = claim(wish)
+    for request in requests:
+        result = results[request.uuid] = claim(request)
         if result.hopeless:
             break
     return results
 
 
-def takes(wish: ClaimRequest, provider: str, name: str) -> bool:
-    """Whether it takes of that class from the provider."""
-    entry = wish.candidate.allocations.get(provider)
+def takes_from(request: ClaimRequest, provider: str, name: str) -> bool:
+    """Return whether a request takes of that resource class from the provider."""
+    entry = request.candidate.allocations.get(provider)
     return entry is not None and name in entry["resources"]

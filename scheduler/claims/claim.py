@@ -1,15 +1,28 @@
-"""One claim, from its first PUT until it is known how it ended (spec: placement-and-workflow 4.3-4.6).
+"""One claim, from its first PUT until its outcome is known (spec: placement-and-workflow 4.3-4.6).
 
-A new consumer is the rule, so the first PUT says that there is none and nothing is read before it. What
-the consumer holds is read only when Placement contradicts, or when an answer got lost.
+Most consumers are new, so the first PUT says that there is none, and nothing is read before it. What the
+consumer holds is read only after a conflict, or after a lost response.
 
-Instances of which Placement keeps a record without allocations (spec: placement-and-workflow 4.5).
+The states and what follows them; ``ClaimState`` tells what each means::
+
+    FIRST_WRITE       after a write: GRANTED, or VERIFYING if an earlier write may overlap with it
+    REPLACING                        CONSUMER_CHANGED   consumer generation conflict
+    KEEPING_SOURCE                   BACKING_OFF        concurrent update
+    REWRITING                        OUTCOME_UNKNOWN    no response, or one that does not tell
+    RESENDING                        NEXT_HOST          refused, or the lock of the host is not free
+    BACKING_OFF                      GIVEN_UP           no host will do, or the time is over
+    CONSUMER_CHANGED  the allocations are there: GRANTED; others: REPLACING or KEEPING_SOURCE;
+                      none: FIRST_WRITE with the generation that the conflict named; too often: GIVEN_UP
+    OUTCOME_UNKNOWN   as CONSUMER_CHANGED if the consumer has changed; else RESENDING; too often: GIVEN_UP
+    VERIFYING         as CONSUMER_CHANGED if there are allocations; else REWRITING
+
+In each state a read without a response leads to GIVEN_UP: whatever the claim has written by then is cleaned
+up by the caller.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-import logging
-import time
+from typing import Any
 
 from oslo_log import log
 
@@ -18,276 +31,363 @@ from scheduler.claims.allocations_api import (
     AllocationsApi,
     ConsumerAllocations,
     Owner,
-    doubled,
-    fresh,
+    claim_body,
+    claim_body_beside,
 )
+from scheduler.claims.events import ClaimEvent, ClaimHistory, ClaimState
 from scheduler.claims.journal import ClaimJournal
-from scheduler.claims.policy import ClaimPolicy
-from scheduler.claims.responses import Verdict, culprit, expected_generation, judge
+from scheduler.claims.policy import ClaimPolicy, Timing
+from scheduler.claims.responses import (
+    WriteOutcome,
+    cause_of,
+    expected_generation,
+    refused_resource,
+    write_outcome,
+)
 from scheduler.claims.result import ClaimResult, Outcome
 from scheduler.locks import KeyedLocks
-from scheduler.placement.answer import AllocationCandidate, Resources
+from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.client import Reply
 from scheduler.placement.errors import PlacementSilent, PlacementUnanswered
 
-
-class EmptyConsumers:
-    """Left behind by a claim on a provider that does not exist; the next claim has to say so.
-
-    Only a hint that saves two requests, so a bounded number is kept.
-    """
-
-    CAPACITY = 10_000
-
-    def __init__(self) -> None:
-        self._known: dict[str, None] = {}
-
-    def generation(self, uuid: str) -> int | None:
-        """What the next claim has to give as the consumer's generation."""
-        return 0 if uuid in self._known else None
-
-    def add(self, uuid: str) -> None:
-        """Remember one, and forget the oldest if there are too many."""
-        self._known[uuid] = None
-        if len(self._known) > self.CAPACITY:
-            self._known.pop(next(iter(self._known)), None)
-
-    def discard(self, uuid: str) -> None:
-        """It has allocations now."""
-        self._known.pop(uuid, None)
-
-
 LOG = log.getLogger(__name__)
+
+_REFUSALS = {
+    WriteOutcome.REFUSED: Outcome.REFUSED,
+    WriteOutcome.GONE: Outcome.GONE,
+    WriteOutcome.INVALID: Outcome.INVALID,
+    WriteOutcome.DENIED: Outcome.UNAVAILABLE,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimRequest:
-    """Who wants what. ``evacuating_from``: compute nodes whose allocations the instance keeps besides."""
+    """What is to be claimed.
+
+    Attributes:
+        uuid: The instance.
+        candidate: What it shall hold.
+        owner: Whose quota it counts against.
+        context: The context of the request, for Placement's log.
+        evacuating_from: UUIDs of compute nodes whose allocations the instance keeps besides.
+        host: The name of the candidate's host; "" if it is not known.
+    """
 
     uuid: str
     candidate: AllocationCandidate
     owner: Owner
-    context: object = None
+    context: Any = None
     evacuating_from: Collection[str] = ()
+    host: str = ""
+
+    @property
+    def host_label(self) -> str:
+        """The host for log lines: its name if known, otherwise the UUID of the root provider."""
+        return self.host or self.candidate.root
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerState:
     """What is known of the consumer beforehand.
 
-    :ivar generation: 0 if it is known to exist without allocations.
-    :ivar unsure: a write of an earlier claim may still be carried out; that claim sees to it.
-    :ivar lost: writes for this claim without an answer.
+    Attributes:
+        generation: 0 if Placement is known to have a record of it without allocations.
+        unsure: A write of an earlier claim may still be carried out; that claim's cleanup sees to it.
+        lost: Writes for this claim that had no clear response.
+        events: What already happened to this claim.
     """
 
     generation: int | None = None
     unsure: bool = False
     lost: int = 0
+    events: tuple[ClaimEvent, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """What is sent until the consumer turns out to be in another state.
+
+    ``before`` is what it holds until then. ``source`` is what it keeps besides.
+    """
+
+    body: dict[str, Any]
+    before: ConsumerAllocations = NOTHING
+    source: ConsumerAllocations | None = None
 
 
 class AllocationClaim:
-    """Runs once. ``api`` makes the calls, ``lanes`` keeps claims on one host apart, ``notes`` has
-    the plain claim already.
+    """A claim for one instance on one host; it is made once.
 
-    :ivar orphaned: Placement now has a record of the consumer without allocations.
+    The caller holds the lock of the instance, and has recorded the plain claim in the journal.
     """
 
     def __init__(
         self,
-        wish: ClaimRequest,
+        request: ClaimRequest,
         api: AllocationsApi,
-        lanes: KeyedLocks,
-        patience: ClaimPolicy,
-        notes: ClaimJournal,
+        provider_locks: KeyedLocks,
+        policy: ClaimPolicy,
+        journal: ClaimJournal,
         known: ConsumerState = ConsumerState(),
+        timing: Timing = Timing(),  # noqa: B008 - it is immutable
     ) -> None:
-        self.orphaned = False
-        self._wish = wish
+        """Prepare a claim.
+
+        Args:
+            request: What to claim.
+            api: The requests to Placement.
+            provider_locks: At most one claim on a provider is in flight from this process.
+            policy: The bounds of the claim. Its time begins now.
+            journal: Records what a claim beside an evacuated host writes.
+            known: What is known of the consumer.
+            timing: Clock, sleep and randomness.
+        """
+        self._request = request
         self._api = api
-        self._lanes = lanes
-        self._patience = patience
-        self._notes = notes
-        self._deadline = time.monotonic() + patience.claim
-        self._generation = known.generation
-        self._before = NOTHING  # what the consumer holds until our PUT is carried out
-        self._keeps = False  # whether it keeps that besides (an evacuation)
-        self._verify = known.unsure or known.lost > 0
-        self._lost = self._sent = known.lost  # writes without an answer; writes
-        self._overlaps = known.unsure
-        self._granted = False  # Placement has said yes, whatever came after
-        self._tries = patience.tries
-        self._conflicts = patience.conflicts
-
-    def run(self) -> ClaimResult:
-        """Until it is known how the claim ended. Never raises for what Placement or the network do."""
-        result = None
-        try:
-            while result is None:
-                result = self._round()
-        except PlacementSilent as error:
-            return self._result(Outcome.UNAVAILABLE, str(error))
-        return result
-
-    def _round(self) -> ClaimResult | None:
-        if time.monotonic() > self._deadline:
-            return self._result(Outcome.UNAVAILABLE, "the claim took too long")
-        try:
-            reply = self._put()
-        except PlacementUnanswered as error:
-            delays = self._patience.after_timeout if error.timed_out else self._patience.after_break
-        else:
-            return self._react(reply)
-        return self._look_for_effect(delays)
-
-    def _put(self) -> Reply | None:
-        wish = self._wish
-        with self._lanes.hold(wish.candidate.roots, self._patience.lock) as free:
-            if not free:
-                return None
-            self._sent += 1
-            return self._api.put(wish.uuid, self._body(), wish.context)
-
-    def _body(self) -> dict:
-        wish = self._wish
-        if self._keeps:
-            return doubled(self._before, wish.candidate, wish.owner)
-        return fresh(wish.candidate, wish.owner, self._generation)
+        self._provider_locks = provider_locks
+        self._policy = policy
+        self._journal = journal
+        self._timing = timing
+        self._deadline = timing.monotonic() + policy.claim_timeout
+        self._history = ClaimHistory(request.uuid, request.host_label, known.events)
+        self._known = known
+        self._write = self._plain_write(NOTHING, known.generation)
+        self._writes = known.lost  # that were sent
+        self._lost_writes = known.lost  # of these, had no clear response
+        self._unverified = known.lost + known.unsure  # writes that the next success may overlap with
+        self._concurrent_updates = 0
+        self._consumer_conflicts = 0
+        self._last_reply = Reply(0)
+        self._read_delays: Sequence[float] = ()
+        self._result: ClaimResult | None = None
 
     @property
-    def _wanted(self) -> Resources:
-        return self._body()["allocations"]
+    def left_empty_consumer(self) -> bool:
+        """Whether Placement has a record of a consumer without allocations because of this claim."""
+        new = self._write.body["consumer_generation"] is None
+        return new and self._result is not None and self._result.outcome is Outcome.GONE
 
-    def _react(self, reply: Reply | None) -> ClaimResult | None:
-        if reply is None:
-            return self._result(Outcome.CONTENDED, "too many claims wait for the host")
-        verdict = judge(reply)
-        if verdict is Verdict.DONE:
-            self._granted = True
-            return self._done()
-        # That the consumer exists is news, not a failure: an evacuation begins like that.
-        level = logging.DEBUG if verdict is Verdict.CONSUMER_CONFLICT else logging.WARNING
-        LOG.log(
-            level,
-            "Failed to save allocation for %s. Got HTTP %s: %s",
-            self._wish.uuid,
-            reply.status,
-            reply.text,
-        )
-        reactions = {
-            Verdict.CONSUMER_CONFLICT: self._on_consumer_conflict,
-            Verdict.CONCURRENT: self._on_concurrent_update,
-            Verdict.UNKNOWN: lambda _reply: self._look_for_effect(self._patience.after_break),
-            Verdict.GONE: self._on_missing_provider,
-            Verdict.REFUSED: lambda reply: self._refusal(Outcome.REFUSED, reply),
-            Verdict.INVALID: lambda reply: self._refusal(Outcome.INVALID, reply),
-            Verdict.DENIED: lambda reply: self._refusal(Outcome.UNAVAILABLE, reply),
+    def claim(self) -> ClaimResult:
+        """Write the allocations, and return how that ended. Never raises for a failure of Placement."""
+        act: dict[ClaimState, Callable[[], ClaimState]] = {
+            ClaimState.FIRST_WRITE: self._send,
+            ClaimState.REPLACING: self._send,
+            ClaimState.KEEPING_SOURCE: self._send,
+            ClaimState.REWRITING: self._send,
+            ClaimState.RESENDING: self._send,
+            ClaimState.BACKING_OFF: self._send_after_delay,
+            ClaimState.CONSUMER_CHANGED: self._read_changed_consumer,
+            ClaimState.OUTCOME_UNKNOWN: self._read_until_changed,
+            ClaimState.VERIFYING: self._verify,
         }
-        return reactions[verdict](reply)
-
-    def _done(self) -> ClaimResult | None:
-        if not self._verify:
-            return self._result(Outcome.CLAIMED)
-        held = self._read()
-        if held.allocations:
-            return self._adopt(held)
-        # Two writes for this consumer overlapped: the rows exist, but hidden. Written again they show.
-        self._before, self._generation, self._verify = NOTHING, None, False
-        return None
-
-    def _on_consumer_conflict(self, reply: Reply) -> ClaimResult | None:
-        held = self._read()
-        if held.allocations:
-            return self._adopt(held)
-        generation = expected_generation(reply)
-        if generation is not None:
-            # Either a record left behind by a refused claim, or somebody's claim in the making.
-            held = self._watch(self._patience.after_break) or NOTHING
-            if held.allocations:
-                return self._adopt(held)
-        return self._start_from(NOTHING, generation)
-
-    def _adopt(self, held: ConsumerAllocations) -> ClaimResult | None:
-        """Go on from what the consumer turned out to hold."""
-        if held.allocations == self._wanted:
-            return self._result(Outcome.CLAIMED)
-        self._keeps = self._is_source(held)
-        if not self._keeps:
-            LOG.info("Instance %s holds allocations of an abandoned request; replacing them", self._wish.uuid)
-        return self._start_from(held, held.generation)
-
-    def _start_from(self, held: ConsumerAllocations, generation: int | None) -> ClaimResult | None:
-        self._conflicts -= 1
-        if self._conflicts < 0:
-            return self._result(Outcome.CONFLICT, "its allocations are being changed by somebody else")
-        self._before, self._generation = held, generation
-        if self._keeps:
-            self._notes.write(self._wish.uuid, self._made(), held)
-        return None
-
-    def _is_source(self, held: ConsumerAllocations) -> bool:
-        sources = self._wish.evacuating_from
-        if not sources or any(provider in sources for provider in held.allocations):
-            return bool(sources)
-        return any(
-            self._api.root_of(provider, self._wish.context) in sources for provider in held.allocations
-        )
-
-    def _on_concurrent_update(self, reply: Reply) -> ClaimResult | None:
-        self._tries -= 1
-        if self._tries <= 0:
-            LOG.error("Failed scheduler client operation claim_resources: out of retries: %s", reply.detail)
-            return self._refusal(Outcome.CONTENDED, reply)
-        time.sleep(self._patience.retry_delay())
-        return None
-
-    def _on_missing_provider(self, reply: Reply) -> ClaimResult:
-        self.orphaned = self._generation is None
-        return self._refusal(Outcome.GONE, reply)
-
-    def _look_for_effect(self, delays) -> ClaimResult | None:
-        """The PUT is done, undone or still running; it is repeated when it must have ended without effect."""
-        self._lost += 1
-        self._verify = True
-        held = self._watch(delays)
-        if held is None:
-            return self._result(Outcome.UNAVAILABLE, "Placement does not answer")
-        if held != self._before:
-            return self._adopt(held)
-        if self._lost > self._patience.resend:
-            return self._result(Outcome.UNAVAILABLE, "Placement does not answer any write")
-        return None
-
-    def _watch(self, delays) -> ConsumerAllocations | None:
-        """Look after each delay until the consumer has changed: what it held last; None: nobody answered."""
-        held = None
-        for delay in delays:
-            time.sleep(delay)
+        state = ClaimState.FIRST_WRITE
+        while self._result is None:
             try:
-                held = self._read()
+                state = act[state]()
+            except PlacementSilent as error:
+                self._fail(Outcome.UNAVAILABLE, str(error))
+        return self._result
+
+    # -- states that write -----------------------------------------------------------------------------------
+
+    def _send(self) -> ClaimState:
+        if self._timing.monotonic() > self._deadline:
+            return self._fail(Outcome.UNAVAILABLE, "the claim took too long")
+        self._history.begin_try()
+        candidate, timeout = self._request.candidate, self._policy.lock_timeout
+        with self._provider_locks.hold(candidate.roots, timeout) as held:
+            if not held:
+                return self._fail(Outcome.CONTENDED, f"its lock was not free within {timeout:g} s")
+            self._writes += 1
+            try:
+                reply = self._api.put_allocations(self._request.uuid, self._write.body, self._request.context)
+            except PlacementUnanswered as error:
+                return self._lose(str(error), timed_out=error.timed_out)
+        return self._react(reply)
+
+    def _send_after_delay(self) -> ClaimState:
+        self._timing.sleep(self._timing.uniform(*self._policy.retry_delay))
+        return self._send()
+
+    def _react(self, reply: Reply) -> ClaimState:
+        self._last_reply = reply
+        outcome = write_outcome(reply)
+        if outcome is WriteOutcome.DONE:
+            return self._succeed(reply)
+        if outcome is WriteOutcome.CONSUMER_CONFLICT:
+            return self._go(ClaimState.CONSUMER_CHANGED, cause_of(reply), reply.status)
+        if outcome is WriteOutcome.UNKNOWN:
+            return self._lose(cause_of(reply), reply.status)
+        if outcome is WriteOutcome.CONCURRENT:
+            return self._count_concurrent_update(reply)
+        return self._refuse(_REFUSALS[outcome], reply)
+
+    def _succeed(self, reply: Reply) -> ClaimState:
+        if self._unverified:
+            return self._go(ClaimState.VERIFYING, "an earlier write may have overlapped", reply.status)
+        return self._grant("Placement accepted it", reply.status)
+
+    def _lose(self, cause: str, status: int | None = None, *, timed_out: bool = False) -> ClaimState:
+        self._lost_writes += 1
+        self._unverified += 1
+        policy = self._policy
+        self._read_delays = policy.reads_after_timeout if timed_out else policy.reads_after_reset
+        return self._go(ClaimState.OUTCOME_UNKNOWN, f"no clear response ({cause})", status)
+
+    def _count_concurrent_update(self, reply: Reply) -> ClaimState:
+        self._concurrent_updates += 1
+        if self._concurrent_updates >= self._policy.concurrent_update_tries:
+            LOG.error("Failed scheduler client operation claim_resources: out of retries: %s", reply.detail)
+            return self._refuse(Outcome.CONTENDED, reply)
+        return self._go(ClaimState.BACKING_OFF, cause_of(reply), reply.status)
+
+    # -- states that read ------------------------------------------------------------------------------------
+
+    def _verify(self) -> ClaimState:
+        current = self._read()
+        if current.allocations:
+            return self._start_from(current)
+        # Two writes for this consumer overlapped: the rows exist, but hidden. Written again they show.
+        self._write, self._unverified = self._plain_write(NOTHING, None), 0
+        return self._go(ClaimState.REWRITING, "Placement accepted the allocations, but does not show them")
+
+    def _read_changed_consumer(self) -> ClaimState:
+        current = self._read()
+        generation = expected_generation(self._last_reply)
+        if not current.allocations and generation is not None:
+            # Either a record left behind by a refused claim, or another writer's claim in progress.
+            current = self._read_repeatedly(self._policy.reads_after_reset) or NOTHING
+        if current.allocations:
+            return self._start_from(current)
+        return self._start_empty(generation)
+
+    def _read_until_changed(self) -> ClaimState:
+        """Repeat the write, which may be done or still running, once it must have ended without an effect."""
+        current = self._read_repeatedly(self._read_delays)
+        if current is None:
+            return self._fail_after_last(Outcome.UNAVAILABLE, "Placement does not answer")
+        if current != self._write.before:
+            return self._start_from(current)
+        if self._lost_writes > self._policy.resends:
+            return self._fail_after_last(Outcome.UNAVAILABLE, "Placement does not answer any write")
+        lost = self._history.events[-1].cause
+        return self._go(ClaimState.RESENDING, f"{lost} and no effect")
+
+    def _read_repeatedly(self, delays: Sequence[float]) -> ConsumerAllocations | None:
+        """Read after each delay until the consumer has changed; None if no read was answered."""
+        current = None
+        for delay in delays:
+            self._timing.sleep(delay)
+            try:
+                current = self._read()
             except PlacementSilent:
                 continue
-            if held != self._before:
+            if current != self._write.before:
                 break
-        return held
+        return current
 
     def _read(self) -> ConsumerAllocations:
-        return self._api.read(self._wish.uuid, self._wish.context)
+        return self._api.get_allocations(self._request.uuid, self._request.context)
 
-    def _made(self) -> ConsumerAllocations:
-        return ConsumerAllocations(self._wanted, owner=self._wish.owner)
+    # -- from what the consumer holds ------------------------------------------------------------------------
 
-    def _refusal(self, outcome: Outcome, reply: Reply) -> ClaimResult:
-        return self._result(outcome, reply.summary, *culprit(reply))
+    def _start_from(self, current: ConsumerAllocations) -> ClaimState:
+        """Go on from what the consumer turned out to hold."""
+        if current.allocations == self._write.body["allocations"]:
+            return self._grant("the instance holds the allocations")
+        if not current.allocations:
+            return self._start_empty(None)
+        is_source = self._is_source(current)
+        if self._conflicts_too_often():
+            return self._fail_in_conflict()
+        request = self._request
+        if not is_source:
+            self._write = self._plain_write(current, current.generation)
+            return self._go(ClaimState.REPLACING, "the instance holds allocations of an abandoned request")
+        body = claim_body_beside(current, request.candidate, request.owner)
+        self._write = _Write(body, current, source=current)
+        self._journal.record_claim(request.uuid, self._made(), current)
+        return self._go(ClaimState.KEEPING_SOURCE, "the instance holds allocations of the evacuated host")
 
-    def _result(self, outcome: Outcome, reason: str = "", name: str = "", provider: str = "") -> ClaimResult:
+    def _start_empty(self, generation: int | None) -> ClaimState:
+        if self._conflicts_too_often():
+            return self._fail_in_conflict()
+        self._write = self._plain_write(NOTHING, generation)
+        text = "does not exist" if generation is None else f"has generation {generation}"
+        return self._go(ClaimState.FIRST_WRITE, f"the consumer {text} and holds nothing")
+
+    def _conflicts_too_often(self) -> bool:
+        self._consumer_conflicts += 1
+        return self._consumer_conflicts > self._policy.consumer_conflicts
+
+    def _fail_in_conflict(self) -> ClaimState:
+        return self._fail_after_last(
+            Outcome.CONFLICT, "another writer changes the allocations of the instance"
+        )
+
+    def _is_source(self, current: ConsumerAllocations) -> bool:
+        sources = self._request.evacuating_from
+        if not sources or any(provider in sources for provider in current.allocations):
+            return bool(sources)
+        return any(
+            self._api.get_root_provider(provider, self._request.context) in sources
+            for provider in current.allocations
+        )
+
+    def _plain_write(self, before: ConsumerAllocations, generation: int | None) -> _Write:
+        return _Write(claim_body(self._request.candidate, self._request.owner, generation), before)
+
+    # -- events and ends -------------------------------------------------------------------------------------
+
+    def _go(self, state: ClaimState, cause: str, status: int | None = None) -> ClaimState:
+        self._history.add(state, cause, status)
+        return state
+
+    def _grant(self, cause: str, status: int | None = None) -> ClaimState:
+        return self._end(Outcome.CLAIMED, "", cause, status)
+
+    def _refuse(self, outcome: Outcome, reply: Reply) -> ClaimState:
+        name, provider = refused_resource(reply)
+        return self._end(outcome, reply.summary, cause_of(reply), reply.status, (name, provider))
+
+    def _fail(self, outcome: Outcome, reason: str) -> ClaimState:
+        return self._end(outcome, reason, reason)
+
+    def _fail_after_last(self, outcome: Outcome, reason: str) -> ClaimState:
+        """End with what Placement said last as the cause."""
+        last = self._history.events[-1]
+        status = last.status if last.status and last.status >= 400 else None
+        return self._end(outcome, reason, f"{last.cause}; {reason}", status)
+
+    def _end(
+        self,
+        outcome: Outcome,
+        reason: str,
+        cause: str,
+        status: int | None = None,
+        resource: tuple[str, str] = ("", ""),
+    ) -> ClaimState:
+        self._history.add(outcome.end, cause, status)
+        self._result = self._make_result(outcome, reason, *resource)
+        return outcome.end
+
+    def _make_result(
+        self, outcome: Outcome, reason: str = "", name: str = "", provider: str = ""
+    ) -> ClaimResult:
         claimed = outcome is Outcome.CLAIMED
+        accepted = any(event.status == 204 for event in self._history.events)
+        lost, known = self._lost_writes > 0, self._known
         return ClaimResult(
             outcome,
             reason,
             refused_class=name,
             refused_provider=provider,
-            made=self._made() if claimed or self._granted or self._lost else None,
-            previous=self._before if self._keeps else None,
-            unsure=self._lost > 0 or (self._granted and not claimed),
-            overlapped=self._sent > 0 and (self._overlaps or (self._lost > 0 and self._sent > 1)),
+            made=self._made() if claimed or accepted or lost else None,
+            previous=self._write.source,
+            unsure=lost or (accepted and not claimed),
+            overlapped=self._writes > 0 and (known.unsure or (lost and self._writes > 1)),
+            events=tuple(self._history.events),
         )
+
+    def _made(self) -> ConsumerAllocations:
+        return ConsumerAllocations(self._write.body["allocations"], owner=self._request.owner)

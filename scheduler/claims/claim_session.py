@@ -1,7 +1,8 @@
-"""The claims of one request: who asks, for whom, what an evacuated instance may keep, and for how long."""
+"""The claims of one request: for whom, until when, and what became of them."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 import math
 import time
 from typing import Any, Protocol, Self
@@ -9,9 +10,12 @@ from typing import Any, Protocol, Self
 from oslo_log import log as logging
 
 from scheduler.claims.allocations_api import ConsumerAllocations, Owner
+from scheduler.claims.claim import ClaimRequest
 from scheduler.claims.claimer import Claimer
+from scheduler.claims.events import ClaimEvent, ClaimState
 from scheduler.claims.result import ClaimResult, Outcome
 from scheduler.errors import NoValidHost
+from scheduler.placement.answer import AllocationCandidate
 
 LOG = logging.getLogger(__name__)
 
@@ -21,110 +25,150 @@ TOO_LATE = "its caller has given up by now"
 class Reservations(Protocol):
     """Where hosts are reserved for instances."""
 
-    def drop(self, instance_uuids: Iterable[str]) -> None:
-        """Take back what is reserved for these instances."""
+    def remove(self, instances: Iterable[str]) -> None:
+        """Give back what is reserved for these instances."""
 
 
+class OwnedRequest(Protocol):
+    """Whose instances a request is about."""
+
+    @property
+    def project_id(self) -> str | None:
+        """The project."""
+
+    @property
+    def user_id(self) -> str | None:
+        """The user; None if it is the caller."""
+
+
+def _as_it_is(provider: str) -> str:
+    return provider
+
+
+@dataclass(slots=True)
 class ClaimSession:
     """A ``Claimer`` with everything filled in that is the same for all instances of a request.
 
-    A context manager: what is claimed in it, and what is reserved for its instances, is given back if it ends
-    with an error, or too late.
+    It remembers the claims and the reservations of the request. As a context manager it gives back both if it
+    ends with an error, or too late.
+
+    Attributes:
+        claimer: Makes the claims.
+        reservations: Where hosts are reserved for the instances.
+        context: The context of the request.
+        spec: Names project and user; without a user, the user of the context counts.
+        instance_uuids: The instances of the request.
+        ignored: UUIDs of the compute nodes of the hosts that the request ignores. An evacuated instance keeps
+            what it holds there.
+        deadline: When the caller stops waiting for the reply; seconds of the clock.
+        host_name: Returns the name of the host of a root provider, for the log.
+        clock: Returns the time in seconds.
     """
 
-    def __init__(
-        self,
-        claimer: Claimer,
-        pending: Reservations,
-        context: Any,
-        request: Any,
-        instance_uuids: Sequence[str],
-        ignored: Collection[str] = (),
-        deadline: float = math.inf,
-    ) -> None:
-        """``pending``: where hosts are reserved. ``ignored``: uuids of the compute nodes of the hosts that
-        the request ignores. ``deadline``: when nobody waits for the answer any more, in seconds of
-        ``time.monotonic``.
-        """
-        self._claimer = claimer
-        self._pending = pending
-        self._instance_uuids = instance_uuids
-        self._context = context
-        self._owner = Owner(request.project_id, request.user_id or context.user_id)
-        self._ignored = ignored
-        self._deadline = deadline
-        self._claims: dict[str, ClaimResult | None] = {}
+    claimer: Claimer
+    reservations: Reservations
+    context: Any
+    spec: OwnedRequest
+    instance_uuids: Sequence[str]
+    ignored: Collection[str] = ()
+    deadline: float = math.inf
+    host_name: Callable[[str], str] = _as_it_is
+    clock: Callable[[], float] = time.monotonic
+    _claims: dict[str, ClaimResult | None] = field(default_factory=dict, init=False)
+    _events: dict[str, list[ClaimEvent]] = field(default_factory=dict, init=False)
 
-    def claim(self, instance_uuid: str, candidate: Any) -> ClaimResult:
+    def events_of(self, instance_uuid: str) -> Sequence[ClaimEvent]:
+        """Return what happened to all claims for an instance, in order."""
+        return self._events.get(instance_uuid, ())
+
+    def claim(self, instance_uuid: str, candidate: AllocationCandidate) -> ClaimResult:
+        """Claim a candidate for an instance; as ``Claimer.claim``."""
+        request = self._request(instance_uuid, candidate, self.ignored)
         if self._is_late():
-            return ClaimResult(Outcome.UNAVAILABLE, TOO_LATE)
-        with self._expecting({instance_uuid: candidate}):
-            result = self._claimer.claim(
-                instance_uuid,
-                candidate,
-                self._owner.project_id,
-                self._owner.user_id,
-                self._context,
-                self._ignored,
-            )
-        self._keep({instance_uuid: result})
+            result = self._refuse_late(request)
+        else:
+            with self._releasing_on_error([request]):
+                result = self.claimer.claim(request)
+        self._remember({instance_uuid: result})
         return result
 
-    def claim_many(self, candidates: Mapping[str, Any]) -> Mapping[str, ClaimResult]:
+    def claim_many(self, candidates: Mapping[str, AllocationCandidate]) -> Mapping[str, ClaimResult]:
+        """Claim a candidate for each instance, by instance UUID; as ``Claimer.claim_many``."""
+        requests = [self._request(uuid, candidate) for uuid, candidate in candidates.items()]
         if self._is_late():
-            return dict.fromkeys(candidates, ClaimResult(Outcome.UNAVAILABLE, TOO_LATE))
-        with self._expecting(candidates):
-            results = self._claimer.claim_many(
-                candidates, self._owner.project_id, self._owner.user_id, self._context
-            )
-        self._keep(results)
+            results = {request.uuid: self._refuse_late(request) for request in requests}
+        else:
+            with self._releasing_on_error(requests):
+                results = self.claimer.claim_many(requests)
+        self._remember(results)
         return results
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, error: type[BaseException] | None, *_details: object) -> None:
-        """Raises ``NoValidHost`` if the deadline has passed."""
+        """Give back claims and reservations after an error.
+
+        Raises:
+            NoValidHost: The deadline has passed.
+        """
         late = error is None and self._is_late()
         try:
             if late or error is not None:
                 self._give_back()
         finally:
-            self._claimer.answered(self._claims)
+            self.claimer.confirm_claims(self._claims)
         if late:
             LOG.warning("A request took too long: %s", TOO_LATE)
             raise NoValidHost(TOO_LATE)
 
+    @property
+    def _owner(self) -> Owner:
+        return Owner(self.spec.project_id, self.spec.user_id or self.context.user_id)
+
+    def _request(
+        self, uuid: str, candidate: AllocationCandidate, evacuating_from: Collection[str] = ()
+    ) -> ClaimRequest:
+        host = self.host_name(candidate.root)
+        return ClaimRequest(uuid, candidate, self._owner, self.context, evacuating_from, host)
+
+    def _refuse_late(self, request: ClaimRequest) -> ClaimResult:
+        event = ClaimEvent(0, request.host_label, None, TOO_LATE, ClaimState.GIVEN_UP)
+        return ClaimResult(Outcome.UNAVAILABLE, TOO_LATE, events=(event,))
+
     @contextmanager
-    def _expecting(self, candidates: Mapping[str, Any]) -> Iterator[None]:
-        """While a claim is made: after an error nobody knows how far it came."""
-        expected = {uuid: self._perhaps(candidate) for uuid, candidate in candidates.items()}
-        self._claims |= dict.fromkeys(uuid for uuid in candidates if uuid not in self._claims)
+    def _releasing_on_error(self, requests: Sequence[ClaimRequest]) -> Iterator[None]:
+        """After an error in a claim it is not known how far the claim came: give it back."""
+        self._claims |= dict.fromkeys(
+            request.uuid for request in requests if request.uuid not in self._claims
+        )
         try:
             yield
         except BaseException:
-            for uuid, claim in expected.items():
-                self._release(uuid, claim)
+            for request in requests:
+                self._release(request.uuid, _assumed_claim(request))
             raise
 
-    def _perhaps(self, candidate: Any) -> ClaimResult:
-        # A release takes back only what the candidate gave.
-        return ClaimResult(
-            Outcome.CLAIMED, made=ConsumerAllocations(candidate.allocations, owner=self._owner), unsure=True
-        )
-
-    def _keep(self, results: Mapping[str, ClaimResult]) -> None:
+    def _remember(self, results: Mapping[str, ClaimResult]) -> None:
         self._claims |= {uuid: result for uuid, result in results.items() if result.claimed}
+        for uuid, result in results.items():
+            self._events.setdefault(uuid, []).extend(result.events)
 
     def _give_back(self) -> None:
         for uuid, claim in list(self._claims.items()):
             if claim:
                 self._release(uuid, claim)
-        self._pending.remove(self._instance_uuids)
+        self.reservations.remove(self.instance_uuids)
 
     def _release(self, instance_uuid: str, claim: ClaimResult) -> None:
         self._claims[instance_uuid] = None
-        self._claimer.release(instance_uuid, claim, self._context)
+        self.claimer.release(instance_uuid, claim, self.context)
 
     def _is_late(self) -> bool:
-        return time.monotonic() > self._deadline
+        return self.clock() > self.deadline
+
+
+def _assumed_claim(request: ClaimRequest) -> ClaimResult:
+    # A release gives back only what the candidate gave.
+    made = ConsumerAllocations(request.candidate.allocations, owner=request.owner)
+    return ClaimResult(Outcome.CLAIMED, made=made, unsure=True)

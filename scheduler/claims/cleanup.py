@@ -1,13 +1,14 @@
-"""Give claims back: at once, or when Placement does not let us, in the background until it does.
+"""Giving back what a claim gave an instance (spec: placement-and-workflow 4.6, 4.8).
 
-Take back what a claim of ours gave an instance (spec: placement-and-workflow 4.6, 4.8).
+A claim is given back at once. If Placement does not answer, or a lost write may still be carried out, a
+background thread tries again until it is certain that nothing of the claim is left.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 import logging
 import threading
-import time
+from typing import Any
 
 from oslo_log import log
 
@@ -15,228 +16,247 @@ from scheduler.claims.allocations_api import (
     NOTHING,
     AllocationsApi,
     ConsumerAllocations,
-    emptied,
-    plain,
-    restored,
+    allocations_body,
+    emptying_body,
+    restoring_body,
 )
-from scheduler.claims.policy import ClaimPolicy
-from scheduler.claims.responses import Verdict, judge
+from scheduler.claims.policy import ClaimPolicy, Timing
+from scheduler.claims.responses import WriteOutcome, write_outcome
 from scheduler.claims.result import ClaimResult
 from scheduler.locks import KeyedLocks
 from scheduler.placement.errors import PlacementSilent, PlacementUnreachable
 
 LOG = log.getLogger(__name__)
 
-_TELLS_NOTHING = {Verdict.UNKNOWN, Verdict.CONCURRENT, Verdict.DENIED}
+_WITHOUT_DECISION = {WriteOutcome.UNKNOWN, WriteOutcome.CONCURRENT, WriteOutcome.DENIED}
 
 
 @dataclass(slots=True)
 class PendingCleanup:
-    """An instance that may hold something of ours.
+    """An instance that may hold allocations of claims that are given back.
 
-    :ivar ours: what our writes gave it, or may yet give it. Whatever else it holds is somebody else's, and
-        left alone.
-    :ivar previous: what it held before, and shall hold again; None for nothing.
-    :ivar late: until then (monotonic) a lost write may still be carried out.
-    :ivar overlapped: two writes ran at once, so that rows may exist which Placement does not show.
-    :ivar certain: it holds exactly ours, as nothing came between the claim and now.
+    Attributes:
+        uuid: The instance.
+        ours: What our writes gave it, or may yet give it. Other allocations are left alone.
+        since: When the first of these claims was given back; seconds of the clock.
+        previous: What it held before, and shall hold again; None for nothing.
+        late_until: Until then a lost write may still be carried out.
+        overlapped: Two writes ran at once, so that rows may exist which Placement does not show.
+        certain: It holds exactly ``ours``, as nothing came between the claim and now.
+        context: The context of the request, for Placement's log.
+        due: When to try next.
+        attempts: How often it was tried.
     """
 
     uuid: str
     ours: tuple[ConsumerAllocations, ...]
+    since: float
     previous: ConsumerAllocations | None = None
-    late: float = 0.0
+    late_until: float = 0.0
     overlapped: bool = False
     certain: bool = False
-    context: object = None
-    since: float = field(default_factory=time.monotonic)
+    context: Any = None
     due: float = 0.0
     attempts: int = 0
 
-    def joined(self, other: "PendingCleanup") -> "PendingCleanup":
-        """With a later claim for the same instance. What it held before the first one is what counts."""
+    def joined_with(self, later: "PendingCleanup") -> "PendingCleanup":
+        """Return this cleanup together with that of a later claim for the same instance.
+
+        What the instance held before the first claim is what is put back.
+        """
         return replace(
-            other,
-            ours=self.ours + other.ours,
-            previous=self.previous or other.previous,
-            late=max(self.late, other.late),
-            overlapped=self.overlapped or other.overlapped,
+            later,
+            ours=self.ours + later.ours,
+            previous=self.previous or later.previous,
+            late_until=max(self.late_until, later.late_until),
+            overlapped=self.overlapped or later.overlapped,
             certain=False,
             since=self.since,
         )
 
 
-def undo(api: AllocationsApi, leftover: PendingCleanup) -> bool:
-    """One attempt; True if nothing is left to do. The caller keeps other writers of this process away.
+def attempt_cleanup(api: AllocationsApi, cleanup: PendingCleanup, now: float) -> bool:
+    """Give back what the instance holds of ours; return whether nothing is left to do.
 
-    :raises PlacementSilent: no answer, or not the one that is wanted.
+    The caller holds the lock of the instance.
+
+    Raises:
+        PlacementSilent: No response, or a failure.
     """
-    if leftover.certain and not leftover.attempts:
-        delete(api, leftover.uuid, leftover.context)
+    if cleanup.certain and not cleanup.attempts:
+        _delete_allocations(api, cleanup)
         return True
-    held = api.read(leftover.uuid, leftover.context)
-    if any(held.allocations == ours.allocations for ours in leftover.ours):
-        _take_back(api, leftover, held)
-        LOG.info("Deleted allocations for instance %s", leftover.uuid)
-        held = leftover.previous or NOTHING
-    if time.monotonic() < leftover.late:
+    current = api.get_allocations(cleanup.uuid, cleanup.context)
+    if any(current.allocations == ours.allocations for ours in cleanup.ours):
+        _replace_allocations(api, cleanup, current)
+        LOG.info("Deleted allocations for instance %s", cleanup.uuid)
+        current = cleanup.previous or NOTHING
+    if now < cleanup.late_until:
         return False
-    if leftover.overlapped and not held.allocations:
-        _uncover(api, leftover)
+    if cleanup.overlapped and not current.allocations:
+        _delete_hidden_rows(api, cleanup)
     return True
 
 
-def _take_back(api: AllocationsApi, leftover: PendingCleanup, held: ConsumerAllocations) -> None:
-    # Not DELETE: the generation makes sure that nobody has changed the consumer since it was read.
-    if leftover.previous:
-        body = restored(leftover.previous, held.generation)
+def _replace_allocations(api: AllocationsApi, cleanup: PendingCleanup, current: ConsumerAllocations) -> None:
+    # Not DELETE: with the generation, nothing is written if another writer changed the consumer since.
+    if cleanup.previous:
+        body = restoring_body(cleanup.previous, current.generation)
     else:
-        body = emptied(held)
-    reply = api.put(leftover.uuid, body, leftover.context)
-    if judge(reply) is not Verdict.DONE:
+        body = emptying_body(current)
+    reply = api.put_allocations(cleanup.uuid, body, cleanup.context)
+    if write_outcome(reply) is not WriteOutcome.DONE:
         raise PlacementUnreachable(reply.summary)
 
 
-def _uncover(api: AllocationsApi, leftover: PendingCleanup) -> None:
-    """Rows that Placement does not show are replaced, and so shown again, by one more write; then deleted."""
-    made = leftover.ours[-1]
-    body = plain(made.allocations, made.owner, None)
-    reply = api.put(leftover.uuid, body, leftover.context)
-    verdict = judge(reply)
-    if verdict is Verdict.DONE:
-        delete(api, leftover.uuid, leftover.context)
-    elif verdict in _TELLS_NOTHING:
+def _delete_hidden_rows(api: AllocationsApi, cleanup: PendingCleanup) -> None:
+    """Write rows that Placement does not show once more, after which they show; then delete them."""
+    made = cleanup.ours[-1]
+    body = allocations_body(made.allocations, made.owner, None)
+    reply = api.put_allocations(cleanup.uuid, body, cleanup.context)
+    outcome = write_outcome(reply)
+    if outcome is WriteOutcome.DONE:
+        _delete_allocations(api, cleanup)
+    elif outcome in _WITHOUT_DECISION:
         raise PlacementUnreachable(reply.summary)
 
 
-def delete(api: AllocationsApi, uuid: str, context) -> None:
-    """Drop all that an instance holds; it may hold nothing.
-
-    :raises PlacementSilent: no answer, or not the one that is wanted.
-    """
-    reply = api.delete(uuid, context)
+def _delete_allocations(api: AllocationsApi, cleanup: PendingCleanup) -> None:
+    reply = api.delete_allocations(cleanup.uuid, cleanup.context)
     if reply.status == 204:
-        LOG.info("Deleted allocations for instance %s", uuid)
+        LOG.info("Deleted allocations for instance %s", cleanup.uuid)
     elif reply.status != 404:
         raise PlacementUnreachable(reply.summary)
 
 
-LOG = log.getLogger(__name__)
-
-# Instances whose clean-up is pending. Beyond that, error lines are all that is left of them.
-CAPACITY = 10_000
-
-# Seconds between attempts when the daemon is about to end.
-HURRIED = 0.2
-
-
 class AllocationCleanup:
-    """The clean-ups of a process. ``instances`` keeps claims and clean-ups of one instance apart.
+    """The cleanups of a process; any thread may use it.
 
-    The background thread exists only while there is something to do. ``settled`` is told of each instance for
-    which nothing is left to do.
+    The background thread exists only while a cleanup is pending.
     """
 
     def __init__(
         self,
         api: AllocationsApi,
-        instances: KeyedLocks,
-        patience: ClaimPolicy,
-        settled: Callable[[str], None] = lambda _uuid: None,
+        instance_locks: KeyedLocks,
+        policy: ClaimPolicy,
+        on_finished: Callable[[str], None] = lambda _uuid: None,
+        timing: Timing = Timing(),  # noqa: B008 - it is immutable
     ) -> None:
-        self._settled = settled
+        """Begin without pending cleanups.
+
+        Args:
+            api: The requests to Placement.
+            instance_locks: Keep claims and cleanups of one instance apart.
+            policy: The bounds.
+            on_finished: Called with the UUID of each instance of which nothing is left to clean up.
+            timing: The clock.
+        """
         self._api = api
-        self._instances = instances
-        self._patience = patience
+        self._instance_locks = instance_locks
+        self._policy = policy
+        self._on_finished = on_finished
+        self._timing = timing
         self._changed = threading.Condition()
         self._pending: dict[str, PendingCleanup] = {}
         self._worker: threading.Thread | None = None
-        self._hurried = False
+        self._draining = False
 
-    def release(self, uuid: str, claim: ClaimResult, context) -> None:
-        """Undo a claim. Never raises: what cannot be done now is done in the background.
+    def release_claim(self, uuid: str, claim: ClaimResult, context: Any = None) -> None:
+        """Give back a claim. Never raises: what cannot be done now is done in the background.
 
         What the instance held before the claim is put back.
         """
-        # Pending from now on: a claim that comes first takes over, and what it gets is not ours to undo.
-        self._attempt(self._add(self._leftover(uuid, claim, context)), self._patience.lock)
+        # Pending from now on: if a claim comes first, it takes over, and its allocations are left alone.
+        cleanup = self._add_cleanup(uuid, claim, context)
+        self._attempt(cleanup, self._policy.lock_timeout)
 
-    def later(self, uuid: str, claim: ClaimResult, context) -> None:
-        """Undo a claim in the background, or whatever may yet come of one that is given up."""
-        leftover = self._add(self._leftover(uuid, claim, context))
+    def schedule_cleanup(self, uuid: str, claim: ClaimResult, context: Any = None) -> None:
+        """Give back in the background what a claim wrote, or what a lost write may yet do."""
+        cleanup = self._add_cleanup(uuid, claim, context)
         with self._changed:
-            if len(self._pending) > CAPACITY:
-                self._give_up(leftover)
+            if len(self._pending) > self._policy.cleanup_capacity:
+                self._give_up(cleanup)
             self._start_worker()
             self._changed.notify_all()
 
-    def _add(self, leftover: PendingCleanup) -> PendingCleanup:
-        with self._changed:
-            before = self._pending.get(leftover.uuid)
-            leftover = before.joined(leftover) if before else leftover
-            self._pending[leftover.uuid] = leftover
-        return leftover
+    def cancel_cleanup(self, uuid: str) -> PendingCleanup | None:
+        """Cancel what is pending for an instance, after a later claim for it has succeeded.
 
-    def _leftover(self, uuid: str, claim: ClaimResult, context) -> PendingCleanup:
-        now = time.monotonic()
-        made = (claim.made,) if claim.made else ()
-        return PendingCleanup(
-            uuid,
-            ours=made + claim.earlier,
-            previous=claim.previous,
-            late=now + self._patience.late if claim.unsure else 0.0,
-            overlapped=claim.overlapped,
-            certain=claim.claimed and not (claim.previous or claim.unsure),
-            context=context,
-            due=now + self._patience.cleanup[0],
-        )
+        While that claim holds, no earlier write can take effect.
 
-    def forget(self, uuid: str) -> PendingCleanup | None:
-        """A later claim for the instance succeeded: as long as it stands, nothing of an earlier one can come.
-
-        What could come once it is undone.
+        Returns:
+            What could take effect once the later claim is given back; None if nothing was pending.
         """
         with self._changed:
-            leftover = self._pending.pop(uuid, None)
+            cleanup = self._pending.pop(uuid, None)
             self._changed.notify_all()
-        return leftover
+        return cleanup
 
-    def pending(self, uuid: str) -> bool:
-        """Whether something of an earlier claim is still to be undone."""
+    def is_pending(self, uuid: str) -> bool:
+        """Return whether anything of an earlier claim is still to be given back."""
         with self._changed:
             return uuid in self._pending
 
-    def catch_up(self, uuid: str) -> bool:
-        """Before another claim for the instance: undo now what is pending. The caller holds its lock.
+    def finish_cleanup(self, uuid: str) -> bool:
+        """Give back now what is pending for an instance, before another claim for it.
 
-        True if a lost write may still be carried out.
+        The caller holds the lock of the instance.
 
-        :raises PlacementSilent: it cannot be undone now.
+        Returns:
+            Whether a lost write may still be carried out.
+
+        Raises:
+            PlacementSilent: It cannot be given back now.
         """
         with self._changed:
-            leftover = self._pending.get(uuid)
-        if leftover is None:
+            cleanup = self._pending.get(uuid)
+        if cleanup is None:
             return False
-        if not undo(self._api, leftover):
+        if not attempt_cleanup(self._api, cleanup, self._timing.monotonic()):
             return True
         with self._changed:
-            self._end(leftover)
+            self._finish(cleanup)
         return False
 
     def drain(self, timeout: float) -> list[str]:
-        """Try without pauses until all is done, or for ``timeout`` seconds; the instances that are left."""
+        """Try all cleanups with short delays, for at most ``timeout`` seconds.
+
+        Returns:
+            The instances that may be left with allocations.
+        """
         with self._changed:
-            self._hurried = True
-            for leftover in self._pending.values():
-                leftover.due = 0.0
+            self._draining = True
+            for cleanup in self._pending.values():
+                cleanup.due = 0.0
             self._changed.notify_all()
             self._changed.wait_for(lambda: not self._pending, timeout)
             left, self._pending = self._pending, {}
-            self._hurried = False
+            self._draining = False
             self._changed.notify_all()
-        for leftover in left.values():
-            _abandon(leftover)
+        for cleanup in left.values():
+            _log_abandoned(cleanup)
         return list(left)
+
+    def _add_cleanup(self, uuid: str, claim: ClaimResult, context: Any) -> PendingCleanup:
+        now = self._timing.monotonic()
+        made = (claim.made,) if claim.made else ()
+        cleanup = PendingCleanup(
+            uuid,
+            ours=made + claim.earlier,
+            since=now,
+            previous=claim.previous,
+            late_until=now + self._policy.late_write_window if claim.unsure else 0.0,
+            overlapped=claim.overlapped,
+            certain=claim.claimed and not (claim.previous or claim.unsure),
+            context=context,
+            due=now + self._policy.cleanup_delays[0],
+        )
+        with self._changed:
+            earlier = self._pending.get(uuid)
+            cleanup = earlier.joined_with(cleanup) if earlier else cleanup
+            self._pending[uuid] = cleanup
+        return cleanup
 
     def _start_worker(self) -> None:
         if self._worker is None:
@@ -244,68 +264,72 @@ class AllocationCleanup:
             self._worker.start()
 
     def _work(self) -> None:
-        while leftover := self._next():
-            # A claim for the same instance is welcome to go first.
-            self._attempt(leftover, 0.0)
+        while cleanup := self._wait_for_due():
+            # A claim for the same instance may go first.
+            self._attempt(cleanup, 0.0)
 
-    def _next(self) -> PendingCleanup | None:
-        """The next one that is due, waited for; None if there is nothing left, and the thread ends."""
+    def _wait_for_due(self) -> PendingCleanup | None:
+        """Return the next cleanup once it is due; None if there is none left, and the thread ends."""
         with self._changed:
             while self._pending:
-                soonest = min(self._pending.values(), key=lambda leftover: leftover.due)
-                wait = soonest.due - time.monotonic()
+                soonest = min(self._pending.values(), key=lambda cleanup: cleanup.due)
+                wait = soonest.due - self._timing.monotonic()
                 if wait <= 0:
                     return soonest
                 self._changed.wait(wait)
             self._worker = None
             return None
 
-    def _attempt(self, leftover: PendingCleanup, patience: float) -> None:
+    def _attempt(self, cleanup: PendingCleanup, lock_timeout: float) -> None:
         done = False
         try:
-            with self._instances.hold([leftover.uuid], patience) as alone:
-                done = alone and self._stands(leftover) and undo(self._api, leftover)
+            with self._instance_locks.hold([cleanup.uuid], lock_timeout) as held:
+                done = (
+                    held
+                    and self._is_current(cleanup)
+                    and attempt_cleanup(self._api, cleanup, self._timing.monotonic())
+                )
         except PlacementSilent as error:
-            level = logging.DEBUG if leftover.attempts else logging.WARNING
-            LOG.log(level, "Allocations of %s are given back later: %s", leftover.uuid, error)
+            level = logging.DEBUG if cleanup.attempts else logging.WARNING
+            LOG.log(level, "Removing allocations of instance %s is delayed: %s", cleanup.uuid, error)
         except Exception:
-            LOG.exception("Allocations of %s are not given back", leftover.uuid)
+            LOG.exception("Removing allocations of instance %s failed", cleanup.uuid)
         with self._changed:
             if done:
-                self._end(leftover)
-            elif self._stands(leftover):
-                self._postpone(leftover)
+                self._finish(cleanup)
+            elif self._is_current(cleanup):
+                self._postpone(cleanup)
             self._changed.notify_all()
 
-    def _stands(self, leftover: PendingCleanup) -> bool:
+    def _is_current(self, cleanup: PendingCleanup) -> bool:
         with self._changed:
-            return self._pending.get(leftover.uuid) is leftover
+            return self._pending.get(cleanup.uuid) is cleanup
 
-    def _end(self, leftover: PendingCleanup) -> None:
-        if self._stands(leftover):
-            del self._pending[leftover.uuid]
-            self._settled(leftover.uuid)
+    def _finish(self, cleanup: PendingCleanup) -> None:
+        if self._is_current(cleanup):
+            del self._pending[cleanup.uuid]
+            self._on_finished(cleanup.uuid)
 
-    def _give_up(self, leftover: PendingCleanup) -> None:
-        _abandon(leftover)
-        self._end(leftover)
+    def _give_up(self, cleanup: PendingCleanup) -> None:
+        _log_abandoned(cleanup)
+        self._finish(cleanup)
 
-    def _postpone(self, leftover: PendingCleanup) -> None:
-        """Set when to try again, unless it was tried for long enough."""
-        now = time.monotonic()
-        if now - leftover.since > self._patience.cleanup_limit or len(self._pending) > CAPACITY:
-            self._give_up(leftover)
+    def _postpone(self, cleanup: PendingCleanup) -> None:
+        """Set when to try again, unless the time for this cleanup is over."""
+        now, policy = self._timing.monotonic(), self._policy
+        if now - cleanup.since > policy.cleanup_timeout or len(self._pending) > policy.cleanup_capacity:
+            self._give_up(cleanup)
             return
-        delays = self._patience.cleanup
-        delay = HURRIED if self._hurried else delays[min(leftover.attempts, len(delays) - 1)]
-        leftover.attempts += 1
-        leftover.due = now + delay
+        delays = policy.cleanup_delays
+        delay = policy.drain_delay if self._draining else delays[min(cleanup.attempts, len(delays) - 1)]
+        cleanup.attempts += 1
+        cleanup.due = now + delay
         self._start_worker()
 
 
-def _abandon(leftover: PendingCleanup) -> None:
+def _log_abandoned(cleanup: PendingCleanup) -> None:
     LOG.error(
         "Instance %s may have been left with allocations of a claim that was given up: %s",
-        leftover.uuid,
-        [made.allocations for made in leftover.ours],
+        cleanup.uuid,
+        [made.allocations for made in cleanup.ours],
     )

@@ -1,14 +1,13 @@
-"""Claims whose request is not answered yet, in memory that outlives the process which made them.
+"""The journal of claims whose request is not answered yet, in memory that outlives the process.
 
-A worker that is killed between a claim and its reply would leave allocations that nobody knows of. So each
-claim is noted before it is sent, and the note is dropped before the reply is. The worker that takes the place
-of a dead one finds its notes and takes back what they tell of; a note stays until that is done, so that it
-is found again if that worker dies too.
+A worker that is killed between a claim and its reply leaves allocations in Placement that no caller was told
+of. So each claim is recorded before it is sent, and the record is removed before the reply is sent. The
+worker that replaces a killed one finds its records and gives these claims back. A record stays until that is
+done, so that it is found again if that worker is killed too.
 
-The memory belongs to the master, which makes it before it forks. Each worker has a page of it, held by a file
-lock that ends with the process however that ends.
-
-What is noted of claims until their request is answered; see ``journal`` for where.
+The memory belongs to the master, which makes it before it forks (``Journal``). Each worker has a page of it,
+guarded by a file lock that ends with the process however that ends (``JournalPage``). What a record tells of
+a claim is known to ``ClaimJournal`` alone; a page stores any JSON.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -17,6 +16,7 @@ import mmap
 import os
 import struct
 import threading
+from typing import Any
 
 import orjson
 from oslo_log import log
@@ -26,135 +26,157 @@ from scheduler.claims.result import ClaimResult, Outcome
 
 LOG = log.getLogger(__name__)
 
-# A page holds so many notes of at most so many bytes. What does not fit is not noted.
-NOTES = 256
-NOTE_SIZE = 4096
-PAGE_SIZE = NOTES * NOTE_SIZE
+# Claims of one worker that are not answered at one time; a batch of twenty for each of its threads is less.
+RECORDS = 256
 
+# The record of a claim on one provider has some 300 bytes.
+RECORD_SIZE = 4096
+
+# Workers of one master. Pages that are never used take no memory.
 PAGES = 256
+
+PAGE_SIZE = RECORDS * RECORD_SIZE
 
 _LENGTH = struct.Struct("<I")
 
 
-class Page:
-    """The notes of one process; any thread may use it."""
+class JournalPage:
+    """The records of one process; any thread may use it."""
 
     def __init__(self, memory: mmap.mmap, start: int) -> None:
         self._memory = memory
         self._lock = threading.Lock()
         self._free: list[int] = []
-        self._places: dict[str, list[int]] = {}
-        self._left: list[tuple[str, Mapping]] = []
-        for place in range(start, start + PAGE_SIZE, NOTE_SIZE):
-            self._take_over(place)
+        self._offsets: dict[str, list[int]] = {}
+        self._found: list[tuple[str, Mapping[str, Any]]] = []
+        for offset in range(start, start + PAGE_SIZE, RECORD_SIZE):
+            self._load_record(offset)
 
-    def left(self) -> Iterator[tuple[str, Mapping]]:
-        """What another process noted here and did not drop: instance and claim."""
-        return iter(self._left)
+    def found_records(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Return what a dead process recorded here and did not remove: instance UUID and claim."""
+        return iter(self._found)
 
-    def note(self, instance: str, claim: Mapping) -> None:
-        """Keep what is needed to take back a claim: anything that is JSON."""
-        text = orjson.dumps([instance, claim])
+    def add_record(self, instance_uuid: str, claim: Mapping[str, Any]) -> None:
+        """Record what is needed to give back a claim: anything that is JSON.
+
+        A record that does not fit is left out.
+        """
+        text = orjson.dumps([instance_uuid, claim])
         with self._lock:
-            if len(text) > NOTE_SIZE - _LENGTH.size or not self._free:
-                LOG.debug("The claim of instance %s is not noted", instance)
+            if len(text) > RECORD_SIZE - _LENGTH.size or not self._free:
+                LOG.debug("Claim for instance %s is not recorded in the journal: no space", instance_uuid)
                 return
-            place = self._free.pop()
-            self._places.setdefault(instance, []).append(place)
-            # The length comes last: a note that was not finished is none.
-            self._memory[place + _LENGTH.size : place + _LENGTH.size + len(text)] = text
-            _LENGTH.pack_into(self._memory, place, len(text))
+            offset = self._free.pop()
+            self._offsets.setdefault(instance_uuid, []).append(offset)
+            # The length comes last: a record that is not complete does not count.
+            self._memory[offset + _LENGTH.size : offset + _LENGTH.size + len(text)] = text
+            _LENGTH.pack_into(self._memory, offset, len(text))
 
-    def drop(self, instances: Collection[str]) -> None:
-        """Forget all that was noted of these instances."""
+    def remove_records(self, instance_uuids: Collection[str]) -> None:
+        """Remove all records of these instances."""
         with self._lock:
-            for instance in instances:
-                for place in self._places.pop(instance, ()):
-                    self._clear(place)
+            for uuid in instance_uuids:
+                for offset in self._offsets.pop(uuid, ()):
+                    self._clear_record(offset)
 
-    def _take_over(self, place: int) -> None:
-        (length,) = _LENGTH.unpack_from(self._memory, place)
-        text = self._memory[place + _LENGTH.size : place + min(_LENGTH.size + length, NOTE_SIZE)]
+    def _load_record(self, offset: int) -> None:
+        (length,) = _LENGTH.unpack_from(self._memory, offset)
+        text = self._memory[offset + _LENGTH.size : offset + min(_LENGTH.size + length, RECORD_SIZE)]
         if not length:
-            self._free.append(place)
+            self._free.append(offset)
             return
         try:
-            instance, claim = orjson.loads(text)
-            self._places.setdefault(instance, []).append(place)
-            self._left.append((instance, claim))
+            instance_uuid, claim = orjson.loads(text)
+            self._offsets.setdefault(instance_uuid, []).append(offset)
+            self._found.append((instance_uuid, claim))
         except (ValueError, TypeError):
-            LOG.error("A note of a worker that died cannot be read: %.200r", text)
-            self._clear(place)
+            LOG.error("A journal record of a worker that died cannot be read: %.200r", text)
+            self._clear_record(offset)
 
-    def _clear(self, place: int) -> None:
-        _LENGTH.pack_into(self._memory, place, 0)
-        self._free.append(place)
+    def _clear_record(self, offset: int) -> None:
+        _LENGTH.pack_into(self._memory, offset, 0)
+        self._free.append(offset)
 
 
 class Journal:
-    """All pages. Made in the master; ``open`` is called in a worker."""
+    """The memory of all workers. It is made in the master; a worker takes a page of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, pages: int = PAGES) -> None:
+        """Make the memory for so many workers."""
+        self._size = pages * PAGE_SIZE
         self._file = os.memfd_create("berth-claims")
-        os.ftruncate(self._file, PAGES * PAGE_SIZE)
-        self._memory = mmap.mmap(self._file, PAGES * PAGE_SIZE)
+        os.ftruncate(self._file, self._size)
+        self._memory = mmap.mmap(self._file, self._size)
 
-    def open(self) -> Page | None:
-        """A page for this process, which may have notes of a dead one; None if all are in use."""
-        for start in range(0, PAGES * PAGE_SIZE, PAGE_SIZE):
+    def open_page(self) -> JournalPage | None:
+        """Return a page for this process, perhaps with records of a dead one; None if all are in use."""
+        for start in range(0, self._size, PAGE_SIZE):
             try:
                 fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, PAGE_SIZE, start)
             except OSError:
                 continue
-            return Page(self._memory, start)
-        LOG.warning("There are more than %d workers: the claims of this one are not noted", PAGES)
+            return JournalPage(self._memory, start)
+        LOG.warning(
+            "Claims of this worker are not recorded in the journal: all %d pages are in use by other workers",
+            self._size // PAGE_SIZE,
+        )
         return None
 
 
 class ClaimJournal:
-    """The notes of this process; without a journal there are none."""
+    """The recorded claims of this process; none before ``open_page``."""
 
     def __init__(self) -> None:
-        self._page: Page | None = None
+        self._page: JournalPage | None = None
 
-    def open(self, journal: Journal, found: Callable[[str, ClaimResult], None]) -> None:
-        """Note claims there from now on.
+    def open_page(self, journal: Journal, found: Callable[[str, ClaimResult], None]) -> None:
+        """Record claims in a page of the journal from now on.
 
-        ``found`` is called for each claim that a dead process noted: instance, and what it takes to undo it.
-        The note stays until it is dropped.
+        Args:
+            journal: The memory of all workers.
+            found: Called with instance UUID and what is known of the claim, for each claim that a dead
+                process recorded. Its record stays until it is removed.
         """
-        self._page = journal.open()
-        for uuid, note in self._page.left() if self._page else ():
+        self._page = journal.open_page()
+        for uuid, record in self._page.found_records() if self._page else ():
             try:
-                claim = _read(note)
+                claim = _claim_of(record)
             except (KeyError, TypeError, AttributeError):
-                LOG.error("What a worker that died noted of instance %s is not understood: %s", uuid, note)
-                self.drop([uuid])
+                LOG.error(
+                    "Journal record of instance %s by a worker that died is not understood: %s", uuid, record
+                )
+                self.remove_records([uuid])
             else:
                 found(uuid, claim)
 
-    def write(
+    def record_claim(
         self, uuid: str, made: ConsumerAllocations, previous: ConsumerAllocations | None = None
     ) -> None:
-        """Note a claim that is about to be sent: what it gives the instance, and what that held before."""
+        """Record a claim that is about to be sent.
+
+        Args:
+            uuid: The instance.
+            made: What the claim gives it.
+            previous: What it holds before and keeps besides; None for nothing.
+        """
         if self._page:
-            self._page.note(uuid, {"made": _text(made), "previous": previous and _text(previous)})
+            self._page.add_record(uuid, {"made": _to_json(made), "previous": previous and _to_json(previous)})
 
-    def drop(self, uuids: Collection[str]) -> None:
-        """Nothing that was claimed for these instances is to be taken back any more."""
+    def remove_records(self, uuids: Collection[str]) -> None:
+        """Remove the records of these instances: none of their claims is to be given back any more."""
         if self._page:
-            self._page.drop(uuids)
+            self._page.remove_records(uuids)
 
 
-def _text(held: ConsumerAllocations) -> dict:
+def _to_json(held: ConsumerAllocations) -> dict[str, Any]:
     owner = [held.owner.project_id, held.owner.user_id]
     return {"allocations": held.allocations, "generation": held.generation, "owner": owner}
 
 
-def _held(text: dict) -> ConsumerAllocations:
-    return ConsumerAllocations(text["allocations"], text["generation"], Owner(*text["owner"]))
+def _from_json(value: Mapping[str, Any]) -> ConsumerAllocations:
+    return ConsumerAllocations(value["allocations"], value["generation"], Owner(*value["owner"]))
 
 
-def _read(note: dict) -> ClaimResult:
-    previous = note["previous"] and _held(note["previous"])
-    return ClaimResult(Outcome.CLAIMED, made=_held(note["made"]), previous=previous, unsure=True)
+def _claim_of(record: Mapping[str, Any]) -> ClaimResult:
+    previous = record["previous"] and _from_json(record["previous"])
+    return ClaimResult(Outcome.CLAIMED, made=_from_json(record["made"]), previous=previous, unsure=True)

@@ -1,39 +1,80 @@
-"""How long, and how often: every bound of a claim in one place."""
+"""Every bound of a claim, with the reason for its value, and the clock that claims go by."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 import random
+import time
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Clock, sleep and randomness of claims.
+
+    Attributes:
+        monotonic: Returns the time in seconds.
+        sleep: Waits for a number of seconds.
+        uniform: Returns a random number between two bounds.
+    """
+
+    monotonic: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    uniform: Callable[[float, float], float] = random.uniform
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimPolicy:
-    """Seconds and counts. The defaults suit Placement behind a web server and a database; tests have less.
+    """Time limits and delays in seconds, and numbers of attempts.
 
-    :ivar claim: after this time a claim is given up, whatever it is doing.
-    :ivar lock: for another claim of the same instance, or on the same host, to end.
-    :ivar retry: shortest and longest random delay after a concurrent update.
-    :ivar tries: PUTs for one claim that may end in a concurrent update.
-    :ivar conflicts: times that the consumer may turn out to be different from what was expected.
-    :ivar after_break: delays between looks after a broken connection or a 5xx. The server has the request and
-        works on it for some milliseconds.
-    :ivar after_timeout: the same after a read timeout: it may be at it for as long as its own limits allow.
-    :ivar resend: times that a PUT without an answer or effect is sent again.
-    :ivar late: after this time, a write without an answer is not expected to be carried out any more.
-    :ivar cleanup: delays between attempts at a clean-up in the background; the last one repeats.
-    :ivar cleanup_limit: after this time a clean-up is left to the operator, with an error line.
+    The defaults suit Placement behind a web server and a database.
+
+    Attributes:
+        claim_timeout: Limit of a whole claim. No further write is sent after it. Two minutes are longer than
+            all delays below together, and far shorter than a caller waits.
+        lock_timeout: Limit for waiting until another claim for the same instance or on the same host ends.
+            Claims take milliseconds: after half a minute the other one waits for Placement, and so would
+            this.
+        retry_delay: Shortest and longest random delay after a concurrent update. It is random so that claims
+            that collided once do not collide again (spec: placement-and-workflow 4.9 step 4).
+        concurrent_update_tries: Writes of a claim that may end in a concurrent update. Nova makes 4 with
+            longer delays; under load a third of the writes collide, so that 8 rarely fail.
+        consumer_conflicts: How often a claim starts again from what the consumer turned out to hold. One is
+            an evacuation or an abandoned request; a fifth can only come from another writer.
+        reads_after_reset: Delays before the reads that follow a broken connection or a 5xx response. The
+            server has the request, and works on it for some milliseconds (spec: placement-and-workflow 4.6).
+        reads_after_timeout: The same after a read timeout. The server may work on the request for as long as
+            its own time limits allow.
+        resends: How often a write without a response or an effect is sent again. Each can overlap with the
+            one before it.
+        late_write_window: After this time, a write without a response is not expected to be carried out. It
+            is the usual time limit of web servers and proxies in front of Placement.
+        batch_size: Instances in one request to Placement. The work of Placement grows with their number, and
+            other writers wait until its transaction ends (spec: placement-and-workflow 4.9 step 2).
+        batch_refusals: Refusals after which the rest of a batch is claimed one by one. More of them mean that
+            the hosts are nearly full, and each costs a request (spec: placement-and-workflow 4.9 step 3).
+        cleanup_delays: Delays between the attempts of a cleanup in the background; the last one repeats. The
+            first are short because most outages are.
+        cleanup_timeout: After this time a cleanup is left to the operator, with an error in the log. It is
+            longer than a restart of Placement and its database takes.
+        cleanup_capacity: Pending cleanups that are kept. It bounds memory; the allocations of further ones
+            are logged as errors.
+        drain_delay: Delay between attempts while the process stops: its time is short.
+        empty_consumers: Empty consumers that are remembered. A forgotten one costs its next claim two
+            requests.
     """
 
-    claim: float = 120.0
-    lock: float = 30.0
-    retry: tuple[float, float] = (0.05, 0.5)
-    tries: int = 8
-    conflicts: int = 4
-    after_break: tuple[float, ...] = (0.0, 0.3, 1.0)
-    after_timeout: tuple[float, ...] = (0.0, 1.0, 2.0, 4.0, 8.0)
-    resend: int = 2
-    late: float = 30.0
-    cleanup: tuple[float, ...] = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
-    cleanup_limit: float = 1800.0
-
-    def retry_delay(self) -> float:
-        """A random delay, so that those who collided do not do so again."""
-        return random.uniform(*self.retry)
+    claim_timeout: float = 120.0
+    lock_timeout: float = 30.0
+    retry_delay: tuple[float, float] = (0.05, 0.5)
+    concurrent_update_tries: int = 8
+    consumer_conflicts: int = 4
+    reads_after_reset: tuple[float, ...] = (0.0, 0.3, 1.0)
+    reads_after_timeout: tuple[float, ...] = (0.0, 1.0, 2.0, 4.0, 8.0)
+    resends: int = 2
+    late_write_window: float = 30.0
+    batch_size: int = 20
+    batch_refusals: int = 3
+    cleanup_delays: tuple[float, ...] = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+    cleanup_timeout: float = 1800.0
+    cleanup_capacity: int = 10_000
+    drain_delay: float = 0.2
+    empty_consumers: int = 10_000

@@ -1,4 +1,4 @@
-"""What Placement's answer to a claim means (spec: placement-and-workflow 4.4, 4.6)."""
+"""What Placement's response to a write of allocations means (spec: placement-and-workflow 4.4, 4.6)."""
 
 from enum import Enum, auto
 import re
@@ -7,65 +7,84 @@ from scheduler.placement.client import Reply
 
 CONCURRENT_UPDATE = "placement.concurrent_update"
 
-_CULPRIT = re.compile(r"for '(?P<name>\w+)' on resource provider '(?P<provider>[0-9a-fA-F-]+)'")
-_GONE = re.compile(r"resource provider '(?P<provider>[0-9a-fA-F-]+)' that does not exist")
+_RESOURCE = re.compile(r"for '(?P<name>\w+)' on resource provider '(?P<provider>[0-9a-fA-F-]+)'")
+_MISSING = re.compile(r"resource provider '(?P<provider>[0-9a-fA-F-]+)' that does not exist")
 _EXPECTED = re.compile(r"expected (?P<generation>\d+|null|None) but got")
 
 
-class Verdict(Enum):
-    """The kinds of answers to a write of allocations."""
+class WriteOutcome(Enum):
+    """What a write of allocations did.
+
+    Attributes:
+        DONE: It was carried out.
+        CONSUMER_CONFLICT: Nothing; the consumer is not in the expected state.
+        CONCURRENT: Nothing; another writer changed a provider or the consumer at the same time.
+        REFUSED: Nothing; no capacity, inventory constraints, or an unknown resource class.
+        GONE: A provider does not exist. The record of a new consumer stays behind.
+        INVALID: Nothing; Placement refuses the body on any host.
+        DENIED: Nothing; Placement refuses the credentials or the address, so that no claim can succeed.
+        UNKNOWN: It may have been carried out.
+    """
 
     DONE = auto()
-    CONSUMER_CONFLICT = auto()  # the consumer is not in the state that was expected; nothing was changed
-    CONCURRENT = auto()  # somebody else changed a provider or the consumer at the same time; try again
-    REFUSED = auto()  # no room, constraints, unknown class
-    GONE = auto()  # a provider does not exist; a new consumer's record stays behind
-    INVALID = auto()  # the body is refused whatever the host
-    DENIED = auto()  # not allowed, or not there: no claim can succeed
-    UNKNOWN = auto()  # it may have been carried out
+    CONSUMER_CONFLICT = auto()
+    CONCURRENT = auto()
+    REFUSED = auto()
+    GONE = auto()
+    INVALID = auto()
+    DENIED = auto()
+    UNKNOWN = auto()
 
 
-def judge(reply: Reply) -> Verdict:
-    """The meaning of an answer that came. Only a clear refusal counts as one."""
+def write_outcome(reply: Reply) -> WriteOutcome:
+    """Return what a response says that the write did. Only a clear refusal counts as one."""
     if reply.status == 204:
-        return Verdict.DONE
+        return WriteOutcome.DONE
     if reply.status in {401, 403}:
-        return Verdict.DENIED
+        return WriteOutcome.DENIED
     if not reply.error or not 400 <= reply.status < 500:
-        return Verdict.UNKNOWN
+        return WriteOutcome.UNKNOWN
     if reply.status == 409:
-        return _judge_conflict(reply)
+        return _outcome_of_conflict(reply)
     if reply.status == 400:
-        return _judge_bad_request(reply.detail)
-    return Verdict.DENIED
+        return _outcome_of_bad_request(reply.detail)
+    return WriteOutcome.DENIED
 
 
-def _judge_conflict(reply: Reply) -> Verdict:
+def _outcome_of_conflict(reply: Reply) -> WriteOutcome:
     if reply.code != CONCURRENT_UPDATE:
-        return Verdict.REFUSED
+        return WriteOutcome.REFUSED
     if "consumer generation conflict" in reply.detail:
-        return Verdict.CONSUMER_CONFLICT
-    return Verdict.CONCURRENT
+        return WriteOutcome.CONSUMER_CONFLICT
+    return WriteOutcome.CONCURRENT
 
 
-def _judge_bad_request(detail: str) -> Verdict:
-    if _GONE.search(detail):
-        return Verdict.GONE
+def _outcome_of_bad_request(detail: str) -> WriteOutcome:
+    if _MISSING.search(detail):
+        return WriteOutcome.GONE
     if "JSON does not validate" in detail or "Malformed consumer" in detail:
-        return Verdict.INVALID
-    return Verdict.REFUSED
+        return WriteOutcome.INVALID
+    return WriteOutcome.REFUSED
 
 
-def culprit(reply: Reply) -> tuple[str, str]:
-    """Class and provider that a refusal names, the first that Placement found; "" where it names none."""
-    found = _CULPRIT.search(reply.detail)
+def refused_resource(reply: Reply) -> tuple[str, str]:
+    """Return the resource class and the provider that a refusal names, each "" if it names none.
+
+    Placement names the first that it found.
+    """
+    found = _RESOURCE.search(reply.detail)
     if found:
         return found["name"], found["provider"]
-    found = _GONE.search(reply.detail)
+    found = _MISSING.search(reply.detail)
     return "", found["provider"] if found else ""
 
 
 def expected_generation(reply: Reply) -> int | None:
-    """The consumer's generation according to a consumer conflict; None if there is no such consumer."""
+    """Return the consumer's generation that a consumer conflict names; None if there is no such consumer."""
     found = _EXPECTED.search(reply.detail)
     return int(found["generation"]) if found and found["generation"].isdigit() else None
+
+
+def cause_of(reply: Reply) -> str:
+    """Return what a response says, in one line."""
+    return reply.detail or " ".join(reply.text.split())

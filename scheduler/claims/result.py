@@ -4,35 +4,56 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from scheduler.claims.allocations_api import ConsumerAllocations
+from scheduler.claims.events import ClaimEvent, ClaimHistory, ClaimState
 
 
 class Outcome(Enum):
-    """How a claim ended."""
+    """How a claim ended.
+
+    Attributes:
+        CLAIMED: The instance has its allocations.
+        REFUSED: This host has no capacity; another may have.
+        GONE: The provider of this host does not exist any more; another may.
+        CONTENDED: Too many claims use this host at once; another may be free.
+        CONFLICT: Another writer changes the allocations of this instance: nova's ``AllocationUpdateFailed``.
+        INVALID: The request is malformed (no project, no valid UUID); no host will do.
+        UNAVAILABLE: Placement does not answer, or refuses all requests; no host will do.
+    """
 
     CLAIMED = auto()
-    REFUSED = auto()  # this host cannot; another may
-    GONE = auto()  # this host's provider does not exist any more; another may
-    CONTENDED = auto()  # too many claim from this host at once; another may
-    CONFLICT = auto()  # somebody else writes this instance's allocations: nova's AllocationUpdateFailed
-    INVALID = auto()  # the request is malformed (no project, no valid UUID); no host will do
-    UNAVAILABLE = auto()  # Placement is away or lets nobody in; no host will do
+    REFUSED = auto()
+    GONE = auto()
+    CONTENDED = auto()
+    CONFLICT = auto()
+    INVALID = auto()
+    UNAVAILABLE = auto()
+
+    @property
+    def end(self) -> ClaimState:
+        """The state in which a claim with this outcome ends."""
+        if self is Outcome.CLAIMED:
+            return ClaimState.GRANTED
+        return ClaimState.NEXT_HOST if self in _ANOTHER_HOST else ClaimState.GIVEN_UP
 
 
-_ANOTHER_HOST = {Outcome.REFUSED, Outcome.GONE, Outcome.CONTENDED}
+_ANOTHER_HOST = frozenset({Outcome.REFUSED, Outcome.GONE, Outcome.CONTENDED})
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimResult:
-    """How a claim ended, and what it takes to undo it.
+    """How a claim ended, and what it takes to give it back.
 
-    :ivar reason: for humans; "" for a claim that succeeded.
-    :ivar refused_class: the resource class that a refusal names, or "".
-    :ivar refused_provider: the provider that it names, or "".
-    :ivar made: what the instance holds because of this claim; what it may come to hold, if unsure.
-    :ivar previous: what it held before and keeps besides (an evacuation); to be put back by a release.
-    :ivar unsure: the answer to some write was lost, so that undoing it takes a second look.
-    :ivar overlapped: and another write was sent when the first may still have been running.
-    :ivar earlier: what lost writes of earlier claims may give it as soon as this one is undone.
+    Attributes:
+        outcome: How it ended.
+        reason: The reason for people; "" for a claim that succeeded.
+        refused_class: The resource class that a refusal names, or "".
+        refused_provider: The provider that a refusal names, or "".
+        made: What the instance holds because of this claim; what it may come to hold, if ``unsure``.
+        previous: What it held before and keeps besides (an evacuation). A release puts it back.
+        unsure: The response to a write was lost, so that a release has to look twice.
+        overlapped: Another write was sent when the first may still have been running.
+        earlier: What lost writes of earlier claims may give the instance as soon as this claim is given back.
+        events: What happened, in order.
     """
 
     outcome: Outcome
@@ -44,18 +65,26 @@ class ClaimResult:
     unsure: bool = False
     overlapped: bool = False
     earlier: tuple[ConsumerAllocations, ...] = ()
+    events: tuple[ClaimEvent, ...] = ()
 
     @property
     def claimed(self) -> bool:
-        """The instance has its allocations."""
+        """Whether the instance has its allocations."""
         return self.outcome is Outcome.CLAIMED
 
     @property
     def try_next(self) -> bool:
-        """It is worth trying another candidate or host."""
+        """Whether it is worth trying another candidate or host."""
         return self.outcome in _ANOTHER_HOST
 
     @property
     def hopeless(self) -> bool:
-        """No candidate would do now."""
+        """Whether no candidate would do now."""
         return not (self.claimed or self.try_next)
+
+
+def unsent_claim(instance_uuid: str, host: str, outcome: Outcome, reason: str) -> ClaimResult:
+    """Return the result of a claim that failed before anything was sent, and log it."""
+    history = ClaimHistory(instance_uuid, host)
+    history.add(outcome.end, reason)
+    return ClaimResult(outcome, reason, events=tuple(history.events))

@@ -1,6 +1,7 @@
 import pytest
 
 from tests.integration import databases, services
+from tools.embedded_placement import PlacementProcess
 
 
 @pytest.fixture(scope="session")
@@ -14,6 +15,13 @@ def rabbit():
 def rabbit_url(rabbit):
     """Transport URL of a virtual host that nobody else uses."""
     return rabbit.vhost()
+
+
+@pytest.fixture(scope="session")
+def placement_url(tmp_path_factory):
+    """A Placement of this test process."""
+    with PlacementProcess(tmp_path_factory.mktemp("placement") / "placement.db") as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

@@ -105,6 +105,11 @@ class FaultyProxy:
         with self._lock:
             self._rules.append((method, path, list(faults)))
 
+    def clear_faults(self) -> None:
+        """From now on nothing misbehaves."""
+        with self._lock:
+            self._rules.clear()
+
     def count(self, method: str, path: str = "") -> int:
         """How many such requests came."""
         return sum(one == method and other.startswith(path) for one, other in self.seen)

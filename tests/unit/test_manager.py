@@ -18,6 +18,7 @@ from scheduler.nova_db.inventory import FoundNode
 from scheduler.placement.answer import Candidates
 from scheduler.rpc.context import RequestContext
 from tests.builders import CELL, OTHER_CELL, Instances, make_aggregates, make_table, uuid_of
+from tests.support.clock import Clock
 from tests.unit.selection.requests import REFUSED, group, host_with_candidate, make_spec
 
 CONF = """
@@ -83,7 +84,7 @@ class FakePlacement:
         self.offer = {host.columns["uuid"]: tuple(host.candidates) for host in hosts if host.candidates}
         self.answers = answers or {}
         self.beyond_limit = {}
-        self.seconds_for_a_claim = 0.0
+        self.before_a_claim = lambda: None
         self.queries, self.claimed, self.released, self.settled = [], [], [], []
 
     def fetch(self, queries, context):
@@ -92,17 +93,19 @@ class FakePlacement:
         offer = self.offer if truncated else self.offer | self.beyond_limit
         return Candidates(offer, truncated=truncated, reason="" if offer else "nothing fits")
 
-    def claim(self, instance_uuid, candidate, project_id, user_id, context=None, evacuating_from=()):
-        time.sleep(self.seconds_for_a_claim)
-        answer = self.answers.get(candidate.root, ClaimResult(Outcome.CLAIMED))
+    def claim(self, request):
+        self.before_a_claim()
+        root, owner = request.candidate.root, request.owner
+        answer = self.answers.get(root, ClaimResult(Outcome.CLAIMED))
         if answer.claimed:
-            self.claimed.append((instance_uuid, candidate.root, project_id, user_id, set(evacuating_from)))
+            who = owner.project_id, owner.user_id
+            self.claimed.append((request.uuid, root, *who, set(request.evacuating_from)))
         return answer
 
-    def claim_many(self, candidates, project_id, user_id, context=None):
-        return {u: self.claim(u, candidate, project_id, user_id) for u, candidate in candidates.items()}
+    def claim_many(self, requests):
+        return {request.uuid: self.claim(request) for request in requests}
 
-    def answered(self, instance_uuids):
+    def confirm_claims(self, instance_uuids):
         self.settled.extend(instance_uuids)
 
     def release(self, instance_uuid, claim, context=None):
@@ -194,9 +197,9 @@ def test_what_was_claimed_for_is_settled_whatever_comes_of_it(make_world):
 
 
 def test_a_caller_who_has_given_up_is_not_answered(make_world, conf):
-    nearly_over = conf.long_rpc_timeout - 0.1
-    world = make_world([host_with_candidate("h1")], clock=lambda: time.monotonic() - nearly_over)
-    world.placement.seconds_for_a_claim = 0.15
+    clock = Clock()
+    world = make_world([host_with_candidate("h1")], clock=clock)
+    world.placement.before_a_claim = lambda: setattr(clock, "now", clock.now + conf.long_rpc_timeout + 1)
     with pytest.raises(NoValidHost):
         ask(world)
     assert [uuid for uuid, *_ in world.placement.claimed] == ["i1"]

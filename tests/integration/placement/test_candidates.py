@@ -9,7 +9,7 @@ from scheduler.claims.claimer import Claimer
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.client import ProviderAggregates
 from scheduler.selection.headroom import Headroom
-from tests.integration.placement.conftest import QUICK
+from tests.integration.placement_fixtures import QUICK, request_for
 from tests.support.faulty_proxy import delayed, drop_after, drop_before, error, html
 
 GET = ("GET", "/allocation_candidates")
@@ -118,7 +118,7 @@ def test_first_query_fails_and_the_fallback_does_not(source, cloud, proxy, clien
     found = source.fetch([cloud.query("resources=VCPU%3A1"), cloud.query()], None)
     (candidate,) = found.by_root[root]
     assert candidate.version == "1.36"
-    assert Claimer(AllocationsApi(client), QUICK).claim(instance, candidate, "project", "user").claimed
+    assert Claimer(AllocationsApi(client), QUICK).claim(request_for(instance, candidate)).claimed
 
 
 def test_connection_closed_while_idle_is_no_failure(source, cloud, proxy):
@@ -149,7 +149,7 @@ def test_capacity_is_judged_by_the_summaries(source, cloud, client):
     assert not headroom.fits(candidate)
     claimer = Claimer(AllocationsApi(client), QUICK)
     for _ in range(2):
-        assert claimer.claim(str(uuid.uuid4()), candidate, "project", "user").claimed
+        assert claimer.claim(request_for(str(uuid.uuid4()), candidate)).claimed
     fresh = source.fetch([cloud.query("resources=VCPU%3A0")], None)
     assert fresh.failed
     (other,) = cloud.make(1)

@@ -1,4 +1,4 @@
-"""Placement's side of ``AllocationsApi``: generations, capacity and orphans as it has them, and faults on demand."""
+"""Placement's side of ``AllocationsApi``: generations, capacity and empty consumers as it has them, and faults on demand."""
 
 from dataclasses import dataclass, field
 
@@ -24,7 +24,7 @@ class FakeConsumers:
     Faults of writes, one each: ``ok``, ``lost`` (before it got there), ``unanswered`` (carried out), ``timeout``
     (carried out), ``late N`` (carried out N calls later), ``500`` (not carried out), ``500 after``, ``html`` (of a
     proxy, not carried out), ``garbage`` (carried out), ``403``, ``concurrent``, ``unreachable``, ``hidden``
-    (carried out, but not shown until written again).
+    (carried out, but not shown until written again), ``refused``, ``conflict`` (not carried out)
     Faults of reads: ``ok``, ``silent``.
     """
 
@@ -49,27 +49,27 @@ class FakeConsumers:
             self._apply(uuid, body)
         self.late = []
 
-    def read(self, uuid, context=None):
+    def get_allocations(self, uuid, context=None):
         self._tick("read")
         if self.read_faults and self.read_faults.pop(0) == "silent":
             raise PlacementUnreachable("no")
         held = self.consumers.get(uuid, NOTHING)
         return held if held.allocations and uuid not in self.hidden else NOTHING
 
-    def root_of(self, provider, context=None):
+    def get_root_provider(self, provider, context=None):
         return provider.removesuffix("-child")
 
-    def put(self, uuid, body, context=None):
+    def put_allocations(self, uuid, body, context=None):
         self._tick("put")
         fault, _, number = (self.write_faults.pop(0) if self.write_faults else "ok").partition(" ")
         return getattr(self, f"_{'after' if fault + number == '500after' else fault}")(uuid, body, number)
 
-    def post(self, bodies, context=None):
+    def post_allocations(self, bodies, context=None):
         self._tick("post")
         fault, _, number = (self.write_faults.pop(0) if self.write_faults else "ok").partition(" ")
         return getattr(self, f"_{'after' if fault + number == '500after' else fault}")(None, bodies, number)
 
-    def delete(self, uuid, context=None):
+    def delete_allocations(self, uuid, context=None):
         self._tick("delete")
         fault = self.write_faults.pop(0) if self.write_faults else "ok"
         if fault not in ("ok", "unanswered"):
@@ -130,6 +130,14 @@ class FakeConsumers:
 
     def _concurrent(self, *_):
         return CONCURRENT
+
+    def _refused(self, *_):
+        return error(409, "Unable to create allocation for 'VCPU' on resource provider 'f0'.")
+
+    def _conflict(self, *_):
+        return error(
+            409, "consumer generation conflict - expected null but got 7", "placement.concurrent_update"
+        )
 
     def _unreachable(self, *_):
         raise PlacementUnreachable("no")

@@ -2,11 +2,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from scheduler.claims.allocations_api import Owner, plain
+from scheduler.claims.allocations_api import Owner, allocations_body
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.result import Outcome
+from tests.unit.claims.builders import FAULTS, PROMPT, READS, candidate, make_request
 from tests.unit.claims.fake_consumers import FakeConsumers
-from tests.unit.claims.test_claimer import FAULTS, PROMPT, READS, candidate
 
 HOSTS = {"aaaa": 2, "bbbb": 2, "cccc": 0}
 CLAIMED, REFUSED, GONE = Outcome.CLAIMED, Outcome.REFUSED, Outcome.GONE
@@ -20,13 +20,13 @@ def make(**kwargs):
 
 def claim(claimer, plan):
     """``plan``: the host of each instance."""
-    candidates = {f"instance {number}": candidate(host) for number, host in enumerate(plan)}
-    results = claimer.claim_many(candidates, "project", "user")
-    return [results[uuid] for uuid in candidates]
+    requests = [make_request(f"instance {number}", host) for number, host in enumerate(plan)]
+    results = claimer.claim_many(requests)
+    return [results[request.uuid] for request in requests]
 
 
 CASES = {
-    "nobody": ([], [], [], []),
+    "no instance": ([], [], [], []),
     "one alone": (["aaaa"], [], [CLAIMED], ["put"]),
     "all at once": (["aaaa", "bbbb", "aaaa", "bbbb"], [], [CLAIMED] * 4, ["post"]),
     "one too many": (["aaaa"] * 3, [], [CLAIMED, CLAIMED, REFUSED], ["post", "post"]),
@@ -46,7 +46,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("plan", "faults", "outcomes", "calls"), CASES.values(), ids=CASES.keys())
-def test_steps(plan, faults, outcomes, calls):
+def test_requests_to_placement_and_outcomes(plan, faults, outcomes, calls):
     claimer, api = make(write_faults=faults)
     results = claim(claimer, plan)
     assert [result.outcome for result in results] == outcomes
@@ -64,7 +64,9 @@ def test_refusal_names_class_and_provider(caplog):
 
 def test_instance_that_holds_something_is_sorted_out_alone():
     claimer, api = make()
-    api.put("instance 1", plain(candidate("bbbb").allocations, Owner("project", "user"), None))
+    api.put_allocations(
+        "instance 1", allocations_body(candidate("bbbb").allocations, Owner("project", "user"), None)
+    )
     results = claim(claimer, ["aaaa", "aaaa", "bbbb"])
     assert all(result.claimed for result in results)
     assert (api.used("aaaa"), api.used("bbbb")) == (2, 1)
@@ -86,14 +88,14 @@ def test_large_request_goes_in_pieces():
     assert api.calls == ["post"] * 3
 
 
-def test_what_an_abandoned_request_left_says_nothing_of_the_others():
+def test_allocations_of_an_abandoned_request_say_nothing_of_the_other_instances():
     claimer, api = make(write_faults=["lost"])
     api.give("instance 0", candidate("aaaa").allocations)
     assert all(result.claimed for result in claim(claimer, ["aaaa", "bbbb"]))
     assert (api.used("aaaa"), api.used("bbbb")) == (1, 1)
 
 
-def test_no_more_is_tried_after_the_first_without_hope():
+def test_after_the_first_unavailable_claim_no_other_is_sent():
     claimer, api = make(write_faults=["lost", "unreachable"])
     results = claim(claimer, ["aaaa", "bbbb", "aaaa"])
     assert {result.outcome for result in results} == {UNAVAILABLE}
@@ -101,7 +103,7 @@ def test_no_more_is_tried_after_the_first_without_hope():
     assert claimer.drain(5) == []
 
 
-def test_instances_with_something_to_undo_are_claimed_alone_until_there_is_no_hope():
+def test_instances_with_a_pending_cleanup_are_claimed_alone_until_placement_is_unavailable():
     claimer, api = make(write_faults=["unanswered", "unreachable"], read_faults=["silent"] * 3)
     claim(claimer, ["aaaa", "bbbb"])
     api.calls.clear()
@@ -109,7 +111,7 @@ def test_instances_with_something_to_undo_are_claimed_alone_until_there_is_no_ho
     assert api.calls == ["read", "put"]
 
 
-def test_nobody_answers():
+def test_without_any_response_all_claims_fail_and_are_cleaned_up():
     claimer, api = make(write_faults=["unanswered"], read_faults=["silent"] * 3)
     results = claim(claimer, ["aaaa", "bbbb"])
     assert {result.outcome for result in results} == {UNAVAILABLE}
@@ -122,11 +124,11 @@ def test_nobody_answers():
     st.lists(FAULTS, max_size=8),
     st.lists(READS, max_size=12),
 )
-def test_whatever_happens_each_holds_all_or_nothing(plan, write_faults, read_faults):
+def test_under_random_faults_each_instance_holds_its_candidate_or_nothing(plan, write_faults, read_faults):
     claimer, api = make(write_faults=write_faults, read_faults=read_faults)
     results = claim(claimer, plan)
     api.settle()
     assert claimer.drain(5) == []
     for number, (host, result) in enumerate(zip(plan, results, strict=True)):
-        held = api.read(f"instance {number}").allocations
+        held = api.get_allocations(f"instance {number}").allocations
         assert held == (candidate(host).allocations if result.claimed else {})

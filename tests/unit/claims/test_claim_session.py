@@ -1,17 +1,20 @@
 import contextlib
-import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from scheduler.claims.allocations_api import ConsumerAllocations, Owner
+from scheduler.claims.claim import ClaimRequest
 from scheduler.claims.claim_session import ClaimSession
+from scheduler.claims.events import ClaimEvent, ClaimState
 from scheduler.claims.result import ClaimResult, Outcome
 from scheduler.errors import NoValidHost
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.view import HostView
 from tests.builders import make_host, make_table
+from tests.support.clock import Clock
 from tests.unit.selection.requests import REFUSED, make_candidate, make_spec
 
 CLAIMED = ClaimResult(Outcome.CLAIMED)
@@ -22,34 +25,44 @@ class Claimer:
 
     def __init__(self, result=CLAIMED):
         self.result = result
-        self.asked, self.released, self.settled = [], [], []
+        self.asked, self.released, self.confirmed = [], [], []
 
-    def claim(self, uuid, candidate, *who):
-        self.asked.append((uuid, *who))
+    def claim(self, request):
+        self.asked.append(request)
         return self._answer()
 
-    def claim_many(self, candidates, *who):
-        self.asked.append((*candidates, *who))
-        return dict.fromkeys(candidates, self._answer())
+    def claim_many(self, requests):
+        self.asked += requests
+        return dict.fromkeys([request.uuid for request in requests], self._answer())
 
     def _answer(self):
         if isinstance(self.result, BaseException):
             raise self.result
         return self.result
 
-    def release(self, uuid, claim, context):
+    def release(self, uuid, claim, context=None):
         self.released.append((uuid, claim))
 
-    def answered(self, uuids):
-        self.settled += uuids
+    def confirm_claims(self, uuids):
+        self.confirmed += uuids
 
 
-def make(result=CLAIMED, deadline=float("inf"), **fields):
+CONTEXT = SimpleNamespace(user_id="caller")
+
+
+def make(result=CLAIMED, deadline=float("inf"), clock=None, **fields):
     claimer = Claimer(result)
-    context = SimpleNamespace(user_id="caller")
     spec = make_spec(**{"project_id": "project", "user_id": "user", **fields})
     return claimer, ClaimSession(
-        claimer, PendingPlacements(), context, spec, ["a", "b", "c"], {"ignored"}, deadline
+        claimer,
+        PendingPlacements(),
+        CONTEXT,
+        spec,
+        ["a", "b", "c"],
+        {"ignored"},
+        deadline,
+        host_name={"p": "host 1"}.get,
+        clock=clock or Clock(),
     )
 
 
@@ -68,33 +81,33 @@ def fail():
     raise ZeroDivisionError
 
 
-def test_what_is_claimed_is_wanted_unless_something_fails():
+def test_claims_are_kept_and_confirmed_if_the_request_succeeds():
     claimer, claims = make()
     with claims:
         assert claims.claim("a", CANDIDATE).claimed
         assert claims.claim_many({"b": CANDIDATE, "c": CANDIDATE})["c"].claimed
     assert claimer.released == []
-    assert sorted(claimer.settled) == ["a", "b", "c"]
+    assert sorted(claimer.confirmed) == ["a", "b", "c"]
 
 
-def test_what_was_claimed_before_an_error_is_given_back_once():
+def test_after_an_error_each_claim_is_given_back_once():
     claimer, claims = make()
     claims.claim_many({"b": CANDIDATE})
     with pytest.raises(ZeroDivisionError):
         use(claims, "a", then=fail)
     assert claimer.released == [("b", CLAIMED), ("a", CLAIMED)]
-    assert sorted(claimer.settled) == ["a", "b"]
+    assert sorted(claimer.confirmed) == ["a", "b"]
 
 
 @pytest.mark.parametrize(("then", "left"), [(fail, 0), (lambda: None, 1)])
-def test_what_was_reserved_before_an_error_is_given_back(then, left):
+def test_after_an_error_reservations_are_given_back(then, left):
     _, claims = make()
     table = make_table([make_host("h1")])
-    view = HostView.of(table, np.arange(1), pending=claims._pending)
+    view = HostView.of(table, np.arange(1), pending=claims.reservations)
     view.reserve(0, "a", {})
     with contextlib.suppress(ZeroDivisionError):
         use(claims, then=then)
-    assert len(claims._pending) == left
+    assert len(claims.reservations) == left
 
 
 def test_refused_claims_are_not_released():
@@ -102,11 +115,11 @@ def test_refused_claims_are_not_released():
     with pytest.raises(ZeroDivisionError):
         use(claims, "a", then=fail)
     assert claimer.released == []
-    assert claimer.settled == ["a"]
+    assert claimer.confirmed == ["a"]
 
 
 @pytest.mark.parametrize("several", [False, True])
-def test_a_claim_of_which_nobody_knows_how_far_it_came_is_given_back(several):
+def test_a_claim_that_was_interrupted_is_given_back(several):
     claimer, claims = make(KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt), claims:
         claims.claim_many({"a": CANDIDATE}) if several else claims.claim("a", CANDIDATE)
@@ -116,8 +129,8 @@ def test_a_claim_of_which_nobody_knows_how_far_it_came_is_given_back(several):
     assert claim.made == ConsumerAllocations(CANDIDATE.allocations, owner=Owner("project", "user"))
 
 
-def test_nothing_is_claimed_for_a_caller_who_has_given_up():
-    claimer, claims = make(deadline=time.monotonic() - 1)
+def test_after_the_deadline_nothing_is_claimed():
+    claimer, claims = make(deadline=999.0, clock=Clock(1000.0))
     assert claims.claim("a", CANDIDATE).hopeless
     assert claims.claim_many({"b": CANDIDATE})["b"].hopeless
     with pytest.raises(NoValidHost, match="given up"):
@@ -125,20 +138,39 @@ def test_nothing_is_claimed_for_a_caller_who_has_given_up():
     assert claimer.asked == []
 
 
-def test_claims_that_come_too_late_for_the_caller_are_given_back(caplog):
-    claimer, claims = make(deadline=time.monotonic() + 60)
+def test_claims_of_a_request_that_ends_after_its_deadline_are_given_back(caplog):
+    clock = Clock(1000.0)
+    claimer, claims = make(deadline=1060.0, clock=clock)
     with pytest.raises(NoValidHost):
-        use(claims, "a", then=lambda: setattr(claims, "_deadline", time.monotonic() - 1))
+        use(claims, "a", then=lambda: setattr(clock, "now", 1061.0))
     assert claimer.released == [("a", CLAIMED)]
     assert "too long" in caplog.text
 
 
-def test_who_asks_and_what_may_be_kept():
+def test_the_claimer_is_told_owner_context_ignored_nodes_and_host():
     claimer, claims = make(user_id=None)
     claims.claim("a", CANDIDATE)
     claims.claim_many({"b": CANDIDATE})
-    context = claims._context
+    owner = Owner("project", "caller")
     assert claimer.asked == [
-        ("a", "project", "caller", context, {"ignored"}),
-        ("b", "project", "caller", context),
+        ClaimRequest("a", CANDIDATE, owner, CONTEXT, {"ignored"}, "host 1"),
+        ClaimRequest("b", CANDIDATE, owner, CONTEXT, (), "host 1"),
     ]
+
+
+def test_the_events_of_all_claims_for_an_instance_are_kept():
+    refused = ClaimEvent(1, "host 1", 409, "no room", ClaimState.NEXT_HOST)
+    granted = ClaimEvent(1, "host 2", 204, "accepted", ClaimState.GRANTED)
+    claimer, claims = make(replace(REFUSED, events=(refused,)))
+    claims.claim("a", CANDIDATE)
+    claimer.result = replace(CLAIMED, events=(granted,))
+    claims.claim_many({"a": CANDIDATE})
+    assert list(claims.events_of("a")) == [refused, granted]
+    assert list(claims.events_of("b")) == []
+
+
+def test_a_claim_that_comes_too_late_leaves_an_event():
+    _, claims = make(deadline=999.0, clock=Clock(1000.0))
+    claims.claim("a", CANDIDATE)
+    (event,) = claims.events_of("a")
+    assert (event.attempt, event.host, event.next_step) == (0, "host 1", ClaimState.GIVEN_UP)

@@ -7,7 +7,7 @@ import pytest
 from scheduler.placement.candidates import Candidates, CandidateSource, FetchCandidates
 from scheduler.placement.client import Reply
 from scheduler.request.query import Query
-from tests.unit.claims.test_claimer import candidate, make
+from tests.unit.claims.builders import make_claimer, make_request
 
 INSTANCE = "instance 1"
 QUERY = Query((("limit", "9"),), "limit=9", 9)
@@ -21,8 +21,8 @@ def log(caplog):
 
 
 def claim(faults=(), host="aaaa"):
-    claimer, _ = make(write_faults=faults)
-    return claimer, claimer.claim(INSTANCE, candidate(host), "project", "user")
+    claimer, _ = make_claimer(write_faults=faults)
+    return claimer, claimer.claim(make_request(INSTANCE, host))
 
 
 def test_a_claim_and_its_release(log):
@@ -36,15 +36,19 @@ def test_a_claim_and_its_release(log):
 
 def test_a_refusal(log):
     claim(host="dead")
-    ((level, text),) = log()[1:]
+    (level, text), next_host = log()[1:]
     assert level == "WARNING"
     assert text.startswith(f"Failed to save allocation for {INSTANCE}. Got HTTP 400: ")
+    cause = "Allocation for resource provider 'dead' that does not exist."
+    assert next_host == (
+        "INFO",
+        f"Claim for instance {INSTANCE} on host dead, try 1: {cause}; trying the next host",
+    )
 
 
 def test_too_many_concurrent_updates(log):
     claim(["concurrent"] * 4)
-    level, text = log()[-1]
-    assert level == "ERROR"
+    ((_, text),) = [line for line in log() if line[0] == "ERROR"]
     assert text.startswith("Failed scheduler client operation claim_resources: out of retries")
 
 

@@ -48,17 +48,14 @@ REFUSED = ClaimResult(Outcome.REFUSED, "no room", "VCPU")
 
 
 class FakeClaims:
-    """Claims that succeed, but for the hosts (or single candidates) that are told to refuse.
-
-    Stands in for a ``Claimer``, or for the claims of one request.
-    """
+    """The claims of one request, which succeed but for the hosts (or single candidates) that are told to refuse."""
 
     def __init__(self, answers=None):
         self.answers = answers or {}
         self.tried = []
         self.released = []
 
-    def claim(self, instance_uuid, candidate, *_who):
+    def claim(self, instance_uuid, candidate):
         self.tried.append((instance_uuid, candidate.root))
         answer = self.answers.get(candidate.root, ClaimResult(Outcome.CLAIMED))
         if isinstance(answer, list):
@@ -67,14 +64,27 @@ class FakeClaims:
             raise answer
         return answer
 
-    def claim_many(self, candidates, *_who):
+    def claim_many(self, candidates):
         return {uuid: self.claim(uuid, candidate) for uuid, candidate in candidates.items()}
 
-    def release(self, instance_uuid, claim, _context):
-        assert claim.claimed
-        self.released.append(instance_uuid)
 
-    def answered(self, instance_uuids):
+class FakeClaimer:
+    """A ``Claimer`` over ``FakeClaims``; these are told what is released."""
+
+    def __init__(self, claims):
+        self.claims = claims
+
+    def claim(self, request):
+        return self.claims.claim(request.uuid, request.candidate)
+
+    def claim_many(self, requests):
+        return self.claims.claim_many({request.uuid: request.candidate for request in requests})
+
+    def release(self, instance_uuid, claim, context=None):
+        assert claim.claimed
+        self.claims.released.append(instance_uuid)
+
+    def confirm_claims(self, instance_uuids):
         pass
 
 

@@ -19,6 +19,7 @@ from scheduler.selection.driver import FilterDriver
 from tests.builders import OTHER_CELL, make_host, make_table, make_view, uuid_of
 from tests.unit.selection.requests import (
     REFUSED,
+    FakeClaimer,
     FakeClaims,
     group,
     host_with_candidate,
@@ -42,7 +43,8 @@ def driver(**options):
 def select(hosts, uuids, claims=None, spec=None, alternates=True, **options):
     spec = spec or make_spec()
     request = make_request(spec, uuids, with_alternates=alternates)
-    with ClaimSession(claims or FakeClaims(), PendingPlacements(), CONTEXT, spec, uuids) as of_request:
+    claimer = FakeClaimer(claims or FakeClaims())
+    with ClaimSession(claimer, PendingPlacements(), CONTEXT, spec, uuids) as of_request:
         reply = driver(**options).select(make_view(hosts), request, of_request)
     request.write_progress()
     return reply
@@ -198,7 +200,7 @@ class Meanwhile(FakeClaims):
         super().__init__()
         self.other = other
 
-    def claim(self, instance_uuid, candidate, *who):
+    def claim(self, instance_uuid, candidate):
         other, self.other = self.other, lambda: None
         other()
         return super().claim(instance_uuid, candidate)
@@ -235,7 +237,7 @@ def test_what_a_request_gave_back_is_not_pending_any_more():
     (view,), uuids = views_of(hosts, pending, 1), ["i1", "i2"]
     with (
         pytest.raises(NoValidHost),
-        ClaimSession(claims, pending, CONTEXT, make_spec(), uuids) as of_request,
+        ClaimSession(FakeClaimer(claims), pending, CONTEXT, make_spec(), uuids) as of_request,
     ):
         driver().select(view, make_request(uuids=uuids, with_alternates=True), of_request)
     assert len(pending) == 0

@@ -19,16 +19,15 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from scheduler.claims import cleanup
 from scheduler.claims.claim_session import ClaimSession
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.journal import Journal
-from scheduler.claims.policy import ClaimPolicy
+from scheduler.claims.policy import ClaimPolicy, Timing
 from scheduler.errors import BerthError
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.view import HostView
 from scheduler.numa.fit import Fitter
-from scheduler.placement.errors import PlacementSilent
+from scheduler.placement.errors import PlacementSilent, PlacementUnreachable
 from scheduler.rules import load_weighers as weight_loader
 from scheduler.selection.driver import FilterDriver
 from scheduler.selection.ranking import NO_FILTERS
@@ -57,14 +56,14 @@ READS = ("ok", "silent")
 # Few tries, so that a short row of faults exhausts them. Late writes come before the end of the clean-up.
 CONTEXT = SimpleNamespace(user_id="user")
 HASTY = ClaimPolicy(
-    lock=1.0,
-    retry=(0.0, 0.0),
-    tries=2,
-    after_break=(0.0, 0.0),
-    after_timeout=(0.0, 0.0),
-    resend=1,
-    late=1000.0,
-    cleanup=(3600.0,),
+    lock_timeout=1.0,
+    retry_delay=(0.0, 0.0),
+    concurrent_update_tries=2,
+    reads_after_reset=(0.0, 0.0),
+    reads_after_timeout=(0.0, 0.0),
+    resends=1,
+    late_write_window=1000.0,
+    cleanup_delays=(3600.0,),
 )
 
 SOURCE = "source"
@@ -95,39 +94,61 @@ class Killed(BaseException):
     """The process ends here."""
 
 
-class Mortal(FakeConsumers):
-    """Kills its caller at call number ``dies_at``, before or after that is ``carried_out``."""
+class Mortal:
+    """What one process sees of Placement and of its page of the journal.
 
-    dies_at = None
-    carried_out = False
-    dead = False
-    number = 0
-    notes = None
+    The process is killed at call number ``dies_at``, before or after that is ``carried_out``; from then on it
+    changes neither.
+    """
 
-    def read(self, *arguments):
-        return self._call(super().read, *arguments)
+    def __init__(self, consumers, journal):
+        self.consumers = consumers
+        self.page = journal.open_page()
+        self.dies_at, self.carried_out = None, False
+        self.dead = False
+        self.end = Killed
+        self.number = 0
 
-    def put(self, *arguments):
-        return self._call(super().put, *arguments)
+    def get_root_provider(self, provider, context=None):
+        return self.consumers.get_root_provider(provider)
 
-    def post(self, *arguments):
-        return self._call(super().post, *arguments)
+    def get_allocations(self, *arguments):
+        return self._call(self.consumers.get_allocations, *arguments)
 
-    def delete(self, *arguments):
-        return self._call(super().delete, *arguments)
+    def put_allocations(self, *arguments):
+        return self._call(self.consumers.put_allocations, *arguments)
+
+    def post_allocations(self, *arguments):
+        return self._call(self.consumers.post_allocations, *arguments)
+
+    def delete_allocations(self, *arguments):
+        return self._call(self.consumers.delete_allocations, *arguments)
 
     def _call(self, method, *arguments):
         if self.dead:
-            raise Killed
+            raise self.end
         self.number += 1
         if self.number != self.dies_at:
             return method(*arguments)
         self.dead = True
-        self.notes._page = None
         if self.carried_out:
             with contextlib.suppress(PlacementSilent):
                 method(*arguments)
         raise Killed
+
+    def open_page(self):
+        return self
+
+    def found_records(self):
+        return self.page.found_records()
+
+    def add_record(self, *arguments):
+        if not self.dead:
+            self.page.add_record(*arguments)
+
+    def remove_records(self, *arguments):
+        if not self.dead:
+            self.page.remove_records(*arguments)
 
 
 @pytest.fixture(scope="module")
@@ -141,37 +162,45 @@ def journal():
     return Journal()
 
 
+class Later:
+    """Makes it late: what was on its way has come. ``timing`` goes by it."""
+
+    def __init__(self):
+        self.offset = 0.0
+        self.timing = Timing(monotonic=lambda: time.monotonic() + self.offset)
+
+    def __call__(self, seconds):
+        self.offset = seconds
+
+
 @pytest.fixture
-def later(monkeypatch):
-    """Make it late: what was on its way has come."""
-    offset = 0.0
-    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + offset)
-    monkeypatch.setattr(cleanup, "time", clock)
-
-    def move(seconds):
-        nonlocal offset
-        offset = seconds
-
-    return move
+def later():
+    return Later()
 
 
 class Run:
     """One request, from its first claim to the end of the clean-up."""
 
-    def __init__(self, scenario, journal, write_faults, read_faults=()):
+    def __init__(self, scenario, journal, later, write_faults, read_faults=()):
         self.uuids = [f"i{number}" for number in range(scenario.instances)]
         self.hosts = HOSTS[: len(scenario.slots)]
         room = {uuid_of(f"h{number}"): slot for number, slot in enumerate(scenario.slots) if slot is not None}
-        self.api = Mortal({**room, SOURCE: 1}, write_faults=[*write_faults], read_faults=[*read_faults])
+        self.api = FakeConsumers(
+            {**room, SOURCE: 1}, write_faults=[*write_faults], read_faults=[*read_faults]
+        )
         self.before = {}
         if scenario.evacuated:
             self.before = {SOURCE: {"resources": {"VCPU": 2}}}
             self.api.give(self.uuids[0], self.before)
         self.pending = PendingPlacements()
-        self.claimer = Claimer(self.api, HASTY)
-        self.claimer.keep_notes(journal)
-        self.api.notes = self.claimer._notes
+        self.timing = later.timing
         self.reply = None
+        self.start_process(journal)
+
+    def start_process(self, journal):
+        self.process = Mortal(self.api, journal)
+        self.claimer = Claimer(self.process, HASTY, self.timing)
+        self.claimer.open_journal(self.process)
 
     def ask(self, driver):
         spec = make_spec(project_id="project", user_id="user")
@@ -188,18 +217,9 @@ class Run:
     def clean_up(self, later):
         later(0.0)
         self.api.settle()
-        later(2 * HASTY.late)
+        later(2 * HASTY.late_write_window)
         assert self.claimer.drain(5) == []
         later(0.0)
-
-    def die(self, journal):
-        """Another process takes its place."""
-        with self.claimer._releases._changed:
-            self.claimer._releases._pending.clear()
-            self.claimer._releases._changed.notify_all()
-        self.api.dead = False
-        self.claimer = Claimer(self.api, HASTY)
-        self.claimer.keep_notes(journal)
 
     def check(self, journal):
         held = {uuid: one.allocations for uuid, one in self.api.consumers.items() if one.allocations}
@@ -212,7 +232,7 @@ class Run:
         assert {uuid for uuid in self.uuids if self.pending.node_of(uuid)} == set(
             (self.reply and self.uuids) or ()
         )
-        assert list(journal.open().left()) == []
+        assert list(journal.open_page().found_records()) == []
 
 
 each_scenario = pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
@@ -221,7 +241,7 @@ each_scenario = pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCEN
 @each_scenario
 def test_each_fault_at_each_step(driver, journal, later, scenario):
     for number, fault in itertools.product(range(6), WRITES):
-        run = Run(scenario, journal, ["ok"] * number + [fault])
+        run = Run(scenario, journal, later, ["ok"] * number + [fault])
         run.ask(driver)
         run.clean_up(later)
         run.check(journal)
@@ -230,7 +250,7 @@ def test_each_fault_at_each_step(driver, journal, later, scenario):
 @each_scenario
 def test_each_pair_of_unclear_faults(driver, journal, later, scenario):
     for *faults, first, second in itertools.product(UNCLEAR, UNCLEAR, READS, READS):
-        run = Run(scenario, journal, faults, [first, second])
+        run = Run(scenario, journal, later, faults, [first, second])
         run.ask(driver)
         run.clean_up(later)
         run.check(journal)
@@ -243,7 +263,7 @@ def test_each_pair_of_unclear_faults(driver, journal, later, scenario):
     read_faults=st.lists(st.sampled_from(READS), max_size=10),
 )
 def test_rows_of_faults(driver, journal, later, scenario, write_faults, read_faults):
-    run = Run(scenario, journal, write_faults, read_faults)
+    run = Run(scenario, journal, later, write_faults, read_faults)
     run.ask(driver)
     run.clean_up(later)
     run.check(journal)
@@ -253,12 +273,14 @@ def test_rows_of_faults(driver, journal, later, scenario, write_faults, read_fau
 @pytest.mark.parametrize("carried_out", [False, True])
 def test_killed_at_each_step(driver, journal, later, scenario, carried_out):
     for fault, dies_at in itertools.product(("ok", *UNCLEAR), range(1, 7)):
-        run = Run(scenario, journal, [fault])
-        run.api.dies_at, run.api.carried_out = dies_at, carried_out
+        run = Run(scenario, journal, later, [fault])
+        run.process.dies_at, run.process.carried_out = dies_at, carried_out
         run.ask(driver)
-        run.api.dies_at = None
-        if run.api.dead:
-            run.die(journal)
+        run.process.dies_at = None
+        if run.process.dead:
+            run.process.end = PlacementUnreachable  # for its background thread, which ends now
+            run.claimer.drain(0)
+            run.start_process(journal)
             run.pending = PendingPlacements()
         run.clean_up(later)
         run.check(journal)
@@ -273,22 +295,22 @@ class Crowded(FakeConsumers):
         self.busy = collections.Counter()
         self.overlaps = []
 
-    def read(self, *arguments):
+    def get_allocations(self, *arguments):
         with self.lock:
-            return super().read(*arguments)
+            return super().get_allocations(*arguments)
 
-    def put(self, uuid, body, context=None):
+    def put_allocations(self, uuid, body, context=None):
         with self._alone([uuid, *body["allocations"]]), self.lock:
-            return super().put(uuid, body)
+            return super().put_allocations(uuid, body)
 
-    def post(self, bodies, context=None):
+    def post_allocations(self, bodies, context=None):
         providers = {provider for body in bodies.values() for provider in body["allocations"]}
         with self._alone([*bodies, *providers]), self.lock:
-            return super().post(bodies)
+            return super().post_allocations(bodies)
 
-    def delete(self, uuid, context=None):
+    def delete_allocations(self, uuid, context=None):
         with self._alone([uuid]), self.lock:
-            return super().delete(uuid)
+            return super().delete_allocations(uuid)
 
     @contextlib.contextmanager
     def _alone(self, keys):
@@ -309,8 +331,8 @@ def test_many_requests_at_once(driver, journal, later, seed):
     random = Random(seed)
     faults = [random.choice(WRITES) if number % 3 == 0 else "ok" for number in range(900)]
     api = Crowded({uuid_of(f"h{number}"): 30 for number in range(4)}, write_faults=faults)
-    claimer = Claimer(api, replace(HASTY, lock=20.0, tries=9))
-    claimer.keep_notes(journal)
+    claimer = Claimer(api, replace(HASTY, lock_timeout=20.0, concurrent_update_tries=9), later.timing)
+    claimer.open_journal(journal)
     pending = PendingPlacements()
     replies = []
 
@@ -329,7 +351,7 @@ def test_many_requests_at_once(driver, journal, later, seed):
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(ask, wanted))
     api.settle()
-    later(2 * HASTY.late)
+    later(2 * HASTY.late_write_window)
     assert claimer.drain(20) == []
     assert api.overlaps == []
     claimed = {
@@ -339,4 +361,4 @@ def test_many_requests_at_once(driver, journal, later, seed):
     }
     assert {uuid: held.allocations for uuid, held in api.consumers.items() if held.allocations} == claimed
     assert 0 < len(claimed) < 120
-    assert list(journal.open().left()) == []
+    assert list(journal.open_page().found_records()) == []

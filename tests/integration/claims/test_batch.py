@@ -6,6 +6,7 @@ import pytest
 from scheduler.claims.result import Outcome
 from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.candidates import CandidateSource
+from tests.integration.placement_fixtures import request_for
 from tests.support.faulty_proxy import concurrent_update, drop_after, drop_before, error, html, late
 
 POST = ("POST", "/allocations")
@@ -15,7 +16,7 @@ POST = ("POST", "/allocations")
 def claim(claimer):
     def claim(*candidates):
         plan = {str(uuid.uuid4()): candidate for candidate in candidates}
-        return plan, claimer.claim_many(plan, "project", "user")
+        return plan, claimer.claim_many([request_for(uuid_, candidate) for uuid_, candidate in plan.items()])
 
     return claim
 
@@ -84,7 +85,7 @@ def test_second_piece_fails_and_all_is_given_back(claim, claimer, candidates, cl
     _, results = claim(*[one] * 20, *[other] * 20)
     outcomes = {result.outcome for result in results.values()}
     assert outcomes == {Outcome.CLAIMED, Outcome.UNAVAILABLE}
-    proxy._rules.clear()
+    proxy.clear_faults()
     for uuid_, result in results.items():
         claimer.release(uuid_, result)
     assert claimer.drain(5) == []
@@ -100,7 +101,7 @@ def test_two_requests_for_the_same_hosts(claim, candidates, cloud):
     assert [cloud.used(candidate.root)["VCPU"] for candidate in candidates] == [4, 4]
 
 
-def test_provider_that_nobody_names(claim, candidates, cloud):
+def test_a_refusal_that_names_no_provider(claim, candidates, cloud):
     ghost = AllocationCandidate.of("x", ("x",), {str(uuid.uuid4()): {"resources": {"CUSTOM_NO_SUCH": 1}}}, {})
     plan, results = claim(ghost, candidates[0])
     assert holds_its_own(cloud, plan, results).count(Outcome.CLAIMED) == 1

@@ -6,12 +6,13 @@ import uuid
 
 import pytest
 
-from scheduler.claims.allocations_api import NOTHING, AllocationsApi, Owner, fresh
+from scheduler.claims.allocations_api import NOTHING, AllocationsApi, Owner, claim_body
+from scheduler.claims.claim import ClaimRequest
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.result import Outcome
 from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.session import Timeouts
-from tests.integration.placement.conftest import QUICK
+from tests.integration.placement_fixtures import OWNER, QUICK, request_for
 from tests.support.faulty_proxy import (
     after_doing,
     concurrent_update,
@@ -24,13 +25,12 @@ from tests.support.faulty_proxy import (
 )
 
 PUT = ("PUT", "/allocations")
-OWNER = Owner("project", "user")
 
 
 @pytest.fixture
 def claim(claimer, instance):
     def claim(candidate, **kwargs):
-        return claimer.claim(instance, candidate, "project", "user", **kwargs)
+        return claimer.claim(request_for(instance, candidate, **kwargs))
 
     return claim
 
@@ -47,7 +47,7 @@ def test_fresh_consumer_costs_one_request(claim, candidates, cloud, instance, pr
 
 def test_full_host_refuses_and_says_of_what(claim, candidates, cloud, claimer, instance):
     for _ in range(2):
-        assert claimer.claim(str(uuid.uuid4()), candidates[0], "project", "user").claimed
+        assert claimer.claim(request_for(str(uuid.uuid4()), candidates[0])).claimed
     result = claim(candidates[0])
     assert result.outcome is Outcome.REFUSED
     assert result.try_next
@@ -59,7 +59,7 @@ def test_full_host_refuses_and_says_of_what(claim, candidates, cloud, claimer, i
 
 @pytest.mark.parametrize(("project", "uuid"), [(None, None), ("project", "no-uuid")])
 def test_malformed_claim_is_not_worth_another_host(claimer, candidates, instance, project, uuid):
-    result = claimer.claim(uuid or instance, candidates[0], project, "user")
+    result = claimer.claim(ClaimRequest(uuid or instance, candidates[0], Owner(project, "user")))
     assert result.outcome is Outcome.INVALID
     assert not result.try_next
 
@@ -81,9 +81,9 @@ def test_provider_deleted_on_the_way(claim, candidates, cloud, proxy):
     assert claim(candidates[0]).outcome is Outcome.GONE
 
 
-def test_orphan_record_of_another_process(claim, candidates, cloud, instance):
+def test_empty_consumer_of_another_process(claim, candidates, cloud, instance):
     gone = AllocationCandidate.of("x", ("x",), {str(uuid.uuid4()): {"resources": {"VCPU": 1}}}, {})
-    assert "does not exist" in cloud.api.put(instance, fresh(gone, OWNER, None)).detail
+    assert "does not exist" in cloud.api.put_allocations(instance, claim_body(gone, OWNER, None)).detail
     assert claim(candidates[0]).claimed
     assert cloud.held(instance).generation == 1
 
@@ -112,7 +112,7 @@ def test_lost_answer_ends_in_one_host(claim, candidates, cloud, instance, proxy,
 def test_slow_answer_times_out_and_is_found(cloud, candidates, connect, proxy, instance):
     claimer = Claimer(AllocationsApi(connect(proxy.url, Timeouts(connect=1.0, read=0.3, search=5.0))), QUICK)
     proxy.on(*PUT, delayed(0.8))
-    result = claimer.claim(instance, candidates[0], "project", "user")
+    result = claimer.claim(request_for(instance, candidates[0]))
     assert result.claimed
     assert proxy.count(*PUT) == 1
     assert cloud.held(instance).allocations == candidates[0].allocations
@@ -125,14 +125,14 @@ def test_placement_goes_away_with_the_claim(claim, claimer, candidates, cloud, i
     assert result.outcome is Outcome.UNAVAILABLE
     assert not result.try_next
     assert cloud.held(instance) != NOTHING
-    proxy._rules.clear()
+    proxy.clear_faults()
     assert claimer.drain(5) == []
     assert cloud.held(instance) == NOTHING
 
 
 def test_placement_is_not_there(connect, candidates, instance):
     claimer = Claimer(AllocationsApi(connect("http://127.0.0.1:1")), QUICK)
-    result = claimer.claim(instance, candidates[0], "project", "user")
+    result = claimer.claim(request_for(instance, candidates[0]))
     assert result.outcome is Outcome.UNAVAILABLE
     # Nothing was sent, so there is nothing to clean up.
     assert claimer.drain(0) == []
@@ -151,7 +151,7 @@ def test_concurrent_updates_are_ridden_out(claim, candidates, proxy):
 
 
 def test_endless_concurrent_updates_end(claim, candidates, proxy, caplog):
-    proxy.on(*PUT, *[concurrent_update] * QUICK.tries)
+    proxy.on(*PUT, *[concurrent_update] * QUICK.concurrent_update_tries)
     with caplog.at_level(logging.WARNING):
         result = claim(candidates[0])
     assert result.outcome is Outcome.CONTENDED
@@ -239,7 +239,7 @@ class TestEvacuation:
         (child,) = cloud.make(1, parent=root)
         entry = {"resources": {"VCPU": 1}}
         source = AllocationCandidate.of(root, (root,), {child: entry}, {})
-        assert cloud.api.put(instance, fresh(source, OWNER, None)).status == 204
+        assert cloud.api.put_allocations(instance, claim_body(source, OWNER, None)).status == 204
         assert claim(candidates[1], evacuating_from={root}).claimed
         assert cloud.held(instance).allocations.keys() == {child, other}
 
@@ -270,8 +270,8 @@ class TestRelease:
         result = claim(candidates[0])
         proxy.on("DELETE", "/allocations", html(503))
         claimer.release(instance, result)
-        others = fresh(candidates[1], OWNER, 1)
-        assert cloud.api.put(instance, others).status == 204
+        others = claim_body(candidates[1], OWNER, 1)
+        assert cloud.api.put_allocations(instance, others).status == 204
         assert claimer.drain(5) == []
         assert cloud.held(instance).allocations == candidates[1].allocations
 
@@ -286,14 +286,14 @@ class TestRelease:
         assert cloud.held(instance).allocations == candidates[0].allocations
 
     def test_failed_claim_needs_none(self, claimer, candidates, instance, proxy):
-        result = claimer.claim(instance, candidates[0], None, "user")
+        result = claimer.claim(ClaimRequest(instance, candidates[0], Owner(None, "user")))
         before = len(proxy.seen)
         claimer.release(instance, result)
         assert len(proxy.seen) == before
 
     def test_drain_names_what_is_left(self, connect, candidates, instance, proxy, caplog):
         claimer = Claimer(AllocationsApi(connect(proxy.url)), QUICK)
-        result = claimer.claim(instance, candidates[0], "project", "user")
+        result = claimer.claim(request_for(instance, candidates[0]))
         proxy.on("DELETE", "/allocations", html(503))
         proxy.on("GET", "/allocations", *[html(503)] * 1000)
         claimer.release(instance, result)
@@ -302,10 +302,10 @@ class TestRelease:
 
 
 def test_late_write_after_giving_up_is_cleaned_up(client, candidates, cloud, instance, proxy):
-    claimer = Claimer(AllocationsApi(client), replace(QUICK, late=2.0))
+    claimer = Claimer(AllocationsApi(client), replace(QUICK, late_write_window=2.0))
     carried_out = threading.Event()
     proxy.on(*PUT, late(1.0, carried_out), *[drop_before] * 5)
-    assert claimer.claim(instance, candidates[0], "project", "user").outcome is Outcome.UNAVAILABLE
+    assert claimer.claim(request_for(instance, candidates[0])).outcome is Outcome.UNAVAILABLE
     assert not carried_out.is_set()
     assert claimer.drain(5) == []
     assert carried_out.is_set()
@@ -316,7 +316,7 @@ def test_late_write_after_giving_up_is_cleaned_up(client, candidates, cloud, ins
 def test_one_host_and_many_claimers(claimer, cloud, client, candidates):
     instances = [str(uuid.uuid4()) for _ in range(12)]
     with ThreadPoolExecutor(12) as pool:
-        results = list(pool.map(lambda one: claimer.claim(one, candidates[0], "project", "user"), instances))
+        results = list(pool.map(lambda one: claimer.claim(request_for(one, candidates[0])), instances))
     assert sum(result.claimed for result in results) == 2
     assert {result.outcome for result in results} == {Outcome.CLAIMED, Outcome.REFUSED}
     assert cloud.used(candidates[0].root)["VCPU"] == 4
@@ -325,9 +325,7 @@ def test_one_host_and_many_claimers(claimer, cloud, client, candidates):
 def test_one_instance_claimed_from_many_threads(claimer, cloud, candidates, instance):
     with ThreadPoolExecutor(6) as pool:
         results = list(
-            pool.map(
-                lambda number: claimer.claim(instance, candidates[number % 2], "project", "user"), range(6)
-            )
+            pool.map(lambda number: claimer.claim(request_for(instance, candidates[number % 2])), range(6))
         )
     assert all(result.claimed for result in results)
     held = cloud.held(instance).allocations

@@ -1,0 +1,134 @@
+"""Fixtures on a real Placement in a process of its own; each test has hosts of its own in an aggregate of its own.
+
+For the conftest modules of the packages that use them.
+"""
+
+from types import SimpleNamespace
+import uuid
+
+from keystoneauth1 import token_endpoint
+from keystoneauth1.adapter import Adapter
+from keystoneauth1.session import Session
+import pytest
+import requests
+
+from scheduler.claims.allocations_api import AllocationsApi, Owner
+from scheduler.claims.claim import ClaimRequest
+from scheduler.claims.claimer import Claimer
+from scheduler.claims.policy import ClaimPolicy
+from scheduler.placement.candidates import CandidateSource
+from scheduler.placement.client import PlacementClient
+from scheduler.placement.session import Timeouts
+from scheduler.request.query import Query
+from tests.support.faulty_proxy import FaultyProxy
+from tools.placement_fleet import HEADERS, Provider, create_fleet
+
+# The same rules as a daemon's, with shorter times.
+QUICK = ClaimPolicy(
+    claim_timeout=20.0,
+    lock_timeout=10.0,
+    retry_delay=(0.001, 0.01),
+    reads_after_reset=(0.0, 0.05, 0.1),
+    reads_after_timeout=(0.0, 0.1, 0.2, 0.4),
+    late_write_window=0.5,
+    cleanup_delays=(0.05, 0.1),
+    cleanup_timeout=10.0,
+)
+
+OWNER = Owner("project", "user")
+
+TIMEOUTS = Timeouts(connect=2.0, read=5.0, search=10.0)
+
+FLAT = {"VCPU": {"total": 4}, "MEMORY_MB": {"total": 4096}}
+
+
+@pytest.fixture
+def proxy(placement_url):
+    with FaultyProxy(placement_url) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def connect():
+    """URL → client; with the timeouts of a test."""
+    sessions = []
+
+    def connect(url, timeouts=TIMEOUTS):
+        session = Session(auth=token_endpoint.Token(url, "admin"))
+        sessions.append(session)
+        return PlacementClient(Adapter(session, service_type="placement", raise_exc=False), timeouts)
+
+    yield connect
+    for session in sessions:
+        session.session.close()
+
+
+@pytest.fixture
+def client(proxy, connect):
+    return connect(proxy.url)
+
+
+@pytest.fixture
+def claimer(client):
+    claimer = Claimer(AllocationsApi(client), QUICK)
+    yield claimer
+    assert claimer.drain(5) == []
+
+
+@pytest.fixture
+def cloud(placement_url, connect):
+    """What goes on behind the proxy: hosts of this test, and what instances hold."""
+    api = AllocationsApi(connect(placement_url))
+    aggregate = str(uuid.uuid4())
+
+    def make(count=2, inventories=FLAT, **kwargs):
+        kwargs.setdefault("aggregates", [aggregate])
+        uuids = [str(uuid.uuid4()) for _ in range(count)]
+        providers = [Provider(f"host {one}", one, inventories, **kwargs) for one in uuids]
+        create_fleet(placement_url, providers)
+        return uuids
+
+    def query(text="resources=VCPU%3A2%2CMEMORY_MB%3A1024", limit=None):
+        limited = f"&limit={limit}" if limit else ""
+        return Query((), f"{text}&member_of={aggregate}{limited}", limit)
+
+    def used(provider):
+        answer = requests.get(
+            f"{placement_url}/resource_providers/{provider}/usages", headers=HEADERS, timeout=10
+        )
+        return answer.json()["usages"]
+
+    def delete(provider):
+        answer = requests.delete(
+            f"{placement_url}/resource_providers/{provider}", headers=HEADERS, timeout=10
+        )
+        assert answer.status_code == 204, answer.text
+
+    return SimpleNamespace(
+        make=make,
+        query=query,
+        used=used,
+        delete=delete,
+        held=api.get_allocations,
+        api=api,
+        aggregate=aggregate,
+        url=placement_url,
+    )
+
+
+@pytest.fixture
+def candidates(cloud, client):
+    """Two hosts with room for two instances each, and one candidate of each."""
+    roots = cloud.make(2)
+    found = CandidateSource.of(client).fetch([cloud.query()], None)
+    return [found.by_root[root][0] for root in roots]
+
+
+@pytest.fixture
+def instance():
+    return str(uuid.uuid4())
+
+
+def request_for(uuid, candidate, **kwargs):
+    """The claim of an instance of ``OWNER``."""
+    return ClaimRequest(uuid, candidate, OWNER, **kwargs)
