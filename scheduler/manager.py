@@ -351,23 +351,23 @@ class SchedulerManager:
     # -- casts ----------------------------------------------------------------------------------------------
 
     def update_aggregates(self, context: Any, aggregates: Any) -> None:
-        """Some host aggregates were made or changed."""
+        """Take over host aggregates that were made or changed."""
         self.hosts.update_aggregates(aggregates)
 
     def delete_aggregate(self, context: Any, aggregate: Any) -> None:
-        """A host aggregate is gone."""
+        """Remove a host aggregate."""
         self.hosts.delete_aggregate(aggregate)
 
     def update_instance_info(self, context: Any, host_name: str, instance_info: Any) -> None:
-        """A host has these instances, perhaps among others."""
+        """Note that a host has these instances, perhaps among others."""
         self.hosts.update_instance_info(host_name, instance_info)
 
     def delete_instance_info(self, context: Any, host_name: str, instance_uuid: str) -> None:
-        """A host has an instance no more."""
+        """Note that an instance has left a host."""
         self.hosts.delete_instance_info(host_name, instance_uuid)
 
     def sync_instance_info(self, context: Any, host_name: str, instance_uuids: Sequence[str]) -> None:
-        """A host has exactly these instances."""
+        """Note that a host has exactly these instances."""
         self.hosts.sync_instance_info(host_name, instance_uuids)
 
 

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from scheduler.hosts.coordinates import TableRow
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.table import HostTable
 
@@ -36,13 +37,13 @@ class InstanceSource(Protocol):
     """Where instances are; implemented over the cells' databases."""
 
     def locate(self, uuids: Iterable[str]) -> Mapping[str, Sequence[HostKey]]:
-        """The places of each of the given instances that is on some host."""
+        """Return the places of each of the given instances that is on some host."""
 
     def on_host(self, cell_uuid: str, host: str) -> Mapping[str, Any]:
-        """All instances of one service host, as small objects with ``uuid``, by uuid."""
+        """Return all instances of one service host, as small objects with ``uuid``, by uuid."""
 
     def image_properties(self, places: Iterable[HostKey]) -> Mapping[HostKey, Sequence[Mapping[str, str]]]:
-        """Image properties (text by name, as stored) of each instance, by place."""
+        """Return the image properties (text by name, as stored) of each instance, by place."""
 
 
 class NoInstances:
@@ -59,9 +60,9 @@ class NoInstances:
 
 
 class RequestInstances:
-    """What the source says, asked once for each instance and host; and what was decided since.
+    """Where instances are: as the source reported once for each instance and host, and as chosen since.
 
-    Kept by row of the table, so that hosts outside the view need no care.
+    Kept by row of the table, so that hosts outside the view are covered too.
     """
 
     def __init__(self, source: InstanceSource, table: HostTable, pending: PendingPlacements) -> None:
@@ -73,7 +74,7 @@ class RequestInstances:
         self._images: dict[HostKey, Sequence[Mapping[str, str]]] = {}
 
     def counts(self, uuids: Iterable[str]) -> np.ndarray:
-        """How many of the given instances each host of the table holds, or is to hold; shape (rows,)."""
+        """Return how many of the given instances each host of the table holds or will hold; shape (rows,)."""
         uuids = list(uuids)
         self.locate(uuids)
         counts = np.zeros(len(self._table), dtype=np.int64)
@@ -82,16 +83,16 @@ class RequestInstances:
                 counts[row] += 1
         return counts
 
-    def place(self, uuid: str, row: int) -> None:
+    def place(self, uuid: str, row: TableRow) -> None:
         """Count an instance as being on the service host of this row, with all its nodes, from now on."""
         self._placed.setdefault(uuid, set()).update(self._table.rows_beside(row))
 
     def placed_on(self, row: int) -> list[str]:
-        """The instances that this request has placed there."""
+        """Return the instances that this request has placed on the host of a row."""
         return [uuid for uuid, rows in self._placed.items() if row in rows]
 
     def image_properties(self, places: Sequence[HostKey]) -> list[Sequence[Mapping[str, str]]]:
-        """For each place the image properties of each instance on it, those just placed left out."""
+        """Return for each place the image properties of each instance on it, those just placed left out."""
         self.read_image_properties(places)
         return [self._images[place] for place in places]
 
@@ -103,11 +104,11 @@ class RequestInstances:
             self._images.update(self.source.image_properties(unread))
 
     def _rows_holding(self, uuid: str) -> set[int]:
-        """Rows of the hosts that hold an instance, now or by this request's or another's choice."""
+        """Return the rows of the hosts that hold an instance, or will after a choice of any request."""
         return self._placed.get(uuid, set()).union(self._located.get(uuid, ()), self._rows_expecting(uuid))
 
     def _rows_expecting(self, uuid: str) -> Sequence[int]:
-        row = self._table.row_of_uuid.get(self._pending.node_of(uuid))
+        row = self._pending.row_of(uuid, self._table)
         return () if row is None else self._table.rows_beside(row)
 
     def locate(self, uuids: Iterable[str]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from scheduler.hosts.coordinates import TableRow, TableRows, ViewPosition, ViewPositions
 from scheduler.hosts.encoded_column import EncodedColumn
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.pending import AMOUNTS, COUNTERS, PendingPlacements, Reservations
@@ -26,7 +27,7 @@ class _Request:
     def __init__(
         self,
         table: HostTable,
-        rows: np.ndarray,
+        rows: TableRows,
         candidates: list,
         instances: InstanceSource,
         pending: PendingPlacements,
@@ -44,7 +45,7 @@ class _Request:
         self.states: dict[int, HostState] = {}
 
     def refresh_pending(self) -> None:
-        """Look again at what other requests have pending; counters show it at once."""
+        """Read what other requests have pending; counters include it at once."""
         more = self.reservations.catch_up()
         for name in COUNTERS:
             self.numbers[name] += more[AMOUNTS.index(name)]
@@ -62,7 +63,7 @@ class _Request:
         return column
 
     def limits_of(self, position: int) -> dict[str, Any]:
-        """The limits of one host; what was written for many hosts at once moves here when it is asked for."""
+        """Return the limits of one host; what was written for many hosts at once is moved here then."""
         limits = self.limits.setdefault(position, {})
         for name, column in self.limit_columns.items():
             if column[position] is not None:
@@ -73,7 +74,7 @@ class _Request:
 class HostView:
     """Some hosts of one request, in order. Rules get one, and answer with arrays of its length."""
 
-    def __init__(self, shared: _Request, positions: np.ndarray) -> None:
+    def __init__(self, shared: _Request, positions: ViewPositions) -> None:
         """Use ``HostView.of``; ``positions`` are positions in the root view."""
         self._shared = shared
         self.positions = positions
@@ -84,51 +85,56 @@ class HostView:
     def of(
         cls,
         table: HostTable,
-        rows: np.ndarray,
+        rows: TableRows,
         candidates: Sequence[Sequence[Any]] | None = None,
         instances: InstanceSource | None = None,
         pending: PendingPlacements | None = None,
     ) -> "HostView":
-        """The root view: ``rows`` of ``table``, with the allocation candidates of each (best first).
+        """Make the root view of a request.
 
-        ``pending``: what other requests have decided, and where this one notes what it does.
+        Args:
+            table: All hosts.
+            rows: The rows of the hosts of the request.
+            candidates: For each of them its allocation candidates, best first; None: none.
+            instances: Where instances are read; None: there are none.
+            pending: What other requests have decided, and where this one notes what it reserves.
         """
         lists = [()] * len(rows) if candidates is None else list(candidates)
         pending = PendingPlacements() if pending is None else pending
         shared = _Request(table, rows, lists, instances or NoInstances(), pending)
-        return cls(shared, np.arange(len(rows)))
+        return cls(shared, ViewPositions(np.arange(len(rows))))
 
     def __len__(self) -> int:
         return len(self.positions)
 
     def where(self, mask: np.ndarray) -> "HostView":
-        """The hosts for which ``mask`` (bool, shape (hosts,)) is true; this very view if that is all."""
-        return self if mask.all() else HostView(self._shared, self.positions[mask])
+        """Return the hosts for which ``mask`` (bool, shape (hosts,)) is true; this very view if all are."""
+        return self if mask.all() else HostView(self._shared, ViewPositions(self.positions[mask]))
 
     def at(self, indices: Sequence[int] | np.ndarray) -> "HostView":
-        """The hosts at these indices of this view, in their order."""
-        return HostView(self._shared, self.positions[np.asarray(indices, dtype=np.int64)])
+        """Return the hosts at these indices of this view, in the order of the indices."""
+        return HostView(self._shared, ViewPositions(self.positions[np.asarray(indices, dtype=np.int64)]))
 
     # -- columns ---------------------------------------------------------------------------------------------
 
     def numbers(self, name: str) -> np.ndarray:
-        """A numeric column (names: ``hosts.columns``), shape (hosts,); not to be written to."""
+        """Return a numeric column (names: ``hosts.columns``), shape (hosts,); it must not be written to."""
         column = self._numbers.get(name)
         if column is None:
             column = self._numbers[name] = self._shared.column(name)[self.positions]
         return column
 
     def expected(self, name: str) -> np.ndarray:
-        """An amount once what other requests have pending has arrived; shape (hosts,).
+        """Return an amount as it will be with the pending placements of other requests; shape (hosts,).
 
-        For preferences: whether an instance still fits is Placement's to say, which knows of these claims.
+        For weighers: whether an instance still fits is decided by Placement, which knows of these claims.
         """
         if name in COUNTERS:
             return self.numbers(name)
         return self.numbers(name) + self._shared.reservations.others[AMOUNTS.index(name)][self.positions]
 
     def coded(self, name: str) -> EncodedColumn:
-        """A dictionary-encoded column (names: ``hosts.columns``)."""
+        """Return a dictionary-encoded column (names: ``hosts.columns``)."""
         column = self._coded.get(name)
         if column is None:
             column = self._coded[name] = self._shared.coded_column(name).take(self.positions)
@@ -136,16 +142,16 @@ class HostView:
 
     @cached_property
     def rows(self) -> list:
-        """The ``HostRow`` of each host: identity, never amounts (those are consumed)."""
+        """The ``HostRow`` of each host: its identity; its amounts are those before any consumption."""
         table_rows = self._shared.table.rows
         return [table_rows[row] for row in self._shared.rows[self.positions]]
 
     def row(self, index: int) -> HostRow:
-        """The ``HostRow`` of one host."""
+        """Return the ``HostRow`` of one host."""
         return self._shared.table.rows[self._shared.rows[self.positions[index]]]
 
     def on_hosts(self, names: Iterable[str]) -> np.ndarray:
-        """Which hosts have one of these service host names, exactly; bool, shape (hosts,)."""
+        """Return which hosts have one of these service host names, exactly; bool, shape (hosts,)."""
         table = self._shared.table
         wanted = np.zeros(len(table), dtype=bool)
         wanted[[row for name in names for row in table.rows_named.get(name, ())]] = True
@@ -154,18 +160,21 @@ class HostView:
     # -- instances -------------------------------------------------------------------------------------------
 
     def load(self, needs: Needs) -> None:
-        """Read what rules need besides the table; nothing else here asks the ``InstanceSource``."""
+        """Read what rules need besides the table, once a request, before they are run.
+
+        Operators' classes that read ``HostState.instances`` make a host's instances be read then.
+        """
         if needs.instance_uuids:
             self._shared.instances.locate(needs.instance_uuids)
         if needs.image_properties:
             self._shared.instances.read_image_properties(self._places())
 
     def count_instances(self, uuids: Iterable[str]) -> np.ndarray:
-        """How many of the given instances each host holds, those placed by this request too."""
+        """Return how many of the given instances each host holds, those placed by this request included."""
         return self._shared.instances.counts(uuids)[self._shared.rows[self.positions]]
 
     def image_properties(self) -> list[Sequence[Mapping[str, str]]]:
-        """For each host the image properties (text by name) of each instance on it, read once a request.
+        """Return for each host the image properties (text by name) of each instance on it.
 
         Instances that this request has placed are not among them.
         """
@@ -177,19 +186,19 @@ class HostView:
     # -- single hosts ----------------------------------------------------------------------------------------
 
     def host(self, index: int) -> HostState:
-        """One host under nova's attribute names; the same object each time within a request."""
-        position = int(self.positions[index])
+        """Return one host under nova's attribute names; the same object each time within a request."""
+        position = ViewPosition(int(self.positions[index]))
         state = self._shared.states.get(position)
         if state is None:
             state = self._shared.states[position] = HostState(self._shared, position)
         return state
 
     def hosts(self) -> list[HostState]:
-        """All hosts of the view under nova's attribute names."""
+        """Return all hosts of the view under nova's attribute names."""
         return [self.host(index) for index in range(len(self))]
 
     def candidates(self, index: int) -> Sequence[Any]:
-        """The allocation candidates left for a host, best first."""
+        """Return the allocation candidates left for a host, best first."""
         return self._shared.candidates[self.positions[index]]
 
     def narrow(self, index: int, candidates: Sequence[Any]) -> None:
@@ -197,7 +206,7 @@ class HostView:
         self._shared.candidates[self.positions[index]] = candidates
 
     def limits(self, index: int) -> dict[str, Any]:
-        """The limits that rules wrote for a host: a dict of its own, writable."""
+        """Return the limits that rules wrote for a host: a dict of its own, writable."""
         return self._shared.limits_of(int(self.positions[index]))
 
     def set_limits(self, mask: np.ndarray, name: str, values: np.ndarray) -> None:
@@ -225,7 +234,8 @@ class HostView:
 
     def place_instance(self, index: int, instance_uuid: str) -> None:
         """Count an instance as being on this host from now on (and on all nodes of its service host)."""
-        self._shared.instances.place(instance_uuid, int(self._shared.rows[self.positions[index]]))
+        row = TableRow(int(self._shared.rows[self.positions[index]]))
+        self._shared.instances.place(instance_uuid, row)
 
     # -- what requests of the same process do at the same time ---------------------------------------------
 
@@ -234,14 +244,21 @@ class HostView:
     ) -> bool:
         """Let other requests know that an instance is to be on this host, before it is claimed.
 
-        False if others have taken to this host, or left it, since this request looked: nothing is reserved
-        then, unless ``anyway``.
+        Args:
+            index: The host.
+            instance_uuid: The instance.
+            amounts: What it consumes, by column.
+            anyway: Reserve even if the reservations of other requests have changed.
+
+        Returns:
+            False, and nothing is reserved, if other requests have reserved or released something on this host
+            since this request looked.
         """
-        position = int(self.positions[index])
+        position = ViewPosition(int(self.positions[index]))
         return self._shared.reservations.reserve(position, instance_uuid, amounts, anyway=anyway)
 
     def unreserve(self, instance_uuid: str) -> None:
-        """Take back a reservation of this request; without one nothing happens."""
+        """Remove the reservation of this request for an instance, if there is one."""
         self._shared.reservations.unreserve(instance_uuid)
 
     def serialized(self) -> AbstractContextManager[None]:
@@ -249,6 +266,6 @@ class HostView:
         return self._shared.reservations.pending.serialized()
 
     def refresh_pending(self) -> None:
-        """See what other requests have reserved meanwhile."""
+        """Read what other requests have reserved since."""
         self._shared.refresh_pending()
         self._numbers.clear()

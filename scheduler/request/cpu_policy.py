@@ -31,7 +31,7 @@ def effective_policy(wishes: FlavorAndImage) -> str | None:
     for policy in (flavor, image):
         if policy not in _POLICIES:
             raise errors.InvalidCPUAllocationPolicy(f"{policy!r} is not a CPU policy")
-    if image in _FORBIDDEN_TO_IMAGE.get(flavor, ()):
+    if image in _FORBIDDEN_TO_IMAGE.get(flavor or "", ()):
         raise errors.ImageCPUPinningForbidden(
             f"The image asks for CPU policy {image}, which the flavor's policy {flavor} forbids"
         )

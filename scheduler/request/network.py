@@ -9,6 +9,7 @@ from typing import Any
 
 from keystoneauth1 import adapter, exceptions, loading, service_token, token_endpoint
 from keystoneauth1.access.service_catalog import ServiceCatalogV2
+from keystoneauth1.plugin import BaseAuthPlugin
 from oslo_log import log as logging
 
 from scheduler import errors
@@ -118,10 +119,13 @@ class NeutronNetwork:
         if not token:
             return self._adapter_without_token(context)
         endpoint = self._endpoint_options.get("endpoint_override") or self._endpoint_for(context)
-        auth = token_endpoint.Token(endpoint, token)
-        if self._service_auth is not None:
-            auth = service_token.ServiceTokenAuthWrapper(user_auth=auth, service_auth=self._service_auth)
+        auth = self._with_service_token(token_endpoint.Token(endpoint, token))
         return self._adapter(context, auth, {"endpoint_override": endpoint})
+
+    def _with_service_token(self, auth: BaseAuthPlugin) -> BaseAuthPlugin:
+        if self._service_auth is None:
+            return auth
+        return service_token.ServiceTokenAuthWrapper(user_auth=auth, service_auth=self._service_auth)
 
     def _adapter_without_token(self, context) -> adapter.Adapter:
         # Nova's own errands (an evacuation, say) come without a user's token, but as admin.

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from scheduler import objects
 from scheduler.numa.guest import GuestTopology
@@ -42,18 +43,18 @@ class Progress:
     def __post_init__(self) -> None:
         self._written = _Written(self)
 
-    def write_to(self, spec: objects.RequestSpec) -> None:
+    def write_to(self, spec: Any) -> None:
         """Set the fields of the RequestSpec that differ from what is known here.
 
         nova changes the request itself while it chooses hosts; operators' classes read it there.
         """
-        written = self._written
+        written, providers = self._written, self.provider_uuids
         spec.instance_uuid = self.instance_uuid
         if self.guest is not written.guest:
             spec.numa_topology = self.guest and wire_topology(self.guest, spec.numa_topology)
-        if self.provider_uuids is not written.provider_uuids:
+        if providers is not None and providers is not written.provider_uuids:
             for group in spec.requested_resources:
-                group.provider_uuids = list(self.provider_uuids[group.requester_id])
+                group.provider_uuids = list(providers[group.requester_id])
         if self.group_members is not written.group_members:
             spec.instance_group.members = list(self.group_members)
         if self.group_hosts is not written.group_hosts:

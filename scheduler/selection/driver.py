@@ -1,6 +1,6 @@
 """Hosts for all instances of one request (spec: placement-and-workflow 5.4, 5.5)."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice, tee
 
 from oslo_config import cfg
@@ -21,6 +21,9 @@ from scheduler.selection.ranking import Ranking
 from scheduler.weights.base import HostWeigher
 
 LOG = logging.getLogger(__name__)
+
+NO_HOST = ViewIndex(-1)
+"""In place of the host chosen last before there is one."""
 
 More = Callable[[], HostView | None]
 """Further hosts, for a request of whose hosts none is left; None if there are no others."""
@@ -108,12 +111,12 @@ class FilterDriver:
         together = claiming.claims and len(set(uuids)) > 1 and not request.server_group
         choose = claiming.choose_best if together else claiming.claim_best
         chosen: dict[int, Selection] = {}
-        index: ViewIndex | None = None
+        index = NO_HOST
         left = list(enumerate(uuids))
         while left:
             for number, uuid in left:
                 request.progress.instance_uuid = uuid
-                if index is not None:
+                if index != NO_HOST:
                     ranking.refresh(max(number, 1), index)
                 index, candidate = choose_next(choose, uuid, len(chosen), len(uuids))
                 chosen[number] = self._selection(ranking.hosts, index, candidate)
@@ -127,12 +130,12 @@ class FilterDriver:
         return [chosen[number] for number in range(len(uuids))], index
 
     def _with_alternates(
-        self, ranking: Ranking, claiming: HostClaiming, chosen: list[Selection], last: int, at_most: int
+        self, ranking: Ranking, claiming: HostClaiming, chosen: list[Selection], last: ViewIndex, at_most: int
     ) -> Selections:
         """Add alternates: for one instance in the order seen before its claim, else judged once more."""
         if len(chosen) > 1:
             ranking.refresh(len(chosen) - 1, last)
-            order = ranking.best_first()
+            order: Iterator[ViewIndex] = (ViewIndex(index) for index in ranking.best_first())
         else:
             order = claiming.others()
         taken = {one.compute_node_uuid for one in chosen}

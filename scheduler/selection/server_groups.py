@@ -54,15 +54,15 @@ class ServerGroups:
                         group.uuid,
                         self._lock_timeout,
                     )
-                members = _current_members(group, source)
+                members = _current_members(group, group.uuid, source)
                 yield request.with_group(members, _current_hosts(group, members, source))
         else:
-            yield request.with_group(_current_members(group, source), group.hosts)
+            yield request.with_group(_current_members(group, group.uuid, source), group.hosts)
 
 
-def _current_members(group: ServerGroup, source: GroupSource) -> Sequence[str]:
+def _current_members(group: ServerGroup, uuid: str, source: GroupSource) -> Sequence[str]:
     """Return the members, with those that were added since the request was made."""
-    return tuple(dict.fromkeys([*group.members, *source.members_of(group.uuid)]))
+    return tuple(dict.fromkeys([*group.members, *source.members_of(uuid)]))
 
 
 def _current_hosts(group: ServerGroup, members: Sequence[str], source: GroupSource) -> Sequence[str]:

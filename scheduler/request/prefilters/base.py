@@ -53,8 +53,13 @@ def _level_params(spec):
 class Aggregate(Protocol):
     """A host aggregate; aggregates without a UUID are unknown to Placement and left out."""
 
-    uuid: str | None
-    metadata: Mapping[str, str]
+    @property
+    def uuid(self) -> str | None:
+        """The uuid in Placement."""
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """The texts under its keys."""
 
 
 class Network(Protocol):
