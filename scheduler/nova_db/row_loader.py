@@ -68,7 +68,7 @@ class RowLoader:
     def __init__(
         self,
         conf: cfg.ConfigOpts,
-        read_numa: Callable[[str | None], Any] = numa.read,
+        read_numa: Callable[[str | None], Any] = numa.load_topology,
         read_pci: Callable[[str | None], Any] = pci.load_pools,
         clock: Callable[[], float] = time.monotonic,
         max_reports: int = MAX_KINDS,

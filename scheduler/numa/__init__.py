@@ -1,11 +1,11 @@
-"""NUMA: whether a guest's cells fit on a host's cells, where, and what that takes from the host.
+"""NUMA: whether the cells of a guest fit on the cells of a host, on which, and what they use there.
 
-- topology, loading: what a host has (text -> HostTopology), and how far it may be overcommitted
-- guest: what is asked for (wire objects -> GuestTopology)
-- cell: one guest cell on one host cell, pinning included
-- search: all guest cells on all host cells
-- fit: the whole, remembered by Fitter
-- candidates: what the filter calls
-- usage: charging a fitted guest to its host, and giving it back
-- reasons: why not, in words
+- topology, loading: the cells of a host (text -> HostTopology), and the limits of overcommitment
+- guest: the cells of a guest (wire objects -> GuestTopology)
+- cell: one guest cell on one host cell, with CPU pinning
+- search: all guest cells on all host cells, within a bounded number of steps
+- fit: a search and its result; Fitter caches results
+- candidates: the checks that NUMATopologyFilter makes
+- usage: charging a fitted guest to its host, and removing it
+- reasons: why a guest does not fit, in words
 """

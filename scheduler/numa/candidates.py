@@ -1,18 +1,16 @@
-"""Which allocation candidates of a host a guest with a NUMA topology can use.
-
-spec: numa-and-pci 3.13, 4.7, 5.1
-"""
+"""The checks of NUMATopologyFilter on one host (spec: numa-and-pci 3.13, 4.7, 5.1)."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from scheduler.numa.fit import Fitter
 from scheduler.numa.guest import DEDICATED, REQUIRE, GuestTopology
+from scheduler.numa.search import SearchBudget
 from scheduler.numa.topology import HostTopology, Limits
 from scheduler.pci.offer import Mappings
 from scheduler.pci.pools import PoolSet
 from scheduler.pci.requests import PciRequest
-from scheduler.pci.support import UsableCandidates
+from scheduler.pci.support import NO_CANDIDATE, UsableCandidates
 
 
 def usable_candidates(
@@ -23,41 +21,54 @@ def usable_candidates(
     pools: PoolSet | None,
     requests: tuple[PciRequest, ...],
     mappings: Sequence[Mappings | None],
+    budget: SearchBudget | None = None,
 ) -> UsableCandidates:
-    """Try each candidate (one entry of ``mappings`` each) against the same host.
+    """Return the allocation candidates of a host with which the guest fits on its NUMA cells.
 
-    Page sizes that one attempt made definite stay so for the next, as they do in nova.
+    The candidates are tried in order. A page size that one attempt made definite stays so for the next, as in
+    nova. The reason, if no candidate can be used, is that of the first.
+
+    Args:
+        fitter: Makes and caches the fits.
+        host: The host's topology, None if it has none.
+        guest: The guest's topology.
+        limits: The limits of overcommitment; None for no limits.
+        pools: The host's PCI pools; None if it has no PCI data.
+        requests: The guest's PCI requests.
+        mappings: One entry for each candidate.
+        budget: The steps that the request may use on all its hosts. One budget has to be passed to all calls
+            for one request; None for the limit of one host only.
     """
-    accepted, reason = [], "no allocation candidate is left"
-    current = guest
-    for index, mapping in enumerate(mappings):
-        result = fitter.fit(host, current, limits, pools, requests, mapping)
-        current = _carried(guest, result.guest_after)
-        if result:
-            accepted.append(index)
-        elif index == 0:
-            reason = result.reason
-    return UsableCandidates(tuple(accepted), "" if accepted else reason)
+    fits, current = [], guest
+    for mapping in mappings:
+        fits.append(fitter.fit(host, current, limits, pools, requests, mapping, budget=budget))
+        current = _next_guest(guest, fits[-1].guest_after)
+    usable = tuple(index for index, result in enumerate(fits) if result)
+    return UsableCandidates(usable, lambda: fits[0].reason if fits else NO_CANDIDATE)
 
 
-def _carried(guest: GuestTopology, after: GuestTopology) -> GuestTopology:
-    """What the next attempt starts from.
+def _next_guest(guest: GuestTopology, after: GuestTopology | None) -> GuestTopology:
+    """Return the guest with which the next attempt starts.
 
-    A single cell's id and pins have no influence on it; left as they were, the next attempt is one that is
-    remembered already.
+    The id and the pins of a single cell do not influence it. They are left as they were, so that the next
+    attempt is found in the cache.
     """
-    if len(guest.cells) > 1:
-        return after
+    if after is None or len(guest.cells) > 1:
+        return after or guest
     return guest.with_cells((replace(guest.cells[0], pagesize=after.cells[0].pagesize),))
 
 
 def lacks_threads(
     host: HostTopology | None, cpu_policies: Iterable[str | None], thread_policies: Iterable[str | None]
 ) -> bool:
-    """The early check: dedicated CPUs and thread siblings are asked for, and the host has no siblings.
+    """Return whether dedicated CPUs on thread siblings are requested, but the host has no thread siblings.
 
-    The policies are the raw values of flavor (hw:cpu_policy, hw:cpu_thread_policy) and image. Applies to
-    guests without NUMA topology too, but not to hosts without.
+    The check also holds for guests without NUMA topology, but not for hosts without one.
+
+    Args:
+        host: The host's topology, None if it has none.
+        cpu_policies: The values of hw:cpu_policy of flavor and image, as they are.
+        thread_policies: The values of hw:cpu_thread_policy of flavor and image, as they are.
     """
     if host is None or not host.cells or host.has_threads:
         return False

@@ -1,13 +1,7 @@
-"""One guest cell on one host cell.
+"""One guest cell on one host cell: memory pages, CPUs, pinning and limits (spec: numa-and-pci 3.6, 3.7, 3.8).
 
-spec: numa-and-pci 3.6, 3.7
-
-Which host CPUs the pinned vCPUs of a guest cell get.
-
-The choice of cores, and how many threads of each, is what every later verdict depends on, here and on the
-compute. Threads of one core are taken in ascending order.
-
-spec: numa-and-pci 3.8
+All later results, here and on the compute, depend on which cores the pinned vCPUs get and on how many threads
+of each. Threads of one core are used in ascending order.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,49 +17,63 @@ Cores = Sequence[tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Pinning:
-    """vCPU -> host CPU, and the host CPUs set aside for emulator threads."""
+    """The host CPUs of a guest cell.
+
+    Attributes:
+        pins: vCPU -> host CPU.
+        reserved: Host CPUs for emulator threads, None without any.
+    """
 
     pins: dict[int, int]
     reserved: frozenset[int] | None
 
 
-def pin(cell: HostCell, guest: GuestCell, overhead: int) -> Pinning | None:
-    """Place the pinned vCPUs of a guest cell and ``overhead`` (0 or 1) emulator CPUs; None if impossible."""
+def pin_vcpus(cell: HostCell, guest: GuestCell, emulator_cpus: int) -> Pinning | None:
+    """Choose host CPUs for the pinned vCPUs of a guest cell and for its emulator threads.
+
+    Args:
+        cell: The host cell.
+        guest: The guest cell.
+        emulator_cpus: Number of host CPUs for emulator threads, 0 or 1.
+
+    Returns:
+        The chosen CPUs; None if there are too few on suitable cores.
+    """
     if not cell.siblings:
         return None
     if guest.thread_policy == ISOLATE:
-        return _on_cores_of_its_own(cell, guest, overhead)
+        return _on_isolated_cores(cell, guest, emulator_cpus)
     if guest.thread_policy == REQUIRE and not cell.has_threads:
         return None
-    return _on_fullest_cores(cell, guest, overhead)
+    return _on_fullest_cores(cell, guest, emulator_cpus)
 
 
-def _on_cores_of_its_own(cell: HostCell, guest: GuestCell, overhead: int) -> Pinning | None:
+def _on_isolated_cores(cell: HostCell, guest: GuestCell, emulator_cpus: int) -> Pinning | None:
     whole = _with_threads(cell.free_cores, cell.threads_per_core)
-    # With separate sets of dedicated and shared CPUs the other thread of a core could be anybody's.
+    # With separate sets of dedicated and shared CPUs, shared vCPUs could use the other threads of a core.
     if not whole or (cell.has_threads and cell.pcpuset != cell.cpuset):
         return None
     pins = _assign(1, whole, guest)
-    reserved = _reserve(cell.free_cores, pins, overhead, whole_cores=True)
-    if not pins or (overhead and not reserved):
+    reserved = _reserve(cell.free_cores, pins, emulator_cpus, whole_cores=True)
+    if not pins or (emulator_cpus and not reserved):
         return None
     return Pinning(pins, reserved)
 
 
-def _on_fullest_cores(cell: HostCell, guest: GuestCell, overhead: int) -> Pinning | None:
+def _on_fullest_cores(cell: HostCell, guest: GuestCell, emulator_cpus: int) -> Pinning | None:
     require = guest.thread_policy == REQUIRE
     most = max(map(len, cell.free_cores))
     pins, reserved = None, None
     for threads in range(most, 1 if require else 0, -1):
         pins = _assign(threads, _with_threads(cell.free_cores, threads), guest)
-        reserved = _reserve(cell.free_cores, pins, overhead)
-        if pins is not None and (not overhead or reserved):
+        reserved = _reserve(cell.free_cores, pins, emulator_cpus)
+        if pins is not None and (not emulator_cpus or reserved):
             break
     if not pins and not require:
         single = [(thread,) for thread in chain.from_iterable(cell.free_cores)]
         pins = _assign(1, single, guest)
-        reserved = _reserve(single, pins, overhead)
-    if pins is None or (overhead and not reserved):
+        reserved = _reserve(single, pins, emulator_cpus)
+    if pins is None or (emulator_cpus and not reserved):
         return None
     return Pinning(pins, reserved)
 
@@ -75,25 +83,25 @@ def _with_threads(cores: Cores, threads: int) -> Cores:
 
 
 def _assign(threads: int, cores: Cores, guest: GuestCell) -> dict[int, int] | None:
-    """Fill cores in order with so many vCPUs each; None if they are too few, empty if nothing is pinned."""
+    """Fill cores in order with ``threads`` vCPUs each; None if they are too few, empty if none is pinned."""
     vcpus = sorted(guest.pcpuset)
     if threads * len(cores) < len(vcpus):
         return None
-    # The cores hold more threads than there are vCPUs when the last one is not filled.
+    # Not strict: the last core may have more threads than there are vCPUs left.
     return dict(zip(vcpus, chain.from_iterable(core[:threads] for core in cores), strict=False))
 
 
 def _reserve(
-    cores: Cores, pins: dict[int, int] | None, overhead: int, *, whole_cores: bool = False
+    cores: Cores, pins: dict[int, int] | None, emulator_cpus: int, *, whole_cores: bool = False
 ) -> frozenset[int] | None:
-    """The first free threads that the vCPUs left over; with ``whole_cores`` on cores that they do not use."""
-    if not overhead or not pins:
+    """Return the first free threads that no vCPU uses; with ``whole_cores``, on cores that no vCPU uses."""
+    if not emulator_cpus or not pins:
         return None
-    taken = set(pins.values())
+    pinned = set(pins.values())
     if whole_cores:
-        cores = [core for core in cores if taken.isdisjoint(core)]
-    left = [thread for core in cores for thread in core if thread not in taken]
-    return frozenset(left[:overhead]) or None
+        cores = [core for core in cores if pinned.isdisjoint(core)]
+    left = [thread for core in cores for thread in core if thread not in pinned]
+    return frozenset(left[:emulator_cpus]) or None
 
 
 class Shortage(Enum):
@@ -111,9 +119,17 @@ class Shortage(Enum):
 
 @dataclass
 class GuestCellState:
-    """A guest cell during a search. What attempts leave here stays, whether they succeed or not.
+    """A guest cell during a search.
 
-    The compute's own search is like that, and a verdict here is only worth something if it agrees.
+    Attempts change it, also those that fail, and nothing is undone: the search on the compute is the same,
+    and the results have to agree (spec: numa-and-pci 3.2).
+
+    Attributes:
+        cell: The guest cell as it was before the search.
+        id: Id of the host cell where it was placed last; before that its own id.
+        pagesize: As in ``GuestCell``; definite after an attempt that found pages.
+        pins: vCPU -> host CPU, of the last attempt that found CPUs.
+        reserved: Host CPUs for emulator threads, of the same attempt.
     """
 
     cell: GuestCell
@@ -124,64 +140,83 @@ class GuestCellState:
 
     @classmethod
     def of(cls, cell: GuestCell) -> "GuestCellState":
+        """Return the state of a guest cell before a search."""
         return cls(
             cell, cell.id, cell.pagesize, None if cell.pins is None else dict(cell.pins), cell.reserved
         )
 
-    def value(self) -> GuestCell:
+    def as_guest_cell(self) -> GuestCell:
+        """Return the guest cell as the search has left it."""
         pins = None if self.pins is None else tuple(sorted(self.pins.items()))
         return replace(self.cell, id=self.id, pagesize=self.pagesize, pins=pins, reserved=self.reserved)
 
 
-def seat_on(host: HostCell, seat: GuestCellState, limits: Limits | None, overhead: int) -> Shortage | None:
-    """Try a guest cell on a host cell; what is lacking, or None if it fits.
+def try_host_cell(
+    host: HostCell, guest: GuestCellState, limits: Limits | None, emulator_cpus: int
+) -> Shortage | None:
+    """Try to place a guest cell on a host cell.
 
-    ``overhead``: emulator CPUs (0 or 1). Page size, pins and id of the seat change as far as it gets.
+    Page size, pins and id of the guest cell change up to the step that fails.
+
+    Args:
+        host: The host cell.
+        guest: The guest cell.
+        limits: The limits of overcommitment, if any.
+        emulator_cpus: Number of host CPUs for emulator threads, 0 or 1.
+
+    Returns:
+        What the host cell has too little of; None if the guest cell fits.
     """
-    lack = _bind_pages(host, seat) or lack_of_cpus(host, seat.cell, overhead)
-    if lack:
-        return lack
-    if seat.cell.has_pinned:
-        found = pin(host, seat.cell, overhead)
+    shortage = _choose_page_size(host, guest) or cpu_shortage(host, guest.cell, emulator_cpus)
+    if shortage:
+        return shortage
+    if guest.cell.has_pinned:
+        found = pin_vcpus(host, guest.cell, emulator_cpus)
         if found is None:
             return Shortage.THREADS
-        seat.pins = {**(seat.pins or {}), **found.pins}
-        seat.reserved = found.reserved
-        seat.id = host.id
-    lack = lack_within(host, seat.cell, limits)
-    if lack is None:
-        seat.id = host.id
-    return lack
+        guest.pins = {**(guest.pins or {}), **found.pins}
+        guest.reserved = found.reserved
+        guest.id = host.id
+    shortage = limit_shortage(host, guest.cell, limits)
+    if shortage is None:
+        guest.id = host.id
+    return shortage
 
 
 def may_fit(host: HostCell, guest: GuestCell, limits: Limits | None) -> bool:
-    """False only if no attempt can succeed. Pinning, emulator CPUs and choice of page size are left out."""
+    """Return False if no attempt can succeed, without trying pinning, emulator threads and page sizes."""
     size = ANY if guest.pagesize is not None and guest.pagesize < 0 else guest.pagesize
     if size is None:
-        lack = lack_of_memory(host, guest)
+        shortage = memory_shortage(host, guest)
     else:
-        lack = None if page_size(host, size, guest.memory) else Shortage.PAGES
-    return not (lack or lack_of_cpus(host, guest, 0) or lack_within(host, guest, limits))
+        shortage = None if page_size(host, size, guest.memory) else Shortage.PAGES
+    return not (shortage or cpu_shortage(host, guest, 0) or limit_shortage(host, guest, limits))
 
 
-def _bind_pages(host: HostCell, seat: GuestCellState) -> Shortage | None:
-    if seat.pagesize is None:
-        return lack_of_memory(host, seat.cell)
-    size = page_size(host, seat.pagesize, seat.cell.memory)
+def _choose_page_size(host: HostCell, guest: GuestCellState) -> Shortage | None:
+    if guest.pagesize is None:
+        return memory_shortage(host, guest.cell)
+    size = page_size(host, guest.pagesize, guest.cell.memory)
     if size is None:
         return Shortage.PAGES
-    seat.pagesize = size
+    guest.pagesize = size
     return None
 
 
 def page_size(host: HostCell, wanted: int, memory: int) -> int | None:
-    """The page size (KiB) with free pages for so many MiB; ``wanted`` is a size, SMALL, LARGE or ANY."""
+    """Return the first suitable page size (KiB) with enough free pages; None if there is none.
+
+    Args:
+        host: The host cell.
+        wanted: A size in KiB, SMALL, LARGE or ANY.
+        memory: The memory of the guest cell in MiB.
+    """
     offered = list(host.pages_by_size.values())
-    return next((pool.size for pool in _tried(offered, wanted) if pool.holds(memory)), None)
+    return next((pool.size for pool in _suitable(offered, wanted) if pool.holds(memory)), None)
 
 
-def _tried(offered: list[PagePool], wanted: int) -> Iterable[PagePool]:
-    """Largest first; the smallest size never counts as large, even where it is the only one."""
+def _suitable(offered: list[PagePool], wanted: int) -> Iterable[PagePool]:
+    """Return the pools to try, largest first. The smallest size is never large, even if there is no other."""
     if wanted == SMALL:
         return offered[-1:]
     if wanted == LARGE:
@@ -189,8 +224,12 @@ def _tried(offered: list[PagePool], wanted: int) -> Iterable[PagePool]:
     return offered if wanted == ANY else [pool for pool in offered if pool.size == wanted]
 
 
-def lack_of_memory(host: HostCell, guest: GuestCell) -> Shortage | None:
-    """For guests that name no page size. Floating ones share memory; the limit decides on what is free."""
+def memory_shortage(host: HostCell, guest: GuestCell) -> Shortage | None:
+    """Check the memory for a guest cell without page size.
+
+    Guests with floating vCPUs are compared with all memory of the cell; the free memory is left to the
+    limits.
+    """
     smallest = host.smallest_pages
     if smallest:
         enough = smallest.holds(guest.memory) if guest.has_pinned else smallest.could_hold(guest.memory)
@@ -199,8 +238,9 @@ def lack_of_memory(host: HostCell, guest: GuestCell) -> Shortage | None:
     return None if available >= guest.memory else Shortage.MEMORY
 
 
-def lack_of_cpus(host: HostCell, guest: GuestCell, overhead: int) -> Shortage | None:
-    pinned = len(guest.pcpuset) + overhead
+def cpu_shortage(host: HostCell, guest: GuestCell, emulator_cpus: int) -> Shortage | None:
+    """Check the numbers of dedicated and shared CPUs for a guest cell."""
+    pinned = len(guest.pcpuset) + emulator_cpus
     if guest.has_pinned and pinned > len(host.pcpuset):
         return Shortage.DEDICATED_CPUS
     if guest.has_floating and len(guest.cpuset) > len(host.cpuset):
@@ -210,8 +250,11 @@ def lack_of_cpus(host: HostCell, guest: GuestCell, overhead: int) -> Shortage | 
     return None
 
 
-def lack_within(host: HostCell, guest: GuestCell, limits: Limits | None) -> Shortage | None:
-    """Limits bind only guests with floating vCPUs; hitting one exactly is within it."""
+def limit_shortage(host: HostCell, guest: GuestCell, limits: Limits | None) -> Shortage | None:
+    """Check the limits of overcommitment for a guest cell.
+
+    They hold only for guest cells with floating vCPUs. Usage may be equal to a limit.
+    """
     if limits is None or not guest.has_floating:
         return None
     if host.cpu_usage + len(guest.cpuset) > len(host.cpuset) * limits.cpu_ratio:

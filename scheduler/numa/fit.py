@@ -1,36 +1,50 @@
-"""Does a guest with a NUMA topology fit a host, and where?
+"""Whether a guest with a NUMA topology fits a host, and on which host cells (spec: numa-and-pci 3)."""
 
-spec: numa-and-pci 3
-"""
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from threading import Lock
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import lru_cache
+from cachetools import LRUCache
 
 from scheduler.numa.guest import GuestTopology
-from scheduler.numa.reasons import FailedSearch, why_not
-from scheduler.numa.search import Search, affinity, ordered_cells
+from scheduler.numa.reasons import FailedSearch, explain_failure
+from scheduler.numa.search import Search, SearchBudget, StepLimit, affinity, ordered_cells
 from scheduler.numa.topology import HostTopology, Limits
 from scheduler.pci.offer import Mappings, Offer, make_offer
 from scheduler.pci.pools import PoolSet
 from scheduler.pci.requests import PciRequest
 
-REMEMBERED = 4096
+MAX_CACHED = 4096
 
 
 @dataclass(frozen=True)
 class Fit:
-    """``fitted`` is the guest as placed on the host; None if it does not fit, and ``reason`` says why.
+    """The result of one fit; true if the guest fits.
 
-    ``guest_after`` is the guest as the search left it, fit or not: where the next attempt for it starts.
+    Attributes:
+        fitted: The guest as placed on the host; None if it does not fit.
+        guest_after: The guest as the search left it, fit or not. The next attempt for it starts from there.
+        problem: Why no search was made; empty if one was.
+        failure: The search that found nothing, if there was one.
     """
 
     fitted: GuestTopology | None
     guest_after: GuestTopology | None
-    reason: str = ""
+    problem: str = ""
+    failure: FailedSearch | None = field(default=None, compare=False)
 
     def __bool__(self) -> bool:
         return self.fitted is not None
+
+    @property
+    def reason(self) -> str:
+        """Why the guest does not fit; empty if it does. Computed anew for each call."""
+        return self.problem or (explain_failure(self.failure) if self.failure else "")
+
+    @property
+    def is_final(self) -> bool:
+        """Whether a search with more steps for the request would have the same result."""
+        return self.failure is None or self.failure.cut_short is not StepLimit.REQUEST
 
 
 def fit(
@@ -40,10 +54,17 @@ def fit(
     offer: Offer | None = None,
     *,
     packing: bool = False,
+    budget: SearchBudget | None = None,
 ) -> Fit:
-    """Look for host cells. ``offer`` None: nothing is known of PCI devices, and none are asked for here.
+    """Search host cells for a guest.
 
-    ``packing``: [compute]packing_host_numa_cells_allocation_strategy.
+    Args:
+        host: The host's topology, None if it has none.
+        guest: The guest's topology, None if it has none.
+        limits: The limits of overcommitment; None for no limits.
+        offer: The PCI devices of the host and the demands on them; None if the host has no PCI data.
+        packing: [compute]packing_host_numa_cells_allocation_strategy.
+        budget: The steps that the request may use on all its hosts; None for the limit of one host only.
     """
     if guest is None or not guest.cells:
         return Fit(None, guest, "the guest has no NUMA topology")
@@ -53,23 +74,25 @@ def fit(
         return Fit(None, guest, f"{len(guest.cells)} NUMA cells wanted, the host has {len(host.cells)}")
     cells = ordered_cells(host, guest, offer, packing=packing)
     near = affinity(host, limits)
-    search = Search(cells, guest, limits, near, offer, host.sockets)
+    search = Search(cells, guest, limits, near, offer, host.sockets, budget or SearchBudget())
     found = search.run()
-    after = guest.with_cells(tuple(seat.value() for seat in search.seats))
-    return (
-        Fit(after, after) if found else Fit(None, after, why_not(FailedSearch(host, guest, limits, search)))
-    )
+    after = guest.with_cells(tuple(state.as_guest_cell() for state in search.states))
+    if found:
+        return Fit(after, after)
+    return Fit(None, after, failure=FailedSearch.of(host, guest, limits, search))
 
 
 class Fitter:
-    """Remembers fits, so that equal hosts cost one. Bounded: the least recently used are forgotten.
+    """Caches fits, so that hosts in equal states cost one search. It can be used from several threads.
 
-    Holds no reference to a host but its topology; safe to use from several threads.
+    The least recently used fits are dropped first. Of a host only its topology is kept.
     """
 
-    def __init__(self, *, packing: bool = False, remembered: int = REMEMBERED) -> None:
-        self._fit: Callable[..., Fit] = lru_cache(maxsize=remembered)(fit)
+    def __init__(self, *, packing: bool = False, max_cached: int = MAX_CACHED) -> None:
         self._packing = packing
+        self._cache: LRUCache[Hashable, Fit] = LRUCache(max_cached)
+        self._lock = Lock()
+        self._made = 0
 
     def fit(
         self,
@@ -79,17 +102,36 @@ class Fitter:
         pools: PoolSet | None = None,
         requests: tuple[PciRequest, ...] = (),
         mappings: Mappings | None = None,
+        *,
+        budget: SearchBudget | None = None,
     ) -> Fit:
-        """Fit a guest with its PCI requests, bound to the providers that ``mappings`` name for them.
+        """Return the fit of a guest with PCI requests, from the cache if it is there.
 
-        ``pools`` None: the host has no PCI data, and requests are not looked at.
+        Args:
+            host: The host's topology, None if it has none.
+            guest: The guest's topology, None if it has none.
+            limits: The limits of overcommitment; None for no limits.
+            pools: The host's PCI pools; None if it has no PCI data, and then requests are not looked at.
+            requests: The guest's PCI requests.
+            mappings: The providers that Placement chose for the requests, if any.
+            budget: The steps that the request may use on all its hosts; None for the limit of one host only.
         """
         if pools is not None and pools.problem and requests:
             return Fit(None, guest, pools.problem)
         offer = None if pools is None else make_offer(pools, requests, mappings)
-        return self._fit(host, guest, limits, offer, packing=self._packing)
+        key = (host, guest, limits, offer)
+        with self._lock:
+            cached = self._cache.get(key)
+        if cached is not None:
+            return cached
+        found = fit(host, guest, limits, offer, packing=self._packing, budget=budget)
+        with self._lock:
+            self._made += 1
+            if found.is_final:
+                self._cache[key] = found
+        return found
 
     @property
     def made(self) -> int:
-        """How many fits were worked out and not merely remembered."""
-        return self._fit.cache_info().misses
+        """The number of fits that were computed, not read from the cache."""
+        return self._made

@@ -1,7 +1,4 @@
-"""The NUMA cells of a guest, as values.
-
-spec: numa-and-pci 1.3, wire-and-config 3.8
-"""
+"""The NUMA topology of a guest, as plain values (spec: numa-and-pci 1.3, wire-and-config 3.8)."""
 
 from dataclasses import dataclass, replace
 
@@ -15,11 +12,18 @@ ISOLATE, REQUIRE = "isolate", "require"
 
 @dataclass(frozen=True)
 class GuestCell:
-    """One NUMA node of a guest.
+    """One cell of a guest.
 
-    ``cpuset`` are its floating vCPUs, ``pcpuset`` the pinned ones; ``memory`` is in MiB. ``pagesize`` is in
-    KiB, SMALL, LARGE, ANY, or None. A fit turns ``id`` into the host cell's id, makes ``pagesize`` definite,
-    and sets ``pins`` (vCPU, host CPU) and ``reserved`` (host CPUs for emulator threads).
+    Attributes:
+        id: Its number; after a fit, the id of its host cell.
+        cpuset: The floating vCPUs.
+        pcpuset: The pinned vCPUs.
+        memory: In MiB.
+        pagesize: In KiB, or SMALL, LARGE, ANY, or None; after a fit never one of these words.
+        cpu_policy: dedicated, mixed, shared or None.
+        thread_policy: prefer, isolate, require or None.
+        pins: Pairs (vCPU, host CPU), set by a fit.
+        reserved: Host CPUs for emulator threads, set by a fit.
     """
 
     id: int
@@ -34,35 +38,41 @@ class GuestCell:
 
     @property
     def has_pinned(self) -> bool:
-        """May some of its vCPUs be pinned?"""
+        """Whether some of its vCPUs may be pinned."""
         return self.cpu_policy in (DEDICATED, MIXED)
 
     @property
     def has_floating(self) -> bool:
-        """May some of its vCPUs float?"""
+        """Whether some of its vCPUs may float."""
         return self.cpu_policy != DEDICATED
 
 
 @dataclass(frozen=True)
 class GuestTopology:
-    """The cells of a guest; ``isolated_emulator``: its emulator threads get a host CPU of their own."""
+    """The cells of a guest.
+
+    Attributes:
+        cells: The cells.
+        isolated_emulator: Whether emulator threads get a host CPU of their own.
+    """
 
     cells: tuple[GuestCell, ...]
     isolated_emulator: bool = False
 
     @property
     def cell_ids(self) -> frozenset[int]:
-        """After a fit: the host cells that it uses."""
+        """The ids of the cells; after a fit, those of the host cells."""
         return frozenset(cell.id for cell in self.cells)
 
     def with_cells(self, cells: tuple[GuestCell, ...]) -> "GuestTopology":
+        """Return a copy with other cells."""
         return replace(self, cells=cells)
 
 
 def carried_state(guest: GuestTopology | None) -> tuple[tuple[int, int | None], ...] | None:
-    """What of a guest can differ from one fit to the next and decide it: ids and page sizes of its cells.
+    """Return what a fit leaves in a guest that influences the next fit: ids and page sizes of its cells.
 
-    The id of a single cell decides nothing. spec: numa-and-pci 3.13
+    The id of a single cell has no influence (spec: numa-and-pci 3.13).
     """
     if guest is None:
         return None
@@ -71,7 +81,7 @@ def carried_state(guest: GuestTopology | None) -> tuple[tuple[int, int | None], 
 
 
 def guest_topology_from(obj: object | None) -> GuestTopology | None:
-    """The plain topology of an InstanceNUMATopology object; None for None and for one without cells."""
+    """Return the plain topology of an InstanceNUMATopology object; None for None and without cells."""
     cells = field(obj, "cells")
     if not cells:
         return None
@@ -82,7 +92,7 @@ def guest_topology_from(obj: object | None) -> GuestTopology | None:
 def _cell_from(obj: object) -> GuestCell:
     policy = field(obj, "cpu_policy")
     cpuset, pcpuset = frozenset(field(obj, "cpuset") or ()), field(obj, "pcpuset")
-    if pcpuset is None and policy == DEDICATED:  # cells below 1.5 keep their pinned vCPUs in cpuset
+    if pcpuset is None and policy == DEDICATED:  # before version 1.5, cpuset has the pinned vCPUs too
         cpuset, pcpuset = frozenset(), cpuset
     pins, reserved = field(obj, "cpu_pinning_raw"), field(obj, "cpuset_reserved")
     return GuestCell(

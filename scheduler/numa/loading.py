@@ -1,12 +1,10 @@
-"""Reading ``compute_nodes.numa_topology``.
+"""Reading of ``compute_nodes.numa_topology`` (spec: numa-and-pci 1.1, 1.6).
 
-Tolerant where older computes left something out, strict where a value makes no sense: a host about which
-something is not understood is better left alone by guests that depend on it.
-
-spec: numa-and-pci 1.1, 1.6
+Fields that older computes leave out get defaults. A text with values that make no sense is refused as a
+whole: guests with a NUMA topology must not use a host whose topology is not understood.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import orjson
 
@@ -18,16 +16,20 @@ from scheduler.objects.base import Malformed, data_of, integer
 MAX_CPU = 65535
 
 
-def read(text: str | None) -> HostTopology | None:
-    """As ``loads``, but an unreadable text gives a topology without cells that carries the reason."""
+def load_topology(text: str | None) -> HostTopology | None:
+    """Return the stored topology, if unreadable one without cells that says so; None if missing."""
     try:
-        return loads(text)
+        return parse_topology(text)
     except Malformed as error:
         return HostTopology(problem=f"NUMA topology cannot be read: {error.reason}")
 
 
-def loads(text: str | None) -> HostTopology | None:
-    """The stored topology; None if there is none. Raises ``Malformed``."""
+def parse_topology(text: str | None) -> HostTopology | None:
+    """Return the stored topology; None if there is none.
+
+    Raises:
+        Malformed: The text cannot be read.
+    """
     if not text:
         return None
     try:
@@ -91,7 +93,7 @@ def _network(stored: object) -> Network | None:
 
 
 def _plain_cell(data: object) -> HostCell:
-    """The form before versioned objects: nothing is known about dedicated CPUs, cores or pages."""
+    """Return a cell of a text from before versioned objects, without dedicated CPUs, cores and pages."""
     if not isinstance(data, dict):
         raise Malformed("a cell is not a map")
     memory = data.get("mem") or {}
@@ -107,7 +109,7 @@ def _plain_cell(data: object) -> HostCell:
 
 
 def _cpu_ranges(text: object) -> frozenset[int]:
-    """``0-3,^2`` is 0, 1 and 3."""
+    """Parse a list of CPUs: ``0-3,^2`` is 0, 1 and 3."""
     if not isinstance(text, str):
         raise Malformed("cpus is not a text")
     wanted: set[int] = set()
@@ -148,9 +150,8 @@ def _number_or_null(data: Mapping, key: str) -> int | None:
     return None if value is None else integer(key, value)
 
 
-def _refuse_overlaps(cells: Iterable[HostCell]) -> None:
-    """One CPU in two places would be given out twice."""
-    cells = list(cells)
+def _refuse_overlaps(cells: Sequence[HostCell]) -> None:
+    """Refuse cells that share CPUs: guests could be pinned to such a CPU twice."""
     if len({cell.id for cell in cells}) < len(cells):
         raise Malformed("two cells have the same id")
     _disjoint("two cells share CPU {}", cells, lambda cell: [cell.cpuset | cell.pcpuset])

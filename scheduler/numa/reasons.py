@@ -1,58 +1,96 @@
-"""Why a guest does not fit a host, for people.
+"""Why a guest does not fit a host, in one line.
 
-Worked out after the search, on fresh guest cells: it says what the host lacks, not how the search went.
-
-spec: numa-and-pci 3.6 (the steps that refuse)
+The reason is computed after the search, with fresh guest cells: it says what the host lacks, not how the
+search went (spec: numa-and-pci 3.6).
 """
 
 from dataclasses import dataclass
 
-from scheduler.numa.cell import GuestCellState, Shortage, seat_on
+from scheduler.numa.cell import GuestCellState, Shortage, try_host_cell
 from scheduler.numa.guest import ANY, ISOLATE, LARGE, REQUIRE, SMALL, GuestCell, GuestTopology
-from scheduler.numa.search import Search
+from scheduler.numa.search import Search, StepLimit
 from scheduler.numa.topology import HostCell, HostTopology, Limits
+from scheduler.pci.consumption import ChosenCells, Refusal
+from scheduler.pci.offer import Offer
 from scheduler.pci.support import explain_refusal
 
 MAX_CELLS_SHOWN = 4
 
 _PAGES = {SMALL: "small pages", LARGE: "large pages", ANY: "pages of any size"}
+_CUT_SHORT = {
+    StepLimit.HOST: "the search for {count} guest cells reached its limit of {steps} steps for one host",
+    StepLimit.REQUEST: (
+        "the search for {count} guest cells ended after {steps} steps on this host:"
+        " the request has used up the steps for all its hosts"
+    ),
+}
 
 
 @dataclass(frozen=True)
 class FailedSearch:
-    """A search that found nothing."""
+    """A search without result, reduced to what its reason needs.
+
+    Attributes:
+        host: The host.
+        guest: The guest before the search.
+        limits: The limits of overcommitment, if any.
+        offer: The PCI devices of the host and the demands on them, if any.
+        refused_devices: The last refusal of devices, and the host cells that were chosen then.
+        far_from_networks: Whether the guest's networks refused host cells that had room.
+        cut_short: The limit that ended the search, None if it was complete.
+        steps: The number of steps that the search made.
+    """
 
     host: HostTopology
     guest: GuestTopology
     limits: Limits | None
-    search: Search
+    offer: Offer | None
+    refused_devices: tuple[Refusal, ChosenCells] | None
+    far_from_networks: bool
+    cut_short: StepLimit | None
+    steps: int
 
-    def lack(self, host: HostCell, number: int) -> Shortage | None:
-        """What host cell ``host`` lacks for guest cell ``number``."""
-        overhead = int(self.guest.isolated_emulator and number == 0)
-        return seat_on(host, GuestCellState.of(self.guest.cells[number]), self.limits, overhead)
+    @classmethod
+    def of(
+        cls, host: HostTopology, guest: GuestTopology, limits: Limits | None, search: Search
+    ) -> "FailedSearch":
+        """Return what the reason needs of a search."""
+        return cls(
+            host,
+            guest,
+            limits,
+            search.offer,
+            search.refused_devices,
+            search.far_from_networks,
+            search.cut_short,
+            search.steps,
+        )
+
+    def shortage(self, host: HostCell, number: int) -> Shortage | None:
+        """Return what host cell ``host`` has too little of for guest cell ``number``."""
+        emulator_cpus = int(self.guest.isolated_emulator and number == 0)
+        return try_host_cell(host, GuestCellState.of(self.guest.cells[number]), self.limits, emulator_cpus)
 
 
-def why_not(failed: FailedSearch) -> str:
-    """One line on what was missing."""
-    search = failed.search
-    if search.refused_devices:
-        refusal, place = search.refused_devices
-        return explain_refusal(refusal, search.offer, place)
-    if search.far_from_networks and not search.gave_up:
+def explain_failure(failed: FailedSearch) -> str:
+    """Return one line that says why the guest does not fit."""
+    if failed.refused_devices and failed.offer:
+        refusal, chosen = failed.refused_devices
+        return explain_refusal(refusal, failed.offer, chosen)
+    if failed.far_from_networks and not failed.cut_short:
         return "no NUMA cells near all networks of the guest have room for it"
     numbers = range(len(failed.guest.cells))
     needs = [_needs(failed.guest, number) for number in numbers]
-    lacks = [[failed.lack(host, number) for host in failed.host.cells] for number in numbers]
-    if len(set(needs)) == 1 and any(lacks[0]):
-        return f"no {_cells(len(needs))} with {needs[0]}{_details(failed, 0, lacks[0])}"
-    nowhere = next((number for number in numbers if all(lacks[number])), None)
+    shortages = [[failed.shortage(host, number) for host in failed.host.cells] for number in numbers]
+    if len(set(needs)) == 1 and any(shortages[0]):
+        return f"no {_cells(len(needs))} with {needs[0]}{_details(failed, 0, shortages[0])}"
+    nowhere = next((number for number in numbers if all(shortages[number])), None)
     if nowhere is not None:
-        details = _details(failed, nowhere, lacks[nowhere])
+        details = _details(failed, nowhere, shortages[nowhere])
         return f"no NUMA cell for guest cell {nowhere} with {needs[nowhere]}{details}"
-    if search.gave_up:
-        return f"no way to seat the {len(needs)} guest cells was found within bounded effort"
-    return f"the {len(needs)} guest cells fit NUMA cells of the host one by one, but not together"
+    if failed.cut_short:
+        return _CUT_SHORT[failed.cut_short].format(count=len(needs), steps=failed.steps)
+    return f"each of the {len(needs)} guest cells fits a NUMA cell of the host, but not all together"
 
 
 def _cells(count: int) -> str:
@@ -60,7 +98,7 @@ def _cells(count: int) -> str:
 
 
 def _needs(guest: GuestTopology, number: int) -> str:
-    """``8 free dedicated CPUs and 4096 MiB of 2 MiB pages``."""
+    """Return the needs of a guest cell, as ``8 free dedicated CPUs and 4096 MiB of 2 MiB pages``."""
     cell = guest.cells[number]
     pinned = len(cell.pcpuset) + int(guest.isolated_emulator and number == 0)
     needs = []
@@ -85,13 +123,13 @@ def _size(kib: int) -> str:
     return f"{kib} KiB"
 
 
-def _details(failed: FailedSearch, number: int, refused: list[Shortage | None]) -> str:
-    """What each host cell lacks for guest cell ``number``, for the first few."""
+def _details(failed: FailedSearch, number: int, shortages: list[Shortage | None]) -> str:
+    """Return what each of the first host cells lacks for guest cell ``number``."""
     cell = failed.guest.cells[number]
     found = [
-        f"cell {host.id}: {_has(host, cell, lack, failed.limits)}"
-        for host, lack in zip(failed.host.cells, refused, strict=True)
-        if lack
+        f"cell {host.id}: {_has(host, cell, shortage, failed.limits)}"
+        for host, shortage in zip(failed.host.cells, shortages, strict=True)
+        if shortage
     ]
     shown = found[:MAX_CELLS_SHOWN]
     if len(found) > len(shown):
@@ -99,16 +137,18 @@ def _details(failed: FailedSearch, number: int, refused: list[Shortage | None]) 
     return f" ({'; '.join(shown)})"
 
 
-def _has(host: HostCell, cell: GuestCell, lack: Shortage, limits: Limits | None) -> str:
-    if lack is Shortage.PAGES:
+def _has(host: HostCell, cell: GuestCell, shortage: Shortage, limits: Limits | None) -> str:
+    if shortage is Shortage.PAGES:
         return _free_pages(host, cell)
-    if lack is Shortage.CPU_LIMIT:
-        return (
-            f"{host.cpu_usage} of {len(host.cpuset)} shared CPUs used, allocation ratio {limits.cpu_ratio:g}"
-        )
-    if lack is Shortage.MEMORY_LIMIT:
-        return f"{host.memory_usage} of {host.memory} MiB used, allocation ratio {limits.ram_ratio:g}"
-    return _FIXED[lack].format(host=host, free=len(host.free), all=len(host.pcpuset), shared=len(host.cpuset))
+    cpu_ratio, ram_ratio = (limits.cpu_ratio, limits.ram_ratio) if limits else (0, 0)
+    return _HAS[shortage].format(
+        host=host,
+        free=len(host.free),
+        dedicated=len(host.pcpuset),
+        shared=len(host.cpuset),
+        cpu_ratio=cpu_ratio,
+        ram_ratio=ram_ratio,
+    )
 
 
 def _free_pages(host: HostCell, cell: GuestCell) -> str:
@@ -119,12 +159,14 @@ def _free_pages(host: HostCell, cell: GuestCell) -> str:
     return f"{' and '.join(free) or 'no such pages'} free"
 
 
-_THREADS = {ISOLATE: " on cores of their own", REQUIRE: " on thread siblings"}
+_THREADS: dict[str | None, str] = {ISOLATE: " on isolated cores", REQUIRE: " on thread siblings"}
 
-_FIXED = {
+_HAS = {
     Shortage.MEMORY: "{host.free_memory} of {host.memory} MiB free",
-    Shortage.DEDICATED_CPUS: "{all} dedicated CPUs",
+    Shortage.DEDICATED_CPUS: "{dedicated} dedicated CPUs",
     Shortage.SHARED_CPUS: "{shared} shared CPUs",
     Shortage.FREE_DEDICATED_CPUS: "{free} dedicated CPUs free",
     Shortage.THREADS: "{free} dedicated CPUs free, but not on suitable cores",
+    Shortage.CPU_LIMIT: "{host.cpu_usage} of {shared} shared CPUs used, allocation ratio {cpu_ratio:g}",
+    Shortage.MEMORY_LIMIT: "{host.memory_usage} of {host.memory} MiB used, allocation ratio {ram_ratio:g}",
 }

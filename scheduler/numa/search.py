@@ -1,68 +1,76 @@
-"""Finding host cells for all cells of a guest.
+"""The search of host cells for all cells of a guest.
 
-The compute searches again when it claims, and its search has a memory: verdicts are remembered by
-(host cell, *current* id of the guest cell), and an id changes to that of the host cell on which the
-guest cell last succeeded. Guest cells can thus inherit each other's verdicts. A host that only a better
-search would find is a failed build, so this search has the same memory. It differs in leaving out
-arrangements that are bound to repeat what an earlier one did.
+The compute repeats the search when it claims, and its search has a state: results are cached by (host cell
+id, *current* id of the guest cell), and the current id becomes that of the host cell on which the guest cell
+was placed last. So a guest cell can get the result of another one. A build on a host that only a better
+search would find fails on the compute, so this search has the same state. It only leaves out arrangements
+that would repeat what an earlier arrangement did (spec: numa-and-pci 3.2, 3.5, 3.13, 3.14).
 
-spec: numa-and-pci 3.2, 3.5, 3.13, 3.14
+An arrangement lists, for each guest cell, the position of its host cell in the order in which host cells are
+tried (spec: numa-and-pci 3.4). Arrangements are visited in lexicographic order.
 
-Ways to pick k of n host cells in order, one after the other, with the means to leave many out at once.
-
-In which order a host's cells are tried.
-
-spec: numa-and-pci 3.4
-
-Networks that an operator tied to host cells.
-
-A physical network that no cell declares is near everywhere; so are tunnels that no cell declares.
-
-spec: numa-and-pci 3.9
+Networks can be tied to host cells. A physical network that no cell of the host declares is near all of them;
+the same holds for tunnels (spec: numa-and-pci 3.9).
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from itertools import combinations
 from math import comb, perm
 
-from scheduler.numa.cell import GuestCellState, may_fit, seat_on
+from scheduler.numa.cell import GuestCellState, may_fit, try_host_cell
 from scheduler.numa.guest import GuestCell, GuestTopology
 from scheduler.numa.topology import HostCell, HostTopology, Limits
 from scheduler.pci.consumption import ChosenCells, Refusal, consume_devices
 from scheduler.pci.offer import Offer
 
 
-def first(chosen: int) -> list[int]:
-    return list(range(chosen))
+def first_arrangement(guest_cells: int) -> list[int]:
+    """Return the first arrangement."""
+    return list(range(guest_cells))
 
 
-def advance(places: list[int], pivot: int, n: int) -> int | None:
-    """Make ``places`` the next arrangement, in lexicographic order, that differs at ``pivot`` or before.
+def next_arrangement(arrangement: list[int], pivot: int, host_cells: int) -> int | None:
+    """Change an arrangement into the next one, in lexicographic order, that differs at ``pivot`` or before.
 
-    Positions after the one that changes start anew with the smallest. Returns the first changed position, or
-    None (and leaves ``places`` undefined) when there is no next one.
+    Args:
+        arrangement: Positions of host cells; changed in place.
+        pivot: Index into ``arrangement``.
+        host_cells: The number of host cells.
+
+    Returns:
+        The first index that was changed. None if there is no next arrangement; ``arrangement`` is then
+        invalid.
     """
-    used = set(places[: pivot + 1])
-    for position in range(pivot, -1, -1):
-        used.discard(places[position])
-        following = next((place for place in range(places[position] + 1, n) if place not in used), None)
-        if following is not None:
-            places[position] = following
-            used.add(following)
-            unused = (place for place in range(n) if place not in used)
-            places[position + 1 :] = [next(unused) for _ in places[position + 1 :]]
-            return position
+    used = set(arrangement[: pivot + 1])
+    for index in range(pivot, -1, -1):
+        used.discard(arrangement[index])
+        following = (cell for cell in range(arrangement[index] + 1, host_cells) if cell not in used)
+        changed = next(following, None)
+        if changed is not None:
+            arrangement[index] = changed
+            used.add(changed)
+            unused = (cell for cell in range(host_cells) if cell not in used)
+            arrangement[index + 1 :] = [next(unused) for _ in arrangement[index + 1 :]]
+            return index
     return None
 
 
 def ordered_cells(
     host: HostTopology, guest: GuestTopology, offer: Offer | None, *, packing: bool
 ) -> tuple[HostCell, ...]:
-    """Host cells, most wanted first; ties keep stored order, and so do hosts with as many cells as the guest.
+    """Return the host cells in the order in which they are tried (spec: numa-and-pci 3.4).
 
-    Free devices come before CPUs, and CPUs before memory. Guests without PCI requests avoid devices, wanted
-    or not. ``packing`` fills used cells first ([compute]packing_host_numa_cells_allocation_strategy).
+    Free devices are compared first, then CPUs, then memory. Guests without PCI requests avoid cells with
+    devices. Equal cells keep their stored order, and so do all cells of a host with as many cells as the
+    guest.
+
+    Args:
+        host: The host.
+        guest: The guest.
+        offer: The PCI devices of the host and the demands on them; None if it has no PCI data.
+        packing: Whether used cells come first ([compute]packing_host_numa_cells_allocation_strategy).
     """
     if len(host.cells) == len(guest.cells):
         return host.cells
@@ -71,19 +79,20 @@ def ordered_cells(
     spread = -1 if packing else 1
     pinned = guest.cells[0].has_pinned
 
-    def wanted(cell: HostCell) -> tuple[int, int, int]:
+    def sort_key(cell: HostCell) -> tuple[int, int, int]:
         used = -len(cell.free) if pinned else cell.cpu_usage
         return toward_devices * devices.get(cell.id, 0), spread * used, -spread * cell.free_memory
 
-    return tuple(sorted(host.cells, key=wanted))
+    return tuple(sorted(host.cells, key=sort_key))
 
 
-# The cells of which a guest must have at least one, for each network that ties it down.
+# For each network of the guest that some host cell declares: the ids of these cells. The guest needs one of
+# them.
 Affinity = tuple[frozenset[int], ...]
 
 
 def affinity(host: HostTopology, limits: Limits | None) -> Affinity:
-    """For each of the guest's networks that some cell declares: the ids of the cells that do."""
+    """Return, for each network of the guest that some cell declares, the ids of the cells that declare it."""
     if limits is None or limits.network is None:
         return ()
     near = [_declaring(host, name) for name in sorted(limits.network.physnets)]
@@ -100,20 +109,62 @@ def _ids(cells: Iterable[HostCell]) -> frozenset[int]:
     return frozenset(cell.id for cell in cells)
 
 
-# Up to here every arrangement is tried, as nova would (8 host cells and 4 guest cells have 1680). nova needs
-# seconds for as many; above it, shortcuts come first and the effort is bounded.
+# Up to this number all arrangements are tried, as in nova (8 host cells and 4 guest cells have 1680, for
+# which nova needs seconds). If there are more, shortcuts are tried first and the steps are limited.
 EXHAUSTIVE = 2000
-MAX_EFFORT = 6000
-# A check of devices costs about as much as an arrangement for every so many pools that a request looks at.
+MAX_STEPS = 6000
+# For all hosts of one request: some seconds, however many hosts differ from each other.
+STEPS_PER_REQUEST = 1_000_000
+# Left to each host when the steps of the request are used up: enough to find what is not hidden.
+MIN_STEPS = 100
+# A check of devices takes as long as one step for so many pools.
 POOLS_PER_STEP = 32
+
+
+class StepLimit(Enum):
+    """The limit that ended a search."""
+
+    HOST = "host"
+    REQUEST = "request"
+
+
+class SearchBudget:
+    """The search steps that one request may use on all its hosts. For use in one thread.
+
+    A host uses at most ``MAX_STEPS``. When the budget is used up, each further host is still searched with
+    ``MIN_STEPS``.
+    """
+
+    def __init__(self, steps: int = STEPS_PER_REQUEST) -> None:
+        self.left = steps
+
+    @property
+    def steps_for_next_host(self) -> int:
+        """The steps that the next search may make."""
+        return min(MAX_STEPS, max(self.left, MIN_STEPS))
+
+    def spend(self, steps: int) -> None:
+        """Subtract the steps of a search."""
+        self.left = max(0, self.left - steps)
 
 
 @dataclass
 class Search:
-    """One guest on one host. Afterwards ``seats`` hold the state of the guest cells, found or not.
+    """A search for one guest on one host.
 
-    ``cells`` are in the order in which they are to be tried. ``refused_devices`` is the last refusal of
-    devices and where it was, ``far_from_networks`` whether networks refused cells that would have done.
+    Attributes:
+        cells: The host cells, in the order in which they are tried.
+        guest: The guest.
+        limits: The limits of overcommitment, if any.
+        affinity: The networks of the guest, as ``affinity`` returns them.
+        offer: The PCI devices of the host and the demands on them; None if it has no PCI data.
+        sockets: (cell id, socket) of each host cell.
+        budget: The steps that the request has left.
+        states: The guest cells as the search leaves them, successful or not.
+        refused_devices: The last refusal of devices, and the host cells that were chosen then.
+        far_from_networks: Whether networks refused host cells that have room.
+        steps: The number of steps made: arrangements and checks of devices.
+        cut_short: The limit that ended the search, None if it is complete.
     """
 
     cells: Sequence[HostCell]
@@ -122,40 +173,48 @@ class Search:
     affinity: Affinity
     offer: Offer | None
     sockets: tuple[tuple[int, int | None], ...]
-    seats: list[GuestCellState] = field(init=False)
+    budget: SearchBudget = field(default_factory=SearchBudget)
+    states: list[GuestCellState] = field(init=False)
     refused_devices: tuple[Refusal, ChosenCells] | None = None
     far_from_networks: bool = False
-    effort: int = 0
-    gave_up: bool = False
+    steps: int = 0
+    cut_short: StepLimit | None = None
 
     def __post_init__(self) -> None:
-        self.seats = [GuestCellState.of(cell) for cell in self.guest.cells]
+        self.states = [GuestCellState.of(cell) for cell in self.guest.cells]
         self._good: set[tuple[int, int]] = set()
         self._bad: set[tuple[int, int]] = set()
         self._sets: dict[frozenset[int], bool] = {}
 
     def run(self) -> bool:
-        """Does the guest fit?"""
-        if perm(len(self.cells), len(self.seats)) <= EXHAUSTIVE:
-            return self._arrange(None)
-        if self._hopeless():
+        """Search host cells for the guest; return whether it fits."""
+        max_steps = self.budget.steps_for_next_host
+        found = self._run(max_steps)
+        self.budget.spend(self.steps)
+        return found
+
+    def _run(self, max_steps: int) -> bool:
+        if perm(len(self.cells), len(self.states)) <= min(EXHAUSTIVE, max_steps):
+            return self._try_arrangements(None)
+        if self._cannot_fit():
             return False
         if _alike(self.guest):
-            return self._combine()
-        return self._arrange(MAX_EFFORT)
+            return self._try_combinations(max_steps)
+        return self._try_arrangements(max_steps)
 
-    def _hopeless(self) -> bool:
-        """Can it be seen without a search that there is no fit?"""
+    def _cannot_fit(self) -> bool:
         return self._too_few_cells() or self._lacks_devices()
 
     def _too_few_cells(self) -> bool:
         kinds = {_needs(cell): cell for cell in self.guest.cells}.values()
         possible = sum(any(may_fit(host, cell, self.limits) for cell in kinds) for host in self.cells)
-        return possible < len(self.seats)
+        return possible < len(self.states)
 
     def _lacks_devices(self) -> bool:
-        """A single request must be met by the untouched pools, wherever they are."""
-        for number, demand in enumerate(self.offer.demands if self.offer else ()):
+        """Return whether the pools cannot serve some request even if it is the only one, on any cells."""
+        if self.offer is None:
+            return False
+        for number, demand in enumerate(self.offer.demands):
             alone = Offer(self.offer.nodes, self.offer.counts, self.offer.providers, (demand,))
             _, refusal = consume_devices(alone, ChosenCells())
             if refusal:
@@ -163,77 +222,86 @@ class Search:
                 return True
         return False
 
-    def _arrange(self, max_effort: int | None) -> bool:
-        """Walk through the arrangements of host cells in order."""
-        places, start = first(len(self.seats)), 0
-        while max_effort is None or (self.effort < max_effort and self._sets_left()):
-            self.effort += 1
-            refused = self._walk(places, start)
-            if refused is None and self._acceptable(frozenset(self.cells[place].id for place in places)):
+    def _try_arrangements(self, max_steps: int | None) -> bool:
+        """Try the arrangements of host cells in order; all of them if ``max_steps`` is None."""
+        arrangement, start = first_arrangement(len(self.states)), 0
+        while max_steps is None or (self.steps < max_steps and self._untried_sets()):
+            self.steps += 1
+            refused = self._try_arrangement(arrangement, start)
+            if refused is None and self._accepted(frozenset(self.cells[cell].id for cell in arrangement)):
                 return True
-            settled = self._settled(places, start, refused)
-            pivot = refused if self._repeats(places, settled, refused) else len(places) - 1
-            changed = advance(places, pivot, len(self.cells))
+            settled = self._settled(arrangement, start, refused)
+            pivot = len(arrangement) - 1
+            if refused is not None and self._repeats(arrangement, settled, refused):
+                pivot = refused
+            changed = next_arrangement(arrangement, pivot, len(self.cells))
             if changed is None:
                 return False
             start = min(settled, changed)
-        self.gave_up = self._sets_left()
+        self._note_cut(max_steps)
         return False
 
-    def _sets_left(self) -> bool:
-        """Is there a set of host cells that devices and networks have not refused?"""
-        return len(self._sets) < comb(len(self.cells), len(self.seats))
+    def _note_cut(self, max_steps: int | None) -> None:
+        if self._untried_sets():
+            self.cut_short = StepLimit.HOST if max_steps == MAX_STEPS else StepLimit.REQUEST
 
-    def _walk(self, places: list[int], start: int) -> int | None:
-        """Seat the guest cells one by one; the position of the first that does not fit."""
-        for position in range(start, len(places)):
-            host, seat = self.cells[places[position]], self.seats[position]
-            key = (host.id, seat.id)
+    def _untried_sets(self) -> bool:
+        """Return whether there is a set of host cells that devices and networks have not refused."""
+        return len(self._sets) < comb(len(self.cells), len(self.states))
+
+    def _try_arrangement(self, arrangement: list[int], start: int) -> int | None:
+        """Try to place the guest cells from index ``start`` on; return the first that does not fit."""
+        for index in range(start, len(arrangement)):
+            host, guest = self.cells[arrangement[index]], self.states[index]
+            key = (host.id, guest.id)
             if key in self._bad:
-                return position
+                return index
             if key in self._good:
-                seat.id = host.id
+                guest.id = host.id
                 continue
-            overhead = int(self.guest.isolated_emulator and position == 0)
-            if seat_on(host, seat, self.limits, overhead):
+            emulator_cpus = int(self.guest.isolated_emulator and index == 0)
+            if try_host_cell(host, guest, self.limits, emulator_cpus):
                 self._bad.add(key)
-                return position
+                return index
             self._good.add(key)
         return None
 
-    def _settled(self, places: list[int], start: int, refused: int | None) -> int:
-        """How many leading positions another walk over the same places would pass and change nothing."""
-        passed = len(places) if refused is None else refused
-        while start < passed and (self.cells[places[start]].id, self.cells[places[start]].id) in self._good:
+    def _settled(self, arrangement: list[int], start: int, refused: int | None) -> int:
+        """Return how many guest cells, from the first on, another attempt would pass without any change."""
+        passed = len(arrangement) if refused is None else refused
+        while start < passed:
+            host_id = self.cells[arrangement[start]].id
+            if (host_id, host_id) not in self._good:
+                break
             start += 1
         return start
 
-    def _repeats(self, places: list[int], settled: int, refused: int | None) -> bool:
-        """Would every arrangement with the same beginning be refused at the same position?"""
-        if refused is None or settled < refused:
+    def _repeats(self, arrangement: list[int], settled: int, refused: int) -> bool:
+        """Return whether every arrangement with the same beginning is refused at the same index."""
+        if settled < refused:
             return False
-        return (self.cells[places[refused]].id, self.seats[refused].id) in self._bad
+        return (self.cells[arrangement[refused]].id, self.states[refused].id) in self._bad
 
-    def _combine(self) -> bool:
-        """For guest cells that are alike, which of them is on which host cell makes no difference."""
+    def _try_combinations(self, max_steps: int) -> bool:
+        """Try sets of host cells for guest cells that are alike, where the order makes no difference."""
         hosts = [
             host
             for host in self.cells
-            if seat_on(host, GuestCellState.of(self.guest.cells[0]), self.limits, 0) is None
+            if try_host_cell(host, GuestCellState.of(self.guest.cells[0]), self.limits, 0) is None
         ]
-        for chosen in combinations(hosts, len(self.seats)):
-            self.effort += 1
-            if self._acceptable(frozenset(host.id for host in chosen)):
-                for host, seat in zip(chosen, self.seats, strict=True):
-                    seat_on(host, seat, self.limits, 0)
+        for chosen in combinations(hosts, len(self.states)):
+            self.steps += 1
+            if self._accepted(frozenset(host.id for host in chosen)):
+                for host, guest in zip(chosen, self.states, strict=True):
+                    try_host_cell(host, guest, self.limits, 0)
                 return True
-            if self.effort >= MAX_EFFORT:
-                self.gave_up = True
+            if self.steps >= max_steps:
+                self._note_cut(max_steps)
                 return False
         return False
 
-    def _acceptable(self, chosen: frozenset[int]) -> bool:
-        """Are the devices and networks that the guest wants near these host cells?"""
+    def _accepted(self, chosen: frozenset[int]) -> bool:
+        """Return whether devices and networks of the guest accept these host cells."""
         if chosen not in self._sets:
             self._sets[chosen] = self._has_devices(chosen) and self._near_networks(chosen)
         return self._sets[chosen]
@@ -241,11 +309,11 @@ class Search:
     def _has_devices(self, chosen: frozenset[int]) -> bool:
         if self.offer is None or not self.offer.demands:
             return True
-        self.effort += len(self.offer.nodes) * len(self.offer.demands) // POOLS_PER_STEP
-        place = ChosenCells(chosen, self.sockets)
-        _, refusal = consume_devices(self.offer, place)
+        self.steps += len(self.offer.nodes) * len(self.offer.demands) // POOLS_PER_STEP
+        cells = ChosenCells(chosen, self.sockets)
+        _, refusal = consume_devices(self.offer, cells)
         if refusal:
-            self.refused_devices = refusal, place
+            self.refused_devices = refusal, cells
         return refusal is None
 
     def _near_networks(self, chosen: frozenset[int]) -> bool:
@@ -259,6 +327,6 @@ def _needs(cell: GuestCell) -> tuple[int, int, int, int | None]:
 
 
 def _alike(guest: GuestTopology) -> bool:
-    """Does the verdict on a host cell not depend on which guest cell is tried? Policies always agree."""
+    """Return whether a host cell has the same result for all guest cells. Their policies are always equal."""
     symbolic = any(cell.pagesize is not None and cell.pagesize < 0 for cell in guest.cells)
     return not symbolic and not guest.isolated_emulator and len({_needs(cell) for cell in guest.cells}) == 1

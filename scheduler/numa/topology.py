@@ -1,15 +1,7 @@
-"""A host's NUMA cells, as values.
+"""The NUMA topology of a host and the limits of its use, as plain values (spec: numa-and-pci 1.1, 1.2, 1.4).
 
-A HostTopology is immutable, hashable (the hash is worked out once) and equal to any other with the same
-content, so it can stand for all hosts in that state. Memory is in MiB, page sizes in KiB.
-
-spec: numa-and-pci 1.1, 1.2
-
-What can be wrong with charging a guest to a host.
-
-How far a host cell may be overcommitted, and which networks the guest must be near.
-
-spec: numa-and-pci 1.4
+Topologies are immutable, hashable (the hash is computed once) and compared by content, so one of them stands
+for all hosts in the same state. Memory is in MiB, page sizes are in KiB.
 """
 
 from collections.abc import Mapping
@@ -21,12 +13,12 @@ from scheduler.pci.wire import field
 
 
 class PinConflict(BerthError):
-    """CPUs that a guest is to take are not free, or those that it gives back are not taken."""
+    """CPUs to which a guest is pinned are not free when it is added, or not in use when it is removed."""
 
 
 @dataclass(frozen=True)
 class Network:
-    """Physical networks and tunnels: those tied to a host cell, or those that a guest uses."""
+    """Physical networks and tunnels that are tied to a host cell, or that a guest uses."""
 
     physnets: frozenset[str] = frozenset()
     tunneled: bool = False
@@ -43,14 +35,15 @@ class PagePool:
 
     @property
     def free(self) -> int:
+        """The number of free pages."""
         return self.total - self.used - self.reserved
 
     def holds(self, memory: int) -> bool:
-        """Are there free pages for so many MiB, in whole pages?"""
+        """Return whether ``memory`` MiB are a whole number of pages, and as many are free."""
         return self._serves(memory, self.free)
 
     def could_hold(self, memory: int) -> bool:
-        """The same, as if no page were in use."""
+        """Return whether ``memory`` MiB are a whole number of pages, and there are as many, free or not."""
         return self._serves(memory, self.total)
 
     def _serves(self, memory: int, pages: int) -> bool:
@@ -60,10 +53,20 @@ class PagePool:
 
 @dataclass(frozen=True)
 class HostCell:
-    """One NUMA node. ``cpuset`` serves floating vCPUs, ``pcpuset`` pinned ones; ``pinned`` are taken.
+    """One cell of a host.
 
-    ``siblings`` are the cores (sets of threads) in stored order, which pinning follows. ``network`` None:
-    the cell takes no part in network affinity. ``socket`` None: unknown, or several.
+    Attributes:
+        id: Its number.
+        cpuset: CPUs for floating vCPUs (shared CPUs).
+        pcpuset: CPUs for pinned vCPUs (dedicated CPUs).
+        memory: In MiB.
+        cpu_usage: The number of floating vCPUs on it.
+        memory_usage: In MiB.
+        pinned: Dedicated CPUs in use.
+        siblings: The cores, as sets of threads, in stored order, which pinning follows.
+        pages: Its memory pages by size.
+        network: Its networks; None if it takes no part in network affinity.
+        socket: Its CPU socket; None if it is unknown, or if there are several.
     """
 
     id: int
@@ -80,7 +83,7 @@ class HostCell:
 
     @cached_property
     def free(self) -> frozenset[int]:
-        """Dedicated CPUs that nobody has."""
+        """The dedicated CPUs that are not in use."""
         return self.pcpuset - self.pinned
 
     @cached_property
@@ -90,30 +93,38 @@ class HostCell:
 
     @cached_property
     def threads_per_core(self) -> int:
-        """Threads of the largest core; 0 if no core is known."""
+        """The number of threads of the largest core; 0 if no core is known."""
         return max(map(len, self.siblings), default=0)
 
     @property
     def has_threads(self) -> bool:
+        """Whether a core has more than one thread."""
         return self.threads_per_core > 1
 
     @property
     def free_memory(self) -> int:
+        """In MiB."""
         return self.memory - self.memory_usage
 
     @cached_property
     def pages_by_size(self) -> Mapping[int, PagePool]:
-        """Page size (KiB) -> pool, largest size first."""
+        """Page size (KiB) -> pages, largest size first."""
         return {pool.size: pool for pool in sorted(self.pages, key=lambda pool: -pool.size)}
 
     @cached_property
     def smallest_pages(self) -> PagePool | None:
+        """The pages of the smallest size, None without pages."""
         return min(self.pages, key=lambda pool: pool.size, default=None)
 
 
 @dataclass(frozen=True)
 class HostTopology:
-    """The cells of a host. Without any it has no topology; ``problem`` says why, if it was unreadable."""
+    """The cells of a host.
+
+    Attributes:
+        cells: The cells; empty if the stored topology could not be read.
+        problem: Why it could not be read; None if it could.
+    """
 
     cells: tuple[HostCell, ...] = ()
     problem: str | None = None
@@ -127,6 +138,7 @@ class HostTopology:
 
     @cached_property
     def has_threads(self) -> bool:
+        """Whether a core of some cell has more than one thread."""
         return any(cell.has_threads for cell in self.cells)
 
     @cached_property
@@ -137,7 +149,13 @@ class HostTopology:
 
 @dataclass(frozen=True)
 class Limits:
-    """Allocation ratios of the host for floating vCPUs and for memory, and the guest's networks if known."""
+    """The limits of overcommitment on a host, and the networks of the guest.
+
+    Attributes:
+        cpu_ratio: Allocation ratio of floating vCPUs.
+        ram_ratio: Allocation ratio of memory.
+        network: The guest's networks; None if they do not matter.
+    """
 
     cpu_ratio: float
     ram_ratio: float
@@ -145,14 +163,14 @@ class Limits:
 
 
 def network_from(obj: object | None) -> Network | None:
-    """The plain value of a NetworkMetadata object; unset members: no networks, no tunnel."""
+    """Return the plain value of a NetworkMetadata object; unset fields mean no networks and no tunnel."""
     if obj is None:
         return None
     return Network(frozenset(field(obj, "physnets") or ()), bool(field(obj, "tunneled")))
 
 
 def limits_from(obj: object | None) -> Limits | None:
-    """The plain value of a NUMATopologyLimits object."""
+    """Return the plain value of a NUMATopologyLimits object; None for None."""
     if obj is None:
         return None
     network = network_from(field(obj, "network_metadata"))

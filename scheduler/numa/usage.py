@@ -1,10 +1,7 @@
-"""Charging a fitted guest to a host's topology, and giving back what it was charged.
+"""What an instance uses of a host: NUMA cells and PCI devices (spec: numa-and-pci 3.12, 6.2).
 
-spec: numa-and-pci 3.12
-
-What a selection takes from its host for the rest of the request.
-
-spec: numa-and-pci 3.12, 6.2
+``consume`` and ``release`` account a fitted guest on a host's topology. ``consume_instance`` accounts an
+instance on its selected host for the rest of the request.
 """
 
 from dataclasses import dataclass, replace
@@ -20,12 +17,20 @@ from scheduler.pci.support import apply_requests
 
 
 def consume(host: HostTopology, fitted: GuestTopology) -> HostTopology:
-    """The host with the guest on it. Raises ``PinConflict`` if the CPUs that it was given are not free."""
+    """Return the host with the guest on it.
+
+    Raises:
+        PinConflict: CPUs to which the guest is pinned are not free.
+    """
     return _account(host, fitted, 1)
 
 
 def release(host: HostTopology, fitted: GuestTopology) -> HostTopology:
-    """The host without the guest; the inverse of consume. Raises ``PinConflict`` if CPUs are not taken."""
+    """Return the host without the guest; the inverse of ``consume``.
+
+    Raises:
+        PinConflict: CPUs to which the guest is pinned are not in use.
+    """
     return _account(host, fitted, -1)
 
 
@@ -55,11 +60,11 @@ def _floored(cell: HostCell) -> HostCell:
 
 
 def _account_pages(cell: HostCell, guest: GuestCell, sign: int) -> tuple[PagePool, ...]:
-    """A guest that names no page size lives off the smallest; a cell may report no pages at all."""
+    """Return the pages with the guest accounted; without page size it uses the smallest pages, if any."""
     size = guest.pagesize or (cell.smallest_pages.size if cell.smallest_pages else None)
     return tuple(
         replace(pool, used=max(0, pool.used + sign * (guest.memory * 1024 // size)))
-        if pool.size == size
+        if size and pool.size == size
         else pool
         for pool in cell.pages
     )
@@ -69,20 +74,23 @@ def _account_pins(cell: HostCell, guest: GuestCell, sign: int) -> frozenset[int]
     cpus = frozenset(cpu for _, cpu in guest.pins or ()) | (guest.reserved or frozenset())
     if guest.thread_policy == ISOLATE:
         # nova puts whole cores in place of the CPUs. CPUs of no core of this cell (stale pins) drop out.
-        cpus = frozenset().union(*(core for core in cell.siblings if core & cpus))
+        cpus = frozenset[int]().union(*(core for core in cell.siblings if core & cpus))
     available = cell.free if sign > 0 else cell.pinned
     if not cpus <= available:
         wrong = ", ".join(map(str, sorted(cpus - available)))
-        raise PinConflict(f"CPUs {wrong} of NUMA cell {cell.id} are not {'free' if sign > 0 else 'taken'}")
+        raise PinConflict(f"CPUs {wrong} of NUMA cell {cell.id} are not {'free' if sign > 0 else 'in use'}")
     return cell.pinned | cpus if sign > 0 else cell.pinned - cpus
 
 
 @dataclass(frozen=True)
-class Charged:
-    """Host and guest after a selection.
+class Consumption:
+    """Host and guest after an instance was accounted on its selected host.
 
-    ``guest`` replaces the topology of the request for all further instances, on all hosts. With a ``problem``
-    the rest was not charged; the selection stands all the same.
+    Attributes:
+        host: The host's topology, None if it has none.
+        pools: The host's PCI pools, None if it has no PCI data.
+        guest: The topology that replaces that of the request for all further instances, on all hosts.
+        problem: Why accounting ended early; empty if it is complete. The selection is valid all the same.
     """
 
     host: HostTopology | None
@@ -91,7 +99,7 @@ class Charged:
     problem: str = ""
 
 
-def charge(
+def consume_instance(
     fitter: Fitter,
     host: HostTopology | None,
     guest: GuestTopology | None,
@@ -99,35 +107,41 @@ def charge(
     pools: PoolSet | None,
     requests: tuple[PciRequest, ...] | None,
     mappings: Mappings | None,
-) -> Charged:
-    """Charge one instance. ``requests`` None: the request has no PCI requests object at all.
+) -> Consumption:
+    """Account one instance on its selected host.
 
-    ``limits`` are those that the NUMA filter stored for the host, None if it did not run; ``mappings`` the
-    claimed candidate's providers by placement group, None if the request has no groups.
+    Args:
+        fitter: Makes and caches the fits.
+        host: The host's topology, None if it has none.
+        guest: The guest's topology, None if it has none.
+        limits: The limits that NUMATopologyFilter stored for the host, None if it did not run.
+        pools: The host's PCI pools, None if it has no PCI data.
+        requests: The guest's PCI requests; None if the RequestSpec has no object for them.
+        mappings: The claimed candidate's providers by request group, None if the request has no groups.
     """
     if requests is None or pools is None:
         requests = ()
-    before = Charged(host, pools, guest)
-    after = _charge_topology(fitter, before, limits, requests, mappings)
-    if after.problem or not requests:
+    before = Consumption(host, pools, guest)
+    after = _consume_topology(fitter, before, limits, requests, mappings)
+    if after.problem or not requests or after.pools is None:
         return after
-    return _charge_devices(after, requests, mappings)
+    return _consume_devices(after, after.pools, requests, mappings)
 
 
-def _charge_topology(
+def _consume_topology(
     fitter: Fitter,
-    before: Charged,
+    before: Consumption,
     limits: Limits | None,
     requests: tuple[PciRequest, ...],
     mappings: Mappings | None,
-) -> Charged:
-    # Free devices have a say in the order of cells, even if the guest wants none.
+) -> Consumption:
+    # The pools are passed without requests too: free devices decide on the order of the cells.
     host, guest = before.host, before.guest
     if host is None or not host.cells or guest is None:
         return before
     found = fitter.fit(host, guest, limits, before.pools, requests, mappings)
     after = replace(before, guest=found.fitted)
-    if not found:
+    if found.fitted is None:
         return after
     try:
         return replace(after, host=consume(host, found.fitted))
@@ -135,9 +149,11 @@ def _charge_topology(
         return replace(after, problem=str(conflict))
 
 
-def _charge_devices(before: Charged, requests: tuple[PciRequest, ...], mappings: Mappings | None) -> Charged:
-    # On a host without topology the guest's own cell ids stand in for host cells, as they do in nova.
+def _consume_devices(
+    before: Consumption, pools: PoolSet, requests: tuple[PciRequest, ...], mappings: Mappings | None
+) -> Consumption:
+    # On a host without topology the ids of the guest cells are used as ids of host cells, as in nova.
     cells = before.guest.cell_ids if before.guest else frozenset()
     sockets = before.host.sockets if before.host else None
-    applied = apply_requests(before.pools, requests, mappings, ChosenCells(cells, sockets))
+    applied = apply_requests(pools, requests, mappings, ChosenCells(cells, sockets))
     return replace(before, pools=applied.pools, problem=applied.reason)

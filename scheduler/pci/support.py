@@ -3,8 +3,8 @@
 spec: numa-and-pci 4.6, 4.7, 5.2, 5.3
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from scheduler.pci.consumption import ChosenCells, Refusal, Step, consume_devices
 from scheduler.pci.offer import Mappings, Offer, make_offer
@@ -24,6 +24,7 @@ _REASONS = {
 }
 
 ANY_CELLS = ChosenCells()
+NO_CANDIDATE = "no allocation candidate is left"
 _NOT_REPORTED = "the host has not reported its PCI devices yet"
 
 
@@ -51,14 +52,19 @@ class UsableCandidates:
 
     Attributes:
         indices: Their positions in the list of candidates, in order.
-        reason: Why none can be used; empty if one can.
+        explain: Returns why none can be used. It is called only if the reason is read.
     """
 
     indices: tuple[int, ...]
-    reason: str = ""
+    explain: Callable[[], str] = field(default=str, compare=False)
 
     def __bool__(self) -> bool:
         return bool(self.indices)
+
+    @property
+    def reason(self) -> str:
+        """Why no candidate can be used; empty if one can."""
+        return "" if self.indices else self.explain()
 
 
 def explain_refusal(refusal: Refusal, offer: Offer, chosen: ChosenCells) -> str:
@@ -122,7 +128,7 @@ def usable_candidates(
     if not requests:
         return UsableCandidates(tuple(range(len(mappings))))
     if pools is None:
-        return UsableCandidates((), _NOT_REPORTED)
+        return UsableCandidates((), lambda: _NOT_REPORTED)
     reasons = [unsupported_reason(pools, requests, mapping) for mapping in mappings]
     usable = tuple(index for index, reason in enumerate(reasons) if not reason)
-    return UsableCandidates(usable, "" if usable else next(iter(reasons), "no allocation candidate is left"))
+    return UsableCandidates(usable, lambda: next(iter(reasons), NO_CANDIDATE))

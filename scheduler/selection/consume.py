@@ -10,7 +10,7 @@ from scheduler.hosts.coordinates import ViewIndex
 from scheduler.hosts.view import HostView
 from scheduler.numa.fit import Fitter
 from scheduler.numa.topology import limits_from
-from scheduler.numa.usage import charge
+from scheduler.numa.usage import consume_instance
 from scheduler.request.scheduling_request import SchedulingRequest
 
 LOG = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ def consumed_amounts(flavor: objects.Flavor) -> dict[str, int]:
 
 def _consume_topology(hosts: HostView, index: ViewIndex, request: SchedulingRequest, fitter: Fitter) -> None:
     progress = request.progress
-    charged = charge(
+    charged = consume_instance(
         fitter,
         hosts.coded("numa_topology")[index],
         progress.guest,

@@ -13,7 +13,7 @@ from scheduler.numa import loading
 from scheduler.numa.fit import Fitter
 from scheduler.numa.guest import guest_topology_from
 from scheduler.numa.topology import Limits, PinConflict, limits_from, network_from
-from scheduler.numa.usage import charge, consume
+from scheduler.numa.usage import consume, consume_instance
 from scheduler.objects.base import Malformed
 from scheduler.pci import pools as pci_pools
 from scheduler.pci import support
@@ -100,7 +100,7 @@ def shown_pools(pools):
 
 
 def run_fit(case):
-    host = loading.read(text(case["host"].get("numa_topology")))
+    host = loading.load_topology(text(case["host"].get("numa_topology")))
     guest = guest_topology_from(wire(case["request"].get("numa_topology")))
     stored = case["host"].get("pci_stats")
     pools = None if stored is None else pci_pools.load_pools(text(stored))
@@ -140,7 +140,7 @@ def make_host(stored, candidates):
     ratios = stored.get("cpu_allocation_ratio", 1.0), stored.get("ram_allocation_ratio", 1.0)
     pools = None if pci is None else pci_pools.load_pools(text(pci))
     indexed = list(enumerate(candidate["mappings"] for candidate in candidates))
-    return Host(loading.read(text(stored.get("numa_topology"))), pools, indexed, ratios)
+    return Host(loading.load_topology(text(stored.get("numa_topology"))), pools, indexed, ratios)
 
 
 class Request:
@@ -237,7 +237,9 @@ def _boot_one(hosts, alive, request, fitter):
     candidate, mappings = host.candidates[0]
     groups = {name: mappings.get(name, []) for name in request.groups}
     requests = None if request.requests_object is None else request.requests
-    done = charge(fitter, host.topology, request.guest, host.limits, host.pools, requests, groups or None)
+    done = consume_instance(
+        fitter, host.topology, request.guest, host.limits, host.pools, requests, groups or None
+    )
     host.topology, host.pools, request.guest = done.host, done.pools, done.guest
     return {
         "passing": list(alive),
@@ -252,7 +254,7 @@ def _boot_one(hosts, alive, request, fitter):
 
 def run_support(case):
     pools = pci_pools.load_pools(text(case["host"]["pci_stats"]))
-    topology = loading.read(text(case["host"].get("numa_topology")))
+    topology = loading.load_topology(text(case["host"].get("numa_topology")))
     requests = requests_from(wire(case["request"]["pci_requests"]))
     chosen = ChosenCells(frozenset(case["numa_cells"] or ()), topology.sockets if topology else None)
     mapping = case["provider_mapping"]
@@ -277,7 +279,7 @@ def run_load_pci(case):
 
 def run_load_numa(case):
     try:
-        host = loading.loads(case["text"])
+        host = loading.parse_topology(case["text"])
     except Malformed:
         return {"error": "MalformedTopology"}
     return {"cells": [_loaded_cell(cell) for cell in host.cells]}

@@ -112,7 +112,7 @@ def _host(number, host):
     )
     return (
         make_host(f"h{number}")
-        .numa(loading.read(replay.text(host["numa_topology"])))
+        .numa(loading.load_topology(replay.text(host["numa_topology"])))
         .pci(None if pools is None else pci_pools.load_pools(replay.text(pools)))
         .ratios(cpu=host["cpu_allocation_ratio"], ram=host["ram_allocation_ratio"])
         .candidate(*candidates)

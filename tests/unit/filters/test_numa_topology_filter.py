@@ -8,7 +8,7 @@ from scheduler.filters.numa_topology_filter import NUMATopologyFilter, fitter_of
 from scheduler.numa.fit import Fitter
 from scheduler.numa.guest import guest_topology_from
 from scheduler.numa.topology import HostTopology, limits_from
-from scheduler.numa.usage import charge
+from scheduler.numa.usage import consume_instance
 from scheduler.pci.pools import from_flat
 from scheduler.pci.support import UsableCandidates
 from tests.builders import make_host, make_view
@@ -177,7 +177,9 @@ def test_what_the_filter_fitted_is_not_fitted_again_when_it_is_taken():
     assert rule.passes(view, request).all()
     made, limits = rule.fitter.made, limits_from(view.limits(0)["numa_topology"])
     wanted = guest_topology_from(request.numa_topology)
-    taken = charge(fitter_of([rule], conf), PLAIN, wanted, limits, view.coded("pci_stats")[0], (), {})
+    taken = consume_instance(
+        fitter_of([rule], conf), PLAIN, wanted, limits, view.coded("pci_stats")[0], (), {}
+    )
     assert taken.host != PLAIN
     assert rule.fitter.made == made
 

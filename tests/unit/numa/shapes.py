@@ -39,6 +39,14 @@ def guest(*cells, **changes):
     return GuestTopology(tuple(cells), **changes)
 
 
+def far_apart():
+    """A host and a guest that fits its last five of 16 cells only: many thousands of arrangements away."""
+    tied = (*(Network() for _ in range(11)), *(Network(frozenset({name})) for name in "abcde"))
+    crowd = host(*(host_cell(number, network=network) for number, network in enumerate(tied)))
+    unlike = guest(*(pinned(number, memory=512 + 4 * number) for number in range(8)))
+    return crowd, unlike, Limits(1.0, 1.0, Network(frozenset("abcde")))
+
+
 @st.composite
 def host_cells(draw, number):
     threads = draw(st.sampled_from((1, 2)))

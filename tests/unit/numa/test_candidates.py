@@ -2,10 +2,11 @@ import pytest
 
 from scheduler.numa.candidates import lacks_threads, usable_candidates
 from scheduler.numa.fit import Fitter
+from scheduler.numa.search import MAX_STEPS, SearchBudget
 from scheduler.numa.topology import HostTopology
 from scheduler.pci.pools import from_flat
 from scheduler.pci.requests import make_request
-from tests.unit.numa.shapes import guest, host, host_cell, pinned
+from tests.unit.numa.shapes import far_apart, guest, host, host_cell, pinned
 
 NIC = {"vendor_id": "8086", "product_id": "154d", "count": 1}
 POOLS = from_flat([{**NIC, "numa_node": node, "rp_uuid": f"rp{node}"} for node in (0, 1)])
@@ -21,7 +22,7 @@ def test_keeps_the_candidates_whose_device_is_near():
     assert not found.reason
 
 
-def test_reason_is_the_first_candidates():
+def test_reason_is_that_of_the_first_candidate():
     found = usable_candidates(Fitter(), TWO, guest(pinned()), None, POOLS, (REQUEST,), MAPPINGS[:1])
     assert (
         found.reason
@@ -37,6 +38,15 @@ def test_candidates_without_bound_devices_cost_one_fit():
     assert fitter.made == 1
 
 
+def test_candidates_share_the_budget_of_the_request():
+    crowd, wanted, bounds = far_apart()
+    budget = SearchBudget(MAX_STEPS + 1)
+    found = usable_candidates(Fitter(), crowd, wanted, bounds, None, (), [{}, {}], budget)
+    assert not found
+    assert found.reason == "the search for 8 guest cells reached its limit of 6000 steps for one host"
+    assert budget.left == 0
+
+
 @pytest.mark.parametrize(
     ("topology", "cpu", "threads", "lacks"),
     [
@@ -48,5 +58,5 @@ def test_candidates_without_bound_devices_cost_one_fit():
         (HostTopology(problem="unreadable"), ("dedicated",), ("require",), False),
     ],
 )
-def test_lacks_threads(topology, cpu, threads, lacks):
+def test_hosts_without_thread_siblings_lack_them_if_they_are_required(topology, cpu, threads, lacks):
     assert lacks_threads(topology, cpu, threads) is lacks

@@ -1,13 +1,16 @@
+from dataclasses import replace
+
 from hypothesis import given, settings
 import pytest
 
 from scheduler.numa.fit import Fitter, fit
 from scheduler.numa.guest import GuestTopology
+from scheduler.numa.search import MAX_STEPS, MIN_STEPS, SearchBudget
 from scheduler.numa.topology import HostTopology, Limits, Network, PagePool
 from scheduler.pci.offer import make_offer
 from scheduler.pci.pools import PoolSet, from_flat
 from scheduler.pci.requests import make_request
-from tests.unit.numa.shapes import floating, guest, guests, host, host_cell, hosts, limits, pinned
+from tests.unit.numa.shapes import far_apart, floating, guest, guests, host, host_cell, hosts, limits, pinned
 
 NIC = {"vendor_id": "8086", "product_id": "154d"}
 
@@ -37,7 +40,7 @@ def test_never_exceeds_what_is_free(topology, wanted, bounds):
 
 @settings(max_examples=150, deadline=None)
 @given(hosts(), guests(most=1))
-def test_named_pages_are_free_pages(topology, wanted):
+def test_fitted_page_size_has_enough_free_pages(topology, wanted):
     found = fit(topology, wanted)
     if not found or not wanted.cells[0].pagesize:
         return
@@ -64,10 +67,11 @@ def test_pins_and_reserved_cpus_are_disjoint(topology, wanted, bounds):
 def test_equal_inputs_give_equal_outputs(topology, wanted, bounds):
     again = HostTopology(tuple(topology.cells))
     assert hash(again) == hash(topology)
-    assert fit(topology, wanted, bounds) == fit(
-        again, GuestTopology(wanted.cells, wanted.isolated_emulator), bounds
-    )
-    assert bool(fit(topology, wanted, bounds)) != bool(fit(topology, wanted, bounds).reason)
+    found = fit(topology, wanted, bounds)
+    found_again = fit(again, GuestTopology(wanted.cells, wanted.isolated_emulator), bounds)
+    assert found == found_again
+    assert found.reason == found_again.reason
+    assert bool(found) != bool(found.reason)
 
 
 TWO = host(host_cell(0), host_cell(1))
@@ -120,7 +124,7 @@ TIED = host(host_cell(0, network=Network(frozenset({"a"}))), host_cell(1, networ
             host(host_cell(0), host_cell(1, cpus=1)),
             guest(pinned(0, vcpus=3), pinned(1, vcpus=2)),
             None,
-            "the 2 guest cells fit NUMA cells of the host one by one, but not together",
+            "each of the 2 guest cells fits a NUMA cell of the host, but not all together",
         ),
         (
             host(host_cell(0, cpuset=frozenset({50, 51}), cpu_usage=7)),
@@ -154,25 +158,21 @@ TIED = host(host_cell(0, network=Network(frozenset({"a"}))), host_cell(1, networ
         ),
     ],
 )
-def test_reason(topology, wanted, bounds, reason):
+def test_reason_says_what_the_host_lacks(topology, wanted, bounds, reason):
     assert fit(topology, wanted, bounds).reason == reason
 
 
-def test_reason_shows_few_cells():
+def test_reason_shows_only_the_first_cells_of_many():
     crowd = host(*(host_cell(number, cpus=1) for number in range(6)))
     assert fit(crowd, guest(pinned())).reason.endswith("cell 3: 1 dedicated CPUs; and 2 more)")
 
 
 def test_reason_of_a_search_that_was_cut_short():
-    """With the last five of the cells it would fit, but they are many thousands of choices away."""
-    tied = (*(Network() for _ in range(11)), *(Network(frozenset({name})) for name in "abcde"))
-    crowd = host(*(host_cell(number, network=network) for number, network in enumerate(tied)))
-    unlike = guest(*(pinned(number, memory=512 + 4 * number) for number in range(8)))
-    reason = fit(crowd, unlike, Limits(1.0, 1.0, Network(frozenset("abcde")))).reason
-    assert reason == "no way to seat the 8 guest cells was found within bounded effort"
+    reason = fit(*far_apart()).reason
+    assert reason == "the search for 8 guest cells reached its limit of 6000 steps for one host"
 
 
-def test_reason_for_devices():
+def test_reason_for_missing_devices_names_them_and_the_cells():
     pools = from_flat([{**NIC, "numa_node": 1, "count": 1}])
     wanted = make_request(1, [{**NIC, "physical_network": "physnet1"}], alias_name="nic")
     assert fit(TWO, guest(pinned()), None, make_offer(pools, (wanted,))).reason == (
@@ -185,7 +185,7 @@ def test_reason_for_devices():
     )
 
 
-def test_unreadable_pools_turn_down_only_who_wants_devices():
+def test_unreadable_pools_refuse_only_guests_with_pci_requests():
     unreadable, request = PoolSet(problem="unreadable"), make_request(1, [NIC], alias_name="nic")
     assert Fitter().fit(TWO, guest(pinned()), None, unreadable, (request,)).reason == "unreadable"
     assert Fitter().fit(TWO, guest(pinned()), None, unreadable)
@@ -197,7 +197,7 @@ def test_packing_prefers_the_fuller_cell():
     assert fit(fuller, guest(pinned()), packing=True).fitted.cell_ids == {1}
 
 
-def test_remembers_one_fit_for_each_distinct_state():
+def test_hosts_in_equal_states_cost_one_fit():
     states = [host(host_cell(0, memory_usage=state), host_cell(1)) for state in range(5)]
     fitter, pools = Fitter(), from_flat([{**NIC, "numa_node": 0, "count": 2}])
     request = make_request(1, [NIC], alias_name="nic")
@@ -215,15 +215,59 @@ def test_hosts_that_differ_in_provider_names_only_cost_one_fit():
     assert fitter.made == 1
 
 
-def test_memory_of_fits_is_bounded():
-    fitter = Fitter(remembered=2)
+def test_number_of_cached_fits_is_bounded():
+    fitter = Fitter(max_cached=2)
     for number in range(3):
         fitter.fit(host(host_cell(0, memory_usage=number)), guest(pinned()))
     fitter.fit(host(host_cell(0, memory_usage=0)), guest(pinned()))
     assert fitter.made == 4
 
 
-def test_small_pages_decide_for_pinned_guests_that_name_none():
+def test_small_pages_decide_for_pinned_guests_without_page_size():
     full = host_cell(0, pages=(PagePool(4, 1 << 20, used=1 << 20), PagePool(2048, 1024)))
     assert not fit(host(full), guest(pinned()))
     assert fit(host(full), guest(pinned(pagesize=-2))).fitted.cells[0].pagesize == 2048
+
+
+def test_all_hosts_of_a_request_share_one_budget():
+    crowd, wanted, bounds = far_apart()
+    budget, fitter = SearchBudget(3 * MAX_STEPS), Fitter()
+    found = []
+    for number in range(5):
+        different = HostTopology((*crowd.cells[:-1], replace(crowd.cells[-1], memory_usage=number)))
+        found.append(fitter.fit(different, wanted, bounds, budget=budget))
+    assert not any(found)
+    assert [each.failure.steps for each in found] == [MAX_STEPS] * 3 + [MIN_STEPS] * 2
+    assert budget.left == 0
+    assert found[2].reason == "the search for 8 guest cells reached its limit of 6000 steps for one host"
+    assert found[3].reason == (
+        "the search for 8 guest cells ended after 100 steps on this host:"
+        " the request has used up the steps for all its hosts"
+    )
+
+
+def test_hosts_that_need_no_long_search_are_found_without_budget():
+    assert Fitter().fit(TWO, guest(pinned(0), pinned(1)), budget=SearchBudget(0))
+    crowd = host(*(host_cell(number) for number in range(16)))
+    alike = guest(*(pinned(number) for number in range(8)))
+    unlike = guest(*(pinned(number, memory=512 + 4 * number) for number in range(8)))
+    assert Fitter().fit(crowd, alike, budget=SearchBudget(0))
+    assert Fitter().fit(crowd, unlike, budget=SearchBudget(0))
+
+
+def test_fits_that_the_budget_of_a_request_cut_short_are_not_cached():
+    crowd, wanted, bounds = far_apart()
+    fitter = Fitter()
+    for number, (budget, made) in enumerate(
+        [(SearchBudget(0), 1), (SearchBudget(), 2), (SearchBudget(), 2), (SearchBudget(0), 2)]
+    ):
+        fitter.fit(crowd, wanted, bounds, budget=budget)
+        assert fitter.made == made, f"fit {number}"
+
+
+def test_cached_fits_cost_no_steps():
+    crowd, wanted, bounds = far_apart()
+    fitter, budget = Fitter(), SearchBudget(MAX_STEPS + 1)
+    for _ in range(3):
+        fitter.fit(crowd, wanted, bounds, budget=budget)
+    assert budget.left == 1

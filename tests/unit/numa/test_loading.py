@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from scheduler.numa.loading import loads, read
+from scheduler.numa.loading import load_topology, parse_topology
 from scheduler.numa.topology import HostTopology, Network, PagePool
 from scheduler.objects.base import Malformed
 
@@ -33,9 +33,9 @@ def cell(**changes):
 def test_cell():
     network = enveloped("NetworkMetadata", {"physnets": ["a"], "tunneled": True})
     pages = [enveloped("NUMAPagesTopology", PAGES)]
-    loaded = loads(stored(cell(network_metadata=network, mempages=pages, pinned_cpus=["2"], future=1))).cells[
-        0
-    ]
+    loaded = parse_topology(
+        stored(cell(network_metadata=network, mempages=pages, pinned_cpus=["2"], future=1))
+    ).cells[0]
     assert loaded.siblings == (frozenset({0, 1}), frozenset({2}))
     assert loaded.free_cores == ((1,), ())
     assert loaded.network == Network(frozenset({"a"}), tunneled=True)
@@ -46,11 +46,11 @@ def test_cell():
 
 @pytest.mark.parametrize("text", [None, "", "null", stored(), '{"cells": []}', "{}"])
 def test_no_topology(text):
-    assert loads(text) is None
+    assert parse_topology(text) is None
 
 
 def test_what_old_computes_left_out_is_empty():
-    bare = loads(stored({"id": 4, "network_metadata": None})).cells[0]
+    bare = parse_topology(stored({"id": 4, "network_metadata": None})).cells[0]
     assert (bare.cpuset, bare.pcpuset, bare.pinned, bare.siblings, bare.pages) == (
         set(),
         set(),
@@ -68,7 +68,7 @@ def test_what_old_computes_left_out_is_empty():
 
 
 def test_form_before_objects():
-    loaded = loads(
+    loaded = parse_topology(
         '{"cells": [{"id": 1, "cpus": "0-3,^2, 7", "mem": {"total": 9, "used": 4}, "cpu_usage": 2}]}'
     )
     assert loaded.cells[0].cpuset == {0, 1, 3, 7}
@@ -105,9 +105,9 @@ def test_form_before_objects():
 )
 def test_malformed(text, reason):
     with pytest.raises(Malformed) as error:
-        loads(text)
+        parse_topology(text)
     assert error.value.reason == reason
-    assert read(text) == HostTopology(problem=f"NUMA topology cannot be read: {reason}")
+    assert load_topology(text) == HostTopology(problem=f"NUMA topology cannot be read: {reason}")
 
 
 @given(
@@ -122,9 +122,11 @@ def test_malformed(text, reason):
     )
 )
 def test_any_json_is_read_or_refused(value):
-    assert read(json.dumps(value)) is None or isinstance(read(json.dumps(value)), HostTopology)
+    assert load_topology(json.dumps(value)) is None or isinstance(
+        load_topology(json.dumps(value)), HostTopology
+    )
 
 
 @given(st.text())
 def test_any_text_is_read_or_refused(text):
-    assert read(text) is None or isinstance(read(text), HostTopology)
+    assert load_topology(text) is None or isinstance(load_topology(text), HostTopology)

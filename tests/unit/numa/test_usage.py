@@ -51,7 +51,7 @@ def test_floating_guests_use_shared_cpus_and_the_smallest_pages():
     assert charged.pages[0].used == 131072
 
 
-def test_isolate_takes_whole_cores():
+def test_isolate_uses_whole_cores():
     smt = host_cell(0, threads=2)
     legacy = host(replace(smt, cpuset=smt.pcpuset))
     found = fit(legacy, guest(pinned(vcpus=1, thread_policy="isolate")))
@@ -79,11 +79,11 @@ def test_pins_of_another_host_cell_are_refused_without_isolate():
         consume(host(host_cell(0)), stale)
 
 
-def test_cpus_of_somebody_else_are_refused():
+def test_cpus_in_use_are_not_consumed_and_free_cpus_not_released():
     topology = host(host_cell(0))
     fitted = fit(topology, guest(pinned())).fitted
     charged = consume(topology, fitted)
     with pytest.raises(PinConflict, match="CPUs 0, 1 of NUMA cell 0 are not free"):
         consume(charged, fitted)
-    with pytest.raises(PinConflict, match="CPUs 0, 1 of NUMA cell 0 are not taken"):
+    with pytest.raises(PinConflict, match="CPUs 0, 1 of NUMA cell 0 are not in use"):
         release(topology, fitted)

@@ -43,7 +43,7 @@ def test_an_error_in_a_topology_is_a_warning(monkeypatch, caplog):
     def broken(*_args):
         raise ValueError("strange topology")
 
-    monkeypatch.setattr(consume, "charge", broken)
+    monkeypatch.setattr(consume, "consume_instance", broken)
     spec = make_spec(
         pci_requests=objects.InstancePCIRequests(requests=[]),
         instance_group=group(policy="affinity", policies=["affinity"], members=["i0"], hosts=[]),

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.numa.cell import Pinning, pin
+from scheduler.numa.cell import Pinning, pin_vcpus
 from tests.unit.numa.shapes import host_cell, pinned
 
 SMT = host_cell(0, cpus=6, threads=2)
@@ -35,6 +35,6 @@ HALF = replace(SMT, pinned=frozenset({0}))  # free: 1 | 2 3 | 4 5
     ],
 )
 def test_pin(cell, vcpus, policy, overhead, cpus, reserved):
-    found = pin(cell, pinned(vcpus=vcpus, thread_policy=policy), overhead)
+    found = pin_vcpus(cell, pinned(vcpus=vcpus, thread_policy=policy), overhead)
     expected = None if cpus is None else Pinning(dict(enumerate(cpus)), reserved and frozenset(reserved))
     assert found == expected

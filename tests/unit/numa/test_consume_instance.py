@@ -1,5 +1,5 @@
 from scheduler.numa.fit import Fitter
-from scheduler.numa.usage import charge
+from scheduler.numa.usage import consume_instance
 from scheduler.pci.pools import PoolSet, from_flat
 from scheduler.pci.requests import make_request
 from tests.unit.numa.shapes import guest, host, host_cell, pinned
@@ -10,41 +10,41 @@ REQUEST = make_request(1, [{"vendor_id": "8086"}], alias_name="nic", numa_policy
 ONE = host(host_cell(0))
 
 
-def charged(topology=ONE, wanted=guest(pinned()), pools=POOLS, requests=(REQUEST,)):  # noqa: B008 - a value
-    return charge(Fitter(), topology, wanted, None, pools, requests, None)
+def consumed(topology=ONE, wanted=guest(pinned()), pools=POOLS, requests=(REQUEST,)):  # noqa: B008 - a value
+    return consume_instance(Fitter(), topology, wanted, None, pools, requests, None)
 
 
-def test_charges_cells_and_devices():
-    done = charged()
+def test_cells_and_devices_are_consumed():
+    done = consumed()
     assert not done.problem
     assert done.host.cells[0].pinned == {0, 1}
     assert done.guest.cells[0].pins == ((0, 0), (1, 1))
     assert done.pools.pools == ()
 
 
-def test_no_guest_topology_takes_devices_from_anywhere():
-    done = charged(wanted=None)
+def test_without_guest_topology_devices_of_all_cells_are_used():
+    done = consumed(wanted=None)
     assert (done.host, done.guest, done.pools.free_devices) == (ONE, None, 0)
 
 
 def test_guest_that_does_not_fit_loses_its_topology():
-    done = charged(wanted=guest(pinned(vcpus=9)))
+    done = consumed(wanted=guest(pinned(vcpus=9)))
     assert (done.host, done.guest, done.problem) == (ONE, None, "")
     assert done.pools.free_devices == 0
 
 
 def test_without_request_object_or_pools_devices_do_not_matter():
-    assert charged(requests=None).pools is POOLS
-    assert charged(pools=None).host.cells[0].pinned == {0, 1}
+    assert consumed(requests=None).pools is POOLS
+    assert consumed(pools=None).host.cells[0].pinned == {0, 1}
 
 
 def test_free_devices_order_the_cells_even_without_request_object():
     topology = host(host_cell(0), host_cell(1))
-    assert charged(topology, requests=None).guest.cells[0].id == 1
-    assert charged(topology, requests=None, pools=None).guest.cells[0].id == 0
+    assert consumed(topology, requests=None).guest.cells[0].id == 1
+    assert consumed(topology, requests=None, pools=None).guest.cells[0].id == 0
 
 
-def test_devices_that_are_not_there_are_a_problem():
-    done = charged(pools=PoolSet(), topology=None)
+def test_missing_devices_are_a_problem_and_keep_the_guest():
+    done = consumed(pools=PoolSet(), topology=None)
     assert done.problem == "no pool matches vendor 8086"
     assert done.guest == guest(pinned())
