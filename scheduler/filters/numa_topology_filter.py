@@ -15,6 +15,7 @@ from scheduler.hosts.view import HostView
 from scheduler.numa.candidates import lacks_threads, usable_candidates
 from scheduler.numa.fit import Fitter
 from scheduler.numa.guest import GuestTopology, guest_topology_from
+from scheduler.numa.search import SearchBudget
 from scheduler.numa.topology import limits_from
 from scheduler.pci.requests import requests_from
 
@@ -55,13 +56,21 @@ class NUMATopologyFilter(HostFilter):
         devices = candidate_groups.pool_traits(hosts, requests)
         columns = (topologies.codes, cpu, ram, devices)
         alike = list(zip(*(column.tolist() for column in columns), strict=True))
-        kept = np.zeros(len(hosts), dtype=bool)
+        kept, budget = np.zeros(len(hosts), dtype=bool), SearchBudget()
         for group in candidate_groups.groups(hosts, indices, alike, requests):
             first = group[0]
             limits = _limits(request, cpu[first], ram[first])
             mappings = candidate_groups.mappings(hosts, first)
-            host, plain = topologies[first], limits_from(limits)
-            accepted = usable_candidates(self.fitter, host, guest, plain, pools[first], requests, mappings)
+            accepted = usable_candidates(
+                self.fitter,
+                topologies[first],
+                guest,
+                limits_from(limits),
+                pools[first],
+                requests,
+                mappings,
+                budget,
+            )
             kept[group] = bool(accepted)
             candidate_groups.keep(hosts, group, accepted.indices)
             for index in group if accepted else ():

@@ -7,6 +7,7 @@ from scheduler.filters import numa_topology_filter
 from scheduler.filters.numa_topology_filter import NUMATopologyFilter, fitter_of
 from scheduler.numa.fit import Fitter
 from scheduler.numa.guest import guest_topology_from
+from scheduler.numa.search import SearchBudget
 from scheduler.numa.topology import HostTopology, limits_from
 from scheduler.numa.usage import consume_instance
 from scheduler.pci.pools import from_flat
@@ -131,6 +132,14 @@ def test_hosts_that_are_alike_cost_one_question(monkeypatch):
     hosts = [host(f"h{number}", PLAIN if number % 2 else other) for number in range(10)]
     assert judge(hosts, make_request(numa_topology=guest()))[0] == [True] * 10
     assert len(calls) == 2
+
+
+def test_all_hosts_of_a_request_share_one_search_budget(monkeypatch):
+    calls = asked(monkeypatch)
+    judge([host("a"), host("b", topology(host_cell(0, cpus=8)))], make_request(numa_topology=guest()))
+    budgets = [call[7] for call in calls]
+    assert budgets[0] is budgets[1]
+    assert isinstance(budgets[0], SearchBudget)
 
 
 def nic(**fields):
