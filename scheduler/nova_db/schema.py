@@ -67,6 +67,12 @@ instance_mappings = _api_table(
     sa.Column("queued_for_delete", sa.Boolean, default=False),
 )
 
+build_requests = _api_table(
+    "build_requests",
+    sa.Column("instance_uuid", sa.String(36), unique=True),
+    sa.Column("project_id", sa.String(255), nullable=False),
+)
+
 request_specs = _api_table(
     "request_specs",
     sa.Column("instance_uuid", sa.String(36), nullable=False, unique=True),
@@ -198,6 +204,19 @@ instance_extra = _cell_table(
     sa.Column("flavor", sa.Text),
     sa.Column("numa_topology", sa.Text),
     sa.Column("pci_requests", sa.Text),
+)
+
+migrations = _cell_table(
+    "migrations",
+    sa.Column("uuid", sa.String(36), unique=True),
+    sa.Column("instance_uuid", sa.String(36), sa.ForeignKey("instances.uuid")),
+    sa.Column("source_compute", sa.String(255)),
+    sa.Column("source_node", sa.String(255)),
+    sa.Column("dest_compute", sa.String(255)),
+    sa.Column("dest_node", sa.String(255)),
+    sa.Column("status", sa.String(255)),
+    sa.Column("migration_type", sa.String(14)),
+    sa.Index("migrations_instance_uuid_and_status_idx", "deleted", "instance_uuid", "status"),
 )
 
 

@@ -38,6 +38,7 @@ def test_options(document, known):
 @pytest.mark.parametrize(
     "room",
     [
+        "audit",
         "claims",
         "hosts",
         "nova_db",

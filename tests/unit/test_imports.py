@@ -46,9 +46,10 @@ ALLOWED = {
     "rules": {"filters", "weights", "hosts", "request"},
     "selection": {"request", "filters", "weights", "claims", "hosts", "objects", "numa", "pci"},
     "manager": FLOW,
+    "audit": {"placement", "claims", "nova_db"},
     "rpc": {"objects", "manager"},
     "service": {*FLOW, "manager", "rpc", "reports"},
-    "cmd": {*FLOW, "manager", "rpc", "reports", "service", "nova_service"},
+    "cmd": {*FLOW, "manager", "rpc", "reports", "service", "nova_service", "audit"},
 }
 
 #: Modules of ``scheduler`` that ``conductor_client`` may know: the scheduler's interface.

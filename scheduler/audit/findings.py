@@ -1,0 +1,98 @@
+"""The kinds of findings, and what an operator does about each.
+
+A finding names no class or module of ours: its texts are for who operates the cloud.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """What is wrong. The values are part of the output and do not change."""
+
+    NO_INSTANCE = "allocation-without-instance"
+    TWO_HOSTS = "instance-on-two-hosts"
+    OTHER_HOST = "allocation-on-other-host"
+    NO_HOST = "allocation-without-host"
+    ENDED_MIGRATION = "allocation-of-ended-migration"
+    NO_ALLOCATION = "instance-without-allocation"
+    OVER_COMMITTED = "inventory-over-committed"
+    HIDDEN = "hidden-allocation"
+
+
+#: Kinds in which the consumer should hold nothing, so that a recorded claim may be given back.
+HOLDS_NOTHING = frozenset({Kind.NO_INSTANCE, Kind.NO_HOST})
+
+DELETE = "openstack resource provider allocation delete"
+HEAL = "nova-manage placement heal_allocations --instance"
+
+NEXT_STEPS = {
+    Kind.NO_INSTANCE: "Check that no other service that uses Placement (such as Blazar or Zun) owns this "
+    f"consumer. If none does, free the resources: {DELETE} {{subject}}",
+    Kind.TWO_HOSTS: "Check on which of the hosts the guest runs. If it runs on {home} only, remove the "
+    "other: openstack resource provider allocation unset --provider {provider} {subject}",
+    Kind.OTHER_HOST: "Check on which host the guest runs. If it runs on {home}, let nova write its "
+    f"allocations again: {DELETE} {{subject}}; {HEAL} {{subject}}",
+    Kind.NO_HOST: "If the server failed or is not needed, delete it: openstack server delete {subject}. "
+    f"If it is to be kept, free the resources: {DELETE} {{subject}}",
+    Kind.ENDED_MIGRATION: "Check that the guest does not run on {home} any more. If so, free the resources: "
+    f"{DELETE} {{subject}}",
+    Kind.NO_ALLOCATION: f"Let nova write the allocations: {HEAL} {{subject}}. If that is refused because the "
+    "host is full, move an instance off it first.",
+    Kind.OVER_COMMITTED: "Move instances off the host: openstack server migrate. If the ratio or the "
+    "reserved amount was changed on purpose, nothing needs to be done: the host gets no new instances until "
+    "it has room again.",
+    Kind.HIDDEN: "Let Placement create the missing consumer records: placement-manage db "
+    "online_data_migrations. Then run the audit again; it shows which consumers they are.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong.
+
+    Attributes:
+        subject: UUID of the consumer, or of the provider for findings about inventories.
+        host: the host or provider where resources are held; several are joined by commas.
+        detail: what was found, one or two plain sentences.
+        next_step: what to do about it.
+        outcome: what was done about it, empty without a fix.
+    """
+
+    kind: Kind
+    subject: str
+    host: str
+    detail: str
+    next_step: str
+    outcome: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Something that could not be compared: how many of what, and why."""
+
+    what: str
+    reason: str
+    count: int = 1
+
+
+@dataclass(slots=True)
+class Report:
+    """What an audit found.
+
+    Attributes:
+        findings: in order of confirmation; no more than were asked for.
+        left_out: number of findings beyond those.
+        gaps: what could not be compared.
+        counts: what was compared: name -> number.
+    """
+
+    findings: list[Finding] = field(default_factory=list)
+    left_out: int = 0
+    gaps: list[Gap] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+def finding(kind: Kind, subject: str, host: str, detail: str, **words: str) -> Finding:
+    """Return a finding whose next step names the subject and these words."""
+    return Finding(kind, subject, host, detail, NEXT_STEPS[kind].format(subject=subject, **words))

@@ -1,0 +1,166 @@
+"""berth-status audit: does Placement agree with nova's databases?
+
+Exit status: 0 all was compared and nothing is wrong, 1 findings, 2 not all could be compared and nothing was
+found in the rest, 3 findings and not all could be compared, 255 it could not be run. Findings that ``--fix``
+has settled do not count.
+"""
+
+import argparse
+from collections.abc import Iterable
+from datetime import timedelta
+import logging
+import textwrap
+import time
+
+from cliff.lister import Lister
+from oslo_config import cfg
+
+from scheduler import conf as options
+from scheduler.audit.findings import Finding, Gap, Report
+from scheduler.audit.fix import FIXED, fix
+from scheduler.audit.nova_reader import NovaReader
+from scheduler.audit.placement_reader import PlacementReader
+from scheduler.audit.recorded_claims import recorded_claims
+from scheduler.audit.run import Audit, Settings
+from scheduler.claims.allocations_api import AllocationsApi
+from scheduler.nova_db.engines import Engines
+from scheduler.nova_db.scatter_gather import CellCalls
+from scheduler.placement.client import PlacementClient
+
+LOG = logging.getLogger(__name__)
+
+FOUND = 1
+NOT_ALL_COMPARED = 2
+
+COLUMNS = ("Kind", "Subject", "Host", "Detail", "Next step")
+NOT_COMPARED = "not-compared"
+LOOK_AGAIN = "See to it that it can be read, then run the audit again: what was not read may hold anything."
+
+#: Widths of the columns with sentences, in a table.
+WIDTH = 60
+
+
+class AuditCommand(Lister):
+    """Compare Placement with nova's databases; nothing is changed without --fix.
+
+    Exit status: 0 nothing is wrong, 1 findings, 2 not all could be compared, 3 both, 255 it could not run.
+    """
+
+    needs_conf = True
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser of the command's arguments."""
+        parser = super().get_parser(prog_name)
+        default = Settings()
+        for name, kind, value, text in (
+            ("grace", seconds, default.grace.total_seconds(), "seconds that a build or a change may take"),
+            (
+                "confirm-after",
+                seconds,
+                default.confirm_after,
+                "seconds until a finding is read a second time",
+            ),
+            ("page", positive_integer, default.page, "provider trees that are read at once"),
+            ("at-once", positive_integer, 4, "requests to Placement in flight"),
+            ("limit", positive_integer, default.limit, "findings that are shown; more are counted"),
+        ):
+            parser.add_argument(
+                f"--{name}", type=kind, default=value, metavar="N", help=f"{text} (default: {value:g})"
+            )
+        parser.add_argument(
+            "--fix",
+            action="store_true",
+            help="give back allocations of consumers that should hold nothing, if the claim journal proves "
+            "that Berth wrote exactly these",
+        )
+        return parser
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Run the audit, show what it found, and return the exit status."""
+        self._status = 0
+        super().run(parsed_args)
+        return self._status
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Return the columns and the rows of what was found and of what could not be compared."""
+        conf: cfg.ConfigOpts = getattr(self.app, "conf")  # noqa: B009 - of our application, not of every one
+        options.require_databases(conf)
+        started = time.monotonic()
+        report = audit(conf, parsed_args)
+        self._status = status(report)
+        LOG.info("%s The audit took %.0f seconds.", summary(report), time.monotonic() - started)
+        wrap = parsed_args.formatter == "table"
+        return COLUMNS, [_wrapped(row) if wrap else row for row in rows(report)]
+
+
+def audit(conf: cfg.ConfigOpts, args: argparse.Namespace) -> Report:
+    """Run an audit with the connections that the options name.
+
+    Raises:
+        BerthError: the options cannot work.
+    """
+    client = PlacementClient.from_conf(conf)
+    engines = Engines(conf)
+    placement = PlacementReader(client, args.at_once)
+    try:
+        nova = NovaReader(engines, CellCalls(lambda: conf.berth.cell_timeout), conf.database.connection)
+        settings = Settings(timedelta(seconds=args.grace), args.confirm_after, args.page, args.limit)
+        report = Audit(placement, nova, settings).run()
+        if args.fix:
+            report.findings = fix(report.findings, recorded_claims(), AllocationsApi(client))
+        return report
+    finally:
+        placement.close()
+        engines.drop()
+
+
+def status(report: Report) -> int:
+    """Return the exit status."""
+    found = report.left_out or any(one.outcome not in FIXED for one in report.findings)
+    return (FOUND if found else 0) | (NOT_ALL_COMPARED if report.gaps else 0)
+
+
+def summary(report: Report) -> str:
+    """Return one line on what was compared and what was found."""
+    counts = ", ".join(f"{number} {name}" for name, number in report.counts.items())
+    total = len(report.findings) + report.left_out
+    more = f" ({report.left_out} of them not shown)" if report.left_out else ""
+    gaps = "; not all could be compared" if report.gaps else ""
+    return f"Compared {counts or 'nothing'}. Findings: {total}{more}{gaps}."
+
+
+def rows(report: Report) -> Iterable[tuple[str, ...]]:
+    """Return one row a finding, then one row for each thing that could not be compared."""
+    yield from (_finding_row(one) for one in report.findings)
+    yield from (_gap_row(one) for one in report.gaps)
+
+
+def _finding_row(one: Finding) -> tuple[str, ...]:
+    next_step = f"{one.outcome} {'' if one.outcome in FIXED else one.next_step}".strip()
+    return one.kind.value, one.subject, one.host, one.detail, next_step
+
+
+def _gap_row(one: Gap) -> tuple[str, ...]:
+    what = f"{one.count} {one.what}" if one.count > 1 else one.what
+    return NOT_COMPARED, what, "", f"Could not be read: {one.reason}", LOOK_AGAIN
+
+
+def _wrapped(row: tuple[str, ...]) -> tuple[str, ...]:
+    lines = [textwrap.wrap(cell, WIDTH, break_long_words=False, break_on_hyphens=False) for cell in row]
+    return tuple("\n".join(cell) for cell in lines)
+
+
+def seconds(text: str) -> float:
+    """Return the value of an argument; raises ``ValueError`` below 0."""
+    value = float(text)
+    if value < 0:
+        raise ValueError(text)
+    return value
+
+
+def positive_integer(text: str) -> int:
+    """Return the value of an argument; raises ``ValueError`` below 1."""
+    value = int(text)
+    if value < 1:
+        raise ValueError(text)
+    return value

@@ -1,0 +1,211 @@
+"""Prepared faults of each kind are found in a real Placement and real databases, and nothing else is."""
+
+from datetime import timedelta
+import uuid
+
+import pytest
+
+from scheduler.audit.findings import Kind
+from scheduler.audit.fix import CHANGED, FREED, NOT_PROVED, fix
+from scheduler.audit.nova_reader import NovaReader
+from scheduler.audit.placement_reader import PlacementReader
+from scheduler.audit.recorded_claims import RecordedClaim
+from scheduler.audit.run import Audit, Settings
+from scheduler.claims.allocations_api import AllocationsApi
+from scheduler.nova_db import schema
+from scheduler.nova_db.engines import Engines
+from scheduler.nova_db.scatter_gather import CellCalls
+
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def audit(cloud, client):
+    """A function that runs an audit and returns its report."""
+    readers = []
+
+    def run(meanwhile=lambda: None, placement=None, **settings):
+        now = [0.0]
+
+        def sleep(seconds):
+            now[0] += seconds
+            meanwhile()
+
+        placement = placement or PlacementReader(client, 4)
+        readers.append(placement)
+        conf = cloud.nova.conf
+        nova = NovaReader(cloud.nova.engines, CellCalls(lambda: 30.0), conf.database.connection)
+        return Audit(placement, nova, Settings(**settings), clock=lambda: now[0], sleep=sleep).run()
+
+    yield run
+    for reader in readers:
+        reader.close()
+
+
+def found(report):
+    return sorted((one.kind, one.subject, one.host) for one in report.findings)
+
+
+def test_a_cloud_in_order(cloud, audit):
+    a, b = cloud.host("a"), cloud.host("b")
+    numa = cloud.provider("a_numa0", {"VCPU": {"total": 4}}, parent=a)
+    ceph = cloud.provider("ceph", {"DISK_GB": {"total": 100}}, traits=["MISC_SHARES_VIA_AGGREGATE"])
+    cloud.holds(cloud.instance("a"), a)
+    cloud.holds(cloud.instance("b"), b)
+    cloud.holds(cloud.instance("a"), numa, resources={"VCPU": 1})
+    cloud.holds_each(cloud.instance("a"), {a: {"VCPU": 1}, ceph: {"DISK_GB": 1}})
+    moved = cloud.holds(cloud.instance("b"), b)
+    cloud.holds(cloud.migration(moved, "a", "b", "finished"), a)
+    cloud.instance(None, vm_state="shelved_offloaded")
+    report = audit(page=1)
+    assert (report.gaps, report.findings) == ([], [])
+    assert report.counts == {
+        "provider trees": 3,
+        "resource providers": 4,
+        "consumers": 6,
+        "instances": 5,
+    }
+
+
+def test_faults_of_each_kind(cloud, audit):
+    a, b = cloud.host("a"), cloud.host("b")
+    fine = cloud.holds(cloud.instance("a"), a)
+    no_instance = cloud.holds(str(uuid.uuid4()), a)
+    cloud.mapping(no_instance, cloud.nova.cell1)
+    two_hosts = cloud.holds(cloud.instance("a"), a, b)
+    other_host = cloud.holds(cloud.instance("a"), b)
+    in_cell0 = cloud.holds(cloud.instance(None, cell=cloud.cell0, vm_state="error"), b)
+    moved = cloud.holds(cloud.instance("b"), b, resources={"MEMORY_MB": 1})
+    migration = cloud.holds(cloud.migration(moved, "a", "b", "confirmed"), a, resources={"MEMORY_MB": 1})
+    nothing = cloud.instance("b")
+    full = cloud.host("full")
+    cloud.holds(cloud.instance("full"), full)
+    cloud.shrink(full, VCPU=1, MEMORY_MB=8192)
+    ghost = cloud.host("ghost")
+    hidden = cloud.holds(cloud.instance("ghost"), ghost)
+    cloud.hide(hidden)
+    report = audit()
+    assert report.gaps == []
+    assert found(report) == sorted(
+        [
+            (Kind.NO_INSTANCE, no_instance, "a"),
+            (Kind.TWO_HOSTS, two_hosts, "a, b"),
+            (Kind.OTHER_HOST, other_host, "b"),
+            (Kind.NO_HOST, in_cell0, "b"),
+            (Kind.ENDED_MIGRATION, migration, "a"),
+            (Kind.NO_ALLOCATION, nothing, "b"),
+            (Kind.NO_ALLOCATION, hidden, "ghost"),
+            (Kind.OVER_COMMITTED, full, "full"),
+            (Kind.HIDDEN, ghost, "ghost"),
+        ]
+    )
+    assert fine not in {one.subject for one in report.findings}
+
+
+def test_what_changes_before_the_second_read_is_no_finding(cloud, audit):
+    a, b = cloud.host("a"), cloud.host("b")
+    late = cloud.holds(str(uuid.uuid4()), a)
+    deleted = cloud.instance("b")
+    over = cloud.host("over")
+    cloud.holds(cloud.instance("over"), over)
+    cloud.shrink(over, VCPU=1, MEMORY_MB=8192)
+    stays = cloud.holds(str(uuid.uuid4()), b)
+
+    def meanwhile():
+        instances = {row.uuid for row in cloud.nova.rows(schema.instances)}
+        if late not in instances:
+            cloud.instance("a", uuid=late)
+            cloud.nova.update(schema.instances, schema.instances.c.uuid == deleted, deleted=1)
+            cloud.shrink(over, VCPU=8, MEMORY_MB=8192)
+
+    report = audit(meanwhile)
+    assert found(report) == [(Kind.NO_INSTANCE, stays, "b")]
+
+
+def test_records_that_are_young_are_in_flight(cloud, audit):
+    a, b = cloud.host("a"), cloud.host("b")
+    cloud.holds(cloud.instance(None, age=MINUTE, vm_state="building"), a)
+    cloud.holds(cloud.instance("a", age=MINUTE), b)
+    scheduling = cloud.holds(str(uuid.uuid4()), a)
+    cloud.nova.insert_api(
+        schema.build_requests,
+        instance_uuid=scheduling,
+        project_id="project",
+        created_at=schema.utcnow() - MINUTE,
+    )
+    assert audit().findings == []
+    assert len(audit(grace=timedelta(seconds=1)).findings) == 3
+
+
+def test_a_cell_that_is_away_is_not_taken_for_empty(cloud, audit):
+    a = cloud.host("a")
+    away = cloud.nova.add_cell("away", reachable=False)
+    there = cloud.provider("host of the cell that is away")
+    unknown = cloud.holds(str(uuid.uuid4()), there)
+    mapped = cloud.holds(str(uuid.uuid4()), there)
+    cloud.mapping(mapped, away)
+    deleted = cloud.holds(str(uuid.uuid4()), a)
+    cloud.mapping(deleted, cloud.nova.cell1)
+    report = audit()
+    assert found(report) == [(Kind.NO_INSTANCE, deleted, "a")]
+    first, second = report.gaps
+    assert first.what == f"cell away ({away})"
+    assert (second.what, second.count) == ("consumers of allocations", 2)
+    assert f"cell away ({away}): " in second.reason
+    assert "nova:nova" not in f"{first}{second}"
+    assert unknown not in {one.subject for one in report.findings}
+
+
+def test_without_the_api_database_the_inventories_are_compared(cloud, audit):
+    full = cloud.host("full")
+    cloud.holds(cloud.instance("full"), full)
+    cloud.shrink(full, VCPU=1, MEMORY_MB=8192)
+    working, url = cloud.nova.engines, cloud.nova.conf.api_database.connection
+    cloud.nova.conf.set_override("connection", "mysql+pymysql://nova:nova@127.0.0.1:1/nova", "api_database")
+    cloud.nova.engines = Engines(cloud.nova.conf)
+    try:
+        report = audit()
+    finally:
+        cloud.nova.engines.drop()
+        cloud.nova.engines = working
+        cloud.nova.conf.set_override("connection", url, "api_database")
+    assert found(report) == [(Kind.OVER_COMMITTED, full, "full")]
+    assert [gap.what for gap in report.gaps] == ["API database", "consumers of allocations"]
+
+
+def test_placement_that_is_away_ends_the_audit(cloud, audit, client):
+    cloud.host("a")
+
+    class Away:
+        def get(self, *arguments, **options):
+            from scheduler.placement.errors import PlacementUnreachable
+
+            raise PlacementUnreachable("refused")
+
+    report = audit(placement=PlacementReader(Away(), 1))
+    assert report.findings == []
+    assert [(gap.what, gap.reason) for gap in report.gaps] == [("Placement", "refused")]
+
+
+def test_findings_beyond_the_limit_are_counted(cloud, audit):
+    a = cloud.host("a")
+    for _ in range(3):
+        cloud.holds(str(uuid.uuid4()), a)
+    report = audit(limit=1)
+    assert (len(report.findings), report.left_out) == (1, 2)
+
+
+def test_fix_gives_back_what_the_journal_proves_and_nothing_else(cloud, audit, client):
+    a, b = cloud.host("a"), cloud.host("b")
+    ours, changed, foreign = (cloud.holds(str(uuid.uuid4()), a) for _ in range(3))
+    two_hosts = cloud.holds(cloud.instance("a", vcpus=1), a, b, resources={"VCPU": 1})
+    written = {a: {"VCPU": 2, "MEMORY_MB": 1024}}
+    notes = [
+        RecordedClaim(ours, written),
+        RecordedClaim(changed, {a: {"VCPU": 1, "MEMORY_MB": 1024}}),
+        RecordedClaim(two_hosts, {a: {"VCPU": 1}, b: {"VCPU": 1}}),
+    ]
+    outcomes = {one.subject: one.outcome for one in fix(audit().findings, notes, AllocationsApi(client))}
+    assert outcomes == {ours: FREED, changed: CHANGED, foreign: NOT_PROVED, two_hosts: ""}
+    assert cloud.held(ours) == {}
+    assert [len(cloud.held(one)) for one in (changed, foreign, two_hosts)] == [1, 1, 2]
