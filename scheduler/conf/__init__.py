@@ -1,7 +1,7 @@
-"""The options: nova.conf's, under their own names, and a group [berth].
+"""The options: nova.conf's, under their own names, and the group [berth] (spec: wire-and-config 6).
 
-One module a group. Nothing is global: ``load`` makes the object that everything else is handed. Reading the
-files, and what wins over what (spec: wire-and-config 6.1).
+One module a large group; ``small_groups`` has the others. No options are global: ``load`` creates the object
+that is passed to everything else.
 """
 
 from scheduler.conf.derived import caller_patience, drain_timeout, remarks, service_down_time, worker_count

@@ -1,4 +1,4 @@
-"""[berth]: what nova-scheduler has no option for."""
+"""[berth]: options that nova-scheduler does not have."""
 
 from oslo_config import cfg
 
@@ -10,15 +10,15 @@ OPTS = [
         default=1.0,
         min=0.0,
         mutable=True,
-        help="Age in seconds up to which what is known of hosts is used without reading the databases again. "
-        "0: they are read before each request. Placement has the last word on capacity whatever this is.",
+        help="Maximum age, in seconds, of the host data that a request uses. 0: the databases are read "
+        "before each request. Capacity is checked by Placement in any case.",
     ),
     cfg.FloatOpt(
         "cell_timeout",
         default=10.0,
         min=0.1,
         mutable=True,
-        help="Seconds that the database of a cell may take. A request goes on without the hosts of a cell "
+        help="Timeout in seconds for the database of a cell. A request continues without the hosts of a cell "
         "that takes longer.",
     ),
     cfg.FloatOpt(
@@ -26,16 +26,16 @@ OPTS = [
         default=60.0,
         min=1.0,
         mutable=True,
-        help="Seconds between full readings of the host aggregates. Changes arrive by message; this only "
-        "mends what a lost message left wrong.",
+        help="Seconds between two complete reads of the host aggregates. Changes arrive by message; the "
+        "complete read corrects what a lost message left wrong.",
     ),
     cfg.IntOpt(
         "searches_at_once",
         default=2,
         min=1,
-        help="Different searches for allocation candidates that a worker has Placement do at once; equal "
-        "ones share one in any case. Each keeps a processor of Placement busy, and while a search waits, "
-        "later requests can join it. More pays where Placement has processors to spare.",
+        help="Maximum number of different allocation candidate queries that a worker sends to Placement at "
+        "the same time; equal queries share one in any case. Each query keeps a CPU of Placement busy, and "
+        "while a query waits, later requests can join it. Increase it if Placement has CPUs to spare.",
     ),
     cfg.FloatOpt(
         "database_start_timeout",

@@ -1,4 +1,4 @@
-"""[DEFAULT]: who this daemon is, liveness, fallback ratios, process life (spec: wire-and-config 6.2)."""
+"""[DEFAULT]: identity, liveness, fallback ratios, process life (spec: wire-and-config 6.2)."""
 
 from oslo_config import cfg
 
@@ -11,23 +11,23 @@ IDENTITY = [
         "host",
         sample_default="<the machine's host name>",
         help="Name of this scheduler: the server name of its RPC queue, the host of its row in the services "
-        "table and the publisher of its notifications. Replacing a nova-scheduler, keep its value: the "
-        "new daemon then takes over the old one's queue and row.",
+        "table and the publisher of its notifications. When replacing a nova-scheduler, keep its "
+        "value: the daemon then continues with its queue and row.",
     ),
     cfg.StrOpt(
         "pybasedir",
         sample_default="<installation directory>",
-        help="Directory of the installed code. Only a source for $pybasedir in other values.",
+        help="Directory of the installed code. Used only as $pybasedir in other values.",
     ),
     cfg.StrOpt(
         "state_path",
         default="$pybasedir",
-        help="Directory for state that outlives the process. Only a source for $state_path in other values.",
+        help="Directory for state that outlives the process. Used only as $state_path in other values.",
     ),
     cfg.StrOpt(
         "tempdir",
-        help="Directory for temporary files. A worker does not start unless it can create one there. Unset: "
-        "the system's choice.",
+        help="Directory for temporary files. A worker does not start unless it can create one there. If not "
+        "set, the default of the system is used.",
     ),
 ]
 
@@ -51,7 +51,7 @@ LIVENESS = [
             ("db", "by the heartbeats in the services table"),
             ("mc", "by keys in memcached: not supported, the daemon does not start"),
         ],
-        help="How services are seen to be alive. All services of a cloud must agree.",
+        help="How to determine whether a service is up. All services of a cloud must have the same value.",
     ),
     cfg.BoolOpt("periodic_enable", default=True, help="Run periodic tasks (host discovery)."),
     cfg.IntOpt(
@@ -59,12 +59,12 @@ LIVENESS = [
         default=60,
         min=0,
         help="The first run of periodic tasks is delayed by a random time of up to this many seconds, so "
-        "that daemons started together do not work in step.",
+        "that daemons which are started together do not run them at the same time.",
     ),
     cfg.BoolOpt(
         "enable_new_services",
         default=True,
-        help="Whether compute services start out enabled. Has no effect on a scheduler.",
+        help="Whether new compute services are enabled. Has no effect on a scheduler.",
     ),
     cfg.BoolOpt(
         "run_external_periodic_tasks", default=True, help="Accepted for compatibility; has no effect here."
@@ -75,7 +75,7 @@ ZONES = [
     cfg.StrOpt(
         "default_availability_zone",
         default="nova",
-        help="Availability zone of a host that no aggregate puts into one.",
+        help="Availability zone of a host that is in no aggregate with an availability zone.",
     ),
     cfg.StrOpt(
         "internal_service_availability_zone",
@@ -85,7 +85,7 @@ ZONES = [
     cfg.StrOpt(
         "instance_name_template",
         default="instance-%08x",
-        help="How instances are named on their hosts. Scheduling does not use it.",
+        help="Template for the names of instances on their hosts. Scheduling does not use it.",
     ),
 ]
 
@@ -124,8 +124,8 @@ SHUTDOWN = [
         "manager_shutdown_timeout",
         default=160,
         min=0,
-        help="Seconds that a stopping worker gives to the requests in progress. Must not be above "
-        "graceful_shutdown_timeout; if it is, ten seconds less than that are taken.",
+        help="Seconds that a stopping worker waits for the requests in progress. Must not be greater than "
+        "graceful_shutdown_timeout; if it is, ten seconds less than that timeout are used.",
     ),
 ]
 
@@ -133,20 +133,24 @@ RPC = [
     cfg.IntOpt(
         "long_rpc_timeout",
         default=1800,
-        help="Seconds that a caller of the scheduler waits for the answer. After that time the daemon gives "
-        "up a request, and what it claimed for it. 0: never.",
+        help="Seconds that a caller of the scheduler waits for the reply. After that time the daemon stops "
+        "working on the request and removes its claims. 0: never.",
     ),
 ]
 
 
-def _ratio(name, default=None):
+def _ratio(name: str, default: float | None = None) -> cfg.Opt:
     resource = name.removeprefix("initial_").partition("_")[0]
-    kind = "no ratio, or 0, and no other is set here" if default else "no ratio, or 0"
+    kind = (
+        "no ratio or 0, if {} is not set".format(name.removeprefix("initial_"))
+        if default
+        else "no ratio or 0"
+    )
     return cfg.FloatOpt(
         name,
         default=default,
         min=0.0,
-        help=f"{resource.upper()} allocation ratio assumed for a host whose own record has {kind}.",
+        help=f"{resource.upper()} allocation ratio of a host whose own record has {kind}.",
     )
 
 

@@ -1,37 +1,40 @@
-"""Values that follow from more than one option, or from an option and the machine."""
+"""Values that are derived from several options, or from an option and the machine."""
 
+from collections.abc import Iterator
 import math
 import os
+
+from oslo_config import cfg
 
 from scheduler.errors import ConfigError
 
 
-def service_down_time(conf):
-    """Seconds without a heartbeat after which a service is down.
+def service_down_time(conf: cfg.ConfigOpts) -> int:
+    """Return the seconds without a heartbeat after which a service is down (spec: wire-and-config 6.2).
 
-    A value not above report_interval would make every service flap; two and a half intervals take its place.
-    spec: wire-and-config 6.2
+    With a value not above report_interval every service would be down between two heartbeats; two and a half
+    intervals are used instead.
     """
     if conf.service_down_time <= conf.report_interval:
         return int(conf.report_interval * 2.5)
     return conf.service_down_time
 
 
-def worker_count(conf):
-    """Number of worker processes; unset and 0 mean one for each CPU that this process may use."""
+def worker_count(conf: cfg.ConfigOpts) -> int:
+    """Return the number of worker processes; unset and 0 mean one for each CPU that this process may use."""
     return conf.scheduler.workers or len(os.sched_getaffinity(0))
 
 
-def caller_patience(conf):
-    """Seconds after which nobody waits for an answer: ``long_rpc_timeout``; 0 or less means never."""
+def caller_patience(conf: cfg.ConfigOpts) -> float:
+    """Return the seconds that a caller waits for the reply: ``long_rpc_timeout``; infinity for 0 or less."""
     return conf.long_rpc_timeout if conf.long_rpc_timeout > 0 else math.inf
 
 
-def drain_timeout(conf):
-    """Seconds that a stopping worker gives to the requests in progress (spec: wire-and-config 7.5).
+def drain_timeout(conf: cfg.ConfigOpts) -> int:
+    """Return the seconds that a stopping worker waits for requests in progress (spec: wire-and-config 7.5).
 
-    graceful_shutdown_timeout 0 waits for ever, so it sets no bound. Else ten seconds of it are kept for what
-    comes after, but no more than a fifth: nova too goes on answering until the alarm ends it.
+    graceful_shutdown_timeout 0 means no limit. Otherwise ten seconds of it, but at most a fifth, are kept for
+    what follows: nova too continues to reply until the alarm ends it.
     """
     limit = conf.graceful_shutdown_timeout
     if limit and conf.manager_shutdown_timeout > limit:
@@ -39,12 +42,12 @@ def drain_timeout(conf):
     return conf.manager_shutdown_timeout
 
 
-def remarks(conf):
-    """Lines to log at start: option values that are not taken as they stand."""
+def remarks(conf: cfg.ConfigOpts) -> Iterator[str]:
+    """Yield lines to log at start about option values that are replaced or missing."""
     if not conf.database.connection:
         yield (
-            "[database]/connection is not set: this scheduler will not be among nova's services, and cells "
-            "whose database URL is a template cannot be reached"
+            "[database]/connection is not set: this scheduler will not be listed as a nova service, and "
+            "cells whose database URL is a template cannot be reached"
         )
     if conf.service_down_time <= conf.report_interval:
         yield (
@@ -58,8 +61,12 @@ def remarks(conf):
         )
 
 
-def check_driver(conf):
-    """Raises ``ConfigError`` for a servicegroup_driver other than db."""
+def check_driver(conf: cfg.ConfigOpts) -> None:
+    """Check that servicegroup_driver is db.
+
+    Raises:
+        ConfigError: It is another one.
+    """
     if conf.servicegroup_driver != "db":
         raise ConfigError(
             f"[DEFAULT]/servicegroup_driver = {conf.servicegroup_driver} is not supported: "

@@ -1,7 +1,7 @@
-"""[filter_scheduler]: which rules and preferences apply, and their weights.
+"""[filter_scheduler]: the enabled rules and the weights.
 
-spec: wire-and-config 6.4, filters-and-weighers 1.1. nova reloads none of these without a restart; here those
-that rules read at each request may be changed by a SIGHUP.
+spec: wire-and-config 6.4, filters-and-weighers 1.1. nova reloads none of these without a restart; here SIGHUP
+changes those that rules read at each request.
 """
 
 from oslo_config import cfg
@@ -28,8 +28,8 @@ HOST_CHOICE = [
         default=1,
         min=1,
         mutable=True,
-        help="Choose at random among this many of the best hosts. More than one keeps several schedulers "
-        "from running for the same host.",
+        help="Choose at random among this many of the best hosts. A value above 1 makes it less likely that "
+        "several schedulers choose the same host.",
     ),
     cfg.BoolOpt(
         "shuffle_best_same_weighed_hosts",
@@ -40,15 +40,15 @@ HOST_CHOICE = [
     cfg.BoolOpt(
         "track_instance_changes",
         default=True,
-        help="Accepted for compatibility: requests that need to know where instances are ask the databases. "
-        "Computes read it to decide whether they send messages about instances.",
+        help="Accepted for compatibility: the daemon reads from the databases where instances are. Computes "
+        "read this option to decide whether they send messages about instances.",
     ),
     cfg.BoolOpt(
         "pci_in_placement",
         default=False,
         mutable=True,
-        help="Ask Placement for PCI devices too. The API and the conductors read it, which put the request "
-        "groups together; it has no effect here.",
+        help="Request PCI devices from Placement. The API and the conductors read it, which create the "
+        "request groups; it has no effect here.",
     ),
 ]
 
@@ -57,20 +57,21 @@ CLASSES = [
         "available_filters",
         default=["nova.scheduler.filters.all_filters"],
         mutable=True,
-        help="Dotted paths of filter classes, or of functions that return some, from which enabled_filters "
-        "may choose. Repeat the line for each. nova's paths lead to Berth's own classes of the same name.",
+        help="Dotted paths of filter classes, or of functions that return filter classes, from which "
+        "enabled_filters may choose. Repeat the line for each path. nova's paths stand for Berth's own "
+        "classes of the same name.",
     ),
     cfg.ListOpt(
         "enabled_filters",
         default=DEFAULT_FILTERS,
         mutable=True,
-        help="Names of the filter classes in use, in their order.",
+        help="Names of the filter classes to use, in the order in which they run.",
     ),
     cfg.ListOpt(
         "weight_classes",
         default=["nova.scheduler.weights.all_weighers"],
         mutable=True,
-        help="Dotted paths of the weigher classes in use, or of functions that return some.",
+        help="Dotted paths of the weigher classes to use, or of functions that return weigher classes.",
     ),
 ]
 
@@ -80,15 +81,15 @@ LIMITS = [
         default=8,
         min=0,
         mutable=True,
-        help="IoOpsFilter: a host with this many builds, resizes, snapshots and migrations going on gets no "
-        "more instances.",
+        help="IoOpsFilter: a host with this many builds, resizes, snapshots and migrations in progress gets "
+        "no more instances.",
     ),
     cfg.IntOpt(
         "max_instances_per_host",
         default=50,
         min=1,
         mutable=True,
-        help="NumInstancesFilter: the most instances on one host.",
+        help="NumInstancesFilter: maximum number of instances on one host.",
     ),
 ]
 
@@ -97,7 +98,7 @@ IMAGES = [
         "image_properties_default_architecture",
         choices=ARCHITECTURES,
         mutable=True,
-        help="ImagePropertiesFilter: architecture of an image that does not say.",
+        help="ImagePropertiesFilter: architecture of images that have no architecture property.",
     ),
     cfg.ListOpt(
         "isolated_images",
@@ -130,19 +131,19 @@ IMAGES = [
         mutable=True,
         deprecated_for_removal=True,
         deprecated_reason="the filter that uses it is deprecated in nova",
-        help="AggregateImagePropertiesIsolation: what stands between that prefix and the property's name.",
+        help="AggregateImagePropertiesIsolation: separator between that prefix and the name of the property.",
     ),
 ]
 
 
-def _multiplier(name, default, what, **limits):
+def _multiplier(name: str, default: float, what: str, **limits: float) -> cfg.Opt:
     return cfg.FloatOpt(
         f"{name}_weight_multiplier",
         default=default,
         mutable=True,
-        help=f"Weight of {what}. A negative value turns the preference round, 0 switches it off."
+        help=f"Weight of {what}. A negative value reverses the preference, 0 disables it."
         if not limits
-        else f"Weight of {what}. 0 switches it off.",
+        else f"Weight of {what}. 0 disables it.",
         **limits,
     )
 
@@ -154,8 +155,10 @@ MULTIPLIERS = [
     _multiplier("hypervisor_version", 1.0, "the hypervisor's version: newer is better"),
     _multiplier("num_instances", 0.0, "the number of instances on the host: more is better"),
     _multiplier("image_props", 0.0, "images already in use on the host with the same properties"),
-    _multiplier("io_ops", -1.0, "builds and other heavy operations going on: more is better"),
-    _multiplier("pci", 1.0, "PCI devices: hosts with many go to instances that ask for some", min=0.0),
+    _multiplier("io_ops", -1.0, "builds and other I/O-heavy operations in progress: more is better"),
+    _multiplier(
+        "pci", 1.0, "PCI devices: hosts with many are kept for instances that request devices", min=0.0
+    ),
     _multiplier("soft_affinity", 1.0, "members of the same soft-affinity group on the host", min=0.0),
     _multiplier("soft_anti_affinity", 1.0, "absence of members of the soft-anti-affinity group", min=0.0),
     _multiplier("build_failure", 1000000.0, "recent failed builds: fewer are better"),

@@ -1,4 +1,4 @@
-"""[placement], [neutron], [service_user]: how to authenticate and reach other services.
+"""[placement], [neutron], [service_user]: authentication and endpoints of other services.
 
 keystoneauth owns these options (spec: wire-and-config 6.5, placement-and-workflow 3.1).
 """
@@ -13,7 +13,7 @@ SAMPLE_PLUGINS = ("password", "v3password")
 
 @dataclasses.dataclass(frozen=True)
 class Service:
-    """A group of authentication options, with an endpoint to look for unless ``service_type`` is None."""
+    """A group of authentication options, with those of an endpoint unless ``service_type`` is None."""
 
     group: str
     service_type: str | None = None
@@ -30,7 +30,7 @@ SERVICES = (
                 "http_retries",
                 default=3,
                 min=0,
-                help="How often a request to Neutron is repeated after a broken connection.",
+                help="Number of times that a request to Neutron is repeated after a connection failure.",
             ),
         ),
     ),
@@ -40,16 +40,16 @@ SERVICES = (
             cfg.BoolOpt(
                 "send_service_user_token",
                 default=False,
-                help="Send a token of this service along with the user's, so that long operations outlive "
-                "the user's token.",
+                help="Send a token of this service with the token of the user, so that long operations "
+                "continue after the user's token has expired.",
             ),
         ),
     ),
 )
 
 
-def register(conf):
-    """Register the three groups; the options of an authentication plugin follow when it is loaded."""
+def register(conf: cfg.ConfigOpts) -> None:
+    """Register the three groups; ``register_plugins`` adds those of the plugins."""
     for service in SERVICES:
         conf.register_opts(list(service.extra), group=service.group)
         loading.register_session_conf_options(conf, service.group)
@@ -60,11 +60,11 @@ def register(conf):
             conf.set_default("valid_interfaces", ["internal", "public"], group=service.group)
 
 
-def register_plugins(conf):
-    """Register what the chosen authentication plugins need, so that their values are checked at start.
+def register_plugins(conf: cfg.ConfigOpts) -> None:
+    """Register the options of the chosen authentication plugins, so that their values are checked at start.
 
-    ``auth_section`` may name any group, one of which nothing has been registered before. An unknown plugin is
-    left to whoever loads it.
+    ``auth_section`` may name any group, also one without registered options. An unknown plugin is ignored
+    here; an error follows when it is loaded.
     """
     for group in auth_groups(conf):
         loading.register_auth_conf_options(conf, group)
@@ -72,24 +72,24 @@ def register_plugins(conf):
             conf.register_opts(_plugin_options(conf[group].auth_type), group=group)
 
 
-def auth_groups(conf):
-    """The groups out of which the services' credentials are read."""
+def auth_groups(conf: cfg.ConfigOpts) -> set[str]:
+    """Return the groups from which the services' credentials are read."""
     return {conf[service.group].auth_section or service.group for service in SERVICES}
 
 
-def list_opts():
-    """(group, options) pairs for the sample file, with the options of the usual plugins."""
+def list_opts() -> list[tuple[str | None, list[cfg.Opt]]]:
+    """Return (group, options) pairs for the sample file, with the options of the usual plugins."""
     return [(service.group, _sample(service)) for service in SERVICES]
 
 
-def _plugin_options(name):
+def _plugin_options(name: str) -> list[cfg.Opt]:
     try:
         return loading.get_auth_plugin_conf_options(name)
     except exceptions.NoMatchingPlugin:
         return []
 
 
-def _sample(service):
+def _sample(service: Service) -> list[cfg.Opt]:
     options = [*service.extra, *loading.get_session_conf_options(), *loading.get_auth_common_conf_options()]
     if service.service_type:
         options += _adapter_sample(service.service_type)
@@ -102,7 +102,7 @@ def _sample(service):
     return options
 
 
-def _adapter_sample(service_type):
+def _adapter_sample(service_type: str) -> list[cfg.Opt]:
     options = loading.get_adapter_conf_options(include_deprecated=False)
     cfg.set_defaults(options, service_type=service_type, valid_interfaces=["internal", "public"])
     return options

@@ -2,13 +2,14 @@
 
 spec: wire-and-config 6.6
 
-They are registered on the given object before it is parsed, for two reasons: nova's defaults replace the
-libraries', and a bad value is found at start and not in the middle of a request.
+They are registered on the given object before it is parsed, for two reasons: nova's defaults replace those of
+the libraries, and a wrong value is found at start and not during a request.
 
-oslo.messaging is imported late: importing it settles how oslo.service runs services, and it is the program
-that has to choose that (see scheduler.cmd).
+oslo.messaging is imported late: importing it decides how oslo.service runs services, which the program must
+choose (see scheduler.cmd).
 """
 
+from collections.abc import Iterator
 import copy
 import importlib
 
@@ -24,11 +25,11 @@ GRACEFUL_SHUTDOWN_TIMEOUT = 180
 LOG_LEVELS = ("glanceclient=WARN", "oslo.privsep.daemon=INFO")
 DATABASES = ("database", "api_database")
 
-# Drivers that nobody runs nova's RPC on; a value of theirs is no reason not to start.
+# Drivers that nova's RPC does not use: a wrong value in their groups does not prevent the start.
 FOREIGN = ("oslo_messaging_kafka",)
 
 
-def register(conf):
+def register(conf: cfg.ConfigOpts) -> None:
     """Register the libraries' options, with nova's defaults where those differ."""
     log.register_options(conf)
     conf.register_opts(versionutils.deprecated_opts)
@@ -43,10 +44,11 @@ def register(conf):
     conf.set_default("default_log_levels", [*log.get_default_log_levels(), *LOG_LEVELS])
 
 
-def set_log_levels(conf):
-    """Complete the default log levels by the debug switches of [glance] and [cinder].
+def set_log_levels(conf: cfg.ConfigOpts) -> None:
+    """Extend the default log levels by those of the debug switches of [glance] and [cinder].
 
-    Once ``conf`` is parsed, and before logging is set up. An operator's own default_log_levels are kept.
+    To be called after ``conf`` is parsed and before logging is set up. An operator's own default_log_levels
+    are kept.
     """
     levels = [*log.get_default_log_levels(), *LOG_LEVELS]
     if conf.glance.debug:
@@ -56,8 +58,8 @@ def set_log_levels(conf):
     conf.set_default("default_log_levels", levels)
 
 
-def set_library_defaults():
-    """Give nova's defaults to the libraries themselves. Only for the sample file's generator."""
+def set_library_defaults() -> None:
+    """Set nova's defaults in the libraries themselves, only for the sample file's generator."""
     cfg.set_defaults(service.service_opts, graceful_shutdown_timeout=GRACEFUL_SHUTDOWN_TIMEOUT)
     log.set_defaults(default_log_levels=[*log.get_default_log_levels(), *LOG_LEVELS])
     from oslo_messaging import transport
@@ -65,20 +67,20 @@ def set_library_defaults():
     transport.set_transport_defaults(CONTROL_EXCHANGE)
 
 
-def list_opts():
-    """(group, options) pairs of the databases; the other libraries list their own."""
+def list_opts() -> list[tuple[str | None, list[cfg.Opt]]]:
+    """Return (group, options) pairs of the databases; the other libraries list their own."""
     return [(group, copy.deepcopy(db.database_opts)) for group in DATABASES]
 
 
-def _messaging():
+def _messaging() -> list[tuple[str | None, list[cfg.Opt]]]:
     from oslo_messaging import opts as messaging
 
     groups = [(group, options) for group, options in messaging.list_opts() if group not in FOREIGN]
     return [*groups, *_unlisted()]
 
 
-def _unlisted():
-    """Groups that oslo.messaging reads at each call, but does not list among its own."""
+def _unlisted() -> Iterator[tuple[str | None, list[cfg.Opt]]]:
+    """Yield groups that oslo.messaging reads at each call but does not list."""
     for name in ("metrics", "tracing"):
         try:
             module = importlib.import_module(f"oslo_messaging._{name}.client")

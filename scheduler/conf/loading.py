@@ -1,6 +1,7 @@
-"""From a command line to options that are known to be sound."""
+"""Loading: from a command line and files to options whose values are valid."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -16,18 +17,24 @@ PROG = "berth-scheduler"
 PROJECT = "nova"
 
 
-def new():
-    """A ConfigOpts with every option registered and nothing parsed."""
+def new() -> cfg.ConfigOpts:
+    """Return a ConfigOpts with every option registered and nothing parsed."""
     conf = cfg.ConfigOpts()
     registry.register(conf)
     return conf
 
 
-def load(argv, prog=PROG, version=None, default_config_files=None):
-    """Parse a command line and the files it names (else those found, spec: wire-and-config 6.1).
+def load(
+    argv: Sequence[str],
+    prog: str = PROG,
+    version: str | None = None,
+    default_config_files: list[str] | None = None,
+) -> cfg.ConfigOpts:
+    """Parse a command line and its files; without --config-file, those found (spec: wire-and-config 6.1).
 
-    Raises ``ConfigError`` if a file cannot be read or an option has an impossible value, and ``SystemExit`` 2
-    for an unknown argument, 0 for --help and --version.
+    Raises:
+        ConfigError: A file cannot be read, or an option has a wrong value.
+        SystemExit: 2 for an unknown argument, 0 for --help and --version.
     """
     conf = new()
     try:
@@ -39,10 +46,11 @@ def load(argv, prog=PROG, version=None, default_config_files=None):
     return conf
 
 
-def validate(conf):
+def validate(conf: cfg.ConfigOpts) -> None:
     """Read every registered option once, since oslo.config converts a value only when it is read.
 
-    Raises ``ConfigError`` that names each bad one. Options that nobody registered are not looked at.
+    Raises:
+        ConfigError: Options have wrong values; the text names each. Unregistered options are ignored.
     """
     problems = list(_problems(conf))
     if not problems:
@@ -53,8 +61,12 @@ def validate(conf):
         raise errors.ConfigError("; ".join(problems))
 
 
-def require_databases(conf):
-    """Refuse to go on without the databases; raises ``ConfigError`` naming the missing option."""
+def require_databases(conf: cfg.ConfigOpts) -> None:
+    """Check that the API database is given.
+
+    Raises:
+        ConfigError: It is not.
+    """
     if not conf.api_database.connection:
         raise errors.ConfigError("[api_database]/connection is not set: the cells cannot be found")
 
@@ -91,7 +103,7 @@ def reload(
     return refusal is None
 
 
-def _problems(values, group="DEFAULT"):
+def _problems(values: Mapping[str, Any], group: str = "DEFAULT") -> Iterator[str]:
     for name in values:
         try:
             value = values[name]

@@ -1,59 +1,34 @@
-"""All groups in one list, for the daemon and for the sample file."""
+"""All option groups in one list, for the daemon and for the sample file."""
 
 import pathlib
 import socket
 
-from scheduler.conf import (
-    berth,
-    clients,
-    compute,
-    default,
-    filter_scheduler,
-    keystone,
-    libraries,
-    libvirt,
-    metrics,
-    notifications,
-    pci,
-    scheduler,
-    upgrade_levels,
-    workarounds,
-)
+from oslo_config import cfg
 
-MODULES = (
-    default,
-    scheduler,
-    filter_scheduler,
-    metrics,
-    berth,
-    notifications,
-    pci,
-    compute,
-    workarounds,
-    upgrade_levels,
-    libvirt,
-)
+from scheduler.conf import berth, default, filter_scheduler, keystone, libraries, scheduler, small_groups
+
+MODULES = (default, scheduler, filter_scheduler, berth)
 
 
-def register(conf):
+def register(conf: cfg.ConfigOpts) -> None:
     """Register every option that Berth knows on ``conf``."""
     libraries.register(conf)
-    for module in MODULES:
-        conf.register_opts(module.OPTS, group=module.GROUP)
-    for group in clients.GROUPS:
-        conf.register_opts(clients.OPTS, group=group)
+    for group, options in _own():
+        conf.register_opts(options, group=group)
     keystone.register(conf)
     conf.set_default("host", socket.gethostname())
     conf.set_default("pybasedir", str(pathlib.Path(__file__).parents[2]))
 
 
-def list_opts():
-    """(group, options) pairs for oslo-config-generator."""
-    own = [(module.GROUP, module.OPTS) for module in MODULES]
-    debug = [(group, clients.OPTS) for group in clients.GROUPS]
-    return [*own, *keystone.list_opts(), *libraries.list_opts(), *debug]
+def list_opts() -> list[tuple[str | None, list[cfg.Opt]]]:
+    """Return (group, options) pairs for oslo-config-generator."""
+    return [*_own(), *keystone.list_opts(), *libraries.list_opts()]
 
 
-def set_library_defaults():
-    """What oslo-config-generator calls so that the sample shows nova's defaults of library options."""
+def set_library_defaults() -> None:
+    """Make oslo-config-generator show nova's defaults of library options; it calls this."""
     libraries.set_library_defaults()
+
+
+def _own() -> list[tuple[str | None, list[cfg.Opt]]]:
+    return [*((module.GROUP, module.OPTS) for module in MODULES), *small_groups.GROUPS.items()]

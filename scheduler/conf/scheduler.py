@@ -1,4 +1,4 @@
-"""[scheduler]: what is asked of Placement, how many hosts are offered (spec: wire-and-config 6.3)."""
+"""[scheduler]: queries to Placement, number of hosts returned, workers (spec: wire-and-config 6.3)."""
 
 from oslo_config import cfg
 
@@ -10,35 +10,35 @@ OPTS = [
         default=3,
         min=1,
         mutable=True,
-        help="Number of hosts that a build may be tried on: the chosen one and this number less one of "
-        "alternates are returned for each instance.",
+        help="Maximum number of hosts on which a build is tried: for each instance the chosen host and one "
+        "alternate less than this number are returned.",
     ),
     cfg.IntOpt(
         "discover_hosts_in_cells_interval",
         default=-1,
         min=-1,
-        help="Seconds between searches of the cell databases for compute nodes that are not mapped to their "
-        "cell yet. -1: never. 0: every 60 seconds. One scheduler of the cloud does it.",
+        help="Seconds between two searches of the cell databases for compute nodes that are not mapped to "
+        "their cell yet. -1: never. 0: every 60 seconds. Enable it on one scheduler of the cloud.",
     ),
     cfg.IntOpt(
         "max_placement_results",
         default=1000,
         min=1,
         mutable=True,
-        help="The most allocation candidates asked of Placement for one request.",
+        help="Maximum number of allocation candidates requested from Placement for one request.",
     ),
     cfg.IntOpt(
         "workers",
         min=0,
-        help="Number of worker processes. Unset or 0: one for each CPU. One is enough for about seventy "
-        "requests a second, and requests share Placement's answers within one worker only.",
+        help="Number of worker processes. Unset or 0: one for each CPU. One worker handles about seventy "
+        "requests a second. Requests share responses of Placement only within one worker.",
     ),
     cfg.BoolOpt(
         "query_placement_for_routed_network_aggregates",
         default=False,
         mutable=True,
         help="Consider only hosts that reach the network segments of the instance's ports (routed provider "
-        "networks). Neutron is asked about each request.",
+        "networks). Neutron is queried for each request.",
     ),
     cfg.BoolOpt(
         "limit_tenants_to_placement_aggregate",
@@ -51,25 +51,25 @@ OPTS = [
         "placement_aggregate_required_for_tenants",
         default=False,
         mutable=True,
-        help="With limit_tenants_to_placement_aggregate: a project without an aggregate finds no host. "
-        "Otherwise it may use any.",
+        help="With limit_tenants_to_placement_aggregate: a project without an aggregate gets no host. If "
+        "false, it may use any host.",
     ),
     cfg.BoolOpt(
         "query_placement_for_image_type_support",
         default=False,
         mutable=True,
-        help="Consider only hosts whose traits say that they can boot the image's disk format.",
+        help="Consider only hosts with the trait for the disk format of the image.",
     ),
     cfg.BoolOpt(
         "enable_isolated_aggregate_filtering",
         default=False,
         mutable=True,
-        help="Leave out hosts of aggregates that require traits which the request does not ask for.",
+        help="Exclude hosts in aggregates that require traits which the request does not require.",
     ),
     cfg.BoolOpt(
         "image_metadata_prefilter",
         default=False,
         mutable=True,
-        help="Turn image properties into required traits, so that Placement leaves out hosts that lack them.",
+        help="Convert image properties to required traits, so that Placement excludes hosts that lack them.",
     ),
 ]
