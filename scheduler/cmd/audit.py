@@ -111,7 +111,7 @@ def audit(conf: cfg.ConfigOpts, args: argparse.Namespace) -> Report:
         return report
     finally:
         placement.close()
-        engines.drop()
+        engines.dispose()
 
 
 def status(report: Report) -> int:

@@ -1,5 +1,6 @@
 """The lowest version of any compute service (spec: host-state-and-cells 4.5)."""
 
+from collections.abc import Callable
 import threading
 import time
 
@@ -13,48 +14,50 @@ from scheduler.nova_db.schema import services
 
 LOG = logging.getLogger(__name__)
 
-# Seconds for which a version is believed.
-TTL = 60.0
+# Seconds for which the lowest version is remembered.
+VERSION_TTL = 60.0
 
 # The service version of nova 27, the oldest release that is supported.
-OLDEST = 66
+OLDEST_SUPPORTED = 66
 
 
 class MinimumVersion:
-    """Remembered for a minute, over the cells as they are then."""
+    """The lowest version of any compute service, remembered for ``VERSION_TTL`` seconds."""
 
-    def __init__(self, cells: Cells, calls: CellCalls) -> None:
+    def __init__(self, cells: Cells, calls: CellCalls, clock: Callable[[], float] = time.monotonic) -> None:
         self._cells = cells
         self._calls = calls
+        self._clock = clock
         self._lock = threading.Lock()
         self._version = 0
-        self._until = 0.0
+        self._expires_at = float("-inf")
         self._outage = OutageLog(
             LOG,
-            "The versions of the computes cannot be read, the last known minimum stands",
+            "The versions of the computes cannot be read; the last known minimum is used",
             "The versions of the computes can be read again",
         )
 
     def get(self) -> int:
-        """0 if no compute service is known. Cells that do not answer are left out."""
+        """Return the lowest version; 0 if no compute is known. Cells that do not answer are left out."""
         with self._lock:
-            if time.monotonic() >= self._until:
+            if self._clock() >= self._expires_at:
                 self._version = self._read()
-                self._until = time.monotonic() + TTL
+                self._expires_at = self._clock() + VERSION_TTL
             return self._version
 
-    def forget(self) -> None:
-        self._until = 0.0
+    def clear(self) -> None:
+        """Read the versions again at the next call."""
+        self._expires_at = float("-inf")
 
-    def report(self) -> None:
-        """Say so if a compute service is older than what is supported; it is served all the same."""
+    def warn_if_unsupported(self) -> None:
+        """Log a warning if a compute service is older than what is supported. It is used all the same."""
         version = self.get()
-        if 0 < version < OLDEST:
+        if 0 < version < OLDEST_SUPPORTED:
             LOG.warning(
                 "The oldest nova-compute has service version %d; releases before nova 27 (version %d) are not"
                 " supported",
                 version,
-                OLDEST,
+                OLDEST_SUPPORTED,
             )
 
     def _read(self) -> int:

@@ -1,4 +1,4 @@
-"""Database engines, made of nova's options, in which nothing waits without a bound.
+"""Database engines made from nova's options; every wait for a database is bounded.
 
 spec: host-state-and-cells 1.1, 2.3
 """
@@ -17,7 +17,7 @@ from sqlalchemy.engine import URL, Dialect, Engine, make_url
 
 from scheduler import errors
 
-# What a URL without a driver may mean, the usual one first: SQLAlchemy's own choice changes with releases.
+# The drivers of a URL that names none, the usual one first: SQLAlchemy's own choice changes with releases.
 DRIVERS = {
     "mysql": (("pymysql", "pymysql"), ("mysqldb", "MySQLdb"), ("mysqlconnector", "mysql.connector")),
     "postgresql": (("psycopg2", "psycopg2"), ("psycopg", "psycopg")),
@@ -41,8 +41,8 @@ TUNING = (
 class Engines:
     """One engine a database: the API database, the local one, and one for each cell by uuid.
 
-    Engines are made when first asked for, connect when first used, and are forgotten by ``drop``. A cell's
-    engine is tuned by [database], as nova's are.
+    Engines are made when first asked for, and connect when first used. A cell's engine is tuned by
+    [database], as nova's are.
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
@@ -51,31 +51,44 @@ class Engines:
         self._lock = threading.Lock()
 
     def api(self) -> Engine:
-        """The engine of [api_database]; raises ``ConfigError`` without a connection."""
+        """Return the engine of [api_database].
+
+        Raises:
+            ConfigError: It has no connection, or one that cannot be used.
+        """
         return self._of_group("api_database")
 
     def local(self) -> Engine:
-        """The engine of [database]; raises ``ConfigError`` without a connection."""
+        """Return the engine of [database].
+
+        Raises:
+            ConfigError: It has no connection, or one that cannot be used.
+        """
         return self._of_group("database")
 
     def cell(self, uuid: str, url: str) -> Engine:
-        """The engine of a cell. Raises ``ConfigError`` for a URL that leads to no driver."""
+        """Return the engine of a cell.
+
+        Raises:
+            ConfigError: The URL names no known driver.
+        """
         return self._get(f"The database connection of cell {uuid}", url, self._conf.database)
 
     def check(self) -> None:
-        """Make the engines of the two options, as far as they are set; nothing is connected to.
+        """Make the engines of the two options that are set, without connecting.
 
-        Raises ``ConfigError`` for a URL that leads to no driver.
+        Raises:
+            ConfigError: A URL names no known driver.
         """
         for group in ("api_database", "database"):
             if self._conf[group].connection:
                 self._of_group(group)
 
-    def drop(self) -> None:
-        """Forget all engines; connections in use live until they are given back."""
+    def dispose(self) -> None:
+        """Close all engines. Connections that are in use are closed when they are returned."""
         with self._lock:
-            dropped, self._engines = self._engines, {}
-        for engine in dropped.values():
+            disposed, self._engines = self._engines, {}
+        for engine in disposed.values():
             engine.dispose()
 
     def _of_group(self, group: str) -> Engine:
@@ -97,10 +110,16 @@ class Engines:
 def make_engine(
     connection: str, options: cfg.ConfigOpts.GroupAttr, timeout: float, what: str = "The database connection"
 ) -> Engine:
-    """An engine that is not connected yet. ``timeout``: seconds for each of connecting, reading and writing.
+    """Return an engine that is not connected yet.
 
-    ``options`` are oslo.db's. Whoever reads periodically tries again, so max_retries is not used here.
-    Raises ``ConfigError``, which names the connection as ``what`` and never by its URL.
+    Args:
+        connection: The URL of the database.
+        options: The options of oslo.db. ``max_retries`` is not used, since callers read periodically.
+        timeout: Seconds for each of connecting, reading and writing.
+        what: The connection in the text of errors, which never show the URL.
+
+    Raises:
+        ConfigError: The URL cannot be used.
     """
     try:
         url = _bounded(normalised(connection), timeout)
@@ -121,14 +140,14 @@ def make_engine(
 
 
 def _reason(error: Exception) -> str:
-    """Why a URL cannot be used. Some texts of those who take it apart show parts of it, say a password."""
+    """Return why a URL cannot be used, without texts of libraries that may show a password in it."""
     if isinstance(error, sa.exc.NoSuchModuleError | ImportError):
         return str(error)
     return "it cannot be read as a URL; special characters in a password have to be percent-encoded"
 
 
 def _connect(what: str, dialect: Dialect, _record: Any, arguments: Any, parameters: Any) -> Any:
-    """Parameters of a URL go to the driver unseen; for those that it does not know it raises anything."""
+    """Connect. A driver raises errors of several classes for parameters of the URL that it does not know."""
     try:
         return dialect.connect(*arguments, **parameters)
     except (TypeError, ValueError, AttributeError, LookupError) as error:
@@ -136,13 +155,16 @@ def _connect(what: str, dialect: Dialect, _record: Any, arguments: Any, paramete
 
 
 def _allow_long_texts(connection: Any, _record: Any) -> None:
-    """MySQL cuts aggregated texts at 1024 bytes unless told otherwise (see ``hosts.fingerprints``)."""
+    """Raise MySQL's limit for aggregated texts, which is 1024 bytes (see ``fingerprints``)."""
     with contextlib.closing(connection.cursor()) as cursor:
         cursor.execute(f"SET SESSION group_concat_max_len = {LONGEST_TEXT}")
 
 
 def normalised(connection: str) -> URL:
-    """The URL with a driver that can be imported, if it names none (spec: host-state-and-cells 1.1)."""
+    """Return the URL, with a driver that can be imported if it names none.
+
+    spec: host-state-and-cells 1.1
+    """
     url = make_url(connection)
     for driver, module in DRIVERS.get(url.drivername, ()):
         if find_spec(module.partition(".")[0]):
@@ -151,7 +173,7 @@ def normalised(connection: str) -> URL:
 
 
 def _bounded(url: URL, timeout: float) -> URL:
-    """The URL with the driver's own time limits, where the operator gave none."""
+    """Return the URL with the driver's own time limits, where the operator gave none."""
     wanted = {
         key: str(value) for key, value in _limits(url.drivername, timeout).items() if key not in url.query
     }

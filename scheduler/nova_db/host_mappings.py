@@ -1,10 +1,14 @@
-"""Which cell a host belongs to (spec: host-state-and-cells 2.4).
+"""What the API database says about hosts and server groups.
 
-Server groups as they are in the API database now (spec: host-state-and-cells 6.3).
+Which cell a host belongs to (spec: host-state-and-cells 2.4), and the members of a server group as they are
+now (spec: host-state-and-cells 6.3).
 """
 
+from collections.abc import Callable
+import threading
 import time
 
+from cachetools import TTLCache
 from oslo_log import log as logging
 import sqlalchemy as sa
 
@@ -15,16 +19,23 @@ from scheduler.nova_db.schema import cell_mappings, host_mappings, instance_grou
 
 LOG = logging.getLogger(__name__)
 
-# How long the cell of a host is believed: hosts do move between cells, though rarely.
+# Seconds for which the cell of a host is remembered: hosts rarely move between cells.
 HOST_TTL = 600.0
+MAX_HOSTS = 100_000
 
 
 class HostCells:
-    """Which cell each host is mapped to, remembered for a while once it is known to be mapped."""
+    """Which cell each host is mapped to. A mapping is remembered, its absence is not."""
 
-    def __init__(self, engines: Engines) -> None:
+    def __init__(
+        self,
+        engines: Engines,
+        clock: Callable[[], float] = time.monotonic,
+        max_hosts: int = MAX_HOSTS,
+    ) -> None:
         self._engines = engines
-        self._known: dict[str, tuple[str, float]] = {}
+        self._lock = threading.Lock()
+        self._cells: TTLCache[str, str] = TTLCache(max_hosts, HOST_TTL, clock)
         self._outage = OutageLog(
             LOG,
             "The cells of hosts cannot be read from the API database",
@@ -32,12 +43,18 @@ class HostCells:
         )
 
     def cell_of(self, host: str, *, fresh: bool = False) -> str | None:
-        """The uuid of the host's cell, None if it is in none; ``fresh``: as the database has it now.
+        """Return the uuid of the host's cell; None if the host is mapped to none.
 
-        Raises one of ``UNREADABLE`` if that cannot be found out.
+        Args:
+            host: The name of the service host.
+            fresh: Read the database, even if the cell is remembered.
+
+        Raises:
+            DBError: Or another one of ``UNREADABLE``: the database cannot be read.
         """
-        uuid, until = self._known.get(host, (None, 0.0))
-        if time.monotonic() < until and not fresh:
+        with self._lock:
+            uuid = None if fresh else self._cells.get(host)
+        if uuid is not None:
             return uuid
         try:
             uuid = self._read(host)
@@ -46,18 +63,21 @@ class HostCells:
             raise
         self._outage.report_success()
         if uuid is not None:
-            self._known[host] = uuid, time.monotonic() + HOST_TTL
+            with self._lock:
+                self._cells[host] = uuid
         return uuid
 
     def mapped(self, host: str) -> bool:
-        """Whether conductors will find the host; yes if the database cannot be asked."""
+        """Tell whether conductors will find the host; yes if the database cannot be read."""
         try:
             return self.cell_of(host) is not None
         except UNREADABLE:
             return True
 
-    def forget(self) -> None:
-        self._known = {}
+    def clear(self) -> None:
+        """Read the mappings of all hosts again."""
+        with self._lock:
+            self._cells.clear()
 
     def _read(self, host: str) -> str | None:
         query = (
@@ -70,7 +90,10 @@ class HostCells:
 
 
 def members_of(engines: Engines, group_uuid: str) -> list[str]:
-    """Uuids of all instances that were put in a group, dead ones too; none if that cannot be read."""
+    """Return the uuids of all instances that were put in a group; deleted ones too.
+
+    None are returned if they cannot be read; this is logged.
+    """
     query = (
         sa.select(instance_group_member.c.instance_uuid)
         .join(instance_groups, instance_groups.c.id == instance_group_member.c.group_id)

@@ -1,13 +1,8 @@
 """Which instances are on which hosts, asked of the cells when a request needs it.
 
-The answers are as true as the databases at that moment; what computes cast about their instances is used only
-to forget what was remembered of images. spec: host-state-and-cells 5.4, 5.7
-
-The instances of a host as operators' rules see them: a uuid, and more for who asks.
-
-Berth's own rules need the uuids alone. spec: filters-and-weighers 1.12
-
-What was read once and need not be read again, as long as there is room for it.
+The answers are as current as the databases. What computes cast about their instances is used only to read
+image properties again (spec: host-state-and-cells 5.4, 5.7). Berth's own rules need the uuids of instances
+alone; other attributes are read when an operator's rule asks for them (spec: filters-and-weighers 1.12).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,16 +10,25 @@ from functools import cached_property
 import threading
 from typing import Any
 
+from cachetools import LRUCache
 import orjson
 from oslo_log import log as logging
 import sqlalchemy as sa
 
 from scheduler.hosts.request_instances import HostKey
-from scheduler.logs import OutageLog
+from scheduler.logs import OutageLogs
 from scheduler.nova_db.cells import Cell, Cells
 from scheduler.nova_db.scatter_gather import CellAnswer, CellCalls
 from scheduler.nova_db.schema import chunks, instance_extra, instance_system_metadata, instances
 from scheduler.objects import Flavor
+
+LOG = logging.getLogger(__name__)
+
+IMAGE_PREFIX = "image_"
+SOFT_DELETED = "soft-delete"
+
+# Instances that are remembered, and distinct images.
+MAX_REMEMBERED = 200_000
 
 NAMES = (
     "uuid",
@@ -46,51 +50,56 @@ COLUMNS = tuple(instances.c[name] for name in NAMES)
 FLAVOR = tuple(instance_extra.c[name] for name in ("instance_uuid", "flavor"))
 METADATA = tuple(instance_system_metadata.c[name] for name in ("instance_uuid", "key", "value"))
 
-Read = Callable[[Sequence[sa.Column]], Iterable[sa.Row]]
-"""Those columns of the live rows of all instances of a host; the first is the instance's uuid."""
+ReadColumns = Callable[[Sequence[sa.Column]], Iterable[sa.Row]]
+"""Returns these columns of the live rows of all instances of a host; the first is the instance's uuid."""
 
 
 class HostInstance:
-    """An instance on a host: its uuid, what ``NAMES`` says, ``flavor`` and ``system_metadata``.
+    """An instance on a host, as operators' rules see it.
 
-    These are read when the first of them is asked for, then for all instances of the host. AttributeError is
-    raised for anything else, and for what cannot be read.
+    It has its ``uuid``, the attributes in ``NAMES``, ``flavor`` and ``system_metadata``. The first use of one
+    other than the uuid reads it for all instances of the host. ``AttributeError`` is raised for any other
+    attribute, and for one that cannot be read.
     """
 
-    def __init__(self, uuid: str, facts: "Facts") -> None:
+    def __init__(self, uuid: str, columns: "HostInstanceColumns") -> None:
         self.uuid = uuid
-        self._facts = facts
+        self._columns = columns
 
     @property
     def system_metadata(self) -> dict[str, str | None]:
-        return self._facts.system_metadata.get(self.uuid, {})
+        """Text by key; empty if it cannot be read."""
+        return self._columns.system_metadata.get(self.uuid, {})
 
     def __getattr__(self, name: str) -> Any:
         if name not in (*NAMES, "flavor"):
             raise AttributeError(f"{name} of instances is not read")
-        known = self._facts.flavors if name == "flavor" else self._facts.rows
+        known = self._columns.flavors if name == "flavor" else self._columns.rows
         if self.uuid not in known:
             raise AttributeError(f"{name} of instance {self.uuid} cannot be read")
         return known[self.uuid] if name == "flavor" else getattr(known[self.uuid], name)
 
 
-class Facts:
-    """What is known of the instances of one host, each kind read once."""
+class HostInstanceColumns:
+    """What the databases have about the instances of one host, each kind read once."""
 
-    def __init__(self, read: Read) -> None:
+    def __init__(self, read: ReadColumns) -> None:
         self._read = read
 
     @cached_property
     def rows(self) -> Mapping[str, sa.Row]:
+        """A row of ``COLUMNS`` by uuid of the instance."""
         return {row.uuid: row for row in self._read(COLUMNS)}
 
     @cached_property
     def flavors(self) -> Mapping[str, Flavor]:
+        """The current flavor by uuid of the instance."""
         stored = {row.instance_uuid: orjson.loads(row.flavor) for row in self._read(FLAVOR) if row.flavor}
         return {uuid: Flavor.obj_from_primitive(flavors["cur"]) for uuid, flavors in stored.items()}
 
     @cached_property
     def system_metadata(self) -> Mapping[str, dict[str, str | None]]:
+        """Text by key, by uuid of the instance."""
         found: dict[str, dict[str, str | None]] = {}
         for row in self._read(METADATA):
             found.setdefault(row.instance_uuid, {})[row.key] = row.value
@@ -98,74 +107,88 @@ class Facts:
 
 
 class BoundedCache:
-    """A map of bounded size: it starts anew when it is full."""
+    """A map of bounded size for any thread. When it is full, the least recently used values make room."""
 
-    LIMIT = 200_000
-
-    def __init__(self) -> None:
-        self._values: dict[Any, Any] = {}
+    def __init__(self, max_size: int = MAX_REMEMBERED) -> None:
+        self._values: LRUCache[Any, Any] = LRUCache(max_size)
         self._lock = threading.Lock()
 
-    def __contains__(self, key: Any) -> bool:
-        return key in self._values
-
-    def get(self, key: Any, default: Any = None) -> Any:
-        return self._values.get(key, default)
+    def get_many(self, keys: Iterable[Any]) -> dict[Any, Any]:
+        """Return the values of those keys that have one."""
+        values = self._values
+        with self._lock:
+            return {key: values[key] for key in keys if key in values}
 
     def put(self, values: Mapping[Any, Any]) -> None:
+        """Add or replace values."""
         with self._lock:
-            if len(self._values) + len(values) > self.LIMIT:
-                self._values = {}
             self._values.update(values)
 
-    def drop(self, keys: Iterable[Any]) -> None:
-        for key in keys:
-            self._values.pop(key, None)
-
-
-LOG = logging.getLogger(__name__)
-
-IMAGE_PREFIX = "image_"
-SOFT_DELETED = "soft-delete"
+    def discard(self, keys: Iterable[Any]) -> None:
+        """Remove the values of these keys; keys without one do not matter."""
+        with self._lock:
+            for key in keys:
+                self._values.pop(key, None)
 
 
 class CellInstances:
     """The ``InstanceSource`` of requests, over the cells' databases. Any thread may use it.
 
-    A cell that cannot be read is reported, and answered for with what was last heard of the same instances.
+    A cell that cannot be read is reported; the hosts of instances are then those of its last answer.
     """
 
-    def __init__(self, cells: Cells, calls: CellCalls) -> None:
+    def __init__(self, cells: Cells, calls: CellCalls, max_remembered: int = MAX_REMEMBERED) -> None:
+        """Read instances of some cells.
+
+        Args:
+            cells: The cells.
+            calls: How to call them.
+            max_remembered: How many instances, and distinct images, are remembered.
+        """
         self._cells = cells
         self._calls = calls
-        self._last = BoundedCache()
-        self._images = BoundedCache()
-        self._distinct = BoundedCache()
-        self._outages: dict[str, OutageLog] = {}
+        self._last_hosts = BoundedCache(max_remembered)
+        self._images = BoundedCache(max_remembered)
+        self._distinct = BoundedCache(max_remembered)
+        self._outages = OutageLogs(
+            LOG, "Instances of cell %s cannot be read", "Instances of cell %s can be read again"
+        )
 
     def locate(self, uuids: Iterable[str]) -> Mapping[str, Sequence[HostKey]]:
-        """(cell uuid, service host) of each of the instances, twice during a resize between cells.
+        """Return the hosts of instances; an instance has two during a resize between cells.
 
-        Soft-deleted and hidden ones count, deleted rows do not.
+        Soft-deleted and hidden instances count, deleted rows do not.
+
+        Args:
+            uuids: The instances.
+
+        Returns:
+            (cell uuid, service host) of each of them that is on some host.
         """
         wanted = list(dict.fromkeys(uuids))
         found: dict[str, list[HostKey]] = {}
         answers = self._ask(self._cells.all, lambda cell: self._hosts_of(cell, wanted))
         for cell_uuid, answer in answers.items():
             if answer.error:
-                hosts = {uuid: self._last.get((cell_uuid, uuid)) for uuid in wanted}
+                last = self._last_hosts.get_many((cell_uuid, uuid) for uuid in wanted)
             else:
-                hosts = answer.value
-                self._last.put({(cell_uuid, uuid): hosts.get(uuid) for uuid in wanted})
-            for uuid, host in hosts.items():
+                last = {(cell_uuid, uuid): answer.value.get(uuid) for uuid in wanted}
+                self._last_hosts.put(last)
+            for (_, uuid), host in last.items():
                 if host is not None:
                     found.setdefault(uuid, []).append((cell_uuid, host))
         return found
 
     def hosts_of_instances(self, uuids: Iterable[str]) -> tuple[set[str], bool]:
-        """Service hosts of the given instances, and whether all cells have answered.
+        """Return the service hosts of instances, for server groups.
 
-        Soft-deleted and hidden ones do not count, as with the hosts of a group that conductors send.
+        Soft-deleted and hidden instances do not count, as in the hosts of a group that conductors send.
+
+        Args:
+            uuids: The instances.
+
+        Returns:
+            The hosts, and whether all cells have answered.
         """
         columns = instances.c
         seen = (
@@ -178,45 +201,53 @@ class CellInstances:
         return hosts, not any(answer.error for answer in answers.values())
 
     def on_host(self, cell_uuid: str, host: str) -> Mapping[str, HostInstance]:
-        """All instances of a host by uuid; none if its cell cannot be read."""
-        uuids = self._held([(cell_uuid, host)]).get((cell_uuid, host), [])
-        facts = Facts(lambda columns: self._live(columns, cell_uuid, uuids))
-        return {uuid: HostInstance(uuid, facts) for uuid in uuids}
+        """Return all instances of a host by uuid; none if its cell cannot be read."""
+        uuids = self._uuids_on([(cell_uuid, host)]).get((cell_uuid, host), [])
+        columns = HostInstanceColumns(lambda names: self._live_rows(names, cell_uuid, uuids))
+        return {uuid: HostInstance(uuid, columns) for uuid in uuids}
 
     def image_properties(self, places: Iterable[HostKey]) -> Mapping[HostKey, Sequence[Mapping[str, str]]]:
-        """Image properties (text by name, as stored) of every instance on these hosts.
+        """Return the image properties of every instance on some hosts.
 
-        An image is read once for each instance, until a cast tells of a change on its host. Equal ones are
-        the same object: there are few, and weighers look at each once.
+        An image is read once for each instance, and again after a cast about the instance. Equal images are
+        the same object: there are few, so weighers look at each once.
+
+        Args:
+            places: (cell uuid, service host) of the hosts.
+
+        Returns:
+            Text by name as stored, for each instance of a host; hosts without instances are left out.
         """
-        held = self._held(places)
+        on_host = self._uuids_on(places)
+        known = self._images.get_many(uuid for uuids in on_host.values() for uuid in uuids)
         unread: dict[str, list[str]] = {}
-        for (cell_uuid, _), uuids in held.items():
-            unread.setdefault(cell_uuid, []).extend(uuid for uuid in uuids if uuid not in self._images)
+        for (cell_uuid, _), uuids in on_host.items():
+            unread.setdefault(cell_uuid, []).extend(uuid for uuid in uuids if uuid not in known)
         for images in self._per_cell(unread, self._read_images).values():
-            self._images.put({uuid: self._shared(image) for uuid, image in images.items()})
-        return {place: [self._images.get(uuid, {}) for uuid in uuids] for place, uuids in held.items()}
+            read = {uuid: self._shared(image) for uuid, image in images.items()}
+            self._images.put(read)
+            known |= read
+        return {place: [known.get(uuid, {}) for uuid in uuids] for place, uuids in on_host.items()}
 
-    def changed(self, uuids: Iterable[str]) -> None:
-        """A compute says that something is new with these instances: one may have been rebuilt."""
-        self._images.drop(uuids)
+    def reread_images(self, uuids: Iterable[str]) -> None:
+        """Read the image properties of these instances again: one may have been rebuilt."""
+        self._images.discard(uuids)
 
     def _shared(self, image: dict[str, str]) -> dict[str, str]:
+        """Return the object that stands for all images with these properties."""
         content = frozenset(image.items())
-        known = self._distinct.get(content)
-        if known is None:
+        known = self._distinct.get_many([content])
+        if content not in known:
             self._distinct.put({content: image})
-            return image
-        return known
+        return known.get(content, image)
 
     def _ask(self, cells: Iterable[Cell], read: Callable[[Cell], Any]) -> Mapping[str, CellAnswer]:
         answers = self._calls.scatter_gather(cells, read)
         for uuid, answer in answers.items():
-            outage = self._outages.get(uuid) or self._outages.setdefault(uuid, _outage(uuid))
             if answer.error:
-                outage.report_failure(answer.error)
+                self._outages.report_failure(uuid, answer.error)
             else:
-                outage.report_success()
+                self._outages.report_success(uuid)
         return answers
 
     # -- reading ---------------------------------------------------------------------------------------------
@@ -228,8 +259,8 @@ class CellInstances:
         )
         return {row.uuid: row.host for row in self._rows(cell, query, columns.uuid, uuids)}
 
-    def _held(self, places: Iterable[HostKey]) -> dict[HostKey, list[str]]:
-        """Uuids of the instances on each host that has any."""
+    def _uuids_on(self, places: Iterable[HostKey]) -> dict[HostKey, list[str]]:
+        """Return the uuids of the instances on each host that has any."""
         hosts: dict[str, list[str]] = {}
         for cell_uuid, host in places:
             hosts.setdefault(cell_uuid, []).append(host)
@@ -255,7 +286,7 @@ class CellInstances:
                 found[row.instance_uuid][row.key.removeprefix(IMAGE_PREFIX)] = row.value
         return found
 
-    def _live(self, columns: Sequence[sa.Column], cell_uuid: str, uuids: list[str]) -> Sequence[sa.Row]:
+    def _live_rows(self, columns: Sequence[sa.Column], cell_uuid: str, uuids: list[str]) -> Sequence[sa.Row]:
         query = sa.select(*columns).where(columns[0].table.c.deleted == 0)
         rows = self._per_cell({cell_uuid: uuids}, lambda cell, _: self._rows(cell, query, columns[0], uuids))
         return rows.get(cell_uuid, ())
@@ -267,15 +298,7 @@ class CellInstances:
             ]
 
     def _per_cell(self, wanted: Mapping[str, list[str]], read: Any) -> dict[str, Any]:
-        """What ``read`` finds in each cell for its list; cells that cannot be read are left out."""
+        """Return what ``read`` finds in each cell for its list. Cells that cannot be read are left out."""
         cells = [cell for cell in self._cells.all if wanted.get(cell.uuid)]
         answers = self._ask(cells, lambda cell: read(cell, wanted[cell.uuid]))
         return {uuid: answer.value for uuid, answer in answers.items() if not answer.error}
-
-
-def _outage(cell_uuid: str) -> OutageLog:
-    return OutageLog(
-        LOG,
-        f"Instances of cell {cell_uuid} cannot be read",
-        f"Instances of cell {cell_uuid} can be read again",
-    )

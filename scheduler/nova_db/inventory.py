@@ -1,4 +1,4 @@
-"""All that is known of the hosts, behind one door: made of the options, started, asked, told, stopped."""
+"""Everything about the hosts of all cells: the manager's entry point to nova's databases."""
 
 from collections.abc import Callable, Iterable, Sequence
 import math
@@ -38,14 +38,25 @@ class FoundNode(NamedTuple):
 
 
 class Inventory:
-    """The hosts of all cells. Any thread may ask; nothing waits without a bound.
+    """The hosts of all cells, for any thread; every wait is bounded.
 
-    A database that is away is reported, and costs what it holds: without the API database no cell is known,
-    without a cell's its hosts are missing. All of it comes back by itself.
+    A database that is away is reported, and its content is missing: without the API database no cell is
+    known, without a cell's database its hosts are missing. Reading goes on, so all comes back by itself.
+
+    Attributes:
+        engines: The engines of all databases.
+        cells: The cells of the deployment.
+        host_cells: The cell of each host.
+        instances: Where instances are.
+        pending: Placements that no compute has reported yet.
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
-        """Raises ``ConfigError`` for options that cannot work. Nothing is connected to yet."""
+        """Set up all parts; nothing is connected to yet.
+
+        Raises:
+            ConfigError: Options cannot work.
+        """
         derived.check_driver(conf)
         self._conf = conf
         self.engines = Engines(conf)
@@ -68,14 +79,14 @@ class Inventory:
         self.pending = PendingPlacements()
 
     def start(self) -> None:
-        """Read what there is, as far as the databases answer, and keep reading."""
+        """Read what the databases have, as far as they answer, and keep reading in the background."""
         loaded = self.cells.load()
         self._aggregates.start()
         self._store.start()
         if loaded:
             self._log_contents(self._store.snapshot())
         if not self._conf.workarounds.disable_compute_service_check_for_ffu:
-            self._versions.report()
+            self._versions.warn_if_unsupported()
 
     def wait_until_ready(self, timeout: float, sleep: Callable[[float], None] = time.sleep) -> bool:
         """Wait until the cells have been read from the API database once.
@@ -101,64 +112,68 @@ class Inventory:
         LOG.info("There are %d cells and %d compute nodes", len(self.cells.all), len(table))
 
     def stop(self) -> None:
+        """Stop reading, and close the connections."""
         self._store.stop()
         self._aggregates.stop()
-        self.engines.drop()
+        self.engines.dispose()
 
     def reset(self) -> None:
-        """Look at cells and connections anew, as on SIGHUP; requests go on meanwhile."""
-        self.engines.drop()
+        """Connect again and read the cells again, as on SIGHUP, while requests go on."""
+        self.engines.dispose()
         self._calls.reset_breakers()
-        self.host_cells.forget()
-        self._versions.forget()
+        self.host_cells.clear()
+        self._versions.clear()
         self._store.clear_foreign_providers()
         self.cells.load()
 
-    # -- asked by requests -----------------------------------------------------------------------------------
+    # -- requests --------------------------------------------------------------------------------------------
 
     def snapshot(self, max_age: float | None = None, cell_uuid: str | None = None) -> HostTable:
-        """The hosts, read at most ``max_age`` (default: [berth]/host_state_max_age) seconds ago.
+        """Return the table of all hosts.
 
-        ``cell_uuid``: a cell that the request names. One that has been added since the start is read now.
+        Args:
+            max_age: Seconds since its reading began at most; None: [berth]/host_state_max_age.
+            cell_uuid: A cell that the request names. If it was added since the start, it is read now.
         """
         if cell_uuid and not self.cells.knows(cell_uuid) and self.cells.load():
             max_age = 0
         return self._store.snapshot(max_age)
 
     def complete(self, table: HostTable, uuids: Iterable[str]) -> HostTable:
-        """``table``, or a newer one if it lacks a compute node among the provider ``uuids``."""
+        """Return ``table``, or a newer one if it lacks a compute node among the provider ``uuids``."""
         return self._store.complete(table, uuids)
 
     def aggregates(self) -> Aggregates:
-        """All aggregates as they are best known."""
+        """Return all aggregates as last known."""
         return self._aggregates.current
 
     def minimum_compute_version(self) -> int:
-        """The lowest service version of any compute, at most a minute old; 0 if none is known."""
+        """Return the lowest service version of any compute, at most a minute old; 0 if none is known."""
         return self._versions.get()
 
     def mapped(self, host: str) -> bool:
-        """Whether conductors will find a host that was chosen."""
+        """Tell whether conductors will find a host that was chosen."""
         return self.host_cells.mapped(host)
 
     def members_of(self, group_uuid: str) -> list[str]:
-        """Uuids of all instances that were put in a server group; none if that cannot be read."""
+        """Return the uuids of all instances that were put in a group; none if they cannot be read."""
         return host_mappings.members_of(self.engines, group_uuid)
 
     def hosts_of_instances(self, instance_uuids: Sequence[str]) -> tuple[set[str], bool]:
-        """Service hosts on which instances are or are about to be, and whether all cells have answered."""
+        """Return service hosts on which instances are or will be, and whether all cells answered."""
         table = self._store.snapshot(math.inf)
-        # Looked up first: what the databases show is pending no more.
+        # Before the databases are read: a placement that ends in between is in them.
         expected = {self.pending.row_of(uuid, table) for uuid in instance_uuids}
         hosts, complete = self.instances.hosts_of_instances(instance_uuids)
         return hosts | {table.rows[row].host for row in expected if row is not None}, complete
 
     def find_nodes(self, wanted: Any) -> Sequence[FoundNode]:
-        """The compute nodes that a request names by ``host``, ``node`` and ``cell_uuid``; any may be None.
+        """Return the compute nodes that a request names (spec: placement-and-workflow 1.10).
 
-        spec: placement-and-workflow 1.10
+        Args:
+            wanted: Has ``host``, ``node`` and ``cell_uuid``; any may be None.
         """
-        for max_age in (None, 0):  # a node that is not known may have just been made, or gone to another cell
+        for max_age in (None, 0):  # an unknown node may have just been created, or moved to another cell
             cell_uuid = wanted.cell_uuid or (wanted.host and self._cell_of(wanted.host, fresh=max_age == 0))
             rows = self.snapshot(max_age, cell_uuid).nodes(wanted.host, wanted.node, cell_uuid)
             if rows:
@@ -170,9 +185,9 @@ class Inventory:
         try:
             cell_uuid = self.host_cells.cell_of(host, fresh=fresh)
         except UNREADABLE:
-            return None  # all are searched
+            return None  # all cells are searched
         if cell_uuid is None and not fresh:
-            LOG.info("Host %s is mapped to no cell, all are searched", host)
+            LOG.info("Host %s is mapped to no cell; all cells are searched", host)
         return cell_uuid
 
     def _settle_pending(self, table: HostTable) -> None:
@@ -184,22 +199,24 @@ class Inventory:
         located = self.instances.locate(placement.instance for placement in changed) if changed else {}
         self.pending.settle(placement for placement in changed if placement.instance in located)
 
-    # -- told by casts ---------------------------------------------------------------------------------------
+    # -- casts -----------------------------------------------------------------------------------------------
 
     def update_aggregates(self, aggregates: Iterable[Any]) -> None:
-        """``aggregates``: some ``objects.Aggregate``."""
+        """Use what a cast says of some aggregates (``objects.Aggregate``)."""
         self._aggregates.update(aggregates)
 
     def delete_aggregate(self, aggregate: Any) -> None:
+        """Remove an aggregate (``objects.Aggregate``) that a cast says is deleted."""
         self._aggregates.delete(aggregate)
 
     def update_instance_info(self, host_name: str, instance_info: Any) -> None:
-        """``instance_info``: ``objects.InstanceList``."""
-        self.instances.changed(instance.uuid for instance in instance_info.objects)
+        """Use what a compute casts of some of its instances (``objects.InstanceList``)."""
+        self.instances.reread_images(instance.uuid for instance in instance_info.objects)
 
     def delete_instance_info(self, host_name: str, instance_uuid: str) -> None:
-        self.instances.changed([instance_uuid])
+        """Use that an instance was deleted, as its compute casts."""
+        self.instances.reread_images([instance_uuid])
         self.pending.remove([instance_uuid])
 
     def sync_instance_info(self, host_name: str, instance_uuids: Iterable[str]) -> None:
-        """Nothing to do: where instances are is asked of the databases."""
+        """Do nothing: where instances are is read from the databases."""

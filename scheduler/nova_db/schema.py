@@ -1,17 +1,14 @@
-"""The tables of nova's databases that Berth knows, and the columns of them that it uses.
+"""The tables and columns of nova's databases that Berth uses (spec: host-state-and-cells 1.2-1.5).
 
-``API`` and ``CELL`` are two metadatas. nova's own migrations make the real tables; ``create_all`` here makes
-what tests and the demo need. Defaults are given by whoever inserts, as in nova: no column has one in the
-database.
-spec: host-state-and-cells 1.2-1.5
-
-Long lists in pieces that one SQL statement can name.
+``API`` and ``CELL`` are the metadata of the two kinds of databases. The real tables are created by nova's
+migrations; ``create_all`` creates what tests and the demo need. Defaults are those of the inserting program,
+as in nova: no column has a default in the database. ``chunks`` cuts long lists for SQL statements.
 """
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql, postgresql
@@ -24,8 +21,12 @@ ADDRESS = sa.String(39).with_variant(postgresql.INET(), "postgresql")
 
 
 def utcnow() -> datetime:
-    """Now in UTC without a zone, which is how all of nova's columns have it."""
+    """Return the current time in UTC without a zone, as nova's columns have it."""
     return datetime.now(UTC).replace(tzinfo=None)
+
+
+def _id() -> sa.Column[int]:
+    return sa.Column("id", sa.Integer, primary_key=True)
 
 
 def _stamps() -> list[sa.Column]:
@@ -33,14 +34,19 @@ def _stamps() -> list[sa.Column]:
 
 
 def _api_table(name: str, *columns: sa.schema.SchemaItem) -> sa.Table:
-    """Rows of the API database are gone once deleted."""
-    return sa.Table(name, API, *_stamps(), sa.Column("id", sa.Integer, primary_key=True), *columns)
+    """Return a table of the API database, whose deleted rows are gone."""
+    items: list[sa.schema.SchemaItem] = [*_stamps(), _id(), *columns]
+    return sa.Table(name, API, *items)
 
 
 def _cell_table(name: str, *columns: sa.schema.SchemaItem) -> sa.Table:
-    """Rows of a cell's database are live while ``deleted`` is 0."""
-    gone = [sa.Column("deleted_at", sa.DateTime), sa.Column("deleted", sa.Integer, default=0)]
-    return sa.Table(name, CELL, *_stamps(), *gone, sa.Column("id", sa.Integer, primary_key=True), *columns)
+    """Return a table of a cell's database, whose rows are live while ``deleted`` is 0."""
+    deleted: list[sa.Column[Any]] = [
+        sa.Column("deleted_at", sa.DateTime),
+        sa.Column("deleted", sa.Integer, default=0),
+    ]
+    items: list[sa.schema.SchemaItem] = [*_stamps(), *deleted, _id(), *columns]
+    return sa.Table(name, CELL, *items)
 
 
 cell_mappings = _api_table(
@@ -222,12 +228,12 @@ migrations = _cell_table(
 
 Item = TypeVar("Item")
 
-# Well below what any of the databases takes, and few enough for their planners to use the index.
+# Well below the limit of each database, and few enough for their planners to use the index.
 CHUNK = 500
 
 
 def chunks(items: Iterable[Item], size: int = CHUNK) -> Iterator[list[Item]]:
-    """The items in order, in lists of at most ``size``."""
+    """Yield the items in order, in lists of at most ``size``."""
     rest = iter(items)
     while piece := list(islice(rest, size)):
         yield piece

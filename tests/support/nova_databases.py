@@ -32,7 +32,7 @@ class NovaDatabases:
         self.add_cell("cell1", self.conf.database.connection)
 
     def close(self):
-        self.engines.drop()
+        self.engines.dispose()
 
     def empty(self):
         """Take everything out of the databases."""

@@ -48,11 +48,11 @@ def test_a_url_without_driver_gets_one_that_is_there(monkeypatch, absent, url, e
         ("sqlite:///x.db", {"timeout": "2.5"}),
     ],
 )
-def test_waiting_is_bounded(conf, url, limits):
+def test_waits_for_a_database_are_bounded(conf, url, limits):
     assert dict(make_engine(url, conf.database, 2.5).url.query) == limits
 
 
-def test_options_are_used(conf):
+def test_engines_use_the_options_of_their_group(conf):
     conf.set_override("connection", "mysql+pymysql://h/d", "api_database")
     conf.set_override("max_pool_size", 7, "api_database")
     conf.set_override("max_pool_size", 3, "database")
@@ -66,7 +66,7 @@ def test_options_are_used(conf):
     assert made.cell("c2", "mysql+pymysql://h/c2").pool._timeout == 4
 
 
-def test_engines_are_kept_until_dropped(conf):
+def test_engines_are_kept_until_they_are_disposed(conf):
     conf.set_override("connection", "sqlite://", "database")
     made = Engines(conf)
     local, cell = made.local(), made.cell("c1", "sqlite://")
@@ -74,18 +74,18 @@ def test_engines_are_kept_until_dropped(conf):
     assert made.cell("c1", "sqlite://") is cell
     assert cell is not local
     assert made.cell("c1", "sqlite:///other.db") is not cell
-    made.drop()
+    made.dispose()
     assert made.local() is not local
 
 
 @pytest.mark.parametrize("group", ["api", "local"])
-def test_no_connection(conf, group):
+def test_without_a_connection_there_is_no_engine(conf, group):
     with pytest.raises(ConfigError, match="connection is not set"):
         getattr(Engines(conf), group)()
 
 
 @pytest.mark.parametrize("url", ["nonsense", "", "odd://h/d", "mysql+odd://h/d", "mysql+pymysql://h:port/d"])
-def test_a_url_that_leads_nowhere(conf, url):
+def test_a_url_without_a_known_driver_is_refused(conf, url):
     with pytest.raises(ConfigError, match="cannot be used"):
         make_engine(url, conf.database, 1.0)
 
@@ -100,14 +100,14 @@ def test_a_url_that_leads_nowhere(conf, url):
         "mysql+pymysql://nova:verysecret@h:port/d",
     ],
 )
-def test_passwords_are_not_told(conf, url):
+def test_errors_do_not_show_passwords(conf, url):
     conf.set_override("connection", url, "api_database")
     with pytest.raises(ConfigError, match=r"^\[api_database\]/connection cannot be used: ") as caught:
         Engines(conf).check()
     assert "secret" not in "".join(traceback.format_exception(caught.value))
 
 
-def test_options_that_are_not_set_are_no_mistake(conf):
+def test_options_that_are_not_set_are_not_checked(conf):
     Engines(conf).check()
     conf.set_override("connection", "odd://h/d", "database")
     with pytest.raises(ConfigError, match=r"\[database\]/connection"):
@@ -115,7 +115,7 @@ def test_options_that_are_not_set_are_no_mistake(conf):
 
 
 @pytest.mark.parametrize("parameter", ["bogus=1", "charset=nonsense", "connect_timeout=-1"])
-def test_a_parameter_that_the_driver_does_not_take(conf, parameter):
+def test_a_parameter_that_the_driver_does_not_know_is_an_error_without_secrets(conf, parameter):
     engine = make_engine(f"mysql+pymysql://nova:verysecret@127.0.0.1:1/d?{parameter}", conf.database, 1.0)
     with pytest.raises(ConfigError, match="does not take") as caught:
         engine.connect()

@@ -1,10 +1,10 @@
 import pytest
 import sqlalchemy as sa
 
-from scheduler.nova_db import host_mappings as host_cells_module
 from scheduler.nova_db.cells import UNREADABLE
-from scheduler.nova_db.host_mappings import HostCells
+from scheduler.nova_db.host_mappings import HOST_TTL, HostCells
 from scheduler.nova_db.schema import host_mappings
+from tests.support.clock import Clock
 
 AWAY = "sqlite:////no/such/directory/x.db"
 
@@ -17,21 +17,33 @@ def test_a_mapping_is_remembered_and_its_absence_is_not(nova):
     with nova.engines.api().begin() as connection:
         connection.execute(sa.delete(host_mappings))
     assert host_cells.cell_of("cmp1") == nova.cell1
-    host_cells.forget()
+    host_cells.clear()
     assert host_cells.cell_of("cmp1") is None
 
 
-def test_a_mapping_is_not_remembered_for_ever(nova, monkeypatch):
-    monkeypatch.setattr(host_cells_module, "HOST_TTL", -1)
-    host_cells = HostCells(nova.engines)
+@pytest.mark.parametrize(("seconds", "fresh"), [(HOST_TTL, False), (0, True)], ids=["too old", "fresh"])
+def test_a_mapping_is_read_again_when_it_is_too_old_or_a_fresh_one_is_wanted(nova, seconds, fresh):
+    clock = Clock()
+    host_cells = HostCells(nova.engines, clock)
     nova.map_host("cmp1")
     assert host_cells.cell_of("cmp1") == nova.cell1
     with nova.engines.api().begin() as connection:
         connection.execute(sa.delete(host_mappings))
-    assert host_cells.cell_of("cmp1") is None
+    clock.now += seconds
+    assert host_cells.cell_of("cmp1", fresh=fresh) is None
 
 
-def test_mapped_if_nobody_can_tell(nova, caplog):
+def test_the_memory_of_mappings_is_bounded(nova):
+    host_cells = HostCells(nova.engines, max_hosts=1)
+    for host in ("cmp1", "cmp2"):
+        nova.map_host(host)
+        assert host_cells.cell_of(host) == nova.cell1
+    with nova.engines.api().begin() as connection:
+        connection.execute(sa.delete(host_mappings))
+    assert [host_cells.cell_of(host) for host in ("cmp1", "cmp2")] == [None, nova.cell1]
+
+
+def test_a_host_counts_as_mapped_if_the_database_cannot_be_read(nova, caplog):
     nova.conf.set_override("connection", AWAY, "api_database")
     host_cells = HostCells(nova.engines)
     assert host_cells.mapped("cmp1")

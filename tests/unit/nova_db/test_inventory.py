@@ -55,7 +55,7 @@ def test_it_is_ready_once_the_api_database_was_read(nova, inventory, caplog):
     assert not inventory.wait_until_ready(0)
     assert not inventory.wait_until_ready(0.01)
     nova.conf.set_override("connection", url, "api_database")
-    inventory.engines.drop()
+    inventory.engines.dispose()
     with caplog.at_level(logging.INFO):
         assert inventory.wait_until_ready(60)
     assert "There are " in caplog.text
@@ -181,7 +181,7 @@ def test_casts(nova, inventory):
     inventory.delete_aggregate(one)
     assert len(inventory.snapshot().coded["aggregates"][0]) == 0
     changed = []
-    inventory.instances.changed = changed.extend
+    inventory.instances.reread_images = changed.extend
     inventory.update_instance_info("cmp1", objects.InstanceList(objects=[objects.Instance(uuid="i1")]))
     inventory.delete_instance_info("cmp1", "i2")
     inventory.sync_instance_info("cmp1", ["i3"])
