@@ -1,12 +1,15 @@
-"""Runs the golden cases: each ``run_<op>`` turns a case into the members of its ``expect``.
+"""Replay of golden cases through the pure functions (spec: numa-and-pci 7).
 
-spec: numa-and-pci 7
+Each ``run_<op>`` returns the members of ``expect`` that Berth has for a case. ``filters.py`` replays through the
+real filters.
 """
 
 from dataclasses import dataclass
 import json
 from pathlib import Path
 from types import SimpleNamespace
+
+import pytest
 
 from scheduler.numa import candidates as numa_candidates
 from scheduler.numa import loading
@@ -25,8 +28,10 @@ HERE = Path(__file__).parent
 
 
 def cases(name, *ops):
-    found = json.loads((HERE / f"{name}.json").read_text())["cases"]
-    return [case for case in found if case["op"] in ops]
+    """Return the cases of these kinds in ``numa.jsonl`` or ``pci.jsonl``, as pytest parameters with ids."""
+    lines = (HERE / f"{name}.jsonl").read_text().splitlines()
+    found = [json.loads(line) for line in lines]
+    return [pytest.param(case, id=case["id"]) for case in found if case["op"] in ops]
 
 
 def wire(primitive):

@@ -38,6 +38,11 @@ def candidate(**mappings):
     return SimpleNamespace(mappings=mappings)
 
 
+def verdicts(rule, view, request):
+    """The verdicts of a filter object on the hosts of a view."""
+    return rule.passes(view, request).tolist() if rule.applies(request) else [True] * len(view)
+
+
 def ask_all(rule, hosts, request):
     """The verdicts of a filter object on a list of host builders; each host turned down gets a reason."""
     view = make_view(hosts)
