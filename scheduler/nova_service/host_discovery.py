@@ -1,7 +1,7 @@
-"""Mapping new computes to their cells, where [scheduler]/discover_hosts_in_cells_interval asks for it.
+"""Mapping new computes to their cells, every [scheduler]/discover_hosts_in_cells_interval seconds.
 
-Off by default; deployments usually run ``nova-manage cell_v2 discover_hosts`` instead.
-spec: host-state-and-cells 4.6
+This is off by default: most deployments run ``nova-manage cell_v2 discover_hosts`` instead
+(spec: host-state-and-cells 4.6).
 """
 
 from datetime import datetime
@@ -12,7 +12,7 @@ from oslo_db.exception import DBDuplicateEntry
 from oslo_log import log as logging
 import sqlalchemy as sa
 
-from scheduler.logs import OutageLog
+from scheduler.logs import OutageLog, OutageLogs
 from scheduler.nova_db.cells import CELL0, UNREADABLE, Cell, read_cells
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.schema import compute_nodes, host_mappings, services, utcnow
@@ -24,24 +24,32 @@ DEFAULT_INTERVAL = 60
 
 
 def interval(conf: cfg.ConfigOpts) -> int | None:
-    """Seconds between two rounds; None if discovery is off."""
+    """Return the seconds between two rounds; None if discovery is off."""
     seconds = conf.scheduler.discover_hosts_in_cells_interval
     return None if seconds < 0 else seconds or DEFAULT_INTERVAL
 
 
 class Discovery:
-    """Run by the first of the schedulers that share a [database], in one of its processes."""
+    """Maps hosts to cells. Of the schedulers that share a [database] only the first one does so."""
 
     def __init__(self, conf: cfg.ConfigOpts, engines: Engines, down_time: float) -> None:
-        """``down_time``: seconds without heartbeat after which another scheduler does not count."""
+        """Set up discovery.
+
+        Args:
+            conf: The options.
+            engines: The engines of all databases.
+            down_time: Seconds without heartbeat after which another scheduler counts as down.
+        """
         self._conf = conf
         self._engines = engines
         self._down_time = down_time
         self._outage = OutageLog(LOG, "Hosts cannot be discovered", "Hosts can be discovered again")
-        self._outages: dict[str, OutageLog] = {}
+        self._cell_outages = OutageLogs(
+            LOG, "Hosts of cell %s cannot be discovered", "Hosts of cell %s can be discovered again"
+        )
 
     def run(self) -> None:
-        """One round, if this scheduler is the one to do it. Never raises."""
+        """Make one round, if this scheduler is the first one. Databases that are away are logged."""
         try:
             if self._leads():
                 with self._engines.api().connect() as connection:
@@ -54,7 +62,7 @@ class Discovery:
             self._outage.report_success()
 
     def _leads(self) -> bool:
-        """Whether this host's name is the first among the schedulers that are enabled and up."""
+        """Tell whether this host's name is the first among the schedulers that are enabled and up."""
         names = ("host", "disabled", "forced_down", "last_seen_up", "created_at")
         query = sa.select(*(services.c[name] for name in names)).where(
             services.c.deleted == 0, services.c.binary == BINARY
@@ -66,10 +74,9 @@ class Discovery:
         return min(hosts, default=None) == self._conf.host
 
     def _discover(self, cell: Cell) -> None:
-        """One cell; a cell that is away does not keep the others from being discovered."""
+        """Map the new hosts of one cell. A cell that is away does not stop discovery in the others."""
         if cell.uuid == CELL0 or cell.url is None:
             return
-        outage = self._outages.setdefault(cell.uuid, _outage(cell))
         try:
             engine = self._engines.cell(cell.uuid, cell.url)
             with engine.connect() as connection:
@@ -80,31 +87,23 @@ class Discovery:
                 if self._map(node.host, cell):
                     _mark(engine, node.id)
         except UNREADABLE as error:
-            outage.report_failure(error)
+            self._cell_outages.report_failure(cell, error)
         else:
-            outage.report_success()
+            self._cell_outages.report_success(cell)
 
     def _map(self, host: str, cell: Cell) -> bool:
-        """Whether a mapping has been made; not if there is one."""
-        known = sa.select(host_mappings.c.id).where(host_mappings.c.host == host)
+        """Map a host, unless it is mapped; return whether it was mapped now."""
+        existing = sa.select(host_mappings.c.id).where(host_mappings.c.host == host)
         new = sa.insert(host_mappings).values(host=host, cell_id=cell.id, created_at=utcnow())
         try:
             with self._engines.api().begin() as connection:
-                if connection.execute(known).first():
+                if connection.execute(existing).first():
                     return False
                 connection.execute(new)
         except DBDuplicateEntry:
             return False
         LOG.info("Host %s is mapped to cell %s", host, cell)
         return True
-
-
-def _outage(cell: Cell) -> OutageLog:
-    return OutageLog(
-        LOG,
-        f"Hosts of cell {cell} cannot be discovered",
-        f"Hosts of cell {cell} can be discovered again",
-    )
 
 
 def _mark(engine: sa.Engine, node_id: int) -> None:
@@ -117,9 +116,12 @@ def _mark(engine: sa.Engine, node_id: int) -> None:
 
 
 def is_up(service: Any, now: datetime, down_time: float) -> bool:
-    """Whether a row of ``services`` was seen within ``down_time`` seconds of ``now`` (naive UTC), either way.
+    """Tell whether a service is up.
 
-    A service that was never seen counts as seen when it was created.
+    Args:
+        service: A row of ``services``. One that was never seen counts as seen when it was created.
+        now: The current time, naive UTC.
+        down_time: Seconds by which the last heartbeat may differ from ``now``, in either direction.
     """
     seen = service.last_seen_up or service.created_at
     return not service.forced_down and seen is not None and abs((now - seen).total_seconds()) <= down_time

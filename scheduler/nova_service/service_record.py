@@ -23,7 +23,7 @@ TOPIC = "scheduler"
 # Seconds from start to the first heartbeat.
 FIRST_BEAT = 5.0
 
-# nova's service version in the reference release, given to a row where no other nova service shows one.
+# nova's service version in the reference release, for a new row if no other nova service has a version.
 VERSION = 74
 
 _live = (services.c.deleted == 0) & (services.c.binary == BINARY)
@@ -31,7 +31,7 @@ _retry = db_api.wrap_db_retry(max_retries=5, retry_interval=0.1, retry_on_deadlo
 
 
 class OwnService:
-    """Registers [DEFAULT]/host as a nova-scheduler and lets it beat. One a daemon, whatever its workers."""
+    """Registers [DEFAULT]/host as a nova-scheduler and writes its heartbeats. A daemon has one."""
 
     def __init__(
         self,
@@ -39,7 +39,13 @@ class OwnService:
         engines: Engines,
         created: Callable[[Mapping[str, Any]], None] = lambda _row: None,
     ) -> None:
-        """``created`` is told the columns of a row that had to be made."""
+        """Set up the record; nothing is written yet.
+
+        Args:
+            conf: The options.
+            engines: The engines of all databases; the local one has the record.
+            created: Called with the columns of a row that had to be created.
+        """
         self._created = created
         self._host = conf.host
         self._engines = engines
@@ -48,7 +54,10 @@ class OwnService:
         self._outage = OutageLog(LOG, "The heartbeat cannot be written", "The heartbeat is written again")
 
     def beat(self) -> None:
-        """Register, the first time; then one heartbeat a call. Never raises: the next call tries again."""
+        """Register at the first call, write a heartbeat at each later one.
+
+        A database that is away is logged; the next call tries again.
+        """
         try:
             if self._id is None:
                 self._id = self._register()
@@ -59,11 +68,11 @@ class OwnService:
         else:
             self._outage.report_success()
 
-    def _register(self) -> int:
-        """Adopt the row that a scheduler on this host has left, or make one; its id."""
+    def _register(self) -> int | None:
+        """Use the row of an earlier scheduler on this host, or create one; return its id."""
         found = self._find()
         if found is not None:
-            LOG.info("Service %s on %s is known as number %d", BINARY, self._host, found)
+            LOG.info("Service record of %s on %s found with id %d", BINARY, self._host, found)
             return found
         try:
             row = self._insert()
@@ -92,12 +101,16 @@ class OwnService:
         }
         with self._engines.local().begin() as connection:
             row["version"] = _version(connection)
-            added = connection.execute(sa.insert(services).values(row))
-        return row | {"id": added.inserted_primary_key[0]}
+            key = connection.execute(sa.insert(services).values(row)).inserted_primary_key
+        return row | {"id": key[0] if key else None}
 
     @_retry
     def _beat(self) -> bool:
-        """False once an operator has deleted the row: it is not made again until the next start."""
+        """Write a heartbeat.
+
+        Returns:
+            False if an operator has deleted the row. It is not created again before the next start.
+        """
         now = utcnow()
         beat = (
             sa.update(services)
@@ -114,7 +127,7 @@ class OwnService:
 
 
 def _version(connection: sa.Connection) -> int:
-    """No higher than any other scheduler's or conductor's: nova refuses to run beside newer ones."""
+    """Return the lowest version of all schedulers and conductors: nova refuses to run beside newer ones."""
     columns = services.c
     query = sa.select(sa.func.min(columns.version)).where(
         columns.deleted == 0, columns.binary.in_((BINARY, "nova-conductor")), columns.version > 0

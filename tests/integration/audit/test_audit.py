@@ -166,7 +166,7 @@ def test_without_the_api_database_the_inventories_are_compared(cloud, audit):
     try:
         report = audit()
     finally:
-        cloud.nova.engines.drop()
+        cloud.nova.engines.dispose()
         cloud.nova.engines = working
         cloud.nova.conf.set_override("connection", url, "api_database")
     assert found(report) == [(Kind.OVER_COMMITTED, full, "full")]

@@ -4,6 +4,8 @@ import os
 import pytest
 
 from scheduler import conf as options
+from scheduler.conf.derived import check_driver
+from scheduler.errors import ConfigError
 
 
 def conf(**values):
@@ -52,3 +54,9 @@ def test_remarks_name_what_is_not_taken_as_it_stands():
     assert [line.split()[0] for line in found] == ["service_down_time", "manager_shutdown_timeout"]
     assert "25 is used" in found[0]
     assert "90 is used" in found[1]
+
+
+def test_only_the_database_driver_of_service_groups_is_accepted():
+    check_driver(conf())
+    with pytest.raises(ConfigError, match="servicegroup_driver = mc"):
+        check_driver(conf(servicegroup_driver="mc"))
