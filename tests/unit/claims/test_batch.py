@@ -1,10 +1,16 @@
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
 from scheduler.claims.allocations_api import Owner, allocations_body
+from scheduler.claims.batch import Batch
 from scheduler.claims.claimer import Claimer
-from scheduler.claims.result import Outcome
+from scheduler.claims.empty_consumers import EmptyConsumers
+from scheduler.claims.events import ClaimState
+from scheduler.claims.result import ClaimResult, Outcome
+from scheduler.locks import KeyedLocks
 from tests.unit.claims.builders import FAULTS, PROMPT, READS, candidate, make_request
 from tests.unit.claims.fake_consumers import FakeConsumers
 
@@ -60,6 +66,54 @@ def test_refusal_names_class_and_provider(caplog):
     assert (refused.refused_class, refused.refused_provider) == ("VCPU", "cccc")
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "Failed to save allocation for instance 1. Got HTTP 409" in caplog.text
+
+
+STATES = {
+    "all at once": (["aaaa", "bbbb"], [], [["GRANTED"]] * 2),
+    "concurrent update": (["aaaa", "bbbb"], ["concurrent"], [["BACKING_OFF", "GRANTED"]] * 2),
+    "one too many": (
+        ["aaaa", "aaaa", "aaaa"], [], [["BATCH_WRITE", "GRANTED"], ["BATCH_WRITE", "GRANTED"], ["NEXT_HOST"]],
+    ),
+    "one of two refused": (["aaaa", "cccc"], [], [["CLAIMED_ALONE", "GRANTED"], ["NEXT_HOST"]]),
+    "response lost": (["aaaa", "bbbb"], ["unanswered"], [["OUTCOME_UNKNOWN", "GRANTED"]] * 2),
+    "request lost": (
+        ["aaaa", "bbbb"], ["lost"], [["OUTCOME_UNKNOWN", "CLAIMED_ALONE", "VERIFYING", "GRANTED"]] * 2,
+    ),
+    "denied": (["aaaa", "bbbb"], ["403"], [["GIVEN_UP"]] * 2),
+    "unreachable": (["aaaa", "bbbb"], ["unreachable"], [["GIVEN_UP"]] * 2),
+    "consumer conflict": (["aaaa", "bbbb"], ["conflict"], [["CLAIMED_ALONE", "GRANTED"]] * 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("plan", "faults", "states"), STATES.values(), ids=STATES.keys())
+def test_each_instance_has_the_events_of_its_claim(plan, faults, states):
+    claimer, _ = make(write_faults=faults)
+    results = claim(claimer, plan)
+    assert [[event.next_step.name for event in result.events] for result in results] == states
+    assert [result.events[0].attempt for result in results] == [1] * len(plan)
+
+
+def test_a_lock_of_a_host_that_is_not_free_leaves_the_claims_to_single_ones(caplog):
+    caplog.set_level("INFO")
+    locks, api = KeyedLocks(), FakeConsumers(dict(HOSTS))
+    alone = []
+
+    def claim_alone(request, known):
+        alone.append((request.uuid, known.events[-1].next_step))
+        return ClaimResult(CLAIMED)
+
+    requests = [make_request("i1", "aaaa"), make_request("i2", "bbbb")]
+    policy = replace(PROMPT, lock_timeout=0.01)
+    batch = Batch(requests, api, locks, EmptyConsumers(9), policy, claim_alone)
+    with locks.hold(["bbbb"], 1):
+        results = batch.claim_all()
+    assert {uuid: result.outcome for uuid, result in results.items()} == {"i1": CLAIMED, "i2": CLAIMED}
+    assert alone == [("i1", ClaimState.CLAIMED_ALONE), ("i2", ClaimState.CLAIMED_ALONE)]
+    assert api.calls == []
+    assert (
+        "Claim for instance i1 on host aaaa, try 1: the locks of its hosts were not free within"
+        in caplog.text
+    )
 
 
 def test_instance_that_holds_something_is_sorted_out_alone():

@@ -4,13 +4,9 @@ import logging
 
 import pytest
 
-from scheduler.placement.candidates import Candidates, CandidateSource, FetchCandidates
-from scheduler.placement.client import Reply
-from scheduler.request.query import Query
 from tests.unit.claims.builders import make_claimer, make_request
 
 INSTANCE = "instance 1"
-QUERY = Query((("limit", "9"),), "limit=9", 9)
 
 
 @pytest.fixture
@@ -50,35 +46,3 @@ def test_too_many_concurrent_updates(log):
     claim(["concurrent"] * 4)
     ((_, text),) = [line for line in log() if line[0] == "ERROR"]
     assert text.startswith("Failed scheduler client operation claim_resources: out of retries")
-
-
-class Answering:
-    """A client to which Placement always answers the same."""
-
-    def __init__(self, status, body):
-        self.reply = Reply(status, body)
-
-    def get(self, path, version, context, search):
-        return self.reply
-
-
-def test_no_candidates(log):
-    source = CandidateSource(
-        FetchCandidates(Answering(200, b'{"allocation_requests": [], "provider_summaries": {}}'))
-    )
-    assert not source.fetch([QUERY], None).by_root
-    ((level, text),) = log()
-    assert level == "INFO"
-    assert text.startswith("Got no allocation candidates from the Placement API")
-
-
-def test_a_query_that_is_refused(log):
-    CandidateSource(FetchCandidates(Answering(400, b'{"errors": [{"detail": "no"}]}'))).fetch([QUERY], None)
-    (error, text), (level, _) = log()
-    assert (error, level) == ("ERROR", "INFO")
-    assert text.startswith("Failed to retrieve allocation candidates from placement API")
-
-
-def test_nothing_is_said_where_there_are_candidates(log):
-    CandidateSource(lambda query, context: Candidates({"root": ()})).fetch([QUERY], None)
-    assert log() == []

@@ -1,0 +1,352 @@
+"""The state machine of one claim: each state, what follows it, and what it sends."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+
+from scheduler.claims.allocations_api import ConsumerAllocations
+from scheduler.claims.claim import AllocationClaim, ConsumerState
+from scheduler.claims.events import ENDS, ClaimState
+from scheduler.claims.journal import ClaimJournal
+from scheduler.claims.policy import ClaimPolicy
+from scheduler.claims.result import Outcome
+from scheduler.locks import KeyedLocks
+from tests.unit.claims.builders import (
+    FAULTS,
+    GONE,
+    OWNER,
+    PROMPT,
+    READS,
+    UUID,
+    A,
+    B,
+    SleepClock,
+    candidate,
+    make_request,
+)
+from tests.unit.claims.fake_consumers import FakeConsumers
+
+FIRST_WRITE, REPLACING, KEEPING_SOURCE = (
+    ClaimState.FIRST_WRITE,
+    ClaimState.REPLACING,
+    ClaimState.KEEPING_SOURCE,
+)
+REWRITING, RESENDING, BACKING_OFF = ClaimState.REWRITING, ClaimState.RESENDING, ClaimState.BACKING_OFF
+CONSUMER_CHANGED, OUTCOME_UNKNOWN = ClaimState.CONSUMER_CHANGED, ClaimState.OUTCOME_UNKNOWN
+VERIFYING, GRANTED = ClaimState.VERIFYING, ClaimState.GRANTED
+NEXT_HOST, GIVEN_UP = ClaimState.NEXT_HOST, ClaimState.GIVEN_UP
+
+WRITING = {FIRST_WRITE, REPLACING, KEEPING_SOURCE, REWRITING, RESENDING, BACKING_OFF}
+AFTER_WRITE = {VERIFYING, GRANTED, CONSUMER_CHANGED, BACKING_OFF, OUTCOME_UNKNOWN, NEXT_HOST, GIVEN_UP}
+FROM_CONSUMER = {FIRST_WRITE, REPLACING, KEEPING_SOURCE, GRANTED, GIVEN_UP}
+TRANSITIONS = {
+    **dict.fromkeys(WRITING, AFTER_WRITE),
+    CONSUMER_CHANGED: FROM_CONSUMER,
+    OUTCOME_UNKNOWN: {*FROM_CONSUMER, RESENDING},
+    VERIFYING: {REWRITING, REPLACING, KEEPING_SOURCE, GRANTED, GIVEN_UP},
+}
+
+
+NEW = ConsumerState()
+
+
+class Journal(ClaimJournal):
+    """Lists what is recorded."""
+
+    def __init__(self):
+        super().__init__()
+        self.recorded = []
+
+    def record_claim(self, uuid, made, previous=None):
+        self.recorded.append((uuid, made.allocations, previous and previous.allocations))
+
+
+class World:
+    """A claim and all that it meets."""
+
+    def __init__(self, writes=(), reads=(), held=None, source=(), where=A, policy=PROMPT, known=NEW):
+        self.api = FakeConsumers({A: 1, B: 1, "full": 0}, write_faults=[*writes], read_faults=[*reads])
+        if held is not None:
+            self.api.consumers[UUID] = held
+        self.clock, self.journal, self.locks = SleepClock(), Journal(), KeyedLocks()
+        self.claim = AllocationClaim(
+            make_request(where=where, evacuating_from=source, host="host 1"),
+            self.api,
+            self.locks,
+            policy,
+            self.journal,
+            known,
+            self.clock.timing,
+        )
+
+    def run(self):
+        self.result = self.claim.claim()
+        return self
+
+    @property
+    def path(self):
+        """The states in order, without the first, which is always FIRST_WRITE."""
+        return [event.next_step for event in self.result.events]
+
+
+def holding(where, generation=1):
+    return ConsumerAllocations(candidate(where).allocations if where else {}, generation, OWNER)
+
+
+# -- from each state that writes, each response -------------------------------------------------------------------
+
+#: state → how to get there
+PREFIXES = {
+    FIRST_WRITE: ({}, []),
+    BACKING_OFF: ({"writes": ["concurrent"]}, [BACKING_OFF]),
+    RESENDING: ({"writes": ["lost"]}, [OUTCOME_UNKNOWN, RESENDING]),
+    REPLACING: ({"writes": ["ok"], "held": holding(B)}, [CONSUMER_CHANGED, REPLACING]),
+    KEEPING_SOURCE: (
+        {"writes": ["ok"], "held": holding(B), "source": {B}},
+        [CONSUMER_CHANGED, KEEPING_SOURCE],
+    ),
+    REWRITING: ({"writes": ["lost", "hidden"]}, [OUTCOME_UNKNOWN, RESENDING, VERIFYING, REWRITING]),
+}
+RESPONSES = {
+    "concurrent": (BACKING_OFF, None),
+    "conflict": (CONSUMER_CHANGED, None),
+    "lost": (OUTCOME_UNKNOWN, None),
+    "timeout": (OUTCOME_UNKNOWN, None),
+    "500": (OUTCOME_UNKNOWN, None),
+    "refused": (NEXT_HOST, Outcome.REFUSED),
+    "403": (GIVEN_UP, Outcome.UNAVAILABLE),
+    "unreachable": (GIVEN_UP, Outcome.UNAVAILABLE),
+    "ok": (GRANTED, Outcome.CLAIMED),
+}
+
+
+@pytest.mark.parametrize("response", RESPONSES)
+@pytest.mark.parametrize("state", PREFIXES, ids=lambda state: state.name)
+def test_what_follows_a_write(state, response):
+    fields, prefix = PREFIXES[state]
+    world = World(**{**fields, "writes": [*fields.get("writes", ()), response]}).run()
+    expected, outcome = RESPONSES[response]
+    if (state, response) == (RESENDING, "ok"):
+        expected = VERIFYING  # the lost write may have overlapped
+    assert world.path[: len(prefix) + 1] == [*prefix, expected]
+    if expected in ENDS:
+        assert world.result.outcome is outcome
+
+
+# -- from each state that reads ----------------------------------------------------------------------------------
+
+SILENT = ["silent"] * 9
+PATHS = {
+    "consumer changed, holds the allocations": ({"held": holding(A)}, [CONSUMER_CHANGED, GRANTED]),
+    "consumer changed, holds others": ({"held": holding(B)}, [CONSUMER_CHANGED, REPLACING, GRANTED]),
+    "consumer changed, holds the source": (
+        {"held": holding(B), "source": {B}},
+        [CONSUMER_CHANGED, KEEPING_SOURCE, GRANTED],
+    ),
+    "consumer changed, an empty record": ({"held": holding("", 0)}, [CONSUMER_CHANGED, FIRST_WRITE, GRANTED]),
+    "consumer changed, does not exist": ({"writes": ["conflict"]}, [CONSUMER_CHANGED, FIRST_WRITE, GRANTED]),
+    "consumer changed, cannot be read": (
+        {"writes": ["conflict"], "reads": SILENT},
+        [CONSUMER_CHANGED, GIVEN_UP],
+    ),
+    "consumer changes all the time": (
+        {"writes": ["conflict"] * 9},
+        [CONSUMER_CHANGED, FIRST_WRITE] * 4 + [CONSUMER_CHANGED, GIVEN_UP],
+    ),
+    "response lost, the write had its effect": ({"writes": ["unanswered"]}, [OUTCOME_UNKNOWN, GRANTED]),
+    "response timed out, the write had its effect": ({"writes": ["timeout"]}, [OUTCOME_UNKNOWN, GRANTED]),
+    "500 after the effect": ({"writes": ["500 after"]}, [OUTCOME_UNKNOWN, GRANTED]),
+    "page of a proxy": ({"writes": ["html"]}, [OUTCOME_UNKNOWN, RESENDING, VERIFYING, GRANTED]),
+    "no effect": ({"writes": ["lost"]}, [OUTCOME_UNKNOWN, RESENDING, VERIFYING, GRANTED]),
+    "no effect, and others hold the consumer": (
+        {"writes": ["lost"], "held": holding(B)},
+        [OUTCOME_UNKNOWN, REPLACING, VERIFYING, GRANTED],
+    ),
+    "no effect on an evacuated instance": (
+        {"writes": ["lost"], "held": holding(B), "source": {B}},
+        [OUTCOME_UNKNOWN, KEEPING_SOURCE, VERIFYING, GRANTED],
+    ),
+    "no effect, again and again": (
+        {"writes": ["lost"] * 9},
+        [OUTCOME_UNKNOWN, RESENDING, OUTCOME_UNKNOWN, RESENDING, OUTCOME_UNKNOWN, GIVEN_UP],
+    ),
+    "response lost, cannot be read": ({"writes": ["lost"], "reads": SILENT}, [OUTCOME_UNKNOWN, GIVEN_UP]),
+    "accepted after a loss, cannot be read": (
+        {"writes": ["lost"], "reads": ["ok", "ok", "ok", *SILENT]},
+        [OUTCOME_UNKNOWN, RESENDING, VERIFYING, GIVEN_UP],
+    ),
+    "accepted after a loss, but hidden": (
+        {"writes": ["lost", "hidden"]},
+        [OUTCOME_UNKNOWN, RESENDING, VERIFYING, REWRITING, GRANTED],
+    ),
+    "an earlier claim's write may come": ({"known": ConsumerState(unsure=True)}, [VERIFYING, GRANTED]),
+    "a batch's write may come": ({"known": ConsumerState(lost=1)}, [VERIFYING, GRANTED]),
+    "known to be empty": ({"known": ConsumerState(0), "held": holding("", 0)}, [GRANTED]),
+    "host is full": ({"where": "full"}, [NEXT_HOST]),
+    "provider is gone": ({"where": GONE}, [NEXT_HOST]),
+    "concurrent updates end": ({"writes": ["concurrent"] * 3}, [BACKING_OFF] * 3 + [GRANTED]),
+    "concurrent updates do not end": ({"writes": ["concurrent"] * 9}, [BACKING_OFF] * 3 + [NEXT_HOST]),
+}
+
+
+@pytest.mark.parametrize(("fields", "path"), PATHS.values(), ids=PATHS.keys())
+def test_path(fields, path):
+    world = World(**fields).run()
+    assert world.path == path
+    held = world.api.get_allocations(UUID) if not world.api.read_faults else None
+    if held is not None and world.result.claimed:
+        assert held.allocations == world.result.made.allocations
+
+
+def test_every_state_is_reached():
+    reached = {FIRST_WRITE}.union(*(path for _, path in PATHS.values()))
+    assert reached == set(ClaimState) - {ClaimState.BATCH_WRITE, ClaimState.CLAIMED_ALONE}
+
+
+@given(
+    st.lists(st.one_of(FAULTS, st.sampled_from(["conflict", "refused", "hidden", "html"])), max_size=10),
+    st.lists(READS, max_size=12),
+    st.sampled_from([None, holding(A), holding(B), holding("", 0)]),
+    st.sampled_from([(), {B}]),
+)
+def test_under_random_faults_only_known_transitions_are_made(writes, reads, held, source):
+    path = [FIRST_WRITE, *World(writes, reads, held, source).run().path]
+    wrong = [(one, other) for one, other in pairwise(path) if other not in TRANSITIONS[one]]
+    assert wrong == []
+    assert path[-1] in ENDS
+
+
+# -- events and results ------------------------------------------------------------------------------------------
+
+
+def test_events_name_try_host_status_cause_and_next_step():
+    events = World(["concurrent", "lost", "500", "ok"]).run().result.events
+    assert [(event.attempt, event.host, event.status, event.next_step) for event in events] == [
+        (1, "host 1", 409, BACKING_OFF),
+        (2, "host 1", None, OUTCOME_UNKNOWN),
+        (2, "host 1", None, RESENDING),
+        (3, "host 1", 500, OUTCOME_UNKNOWN),
+        (3, "host 1", None, RESENDING),
+        (4, "host 1", 204, VERIFYING),
+        (4, "host 1", None, GRANTED),
+    ]
+    assert [event.cause for event in events] == [
+        "Another thread concurrently updated the data",
+        "no clear response (lost)",
+        "no clear response (lost) and no effect",
+        "no clear response (deadlock)",
+        "no clear response (deadlock) and no effect",
+        "an earlier write may have overlapped",
+        "the instance holds the allocations",
+    ]
+
+
+def test_a_claim_that_left_its_batch_goes_on_with_the_events_of_the_batch():
+    before = World(["concurrent", "concurrent", "concurrent", "concurrent"]).run().result.events
+    events = World(known=ConsumerState(events=before)).run().result.events
+    assert events[:-1] == before
+    assert (events[-1].attempt, events[-1].next_step) == (5, GRANTED)
+
+
+UNSURE = {
+    "granted at once": ({}, False, False),
+    "granted after a lost response": ({"writes": ["unanswered"]}, True, False),
+    "granted after a second write": ({"writes": ["lost"]}, True, True),
+    "accepted, but not read back": (
+        {"known": ConsumerState(unsure=True), "reads": SILENT},
+        True,
+        True,
+    ),
+    "refused": ({"where": "full"}, False, False),
+    "refused after a lost response": ({"writes": ["lost", "refused"]}, True, True),
+    "unreachable after an earlier unsure claim": (
+        {"writes": ["unreachable"], "known": ConsumerState(unsure=True)},
+        False,
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize(("fields", "unsure", "overlapped"), UNSURE.values(), ids=UNSURE.keys())
+def test_whether_a_release_must_look_twice(fields, unsure, overlapped):
+    result = World(**fields).run().result
+    assert (result.unsure, result.overlapped) == (unsure, overlapped)
+    assert (result.made is not None) == (result.claimed or unsure)
+
+
+def test_a_claim_beside_the_source_is_recorded_and_puts_it_back():
+    world = World(held=holding(B), source={B}).run()
+    both = {**candidate(A).allocations, **candidate(B).allocations}
+    assert world.journal.recorded == [(UUID, both, candidate(B).allocations)]
+    assert world.result.previous == holding(B)
+    assert world.result.made.allocations == both
+
+
+def test_an_evacuation_whose_source_disappeared_has_nothing_to_put_back():
+    """Its release would otherwise write allocations without an owner, which Placement refuses."""
+    world = World(held=holding(B), source={B})
+    put = world.api.put_allocations
+
+    def put_after_removal(uuid, body, context=None):
+        if world.api.calls.count("put") == 1:
+            del world.api.consumers[UUID]
+        return put(uuid, body, context)
+
+    world.api.put_allocations = put_after_removal
+    world.run()
+    assert world.path == [CONSUMER_CHANGED, KEEPING_SOURCE, CONSUMER_CHANGED, FIRST_WRITE, GRANTED]
+    assert world.result.previous is None
+    assert world.result.made.allocations == candidate(A).allocations
+
+
+@pytest.mark.parametrize(
+    ("where", "known", "left"),
+    [(GONE, ConsumerState(), True), (GONE, ConsumerState(0), False), ("full", ConsumerState(), False)],
+    ids=["new consumer on a missing provider", "known empty consumer", "full host"],
+)
+def test_only_a_new_consumer_on_a_missing_provider_leaves_an_empty_one(where, known, left):
+    world = World(where=where, known=known, held=holding("", 0) if known.generation == 0 else None).run()
+    assert world.claim.left_empty_consumer is left
+
+
+# -- bounds ------------------------------------------------------------------------------------------------------
+
+
+def test_no_write_is_sent_after_the_time_of_the_claim():
+    world = World()
+    world.clock.now += PROMPT.claim_timeout + 1
+    world.run()
+    assert world.api.calls == []
+    assert (world.result.outcome, world.result.reason) == (Outcome.UNAVAILABLE, "the claim took too long")
+
+
+def test_a_lock_that_is_not_free_leads_to_the_next_host(caplog):
+    caplog.set_level("INFO")
+    world = World(policy=replace(PROMPT, lock_timeout=0.01))
+    with world.locks.hold([A], 1):
+        world.run()
+    assert world.api.calls == []
+    assert (world.result.outcome, world.path) == (Outcome.CONTENDED, [NEXT_HOST])
+    assert caplog.messages == [
+        f"Claim for instance {UUID} on host host 1, try 1: its lock was not free within 0.01 s; trying the next host"
+    ]
+
+
+DELAYS = ClaimPolicy(
+    reads_after_reset=(0.0, 1.0), reads_after_timeout=(0.0, 2.0, 4.0), retry_delay=(0.05, 0.5)
+)
+SLEPT = {
+    "after a broken connection": (["lost"], [0.0, 1.0]),
+    "after a 500": (["500"], [0.0, 1.0]),
+    "after a timeout without effect": (["late 9"], [0.0, 1.0]),
+    "after a timeout with effect": (["timeout"], [0.0]),
+    "after concurrent updates": (["concurrent", "concurrent"], [0.05, 0.05]),
+}
+
+
+@pytest.mark.parametrize(("writes", "slept"), SLEPT.values(), ids=SLEPT.keys())
+def test_delays(writes, slept):
+    assert World(writes, policy=DELAYS).run().clock.slept == slept

@@ -1,0 +1,50 @@
+"""What operators search the log for (spec: placement-and-workflow 5.8)."""
+
+import logging
+
+import pytest
+
+from scheduler.placement.candidates import Candidates, CandidateSource, FetchCandidates
+from scheduler.placement.client import Reply
+from scheduler.request.query import Query
+
+QUERY = Query((("limit", "9"),), "limit=9", 9)
+
+
+@pytest.fixture
+def log(caplog):
+    """(level, text) of all lines that were logged."""
+    caplog.set_level(logging.DEBUG)
+    return lambda: [(record.levelname, record.getMessage()) for record in caplog.records]
+
+
+class Answering:
+    """A client to which Placement always answers the same."""
+
+    def __init__(self, status, body):
+        self.reply = Reply(status, body)
+
+    def get(self, path, version, context, search):
+        return self.reply
+
+
+def test_no_candidates(log):
+    source = CandidateSource(
+        FetchCandidates(Answering(200, b'{"allocation_requests": [], "provider_summaries": {}}'))
+    )
+    assert not source.fetch([QUERY], None).by_root
+    ((level, text),) = log()
+    assert level == "INFO"
+    assert text.startswith("Got no allocation candidates from the Placement API")
+
+
+def test_a_query_that_is_refused(log):
+    CandidateSource(FetchCandidates(Answering(400, b'{"errors": [{"detail": "no"}]}'))).fetch([QUERY], None)
+    (error, text), (level, _) = log()
+    assert (error, level) == ("ERROR", "INFO")
+    assert text.startswith("Failed to retrieve allocation candidates from placement API")
+
+
+def test_nothing_is_said_where_there_are_candidates(log):
+    CandidateSource(lambda query, context: Candidates({"root": ()})).fetch([QUERY], None)
+    assert log() == []
