@@ -17,11 +17,11 @@ class Unset:
 
 
 @pytest.mark.parametrize("obj", [None, SimpleNamespace(cells=[]), Unset()])
-def test_no_topology(obj):
+def test_objects_without_cells_have_no_topology(obj):
     assert guest_topology_from(obj) is None
 
 
-def test_cell_of_today():
+def test_all_fields_of_a_cell_are_read():
     cell = SimpleNamespace(
         id=1, cpuset={0}, pcpuset={1}, memory=512, pagesize=-1, cpu_policy="mixed", cpu_thread_policy="prefer",
         cpu_pinning_raw={"1": 9}, cpuset_reserved={3},
@@ -38,13 +38,13 @@ def test_cell_of_today():
     ("policy", "cpuset", "pcpuset"),
     [("dedicated", set(), {0, 1}), (None, {0, 1}, set()), ("shared", {0, 1}, set())],
 )
-def test_cell_without_pcpuset_is_an_old_one(policy, cpuset, pcpuset):
+def test_cell_without_pcpuset_is_read_as_one_of_an_older_version(policy, cpuset, pcpuset):
     found = guest_topology_from(Unset(cells=[Unset(id=0, cpuset={0, 1}, memory=1, cpu_policy=policy)]))
     assert (found.cells[0].cpuset, found.cells[0].pcpuset) == (cpuset, pcpuset)
     assert not found.isolated_emulator
 
 
-def test_limits():
+def test_limits_are_read_with_and_without_networks():
     assert limits_from(None) is None
     assert limits_from(Unset(cpu_allocation_ratio=4.0, ram_allocation_ratio=1.5)) == Limits(4.0, 1.5)
     network = Unset(physnets={"a"})
@@ -52,7 +52,7 @@ def test_limits():
     assert limits_from(full) == Limits(1.0, 1.0, Network(frozenset({"a"})))
 
 
-def test_network():
+def test_unset_network_fields_mean_no_networks():
     assert network_from(None) is None
     assert network_from(Unset()) == Network()
     assert network_from(SimpleNamespace(physnets=None, tunneled=True)) == Network(tunneled=True)

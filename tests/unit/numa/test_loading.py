@@ -30,7 +30,7 @@ def cell(**changes):
     return {**CELL, **changes}
 
 
-def test_cell():
+def test_fields_of_a_cell_are_read_and_unknown_ones_ignored():
     network = enveloped("NetworkMetadata", {"physnets": ["a"], "tunneled": True})
     pages = [enveloped("NUMAPagesTopology", PAGES)]
     loaded = parse_topology(
@@ -45,7 +45,7 @@ def test_cell():
 
 
 @pytest.mark.parametrize("text", [None, "", "null", stored(), '{"cells": []}', "{}"])
-def test_no_topology(text):
+def test_missing_and_empty_texts_mean_no_topology(text):
     assert parse_topology(text) is None
 
 
@@ -67,7 +67,7 @@ def test_what_old_computes_left_out_is_empty():
     )
 
 
-def test_form_before_objects():
+def test_texts_from_before_versioned_objects_are_read():
     loaded = parse_topology(
         '{"cells": [{"id": 1, "cpus": "0-3,^2, 7", "mem": {"total": 9, "used": 4}, "cpu_usage": 2}]}'
     )
@@ -103,7 +103,7 @@ def test_form_before_objects():
         (stored(cell(), cell(id=1)), "two cells share CPU 0"),
     ],
 )
-def test_malformed(text, reason):
+def test_malformed_texts_are_refused_with_a_reason(text, reason):
     with pytest.raises(Malformed) as error:
         parse_topology(text)
     assert error.value.reason == reason

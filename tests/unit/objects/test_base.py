@@ -48,7 +48,7 @@ def test_clone_shares_nothing():
         ("1.1.4", "1.1.4"),
     ],
 )
-def test_minor_versions(version, kept):
+def test_minor_versions_are_read_and_older_ones_kept(version, kept):
     flavor = objects.hydrate(envelope("Flavor", {"vcpus": 2}, version))
     assert flavor.vcpus == 2
     assert flavor.obj_to_primitive()[base.VERSION] == kept
@@ -86,7 +86,7 @@ def test_nested_version_is_refused():
         None,
     ],
 )
-def test_broken_envelopes(broken):
+def test_broken_envelopes_are_refused(broken):
     with pytest.raises(objects.UnsupportedObjectError):
         objects.hydrate(broken)
 
@@ -109,7 +109,7 @@ def test_changes_that_are_no_list_of_names(changes):
         objects.hydrate(envelope("Flavor", {}, **{base.CHANGES: changes}))
 
 
-def test_null_changes():
+def test_null_changes_mean_no_changes():
     assert not objects.hydrate(envelope("Flavor", {}, **{base.CHANGES: None})).obj_what_changed()
 
 
@@ -158,7 +158,7 @@ def test_lists_behave_as_sequences():
     assert list(objects.hydrate(envelope("SecurityGroupList", {}))) == []
 
 
-def test_unset_fields():
+def test_unset_fields_read_as_default_or_none_or_raise():
     flavor = objects.Flavor()
     assert "vcpus" not in flavor
     assert "description" not in flavor
@@ -190,14 +190,14 @@ def test_ephemeral_objects_take_their_defaults():
         assert {"resources", "aggregates", "provider_uuids"} <= set(dict(group.set_fields()))
 
 
-def test_read_only_field():
+def test_read_only_field_keeps_its_value():
     cell = objects.CellMapping(id=1)
     cell.id = 1
     with pytest.raises(Exception, match="id"):
         cell.id = 2
 
 
-def test_load_by_name():
+def test_field_can_be_set_to_its_default_by_name():
     flavor = objects.Flavor()
     flavor.obj_load_attr("description")
     assert "description" in flavor

@@ -97,7 +97,7 @@ NOON = dt.datetime(2026, 11, 21, 12, 0, 1, tzinfo=dt.UTC)
         ("both", None, None),
     ],
 )
-def test_coercion(field, wire, value):
+def test_values_are_coerced_to_the_type_of_the_field(field, wire, value):
     found = getattr(read(**{field: wire}), field)
     assert found == value
     assert type(found) is type(value)
@@ -141,7 +141,7 @@ def test_coercion(field, wire, value):
         ("objects", {}),
     ],
 )
-def test_refused(field, wire):
+def test_values_that_do_not_suit_the_field_are_refused(field, wire):
     with pytest.raises((objects.InvalidField, objects.UnsupportedObjectError)) as caught:
         read(**{field: wire})
     assert field in str(caught.value) or isinstance(caught.value, objects.UnsupportedObjectError)

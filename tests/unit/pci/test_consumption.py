@@ -39,7 +39,7 @@ def nic(count=1, policy="legacy", spec=None, **members):
         ((), nic(0), Step.DESCRIPTION),
     ],
 )
-def test_numa_policies(listed, request_, left):
+def test_numa_policy_decides_which_pools_serve_a_request(listed, request_, left):
     counts, refusal = consume_devices(make_offer(pools(*listed), (request_,)), NEAR)
     assert (refusal.step if refusal else counts) == left
 
@@ -134,6 +134,6 @@ def test_takes_exactly_what_is_asked_or_says_why_not(listed, wanted, anywhere):
         (Step.UNRESOLVED, 0, "Placement chose no provider for vendor 8086"),
     ],
 )
-def test_reasons(step, free, line):
+def test_each_step_that_refuses_has_its_reason(step, free, line):
     offer = make_offer(pools((0, 1)), (nic(2, "required"),))
     assert explain_refusal(Refusal(0, step, free), offer, ChosenCells(frozenset({0, 3}))) == line

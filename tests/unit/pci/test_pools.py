@@ -55,7 +55,7 @@ def test_counts_change_and_empty_pools_leave():
 
 
 @pytest.mark.parametrize("text", [None, "", "null", "[]", "{}", "0", '""', "{oops", '"\ud800"'])
-def test_no_pools(text):
+def test_missing_and_empty_texts_mean_no_pools(text):
     assert parse_pools(text) == PoolSet()
 
 
@@ -83,7 +83,7 @@ def test_no_pools(text):
         (stored(pool(numa_node="left")), "numa_node is not a number: 'left'"),
     ],
 )
-def test_malformed(text, reason):
+def test_malformed_texts_are_refused_with_a_reason(text, reason):
     with pytest.raises(Malformed) as error:
         parse_pools(text)
     assert error.value.reason == reason

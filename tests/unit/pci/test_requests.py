@@ -16,7 +16,7 @@ class Unset:
 
 
 @pytest.mark.parametrize("obj", [None, Unset(), SimpleNamespace(requests=[])])
-def test_no_requests(obj):
+def test_missing_and_empty_objects_mean_no_requests(obj):
     assert requests_from(obj) == ()
 
 
@@ -27,7 +27,7 @@ def test_unset_fields_read_as_null():
     assert found.numa_policy == "legacy"
 
 
-def test_flavor_request():
+def test_request_of_a_flavor_alias_keeps_all_its_fields():
     wire = Unset(count=2, spec=[{"b": "2", "a": "1"}], alias_name="gpu", request_id="r", numa_policy="socket")
     (found,) = requests_from(Unset(requests=[wire]))
     assert found == PciRequest(2, ((("a", "1"), ("b", "2")),), "gpu", "r", "socket")
@@ -51,5 +51,5 @@ def test_flavor_request():
         ([{}] * 4, "any device or any device or any device or ..."),
     ],
 )
-def test_describe(specs, words):
+def test_description_names_the_alternatives(specs, words):
     assert make_request(1, specs).describe() == words

@@ -10,13 +10,13 @@ REQUEST = make_request(1, [NIC], alias_name="nic", request_id="r")
 OTHER = make_request(1, [{**NIC, "physical_network": "physnet1"}])
 
 
-def test_supported():
+def test_unsupported_reason_is_empty_if_all_requests_can_be_served():
     assert unsupported_reason(POOLS, ()) == ""
     assert unsupported_reason(POOLS, (REQUEST, REQUEST)) == ""
     assert unsupported_reason(POOLS, (OTHER,)) == "no pool matches vendor 8086 product 154d on physnet1"
 
 
-def test_apply():
+def test_applied_requests_consume_devices_until_one_is_refused():
     done = apply_requests(POOLS, (REQUEST,), {"r-0": ["b"]})
     assert done.complete
     assert [pool.provider for pool in done.pools.pools] == ["a"]
@@ -45,7 +45,7 @@ def test_apply():
         ),
     ],
 )
-def test_candidates(pools, requests, mappings, indices, reason):
+def test_candidates_that_the_devices_can_serve_are_usable(pools, requests, mappings, indices, reason):
     found = usable_candidates(pools, requests, mappings)
     assert (found.indices, found.reason, bool(found)) == (indices, reason, bool(indices))
 
