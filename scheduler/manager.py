@@ -26,7 +26,8 @@ from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
 from scheduler.nova_db.inventory import Inventory
 from scheduler.placement.candidates import Candidates, CandidateSource
-from scheduler.placement.client import PlacementClient, ProviderAggregates
+from scheduler.placement.client import PlacementClient
+from scheduler.placement.provider_aggregates import ProviderAggregates
 from scheduler.request import prefilters, query, targets
 from scheduler.request.network import NeutronNetwork
 from scheduler.request.scheduling_request import SchedulingRequest

@@ -1,6 +1,7 @@
 """Asking Placement which hosts could take a request (spec: placement-and-workflow 2, 3).
 
-- session, client, errors: HTTP, and what a failure means
+- session, client, reply, errors, transport_errors: HTTP, and what a failure means
 - candidates, answer: allocation candidates
-- coalescing: equal questions in flight share an answer
+- coalescing: equal queries that wait at the same time share a GET
+- provider_aggregates: the aggregates of a provider
 """

@@ -1,6 +1,6 @@
-"""The answer of ``GET /allocation_candidates``, sorted by compute host (spec: placement-and-workflow 2)."""
+"""The response to ``GET /allocation_candidates``, by compute host (spec: placement-and-workflow 2)."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -16,12 +16,13 @@ Resources = dict[str, dict[str, dict[str, int]]]
 
 
 class AllocationCandidate(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """One way for one host to take the request. Shared by requests: nobody may change it.
+    """One way for one host to take the request. It is shared by requests and must not be changed.
 
-    :ivar root: UUID of the compute node.
-    :ivar roots: the compute node and the roots of all other providers that it takes from, sorted.
-    :ivar stored: what it takes by provider UUID, as JSON; see ``allocations``.
-    :ivar mappings: suffix of a request group → UUIDs of the providers that serve it.
+    Attributes:
+        root: UUID of the compute node.
+        roots: The compute node and the roots of all other providers that it takes from, sorted.
+        stored: What it takes by provider UUID, as JSON; see ``allocations``.
+        mappings: By suffix of a request group, the UUIDs of the providers that serve it.
     """
 
     root: str
@@ -33,23 +34,26 @@ class AllocationCandidate(msgspec.Struct, frozen=True, eq=False, gc=False):
     def of(
         cls, root: str, roots: tuple[str, ...], allocations: Resources, mappings: dict[str, list[str]]
     ) -> "AllocationCandidate":
-        """From plain values, which answers do not have."""
+        """Make a candidate of plain values; responses have JSON."""
         return cls(
             root, roots, {name: msgspec.Raw(orjson.dumps(e)) for name, e in allocations.items()}, mappings
         )
 
     @property
     def allocations(self) -> Resources:
-        """Provider UUID → ``{"resources": {class: amount}}``. Read each time it is asked for: of ten thousand
-        candidates one is claimed.
+        """By provider UUID ``{"resources": {class: amount}}``.
 
-        :raises msgspec.ValidationError: JSON of another shape.
+        It is read each time: of ten thousand candidates one is claimed.
+
+        Raises:
+            msgspec.ValidationError: The JSON has another shape.
         """
         return {provider: _taken.decode(text) for provider, text in self.stored.items()}
 
     def __getitem__(self, name: str) -> dict:
-        """A copy of ``allocations`` or ``mappings``: operators' filters know candidates as dicts (spec:
-        filters-and-weighers 1.8).
+        """Return a copy of ``allocations`` or ``mappings``.
+
+        Operators' filters know candidates as dicts (spec: filters-and-weighers 1.8).
         """
         if name == "mappings":
             return {suffix: list(providers) for suffix, providers in self.mappings.items()}
@@ -63,12 +67,17 @@ class AllocationCandidate(msgspec.Struct, frozen=True, eq=False, gc=False):
         return MICROVERSION
 
     def text(self) -> str:
-        """The ``allocation_request`` of a Selection."""
+        """Return the ``allocation_request`` of a Selection."""
         return orjson.dumps({"allocations": self.allocations, "mappings": self.mappings}).decode()
 
 
 class Usage(msgspec.Struct, frozen=True, gc=False):
-    """Of a class on a provider, overcommit and reservations included. ``used`` may exceed ``capacity``."""
+    """A resource class of a provider.
+
+    Attributes:
+        capacity: All that can be allocated, overcommit and reservations included.
+        used: What is allocated; it may exceed the capacity.
+    """
 
     capacity: int
     used: int
@@ -84,8 +93,8 @@ class _Root(msgspec.Struct, gc=False):
 
 
 class _Body(msgspec.Struct):
-    # Most of a body is traits and inventories, which hardly any request needs: they are passed over here, and
-    # read in a second pass by those that do.
+    # Most of a body is traits and inventories, which few requests need: they are skipped here, and read in a
+    # second pass for those that do.
     allocation_requests: list[_Request]
     provider_summaries: dict[str, _Root]
 
@@ -106,7 +115,7 @@ _summary = msgspec.json.Decoder(_Summary)
 
 
 class Summaries:
-    """What an answer says of its providers, read when first asked for."""
+    """The provider summaries of a response, read when first needed."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
@@ -116,20 +125,21 @@ class Summaries:
         return _summaries.decode(self._body).provider_summaries
 
     def of(self, provider: str) -> _Summary:
-        """One provider's traits and resources; empty if it is not part of the answer."""
+        """Return the traits and resources of a provider; empty if the response has no summary of it."""
         text = self._texts.get(provider)
         return _summary.decode(text) if text else _Summary()
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """What Placement offers for a request. Shared by requests: nobody may change it.
+    """What Placement offers for a request. It is shared by requests and must not be changed.
 
-    :ivar by_root: compute node UUID → its candidates, both in the order of the answer.
-    :ivar truncated: there may be more than the limit let through.
-    :ivar reason: why it is empty; "" if it is not.
-    :ivar failed: it is empty because Placement did not answer, or refused the query.
-    :ivar sent_at: when the question was sent, in seconds of ``time.monotonic``.
+    Attributes:
+        by_root: By compute node UUID its candidates, both in the order of the response.
+        truncated: Whether there may be more than the limit let through.
+        reason: Why it is empty; "" if it is not.
+        failed: Whether it is empty because Placement did not respond, or refused the query.
+        sent_at: When the query was sent, in seconds of ``time.monotonic``.
     """
 
     by_root: Mapping[str, tuple[AllocationCandidate, ...]] = field(default_factory=dict)
@@ -140,14 +150,20 @@ class Candidates:
     _summaries: tuple[Summaries, ...] = field(default=(), repr=False)
 
     def usage(self, provider: str) -> dict[str, Usage]:
-        """A provider's classes and their usage when the answer was made; empty if it is not part of it."""
+        """Return the usage of a provider by resource class; empty if the response has no summary of it."""
         return next((found for each in self._summaries if (found := each.of(provider).resources)), {})
 
 
 def parse(body: bytes, limit: int | None, sent_at: float = 0.0) -> Candidates:
-    """The body of a 200, grouped by host.
+    """Return the candidates in the body of a 200, grouped by host.
 
-    :raises msgspec.DecodeError: it is none (``ValidationError``, a subclass: JSON of another shape).
+    Args:
+        body: The body.
+        limit: The limit of the query, or None.
+        sent_at: When the query was sent.
+
+    Raises:
+        msgspec.DecodeError: It is no JSON; ``ValidationError``, a subclass: JSON of another shape.
     """
     answer = _body.decode(body)
     summaries = Summaries(body)
@@ -187,7 +203,7 @@ def _roots(providers: Collection[str], roots_of: Mapping[str, _Root]) -> tuple[s
 def _compute_root(
     stored: Mapping[str, msgspec.Raw], roots_of: Mapping[str, _Root], summaries: Summaries
 ) -> str:
-    """Of several trees, the one that shares nothing; if all do, the one that gives most classes."""
+    """Return the root of the tree that shares nothing; if all share, of the one that gives most classes."""
     classes: dict[tuple[bool, str], int] = {}
     for provider, text in stored.items():
         shares = SHARING in summaries.of(provider).traits
@@ -198,7 +214,7 @@ def _compute_root(
 
 
 def merge(first: Candidates, second: Candidates) -> Candidates:
-    """The candidates of both, those of the first before the second's, none twice."""
+    """Return the candidates of both, those of the first before those of the second, none twice."""
     by_root = dict(first.by_root)
     for root, group in second.by_root.items():
         known = by_root.get(root, ())
@@ -214,7 +230,9 @@ def merge(first: Candidates, second: Candidates) -> Candidates:
     )
 
 
-def _content(candidate: AllocationCandidate):
+def _content(
+    candidate: AllocationCandidate,
+) -> Hashable:
     amounts = (
         (provider, name, amount)
         for provider, entry in candidate.allocations.items()

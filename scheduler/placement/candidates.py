@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import reduce
 import time
+from typing import Any
 
 import msgspec
 from oslo_log import log
@@ -17,44 +18,47 @@ __all__ = ["AllocationCandidate", "CandidateSource", "Candidates", "CoalescedFet
 
 LOG = log.getLogger(__name__)
 
-# Seconds after which requests stop waiting for another's GET; longer than a GET is given.
-PATIENCE = 90.0
+# Seconds that requests wait for the GET of another one; longer than a GET may take.
+WAIT_TIMEOUT = 90.0
 
-Ask = Callable[[Query, object], Candidates]
-"""(query, context) → its candidates. Never raises: a failure is an empty answer with a reason."""
+Fetch = Callable[[Query, Any], Candidates]
+"""(query, request context) -> its candidates. It never raises: a failure is an empty answer with a reason."""
 
 
 class CandidateSource:
-    """Answers requests. How old an answer may be is up to ``ask``."""
+    """Answers which hosts could take a request. How old an answer may be depends on ``fetch``."""
 
-    def __init__(self, ask: Ask) -> None:
-        self._ask = ask
+    def __init__(self, fetch: Fetch) -> None:
+        self._fetch = fetch
 
     @classmethod
     def of(cls, client: PlacementClient, at_once: int = 2) -> "CandidateSource":
-        """The default: every answer is asked for after the request came; equal questions share one.
+        """Make the default source: every GET is sent after the request came; equal queries share one.
 
-        ``at_once``: how many different questions are in flight.
+        Args:
+            client: Sends the GETs.
+            at_once: How many different queries are in flight.
         """
         return cls(CoalescedFetch(FetchCandidates(client), at_once))
 
-    def fetch(self, queries: Sequence[Query], context) -> Candidates:
-        """The candidates of one query, or of two: those of the fallback follow those of the first."""
-        found = reduce(merge, [self._ask(query, context) for query in queries])
+    def fetch(self, queries: Sequence[Query], context: Any) -> Candidates:
+        """Return the candidates of one query, or of two: those of the fallback query come last."""
+        found = reduce(merge, [self._fetch(query, context) for query in queries])
         if not found.by_root:
             LOG.info("Got no allocation candidates from the Placement API: %s", found.reason)
         return found
 
 
 class FetchCandidates:
-    """One GET for each question."""
+    """One GET for each query."""
 
-    def __init__(self, client: PlacementClient) -> None:
+    def __init__(self, client: PlacementClient, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
+        self._clock = clock
 
-    def __call__(self, query: Query, context) -> Candidates:
+    def __call__(self, query: Query, context: Any) -> Candidates:
         """Ask Placement now."""
-        sent_at = time.monotonic()
+        sent_at = self._clock()
         try:
             path = f"/allocation_candidates?{query.querystring}"
             reply = self._client.get(path, MICROVERSION, context, search=True)
@@ -62,10 +66,10 @@ class FetchCandidates:
                 return parse(reply.body, query.limit, sent_at)
             reason = reply.summary
         except PlacementSilent as error:
-            # The client has said so, and does not repeat itself with every request.
-            return Candidates(reason=f"Placement does not answer: {error}", failed=True, sent_at=sent_at)
+            # The client has logged it, and not once for every request.
+            return Candidates(reason=f"Placement does not respond: {error}", failed=True, sent_at=sent_at)
         except msgspec.DecodeError as error:
-            reason = f"Placement's answer is not understood: {error}"
+            reason = f"the response of Placement cannot be read: {error}"
         LOG.error(
             "Failed to retrieve allocation candidates from placement API for %s. %s",
             query.querystring,
@@ -75,15 +79,15 @@ class FetchCandidates:
 
 
 class CoalescedFetch:
-    """Equal questions in flight share the next answer; see ``sharing``."""
+    """Equal queries that wait at the same time share the next GET; see ``coalescing``."""
 
-    def __init__(self, ask: Ask, at_once: int, patience: float = PATIENCE) -> None:
-        self._ask = ask
-        self._calls = CoalescedCalls(patience, at_once)
+    def __init__(self, fetch: Fetch, at_once: int, wait_timeout: float = WAIT_TIMEOUT) -> None:
+        self._fetch = fetch
+        self._calls: CoalescedCalls[Candidates] = CoalescedCalls(wait_timeout, at_once)
 
-    def __call__(self, query: Query, context) -> Candidates:
-        """Ask, or wait for somebody else who is about to."""
+    def __call__(self, query: Query, context: Any) -> Candidates:
+        """Ask Placement, or wait for another request that is about to ask the same."""
         try:
-            return self._calls.call(query.querystring, lambda: self._ask(query, context))
+            return self._calls.call(query.querystring, lambda: self._fetch(query, context))
         except PlacementSilent as error:
-            return Candidates(reason=f"Placement does not answer: {error}", failed=True)
+            return Candidates(reason=f"Placement does not respond: {error}", failed=True)

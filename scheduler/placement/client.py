@@ -1,130 +1,106 @@
-"""HTTP to Placement: every wait bounded, and after a failure always known what it means.
+"""HTTP to Placement: every wait is bounded, and failures say whether the request may have been carried out.
 
-A failed write is either certainly not carried out (``PlacementUnreachable``) or of unknown outcome
-(``PlacementUnanswered``); the difference decides what a claim may do next.
-spec: placement-and-workflow 3
-
-An answer of Placement, or of something in front of it: nothing about its body is taken for granted.
-
-The aggregates of a provider, for requests on routed networks (spec: filters-and-weighers 4).
+A failed write was either certainly not carried out (``PlacementUnreachable``) or has an unknown outcome
+(``PlacementUnanswered``); the difference decides what a claim may do next (spec: placement-and-workflow 3).
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+import math
 import os
-import ssl
 import threading
 import time
-from urllib.parse import quote
+from typing import Any
 
 from keystoneauth1 import exceptions
-import orjson
+from keystoneauth1.adapter import Adapter
+from oslo_config import cfg
 from oslo_log import log
 import requests
-import urllib3
 
 from scheduler.logs import RateLimitedLogger
-from scheduler.placement.errors import PlacementAuthFailure, PlacementUnanswered, PlacementUnreachable
+from scheduler.placement.errors import (
+    PlacementAuthFailure,
+    PlacementSilent,
+    PlacementUnanswered,
+    PlacementUnreachable,
+)
+from scheduler.placement.reply import Reply
 from scheduler.placement.session import Timeouts, make_adapter, open_pool
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """Status and body. An error of Placement has a ``code`` and a ``detail``; both are empty otherwise."""
-
-    status: int
-    body: bytes = b""
-
-    @property
-    def data(self) -> dict:
-        """The body if it is a JSON object, else an empty one."""
-        try:
-            data = orjson.loads(self.body)
-        except orjson.JSONDecodeError:
-            return {}
-        return data if isinstance(data, dict) else {}
-
-    @property
-    def text(self) -> str:
-        """The body for a log line: at most 2000 characters of it."""
-        return self.body[:2000].decode("utf-8", "replace").strip()
-
-    @property
-    def error(self) -> dict:
-        """The first error of an error body, else an empty dict."""
-        errors = self.data.get("errors")
-        first = errors[0] if isinstance(errors, list) and errors else None
-        return first if isinstance(first, dict) else {}
-
-    @property
-    def code(self) -> str:
-        """Such as ``placement.concurrent_update``."""
-        return str(self.error.get("code") or "")
-
-    @property
-    def detail(self) -> str:
-        """What the error says to a human, blanks and line breaks evened out."""
-        return " ".join(str(self.error.get("detail") or "").split())
-
-    @property
-    def summary(self) -> str:
-        """Status and reason, for whoever has to go without what was asked."""
-        return f"Placement answers {self.status}: {self.detail or self.text}"
-
+from scheduler.placement.transport_errors import timed_out, was_sent
 
 LOG = log.getLogger(__name__)
 
 NEEDED_VERSION = (1, 36)
 
-# How often a new catalog is asked for while the old one leads nowhere; seconds.
-CATALOG_PATIENCE = 30.0
-
-_NOT_SENT = (
-    urllib3.exceptions.NewConnectionError,
-    urllib3.exceptions.ConnectTimeoutError,
-    ssl.SSLCertVerificationError,
-)
+# Seconds between requests for a new catalog while the old one leads to no Placement.
+CATALOG_INTERVAL = 30.0
 
 
 class PlacementClient:
-    """Sends requests to Placement; shared by all threads.
+    """Sends requests to Placement; shared by all threads."""
 
-    ``adapter`` is keystoneauth's, made by ``session.make_adapter``.
-    """
+    def __init__(
+        self,
+        adapter: Adapter,
+        timeouts: Timeouts = Timeouts(),  # noqa: B008 - it is immutable
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Send through ``adapter``.
 
-    def __init__(self, adapter, timeouts: Timeouts = Timeouts()) -> None:  # noqa: B008 - it is immutable
+        Args:
+            adapter: As ``session.make_adapter`` makes it.
+            timeouts: How long to wait.
+            clock: Seconds.
+            sleep: Waits so many seconds.
+        """
         self._adapter = adapter
         self._timeouts = timeouts
         self._warn = RateLimitedLogger(LOG)
         self._pid = os.getpid()
+        self._clock = clock
+        self._sleep = sleep
         self._catalog_lock = threading.Lock()
-        self._catalog_due = 0.0
+        self._catalog_due = -math.inf
 
     @classmethod
-    def from_conf(cls, conf) -> "PlacementClient":
-        """From the options of ``[placement]``; raises PlacementAuthFailure, sends nothing."""
+    def from_conf(cls, conf: cfg.ConfigOpts) -> "PlacementClient":
+        """Make the client that the options of ``[placement]`` describe; nothing is sent.
+
+        Raises:
+            PlacementAuthFailure: They name no usable credentials.
+        """
         return cls(make_adapter(conf), Timeouts.of(conf.placement.timeout))
 
     def start(self) -> None:
-        """See whether Placement is there. Whatever may pass by itself is a warning: each request looks again.
+        """Check that Placement answers. Failures that may pass are warnings only: each request tries again.
 
-        :raises PlacementAuthFailure: Keystone refuses the credentials.
+        Raises:
+            PlacementAuthFailure: Keystone refuses the credentials.
         """
         try:
             self._adapter.get_token()
         except exceptions.Unauthorized as error:
             raise PlacementAuthFailure(f"Keystone refuses the credentials of [placement]: {error}") from error
         except exceptions.ClientException as error:
-            LOG.warning("Keystone gives no token for Placement yet: %s", error)
+            LOG.warning("Keystone gives no token for Placement: %s; each request tries again", error)
             return
         self._check_version()
 
-    def get(self, path: str, version: str, context=None, *, search: bool = False) -> Reply:
-        """GET ``path``. ``search`` gives it the time, and spares it the debug log, of a large answer.
+    def get(self, path: str, version: str, context: Any = None, *, search: bool = False) -> Reply:
+        """Send a GET.
 
-        Transport retries of ``[placement]`` apply, and a kept-alive connection that turns out to be closed
-        does not count.
+        The transport retries of ``[placement]`` apply; a kept-alive connection that turns out to be closed is
+        not counted as one.
 
-        :raises PlacementUnreachable, PlacementUnanswered: no answer.
+        Args:
+            path: Path and query.
+            version: The microversion.
+            context: The request context whose id is sent along.
+            search: Whether a large response is to be expected: it has more time and no debug log.
+
+        Raises:
+            PlacementSilent: There was no response.
         """
         read = self._timeouts.search if search else self._timeouts.read
         options = {"timeout": (self._timeouts.connect, read), "log": not search, "stream": search}
@@ -136,14 +112,20 @@ class PlacementClient:
         return self._send("GET", path, version, context, **options)
 
     def write(
-        self, method: str, path: str, version: str | None, context=None, body: bytes | None = None
+        self, method: str, path: str, version: str | None, context: Any = None, body: bytes | None = None
     ) -> Reply:
-        """PUT, POST or DELETE, sent once at most: only what was certainly not sent is tried again.
+        """Send a PUT, POST or DELETE; it is sent again only if it was certainly not sent before.
 
-        :param version: microversion; None sends no header, which is 1.0.
-        :param body: bytes of JSON, or None.
-        :raises PlacementUnreachable: not carried out.
-        :raises PlacementUnanswered: outcome unknown.
+        Args:
+            method: The HTTP method.
+            path: The path.
+            version: The microversion; None sends no header, which is 1.0.
+            context: The request context whose id is sent along.
+            body: Bytes of JSON, or None.
+
+        Raises:
+            PlacementUnreachable: The request was not carried out.
+            PlacementUnanswered: Its outcome is unknown.
         """
         retries = self._adapter.connect_retries or 0
         for number in range(retries + 1):
@@ -152,11 +134,13 @@ class PlacementClient:
             except PlacementUnreachable as error:
                 if number == retries:
                     raise
-                LOG.debug("%s %s is sent again: %s", method, path, error)
-                time.sleep(self._retry_delay(number))
+                LOG.debug("%s %s was not sent (%s); sending it again", method, path, error)
+                self._sleep(self._retry_delay(number))
         raise AssertionError("not reached")  # pragma: no cover
 
-    def _send_once(self, method, path, version, context, body) -> Reply:
+    def _send_once(
+        self, method: str, path: str, version: str | None, context: Any, body: bytes | None
+    ) -> Reply:
         self._prepare()
         return self._send(
             method,
@@ -179,9 +163,9 @@ class PlacementClient:
         if not endpoint:
             raise self._failure(exceptions.EndpointNotFound(), sent=False)
 
-    def _send(self, method, path, version, context, **options) -> Reply:
+    def _send(self, method: str, path: str, version: str | None, context: Any, **options: Any) -> Reply:
         if os.getpid() != self._pid:
-            # A worker must not talk on a connection that its parent and siblings have as well.
+            # A worker must not use a connection that its parent and siblings have as well.
             open_pool(self._adapter.session)
             self._pid = os.getpid()
         try:
@@ -191,21 +175,21 @@ class PlacementClient:
             # in one piece: ``content`` reads a large answer 10 kB at a time, and takes six times as long
             return Reply(answer.status_code, b"".join(answer.iter_content(None)))
         except (exceptions.ClientException, requests.exceptions.RequestException) as error:
-            raise self._failure(error, sent=_was_sent(error)) from error
+            raise self._failure(error, sent=was_sent(error)) from error
 
-    def _failure(self, error: Exception, *, sent: bool) -> Exception:
+    def _failure(self, error: Exception, *, sent: bool) -> PlacementSilent:
         self._warn.warning(type(error).__name__, "Placement API service is not responding: %s", error)
         if sent:
-            return PlacementUnanswered(str(error), timed_out=_timed_out(error))
+            return PlacementUnanswered(str(error), timed_out=timed_out(error))
         self._renew_catalog()
         return PlacementUnreachable(str(error) or type(error).__name__)
 
     def _renew_catalog(self) -> None:
-        """A catalog lives as long as its token; one without Placement, or with an old address, must not."""
+        """Ask for a new catalog; one without Placement would else be used as long as its token lasts."""
         with self._catalog_lock:
-            if time.monotonic() < self._catalog_due:
+            if self._clock() < self._catalog_due:
                 return
-            self._catalog_due = time.monotonic() + CATALOG_PATIENCE
+            self._catalog_due = self._clock() + CATALOG_INTERVAL
         self._adapter.invalidate()
 
     def _retry_delay(self, number: int) -> float:
@@ -214,18 +198,16 @@ class PlacementClient:
     def _check_version(self) -> None:
         try:
             reply = self._send("GET", "/", None, None, timeout=self._timeouts.connect, authenticated=False)
-        except (PlacementUnreachable, PlacementUnanswered):
+        except PlacementSilent:
             return
         newest = _newest_version(reply)
         if newest is None:
-            LOG.warning(
-                "Placement answers %s to a request for its versions; looking again later", reply.status
-            )
+            LOG.warning("Placement answered %s to GET /; each request tries again", reply.status)
         elif newest < NEEDED_VERSION:
             LOG.warning("Placement offers API version %d.%d, 1.36 is needed", *newest)
 
 
-def _headers(version, context, options) -> dict:
+def _headers(version: str | None, context: Any, options: Mapping[str, Any]) -> dict[str, str]:
     headers = {"Accept": "application/json"}
     if version:
         headers["OpenStack-API-Version"] = f"placement {version}"
@@ -242,62 +224,3 @@ def _newest_version(reply: Reply) -> tuple[int, int] | None:
         return int(major), int(minor)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError):
         return None
-
-
-def _was_sent(error: BaseException) -> bool:
-    transport = _transport_error(error)
-    if transport is None:
-        # Keystone refused, or the catalog has no such service.
-        return False
-    return not any(isinstance(cause, _NOT_SENT) for cause in _causes(transport))
-
-
-def _timed_out(error: BaseException) -> bool:
-    transport = _transport_error(error)
-    kinds = (requests.exceptions.Timeout, urllib3.exceptions.ReadTimeoutError)
-    return transport is not None and any(isinstance(cause, kinds) for cause in _causes(transport))
-
-
-def _transport_error(error: BaseException) -> requests.exceptions.RequestException | None:
-    """What the HTTP library said, which keystoneauth wraps."""
-    for candidate in (error, error.__context__):
-        if isinstance(candidate, requests.exceptions.RequestException):
-            return candidate
-    return None
-
-
-def _causes(error: BaseException):
-    """The error and those inside it, in arguments and reasons as requests and urllib3 nest them.
-
-    Not the Python context: that may lead to the failure of an earlier request.
-    """
-    todo = [error]
-    while todo:
-        cause = todo.pop()
-        if isinstance(cause, BaseException):
-            yield cause
-            todo += [getattr(cause, "reason", None), *cause.args]
-
-
-VERSION = "1.19"
-
-
-class ProviderAggregates:
-    """Asks each time: ``(context, provider UUID)`` → UUIDs of its aggregates."""
-
-    def __init__(self, client: PlacementClient) -> None:
-        self._client = client
-
-    def __call__(self, context, provider: str) -> list[str]:
-        """Empty for a provider that does not exist.
-
-        :raises PlacementSilent: no answer, or none that tells.
-        """
-        path = f"/resource_providers/{quote(provider, safe='')}/aggregates"
-        reply = self._client.get(path, VERSION, context)
-        if reply.status not in {200, 404}:
-            text = (
-                f"Placement answers {reply.status} to a question for aggregates: {reply.detail or reply.text}"
-            )
-            raise PlacementUnreachable(text)
-        return reply.data.get("aggregates") or []

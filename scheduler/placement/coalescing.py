@@ -1,106 +1,125 @@
-"""One answer for all who ask the same at the same time.
+"""Equal calls that wait at the same time are made once.
 
-A question that is in flight may be older than what happened since it was sent, so those who come
-while it runs do not get its answer. They wait together, and the first of them asks *again* as soon as it is
-back. Each answer so comes from a question that was sent after its reader asked, and a burst of a
-thousand equal questions costs a handful.
+The result of a call in flight may be older than what happened since it was sent, so callers that come while
+it runs do not get that result. They wait together, and the first of them makes the call *again* as soon as
+the one in flight has returned. So each caller gets the result of a call that began after it asked, and a burst
+of a thousand equal calls costs a handful. Caching libraries share a result that is in flight, or an old one.
 
-Different questions wait for one of a few seats before they are sent: a server that is asked more than it has
-processors answers none the sooner, while those who come during the wait can still join.
+Calls that differ wait for one of a few slots before they are made: a server that is given more calls than it
+has processors answers none sooner, and callers that come during the wait can still join.
 """
 
+from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import contextmanager
 from dataclasses import dataclass
 import threading
+from typing import Generic, TypeVar
 
 from scheduler.placement.errors import PlacementUnanswered
 
+T = TypeVar("T")
+
 
 @dataclass(slots=True)
-class _Line:
-    """The question in flight, and the one that waits for it to come back."""
+class _Calls(Generic[T]):
+    """The calls of one key: the one in flight, and the next one with the number of its callers."""
 
-    running: Future | None = None
-    waiting: Future | None = None
+    running: Future[T] | None = None
+    next: Future[T] | None = None
+    callers: int = 0
 
 
-class CoalescedCalls:
-    """Calls with equal keys, one at a time, and few at once in all; see the module.
+class CoalescedCalls(Generic[T]):
+    """Calls with equal keys, one at a time, and few at once in all; see the module."""
 
-    :ivar patience: seconds after which a call in flight is no longer waited for, nor a seat. Callers wait
-        three times as long at most.
-    :ivar at_once: seats.
-    """
+    def __init__(self, wait_timeout: float, at_once: int) -> None:
+        """Bound the waits.
 
-    def __init__(self, patience: float, at_once: int) -> None:
-        self._patience = patience
-        self._seats = threading.BoundedSemaphore(at_once)
-        self._lock = threading.Lock()
-        self._lines: dict[object, _Line] = {}
-
-    def call(self, key, function):
-        """``function()``, or what it returned or raised for another caller who was first with this key.
-
-        :raises PlacementUnanswered: the other caller got no answer in time.
+        Args:
+            wait_timeout: Seconds after which a call in flight, or a free slot, is no longer waited for. A
+                caller waits three times as long at most.
+            at_once: The number of slots.
         """
-        line, flight, leads = self._join(key)
-        if not leads:
-            return self._result(flight)
+        self._wait_timeout = wait_timeout
+        self._slots = threading.BoundedSemaphore(at_once)
+        self._lock = threading.Lock()
+        self._by_key: dict[Hashable, _Calls[T]] = {}
+
+    def call(self, key: Hashable, function: Callable[[], T]) -> T:
+        """Return or raise what ``function`` does, called by the first caller that waits with this key.
+
+        Raises:
+            PlacementUnanswered: The other caller got no result in time.
+        """
+        calls, future, is_first = self._join(key)
+        if not is_first:
+            return self._result_of(future)
         try:
-            self._wait_for(line.running)
-            with self._seat():
-                self._take_off(line, flight)
-                flight.set_result(function())
+            self._wait_for(calls.running)
+            with self._slot():
+                self._begin(calls, future)
+                future.set_result(function())
         except BaseException as error:
-            flight.set_exception(error)
+            future.set_exception(error)
             raise
         finally:
-            self._land(key, line, flight)
-        return flight.result()
+            self._end(key, calls, future)
+        return future.result()
 
-    def _join(self, key) -> tuple[_Line, Future, bool]:
+    def waiting(self, key: Hashable) -> int:
+        """Return how many callers wait for the next call with this key."""
         with self._lock:
-            line = self._lines.setdefault(key, _Line())
-            leads = line.waiting is None
-            if leads:
-                line.waiting = Future()
-            return line, line.waiting, leads
+            calls = self._by_key.get(key)
+            return calls.callers if calls else 0
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    def _join(self, key: Hashable) -> tuple[_Calls[T], Future[T], bool]:
+        with self._lock:
+            calls = self._by_key.setdefault(key, _Calls())
+            calls.callers += 1
+            if calls.next is not None:
+                return calls, calls.next, False
+            calls.next = Future()
+            return calls, calls.next, True
 
     @contextmanager
-    def _seat(self):
-        """One of the calls that may be in flight at once; after some patience one more."""
-        free = self._seats.acquire(timeout=self._patience)
+    def _slot(self) -> Iterator[None]:
+        """Hold a slot; after the timeout go on without one."""
+        held = self._slots.acquire(timeout=self._wait_timeout)
         try:
             yield
         finally:
-            if free:
-                self._seats.release()
+            if held:
+                self._slots.release()
 
-    def _wait_for(self, before: Future | None) -> None:
-        # Whether it succeeded is none of our business: we ask anew.
+    def _wait_for(self, running: Future[T] | None) -> None:
+        # Its outcome does not matter: the call is made again.
         try:
-            if before:
-                before.exception(self._patience)
+            if running:
+                running.exception(self._wait_timeout)
         except FutureTimeout:
             return
 
-    def _take_off(self, line: _Line, flight: Future) -> None:
+    def _begin(self, calls: _Calls[T], future: Future[T]) -> None:
         with self._lock:
-            line.running, line.waiting = flight, None
+            calls.running, calls.next, calls.callers = future, None, 0
 
-    def _land(self, key, line: _Line, flight: Future) -> None:
+    def _end(self, key: Hashable, calls: _Calls[T], future: Future[T]) -> None:
         with self._lock:
-            if line.waiting is flight:
-                line.waiting = None
-            if line.running is flight:
-                line.running = None
-            if not line.running and not line.waiting:
-                self._lines.pop(key, None)
+            if calls.next is future:
+                calls.next, calls.callers = None, 0
+            if calls.running is future:
+                calls.running = None
+            if not calls.running and not calls.next:
+                self._by_key.pop(key, None)
 
-    def _result(self, flight: Future):
+    def _result_of(self, future: Future[T]) -> T:
         try:
-            return flight.result(3 * self._patience)
+            return future.result(3 * self._wait_timeout)
         except FutureTimeout:
-            raise PlacementUnanswered("another request's question is not answered", timed_out=True) from None
+            text = "the same query of another request got no response"
+            raise PlacementUnanswered(text, timed_out=True) from None

@@ -1,11 +1,11 @@
-"""What can go wrong between here and Placement.
+"""The errors of requests to Placement.
 
 ::
 
     BerthError
     └── PlacementError
-        ├── PlacementAuthFailure   the credentials, or their options, are wrong: the daemon does not start
-        └── PlacementSilent        no answer came
+        ├── PlacementAuthFailure   the credentials or their options are wrong: the daemon does not start
+        └── PlacementSilent        there was no response
             ├── PlacementUnreachable   and the request was certainly not carried out
             └── PlacementUnanswered    and the request may have been carried out, or may yet be
 """
@@ -14,7 +14,7 @@ from scheduler.errors import BerthError
 
 
 class PlacementError(BerthError):
-    """Root of this room's errors."""
+    """Root of the errors of this package."""
 
 
 class PlacementAuthFailure(PlacementError):
@@ -22,7 +22,7 @@ class PlacementAuthFailure(PlacementError):
 
 
 class PlacementSilent(PlacementError):
-    """No answer; the text says why."""
+    """There was no response; the text says why."""
 
 
 class PlacementUnreachable(PlacementSilent):
@@ -32,9 +32,11 @@ class PlacementUnreachable(PlacementSilent):
 class PlacementUnanswered(PlacementSilent):
     """The request was sent, and its outcome is unknown.
 
-    :ivar timed_out: the server may still be at it; otherwise the connection broke.
+    Attributes:
+        timed_out: Whether the server may still be working on it; otherwise the connection broke.
     """
 
     def __init__(self, text: str, *, timed_out: bool = False) -> None:
+        """Say in ``text`` what happened."""
         self.timed_out = timed_out
         super().__init__(text)

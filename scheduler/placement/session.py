@@ -1,23 +1,32 @@
-"""From the options of ``[placement]`` to something that sends requests (spec: placement-and-workflow 3.1)."""
+"""The session and adapter that ``[placement]`` describes (spec: placement-and-workflow 3.1)."""
 
 from dataclasses import dataclass
 
 from keystoneauth1 import exceptions, loading, noauth, token_endpoint
 from keystoneauth1.adapter import Adapter
+from keystoneauth1.plugin import BaseAuthPlugin
+from keystoneauth1.session import Session
+from oslo_config import cfg
+from requests.adapters import HTTPAdapter
 
 from scheduler.placement.errors import PlacementAuthFailure
 
 GROUP = "placement"
 
-# Connections kept open. Threads beyond that number open one for a single request, and nobody waits.
+# Connections kept open. Threads beyond that number open one for a single request; none has to wait.
 POOL_SIZE = 128
 
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds to wait for a connection, and for bytes; ``search`` is for GET /allocation_candidates.
+    """Seconds to wait for Placement.
 
-    nova's ``[placement]timeout`` replaces all of them. Without it nova waits for ever; we do not.
+    nova's ``[placement]timeout`` replaces all of them. Without it nova waits without a bound.
+
+    Attributes:
+        connect: For a connection.
+        read: For bytes of a response.
+        search: For bytes of the response to ``GET /allocation_candidates``.
     """
 
     connect: float = 10.0
@@ -26,16 +35,17 @@ class Timeouts:
 
     @classmethod
     def of(cls, timeout: float | None) -> "Timeouts":
-        """The value of the option, or the defaults where it is unset."""
+        """Return the timeouts for a value of the option; the defaults where it is unset."""
         return cls(timeout, timeout, timeout) if timeout else cls()
 
 
-def make_adapter(conf) -> Adapter:
-    """An adapter for Placement; nothing is sent yet.
+def make_adapter(conf: cfg.ConfigOpts) -> Adapter:
+    """Return an adapter for Placement; nothing is sent yet.
 
     The options ``version``, ``min_version`` and ``max_version`` have no effect, as in nova.
 
-    :raises PlacementAuthFailure: no ``auth_type``, an unknown one, or its options are incomplete.
+    Raises:
+        PlacementAuthFailure: There is no ``auth_type``, an unknown one, or its options are incomplete.
     """
     auth = _auth(conf)
     try:
@@ -45,30 +55,31 @@ def make_adapter(conf) -> Adapter:
     except (TypeError, ValueError, exceptions.ClientException) as error:
         raise PlacementAuthFailure(f"[{GROUP}]: {error}") from error
     adapter.raise_exc = False
-    # Keystone is asked through the same session, and must not be waited for without end either.
+    # Keystone is asked through the same session, so that this wait is bounded too.
     session.timeout = session.timeout or Timeouts().read
     open_pool(session)
     return adapter
 
 
-def _auth(conf):
+def _auth(conf: cfg.ConfigOpts) -> BaseAuthPlugin:
     section = conf[GROUP].auth_section
     if section:
-        # Any name will do for it, so nobody can have registered its options.
+        # The section may have any name, so its options are not registered elsewhere.
         loading.register_auth_conf_options(conf, section)
     try:
         auth = loading.load_auth_from_conf_options(conf, GROUP)
     except exceptions.ClientException as error:
         raise PlacementAuthFailure(f"[{GROUP}]: {error}") from error
     if auth is None:
-        raise PlacementAuthFailure(f"[{GROUP}]auth_type is not set: Placement would not let anybody in")
+        raise PlacementAuthFailure(f"[{GROUP}]auth_type is not set: Placement needs credentials")
     if isinstance(auth, noauth.NoAuth):
-        # A Placement without Keystone reads the token as the user, and lets only this one in.
+        # A Placement without Keystone reads the token as the user, and admits only this one.
         return token_endpoint.Token(auth.endpoint or conf[GROUP].endpoint_override, "admin")
     return auth
 
 
-def open_pool(session) -> None:
+def open_pool(session: Session) -> None:
     """Give the session a pool without connections; those it had are not used any more."""
     for transport in set(session.session.adapters.values()):
-        transport.init_poolmanager(POOL_SIZE, POOL_SIZE)
+        if isinstance(transport, HTTPAdapter):
+            transport.init_poolmanager(POOL_SIZE, POOL_SIZE)

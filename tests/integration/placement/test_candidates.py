@@ -7,7 +7,7 @@ import pytest
 from scheduler.claims.allocations_api import AllocationsApi
 from scheduler.claims.claimer import Claimer
 from scheduler.placement.candidates import CandidateSource
-from scheduler.placement.client import ProviderAggregates
+from scheduler.placement.provider_aggregates import ProviderAggregates
 from scheduler.selection.headroom import Headroom
 from tests.integration.placement_fixtures import QUICK, request_for
 from tests.support.faulty_proxy import delayed, drop_after, drop_before, error, html
@@ -90,10 +90,10 @@ def test_nothing_fits(source, cloud, caplog):
 
 FAILURES = {
     "unknown trait": ("resources=VCPU%3A1&required=CUSTOM_NO_SUCH", [], "No such trait(s): CUSTOM_NO_SUCH"),
-    "no answer": (None, [drop_before] * 9, "does not answer"),
+    "no answer": (None, [drop_before] * 9, "does not respond"),
     "503 of a load balancer": (None, [html(503)], "answers 503: <html>"),
     "503 of Placement": (None, [error(503, "busy")], "answers 503: busy"),
-    "not what it says": (None, [html(200)], "is not understood"),
+    "not what it says": (None, [html(200)], "cannot be read"),
 }
 
 
@@ -106,7 +106,7 @@ def test_failures_are_no_candidates(source, cloud, proxy, caplog, text, faults, 
     assert found.by_root == {}
     assert found.failed
     assert reason in found.reason
-    if "does not answer" in reason:
+    if "does not respond" in reason:
         assert "Placement API service is not responding" in caplog.text
     else:
         assert "Failed to retrieve allocation candidates from placement API" in caplog.text

@@ -47,20 +47,17 @@ def waiting(calls, key, count):
     """Until so many callers wait for the next call."""
     deadline = time.monotonic() + 5
     while time.monotonic() < deadline:
-        line = calls._lines.get(key)
-        if line and line.waiting and count == 1:
-            return
-        if line and line.waiting and len(line.waiting._condition._waiters) >= count - 1:
+        if calls.waiting(key) >= count:
             return
         time.sleep(0.001)
-    raise AssertionError("nobody waits")
+    raise AssertionError(f"{calls.waiting(key)} callers wait, not {count}")
 
 
 def test_alone(question):
     question.gate.release()
     calls = CoalescedCalls(5, at_once=2)
     assert calls.call("key", question) == 0
-    assert calls._lines == {}
+    assert len(calls) == 0
 
 
 def test_those_who_come_while_it_runs_share_the_next(question, pool):
@@ -77,7 +74,7 @@ def test_those_who_come_while_it_runs_share_the_next(question, pool):
     assert first.result(5) == 0
     assert {other.result(5) for other in others} == {1}
     assert late.result(5) == 2
-    assert calls._lines == {}
+    assert len(calls) == 0
 
 
 def test_other_keys_do_not_wait(question, pool):
@@ -98,7 +95,7 @@ def test_those_who_wait_for_a_seat_are_joined_by_those_who_come(question, pool):
     question.gate.release(2)
     assert first.result(5) == 0
     assert {other.result(5) for other in others} == {1}
-    assert calls._lines == {}
+    assert len(calls) == 0
 
 
 def test_a_seat_is_not_waited_for_without_end(question, pool):
@@ -147,7 +144,7 @@ def test_one_that_hangs_is_not_waited_for_without_end(question, pool):
     assert calls.call("key", lambda: "asked anew") == "asked anew"
     question.gate.release()
     assert first.result(5) == 0
-    assert calls._lines == {}
+    assert len(calls) == 0
 
 
 def test_those_who_share_do_not_wait_without_end(question, pool):
@@ -180,4 +177,4 @@ def test_every_answer_is_younger_than_its_request(delays):
     with ThreadPoolExecutor(len(delays)) as pool:
         for arrived, started in pool.map(request, delays):
             assert started >= arrived
-    assert calls._lines == {}
+    assert len(calls) == 0

@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from scheduler.placement.client import Reply
+from scheduler.placement.reply import Reply
 
 
 @given(st.binary())

@@ -1,0 +1,55 @@
+"""A response of Placement, or of a proxy in front of it: nothing about its body is taken for granted."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Status and body. An error of Placement has a ``code`` and a ``detail``; both are empty otherwise.
+
+    Attributes:
+        status: The HTTP status.
+        body: The body as it came.
+    """
+
+    status: int
+    body: bytes = b""
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The body if it is a JSON object, else an empty one."""
+        try:
+            data = orjson.loads(self.body)
+        except orjson.JSONDecodeError:
+            return {}
+        return data if isinstance(data, dict) else {}
+
+    @property
+    def text(self) -> str:
+        """The first 2000 characters of the body, for log lines."""
+        return self.body[:2000].decode("utf-8", "replace").strip()
+
+    @property
+    def error(self) -> dict[str, Any]:
+        """The first error of an error body, else an empty dict."""
+        errors = self.data.get("errors")
+        first = errors[0] if isinstance(errors, list) and errors else None
+        return first if isinstance(first, dict) else {}
+
+    @property
+    def code(self) -> str:
+        """The error code, such as ``placement.concurrent_update``."""
+        return str(self.error.get("code") or "")
+
+    @property
+    def detail(self) -> str:
+        """The text of the error on one line."""
+        return " ".join(str(self.error.get("detail") or "").split())
+
+    @property
+    def summary(self) -> str:
+        """Status and reason, for log lines and errors."""
+        return f"Placement answers {self.status}: {self.detail or self.text}"
