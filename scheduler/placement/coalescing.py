@@ -3,7 +3,8 @@
 The result of a call in flight may be older than what happened since it was sent, so callers that come while
 it runs do not get that result. They wait together, and the first of them makes the call *again* as soon as
 the one in flight has returned. So each caller gets the result of a call that began after it asked, and a
-burst of a thousand equal calls costs a handful. Caching libraries share a result that is in flight, or an old one.
+burst of a thousand equal calls costs a handful. Caching libraries share a result that is in flight, or an
+old one.
 
 Calls that differ wait for one of a few slots before they are made: a server that is given more calls than it
 has processors answers none sooner, and callers that come during the wait can still join.

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from oslo_log import log as logging
@@ -43,10 +43,10 @@ def all_mapped(_host: str) -> bool:
 class Claims(Protocol):
     """Claims of one request, which remembers them and releases them if the request fails."""
 
-    def claim(self, instance_uuid: str, candidate: Candidate) -> ClaimResult:
+    def claim(self, instance_uuid: str, candidate: Any) -> ClaimResult:
         """Claim a candidate for an instance."""
 
-    def claim_many(self, candidates: Mapping[str, Candidate]) -> Mapping[str, ClaimResult]:
+    def claim_many(self, candidates: Mapping[str, Any]) -> Mapping[str, ClaimResult]:
         """Claim a candidate for each instance, by instance uuid, none of which holds anything yet."""
 
 
