@@ -1,4 +1,4 @@
-"""What calls a scheduler and acts on its answer: an RPC client, and stand-ins for conductors and computes.
+"""Clients of a scheduler: an RPC client, and stand-ins for conductors and computes.
 
 ::
 
@@ -10,7 +10,7 @@
                   ▼                       │
             fake compute ─────────────────┘
 
-``SchedulerClient`` is a full client of the scheduler's RPC interface. The conductors and the compute do of
-nova's work what touches the scheduler and Placement, and nothing else: no disks, no networks, no instances in
+``SchedulerClient`` is a full client of the scheduler's RPC interface. The conductors and the compute do only
+the part of nova's work that concerns the scheduler and Placement: no disks, no networks, no instances in
 databases (spec: host-state-and-cells 7).
 """

@@ -1,32 +1,39 @@
-"""A message bus, as somebody sees it who calls on it and serves on it."""
+"""A message bus, for clients and servers."""
 
+from typing import Any
+
+from oslo_config import cfg
 import oslo_messaging as messaging
 
 from scheduler.rpc.serializer import ObjectSerializer
 
 
 class Bus:
-    """A broker's virtual host (or the in-memory driver) with an exchange on it.
+    """An exchange in a virtual host of a broker, or in the in-memory driver."""
 
-    url: transport URL; None for ``[DEFAULT]/transport_url``.
-    exchange: None for ``[DEFAULT]/control_exchange``. The in-memory driver knows no virtual hosts, so there
-    the exchange is what keeps two buses apart.
-    """
+    def __init__(self, conf: cfg.ConfigOpts, url: str | None = None, exchange: str | None = None) -> None:
+        """Describe a bus; it is connected when it is first used.
 
-    def __init__(self, conf, url=None, exchange=None):
+        Args:
+            conf: The options.
+            url: The transport URL; None for ``[DEFAULT]/transport_url``.
+            exchange: The exchange; None for ``[DEFAULT]/control_exchange``. The in-memory driver has no
+            virtual
+                hosts: there the exchange separates two buses.
+        """
         self.conf = conf
         self.exchange = exchange
-        # no module is allowed: errors arrive as RemoteError, whether nova is installed here or not
+        # no module is allowed: errors arrive as RemoteError, also if nova is installed
         self.transport = messaging.get_rpc_transport(conf, url=url, allowed_remote_exmods=[])
         self._serializer = ObjectSerializer()
 
-    def client(self, topic, version, **options):
-        """An RPC client; options as of ``oslo_messaging.get_rpc_client`` (timeout, call_monitor_timeout)."""
+    def client(self, topic: str, version: str, **options: Any) -> Any:
+        """Return an RPC client; ``options`` are those of ``oslo_messaging.get_rpc_client``."""
         target = messaging.Target(topic=topic, version=version, exchange=self.exchange)
         return messaging.get_rpc_client(self.transport, target, serializer=self._serializer, **options)
 
-    def server(self, topic, name, endpoint):
-        """An RPC server, not started: ``name`` tells apart those that share the topic."""
+    def server(self, topic: str, name: str, endpoint: Any) -> Any:
+        """Return an RPC server, not started; each server of a topic has its own ``name``."""
         target = messaging.Target(topic=topic, server=name, exchange=self.exchange)
         return messaging.get_rpc_server(
             self.transport,
@@ -36,6 +43,6 @@ class Bus:
             access_policy=messaging.ExplicitRPCAccessPolicy,
         )
 
-    def close(self):
-        """Drop the connections. With the in-memory driver this empties every bus of the process."""
+    def close(self) -> None:
+        """Close the connections. With the in-memory driver this empties every bus of the process."""
         self.transport.cleanup()

@@ -1,9 +1,10 @@
-"""Which cell a host belongs to, and where that cell's message bus is.
+"""The mapping of hosts to cells and their message buses.
 
 spec: host-state-and-cells 1.4, 2.2
 """
 
 import dataclasses
+from typing import Any
 from urllib import parse
 
 from oslo_log import log as logging
@@ -39,18 +40,20 @@ class Cell:
 
 
 class CellMap:
-    """nova's mapping of hosts to cells.
+    """nova's mapping of hosts to cells."""
 
-    engine: a SQLAlchemy engine on the API database.
-    reference_url: what templates in ``cell_mappings.transport_url`` are filled in from.
-    """
+    def __init__(self, engine: sa.Engine, reference_url: str) -> None:
+        """Read the mapping from a database.
 
-    def __init__(self, engine, reference_url):
+        Args:
+            engine: An engine of the API database.
+            reference_url: The URL from which templates in ``cell_mappings.transport_url`` are filled in.
+        """
         self._engine = engine
         self._reference_url = reference_url
 
-    def of_host(self, host):
-        """The Cell of a service host, or None if it is in no cell."""
+    def of_host(self, host: str) -> Cell | None:
+        """Return the Cell of a service host, or None if it is in no cell."""
         query = (
             sa.select(_cell_mappings.c.uuid, _cell_mappings.c.name, _cell_mappings.c.transport_url)
             .join(_host_mappings, _host_mappings.c.cell_id == _cell_mappings.c.id)
@@ -61,8 +64,8 @@ class CellMap:
         return row and Cell(row.uuid, row.name or row.uuid, expand(row.transport_url, self._reference_url))
 
 
-def expand(template, reference_url):
-    """Fill in a URL template as nova does; a text that cannot be filled in is returned as it is."""
+def expand(template: str, reference_url: str) -> str:
+    """Fill in a URL template as nova does; return it unchanged if that is not possible."""
     try:
         return template.format(**_parts(reference_url))
     except (ValueError, LookupError, AttributeError):
@@ -70,7 +73,7 @@ def expand(template, reference_url):
         return template
 
 
-def _parts(url):
+def _parts(url: str) -> dict[str, Any]:
     split = parse.urlsplit(url)
     return {
         "scheme": split.scheme,

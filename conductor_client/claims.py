@@ -1,11 +1,14 @@
-"""Claims as a cell conductor makes and a compute removes them (spec: host-state-and-cells 7.3)."""
+"""Claims, as a cell conductor writes and a compute removes them (spec: host-state-and-cells 7.3)."""
 
+from collections.abc import Callable
 import json
 import random
 import time
+from typing import Any
 
 from keystoneauth1 import exceptions as keystone
 from keystoneauth1 import loading
+from oslo_config import cfg
 from oslo_log import log as logging
 
 from conductor_client import errors
@@ -14,15 +17,15 @@ LOG = logging.getLogger(__name__)
 
 READ_VERSION = "1.28"
 
-# Upper bounds, in seconds, of the random pause before each try; one that lost against another is repeated.
+# Upper bounds, in seconds, of the random pause before each try of a claim that met a concurrent update.
 PAUSES = (0, 2, 4, 6)
 
-# Seconds that an answer may take where [placement]/timeout does not say.
+# Seconds that a response may take if [placement]/timeout is not set.
 TIMEOUT = 60
 
 
-def placement_adapter(conf):
-    """A keystoneauth adapter by the options of ``[placement]``; an error status raises nothing."""
+def placement_adapter(conf: cfg.ConfigOpts) -> Any:
+    """Return a keystoneauth adapter for ``[placement]``, which raises nothing on an error status."""
     auth = loading.load_auth_from_conf_options(conf, "placement")
     timeout = conf.placement.timeout or TIMEOUT
     session = loading.load_session_from_conf_options(conf, "placement", auth=auth, timeout=timeout)
@@ -30,52 +33,73 @@ def placement_adapter(conf):
 
 
 class Allocations:
-    """Claims and removals for instances.
+    """Claims and removals of allocations for instances."""
 
-    placement: a keystoneauth adapter that does not raise on an error status.
-    sleep: what waits between the tries of a claim.
-    """
+    def __init__(
+        self,
+        placement: Any,
+        sleep: Callable[[float], None] = time.sleep,
+        uniform: Callable[[float, float], float] = random.uniform,
+    ) -> None:
+        """Write to Placement.
 
-    def __init__(self, placement, sleep=time.sleep):
+        Args:
+            placement: A keystoneauth adapter that does not raise on an error status.
+            sleep: Waits between the tries of a claim.
+            uniform: Draws the length of a pause.
+        """
+        self._uniform = uniform
         self._placement = placement
         self._sleep = sleep
 
-    def claim(self, instance_uuid, selection, spec):
-        """Claim the allocation that a Selection carries, by its own text and microversion.
+    def claim(self, instance_uuid: str, selection: Any, spec: Any) -> bool:
+        """Claim the allocation of a Selection, with its own microversion.
 
-        Returns whether the instance has it now; a Selection without one needs no claim. Raises
-        errors.AllocationUpdateFailed if the instance's allocations changed under the claim.
+        Returns:
+            Whether the instance has it now; a Selection without an allocation needs no claim.
+
+        Raises:
+            AllocationUpdateFailed: The allocations of the instance changed during the claim.
         """
         wanted = json.loads(selection.allocation_request or "null")
         if not wanted:
             return True
         version = selection.allocation_request_version
         for pause in PAUSES:
-            self._sleep(random.uniform(0, pause))
+            self._sleep(self._uniform(0, pause))
             answer = self._put(instance_uuid, wanted, version, spec)
             if not _lost_a_race(answer, instance_uuid):
                 break
         if answer.status_code == 204:
             return True
-        LOG.warning("Claim of %s for %s refused: %s", selection.service_host, instance_uuid, _detail(answer))
+        LOG.warning(
+            "Claim for instance %s on host %s refused: %s",
+            instance_uuid,
+            selection.service_host,
+            _detail(answer),
+        )
         return False
 
-    def remove(self, instance_uuid):
-        """Remove all that the instance holds, whatever its generation. Returns whether nothing is left."""
+    def remove(self, instance_uuid: str) -> bool:
+        """Remove all allocations of an instance, whatever its consumer generation.
+
+        Returns:
+            Whether none is left.
+        """
         try:
             answer = self._placement.delete(_path(instance_uuid))
         except keystone.ClientException as error:
-            LOG.error("Allocations of instance %s are left behind: %s", instance_uuid, error)
+            LOG.error("Removal of the allocations of instance %s failed: %s", instance_uuid, error)
             return False
         if answer.status_code not in (204, 404):
             LOG.error(
-                "Allocations of instance %s are left behind: HTTP %s", instance_uuid, answer.status_code
+                "Removal of the allocations of instance %s failed: HTTP %s", instance_uuid, answer.status_code
             )
             return False
         return True
 
-    def held(self, instance_uuid):
-        """What the instance holds: the body of GET /allocations/{instance_uuid}."""
+    def held(self, instance_uuid: str) -> dict[str, Any]:
+        """Return the allocations of an instance: the body of GET /allocations/{instance_uuid}."""
         return self._placement.get(_path(instance_uuid), microversion=READ_VERSION).json()
 
     def _put(self, instance_uuid, wanted, version, spec):
@@ -91,7 +115,7 @@ def _path(instance_uuid):
 
 
 def _merged(body, held):
-    """What is held stays as it is, what is wanted on other providers comes on top."""
+    """Add the wanted allocations on other providers to those that are held."""
     kept = {provider: {"resources": value["resources"]} for provider, value in held["allocations"].items()}
     body = {key: value for key, value in body.items() if key != "mappings"}
     return {
@@ -102,7 +126,7 @@ def _merged(body, held):
 
 
 def _lost_a_race(answer, instance_uuid):
-    """Whether the answer is a conflict on a provider, after which the same claim may well succeed."""
+    """Return whether the response is a conflict on a provider, after which the same claim can succeed."""
     if answer.status_code != 409 or "placement.concurrent_update" not in answer.text:
         return False
     if "consumer generation conflict" in answer.text:

@@ -1,8 +1,12 @@
 """The client of the scheduler's RPC interface (spec: wire-and-config 1.5, 1.6, 4.2)."""
 
+from collections.abc import Sequence
+from typing import Any, Self
+
 import oslo_messaging as messaging
 
 from conductor_client import errors
+from conductor_client.bus import Bus
 
 TOPIC = "scheduler"
 VERSION = "4.5"
@@ -12,32 +16,42 @@ NO_VALID_HOST = ("NoValidHost", "MaxRetriesExceeded")
 
 
 class SchedulerClient:
-    """Calls ``select_destinations`` as nova's conductor does, and casts what nova's API and computes do.
+    """Calls ``select_destinations`` as nova's conductor does, and casts as nova's API and computes do."""
 
-    bus: the API-level message bus.
-    timeout: seconds for a whole call (nova's ``long_rpc_timeout``).
-    monitor: seconds without any sign of life from the scheduler after which a call is given up (nova's
-    ``rpc_response_timeout``); None asks for no signs of life.
-    """
+    def __init__(self, bus: Bus, timeout: float = 1800, monitor: float | None = 60) -> None:
+        """Call the scheduler on a bus.
 
-    def __init__(self, bus, timeout=1800, monitor=60):
+        Args:
+            bus: The API-level message bus.
+            timeout: Seconds for a whole call (nova's ``long_rpc_timeout``).
+            monitor: Seconds without a heartbeat of the scheduler after which a call fails (nova's
+                ``rpc_response_timeout``); None requests no heartbeats.
+        """
         self._client = bus.client(TOPIC, VERSION, timeout=timeout, call_monitor_timeout=monitor)
 
     @classmethod
-    def from_conf(cls, bus):
-        """A client with the time limits that the bus's configuration has."""
+    def from_conf(cls, bus: Bus) -> Self:
+        """Return a client with the time limits of the options of the bus."""
         return cls(bus, timeout=bus.conf.long_rpc_timeout, monitor=bus.conf.rpc_response_timeout)
 
     def select_destinations(
-        self, context, spec, instance_uuids, return_objects=True, return_alternates=False
-    ):
+        self,
+        context: Any,
+        spec: Any,
+        instance_uuids: Sequence[str] | None,
+        return_objects: bool = True,
+        return_alternates: bool = False,
+    ) -> list:
         """Choose and claim a host for each instance.
 
-        Returns, in the order of ``instance_uuids``, a list of ``objects.Selection`` each: the claimed host,
-        then its alternates. With ``return_objects`` false, one dict ``{"host", "nodename", "limits"}`` each.
+        Returns:
+            A list of ``objects.Selection`` for each instance, in order: the claimed host, then its
+            alternates. With ``return_objects`` false, one dict ``{"host", "nodename", "limits"}`` each.
 
-        Raises ``NoValidHost``; ``oslo_messaging.RemoteError`` for anything else that went wrong over there,
-        oslo_messaging.MessagingTimeout if nobody answers.
+        Raises:
+            NoValidHost: No host can take an instance.
+            RemoteError: Any other failure of the scheduler (oslo_messaging).
+            MessagingTimeout: No scheduler replied (oslo_messaging).
         """
         try:
             return self._client.call(
@@ -53,34 +67,34 @@ class SchedulerClient:
                 raise errors.NoValidHost.from_message(_message(error)) from error
             raise
 
-    def update_aggregates(self, context, aggregates):
-        """Tell all schedulers of new or changed host aggregates (``objects.Aggregate``)."""
-        self._tell(context, "update_aggregates", aggregates=aggregates)
+    def update_aggregates(self, context: Any, aggregates: Any) -> None:
+        """Inform all schedulers about new or changed host aggregates (``objects.Aggregate``)."""
+        self._cast(context, "update_aggregates", aggregates=aggregates)
 
-    def delete_aggregate(self, context, aggregate):
-        """Tell all schedulers that a host aggregate is gone."""
-        self._tell(context, "delete_aggregate", aggregate=aggregate)
+    def delete_aggregate(self, context: Any, aggregate: Any) -> None:
+        """Inform all schedulers that a host aggregate was deleted."""
+        self._cast(context, "delete_aggregate", aggregate=aggregate)
 
-    def update_instance_info(self, context, host_name, instance_info):
-        """Tell all schedulers of new or changed instances of a host (``objects.InstanceList``)."""
-        self._tell(context, "update_instance_info", host_name=host_name, instance_info=instance_info)
+    def update_instance_info(self, context: Any, host_name: str, instance_info: Any) -> None:
+        """Inform all schedulers about new or changed instances of a host (``objects.InstanceList``)."""
+        self._cast(context, "update_instance_info", host_name=host_name, instance_info=instance_info)
 
-    def delete_instance_info(self, context, host_name, instance_uuid):
-        """Tell all schedulers that an instance has left a host."""
-        self._tell(context, "delete_instance_info", host_name=host_name, instance_uuid=instance_uuid)
+    def delete_instance_info(self, context: Any, host_name: str, instance_uuid: str) -> None:
+        """Inform all schedulers that an instance has left a host."""
+        self._cast(context, "delete_instance_info", host_name=host_name, instance_uuid=instance_uuid)
 
-    def sync_instance_info(self, context, host_name, instance_uuids):
-        """Tell all schedulers which instances a host has."""
-        self._tell(context, "sync_instance_info", host_name=host_name, instance_uuids=instance_uuids)
+    def sync_instance_info(self, context: Any, host_name: str, instance_uuids: Sequence[str]) -> None:
+        """Inform all schedulers about all instances of a host."""
+        self._cast(context, "sync_instance_info", host_name=host_name, instance_uuids=instance_uuids)
 
-    def _tell(self, context, method, **arguments):
+    def _cast(self, context: Any, method: str, **arguments: Any) -> None:
         self._client.prepare(fanout=True).cast(context, method, **arguments)
 
 
-def _class_name(error):
-    """The name of the class raised over there; the in-memory driver hands over the error itself."""
+def _class_name(error: Exception) -> str:
+    """Return the name of the class that was raised; the in-memory driver raises the error itself."""
     return error.exc_type if isinstance(error, messaging.RemoteError) else type(error).__name__
 
 
-def _message(error):
+def _message(error: Any) -> str:
     return str(error.value) if isinstance(error, messaging.RemoteError) else str(error)

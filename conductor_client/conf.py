@@ -1,4 +1,6 @@
-"""Options of the stand-ins, in a group of their own next to nova's."""
+"""Options of the stand-ins, in a group of their own beside nova's."""
+
+from collections.abc import Sequence
 
 from oslo_config import cfg
 
@@ -14,8 +16,8 @@ OPTS = [
     cfg.StrOpt(
         "api_transport_url",
         secret=True,
-        help="Message bus of the super-conductor and the scheduler, where a cell reports to. Cell conductor "
-        "and fake compute; [DEFAULT]/transport_url is the bus of their cell.",
+        help="Message bus of the super-conductor and the scheduler, to which a cell sends its reports. Cell "
+        "conductor and fake compute; [DEFAULT]/transport_url is the bus of their cell.",
     ),
     cfg.BoolOpt(
         "fail_always",
@@ -37,27 +39,29 @@ OPTS = [
     cfg.IntOpt(
         "fail_seed",
         default=0,
-        help="Which builds these are. The same seed, instance and host give the same outcome. Fake compute.",
+        help="Seed that selects these builds: same seed, instance and host, same result. Fake compute.",
     ),
     cfg.FloatOpt(
         "build_seconds",
         default=0.0,
         min=0.0,
-        help="How long a build takes. Fake compute.",
+        help="Duration of a build. Fake compute.",
     ),
     cfg.BoolOpt(
         "report_instances",
         default=True,
-        help="Tell the schedulers of each new instance, as nova-compute does with track_instance_changes. "
-        "Fake compute.",
+        help="Inform the schedulers about each new instance, as nova-compute does with "
+        "track_instance_changes. Fake compute.",
     ),
 ]
 
 
-def load(argv, prog):
-    """The options of a command line and its files: nova's, the scheduler's own and these.
+def load(argv: Sequence[str], prog: str) -> cfg.ConfigOpts:
+    """Load the options of a command line and its files: nova's, the scheduler's own and these.
 
-    Raises ``ConfigError`` and ``SystemExit`` as ``scheduler.conf.load``.
+    Raises:
+        ConfigError: As ``scheduler.conf.load``.
+        SystemExit: As ``scheduler.conf.load``.
     """
     conf = scheduler.conf.load(argv, prog=prog)
     conf.register_opts(OPTS, group=GROUP)

@@ -1,36 +1,42 @@
-"""What the client and the stand-ins raise, as one tree.
+"""The exceptions of the client and the stand-ins, as one tree.
 
 ::
 
     ConductorError
-    ├── NoValidHost                the scheduler's expected "no"
-    │   └── MaxRetriesExceeded     no alternate is left, or as many hosts were tried as may be
-    └── AllocationUpdateFailed     somebody else changed the instance's allocations meanwhile
+    ├── NoValidHost                an expected refusal of the scheduler
+    │   └── MaxRetriesExceeded     no alternate is left, or the maximum number of hosts was tried
+    └── AllocationUpdateFailed     another client changed the instance's allocations during a claim
 """
+
+from typing import Self
 
 
 class ConductorError(Exception):
-    """Root of the tree."""
+    """The root of the tree."""
 
 
 class NoValidHost(ConductorError):
-    """No host for the request; ``reason`` is the text after "No valid host was found. "."""
+    """No host can take the request.
+
+    Attributes:
+        reason: The text after "No valid host was found. ".
+    """
 
     PREFIX = "No valid host was found. "
 
-    def __init__(self, reason=""):
+    def __init__(self, reason: str = "") -> None:
         self.reason = reason
         super().__init__(self.PREFIX + reason)
 
     @classmethod
-    def from_message(cls, message):
-        """Make the error of the whole text that a scheduler sent."""
+    def from_message(cls, message: str) -> Self:
+        """Return the error for the whole text that a scheduler sent."""
         return cls(message.removeprefix(cls.PREFIX))
 
 
 class MaxRetriesExceeded(NoValidHost):
-    """Rescheduling has come to its end for an instance."""
+    """An instance cannot be rescheduled any more."""
 
 
 class AllocationUpdateFailed(ConductorError):
-    """Placement's consumer is not as it was when it was read."""
+    """The consumer changed in Placement after it was read."""

@@ -1,9 +1,11 @@
-"""Computes that build nothing, but fail as real ones do (spec: host-state-and-cells 7.3)."""
+"""Computes that build nothing but fail as real ones do (spec: host-state-and-cells 7.3)."""
 
 import collections
+from collections.abc import Callable, Sequence
 import dataclasses
 import random
 import time
+from typing import Any
 
 from oslo_log import log as logging
 import oslo_messaging as messaging
@@ -19,10 +21,14 @@ BUILD = "build_and_run_instance"
 
 @dataclasses.dataclass(frozen=True)
 class Failures:
-    """Which builds fail.
+    """The builds that fail.
 
-    always: all of them. hosts: those on these service hosts. rate: this share of the others, drawn from the
-    seed, the instance and the host, so that the same builds fail whatever the order they come in.
+    Attributes:
+        always: All builds fail.
+        hosts: Builds on these service hosts fail.
+        rate: This share of the other builds fails, drawn from the seed, the instance and the host, so that
+            the same builds fail in whatever order they come.
+        seed: The seed of this choice.
     """
 
     always: bool = False
@@ -30,8 +36,8 @@ class Failures:
     rate: float = 0.0
     seed: int = 0
 
-    def reason(self, instance_uuid, host):
-        """Why the build of this instance on this host fails, or None if it does not."""
+    def reason(self, instance_uuid: str, host: str) -> str | None:
+        """Return why the build of this instance on this host fails, or None if it does not."""
         if self.always:
             return "Every build fails here"
         if host in self.hosts:
@@ -44,22 +50,41 @@ class Failures:
 class FakeCompute:
     """RPC endpoint on the bus of a cell, topic ``compute``.
 
-    It stands for every compute of its cell, so it listens on the topic that they share, and the host is an
+    It plays every compute of its cell, so it listens on the topic that they share, and the host is an
     argument.
 
-    conductor: RPC client for the conductor of the cell.
-    allocations: ``claims.Allocations``.
-    reports: ``journal.Reporter`` or a Journal.
-    observers: who is told of builds, see ``observers``.
-    build_seconds: how long a build takes.
+    Attributes:
+        instances: The UUIDs of the instances of each host.
     """
 
     target = messaging.Target(version=VERSION)
 
     def __init__(
-        self, conductor, allocations, reports, failures=None, observers=(), build_seconds=0.0, cell=None
-    ):
-        self.instances = collections.defaultdict(set)
+        self,
+        conductor: Any,
+        allocations: Any,
+        reports: Any,
+        failures: Failures | None = None,
+        observers: Sequence = (),
+        build_seconds: float = 0.0,
+        cell: str | None = None,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Serve one cell.
+
+        Args:
+            conductor: RPC client for the conductor of the cell.
+            allocations: ``claims.Allocations``.
+            reports: ``journal.Reporter`` or a Journal.
+            failures: The builds that fail; None: none.
+            observers: Informed about builds, see ``observers``.
+            build_seconds: The duration of a build.
+            cell: The name of the cell, for the records.
+            sleep: Waits while a build lasts.
+        """
+        self._sleep = sleep
+        self.instances: dict[str, set[str]] = collections.defaultdict(set)
         self._conductor = conductor
         self._allocations = allocations
         self._reports = reports
@@ -70,16 +95,23 @@ class FakeCompute:
 
     @messaging.expose
     def build_and_run_instance(
-        self, context, instance_uuid, request_spec, filter_properties, host, node, host_list
-    ):
-        """Build an instance, or fail to and ask the cell's conductor to try the alternates."""
-        time.sleep(self._build_seconds)
+        self,
+        context: Any,
+        instance_uuid: str,
+        request_spec: Any,
+        filter_properties: dict,
+        host: str,
+        node: str,
+        host_list: list,
+    ) -> None:
+        """Build an instance, or fail and send the alternates to the conductor of the cell."""
+        self._sleep(self._build_seconds)
         reason = self._failures.reason(instance_uuid, host)
         if reason is None:
             self._succeed(context, instance_uuid, request_spec, host, node, len(host_list))
             return
         LOG.info("Build of instance %s on %s (%s) failed: %s", instance_uuid, host, node, reason)
-        self._tell("failed", context, node)
+        self._inform("failed", context, node)
         self._allocations.remove(instance_uuid)
         if "retry" not in filter_properties:
             self._note(context, instance_uuid, journal.ERROR, host=host, detail=reason)
@@ -98,15 +130,15 @@ class FakeCompute:
 
     def _succeed(self, context, instance_uuid, request_spec, host, node, alternates):
         self.instances[host].add(instance_uuid)
-        self._tell("built", context, instance_uuid, host, node, request_spec)
+        self._inform("built", context, instance_uuid, host, node, request_spec)
         self._note(context, instance_uuid, journal.ACTIVE, host=host, alternates=alternates)
 
-    def _tell(self, what, *arguments):
+    def _inform(self, what: str, *arguments: Any) -> None:
         for observer in self._observers:
             try:
                 getattr(observer, what)(*arguments)
             except Exception:
-                LOG.exception("%s is not told", type(observer).__name__)
+                LOG.exception("Observer %s failed", type(observer).__name__)
 
     def _note(self, context, instance_uuid, state, **more):
         self._reports.report(context, instance_uuid=instance_uuid, state=state, cell=self._cell, **more)

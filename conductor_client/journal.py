@@ -1,12 +1,16 @@
-"""What became of each instance: an in-memory journal, and how other processes write in it.
+"""The history of each instance: an in-memory journal, and reports to it from other processes.
 
-Nova's conductors and computes write an instance's state into a cell database. The stand-ins have none; they
-report to the super-conductor, which keeps the story and tells it to whoever asks.
+Nova's conductors and computes write the state of an instance into a cell database. The stand-ins have none;
+they report to the super-conductor, which keeps the history.
 """
 
+from collections.abc import Iterable, Sequence
 import dataclasses
 import threading
 import time
+from typing import Any
+
+from conductor_client.bus import Bus
 
 SCHEDULING = "scheduling"
 BUILDING = "building"
@@ -26,8 +30,15 @@ VERSION = "1.0"
 class Event:
     """One thing that happened to an instance.
 
-    host, cell: where, or None. alternates: how many further hosts were at hand. at: seconds since the epoch,
-    by the clock of the one who reports. detail: a reason, or None. took: seconds that it took, or None.
+    Attributes:
+        instance_uuid: The instance.
+        state: One of the states above.
+        host: The service host, or None.
+        cell: The cell, or None.
+        alternates: Number of alternates that were left.
+        detail: A reason, or None.
+        took: Duration in seconds, or None.
+        at: Seconds since the epoch, by the clock of the process that reports.
     """
 
     instance_uuid: str
@@ -42,40 +53,40 @@ class Event:
 
 @dataclasses.dataclass
 class Record:
-    """The story of one instance, in the order in which things happened."""
+    """The history of one instance, in order of time."""
 
     instance_uuid: str
     events: list[Event] = dataclasses.field(default_factory=list)
 
     @property
-    def last(self):
-        """The event that holds now. A final one wins over what arrives late."""
+    def last(self) -> Event:
+        """The current event. A final one takes precedence over one that arrives late."""
         return max(self.events, key=lambda event: (event.state in FINAL, event.at))
 
     @property
-    def state(self):
+    def state(self) -> str:
         """One of the states above."""
         return self.last.state
 
     @property
-    def host(self):
-        """Where it is, or None."""
+    def host(self) -> str | None:
+        """The host of an active instance, or None."""
         return self.last.host if self.state == ACTIVE else None
 
     @property
-    def attempts(self):
-        """On how many hosts its build was started."""
+    def attempts(self) -> int:
+        """The number of hosts on which its build was started."""
         return sum(event.state == BUILDING for event in self.events)
 
 
 class Journal:
-    """All records of a process; safe to use from several threads."""
+    """All records of a process. Any thread may call the methods."""
 
-    def __init__(self):
-        self._records = {}
+    def __init__(self) -> None:
+        self._records: dict[str, Record] = {}
         self._changed = threading.Condition()
 
-    def write(self, event):
+    def write(self, event: Event) -> None:
         """Add an event."""
         with self._changed:
             record = self._records.setdefault(event.instance_uuid, Record(event.instance_uuid))
@@ -83,12 +94,12 @@ class Journal:
             record.events.sort(key=lambda one: one.at)
             self._changed.notify_all()
 
-    def report(self, _context, **event):
-        """Add an event given by its fields; the same call as ``Reporter.report``."""
+    def report(self, _context: Any, **event: Any) -> None:
+        """Add an event, given by its fields; the same call as ``Reporter.report``."""
         self.write(Event(**event))
 
-    def records(self, instance_uuids=None):
-        """The records of these instances, or of all, in the order in which they were first heard of."""
+    def records(self, instance_uuids: Iterable[str] | None = None) -> list[Record]:
+        """Return the records of these instances, or of all, in the order of their first events."""
         with self._changed:
             chosen = self._records if instance_uuids is None else instance_uuids
             return [
@@ -97,22 +108,22 @@ class Journal:
                 if uuid in self._records
             ]
 
-    def wait(self, instance_uuids, timeout):
-        """Wait until all these instances are in a final state; returns whether they are."""
+    def wait(self, instance_uuids: Sequence[str], timeout: float) -> bool:
+        """Wait until all these instances are in a final state; return whether they are."""
         with self._changed:
             return self._changed.wait_for(lambda: all(map(self._is_final, instance_uuids)), timeout)
 
-    def _is_final(self, instance_uuid):
+    def _is_final(self, instance_uuid: str) -> bool:
         record = self._records.get(instance_uuid)
         return record is not None and record.state in FINAL
 
 
 class Reporter:
-    """Writes in the journal of a super-conductor, by casts on its bus."""
+    """Writes to the journal of a super-conductor, by casts on its bus."""
 
-    def __init__(self, bus):
+    def __init__(self, bus: Bus) -> None:
         self._client = bus.client(TOPIC, VERSION)
 
-    def report(self, context, **event):
-        """Report an event by its fields; it is stamped here."""
+    def report(self, context: Any, **event: Any) -> None:
+        """Report an event, given by its fields, with the time of this process."""
         self._client.cast(context, "report", event=dataclasses.asdict(Event(**event)))

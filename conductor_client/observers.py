@@ -1,14 +1,17 @@
-"""What a compute does beside building: it tells the schedulers, and keeps its row in the database.
+"""What a compute does beside building: it informs the schedulers and updates its row in the database.
 
 An observer has ``built(context, instance_uuid, host, node, spec)`` and ``failed(context, node)``.
 """
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 import json
 import threading
+from typing import Any
 
 import sqlalchemy as sa
 
+from conductor_client.client import SchedulerClient
 from scheduler import objects
 
 _compute_nodes = sa.table(
@@ -33,39 +36,34 @@ _compute_nodes = sa.table(
 )
 
 
-class News:
-    """Tells all schedulers of each new instance (nova option ``[filter_scheduler]/track_instance_changes``).
+class InstanceReports:
+    """Informs all schedulers about new instances (nova's ``[filter_scheduler]/track_instance_changes``)."""
 
-    scheduler: a ``SchedulerClient``.
-    """
-
-    def __init__(self, scheduler):
+    def __init__(self, scheduler: SchedulerClient) -> None:
         self._scheduler = scheduler
 
-    def built(self, context, instance_uuid, host, node, spec):
-        """An instance runs on the host."""
+    def built(self, context: Any, instance_uuid: str, host: str, node: str, spec: Any) -> None:
+        """Report that an instance runs on the host."""
         instances = objects.InstanceList(objects=[objects.Instance(uuid=instance_uuid)])
         self._scheduler.update_instance_info(context, host, instances)
 
-    def failed(self, context, node):
-        """Schedulers are not told of failures."""
+    def failed(self, context: Any, node: str) -> None:
+        """Do nothing: schedulers are not informed about failures."""
 
 
-class Usage:
-    """Keeps the rows of the cell's compute nodes as a resource tracker does.
+class UsageRows:
+    """Updates the rows of the cell's compute nodes as a resource tracker does.
 
-    spec: host-state-and-cells 1.5, 1.6, 3.8. nova's computes have their conductor do it; here it is
-    done at once.
-
-    engine: a SQLAlchemy engine on the cell's database.
+    spec: host-state-and-cells 1.5, 1.6, 3.8. nova's computes call their conductor for it.
     """
 
-    def __init__(self, engine):
+    def __init__(self, engine: sa.Engine) -> None:
+        """Write with an engine of the cell's database."""
         self._engine = engine
         self._lock = threading.Lock()
 
-    def built(self, context, instance_uuid, host, node, spec):
-        """An instance runs on the node; its last failures are forgotten."""
+    def built(self, context: Any, instance_uuid: str, host: str, node: str, spec: Any) -> None:
+        """Add an instance to the node, and set its number of failed builds to zero."""
         disk_gb = spec.root_gb + spec.ephemeral_gb
         row = _compute_nodes.c
         changes = {
@@ -83,11 +81,11 @@ class Usage:
             lambda stats: {"num_instances": _more(stats, "num_instances"), "failed_builds": "0"},
         )
 
-    def failed(self, context, node):
-        """A build failed on the node."""
+    def failed(self, context: Any, node: str) -> None:
+        """Add one to the failed builds of the node."""
         self._update(node, {}, lambda stats: {"failed_builds": _more(stats, "failed_builds")})
 
-    def _update(self, node, changes, change_stats):
+    def _update(self, node: str, changes: dict, change_stats: Callable[[dict], dict]) -> None:
         row = _compute_nodes.c
         here = (row.hypervisor_hostname == node) & (row.deleted == 0)
         # one writer at a time: SQLite would refuse the second of two that have read before they write
@@ -98,6 +96,6 @@ class Usage:
             connection.execute(sa.update(_compute_nodes).where(here).values(changes))
 
 
-def _more(stats, name):
-    """The counter plus one; numbers in ``stats`` are texts."""
+def _more(stats: dict, name: str) -> str:
+    """Return the counter plus one; numbers in ``stats`` are texts."""
     return str(int(stats.get(name) or 0) + 1)

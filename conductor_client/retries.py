@@ -1,26 +1,29 @@
-"""How often a build was tried and where: the ``retry`` entry of ``filter_properties``.
+"""The attempts of a build: the ``retry`` entry of ``filter_properties``.
 
 spec: host-state-and-cells 7.3
 """
 
+from typing import Any
+
 from conductor_client import errors
 
 
-def first(spec, max_attempts):
-    """Filter properties of a new build. Without ``retry`` in them a failure is final.
+def first(spec: Any, max_attempts: int) -> dict:
+    """Return the filter properties of a new build.
 
-    That is so if only one attempt is allowed (nova option ``[scheduler]/max_attempts``) or the user named the
-    host.
+    Without ``retry`` in them a failure is final: if only one attempt is allowed (nova's
+    ``[scheduler]/max_attempts``), or the user has forced the host.
     """
     if max_attempts == 1 or _is_forced(spec):
         return {}
     return {"retry": {"num_attempts": 1, "hosts": []}}
 
 
-def again(filter_properties, max_attempts):
-    """Filter properties of the next attempt.
+def again(filter_properties: dict, max_attempts: int) -> dict:
+    """Return the filter properties of the next attempt.
 
-    Raises ``MaxRetriesExceeded`` when there may be none.
+    Raises:
+        MaxRetriesExceeded: All attempts are used.
     """
     retry = filter_properties["retry"]
     attempt = retry["num_attempts"] + 1
@@ -29,8 +32,8 @@ def again(filter_properties, max_attempts):
     return {**filter_properties, "retry": {**retry, "num_attempts": attempt}}
 
 
-def on_host(filter_properties, selection):
-    """Filter properties as the compute gets them: its host and node are on the list of those tried."""
+def on_host(filter_properties: dict, selection: Any) -> dict:
+    """Return the filter properties for a compute: its host and node are in the list of those tried."""
     limits = {"limits": selection.limits}
     retry = filter_properties.get("retry")
     if retry is None:
@@ -39,5 +42,5 @@ def on_host(filter_properties, selection):
     return {**filter_properties, **limits, "retry": {**retry, "hosts": tried}}
 
 
-def _is_forced(spec):
+def _is_forced(spec: Any) -> bool:
     return len(spec.force_hosts or ()) == 1 or len(spec.force_nodes or ()) == 1

@@ -1,15 +1,20 @@
-"""The super-conductor's part of a boot: ask the scheduler once, hand the result over to the cells.
+"""The super-conductor's part of a boot: call the scheduler once, send the result to the cells.
 
 spec: host-state-and-cells 7.2
 """
 
+from collections.abc import Callable, Sequence
 import dataclasses
 import time
+from typing import Any
 
 from oslo_log import log as logging
 import oslo_messaging as messaging
 
 from conductor_client import journal
+from conductor_client.bus import Bus
+from conductor_client.cells import Cell, CellMap
+from conductor_client.client import SchedulerClient
 
 LOG = logging.getLogger(__name__)
 
@@ -17,22 +22,35 @@ LOG = logging.getLogger(__name__)
 class SuperConductor:
     """RPC endpoint on the API-level bus, topic ``conductor``.
 
-    scheduler: a ``SchedulerClient``.
-    cells: a ``CellMap``.
-    cell_conductor: function from a Cell to an RPC client on that cell's own bus, topic ``conductor``.
+    Attributes:
+        journal: The history of the instances.
     """
 
     target = messaging.Target(version=journal.VERSION)
 
-    def __init__(self, scheduler, cells, cell_conductor, records=None):
+    def __init__(
+        self,
+        scheduler: SchedulerClient,
+        cells: CellMap,
+        cell_conductor: Callable[[Cell], Any],
+        records: journal.Journal | None = None,
+    ) -> None:
+        """Serve one deployment.
+
+        Args:
+            scheduler: The client of the scheduler.
+            cells: The mapping of hosts to cells.
+            cell_conductor: Returns an RPC client on the bus of a cell, topic ``conductor``.
+            records: The journal; None for a new one.
+        """
         self.journal = records or journal.Journal()
         self._scheduler = scheduler
         self._cells = cells
         self._cell_conductor = cell_conductor
 
     @messaging.expose
-    def build_instances(self, context, request_spec, instance_uuids):
-        """Boot a batch of equal instances; whatever goes wrong ends in the journal, not in an exception."""
+    def build_instances(self, context: Any, request_spec: Any, instance_uuids: Sequence[str]) -> None:
+        """Boot a batch of equal instances; failures are written to the journal and never raised."""
         self._note_all(context, instance_uuids, journal.SCHEDULING)
         started = time.monotonic()
         try:
@@ -41,31 +59,31 @@ class SuperConductor:
             )
         except Exception as error:  # noqa: BLE001 - whatever it is, the batch ends in ERROR
             took = time.monotonic() - started
-            LOG.warning("Instances %s are buried: %s", ", ".join(instance_uuids), error)
+            LOG.warning("Scheduling of instances %s failed: %s", ", ".join(instance_uuids), error)
             self._note_all(context, instance_uuids, journal.ERROR, detail=_text(error), took=took)
             return
         took = time.monotonic() - started
         self._note_all(context, instance_uuids, journal.SCHEDULING, took=took)
         chosen = dict(zip(instance_uuids, host_lists, strict=True))
         for cell, batch in self._by_cell(context, chosen).items():
-            self._hand_over(context, cell, request_spec, batch)
+            self._send_to_cell(context, cell, request_spec, batch)
 
     @messaging.expose
-    def report(self, _context, event):
-        """Write an event in the journal (a dict of the fields of ``journal.Event``)."""
+    def report(self, _context: Any, event: dict) -> None:
+        """Write an event to the journal (a dict of the fields of ``journal.Event``)."""
         self.journal.write(journal.Event(**event))
 
     @messaging.expose
-    def list_instances(self, _context, instance_uuids=None):
-        """The stories of these instances, or of all: a list of lists of events, each a dict."""
+    def list_instances(self, _context: Any, instance_uuids: Sequence[str] | None = None) -> list[list[dict]]:
+        """Return the events of these instances, or of all: one list for each instance."""
         return [
             [dataclasses.asdict(event) for event in record.events]
             for record in self.journal.records(instance_uuids)
         ]
 
     def _by_cell(self, context, chosen):
-        """Batches {instance: selections} by the cell that the chosen host is mapped to."""
-        batches = {}
+        """Return batches {instance: selections} by the cell of the chosen host."""
+        batches: dict[Cell, dict] = {}
         for instance_uuid, selections in chosen.items():
             cell = self._cells.of_host(selections[0].service_host)
             if cell is None:
@@ -75,7 +93,7 @@ class SuperConductor:
                 batches.setdefault(cell, {})[instance_uuid] = selections
         return batches
 
-    def _hand_over(self, context, cell, request_spec, batch):
+    def _send_to_cell(self, context, cell, request_spec, batch):
         try:
             self._cell_conductor(cell).cast(
                 context, "start_builds", request_spec=request_spec, host_lists=batch, cell=cell.name
@@ -90,21 +108,19 @@ class SuperConductor:
 
 
 class CellConductors:
-    """RPC clients for the conductors of cells, each over the cell's own transport, opened when first needed.
+    """RPC clients for the conductors of cells, each on the cell's own bus, opened at the first use."""
 
-    open_bus: function from a Cell to a Bus.
-    """
-
-    def __init__(self, open_bus):
+    def __init__(self, open_bus: Callable[[Cell], Bus]) -> None:
+        """Open the buses with ``open_bus``."""
         self._open_bus = open_bus
-        self._clients = {}
+        self._clients: dict[Cell, Any] = {}
 
-    def __call__(self, cell):
-        """The client for a cell."""
+    def __call__(self, cell: Cell) -> Any:
+        """Return the client for a cell."""
         if cell not in self._clients:
             self._clients[cell] = self._open_bus(cell).client(journal.TOPIC, journal.VERSION)
         return self._clients[cell]
 
 
-def _text(error):
+def _text(error: Exception) -> str:
     return str(error) or type(error).__name__

@@ -1,40 +1,48 @@
-"""What Berth raises on purpose, as one tree. Some rooms have branches of their own besides.
+"""The exceptions that Berth raises on purpose, as one tree. Some packages add branches of their own.
 
 ::
 
     BerthError
-    ├── NoValidHost              an expected "no": the caller gets nova.exception.NoValidHost
+    ├── NoValidHost              an expected refusal: the caller gets nova.exception.NoValidHost
     │   └── RequestFilterFailed  a pre-filter refused the request
-    ├── InvalidRequest           the message cannot be served as it stands
-    │   ├── InvalidSetting       a flavor or image asks for a value that does not exist
+    ├── InvalidRequest           the message is malformed or contradictory
+    │   ├── InvalidSetting       a flavor or image requests a value that does not exist
     │   ├── RequestGroupSuffixConflict
     │   └── FlavorImageConflict  flavor and image contradict each other
     │       ├── ImageCPUPinningForbidden
     │       ├── ImageCPUThreadPolicyForbidden
     │       ├── InvalidCPUAllocationPolicy
     │       └── InvalidMachineType
-    ├── NetworkError             Neutron did not say what a request needs to know
+    ├── NetworkError             Neutron did not provide what a request needs
     │   ├── PortNotFound
     │   ├── NetworkForbidden
     │   └── NetworkUnauthorized
     ├── ComputeHostMetricNotFound  a host lacks a metric that [metrics] requires
     ├── HostFilterNotFound       enabled_filters names a class that is not available
     ├── ClassNotFound            a class path does not lead to a filter or weigher
-    ├── AllocationUpdateFailed   Placement's consumer changed under a claim
-    └── ConfigError              an option's value is refused; the daemon does not start
+    ├── AllocationUpdateFailed   the consumer changed in Placement during a claim
+    └── ConfigError              the value of an option cannot be used; the daemon does not start
 
-An error that reaches a caller under one of nova's own class names says which in ``nova_name``.
+An exception that callers get under the name of one of nova's classes has this name in ``nova_name``.
 """
 
 
 class BerthError(Exception):
-    """Root of the tree. ``nova_name`` is the class of ``nova.exception`` that a caller sees, if any."""
+    """The root of the tree.
+
+    Attributes:
+        nova_name: The class of ``nova.exception`` that a caller gets, or None.
+    """
 
     nova_name: str | None = None
 
 
 class NoValidHost(BerthError):
-    """No host can take the request; ``reason`` is one of a few texts (spec: placement-and-workflow 5.7)."""
+    """No host can take the request.
+
+    Attributes:
+        reason: One of a few texts (spec: placement-and-workflow 5.7).
+    """
 
     nova_name = "NoValidHost"
 
@@ -55,13 +63,13 @@ class InvalidRequest(BerthError):
 
 
 class InvalidSetting(InvalidRequest):
-    """A flavor or image asks for a value that does not exist; the text names key and value."""
+    """A flavor or image requests a value that does not exist; the text names key and value."""
 
     nova_name = "Invalid"
 
 
 class RequestGroupSuffixConflict(InvalidRequest):
-    """Two request groups claim the same suffix."""
+    """Two request groups have the same suffix."""
 
     nova_name = "RequestGroupSuffixConflict"
 
@@ -71,43 +79,43 @@ class RequestGroupSuffixConflict(InvalidRequest):
 
 
 class FlavorImageConflict(InvalidRequest):
-    """Flavor and image ask for contradictory things."""
+    """Flavor and image contradict each other."""
 
     nova_name = "FlavorImageConflict"
 
 
 class ImageCPUPinningForbidden(FlavorImageConflict):
-    """The image asks for a CPU policy that the flavor forbids."""
+    """The image requests a CPU policy that the flavor forbids."""
 
     nova_name = "ImageCPUPinningForbidden"
 
 
 class ImageCPUThreadPolicyForbidden(FlavorImageConflict):
-    """The image asks for a CPU thread policy that the flavor forbids."""
+    """The image requests a CPU thread policy that the flavor forbids."""
 
     nova_name = "ImageCPUThreadPolicyForbidden"
 
 
 class InvalidCPUAllocationPolicy(FlavorImageConflict):
-    """The CPU policy is none that nova knows."""
+    """The CPU policy is unknown to nova."""
 
     nova_name = "InvalidCPUAllocationPolicy"
 
 
 class InvalidMachineType(FlavorImageConflict):
-    """The machine type of the image does not go with a feature asked for."""
+    """The machine type of the image does not support a requested feature."""
 
     nova_name = "InvalidMachineType"
 
 
 class NetworkError(BerthError):
-    """Neutron failed or could not be reached while a pre-filter needed it; the text says what was asked."""
+    """Neutron failed or could not be reached; the text names the query of the pre-filter."""
 
     nova_name = "NovaException"
 
 
 class PortNotFound(NetworkError):
-    """A requested port does not exist, or not for this user."""
+    """A requested port does not exist, or is not visible to this user."""
 
     nova_name = "PortNotFound"
 
@@ -117,19 +125,19 @@ class PortNotFound(NetworkError):
 
 
 class NetworkForbidden(NetworkError):
-    """Neutron refuses the user's token what the request needs."""
+    """Neutron refuses access with the token of the user."""
 
     nova_name = "Forbidden"
 
 
 class NetworkUnauthorized(NetworkError):
-    """Neutron does not accept the token, or there is none to give it."""
+    """Neutron does not accept the token of the user, or there is none."""
 
     nova_name = "Unauthorized"
 
 
 class ComputeHostMetricNotFound(BerthError):
-    """``[metrics] required`` is set and a host does not report a metric that is to be weighed."""
+    """``[metrics] required`` is set, and a host does not report a metric that is weighed."""
 
     nova_name = "ComputeHostMetricNotFound"
 
@@ -147,13 +155,13 @@ class HostFilterNotFound(BerthError):
 
 
 class ClassNotFound(BerthError):
-    """A dotted path of ``available_filters`` or ``weight_classes`` leads to nothing usable."""
+    """A dotted path of ``available_filters`` or ``weight_classes`` names no usable class."""
 
     nova_name = "ClassNotFound"
 
 
 class AllocationUpdateFailed(BerthError):
-    """Placement says that somebody else changed the instance's allocations meanwhile."""
+    """The allocations of the instance were changed in Placement by another client during a claim."""
 
     nova_name = "AllocationUpdateFailed"
 
@@ -163,4 +171,4 @@ class AllocationUpdateFailed(BerthError):
 
 
 class ConfigError(BerthError):
-    """An option has a value that Berth cannot work with; the text names group and option."""
+    """An option has a value that cannot be used; the text names group and option."""

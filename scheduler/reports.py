@@ -1,5 +1,8 @@
-"""What a process says about itself on SIGUSR2 (spec: wire-and-config 7.6)."""
+"""Reports of a process on SIGUSR2: threads, options, version (spec: wire-and-config 7.6)."""
 
+from typing import Any
+
+from oslo_config import cfg
 from oslo_reports import guru_meditation_report
 from oslo_reports.generators import conf as generators
 
@@ -7,11 +10,13 @@ from scheduler import errors
 from scheduler.version import DISTRIBUTION, ReportVersion
 
 
-def install(conf):
+def install(conf: cfg.ConfigOpts) -> None:
     """Write a report on SIGUSR2, or when the file of [oslo_reports]/file_event_handler is touched.
 
-    To be called in the main thread of each process: a watcher of the file does not live through a fork.
-    Raises ``ConfigError`` if there is no such file.
+    To be called in the main thread of each process: a watcher of the file does not survive a fork.
+
+    Raises:
+        ConfigError: The file does not exist.
     """
     try:
         _report_class(conf).setup_autorun(ReportVersion(), service_name=DISTRIBUTION, conf=conf)
@@ -19,9 +24,9 @@ def install(conf):
         raise errors.ConfigError(f"[oslo_reports]/file_event_handler: {error}") from error
 
 
-def _report_class(conf):
+def _report_class(conf: cfg.ConfigOpts) -> Any:
     class Report(guru_meditation_report.TextGuruMeditation):
-        def add_section(self, heading, generator, index=None):
+        def add_section(self, heading: Any, generator: Any, index: int | None = None) -> None:
             # oslo.reports shows the global options, which are empty here
             if isinstance(generator, generators.ConfigReportGenerator):
                 generator = generators.ConfigReportGenerator(conf)

@@ -11,7 +11,18 @@ LOG = logging.getLogger(__name__)
 def parse_options(
     opts: Iterable[str], sep: str = "=", converter: Callable = str, name: str = ""
 ) -> list[tuple[str, Any]]:
-    """(key, converted value) of each option in order, duplicates kept; those of another form are left out."""
+    """Split options of the form ``key=value``.
+
+    Args:
+        opts: The options.
+        sep: The separator of key and value.
+        converter: Converts each value; raises ``ValueError`` for a wrong one.
+        name: The name of the option that has the list, for the log.
+
+    Returns:
+        (key, converted value) of each option in order, with duplicates. Options of another form are ignored,
+        with a warning.
+    """
     pairs, bad = [], []
     for option in opts:
         key, separator, value = option.partition(sep)
@@ -22,5 +33,5 @@ def parse_options(
         except ValueError:
             bad.append(option)
     if bad:
-        LOG.warning("%s: ignored are %s, which are not of the form key%svalue", name, ", ".join(bad), sep)
+        LOG.warning("%s: ignoring %s, not of the form key%svalue", name, ", ".join(bad), sep)
     return pairs

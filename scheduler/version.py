@@ -1,4 +1,4 @@
-"""Which Berth this is."""
+"""The version of Berth."""
 
 import importlib.metadata
 
@@ -6,8 +6,8 @@ DISTRIBUTION = "berth-scheduler"
 UNKNOWN = "0+unknown"
 
 
-def version():
-    """The installed version; ``UNKNOWN`` for a source tree that was never installed."""
+def version() -> str:
+    """Return the installed version; ``UNKNOWN`` for a source tree that is not installed."""
     try:
         return importlib.metadata.version(DISTRIBUTION)
     except importlib.metadata.PackageNotFoundError:
@@ -15,16 +15,16 @@ def version():
 
 
 class ReportVersion:
-    """The version in the form that oslo.reports asks for."""
+    """The version in the form that oslo.reports uses."""
 
-    def vendor_string(self):
-        """Who makes it."""
+    def vendor_string(self) -> str:
+        """Return the vendor."""
         return "Berth"
 
-    def product_string(self):
-        """What it is."""
+    def product_string(self) -> str:
+        """Return the product."""
         return DISTRIBUTION
 
-    def version_string_with_package(self):
-        """Its version."""
+    def version_string_with_package(self) -> str:
+        """Return the version."""
         return version()

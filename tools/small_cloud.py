@@ -156,8 +156,8 @@ class SmallCloud(contextlib.ExitStack):
             reports,
             self.failures,
             [
-                observers.News(SchedulerClient.from_conf(api_bus)),
-                observers.Usage(self._engine(cell.database_url)),
+                observers.InstanceReports(SchedulerClient.from_conf(api_bus)),
+                observers.UsageRows(self._engine(cell.database_url)),
             ],
             cell=cell.name,
         )

@@ -4,7 +4,7 @@ import warnings
 
 from oslo_service import backend
 
-# a library imports eventlet where it finds it, though nobody here uses it
+# futurist imports eventlet if it is installed; it is not used
 warnings.filterwarnings("ignore", message=r"\s*Eventlet is deprecated")
-# oslo.messaging takes oslo.service's default, eventlet, unless somebody chose before it is imported
+# before oslo.messaging is imported, which would choose eventlet
 backend.init_backend(backend.BackendType.THREADING)

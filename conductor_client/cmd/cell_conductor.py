@@ -3,7 +3,11 @@
 Serves topic ``conductor`` on ``[DEFAULT]/transport_url``, the bus of the cell.
 """
 
+from collections.abc import Sequence
 import sys
+from typing import Any
+
+from oslo_config import cfg
 
 from conductor_client import fake_compute, journal
 from conductor_client.bus import Bus
@@ -12,12 +16,12 @@ from conductor_client.claims import Allocations, placement_adapter
 from conductor_client.cmd import life
 
 
-def main(argv=None):
-    """Run it; returns the exit status."""
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; return its exit status."""
     return life.run("berth-cell-conductor", _server, argv)
 
 
-def _server(conf):
+def _server(conf: cfg.ConfigOpts) -> Any:
     bus = Bus(conf)
     conductor = CellConductor(
         bus.client(fake_compute.TOPIC, fake_compute.VERSION),

@@ -4,8 +4,11 @@ Serves topic ``compute`` on ``[DEFAULT]/transport_url``, the bus of the cell, an
 compute nodes in ``[database]``, if there is one.
 """
 
+from collections.abc import Iterator, Sequence
 import sys
+from typing import Any
 
+from oslo_config import cfg
 import sqlalchemy as sa
 
 from conductor_client import fake_compute, journal, observers
@@ -15,12 +18,12 @@ from conductor_client.client import SchedulerClient
 from conductor_client.cmd import life
 
 
-def main(argv=None):
-    """Run it; returns the exit status."""
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; return its exit status."""
     return life.run("berth-fake-compute", _server, argv)
 
 
-def _server(conf):
+def _server(conf: cfg.ConfigOpts) -> Any:
     own = conf.conductor_client
     bus, api_bus = Bus(conf), Bus(conf, own.api_transport_url)
     compute = fake_compute.FakeCompute(
@@ -35,11 +38,13 @@ def _server(conf):
     return bus.server(fake_compute.TOPIC, conf.host, compute)
 
 
-def _observers(conf, api_bus):
+def _observers(
+    conf: cfg.ConfigOpts, api_bus: Bus
+) -> Iterator[observers.InstanceReports | observers.UsageRows]:
     if conf.conductor_client.report_instances:
-        yield observers.News(SchedulerClient.from_conf(api_bus))
+        yield observers.InstanceReports(SchedulerClient.from_conf(api_bus))
     if conf.database.connection:
-        yield observers.Usage(sa.create_engine(conf.database.connection))
+        yield observers.UsageRows(sa.create_engine(conf.database.connection))
 
 
 if __name__ == "__main__":

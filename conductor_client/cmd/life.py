@@ -3,21 +3,31 @@
 Exit status: 0 after SIGTERM, 1 if it cannot start, 2 for an unknown argument.
 """
 
+from collections.abc import Callable, Sequence
 import signal
 import sys
+from typing import Any
 
 from oslo_concurrency import lockutils
+from oslo_config import cfg
 from oslo_log import log as logging
 
 from conductor_client import conf as options
 from scheduler import errors
 
 
-def run(prog, make_server, argv=None):
-    """Run a command: read the options, serve what ``make_server(conf)`` returns, until SIGTERM or SIGINT.
+def run(prog: str, make_server: Callable[[cfg.ConfigOpts], Any], argv: Sequence[str] | None = None) -> int:
+    """Run a command until SIGTERM or SIGINT; requests in progress are finished.
 
-    Says on standard output when it is ready. What is being done at the signal comes to its end. Returns the
-    exit status.
+    It prints a line when it is ready.
+
+    Args:
+        prog: The name of the command.
+        make_server: ``make_server(conf)`` returns an RPC server.
+        argv: The command line without the name; None for that of the process.
+
+    Returns:
+        The exit status.
     """
     try:
         conf = options.load(sys.argv[1:] if argv is None else argv, prog)
@@ -25,10 +35,10 @@ def run(prog, make_server, argv=None):
         print(f"{prog}: {error}", file=sys.stderr)
         return 1
     logging.setup(conf, prog)
-    # by which oslo.messaging names its queues, if it is to keep their names
+    # oslo.messaging keeps the names of its queues there, if it is configured to
     lockutils.set_defaults(conf.oslo_concurrency.lock_path)
     stop = {signal.SIGTERM, signal.SIGINT}
-    # threads inherit this, so that the signals come to sigwait alone
+    # threads inherit the mask, so that only sigwait receives the signals
     signal.pthread_sigmask(signal.SIG_BLOCK, stop)
     server = make_server(conf)
     server.start()

@@ -3,8 +3,11 @@
 Serves topic ``conductor`` on ``[DEFAULT]/transport_url``; the cells are those of ``[api_database]``.
 """
 
+from collections.abc import Sequence
 import sys
+from typing import Any
 
+from oslo_config import cfg
 import sqlalchemy as sa
 
 from conductor_client import journal
@@ -15,12 +18,12 @@ from conductor_client.cmd import life
 from conductor_client.super_conductor import CellConductors, SuperConductor
 
 
-def main(argv=None):
-    """Run it; returns the exit status."""
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; return its exit status."""
     return life.run("berth-super-conductor", _server, argv)
 
 
-def _server(conf):
+def _server(conf: cfg.ConfigOpts) -> Any:
     bus = Bus(conf)
     cells = CellMap(sa.create_engine(conf.api_database.connection), conf.transport_url)
     cell_conductors = CellConductors(lambda cell: Bus(conf, cell.transport_url))

@@ -4,23 +4,39 @@ Exit status: 0 after SIGTERM, 1 if it cannot start or was interrupted, 2 for an 
 database could not be read in time.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 import logging
 import sys
+from typing import TYPE_CHECKING
 import warnings
 
 from oslo_service import backend
 
+if TYPE_CHECKING:
+    from oslo_config.cfg import ConfigOpts
+
+    from scheduler import service
+
 FAILED = 1
 
-# Of the logger; __name__ is another one when the module is run
+# of the logger; __name__ is __main__ when the module is run
 NAME = "scheduler.cmd.scheduler"
 
 
-def main(argv=None):
-    """Run the daemon; returns its exit status. ``argv`` is the command line without the program's name."""
-    # A library imports eventlet where it finds it, though nobody here uses it
+def main(argv: Sequence[str] | None = None) -> int | None:
+    """Run the daemon.
+
+    Args:
+        argv: The command line without the name of the program; None for that of the process.
+
+    Returns:
+        The exit status.
+    """
+    # futurist imports eventlet if it is installed; it is not used
     warnings.filterwarnings("ignore", message=r"\s*Eventlet is deprecated")
-    # To be settled before anything imports oslo.messaging, which would choose eventlet
+    # before oslo.messaging is imported, which would choose eventlet
     backend.init_backend(backend.BackendType.THREADING)
     from scheduler import errors
 
@@ -33,10 +49,14 @@ def main(argv=None):
     return _serve(conf, argv)
 
 
-def prepare(argv):
-    """Parse the command line, set up logging and the report handler; returns the options.
+def prepare(argv: Sequence[str]) -> ConfigOpts:
+    """Parse the command line, set up logging and the report handler.
 
-    Raises ``ConfigError``.
+    Returns:
+        The options.
+
+    Raises:
+        ConfigError: The options cannot be used.
     """
     from oslo_concurrency import lockutils
 
@@ -52,8 +72,8 @@ def prepare(argv):
     return conf
 
 
-def set_up_logging(conf):
-    """Send log records to where the options say, each message on one line.
+def set_up_logging(conf: ConfigOpts) -> None:
+    """Send log records where the options say, each message on one line.
 
     Raises:
         ConfigError: The file of log_config_append cannot be used.
@@ -70,17 +90,18 @@ def set_up_logging(conf):
     logging.setLogRecordFactory(logs.OneLineRecord)
 
 
-def parts():
-    """The real parts of a worker.
+def parts() -> service.Parts:
+    """Return the parts of a worker.
 
-    Imported here: after threads were chosen, and before the workers are forked, which thus share the code.
+    They are imported here: after threads were chosen, and before the workers are forked, which thus share the
+    code.
     """
     from scheduler.cmd import worker_parts
 
     return worker_parts.all_parts()
 
 
-def _serve(conf, argv):
+def _serve(conf: ConfigOpts, argv: Sequence[str]) -> int | None:
     from oslo_log import log
 
     from scheduler import conf as options

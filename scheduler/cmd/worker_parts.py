@@ -1,7 +1,11 @@
-"""What a worker of berth-scheduler is made of."""
+"""The parts of a worker of berth-scheduler."""
 
+from collections.abc import Iterator
 from functools import partial
 import random
+from typing import Any
+
+from oslo_config import cfg
 
 from scheduler import conf as options
 from scheduler import manager, service
@@ -10,27 +14,32 @@ from scheduler.nova_service import host_discovery, service_record
 from scheduler.rpc import context, notifications, serializer, server, transport
 
 
-def all_parts():
-    """For service.Daemon; to be called before it forks its workers."""
+def all_parts() -> service.Parts:
+    """Return the parts for service.Daemon; to be called before it forks its workers."""
     make = partial(make_manager, journal=Journal())
     return service.Parts(manager=make, server=make_server, periodics=make_periodics)
 
 
-def make_manager(conf, journal=None):
-    """A manager that is not started. Raises ``BerthError`` for options that cannot work."""
-    told = notifications.build(conf, serializer.ObjectSerializer())
-    return manager.SchedulerManager(conf, told, journal)
+def make_manager(conf: cfg.ConfigOpts, journal: Journal | None = None) -> manager.SchedulerManager:
+    """Return a manager, not started.
+
+    Raises:
+        BerthError: The options cannot work.
+    """
+    notifier = notifications.build(conf, serializer.ObjectSerializer())
+    return manager.SchedulerManager(conf, notifier, journal)
 
 
-def make_server(conf, serving):
-    """An RPC server for a manager; not started."""
+def make_server(conf: cfg.ConfigOpts, serving: manager.SchedulerManager) -> server.Server:
+    """Return an RPC server for a manager, not started."""
     return server.build(conf, transport.rpc_transport(conf), serving)
 
 
-def make_periodics(conf, serving):
-    """Heartbeats of the daemon's row among nova's services, and host discovery where it is wanted."""
+def make_periodics(conf: cfg.ConfigOpts, serving: manager.SchedulerManager) -> Iterator[service.Periodic]:
+    """Yield the heartbeats of the daemon's service record, and host discovery if it is enabled."""
     engines = serving.hosts.engines
-    tell = partial(serving.notifications.service_created, context.RequestContext(is_admin=True))
+    notifier: Any = serving.notifications
+    tell = partial(notifier.service_created, context.RequestContext(is_admin=True))
     row = service_record.OwnService(conf, engines, tell)
     row.beat()
     if conf.report_interval > 0:

@@ -3,7 +3,7 @@ import json
 import pytest
 import sqlalchemy as sa
 
-from conductor_client.observers import News, Usage
+from conductor_client.observers import InstanceReports, UsageRows
 from scheduler.nova_db import schema
 from tests.unit.conductor_client.doubles import context, make_spec
 
@@ -33,7 +33,7 @@ def rows(engine):
 
 
 def test_a_build_is_in_the_nodes_row_and_in_no_other(engine):
-    usage = Usage(engine)
+    usage = UsageRows(engine)
     before = rows(engine)
     for _ in range(2):
         usage.built(context(), "i", "n", "n", make_spec())
@@ -47,7 +47,7 @@ def test_a_build_is_in_the_nodes_row_and_in_no_other(engine):
 
 
 def test_failures_are_counted_until_a_build_succeeds(engine):
-    usage = Usage(engine)
+    usage = UsageRows(engine)
     for _ in range(2):
         usage.failed(context(), "n")
     assert json.loads(rows(engine)[0].stats) == {"failed_builds": "2"}
@@ -63,7 +63,7 @@ def test_schedulers_are_told_of_instances():
         def update_instance_info(self, _context, host, instances):
             told.append((host, [one.uuid for one in instances]))
 
-    news = News(Scheduler())
+    news = InstanceReports(Scheduler())
     news.built(context(), "i", "h", "n", make_spec())
     news.failed(context(), "n")
     assert told == [("h", ["i"])]
