@@ -11,7 +11,7 @@ from scheduler.request.groups import ResourceRequest
 SHARED, DEDICATED, MIXED = "shared", "dedicated", "mixed"
 _POLICIES = frozenset({None, SHARED, DEDICATED, MIXED})
 
-# What an image may not ask for, by the flavor's policy. Beside a dedicated flavor it may say what it likes.
+# What an image may not ask for, by the flavor's policy. Beside a dedicated flavor it may ask for any.
 _FORBIDDEN_TO_IMAGE = {SHARED: (MIXED, DEDICATED), MIXED: (DEDICATED,)}
 
 _THREAD_POLICIES = frozenset({"prefer", "isolate", "require"})
@@ -21,10 +21,11 @@ _HYPERTHREADING = "HW_CPU_HYPERTHREADING"
 
 
 def effective_policy(wishes: FlavorAndImage) -> str | None:
-    """The CPU policy of flavor (``hw:cpu_policy``) and image (``hw_cpu_policy``) together, or None.
+    """Return the CPU policy of flavor (``hw:cpu_policy``) and image (``hw_cpu_policy``) together, or None.
 
-    :raises InvalidCPUAllocationPolicy: either is an unknown word.
-    :raises ImageCPUPinningForbidden: the image asks for what the flavor rules out.
+    Raises:
+        InvalidCPUAllocationPolicy: Either is an unknown word.
+        ImageCPUPinningForbidden: The image asks for what the flavor rules out.
     """
     flavor = wishes.extra_specs.get("hw:cpu_policy") or None
     image = wishes.image("hw_cpu_policy") or None
@@ -39,10 +40,11 @@ def effective_policy(wishes: FlavorAndImage) -> str | None:
 
 
 def effective_thread_policy(wishes: FlavorAndImage) -> str | None:
-    """The thread policy of ``hw:cpu_thread_policy`` and ``hw_cpu_thread_policy`` together.
+    """Return the thread policy of ``hw:cpu_thread_policy`` and ``hw_cpu_thread_policy`` together.
 
-    :raises InvalidSetting: the flavor's is an unknown word.
-    :raises ImageCPUThreadPolicyForbidden: the image differs from a flavor that says more than ``prefer``.
+    Raises:
+        InvalidSetting: The flavor has an unknown word.
+        ImageCPUThreadPolicyForbidden: The image differs from a flavor that says more than ``prefer``.
     """
     flavor = wishes.choice("hw:cpu_thread_policy", _THREAD_POLICIES)
     image = wishes.image("hw_cpu_thread_policy") or None
@@ -54,15 +56,16 @@ def effective_thread_policy(wishes: FlavorAndImage) -> str | None:
 
 
 def emulator_policy(wishes: FlavorAndImage) -> str | None:
-    """Where emulator threads run: ``hw:emulator_threads_policy`` of the flavor.
+    """Return where emulator threads run: ``hw:emulator_threads_policy`` of the flavor.
 
-    :raises InvalidSetting: it is an unknown word.
+    Raises:
+        InvalidSetting: It is an unknown word.
     """
     return wishes.choice("hw:emulator_threads_policy", _EMULATOR_POLICIES)
 
 
 def translate(request: ResourceRequest, wishes: FlavorAndImage) -> None:
-    """Ask for PCPU where CPUs are pinned, and for the thread policy's trait. Overwrites explicit amounts."""
+    """Request PCPU where CPUs are pinned, and for the thread policy's trait. Overwrites explicit amounts."""
     group = request.group()
     policy = effective_policy(wishes)
     vcpus = wishes.flavor.vcpus
@@ -82,9 +85,10 @@ def translate(request: ResourceRequest, wishes: FlavorAndImage) -> None:
 
 
 def count_pinned(wishes: FlavorAndImage) -> int:
-    """How many CPUs are pinned under policy ``mixed``: those of the dedicated, else of the realtime mask.
+    """Return how many CPUs are pinned under policy ``mixed``: by the dedicated, else the realtime mask.
 
-    :raises InvalidSetting: one of the masks names no CPU, too many, or is no list of CPUs.
+    Raises:
+        InvalidSetting: One of the masks names no CPU, too many, or is no list of CPUs.
     """
     vcpus = wishes.flavor.vcpus
     mask = wishes.extra_specs.get("hw:cpu_dedicated_mask")
@@ -93,11 +97,12 @@ def count_pinned(wishes: FlavorAndImage) -> int:
 
 
 def count_realtime(wishes: FlavorAndImage) -> int:
-    """How many CPUs are realtime ones: those of the mask, or all.
+    """Return how many CPUs are realtime ones: those of the mask, or all.
 
     All of them only if the flavor says where emulator threads run instead.
 
-    :raises InvalidSetting: as ``count_pinned``.
+    Raises:
+        InvalidSetting: As ``count_pinned``.
     """
     if not wishes.flag("hw:cpu_realtime"):
         return 0
@@ -107,9 +112,10 @@ def count_realtime(wishes: FlavorAndImage) -> int:
 
 
 def parse_mask(text: str, vcpus: int) -> set[int]:
-    """The CPUs of a list; one that begins with ``^`` is taken out of all ``vcpus``.
+    """Return the CPUs of a list; one that begins with ``^`` is taken out of all ``vcpus``.
 
-    :raises InvalidSetting: it is no list of CPUs, or names none, or others than there are.
+    Raises:
+        InvalidSetting: It is no list of CPUs, or names none, or others than there are.
     """
     listed = f"0-{vcpus - 1},{text}" if text.lstrip().startswith("^") else text
     try:

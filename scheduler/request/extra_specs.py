@@ -1,4 +1,4 @@
-"""Flavor extra specs that speak of Placement (spec: placement-and-workflow 1.3)."""
+"""Flavor extra specs that become parts of the Placement query (spec: placement-and-workflow 1.3)."""
 
 from collections.abc import Mapping
 import re
@@ -33,12 +33,12 @@ def scan(extra_specs: Mapping[str, str], request: ResourceRequest) -> None:
 
 
 def is_resource_class(name: str) -> bool:
-    """A standard class, or one of an operator's own."""
+    """Return whether a name is that of a standard or a custom resource class."""
     return name in os_resource_classes.STANDARDS or name.startswith(os_resource_classes.CUSTOM_NAMESPACE)
 
 
 def amount_of(text: str) -> int | None:
-    """A whole number of at least 0, as Python's ``int`` reads it, or None."""
+    """Return the whole number of at least 0 that a text is, as Python's ``int`` reads it, or None."""
     try:
         amount = int(text)
     except ValueError:

@@ -1,7 +1,7 @@
 """Features that flavors and images ask for by name, as traits and resources of the unsuffixed group.
 
-One small function a feature (spec: placement-and-workflow 1.6). They raise when flavor and image contradict
-each other; nova's API refuses such requests before they get here.
+Each feature is one function (spec: placement-and-workflow 1.6). It raises when flavor and image contradict
+each other; nova's API refuses such requests before they reach a scheduler.
 """
 
 from collections import Counter
@@ -74,9 +74,10 @@ class Vtpm(NamedTuple):
 
 
 def vtpm_of(wishes: FlavorAndImage) -> Vtpm | None:
-    """The virtual TPM of ``hw:tpm_version`` and ``hw:tpm_model``; None unless a version is given.
+    """Return the virtual TPM of ``hw:tpm_version`` and ``hw:tpm_model``; None unless a version is given.
 
-    :raises InvalidSetting: an unknown version or model, or a CRB model without version 2.0.
+    Raises:
+        InvalidSetting: An unknown version or model, or a CRB model without version 2.0.
     """
     version = wishes.agreed_choice("hw:tpm_version", "hw_tpm_version", frozenset(_TPM_VERSION))
     if version is None:
@@ -88,7 +89,7 @@ def vtpm_of(wishes: FlavorAndImage) -> Vtpm | None:
 
 
 def vtpm(group: Group, wishes: FlavorAndImage) -> None:
-    """A virtual TPM of the version and model asked for."""
+    """Require a virtual TPM of the version and model in flavor or image."""
     wanted = vtpm_of(wishes)
     if wanted:
         group.required.update((_TPM_VERSION[wanted.version], _TPM_MODEL[wanted.model]))

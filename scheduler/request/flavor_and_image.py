@@ -1,4 +1,4 @@
-"""What the flavor and the image of one request say, side by side."""
+"""The extra specs of the flavor and the properties of the image of one request, side by side."""
 
 from oslo_utils.strutils import bool_from_string
 
@@ -15,18 +15,19 @@ class FlavorAndImage:
         self._properties = read(read(spec, "image"), "properties")
 
     def image(self, name: str):
-        """The image property ``name``, or None."""
+        """Return the image property ``name``, or None."""
         return read(self._properties, name)
 
     def flag(self, key: str) -> bool | None:
-        """The extra spec ``key`` read as a boolean (anything strange is false); None if it is absent."""
+        """Return the extra spec ``key`` as a boolean (unknown words are false); None if it is absent."""
         text = self.extra_specs.get(key)
         return None if text is None else bool_from_string(text)
 
     def choice(self, key: str, choices: frozenset[str]) -> str | None:
-        """The extra spec ``key``, one of ``choices``, or None.
+        """Return the extra spec ``key``, one of ``choices``, or None.
 
-        :raises InvalidSetting: it is another word.
+        Raises:
+            InvalidSetting: It is another word.
         """
         value = self.extra_specs.get(key) or None
         if value is not None and value not in choices:
@@ -34,24 +35,26 @@ class FlavorAndImage:
         return value
 
     def agreed(self, key: str, name: str) -> str | None:
-        """The value that flavor ``key`` and image ``name`` agree on; either may be silent.
+        """Return the value that flavor ``key`` and image ``name`` agree on; either may be unset.
 
-        :raises FlavorImageConflict: both speak and differ.
+        Raises:
+            FlavorImageConflict: Both are set and differ.
         """
         ours, theirs = self.extra_specs.get(key) or None, self.image(name) or None
         _refuse_difference(key, ours, name, theirs)
         return ours or theirs
 
     def agreed_flag(self, key: str, name: str) -> bool:
-        """As ``agreed`` for booleans: true if either says so."""
+        """Do as ``agreed`` for booleans: return true if either is."""
         ours, theirs = self.flag(key), self.image(name)
         _refuse_difference(key, ours, name, theirs)
         return bool(ours or theirs)
 
     def agreed_choice(self, key: str, name: str, choices: frozenset[str]) -> str | None:
-        """As ``agreed`` for words.
+        """Do as ``agreed`` for words.
 
-        :raises InvalidSetting: the word is none of ``choices``.
+        Raises:
+            InvalidSetting: The word is none of ``choices``.
         """
         value = self.agreed(key, name)
         if value is not None and value not in choices:

@@ -9,7 +9,7 @@ Pair = tuple[str, str]
 
 
 def traits_text(required: Collection[str], forbidden: Collection[str]) -> str:
-    """Required traits in order, then forbidden ones in order with a ``!`` before each."""
+    """Return the required traits in order, then forbidden ones in order with a ``!`` before each."""
     return ",".join([*sorted(required), *(f"!{trait}" for trait in sorted(forbidden))])
 
 
@@ -31,7 +31,7 @@ class Group:
 
     @classmethod
     def of_wire(cls, group) -> "Group":
-        """The group that a wire RequestGroup describes."""
+        """Return the group that a wire RequestGroup describes."""
         return cls(
             resources=dict(group.resources),
             required=set(group.required_traits),
@@ -43,7 +43,7 @@ class Group:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing is asked for; a tree alone does not make a request."""
+        """Whether nothing is requested; a tree alone does not make a request."""
         return not (self.resources or self.required or self.forbidden or self.member_of or self.not_member_of)
 
     def strip_zeros(self) -> None:
@@ -79,7 +79,7 @@ class ResourceRequest:
     pinned: bool = False
 
     def group(self, suffix: str = UNSUFFIXED) -> Group:
-        """The group of a suffix, made on demand."""
+        """Return the group of a suffix, made on demand."""
         found = self.groups.get(suffix)
         if found is None:
             found = self.groups[suffix] = Group()
@@ -89,7 +89,7 @@ class ResourceRequest:
         return sum(1 for suffix in self.groups if suffix != UNSUFFIXED)
 
     def mentions(self, resource_class: str) -> bool:
-        """Some group names the class, be it with amount 0."""
+        """Return whether some group names the class, be it with amount 0."""
         return any(resource_class in group.resources for group in self.groups.values())
 
     def required_traits(self) -> set[str]:

@@ -1,4 +1,4 @@
-"""The few questions that pre-filters have for Neutron, over keystoneauth1.
+"""What pre-filters read from Neutron, over keystoneauth1.
 
 Ports are read with the rights of the user of the request, segments with the scheduler's own
 (spec: wire-and-config 2.2, 6.5, filters-and-weighers 4.10, 4.11).
@@ -19,18 +19,19 @@ LOG = logging.getLogger(__name__)
 GROUP = "neutron"
 SERVICE_USER_GROUP = "service_user"
 
-# Seconds for a connection or an answer, if [neutron]timeout is unset; nova would wait for ever.
+# Seconds for a connection or an answer, if [neutron]timeout is unset; nova waits without a bound.
 DEFAULT_TIMEOUT = 30
 
 
 class NeutronNetwork:
     """Neutron's API v2.0. Each call is bounded by the session's timeout and the connection retries.
 
-    :param session: a keystoneauth1 session; its ``auth`` is the scheduler's own, and may be None.
-    :param endpoint_options: ``service_type``, ``service_name``, ``interface``, ``region_name``,
-        ``endpoint_override`` as keystoneauth1 adapters take them.
-    :param connect_retries: how often a connection that failed is tried again.
-    :param service_auth: what makes the service token that goes with users' tokens; None sends none.
+    Args:
+        session: A keystoneauth1 session; its ``auth`` is the scheduler's own, and may be None.
+        endpoint_options: ``service_type``, ``service_name``, ``interface``, ``region_name``,
+            ``endpoint_override`` as keystoneauth1 adapters take them.
+        connect_retries: How often a connection that failed is tried again.
+        service_auth: What makes the service token that goes with users' tokens; None sends none.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class NeutronNetwork:
 
     @classmethod
     def from_conf(cls, conf) -> "NeutronNetwork":
-        """The client that ``[neutron]`` and ``[service_user]`` describe. Nothing is sent before it is asked.
+        """Return the client that ``[neutron]`` and ``[service_user]`` describe; nothing is sent yet.
 
         Options: those of keystoneauth1, ``http_retries``, ``send_service_user_token``.
         """
@@ -65,10 +66,11 @@ class NeutronNetwork:
         )
 
     def port(self, context, port_id: str) -> Mapping[str, Any]:
-        """The port, as its user sees it.
+        """Return the port, as its user sees it.
 
-        :raises PortNotFound: there is none, or not for this user.
-        :raises NetworkError: anything else.
+        Raises:
+            PortNotFound: There is none, or not for this user.
+            NetworkError: Anything else.
         """
         try:
             body = self._get(self._adapter_of_user(context), f"/ports/{port_id}")
@@ -81,7 +83,8 @@ class NeutronNetwork:
     def segments_of_network(self, context, network_id: str) -> list[str]:
         """UUIDs of the segments that the network's subnets are on; none if it is not routed.
 
-        :raises NetworkError: Neutron does not say.
+        Raises:
+            NetworkError: Neutron did not respond, or with an error.
         """
         params = {"network_id": network_id, "fields": "segment_id"}
         try:
@@ -94,7 +97,8 @@ class NeutronNetwork:
     def segment_of_subnet(self, context, subnet_id: str) -> str | None:
         """UUID of the segment that the subnet is on, if any.
 
-        :raises NetworkError: Neutron does not say.
+        Raises:
+            NetworkError: Neutron did not respond, or with an error.
         """
         try:
             body = self._get(self._own_adapter(context), f"/subnets/{subnet_id}", {"fields": "segment_id"})
@@ -128,7 +132,7 @@ class NeutronNetwork:
         return service_token.ServiceTokenAuthWrapper(user_auth=auth, service_auth=self._service_auth)
 
     def _adapter_without_token(self, context) -> adapter.Adapter:
-        # Nova's own errands (an evacuation, say) come without a user's token, but as admin.
+        # Requests of nova itself (an evacuation, for example) have no user's token, but are admin's.
         if self._session.auth is None or not getattr(context, "is_admin", False):
             raise errors.NetworkUnauthorized("The request has no token to ask Neutron with")
         return self._adapter(context, self._session.auth, self._endpoint_options)
@@ -170,16 +174,16 @@ def _member(body: Any, name: str, kind: type) -> Any:
 
 
 def _as_network_error(what: str, error: exceptions.ClientException) -> errors.NetworkError:
-    LOG.warning("Neutron does not tell about %s: %s", what, error)
+    LOG.warning("Reading %s from Neutron failed: %s", what, error)
     if isinstance(error, exceptions.Unauthorized):
         return errors.NetworkUnauthorized(f"Neutron refused the token for {what}")
     if isinstance(error, exceptions.Forbidden):
         return errors.NetworkForbidden(f"Neutron forbids to read {what}")
-    return errors.NetworkError(f"Neutron does not tell about {what}: {error}")
+    return errors.NetworkError(f"Reading {what} from Neutron failed: {error}")
 
 
 def _load_auth(conf, group: str):
-    # Most clouds ask with users' tokens only: a broken section must not keep the daemon from starting.
+    # Most clouds use users' tokens only: unusable credentials must not prevent the daemon from starting.
     try:
         return loading.load_auth_from_conf_options(conf, group)
     except exceptions.AuthPluginException as error:

@@ -21,11 +21,12 @@ _UNLIMITED_HINTS = ("group", "same_host", "different_host")
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One question to Placement.
+    """One query of Placement.
 
-    :ivar params: the parameters, in order of name and value.
-    :ivar querystring: the same as text; equal texts are equal questions.
-    :ivar limit: the most candidates that may come back, or None.
+    Attributes:
+        params: The parameters, in order of name and value.
+        querystring: The same as text; equal texts are equal queries.
+        limit: The most candidates that may come back, or None.
     """
 
     params: tuple[Pair, ...]
@@ -34,12 +35,17 @@ class Query:
 
 
 def build(spec, conf, targets: Targets = ANY_HOST) -> tuple[Query, ...]:
-    """The query of a RequestSpec, and after it the one that takes VCPUs for pinned CPUs, if any is due.
+    """Return the query of a RequestSpec, and the fallback query with VCPUs for pinned CPUs if one is due.
 
     Options: ``[scheduler]max_placement_results``, ``[workarounds]disable_fallback_pcpu_query``.
 
-    :param targets: what :func:`scheduler.request.targets.apply_lookup` made of the destination.
-    :raises InvalidRequest: or one of its subclasses, as :func:`scheduler.request.resource_request.make` does.
+    Args:
+        spec: The request, with what the pre-filters added.
+        conf: The options.
+        targets: What ``targets.apply_lookup`` returned.
+
+    Raises:
+        InvalidRequest: Or a subclass, as ``resource_request.make``.
     """
     limit = _limit(spec, conf, targets)
     request = resource_request.make(spec)
@@ -48,7 +54,7 @@ def build(spec, conf, targets: Targets = ANY_HOST) -> tuple[Query, ...]:
         return (pinned,)
     floating = resource_request.make(spec, translate_pinning=False)
     fallback = _finish(floating, spec, targets, limit)
-    # With an explicit resources:PCPU both are the same question.
+    # With an explicit resources:PCPU both are the same.
     return (pinned,) if fallback == pinned else (pinned, fallback)
 
 
@@ -88,13 +94,13 @@ def _limit(spec, conf, targets: Targets) -> int | None:
 
 
 def without_limit(query: Query) -> Query:
-    """The same question, to be answered in full."""
+    """Return the same query without its limit."""
     pairs = tuple(pair for pair in query.params if pair[0] != "limit")
     return Query(pairs, urlencode(pairs), None)
 
 
 def encode(request: ResourceRequest, limit: int | None) -> Query:
-    """The canonical form: pairs sorted by name and value, form-encoded."""
+    """Return the canonical form: pairs sorted by name and value, form-encoded."""
     pairs = list(request.pairs())
     if limit is not None:
         pairs.append(("limit", str(limit)))

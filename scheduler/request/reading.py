@@ -10,5 +10,5 @@ def read(obj, name: str, default=None):
 
 
 def first(values) -> str | None:
-    """The first of a nullable list, or None; only that one counts in force_hosts and force_nodes."""
+    """Return the first of a nullable list, or None."""
     return values[0] if values else None

@@ -15,11 +15,12 @@ _MIB_PER_GIB = 1024
 
 
 def make(spec, *, translate_pinning: bool = True) -> ResourceRequest:
-    """What flavor, image and external groups of a RequestSpec ask for, before pruning and destination.
+    """Return what flavor, image and external groups of a RequestSpec ask for, before pruning and destination.
 
-    :raises FlavorImageConflict: or a relative of it, when flavor and image contradict each other.
-    :raises RequestGroupSuffixConflict: two groups have one suffix.
-    :raises InvalidRequest: an external group is malformed.
+    Raises:
+        FlavorImageConflict: Or a related error: flavor and image contradict each other.
+        RequestGroupSuffixConflict: Two groups have one suffix.
+        InvalidRequest: An external group is malformed.
     """
     wishes = FlavorAndImage(spec)
     request = _with_level_params(spec)

@@ -1,7 +1,7 @@
 """Request pre-filters: they change a RequestSpec in place before Placement is asked.
 
-A pre-filter is a function ``(spec, context, services) -> bool``. True says that it had a word in the request,
-which is worth a debug line; it does not stop the others (spec: filters-and-weighers 4).
+A pre-filter is a function ``(spec, context, services) -> bool``. True says that it applied to the request,
+which is logged at debug level; the others run in any case (spec: filters-and-weighers 4).
 """
 
 import time
@@ -37,9 +37,10 @@ PREFILTERS = (
 def run(spec, context, services: PrefilterServices) -> None:
     """Run them all on a request, once per call of ``select_destinations``, never for a rebuild check.
 
-    :raises RequestFilterFailed: one of them refused the request. Changes made before stay.
-    :raises InvalidRequest: or a subclass, when flavor and image do not go together.
-    :raises NetworkError: Neutron had to be asked and failed.
+    Raises:
+        RequestFilterFailed: A pre-filter refused the request. Changes made before stay.
+        InvalidRequest: Or a subclass: flavor and image contradict each other.
+        NetworkError: Neutron was needed and failed.
     """
     for prefilter in PREFILTERS:
         started = time.monotonic()

@@ -21,7 +21,8 @@ def require_tenant_aggregate(spec, _context, services: PrefilterServices) -> boo
     ``placement_aggregate_required_for_tenants``. The value of any metadata key that begins with
     ``filter_tenant_id`` must be the project, whole; commas do not separate (spec: filters-and-weighers 4.2).
 
-    :raises RequestFilterFailed: no aggregate names the project, and one is required.
+    Raises:
+        RequestFilterFailed: No aggregate names the project, and one is required.
     """
     options = services.conf.scheduler
     if not options.limit_tenants_to_placement_aggregate:

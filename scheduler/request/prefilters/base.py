@@ -1,6 +1,7 @@
-"""The changes that pre-filters make to a RequestSpec (spec: filters-and-weighers 4.0, "Where changes go").
+"""What all pre-filters use: the services that they ask, and the places of a RequestSpec that they change.
 
-What pre-filters need from the world, so that they know neither databases nor clients.
+Through the services pre-filters know neither databases nor clients. For where each change goes see
+spec: filters-and-weighers 4.0.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -12,31 +13,31 @@ from scheduler.request.reading import read
 
 
 def require_root(spec, *traits: str) -> None:
-    """The root provider of the host must have these traits."""
+    """Require these traits of the root provider of the host."""
     params = _level_params(spec)
     params.root_required = {*read(params, "root_required", ()), *traits}
 
 
 def forbid_root(spec, *traits: str) -> None:
-    """The root provider of the host must not have any of these traits."""
+    """Forbid these traits on the root provider of the host."""
     params = _level_params(spec)
     params.root_forbidden = {*read(params, "root_forbidden", ()), *traits}
 
 
 def require_any_aggregate(spec, uuids: Iterable[str]) -> None:
-    """The host must be in one of these aggregates, beside whatever else is required."""
+    """Require that the host is in one of these aggregates, besides all other requirements."""
     destination = ensure_destination(spec)
     destination.aggregates = [*read(destination, "aggregates", ()), ",".join(uuids)]
 
 
 def forbid_aggregates(spec, uuids: Iterable[str]) -> None:
-    """The host must be in none of these aggregates."""
+    """Require that the host is in none of these aggregates."""
     destination = ensure_destination(spec)
     destination.forbidden_aggregates = {*read(destination, "forbidden_aggregates", ()), *uuids}
 
 
 def ensure_destination(spec):
-    """The requested destination; a new one, without host, node or cell, if there is none."""
+    """Return the requested destination; it is made, without host, node or cell, if there is none."""
     destination = read(spec, "requested_destination")
     if destination is None:
         destination = spec.requested_destination = objects.Destination()
@@ -66,24 +67,25 @@ class Network(Protocol):
     """Neutron. Every method may raise a :class:`scheduler.errors.NetworkError`."""
 
     def port(self, context, port_id: str) -> Mapping[str, Any]:
-        """The port as Neutron shows it to the user of the request: ``fixed_ips``, ``network_id``, ..."""
+        """Return the port as the user of the request sees it: ``fixed_ips``, ``network_id``, ..."""
 
     def segments_of_network(self, context, network_id: str) -> Collection[str]:
-        """UUIDs of the segments of the network's subnets; none if it is not routed."""
+        """Return the UUIDs of the segments of the network's subnets; none if it is not routed."""
 
     def segment_of_subnet(self, context, subnet_id: str) -> str | None:
-        """UUID of the subnet's segment, or None."""
+        """Return the UUID of the subnet's segment, or None."""
 
 
 @dataclass(frozen=True)
 class PrefilterServices:
-    """The outside world of one scheduler.
+    """What pre-filters ask for facts that the request does not contain.
 
-    :ivar conf: the options; ``[scheduler]`` is read.
-    :ivar aggregates: all host aggregates, as fresh as the pre-filters 1, 2 and 5 shall be.
-    :ivar minimum_compute_version: the lowest version of any nova-compute in any cell that answers, or 0.
-    :ivar network: Neutron; asked only where a request or an option demands it.
-    :ivar provider_aggregates: ``(context, resource provider uuid)`` → UUIDs of its aggregates in Placement.
+    Attributes:
+        conf: The options; ``[scheduler]`` is read.
+        aggregates: All host aggregates, as they are best known.
+        minimum_compute_version: The lowest version of any nova-compute in any cell that answers, or 0.
+        network: Neutron; asked only if a request or an option requires it.
+        provider_aggregates: ``(context, resource provider uuid)`` → UUIDs of its aggregates in Placement.
     """
 
     conf: Any

@@ -1,14 +1,6 @@
-"""Pre-filters that turn what the image is into traits of the host.
+"""Pre-filters that require or forbid traits of the host's root provider (spec: filters-and-weighers 4).
 
-Pre-filters on the state of computes and on who owns them (spec: filters-and-weighers 4).
-
-Pre-filters on virtual devices: accelerators, packed virtqueues, sound cards.
-
-spec: filters-and-weighers 4
-
-Pre-filters on what guards a guest's secrets: ephemeral encryption, virtual TPMs.
-
-spec: filters-and-weighers 4
+They look at the image, at the flavor's devices and secrets, and at the state and owner of computes.
 """
 
 import os_traits
@@ -75,7 +67,7 @@ def transform_image_metadata(spec, _context, services: PrefilterServices) -> boo
 
 
 def trait_of(name: str, value: str) -> str:
-    """The trait that stands for ``value`` of the image property ``name``, whether it exists or not."""
+    """Return the trait that stands for ``value`` of the image property ``name``, whether it exists or not."""
     return f"{_PREFIXES[name]}_{value.replace('-', '_').upper()}"
 
 
@@ -138,7 +130,8 @@ def accelerators_filter(spec, _context, _services: PrefilterServices) -> bool:
 def packed_virtqueue_filter(spec, _context, _services: PrefilterServices) -> bool:
     """``hw:virtio_packed_ring`` or ``hw_virtio_packed_ring`` (4.9).
 
-    :raises FlavorImageConflict: they differ.
+    Raises:
+        FlavorImageConflict: They differ.
     """
     if FlavorAndImage(spec).agreed_flag("hw:virtio_packed_ring", "hw_virtio_packed_ring"):
         require_root(spec, "COMPUTE_NET_VIRTIO_PACKED")
@@ -148,8 +141,9 @@ def packed_virtqueue_filter(spec, _context, _services: PrefilterServices) -> boo
 def virtio_sound_filter(spec, _context, _services: PrefilterServices) -> bool:
     """``hw:sound_model`` or ``hw_sound_model``; only ``virtio`` needs a trait (4.13).
 
-    :raises FlavorImageConflict: they differ.
-    :raises InvalidSetting: the model does not exist.
+    Raises:
+        FlavorImageConflict: They differ.
+        InvalidSetting: The model does not exist.
     """
     if FlavorAndImage(spec).agreed_choice("hw:sound_model", "hw_sound_model", _SOUND_MODELS) != "virtio":
         return False
@@ -166,8 +160,9 @@ _TPM_SECURITY = {
 def ephemeral_encryption_filter(spec, _context, _services: PrefilterServices) -> bool:
     """``hw:ephemeral_encryption``, ``hw:ephemeral_encryption_format`` and their image properties (4.12).
 
-    :raises FlavorImageConflict: flavor and image differ.
-    :raises InvalidSetting: the format does not exist.
+    Raises:
+        FlavorImageConflict: Flavor and image differ.
+        InvalidSetting: The format does not exist.
     """
     wishes = FlavorAndImage(spec)
     if not wishes.agreed_flag("hw:ephemeral_encryption", "hw_ephemeral_encryption"):
@@ -184,7 +179,8 @@ def ephemeral_encryption_filter(spec, _context, _services: PrefilterServices) ->
 def tpm_secret_security_filter(spec, _context, _services: PrefilterServices) -> bool:
     """``hw:tpm_secret_security`` (``user``, ``host``, ``deployment``), if a vTPM is wanted (4.14).
 
-    :raises RequestFilterFailed: the value is another one.
+    Raises:
+        RequestFilterFailed: The value is another one.
     """
     wishes = FlavorAndImage(spec)
     if vtpm_of(wishes) is None:

@@ -23,8 +23,9 @@ def routed_networks_filter(spec, context, services: PrefilterServices) -> bool:
     ``[scheduler]query_placement_for_routed_network_aggregates`` (off). An entry with neither port nor network
     adds nothing (spec: filters-and-weighers 4.10, 6).
 
-    :raises RequestFilterFailed: a segment has no aggregates, or its network cannot be read.
-    :raises NetworkError: a port cannot be read.
+    Raises:
+        RequestFilterFailed: A segment has no aggregates, or its network cannot be read.
+        NetworkError: A port cannot be read.
     """
     if not services.conf.scheduler.query_placement_for_routed_network_aggregates:
         return False
@@ -91,7 +92,8 @@ def remote_managed_ports_filter(spec, context, services: PrefilterServices) -> b
     nova reads every requested port from Neutron to learn its type. The API did so too, when it made the PCI
     request that such a port needs: Neutron is asked only about ports of which the PCI requests tell nothing.
 
-    :raises NetworkError: Neutron had to be asked and did not answer.
+    Raises:
+        NetworkError: Neutron had to be asked and did not answer.
     """
     networks = read(spec, "requested_networks", ())
     if any(_is_remote_managed(spec, requested, context, services) for requested in networks):
