@@ -3,61 +3,80 @@
 spec: filters-and-weighers 2.7-2.10
 """
 
+from dataclasses import dataclass
 from functools import lru_cache
 import ipaddress
-from typing import Any
 
 import netaddr
 import numpy as np
 
-from scheduler.filters.base import HostFilter
-from scheduler.filters.utils import instance_uuids_overlap
-from scheduler.hosts.host_state import HostState
+from scheduler.filters.base import HostFilter, Judge, all_pass
+from scheduler.hosts.host_state import HostState, instances_held
 from scheduler.hosts.view import HostView
+from scheduler.request.scheduling_request import Progress, SchedulingRequest
+
+INSTANCES = frozenset({"instances"})
 
 
 class _InstancesOfHint(HostFilter):
     """Looks for the instances that a scheduler hint names; they need not exist, nor be the requester's."""
 
     run_filter_once_per_request = True
+    needs = INSTANCES
     hint = ""
 
-    def applies(self, request: Any) -> bool:
-        return bool(self._uuids(request))
-
-    def _uuids(self, request: Any) -> list[str]:
-        uuids = request.get_scheduler_hint(self.hint)
-        return [uuids] if isinstance(uuids, str) and uuids else list(uuids or ())
-
-    def _overlap(self, hosts: HostView, request: Any) -> np.ndarray:
-        return hosts.count_instances(self._uuids(request)) > 0
+    def uuids(self, request: SchedulingRequest) -> tuple[str, ...]:
+        """Return the instances that the hint names; one text, or a list of them."""
+        named = request.hint(self.hint)
+        return (named,) if isinstance(named, str) and named else tuple(named or ())
 
 
 class DifferentHostFilter(_InstancesOfHint):
     """Hint ``different_host``: only hosts that hold none of these instances."""
 
+    nova_modules = ("affinity_filter",)
     hint = "different_host"
 
-    def passes(self, hosts: HostView, request: Any) -> np.ndarray:
-        return ~self._overlap(hosts, request)
-
-    def reason(self, host: HostState, request: Any) -> str:
-        held = [uuid for uuid in self._uuids(request) if instance_uuids_overlap(host, uuid)]
-        return f"holds instance {held[0]}" if held else super().reason(host, request)
+    def prepare(self, request: SchedulingRequest) -> Judge | None:
+        uuids = self.uuids(request)
+        return _HoldsNone(uuids) if uuids else None
 
 
 class SameHostFilter(_InstancesOfHint):
-    """Hint ``same_host``: only hosts that hold any one of these instances (not all, whatever nova's manual
-    says).
+    """Hint ``same_host``: only hosts that hold any one of these instances.
+
+    Not all of them, although nova's manual says so.
     """
 
+    nova_modules = ("affinity_filter",)
     hint = "same_host"
 
-    def passes(self, hosts: HostView, request: Any) -> np.ndarray:
-        return self._overlap(hosts, request)
+    def prepare(self, request: SchedulingRequest) -> Judge | None:
+        uuids = self.uuids(request)
+        return _HoldsAny(uuids) if uuids else None
 
-    def reason(self, host: HostState, request: Any) -> str:
-        return f"holds none of {self._uuids(request)}"
+
+@dataclass(frozen=True)
+class _HoldsNone(Judge):
+    instance_uuids: tuple[str, ...]
+
+    def passes(self, hosts: HostView) -> np.ndarray:
+        return hosts.count_instances(self.instance_uuids) == 0
+
+    def reason(self, host: HostState) -> str:
+        held = instances_held(host, self.instance_uuids)
+        return f"holds instance {held[0]}" if held else super().reason(host)
+
+
+@dataclass(frozen=True)
+class _HoldsAny(Judge):
+    instance_uuids: tuple[str, ...]
+
+    def passes(self, hosts: HostView) -> np.ndarray:
+        return hosts.count_instances(self.instance_uuids) > 0
+
+    def reason(self, host: HostState) -> str:
+        return f"holds none of {list(self.instance_uuids)}"
 
 
 class SimpleCIDRAffinityFilter(HostFilter):
@@ -67,34 +86,41 @@ class SimpleCIDRAffinityFilter(HostFilter):
     ``TypeError`` if a hint does not have exactly one value or a host has no address.
     """
 
+    nova_modules = ("affinity_filter",)
     run_filter_once_per_request = True
 
-    def applies(self, request: Any) -> bool:
-        return bool(request.get_scheduler_hint("build_near_host_ip"))
+    def prepare(self, request: SchedulingRequest) -> Judge | None:
+        near = request.hint("build_near_host_ip")
+        return _InNetwork.of(netaddr.IPNetwork(near + request.hint("cidr", "/24"))) if near else None
 
-    def passes(self, hosts: HostView, request: Any) -> np.ndarray:
-        network = _network(request)
+
+@dataclass(frozen=True)
+class _InNetwork(Judge):
+    first: int
+    last: int
+    text: str
+
+    @classmethod
+    def of(cls, network: netaddr.IPNetwork) -> "_InNetwork":
+        first, last = (_number(network.version, end) for end in (network.first, network.last))
+        return cls(first, last, str(network.cidr))
+
+    def passes(self, hosts: HostView) -> np.ndarray:
         column = hosts.coded("host_ip")
         addresses = _addresses(column.values)[column.codes]
         if None in addresses:
             raise TypeError("a host has no address to compare with the hint build_near_host_ip")
-        first, last = (_number(network.version, end) for end in (network.first, network.last))
-        return ((first <= addresses) & (addresses <= last)).astype(bool)
+        return ((self.first <= addresses) & (addresses <= self.last)).astype(bool)
 
-    def reason(self, host: HostState, request: Any) -> str:
-        return f"host address {host.host_ip} not in {_network(request).cidr}"
-
-
-def _network(request: Any) -> netaddr.IPNetwork:
-    near = request.get_scheduler_hint("build_near_host_ip")
-    return netaddr.IPNetwork(near + request.get_scheduler_hint("cidr", "/24"))
+    def reason(self, host: HostState) -> str:
+        return f"host address {host.host_ip} not in {self.text}"
 
 
 # Addresses hardly ever change; those of a table are read once.
 @lru_cache(maxsize=4)
 def _addresses(texts: tuple[str | None, ...]) -> np.ndarray:
-    """Addresses as integers, those of all IPv6 above those of all IPv4; None where there is none."""
-    parsed = (text and ipaddress.ip_address(text) for text in texts)
+    """Return addresses as integers, those of all IPv6 above those of all IPv4; None where there is none."""
+    parsed = [ipaddress.ip_address(text) if text else None for text in texts]
     return np.array([address and _number(address.version, int(address)) for address in parsed], dtype=object)
 
 
@@ -105,58 +131,74 @@ def _number(version: int, address: int) -> int:
 class ServerGroupAntiAffinityFilter(HostFilter):
     """Policy ``anti-affinity``: fewer than ``max_server_per_host`` (1) members of the group on a host.
 
-    A host that holds the instance itself passes: it is being resized there. Asked for every instance, since
+    A host that holds the instance itself passes: it is being resized there. Judged for every instance, since
     those placed by the same request count if they are members.
     """
 
+    nova_modules = ("affinity_filter",)
     local = False
+    needs = INSTANCES
 
-    def applies(self, request: Any) -> bool:
-        return bool(request.instance_group) and request.instance_group.policy == "anti-affinity"
-
-    def passes(self, hosts: HostView, request: Any) -> np.ndarray:
-        group = request.instance_group
-        few = hosts.count_instances(set(group.members or ())) < _limit(group)
-        return few | (hosts.count_instances([request.instance_uuid]) > 0)
-
-    def reason(self, host: HostState, request: Any) -> str:
-        group = request.instance_group
-        number = len(set(group.members or ()).intersection(host.instances))
-        return f"{number} members of group {_uuid(group)} on host, limit {_limit(group)}"
-
-
-def _limit(group: Any) -> int:
-    return group.rules.get("max_server_per_host", 1)
+    def prepare(self, request: SchedulingRequest) -> Judge | None:
+        group = request.server_group
+        if group is None or group.policy != "anti-affinity":
+            return None
+        return _FewMembers(
+            members=tuple(dict.fromkeys(group.members)),
+            limit=group.max_server_per_host,
+            group_uuid=group.uuid,
+            progress=request.progress,
+            instance_uuids=(*group.members, *request.instance_uuids),
+        )
 
 
-def _uuid(group: Any) -> str | None:
-    return group.uuid if "uuid" in group else None
+@dataclass(frozen=True)
+class _FewMembers(Judge):
+    members: tuple[str, ...]
+    limit: int
+    group_uuid: str | None
+    progress: Progress
+    instance_uuids: tuple[str, ...]
+
+    def passes(self, hosts: HostView) -> np.ndarray:
+        few = hosts.count_instances(self.members) < self.limit
+        return few | (hosts.count_instances([self.progress.instance_uuid]) > 0)
+
+    def reason(self, host: HostState) -> str:
+        number = len(instances_held(host, self.members))
+        return f"{number} members of group {self.group_uuid} on host, limit {self.limit}"
 
 
 class ServerGroupAffinityFilter(HostFilter):
     """Policy ``affinity``: only the hosts of the group, once it has any. All nodes of a host count."""
 
+    nova_modules = ("affinity_filter",)
     local = False
 
-    def applies(self, request: Any) -> bool:
-        group = request.instance_group
-        return bool(group) and "affinity" in _policies(group) and bool(group.hosts)
-
-    def passes(self, hosts: HostView, request: Any) -> np.ndarray:
-        return hosts.on_hosts(request.instance_group.hosts)
-
-    def reason(self, host: HostState, request: Any) -> str:
-        return f"host not among group hosts {list(request.instance_group.hosts)}"
+    def prepare(self, request: SchedulingRequest) -> Judge | None:
+        group = request.server_group
+        return _OnGroupHosts(request.progress) if group and "affinity" in group.policies else None
 
 
-def _policies(group: Any) -> list[str]:
-    # groups built from the oldest form of the call carry the one policy alone
-    return (group.policies if "policies" in group else None) or [group.policy]
+@dataclass(frozen=True)
+class _OnGroupHosts(Judge):
+    progress: Progress
+
+    def passes(self, hosts: HostView) -> np.ndarray:
+        group_hosts = self.progress.group_hosts
+        return hosts.on_hosts(group_hosts) if group_hosts else all_pass(hosts)
+
+    def reason(self, host: HostState) -> str:
+        return f"host not among group hosts {list(self.progress.group_hosts)}"
 
 
 class GroupAntiAffinityFilter(ServerGroupAntiAffinityFilter):
     """The old name of ``ServerGroupAntiAffinityFilter``."""
 
+    removed_from_nova = True
+
 
 class GroupAffinityFilter(ServerGroupAffinityFilter):
     """The old name of ``ServerGroupAffinityFilter``."""
+
+    removed_from_nova = True

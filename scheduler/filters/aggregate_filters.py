@@ -1,52 +1,42 @@
-"""What the rules on host aggregates share: one verdict for each distinct set of aggregates.
+"""Rules on the aggregates that a host is in, and on nothing else of it.
 
-Aggregates for images with certain properties only (spec: filters-and-weighers 2.11).
-
-Aggregates that offer what a flavor's extra specs ask for (spec: filters-and-weighers 2.12).
-
-Aggregates for certain projects only (spec: filters-and-weighers 2.13).
-
-Aggregates for certain flavors only (spec: filters-and-weighers 2.14).
-
-The requested availability zone (spec: filters-and-weighers 2.21).
+Aggregates may be meant for certain images (spec: filters-and-weighers 2.11), projects (2.13) or flavors
+(2.14); they may offer what a flavor's extra specs ask for (2.12), or be an availability zone (2.21). Each
+rule is a function from a set of aggregates to an objection, called once for each distinct set of aggregates.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.filters.base import HostFilter
+from scheduler.filters.base import HostFilter, Judge
 from scheduler.filters.extra_specs_ops import Requirement
-from scheduler.filters.utils import extra_specs
 from scheduler.hosts.aggregates import AVAILABILITY_ZONE, AggregateSet
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
+from scheduler.request.scheduling_request import SchedulingRequest
 
-Judge = Callable[[AggregateSet], str]
+SCOPE = "aggregate_instance_extra_specs"
+TENANT_PREFIX = "filter_tenant_id"
+FLAVOR_KEY = "instance_type"
 
 
-class AggregateRule(HostFilter):
-    """A filter that looks at a host's aggregates and at nothing else of it."""
+class AggregateJudge(Judge):
+    """Judges hosts by their aggregates: once for each distinct set of aggregates."""
 
-    run_filter_once_per_request = True
-
-    def judge(self, request: Any) -> Judge:
-        """A function that says what speaks against a set of aggregates; empty if nothing does.
-
-        What depends on the request alone is worked out here, once.
-        """
+    def objection(self, aggregates: AggregateSet) -> str:
+        """Return what speaks against hosts in these aggregates; empty if nothing does."""
         raise NotImplementedError
 
-    def passes(self, hosts: HostView, request: Any) -> np.ndarray:
-        objection = self.judge(request)
-        return hosts.coded("aggregates").spread(lambda aggregates: not objection(aggregates))
+    def passes(self, hosts: HostView) -> np.ndarray:
+        return hosts.coded("aggregates").spread(lambda aggregates: not self.objection(aggregates))
 
-    def reason(self, host: HostState, request: Any) -> str:
-        return self.judge(request)(AggregateSet(host.aggregates))
+    def reason(self, host: HostState) -> str:
+        return self.objection(AggregateSet(host.aggregates))
 
 
-class AggregateImagePropertiesIsolation(AggregateRule):
+class AggregateImagePropertiesIsolation(HostFilter):
     """An image property that an aggregate's metadata names must have one of the values given there.
 
     ``aggregate_image_properties_isolation_namespace`` and ``_separator`` (``.``), both deprecated: only keys
@@ -54,33 +44,36 @@ class AggregateImagePropertiesIsolation(AggregateRule):
     Properties that are unset, false, 0 or empty match everything.
     """
 
+    nova_modules = ("aggregate_image_properties_isolation",)
     RUN_ON_REBUILD = True
+    run_filter_once_per_request = True
 
-    def judge(self, request: Any) -> Judge:
-        wanted = {key: str(value) for key, value in self._properties(request) if value}
-
-        def objection(aggregates: AggregateSet) -> str:
-            for key, allowed in aggregates.metadata.items():
-                value = wanted.get(key)
-                if value is not None and value not in allowed:
-                    return f"image {key}={value}, aggregates allow {sorted(allowed)}"
-            return ""
-
-        return objection
-
-    def _properties(self, request: Any) -> list[tuple[str, Any]]:
+    def prepare(self, request: SchedulingRequest) -> Judge | None:
         options = self.conf.filter_scheduler
         prefix = options.aggregate_image_properties_isolation_namespace
         if prefix:
             prefix += options.aggregate_image_properties_isolation_separator
-        properties = request.image.properties.to_dict() if request.image else {}
-        return [(key, value) for key, value in properties.items() if key.startswith(prefix or "")]
+        image = request.spec.image
+        properties = image.properties.to_dict() if image else {}
+        wanted = {
+            key: str(value) for key, value in properties.items() if value and key.startswith(prefix or "")
+        }
+        return _ImageProperties(wanted) if wanted else None
 
 
-SCOPE = "aggregate_instance_extra_specs"
+@dataclass(frozen=True)
+class _ImageProperties(AggregateJudge):
+    wanted: Mapping[str, str]
+
+    def objection(self, aggregates: AggregateSet) -> str:
+        for key, allowed in aggregates.metadata.items():
+            value = self.wanted.get(key)
+            if value is not None and value not in allowed:
+                return f"image {key}={value}, aggregates allow {sorted(allowed)}"
+        return ""
 
 
-class AggregateInstanceExtraSpecsFilter(AggregateRule):
+class AggregateInstanceExtraSpecsFilter(HostFilter):
     """Each extra spec, bare or scoped ``aggregate_instance_extra_specs:``, is met by metadata of some
     aggregate.
 
@@ -88,29 +81,28 @@ class AggregateInstanceExtraSpecsFilter(AggregateRule):
     all the metadata it is compared with, are no numbers.
     """
 
-    def applies(self, request: Any) -> bool:
-        return bool(_requirements(request))
+    nova_modules = ("aggregate_instance_extra_specs",)
+    run_filter_once_per_request = True
 
-    def judge(self, request: Any) -> Judge:
-        requirements = [(key, Requirement(text)) for key, text in _requirements(request)]
-
-        def objection(aggregates: AggregateSet) -> str:
-            metadata = aggregates.metadata
-            for key, requirement in requirements:
-                values = metadata.get(key)
-                if not values:
-                    return f"no aggregate defines {key}"
-                if not any(map(requirement.holds, sorted(values, key=_numbers_first))):
-                    return f"aggregate {key}={sorted(values)} does not satisfy '{requirement}'"
-            return ""
-
-        return objection
+    def prepare(self, request: SchedulingRequest) -> Judge | None:
+        parts = [(*_split(key), text) for key, text in request.extra_specs.items()]
+        requirements = [(key, Requirement(text)) for scope, key, text in parts if scope in (None, SCOPE)]
+        return _MetadataMeet(tuple(requirements)) if requirements else None
 
 
-def _requirements(request: Any) -> list[tuple[str, str]]:
-    """(metadata key, requirement) of the extra specs that concern aggregates."""
-    parts = [(*_split(key), text) for key, text in extra_specs(request).items()]
-    return [(key, text) for scope, key, text in parts if scope in (None, SCOPE)]
+@dataclass(frozen=True)
+class _MetadataMeet(AggregateJudge):
+    requirements: tuple[tuple[str, Requirement], ...]
+
+    def objection(self, aggregates: AggregateSet) -> str:
+        metadata = aggregates.metadata
+        for key, requirement in self.requirements:
+            values = metadata.get(key)
+            if not values:
+                return f"no aggregate defines {key}"
+            if not any(map(requirement.holds, sorted(values, key=_numbers_first))):
+                return f"aggregate {key}={sorted(values)} does not satisfy '{requirement}'"
+        return ""
 
 
 def _split(key: str) -> tuple[str | None, str]:
@@ -126,54 +118,67 @@ def _numbers_first(value: str) -> tuple[bool, str]:
     return False, value
 
 
-PREFIX = "filter_tenant_id"
-
-
-class AggregateMultiTenancyIsolation(AggregateRule):
+class AggregateMultiTenancyIsolation(HostFilter):
     """Where aggregate metadata keys begin with ``filter_tenant_id``, only the projects they list may come.
 
-    Keeps others out, does not keep these in. An empty value keeps everybody out.
+    Other projects are kept out of these hosts; the listed projects may use other hosts too. An empty value
+    keeps all projects out.
     """
 
-    def judge(self, request: Any) -> Judge:
-        project = request.project_id
+    nova_modules = ("aggregate_multitenancy_isolation",)
+    run_filter_once_per_request = True
 
-        def objection(aggregates: AggregateSet) -> str:
-            listed = [values for key, values in aggregates.metadata.items() if key.startswith(PREFIX)]
-            if not listed or any(project in values for values in listed):
-                return ""
-            return "aggregates reserved for other projects"
-
-        return objection
+    def prepare(self, request: SchedulingRequest) -> Judge:
+        return _ProjectListed(request.spec.project_id)
 
 
-KEY = "instance_type"
+@dataclass(frozen=True)
+class _ProjectListed(AggregateJudge):
+    project: str | None
+
+    def objection(self, aggregates: AggregateSet) -> str:
+        listed = [values for key, values in aggregates.metadata.items() if key.startswith(TENANT_PREFIX)]
+        if not listed or any(self.project in values for values in listed):
+            return ""
+        return "aggregates reserved for other projects"
 
 
-class AggregateTypeAffinityFilter(AggregateRule):
+class AggregateTypeAffinityFilter(HostFilter):
     """Where aggregate metadata has ``instance_type``, only flavors of these comma-separated names come."""
 
-    def judge(self, request: Any) -> Judge:
-        name = request.flavor.name
+    nova_modules = ("type_filter",)
+    run_filter_once_per_request = True
 
-        def objection(aggregates: AggregateSet) -> str:
-            listed = {part.strip() for value in aggregates.raw(KEY) for part in value.split(",")}
-            return "" if not listed or name in listed else f"flavor {name} not among {sorted(listed)}"
-
-        return objection
+    def prepare(self, request: SchedulingRequest) -> Judge:
+        return _FlavorListed(request.flavor.name)
 
 
-class AvailabilityZoneFilter(AggregateRule):
+@dataclass(frozen=True)
+class _FlavorListed(AggregateJudge):
+    name: str
+
+    def objection(self, aggregates: AggregateSet) -> str:
+        listed = {part.strip() for value in aggregates.raw(FLAVOR_KEY) for part in value.split(",")}
+        return "" if not listed or self.name in listed else f"flavor {self.name} not among {sorted(listed)}"
+
+
+class AvailabilityZoneFilter(HostFilter):
     """Hosts of the requested zone; those without a zone are in ``default_availability_zone`` (``nova``)."""
 
-    def applies(self, request: Any) -> bool:
-        return bool(request.availability_zone)
+    nova_modules = ("availability_zone_filter",)
+    removed_from_nova = True
+    run_filter_once_per_request = True
 
-    def judge(self, request: Any) -> Judge:
-        wanted, default = request.availability_zone, self.conf.default_availability_zone
+    def prepare(self, request: SchedulingRequest) -> Judge | None:
+        wanted = request.spec.availability_zone
+        return _InZone(wanted, self.conf.default_availability_zone) if wanted else None
 
-        def objection(aggregates: AggregateSet) -> str:
-            zones = aggregates.metadata.get(AVAILABILITY_ZONE) or {default}
-            return "" if wanted in zones else f"zone {wanted} wanted, host is in {sorted(zones)}"
 
-        return objection
+@dataclass(frozen=True)
+class _InZone(AggregateJudge):
+    wanted: str
+    default: str
+
+    def objection(self, aggregates: AggregateSet) -> str:
+        zones = aggregates.metadata.get(AVAILABILITY_ZONE) or {self.default}
+        return "" if self.wanted in zones else f"zone {self.wanted} wanted, host is in {sorted(zones)}"

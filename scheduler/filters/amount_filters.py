@@ -1,68 +1,81 @@
-"""What the rules of nova's past on memory, CPUs and disk share (spec: filters-and-weighers 2.21).
+"""Enough memory, disk and CPUs, as nova judged before Placement did (spec: filters-and-weighers 2.21).
 
-Enough memory, as nova judged before Placement did (spec: filters-and-weighers 2.21).
-
-Enough disk space, as nova judged before Placement did (spec: filters-and-weighers 2.21).
-
-Enough CPUs, as nova judged before Placement did (spec: filters-and-weighers 2.21).
+Each amount has three rules: with the host's own allocation ratio, with the ratio that its aggregates name,
+and one for instances that take all that is free. A host that passes gets a limit, which the compute node
+checks again.
 """
 
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from oslo_log import log as logging
 
-from scheduler.filters.base import HostFilter
+from scheduler.filters.base import HostFilter, Judge
 from scheduler.hosts.aggregates import AggregateSet
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
+from scheduler.request.scheduling_request import SchedulingRequest
+
+LOG = logging.getLogger(__name__)
 
 
-class OvercommitFilter(HostFilter):
-    """A rule that stretches an amount by an allocation ratio.
+@dataclass(frozen=True)
+class AllocationRatio:
+    """By how much an amount of a host may be overcommitted.
 
-    ``ratio`` names the column; with ``by_aggregate`` the smallest number that a host's aggregates have under
-    that metadata key has precedence, if all of them are numbers.
+    Attributes:
+        column: The column of the ratio, also the metadata key that overrides it.
+        by_aggregate: Whether the smallest number that a host's aggregates have under that key has precedence,
+            if all of them are numbers.
     """
 
-    ratio = ""
-    by_aggregate = False
+    column: str
+    by_aggregate: bool
 
-    def ratios(self, hosts: HostView) -> np.ndarray:
-        """The ratio of each host, shape (hosts,)."""
-        own = hosts.numbers(self.ratio)
+    def of_hosts(self, hosts: HostView) -> np.ndarray:
+        """Return the ratio of each host, shape (hosts,)."""
+        own = hosts.numbers(self.column)
         if not self.by_aggregate:
             return own
         stored = hosts.coded("aggregates").spread(
-            lambda aggregates: aggregates.smallest(self.ratio, float, np.nan), np.float64
+            lambda aggregates: aggregates.smallest(self.column, float, np.nan), np.float64
         )
         return np.where(np.isnan(stored), own, stored)
 
-    def ratio_of(self, host: HostState) -> float:
-        """The ratio of one host."""
-        own = getattr(host, self.ratio)
-        return AggregateSet(host.aggregates).smallest(self.ratio, float, own) if self.by_aggregate else own
+    def of(self, host: HostState) -> float:
+        """Return the ratio of one host."""
+        own = getattr(host, self.column)
+        return AggregateSet(host.aggregates).smallest(self.column, float, own) if self.by_aggregate else own
 
 
-class RamFilter(OvercommitFilter):
+class RamFilter(HostFilter):
     """Memory times ``ram_allocation_ratio`` suffices, and the instance alone does not overcommit the host."""
 
-    ratio = "ram_allocation_ratio"
+    nova_modules = ("ram_filter",)
+    removed_from_nova = True
+    by_aggregate = False
 
-    def passes(self, hosts: HostView, request: Any) -> np.ndarray:
+    def prepare(self, request: SchedulingRequest) -> Judge:
+        ratio = AllocationRatio("ram_allocation_ratio", self.by_aggregate)
+        return _RamOvercommitted(request.spec.memory_mb, ratio)
+
+
+@dataclass(frozen=True)
+class _RamOvercommitted(Judge):
+    wanted: int
+    ratio: AllocationRatio
+
+    def passes(self, hosts: HostView) -> np.ndarray:
         total = hosts.numbers("total_usable_ram_mb")
-        limit = total * self.ratios(hosts)
+        limit = total * self.ratio.of_hosts(hosts)
         usable = limit - (total - hosts.numbers("free_ram_mb"))
-        passed = (total >= request.memory_mb) & (usable >= request.memory_mb)
+        passed = (total >= self.wanted) & (usable >= self.wanted)
         hosts.set_limits(passed, "memory_mb", limit)
         return passed
 
-    def reason(self, host: HostState, request: Any) -> str:
+    def reason(self, host: HostState) -> str:
         total = host.total_usable_ram_mb
-        if total < request.memory_mb:
-            return f"requested {request.memory_mb} MB, host has {total} MB in all"
-        usable = total * self.ratio_of(host) - (total - host.free_ram_mb)
-        return f"requested {request.memory_mb} MB, usable {usable:.0f} MB"
+        return _shortage(self.wanted, total, total * self.ratio.of(host) - (total - host.free_ram_mb))
 
 
 class AggregateRamFilter(RamFilter):
@@ -74,38 +87,57 @@ class AggregateRamFilter(RamFilter):
 class ExactRamFilter(HostFilter):
     """The request is for all the free memory, no more and no less."""
 
-    def passes(self, hosts: HostView, request: Any) -> np.ndarray:
-        passed = hosts.numbers("free_ram_mb") == request.memory_mb
+    nova_modules = ("exact_ram_filter", "ram_filter")
+    removed_from_nova = True
+
+    def prepare(self, request: SchedulingRequest) -> Judge:
+        return _AllOfRam(request.spec.memory_mb)
+
+
+@dataclass(frozen=True)
+class _AllOfRam(Judge):
+    wanted: int
+
+    def passes(self, hosts: HostView) -> np.ndarray:
+        passed = hosts.numbers("free_ram_mb") == self.wanted
         hosts.set_limits(passed, "memory_mb", hosts.numbers("total_usable_ram_mb"))
         return passed
 
-    def reason(self, host: HostState, request: Any) -> str:
-        return f"requested {request.memory_mb} MB, free {host.free_ram_mb} MB"
+    def reason(self, host: HostState) -> str:
+        return f"requested {self.wanted} MB, free {host.free_ram_mb} MB"
 
 
-class DiskFilter(OvercommitFilter):
+class DiskFilter(HostFilter):
     """Disk times ``disk_allocation_ratio`` suffices, and the instance alone does not overcommit the host.
 
     The root disk counts even if the instance boots from a volume.
     """
 
-    ratio = "disk_allocation_ratio"
+    nova_modules = ("disk_filter",)
+    removed_from_nova = True
+    by_aggregate = False
 
-    def passes(self, hosts: HostView, request: Any) -> np.ndarray:
-        wanted = _wanted_mb(request)
+    def prepare(self, request: SchedulingRequest) -> Judge:
+        ratio = AllocationRatio("disk_allocation_ratio", self.by_aggregate)
+        return _DiskOvercommitted(_disk_mb(request), ratio)
+
+
+@dataclass(frozen=True)
+class _DiskOvercommitted(Judge):
+    wanted: int
+    ratio: AllocationRatio
+
+    def passes(self, hosts: HostView) -> np.ndarray:
         total = hosts.numbers("total_usable_disk_gb") * 1024
-        limit = total * self.ratios(hosts)
+        limit = total * self.ratio.of_hosts(hosts)
         usable = limit - (total - hosts.numbers("free_disk_mb"))
-        passed = (total >= wanted) & (usable >= wanted)
+        passed = (total >= self.wanted) & (usable >= self.wanted)
         hosts.set_limits(passed, "disk_gb", limit / 1024)
         return passed
 
-    def reason(self, host: HostState, request: Any) -> str:
-        wanted, total = _wanted_mb(request), host.total_usable_disk_gb * 1024
-        if total < wanted:
-            return f"requested {wanted} MB, host has {total} MB in all"
-        usable = total * self.ratio_of(host) - (total - host.free_disk_mb)
-        return f"requested {wanted} MB, usable {usable:.0f} MB"
+    def reason(self, host: HostState) -> str:
+        total = host.total_usable_disk_gb * 1024
+        return _shortage(self.wanted, total, total * self.ratio.of(host) - (total - host.free_disk_mb))
 
 
 class AggregateDiskFilter(DiskFilter):
@@ -117,43 +149,59 @@ class AggregateDiskFilter(DiskFilter):
 class ExactDiskFilter(HostFilter):
     """The request is for all the free disk space, no more and no less."""
 
-    def passes(self, hosts: HostView, request: Any) -> np.ndarray:
-        passed = hosts.numbers("free_disk_mb") == _wanted_mb(request)
+    nova_modules = ("disk_filter", "exact_disk_filter")
+    removed_from_nova = True
+
+    def prepare(self, request: SchedulingRequest) -> Judge:
+        return _AllOfDisk(_disk_mb(request))
+
+
+@dataclass(frozen=True)
+class _AllOfDisk(Judge):
+    wanted: int
+
+    def passes(self, hosts: HostView) -> np.ndarray:
+        passed = hosts.numbers("free_disk_mb") == self.wanted
         hosts.set_limits(passed, "disk_gb", hosts.numbers("total_usable_disk_gb"))
         return passed
 
-    def reason(self, host: HostState, request: Any) -> str:
-        return f"requested {_wanted_mb(request)} MB, free {host.free_disk_mb} MB"
+    def reason(self, host: HostState) -> str:
+        return f"requested {self.wanted} MB, free {host.free_disk_mb} MB"
 
 
-def _wanted_mb(request: Any) -> int:
-    return 1024 * (request.root_gb + request.ephemeral_gb) + request.swap
-
-
-LOG = logging.getLogger(__name__)
-
-
-class CoreFilter(OvercommitFilter):
+class CoreFilter(HostFilter):
     """vCPUs times ``cpu_allocation_ratio`` suffice, and the instance alone does not overcommit the host.
 
     A host that reports no vCPUs passes: something is wrong with its reports, not with it.
     """
 
-    ratio = "cpu_allocation_ratio"
+    nova_modules = ("core_filter",)
+    removed_from_nova = True
+    by_aggregate = False
 
-    def passes(self, hosts: HostView, request: Any) -> np.ndarray:
+    def prepare(self, request: SchedulingRequest) -> Judge:
+        ratio = AllocationRatio("cpu_allocation_ratio", self.by_aggregate)
+        return _CoresOvercommitted(request.spec.vcpus, ratio)
+
+
+@dataclass(frozen=True)
+class _CoresOvercommitted(Judge):
+    wanted: int
+    ratio: AllocationRatio
+
+    def passes(self, hosts: HostView) -> np.ndarray:
         total = hosts.numbers("vcpus_total")
         unknown = total == 0
         if unknown.any():
             LOG.warning("%d hosts report no vCPUs and pass unchecked", np.count_nonzero(unknown))
-        limit = total * self.ratios(hosts)
+        limit = total * self.ratio.of_hosts(hosts)
         hosts.set_limits(~unknown & (limit > 0), "vcpu", limit)
-        enough = limit - hosts.numbers("vcpus_used") >= request.vcpus
-        return unknown | (enough & ((limit <= 0) | (request.vcpus <= total)))
+        enough = limit - hosts.numbers("vcpus_used") >= self.wanted
+        return unknown | (enough & ((limit <= 0) | (self.wanted <= total)))
 
-    def reason(self, host: HostState, request: Any) -> str:
-        limit = host.vcpus_total * self.ratio_of(host)
-        return f"requested {request.vcpus} vCPUs, free {limit - host.vcpus_used:g} of {limit:g}"
+    def reason(self, host: HostState) -> str:
+        limit = host.vcpus_total * self.ratio.of(host)
+        return f"requested {self.wanted} vCPUs, free {limit - host.vcpus_used:g} of {limit:g}"
 
 
 class AggregateCoreFilter(CoreFilter):
@@ -165,11 +213,33 @@ class AggregateCoreFilter(CoreFilter):
 class ExactCoreFilter(HostFilter):
     """The request is for all the free vCPUs, no more and no less, of a host that reports some."""
 
-    def passes(self, hosts: HostView, request: Any) -> np.ndarray:
+    nova_modules = ("core_filter", "exact_core_filter")
+    removed_from_nova = True
+
+    def prepare(self, request: SchedulingRequest) -> Judge:
+        return _AllOfCores(request.spec.vcpus)
+
+
+@dataclass(frozen=True)
+class _AllOfCores(Judge):
+    wanted: int
+
+    def passes(self, hosts: HostView) -> np.ndarray:
         total = hosts.numbers("vcpus_total")
-        passed = (total != 0) & (total - hosts.numbers("vcpus_used") == request.vcpus)
+        passed = (total != 0) & (total - hosts.numbers("vcpus_used") == self.wanted)
         hosts.set_limits(passed, "vcpu", total)
         return passed
 
-    def reason(self, host: HostState, request: Any) -> str:
-        return f"requested {request.vcpus} vCPUs, free {host.vcpus_total - host.vcpus_used}"
+    def reason(self, host: HostState) -> str:
+        return f"requested {self.wanted} vCPUs, free {host.vcpus_total - host.vcpus_used}"
+
+
+def _disk_mb(request: SchedulingRequest) -> int:
+    spec = request.spec
+    return 1024 * (spec.root_gb + spec.ephemeral_gb) + spec.swap
+
+
+def _shortage(wanted: int, total: int, usable: float) -> str:
+    if total < wanted:
+        return f"requested {wanted} MB, host has {total} MB in all"
+    return f"requested {wanted} MB, usable {usable:.0f} MB"

@@ -1,10 +1,15 @@
-"""What a filter is.
+"""What a filter is: a rule in two steps.
 
-``chain`` calls, for each enabled filter in configured order: ``applies`` once a request, then ``passes`` with
-the hosts that are left, then (only if somebody wants to know) ``reason`` for hosts that were turned down.
-Filter objects are shared by concurrent requests and keep nothing of any of them.
+First ``prepare`` reads the request, once, and returns a judge, or None if the rule does not apply to the
+request. Then the judge gives its verdict on the hosts, for one instance of the request after the other, and
+says why a host was rejected; both come from the same prepared state. A filter is shared by concurrent
+requests and keeps nothing of any of them. A judge belongs to one request.
+
+What a judge must know beyond the table of hosts is declared in ``needs`` and loaded before the chain runs.
+Neither ``passes`` nor ``reason`` does I/O.
 """
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -12,68 +17,116 @@ from oslo_config import cfg
 
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
+from scheduler.request.scheduling_request import SchedulingRequest
+
+
+class Judge:
+    """The verdicts of a rule on hosts for one request.
+
+    What changes while hosts are chosen (current instance, group hosts, settled guest topology) is read from
+    ``request.progress`` whenever it is needed; everything else was read by ``prepare``.
+
+    Attributes:
+        instance_uuids: Instances whose hosts the judge asks the view for. They are located before the chain
+            runs if the filter needs ``"instances"``.
+    """
+
+    instance_uuids: Collection[str] = ()
+
+    def passes(self, hosts: HostView) -> np.ndarray | None:
+        """Return which hosts may have the instance.
+
+        Returns:
+            bool, shape (hosts,). None: no host, and no further filter is to run.
+        """
+        raise NotImplementedError
+
+    def reason(self, host: HostState) -> str:
+        """Return why a host was rejected, in a few words without the filter's name.
+
+        Called for hosts that ``passes`` has rejected, and only if the reason is logged or explained
+        (spec: filters-and-weighers 5.4).
+        """
+        return "rejected"
 
 
 class HostFilter:
-    """A rule over all hosts at once (array style). Operators' own classes may derive from this or
+    """A rule over all hosts at once (array style). Classes of operators may derive from this or
     ``BaseHostFilter``.
 
-    ``RUN_ON_REBUILD``: whether the rule judges rebuild checks; others let every host of one pass.
-    ``run_filter_once_per_request``: ask for the first instance of a request only.
-    ``local``: a host's verdict depends on that host and the request alone, so that after a choice only the
-    chosen host is asked again; false if a choice elsewhere, or the uuid of the instance, can change it.
+    Attributes:
+        RUN_ON_REBUILD: Whether the rule judges rebuild checks; others let every host of one pass.
+        run_filter_once_per_request: Judge for the first instance of a request only.
+        local: A host's verdict depends on that host and the request alone, so that after a choice only the
+            chosen host is judged again. False if a choice elsewhere, or the uuid of the instance, can change
+            the verdict.
+        needs: What is loaded before the chain runs: ``"instances"`` (the hosts of the judge's
+            ``instance_uuids``), ``"image_properties"`` (those of the instances on each host).
+        nova_modules: Names of the modules under ``nova.scheduler.filters`` in which nova has or had a
+            built-in filter. Base classes have none.
+        removed_from_nova: Only past releases of nova had the filter: ``enabled_filters`` may name it,
+            ``all_filters`` does not offer it.
     """
 
     RUN_ON_REBUILD = False
     run_filter_once_per_request = False
     local = True
+    needs: frozenset[str] = frozenset()
+    nova_modules: tuple[str, ...] = ()
+    removed_from_nova = False
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
-        self.conf = conf
+        self.conf: Any = conf
 
     @property
     def name(self) -> str:
-        """The class name: how operators know the filter."""
+        """The class name, which is how operators know the filter."""
         return type(self).__name__
 
     def run_filter_for_index(self, index: int) -> bool:
-        """Whether to ask for instance number ``index`` of the request."""
+        """Return whether to judge for instance number ``index`` of the request."""
         return index == 0 or not self.run_filter_once_per_request
 
-    def applies(self, request: Any) -> bool:
-        """Whether the request (a RequestSpec) has anything for this rule to judge; if not, all hosts pass."""
-        return True
+    def prepare(self, request: SchedulingRequest) -> Judge | None:
+        """Return a judge for the request; None if the rule does not apply to it, so that all hosts pass.
 
-    def passes(self, hosts: HostView, request: Any) -> np.ndarray | None:
-        """Which hosts may have the instance: bool, shape (hosts,). None: no host, whatever others say."""
-        raise NotImplementedError
-
-    def reason(self, host: HostState, request: Any) -> str:
-        """Why this host was turned down, in a few words without the filter's name (spec: filters-and-weighers
-        5.4).
+        Called once a request, before any host is looked at. Whatever is raised here is raised again when
+        hosts reach the rule, and ends the request then.
         """
-        return "rejected"
+        raise NotImplementedError
 
 
 class BaseHostFilter(HostFilter):
     """A rule that looks at one host after the other, as nova's out-of-tree filters do.
 
-    Implement ``host_passes``. Slower than array style by orders of magnitude, and just as correct.
+    Implement ``host_passes``. Slower than array style by orders of magnitude, with the same outcome.
     """
 
     local = False
 
     def __init__(self, conf: cfg.ConfigOpts | None = None) -> None:
-        super().__init__(conf)
+        self.conf = conf
 
     def host_passes(self, host_state: HostState, spec_obj: Any) -> bool:
-        """Truthy keeps the host."""
+        """Return whether the host may have the instance; ``spec_obj`` is the RequestSpec."""
         raise NotImplementedError
 
-    def passes(self, hosts: HostView, request: Any) -> np.ndarray:
-        return np.array([bool(self.host_passes(host, request)) for host in hosts.hosts()], dtype=bool)
+    def prepare(self, request: SchedulingRequest) -> Judge:
+        """Return a judge that calls ``host_passes`` for each host."""
+        return _OneByOne(self, request)
 
 
-def everybody(hosts: HostView) -> np.ndarray:
-    """The verdict of a rule that has no objection: all true, shape (hosts,)."""
+class _OneByOne(Judge):
+    def __init__(self, rule: BaseHostFilter, request: SchedulingRequest) -> None:
+        self._rule = rule
+        self._request = request
+
+    def passes(self, hosts: HostView) -> np.ndarray:
+        self._request.write_progress()
+        spec = self._request.spec
+        return np.array([bool(self._rule.host_passes(host, spec)) for host in hosts.hosts()], dtype=bool)
+
+
+def all_pass(hosts: HostView) -> np.ndarray:
+    """Return the verdict of a rule without objection: all true, shape (hosts,)."""
     return np.ones(len(hosts), dtype=bool)

@@ -1,99 +1,51 @@
-"""The built-in filters, and nova's names of their modules."""
+"""The built-in filters, found by looking through the modules of this package.
 
-from collections.abc import Mapping
-from itertools import chain
+A filter is built in if it is defined in a module here and names the modules of nova that it stands for
+(``HostFilter.nova_modules``). No list is kept elsewhere: a new filter is known once its file is there.
+"""
 
-from scheduler.filters.affinity_filter import (
-    DifferentHostFilter,
-    GroupAffinityFilter,
-    GroupAntiAffinityFilter,
-    SameHostFilter,
-    ServerGroupAffinityFilter,
-    ServerGroupAntiAffinityFilter,
-    SimpleCIDRAffinityFilter,
-)
-from scheduler.filters.aggregate_filters import (
-    AggregateImagePropertiesIsolation,
-    AggregateInstanceExtraSpecsFilter,
-    AggregateMultiTenancyIsolation,
-    AggregateTypeAffinityFilter,
-    AvailabilityZoneFilter,
-)
-from scheduler.filters.amount_filters import (
-    AggregateCoreFilter,
-    AggregateDiskFilter,
-    AggregateRamFilter,
-    CoreFilter,
-    DiskFilter,
-    ExactCoreFilter,
-    ExactDiskFilter,
-    ExactRamFilter,
-    RamFilter,
-)
+from collections.abc import Iterator, Mapping
+from functools import cache
+import importlib
+import pkgutil
+from typing import TypeGuard
+
+from scheduler import filters
 from scheduler.filters.base import HostFilter
-from scheduler.filters.compute_capabilities_filter import ComputeCapabilitiesFilter
-from scheduler.filters.compute_filter import ComputeFilter
-from scheduler.filters.count_filters import (
-    AggregateIoOpsFilter,
-    AggregateNumInstancesFilter,
-    IoOpsFilter,
-    NumInstancesFilter,
-)
-from scheduler.filters.image_props_filter import ImagePropertiesFilter
-from scheduler.filters.json_filter import JsonFilter
-from scheduler.filters.metrics_filter import MetricsFilter
-from scheduler.filters.named_hosts_filters import AllHostsFilter, IsolatedHostsFilter, RetryFilter
-from scheduler.filters.numa_topology_filter import NUMATopologyFilter
-from scheduler.filters.pci_passthrough_filter import PciPassthroughFilter
 
-Modules = Mapping[str, tuple[type[HostFilter], ...]]
+NOVA_PACKAGE = "nova.scheduler.filters"
 
-#: What nova ships, by its module under ``nova.scheduler.filters``; in this order ``all_filters`` means them.
-MODULES: Modules = {
-    "affinity_filter": (
-        DifferentHostFilter,
-        SameHostFilter,
-        ServerGroupAffinityFilter,
-        ServerGroupAntiAffinityFilter,
-        SimpleCIDRAffinityFilter,
-    ),
-    "aggregate_image_properties_isolation": (AggregateImagePropertiesIsolation,),
-    "aggregate_instance_extra_specs": (AggregateInstanceExtraSpecsFilter,),
-    "aggregate_multitenancy_isolation": (AggregateMultiTenancyIsolation,),
-    "all_hosts_filter": (AllHostsFilter,),
-    "compute_capabilities_filter": (ComputeCapabilitiesFilter,),
-    "compute_filter": (ComputeFilter,),
-    "image_props_filter": (ImagePropertiesFilter,),
-    "io_ops_filter": (AggregateIoOpsFilter, IoOpsFilter),
-    "isolated_hosts_filter": (IsolatedHostsFilter,),
-    "json_filter": (JsonFilter,),
-    "metrics_filter": (MetricsFilter,),
-    "num_instances_filter": (AggregateNumInstancesFilter, NumInstancesFilter),
-    "numa_topology_filter": (NUMATopologyFilter,),
-    "pci_passthrough_filter": (PciPassthroughFilter,),
-    "type_filter": (AggregateTypeAffinityFilter,),
-}
+FilterClass = type[HostFilter]
 
-#: What past releases of nova shipped: an old ``enabled_filters`` may name it, ``all_filters`` leaves it out.
-PAST_MODULES: Modules = {
-    "affinity_filter": (GroupAffinityFilter, GroupAntiAffinityFilter),
-    "availability_zone_filter": (AvailabilityZoneFilter,),
-    "core_filter": (AggregateCoreFilter, CoreFilter, ExactCoreFilter),
-    "disk_filter": (AggregateDiskFilter, DiskFilter, ExactDiskFilter),
-    "exact_core_filter": (ExactCoreFilter,),
-    "exact_disk_filter": (ExactDiskFilter,),
-    "exact_ram_filter": (ExactRamFilter,),
-    "ram_filter": (AggregateRamFilter, ExactRamFilter, RamFilter),
-    "retry_filter": (RetryFilter,),
-}
 
-ALL: tuple[type[HostFilter], ...] = tuple(chain.from_iterable(MODULES.values()))
-PAST: tuple[type[HostFilter], ...] = tuple(dict.fromkeys(chain.from_iterable(PAST_MODULES.values())))
+def shipped() -> tuple[FilterClass, ...]:
+    """Return the filters that nova ships; in this order ``all_filters`` offers them."""
+    return tuple(cls for cls in _all() if not cls.removed_from_nova)
 
-#: Each class by its dotted path in nova.
-BY_NOVA_PATH: Mapping[str, type[HostFilter]] = {
-    f"nova.scheduler.filters.{module}.{cls.__name__}": cls
-    for modules in (MODULES, PAST_MODULES)
-    for module, classes in modules.items()
-    for cls in classes
-}
+
+def past() -> tuple[FilterClass, ...]:
+    """Return those that only past releases of nova had; an old ``enabled_filters`` may name them."""
+    return tuple(cls for cls in _all() if cls.removed_from_nova)
+
+
+@cache
+def by_nova_path() -> Mapping[str, FilterClass]:
+    """Return each class by its dotted path in nova; one has several if it moved between modules."""
+    return {f"{NOVA_PACKAGE}.{module}.{cls.__name__}": cls for cls in _all() for module in cls.nova_modules}
+
+
+@cache
+def _all() -> tuple[FilterClass, ...]:
+    return tuple(sorted(defined(), key=lambda cls: (cls.nova_modules, cls.__name__)))
+
+
+def defined() -> Iterator[FilterClass]:
+    """Yield the filters that the modules of this package define."""
+    for info in pkgutil.iter_modules(filters.__path__, f"{filters.__name__}."):
+        for found in vars(importlib.import_module(info.name)).values():
+            if _is_built_in(found) and found.__module__ == info.name:
+                yield found
+
+
+def _is_built_in(found: object) -> TypeGuard[FilterClass]:
+    return isinstance(found, type) and issubclass(found, HostFilter) and bool(found.nova_modules)

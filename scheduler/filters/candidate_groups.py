@@ -21,7 +21,14 @@ Requests = tuple[PciRequest, ...]
 def groups(
     hosts: HostView, indices: Iterable[int], traits: Sequence[Hashable], requests: Requests
 ) -> Iterable[list[int]]:
-    """``indices`` of the view in groups of hosts with equal ``traits`` (one a host) and like candidates."""
+    """Return ``indices`` of the view in groups of hosts with equal ``traits`` and like candidates.
+
+    Args:
+        hosts: The view.
+        indices: Indices of hosts in it.
+        traits: What else the rule looks at, one value a host of the view.
+        requests: PCI requests, for which candidates may name providers.
+    """
     pools = hosts.coded("pci_stats")
     found: dict[Hashable, list[int]] = {}
     for index in indices:
@@ -32,14 +39,18 @@ def groups(
 
 
 def _shape(pools: PoolSet | None, candidates: Iterable[Any], requests: Requests) -> Hashable:
-    """For each candidate and request the pools that it is bound to."""
+    """Return for each candidate and request the pools that it is bound to."""
     if pools is None:
         return len(tuple(candidates))
     return tuple(bound_providers(pools, request, c.mappings) for c in candidates for request in requests)
 
 
 def pool_traits(hosts: HostView, requests: Requests) -> np.ndarray:
-    """What of a host's PCI pools decides about requests that are bound to no provider; objects, (hosts,)."""
+    """Return what of each host's PCI pools decides about requests that are bound to no provider.
+
+    Returns:
+        Hashable objects, shape (hosts,).
+    """
 
     def traits(pools: PoolSet | None) -> Hashable:
         if pools is None:
@@ -50,7 +61,7 @@ def pool_traits(hosts: HostView, requests: Requests) -> np.ndarray:
 
 
 def mappings(hosts: HostView, index: int) -> list[Any]:
-    """The mappings of a host's candidates, group suffix to provider uuids."""
+    """Return the mappings of a host's candidates, group suffix to provider uuids."""
     return [candidate.mappings for candidate in hosts.candidates(index)]
 
 

@@ -3,38 +3,51 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from oslo_log import log as logging
 
-from scheduler.filters.base import HostFilter
+from scheduler.filters.base import HostFilter, Judge, all_pass
 from scheduler.hosts.host_state import HostState
+from scheduler.hosts.request_instances import Needs
 from scheduler.hosts.view import HostView
+from scheduler.request.scheduling_request import SchedulingRequest
 
 # The name under which operators tune and search these messages (spec: filters-and-weighers 1.5).
 LOG = logging.getLogger("nova.filters")
 
-# Hosts of each filter that are asked why, and those that are named with a reason that they share.
+# Hosts of each filter for which a reason is asked, and those that are named with a reason that they share.
 SAMPLE = 20
 SHOWN = 3
 
 
 @dataclass(frozen=True)
 class Step:
-    """What one filter did: the hosts that it was given, and its verdict (bool, shape (hosts,))."""
+    """What one filter did.
+
+    Attributes:
+        filter: The filter.
+        judge: What it prepared for the request; None if it did not apply.
+        hosts: The hosts that it was given.
+        kept: Its verdict: bool, shape (hosts,).
+    """
 
     filter: HostFilter
+    judge: Judge | None
     hosts: HostView
     kept: np.ndarray
 
     @property
     def counts(self) -> tuple[int, int]:
+        """The number of hosts before and after."""
         return len(self.hosts), int(np.count_nonzero(self.kept))
 
-    def turned_down(self, at_most: int = SAMPLE) -> list[HostState]:
-        """The first so many."""
-        return self.hosts.at(np.flatnonzero(~self.kept)[:at_most]).hosts()
+    def reasons(self, at_most: int = SAMPLE) -> Iterator[tuple[HostState, str]]:
+        """Yield the first rejected hosts with the reason for each."""
+        if self.judge is None:
+            return
+        for host in self.hosts.at(np.flatnonzero(~self.kept)[:at_most]).hosts():
+            yield host, self.judge.reason(host)
 
     def __str__(self) -> str:
         return "{}: (start: {}, end: {})".format(self.filter.name, *self.counts)
@@ -42,27 +55,36 @@ class Step:
 
 @dataclass(frozen=True)
 class Filtered:
-    """The survivors of a chain, their indices in what it was given, and what each filter did, in order."""
+    """What a chain did.
+
+    Attributes:
+        hosts: The hosts that passed.
+        kept: Their indices in the view that the chain was given.
+        steps: What each filter did, in order.
+    """
 
     hosts: HostView
     kept: np.ndarray
     steps: list[Step] = field(default_factory=list)
 
-    def reasons(self, request: Any, at_most: int = SAMPLE) -> Iterator[tuple[str, str, str]]:
-        """(host, node, ``Filter: reason``) of hosts turned down, at most so many a filter.
+    def reasons(self, at_most: int = SAMPLE) -> Iterator[tuple[str, str, str]]:
+        """Yield (host, node, ``Filter: reason``) of rejected hosts, at most so many a filter.
 
         True only until something more is consumed from the hosts.
         """
         for step in self.steps:
-            for host in step.turned_down(at_most):
-                yield host.host, host.nodename, f"{step.filter.name}: {step.filter.reason(host, request)}"
+            for host, reason in step.reasons(at_most):
+                yield host.host, host.nodename, f"{step.filter.name}: {reason}"
 
-    def summary(self, request: Any, at_most: int = 3) -> Iterator[str]:
-        """``Filter: reason (some hosts)``, at most so many a filter, the commonest first; as ``reasons``."""
+    def summary(self, at_most: int = 3) -> Iterator[str]:
+        """Yield ``Filter: reason (some hosts)``, at most so many a filter, the most frequent first.
+
+        As with ``reasons``, true only until something more is consumed from the hosts.
+        """
         for step in self.steps:
             names = defaultdict(list)
-            for host in step.turned_down():
-                names[step.filter.reason(host, request)].append(host.host)
+            for host, reason in step.reasons():
+                names[reason].append(host.host)
             for reason in sorted(names, key=lambda reason: -len(names[reason]))[:at_most]:
                 yield f"{step.filter.name}: {reason} ({', '.join(names[reason][:SHOWN])})"
 
@@ -73,23 +95,47 @@ class FilterChain:
     def __init__(self, filters: Sequence[HostFilter]) -> None:
         self.filters = tuple(filters)
 
-    def run(self, hosts: HostView, request: Any, index: int = 0, changed: int | None = None) -> Filtered:
+    def prepare(self, request: SchedulingRequest) -> "PreparedChain":
+        """Prepare every filter for a request. Does no I/O."""
+        return PreparedChain([(rule, _prepared(rule, request)) for rule in self.filters], request)
+
+
+class PreparedChain:
+    """The enabled filters in order, prepared for one request.
+
+    Attributes:
+        rules: Each filter with its judge; None instead of a judge if the filter does not apply.
+        needs: What must be loaded into the view before the chain runs.
+    """
+
+    def __init__(self, rules: Sequence[tuple[HostFilter, Judge | None]], request: SchedulingRequest) -> None:
+        self.rules = tuple(rules)
+        self.needs = Needs()
+        for rule, judge in self.rules:
+            if judge is not None:
+                self.needs |= Needs.declared(rule.needs, judge.instance_uuids)
+        self._request = request
+
+    def run(self, hosts: HostView, index: int = 0, changed: int | None = None) -> Filtered:
         """Filter for instance number ``index`` of the request.
 
-        ``changed``: all of ``hosts`` passed for the previous instance, and since then only the host at this
-        index was consumed from; rules that judge a host by itself are asked about that host alone.
+        Args:
+            hosts: The hosts, with what ``needs`` names loaded.
+            index: The number of the instance, from 0.
+            changed: All of ``hosts`` passed for the previous instance, and since then only the host at this
+                index was consumed from; rules that judge a host by itself are run for that host alone.
         """
         kept = np.arange(len(hosts))
         steps: list[Step] = []
         LOG.debug("Starting with %d host(s)", len(hosts))
-        for rule in self.filters:
+        for rule, judge in self.rules:
             if not rule.run_filter_for_index(index):
                 continue
-            verdict = self._ask(rule, hosts, request, changed)
+            verdict = _verdict(rule, judge, hosts, changed)
             if verdict is None:
                 LOG.debug("Filter %s ends the filtering: no host is left", rule.name)
-                return _nobody(hosts, steps, rule)
-            steps.append(Step(rule, hosts, verdict))
+                return _rejected_all(hosts, steps, rule, judge)
+            steps.append(Step(rule, judge, hosts, verdict))
             if not verdict.all():
                 changed = _moved(changed, verdict)
                 hosts, kept = hosts.where(verdict), kept[verdict]
@@ -97,42 +143,67 @@ class FilterChain:
                 LOG.info("Filter %s returned 0 hosts", rule.name)
                 break
             LOG.debug("Filter %s returned %d host(s)", rule.name, len(hosts))
-        if not len(hosts) and self.filters:
-            _log_empty(steps, request)
+        if not len(hosts) and self.rules:
+            _log_empty(steps, self._request.progress.instance_uuid)
         return Filtered(hosts, kept, steps)
 
-    def _ask(self, rule: HostFilter, hosts: HostView, request: Any, changed: int | None) -> np.ndarray | None:
-        verdict = np.ones(len(hosts), dtype=bool)
-        if (request.is_rebuild and not rule.RUN_ON_REBUILD) or not rule.applies(request) or not len(hosts):
-            return verdict
-        if changed is None or not rule.local:
-            return rule.passes(hosts, request)
-        if changed >= 0:
-            one = rule.passes(hosts.at([changed]), request)
-            if one is None:
-                return None
-            verdict[changed] = one[0]
-        return verdict
+
+class _UnreadableRequest(Judge):
+    """Stands for a rule that could not read the request.
+
+    The error ends the request only if hosts reach the rule: what filters before it reject needs no answer
+    from it (spec: filters-and-weighers 1.4).
+    """
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def passes(self, hosts: HostView) -> np.ndarray:
+        raise self._error
 
 
-def _nobody(hosts: HostView, steps: list[Step], rule: HostFilter) -> Filtered:
+def _prepared(rule: HostFilter, request: SchedulingRequest) -> Judge | None:
+    if request.is_rebuild and not rule.RUN_ON_REBUILD:
+        return None
+    try:
+        return rule.prepare(request)
+    except Exception as error:  # noqa: BLE001 - raised again when hosts reach the rule
+        return _UnreadableRequest(error)
+
+
+def _verdict(
+    rule: HostFilter, judge: Judge | None, hosts: HostView, changed: int | None
+) -> np.ndarray | None:
+    if judge is None or not len(hosts):
+        return all_pass(hosts)
+    if changed is None or not rule.local:
+        return judge.passes(hosts)
+    verdict = all_pass(hosts)
+    if changed >= 0:
+        one = judge.passes(hosts.at([changed]))
+        if one is None:
+            return None
+        verdict[changed] = one[0]
+    return verdict
+
+
+def _rejected_all(hosts: HostView, steps: list[Step], rule: HostFilter, judge: Judge | None) -> Filtered:
     none = np.zeros(len(hosts), dtype=bool)
-    return Filtered(hosts.where(none), np.flatnonzero(none), [*steps, Step(rule, hosts, none)])
+    return Filtered(hosts.where(none), np.flatnonzero(none), [*steps, Step(rule, judge, hosts, none)])
 
 
 def _moved(changed: int | None, verdict: np.ndarray) -> int | None:
-    """Where the changed host is after a verdict; -1 once it is gone."""
+    """Return where the changed host is after a verdict; -1 once it is gone."""
     if changed is None or changed < 0:
         return changed
     return int(np.count_nonzero(verdict[:changed])) if verdict[changed] else -1
 
 
-def _log_empty(steps: list[Step], request: Any) -> None:
+def _log_empty(steps: list[Step], instance_uuid: str) -> None:
     text = "Filtering removed all hosts for the request with instance ID '%s'. Filter results: %s"
-    uuid = request.instance_uuid
     if LOG.isEnabledFor(logging.DEBUG):
-        LOG.debug(text, uuid, [(step.filter.name, _names(step)) for step in steps])
-    LOG.info(text, uuid, [str(step) for step in steps])
+        LOG.debug(text, instance_uuid, [(step.filter.name, _names(step)) for step in steps])
+    LOG.info(text, instance_uuid, [str(step) for step in steps])
 
 
 def _names(step: Step) -> list[tuple[str, str]] | None:

@@ -1,6 +1,7 @@
-"""The attributes of ``HostState`` as columns: arrays of numbers, or encoded with the values that nova has.
+"""Columns that rules derive from those of the table.
 
-Columns of few distinct values, made for one rule: of numbers, and of several columns together.
+The attributes of ``HostState`` as columns, with the values that nova has, for rules in which a request names
+attributes; and two ways to make a dictionary-encoded column from others.
 """
 
 from collections.abc import Callable
@@ -10,27 +11,13 @@ from typing import Any
 import numpy as np
 
 from scheduler.hosts.columns import FLOATS, INTEGERS
+from scheduler.hosts.coordinates import Codes
 from scheduler.hosts.encoded_column import EncodedColumn
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
 
-
-def of_numbers(column: np.ndarray) -> EncodedColumn:
-    """A numeric column, shape (hosts,), as the plain Python values that occur in it."""
-    values, codes = np.unique(column, return_inverse=True)
-    return EncodedColumn(codes, tuple(values.tolist()))
-
-
-def together(*columns: EncodedColumn) -> EncodedColumn:
-    """One column of tuples; only combinations that occur are among its values."""
-    codes = columns[0].codes
-    for column in columns[1:]:
-        _, codes = np.unique(codes.astype(np.int64) * len(column.values) + column.codes, return_inverse=True)
-    _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
-    return EncodedColumn(codes, tuple(tuple(column[index] for column in columns) for index in first))
-
-
 ABSENT = object()
+"""Stands for a value that a host does not have; None is a value."""
 
 _OF_VALUE: dict[str, Callable[[Any], Any]] = {
     "cpu_info": attrgetter("text"),
@@ -41,12 +28,12 @@ _OF_ROW = {"host": "host", "nodename": "nodename", "uuid": "uuid", "hypervisor_h
 
 
 def is_attribute(name: str) -> bool:
-    """Whether hosts have an attribute of that name, methods included."""
+    """Return whether hosts have an attribute of that name, methods included."""
     return not name.startswith("_") and hasattr(HostState, name)
 
 
 def attribute(hosts: HostView, name: str) -> np.ndarray | EncodedColumn | None:
-    """The column behind an attribute; None if there is none, and each host must be asked."""
+    """Return the column behind an attribute; None if there is none, and each host must be looked at."""
     if name in INTEGERS or name in FLOATS:
         return hosts.numbers(name)
     if name in _OF_VALUE:
@@ -60,10 +47,27 @@ def attribute(hosts: HostView, name: str) -> np.ndarray | EncodedColumn | None:
 
 
 def stat(hosts: HostView, key: str) -> EncodedColumn:
-    """What ``stats`` has under a key; ``ABSENT`` for hosts whose stats lack it."""
+    """Return what ``stats`` has under a key; ``ABSENT`` for hosts whose stats lack it."""
     column = hosts.coded("stats")
     values = column.values
     found = [values[code].data.get(key, ABSENT) for code in column.codes.tolist()]
     # numbers, lists and maps are told apart by identity: they are rare, and True == 1
     texts = set(map(type, found)) <= {str, type(None), object}
     return EncodedColumn.of_texts(found) if texts else EncodedColumn.of(found)
+
+
+def of_numbers(column: np.ndarray) -> EncodedColumn:
+    """Return a numeric column, shape (hosts,), encoded as the plain Python values that occur in it."""
+    values, codes = np.unique(column, return_inverse=True)
+    return EncodedColumn(Codes(codes.astype(np.int32)), tuple(values.tolist()))
+
+
+def together(*columns: EncodedColumn) -> EncodedColumn:
+    """Return several columns as one of tuples; only combinations that occur are among its values."""
+    numbers = columns[0].codes.astype(np.int64)
+    for column in columns[1:]:
+        _, numbers = np.unique(numbers * len(column.values) + column.codes, return_inverse=True)
+    _, first, codes = np.unique(numbers, return_index=True, return_inverse=True)
+    return EncodedColumn(
+        Codes(codes.astype(np.int32)), tuple(tuple(column[index] for column in columns) for index in first)
+    )

@@ -1,5 +1,6 @@
 """Hosts with the capabilities that a flavor's extra specs ask for (spec: filters-and-weighers 2.4)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 import json
 from typing import Any
@@ -7,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from scheduler.filters import columns
-from scheduler.filters.base import HostFilter, everybody
+from scheduler.filters.base import HostFilter, Judge, all_pass
 from scheduler.filters.columns import of_numbers
 from scheduler.filters.extra_specs_ops import Requirement
-from scheduler.filters.utils import extra_specs
 from scheduler.hosts.encoded_column import EncodedColumn
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
+from scheduler.request.scheduling_request import SchedulingRequest
 
 SCOPE = "capabilities"
 ADDRESS_BITS = "hw:maxphysaddr_bits"
@@ -27,36 +28,47 @@ class ComputeCapabilitiesFilter(HostFilter):
     knows are not for this filter. Raises ``ValueError`` where numbers are compared and there are none.
     """
 
+    nova_modules = ("compute_capabilities_filter",)
     run_filter_once_per_request = True
 
-    def applies(self, request: Any) -> bool:
-        return bool(_tests(request))
+    def prepare(self, request: SchedulingRequest) -> Judge | None:
+        tests = tests_of(request.extra_specs)
+        return _Capable(tests) if tests else None
 
-    def passes(self, hosts: HostView, request: Any) -> np.ndarray:
-        kept = everybody(hosts)
-        for test in _tests(request):
+
+@dataclass(frozen=True)
+class _Capable(Judge):
+    tests: tuple["CapabilityTest", ...]
+
+    def passes(self, hosts: HostView) -> np.ndarray:
+        kept = all_pass(hosts)
+        for test in self.tests:
             if not kept.any():
                 break
             kept[kept] = test.passes(hosts.where(kept))
         return kept
 
-    def reason(self, host: HostState, request: Any) -> str:
-        for test in _tests(request):
+    def reason(self, host: HostState) -> str:
+        for test in self.tests:
             value = look_up(host, test.path)
             if not test.concerns(host.stats) or test.holds(value):
                 continue
             key = ":".join(test.path)
-            return (
-                f"{key}: no such capability"
-                if value is None
-                else f"{key}: '{value}' does not satisfy '{test.requirement}'"
-            )
-        return super().reason(host, request)
+            if value is None:
+                return f"{key}: no such capability"
+            return f"{key}: '{value}' does not satisfy '{test.requirement}'"
+        return super().reason(host)
 
 
 @dataclass(frozen=True)
-class _Test:
-    """One extra spec: what is at ``path`` is as required. A ``bare`` one concerns hosts that have it."""
+class CapabilityTest:
+    """One extra spec: what is at ``path`` must be as required.
+
+    Attributes:
+        path: Where a host has the value: the name of an attribute or a key of its ``stats``, then keys in it.
+        requirement: What the value must be.
+        bare: The extra spec had no scope: it concerns only hosts that have the name.
+    """
 
     path: tuple[str, ...]
     requirement: Requirement
@@ -99,7 +111,7 @@ class _Test:
 
 
 def _parsed_cpu_info(hosts: HostView) -> EncodedColumn:
-    """The ``cpu_info`` of each host; None where there is no text, a map without keys where it is no JSON."""
+    """Return the ``cpu_info`` of each host; None where there is no text, an empty map where it is no JSON."""
     column = hosts.coded("cpu_info")
     return EncodedColumn(
         column.codes,
@@ -108,7 +120,7 @@ def _parsed_cpu_info(hosts: HostView) -> EncodedColumn:
 
 
 def look_up(value: Any, path: tuple[str, ...]) -> Any:
-    """What is at the end of a path that starts at ``value``; None if there is nothing."""
+    """Return what is at the end of a path that starts at ``value``; None if there is nothing."""
     for name in path:
         value = _step(value, name)
         if value is None:
@@ -135,16 +147,17 @@ def _parsed(text: str) -> Any:
         return None
 
 
-def _tests(request: Any) -> list[_Test]:
-    specs = dict(extra_specs(request))
+def tests_of(extra_specs: Mapping[str, str]) -> tuple[CapabilityTest, ...]:
+    """Return the tests that the extra specs of a flavor ask for, in their order."""
+    specs = dict(extra_specs)
     bits = specs.pop(ADDRESS_BITS, None)
     if bits is not None:
         specs[f"{SCOPE}:cpu_info:maxphysaddr:bits"] = f">= {bits}"
-    return [test for key, text in specs.items() for test in _test(key, text)]
+    return tuple(test for key, text in specs.items() for test in _test(key, text))
 
 
-def _test(key: str, text: str) -> list[_Test]:
+def _test(key: str, text: str) -> list[CapabilityTest]:
     scope, *path = key.split(":")
     if not path:
-        return [_Test((key,), Requirement(text), bare=True)]
-    return [_Test(tuple(path), Requirement(text), bare=False)] if scope == SCOPE else []
+        return [CapabilityTest((key,), Requirement(text), bare=True)]
+    return [CapabilityTest(tuple(path), Requirement(text), bare=False)] if scope == SCOPE else []

@@ -1,19 +1,25 @@
 """Hosts whose compute service is enabled and alive (spec: filters-and-weighers 2.3)."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 import time
-from typing import Any
 
 import numpy as np
+from oslo_config import cfg
 from oslo_log import log as logging
 
 from scheduler.conf import service_down_time
-from scheduler.filters.base import HostFilter
+from scheduler.filters.base import HostFilter, Judge
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
+from scheduler.request.scheduling_request import SchedulingRequest
 
 LOG = logging.getLogger(__name__)
 
 NAMED_IN_LOG = 10
+
+Clock = Callable[[], float]
+"""Seconds since the epoch."""
 
 
 class ComputeFilter(HostFilter):
@@ -25,19 +31,33 @@ class ComputeFilter(HostFilter):
     ``report_interval`` (10) is replaced by two and a half intervals.
     """
 
+    nova_modules = ("compute_filter",)
     run_filter_once_per_request = True
 
-    def passes(self, hosts: HostView, request: Any) -> np.ndarray:
+    def __init__(self, conf: cfg.ConfigOpts, clock: Clock = time.time) -> None:
+        super().__init__(conf)
+        self._clock = clock
+
+    def prepare(self, request: SchedulingRequest) -> Judge:
+        return _ServiceUp(service_down_time(self.conf), self._clock)
+
+
+@dataclass(frozen=True)
+class _ServiceUp(Judge):
+    down_time: float
+    clock: Clock
+
+    def passes(self, hosts: HostView) -> np.ndarray:
         enabled = ~hosts.numbers("service_disabled")
-        age = np.abs(time.time() - hosts.numbers("service_seen"))
-        up = ~hosts.numbers("service_forced_down") & (age <= service_down_time(self.conf))
+        age = np.abs(self.clock() - hosts.numbers("service_seen"))
+        up = ~hosts.numbers("service_forced_down") & (age <= self.down_time)
         down = np.flatnonzero(enabled & ~up)
         if len(down):
             names = [row.host for row in hosts.at(down[:NAMED_IN_LOG]).rows]
             LOG.warning("%d compute services are down: %s", len(down), ", ".join(names))
         return enabled & up
 
-    def reason(self, host: HostState, request: Any) -> str:
+    def reason(self, host: HostState) -> str:
         service = host.service
         if service["disabled"]:
             return f"service disabled ({service['disabled_reason']})"
@@ -46,5 +66,4 @@ class ComputeFilter(HostFilter):
         seen = service["last_seen_up"] or service["created_at"]
         if seen is None:
             return "service never seen"
-        age = time.time() - seen.timestamp()
-        return f"service last seen {age:.0f} s ago, limit {service_down_time(self.conf)} s"
+        return f"service last seen {self.clock() - seen.timestamp():.0f} s ago, limit {self.down_time} s"

@@ -1,85 +1,91 @@
-"""What the rules that count things on a host share.
+"""Not too much on a host at a time: I/O operations (spec: filters-and-weighers 2.15), instances (2.16).
 
-Not too many builds, resizes and snapshots at a time (spec: filters-and-weighers 2.15).
-
-Not too many instances on a host (spec: filters-and-weighers 2.16).
+Both counts are compared with an option, or with what the host's aggregates have under the name of the option.
 """
 
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.filters.base import HostFilter
+from scheduler.filters.base import HostFilter, Judge
 from scheduler.hosts.aggregates import AggregateSet
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
+from scheduler.request.scheduling_request import SchedulingRequest
 
 
 class CountFilter(HostFilter):
-    """Passes hosts with less in ``column`` than ``[filter_scheduler]`` ``option`` says."""
+    """Passes hosts with less in a column than an option says.
+
+    Attributes:
+        column: The column of the count.
+        option: The option in ``[filter_scheduler]``, also the metadata key that overrides it.
+        noun: What is counted, for reasons.
+        by_aggregate: Whether the smallest integer that a host's aggregates have under that key has
+            precedence, if all of them are integers.
+    """
 
     column = ""
     option = ""
     noun = ""
+    by_aggregate = False
 
-    def passes(self, hosts: HostView, request: Any) -> np.ndarray:
-        return hosts.numbers(self.column) < self.limits(hosts)
-
-    def limits(self, hosts: HostView) -> int | np.ndarray:
-        """The limit of all hosts, or that of each."""
-        return self.limit(AggregateSet(()))
-
-    def limit(self, aggregates: AggregateSet) -> int:
-        """The limit of hosts in these aggregates."""
-        return self.conf.filter_scheduler[self.option]
-
-    def reason(self, host: HostState, request: Any) -> str:
-        return f"{getattr(host, self.column)} {self.noun}, limit {self.limit(AggregateSet(host.aggregates))}"
+    def prepare(self, request: SchedulingRequest) -> Judge:
+        limit = self.conf.filter_scheduler[self.option]
+        return _Below(self.column, self.noun, limit, self.option if self.by_aggregate else None)
 
 
-class AggregateCountFilter(CountFilter):
-    """As ``CountFilter``; the smallest integer under the metadata key named as the option has precedence.
+@dataclass(frozen=True)
+class _Below(Judge):
+    column: str
+    noun: str
+    configured: int
+    metadata_key: str | None
 
-    If any of them is no integer the option holds.
-    """
+    def passes(self, hosts: HostView) -> np.ndarray:
+        return hosts.numbers(self.column) < self._limits(hosts)
 
-    def limits(self, hosts: HostView) -> int | np.ndarray:
-        default = self.conf.filter_scheduler[self.option]
-        return hosts.coded("aggregates").spread(
-            lambda aggregates: aggregates.smallest(self.option, int, default), np.float64
-        )
+    def _limits(self, hosts: HostView) -> int | np.ndarray:
+        if self.metadata_key is None:
+            return self.configured
+        return hosts.coded("aggregates").spread(self.limit, np.float64)
 
-    def limit(self, aggregates: AggregateSet) -> int:
-        return aggregates.smallest(self.option, int, super().limit(aggregates))
+    def limit(self, aggregates: AggregateSet) -> float:
+        """Return the limit of hosts in these aggregates."""
+        if self.metadata_key is None:
+            return self.configured
+        return aggregates.smallest(self.metadata_key, int, self.configured)
+
+    def reason(self, host: HostState) -> str:
+        limit = self.limit(AggregateSet(host.aggregates))
+        return f"{getattr(host, self.column)} {self.noun}, limit {limit}"
 
 
 class IoOpsFilter(CountFilter):
     """Fewer I/O operations than ``max_io_ops_per_host`` (8)."""
 
+    nova_modules = ("io_ops_filter",)
     column = "num_io_ops"
     option = "max_io_ops_per_host"
     noun = "I/O operations"
 
 
-class AggregateIoOpsFilter(AggregateCountFilter):
+class AggregateIoOpsFilter(IoOpsFilter):
     """The same; aggregate metadata ``max_io_ops_per_host`` has precedence."""
 
-    column = IoOpsFilter.column
-    option = IoOpsFilter.option
-    noun = IoOpsFilter.noun
+    by_aggregate = True
 
 
 class NumInstancesFilter(CountFilter):
     """Fewer instances than ``max_instances_per_host`` (50)."""
 
+    nova_modules = ("num_instances_filter",)
     column = "num_instances"
     option = "max_instances_per_host"
     noun = "instances"
 
 
-class AggregateNumInstancesFilter(AggregateCountFilter):
+class AggregateNumInstancesFilter(NumInstancesFilter):
     """The same; aggregate metadata ``max_instances_per_host`` has precedence."""
 
-    column = NumInstancesFilter.column
-    option = NumInstancesFilter.option
-    noun = NumInstancesFilter.noun
+    by_aggregate = True

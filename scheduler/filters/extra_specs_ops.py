@@ -48,7 +48,7 @@ op_methods: dict[str, Callable] = {
 
 
 class Requirement:
-    """A requirement, parsed once. Text that begins with no operator is to be equalled as a whole."""
+    """A requirement, parsed once. A text that begins with no operator must be equal as a whole."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -60,7 +60,11 @@ class Requirement:
         return self.text
 
     def holds(self, value: str | None) -> bool:
-        """Whether a text (None: no value) is as required; ValueError if a number is needed and is none."""
+        """Return whether a text (None: no value) is as required.
+
+        Raises:
+            ValueError: Numbers are compared, and a text is no number.
+        """
         if value is None:
             return False
         if self.operator is None:
@@ -75,8 +79,9 @@ class Requirement:
         return op_methods[self.operator](value, self.operands[0])
 
     def hold(self, values: np.ndarray) -> np.ndarray | None:
-        """``holds`` for the texts of many numbers at once, shape (hosts,); None if they must be seen as
-        texts.
+        """Return ``holds`` for many numbers at once: bool, shape (hosts,).
+
+        None if the numbers must be compared as texts.
         """
         if self.operator not in NUMERIC or not self.operands:
             return None
@@ -84,5 +89,5 @@ class Requirement:
 
 
 def match(value: str | None, req: str) -> bool:
-    """Whether ``value`` is as ``req`` requires. Raises ``ValueError`` as ``Requirement.holds``."""
+    """Return whether ``value`` is as ``req`` requires; raises as ``Requirement.holds``."""
     return Requirement(req).holds(value)

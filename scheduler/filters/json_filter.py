@@ -1,17 +1,16 @@
 """A query over what is known of a host, given with the request (spec: filters-and-weighers 2.17).
 
-The query language of JsonFilter, one host at a time (spec: filters-and-weighers 2.17).
-
 A query is a list: an operator's name and its arguments, which may be queries. Its oddities are nova's: null
 arguments are dropped, and ``not`` gives a list, which inside another operator is true unless it is empty.
 
-Queries of JsonFilter for all hosts at once (spec: filters-and-weighers 5.2).
-
-Numbers are compared as arrays, other columns once per distinct combination. ``Uneven`` is raised where
-neither can give what one host after the other would; the caller then takes that way.
+The same evaluation runs in two ways. ``verdicts`` evaluates a query for all hosts at once (spec:
+filters-and-weighers 5.2): numbers are compared as arrays, other columns once per distinct combination. Where
+that cannot give what one host after the other would give, it raises ``Uneven``, and ``holds_on`` evaluates
+the query for each host.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import reduce
 import json
 import operator
@@ -20,11 +19,12 @@ from typing import Any
 import numpy as np
 
 from scheduler.filters import columns
-from scheduler.filters.base import HostFilter
+from scheduler.filters.base import HostFilter, Judge
 from scheduler.filters.columns import of_numbers, together
 from scheduler.hosts.encoded_column import EncodedColumn
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
+from scheduler.request.scheduling_request import SchedulingRequest
 
 
 class JsonFilter(HostFilter):
@@ -35,18 +35,24 @@ class JsonFilter(HostFilter):
     no JSON.
     """
 
-    def applies(self, request: Any) -> bool:
-        return bool(request.get_scheduler_hint("query"))
+    nova_modules = ("json_filter",)
 
-    def passes(self, hosts: HostView, request: Any) -> np.ndarray:
-        query = json.loads(request.get_scheduler_hint("query"))
+    def prepare(self, request: SchedulingRequest) -> Judge | None:
+        text = request.hint("query")
+        return _Query(json.loads(text)) if text else None
+
+
+@dataclass(frozen=True)
+class _Query(Judge):
+    query: Any
+
+    def passes(self, hosts: HostView) -> np.ndarray:
         try:
-            return verdicts(query, hosts)
+            return verdicts(self.query, hosts)
         except Uneven:
-            verdict = [holds_on(query, host) for host in hosts.hosts()]
-            return np.array(verdict, dtype=bool)
+            return np.array([holds_on(self.query, host) for host in hosts.hosts()], dtype=bool)
 
-    def reason(self, host: HostState, request: Any) -> str:
+    def reason(self, host: HostState) -> str:
         return "query is false"
 
 
@@ -81,9 +87,16 @@ OPERATORS: dict[str, Callable[[list], Any]] = {
 
 
 def evaluate(query: Any, resolve: Resolve, apply: Apply) -> Any:
-    """What a query gives. ``resolve`` turns texts into values; ``apply`` knows the operators, null apart.
+    """Return what a query gives.
 
-    Raises ``KeyError`` for an unknown operator, ``TypeError`` for what is no query or cannot be compared.
+    Args:
+        query: A query.
+        resolve: Turns a text of the query into a value.
+        apply: Applies an operator, by name, to arguments of which none is null.
+
+    Raises:
+        KeyError: An operator is unknown.
+        TypeError: The query is none, or values cannot be compared.
     """
     if not query:
         return True
@@ -101,18 +114,22 @@ def _argument(arg: Any, resolve: Resolve, apply: Apply) -> Any:
 
 
 def holds_on(query: Any, host: HostState) -> bool:
-    """The verdict of a query on one host."""
+    """Return the verdict of a query on one host."""
     result = evaluate(query, lambda text: value_on(host, text), lambda name, args: OPERATORS[name](args))
     return any(result) if isinstance(result, list) else bool(result)
 
 
 def variable(text: str) -> list[str]:
-    """The attribute and the keys that ``$attribute.key.key`` names; empty for any other text."""
+    """Return the attribute and the keys that ``$attribute.key.key`` names; empty for any other text."""
     return text[1:].split(".") if text.startswith("$") else []
 
 
 def value_on(host: HostState, text: str) -> Any:
-    """What a text stands for on a host; AttributeError if keys are asked of a value that has none."""
+    """Return what a text stands for on a host.
+
+    Raises:
+        AttributeError: A key is looked up in a value that has no keys.
+    """
     if not text.startswith("$"):
         return text or None
     name, *keys = variable(text)
@@ -120,7 +137,7 @@ def value_on(host: HostState, text: str) -> Any:
 
 
 def follow(value: Any, keys: Iterable[str]) -> Any:
-    """What a chain of keys leads to; None as soon as there is nothing."""
+    """Return what a chain of keys leads to; None as soon as there is nothing."""
     for key in keys:
         if value is None:
             break
@@ -132,7 +149,7 @@ _SERVICE = {"disabled": "service_disabled", "forced_down": "service_forced_down"
 
 
 class Uneven(Exception):
-    """The query needs a look at each host."""
+    """The query must be evaluated for each host."""
 
 
 class Negations(list):
@@ -140,7 +157,13 @@ class Negations(list):
 
 
 def verdicts(query: Any, hosts: HostView) -> np.ndarray:
-    """The verdict of a query on each host, shape (hosts,). Raises ``Uneven``, and as ``evaluate``."""
+    """Return the verdict of a query on each host: bool, shape (hosts,).
+
+    Raises:
+        Uneven: The query must be evaluated for each host.
+        KeyError: An operator is unknown.
+        TypeError: The query is none, or values cannot be compared.
+    """
     result = evaluate(query, lambda text: _value(hosts, text), _apply)
     parts = result if isinstance(result, list) else [result]
     verdict = np.zeros(len(hosts), dtype=bool)
@@ -150,7 +173,7 @@ def verdicts(query: Any, hosts: HostView) -> np.ndarray:
 
 
 def _value(hosts: HostView, text: str) -> Any:
-    """A constant, an array of numbers, or an encoded column; None if there is nothing on any host."""
+    """Return a constant, an array of numbers, or an encoded column; None if no host has a value."""
     if not text.startswith("$"):
         return text or None
     name, *keys = variable(text)
@@ -196,7 +219,7 @@ def _varies(arg: Any) -> bool:
 
 
 def _truth(value: Any, *, of_null: bool) -> Any:
-    """Whether a value is true: one bool, or one a host; ``of_null`` stands for what would be dropped."""
+    """Return whether a value is true: one bool, or one a host; ``of_null`` is the truth of null."""
     if isinstance(value, np.ndarray):
         return value.astype(bool)
     if isinstance(value, EncodedColumn):

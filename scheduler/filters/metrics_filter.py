@@ -1,13 +1,14 @@
 """Hosts that report the metrics that weighing needs (spec: filters-and-weighers 2.18)."""
 
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from oslo_config import cfg
 
-from scheduler.filters.base import HostFilter
+from scheduler.filters.base import HostFilter, Judge
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
+from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.settings import parse_options
 
 
@@ -17,17 +18,24 @@ class MetricsFilter(HostFilter):
     The option is read when the filter is made.
     """
 
+    nova_modules = ("metrics_filter",)
+
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         super().__init__(conf)
         settings = parse_options(conf.metrics.weight_setting, "=", float, "[metrics] weight_setting")
         self.required = frozenset(name for name, _ in settings)
 
-    def applies(self, request: Any) -> bool:
-        return bool(self.required)
+    def prepare(self, request: SchedulingRequest) -> Judge | None:
+        return _Reports(self.required) if self.required else None
 
-    def passes(self, hosts: HostView, request: Any) -> np.ndarray:
+
+@dataclass(frozen=True)
+class _Reports(Judge):
+    required: frozenset[str]
+
+    def passes(self, hosts: HostView) -> np.ndarray:
         return hosts.coded("metrics").spread(lambda metrics: self.required <= metrics.names)
 
-    def reason(self, host: HostState, request: Any) -> str:
+    def reason(self, host: HostState) -> str:
         missing = self.required.difference(metric.name for metric in host.metrics)
         return f"metrics not reported: {', '.join(sorted(missing))}"

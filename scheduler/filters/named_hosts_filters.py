@@ -1,29 +1,27 @@
-"""No rule at all (spec: filters-and-weighers 2.2).
+"""Rules on the names of hosts alone, whatever the hosts report.
 
-Hosts for certain images only (spec: filters-and-weighers 2.6).
-
-Not where it was tried before (spec: filters-and-weighers 2.21).
+All names pass (spec: filters-and-weighers 2.2), configured names go with configured images (2.6), names that
+were tried before are out (2.21).
 """
 
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.filters.base import HostFilter, everybody
+from scheduler.filters.base import HostFilter, Judge, all_pass
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
+from scheduler.request.scheduling_request import SchedulingRequest
 
 
 class AllHostsFilter(HostFilter):
     """Passes every host."""
 
+    nova_modules = ("all_hosts_filter",)
     run_filter_once_per_request = True
 
-    def applies(self, request: Any) -> bool:
-        return False
-
-    def passes(self, hosts: HostView, request: Any) -> np.ndarray:
-        return everybody(hosts)
+    def prepare(self, request: SchedulingRequest) -> None:
+        return None
 
 
 class IsolatedHostsFilter(HostFilter):
@@ -33,45 +31,68 @@ class IsolatedHostsFilter(HostFilter):
     instance without image id, as one booted from a volume, counts as another image. Names are exact.
     """
 
+    nova_modules = ("isolated_hosts_filter",)
     RUN_ON_REBUILD = True
     run_filter_once_per_request = True
 
-    def passes(self, hosts: HostView, request: Any) -> np.ndarray:
+    def prepare(self, request: SchedulingRequest) -> Judge | None:
         options = self.conf.filter_scheduler
-        isolated = hosts.on_hosts(options.isolated_hosts) if options.isolated_hosts else ~everybody(hosts)
-        if _image_id(request) in options.isolated_images:
-            return isolated
-        return ~isolated if options.restrict_isolated_hosts_to_isolated_images else everybody(hosts)
-
-    def reason(self, host: HostState, request: Any) -> str:
-        image = _image_id(request)
-        if image in self.conf.filter_scheduler.isolated_images:
-            return f"image {image} isolated, host is not"
-        return f"isolated host, image {image} not isolated"
+        image = request.spec.image
+        image_id = image.id if image and "id" in image else None
+        if image_id in options.isolated_images:
+            return _Isolated(tuple(options.isolated_hosts), image_id)
+        if options.isolated_hosts and options.restrict_isolated_hosts_to_isolated_images:
+            return _NotIsolated(tuple(options.isolated_hosts), image_id)
+        return None
 
 
-def _image_id(request: Any) -> str | None:
-    return request.image.id if request.image and "id" in request.image else None
+@dataclass(frozen=True)
+class _Isolated(Judge):
+    isolated_hosts: tuple[str, ...]
+    image_id: str | None
+
+    def passes(self, hosts: HostView) -> np.ndarray:
+        return hosts.on_hosts(self.isolated_hosts)
+
+    def reason(self, host: HostState) -> str:
+        return f"image {self.image_id} isolated, host is not"
+
+
+@dataclass(frozen=True)
+class _NotIsolated(Judge):
+    isolated_hosts: tuple[str, ...]
+    image_id: str | None
+
+    def passes(self, hosts: HostView) -> np.ndarray:
+        return ~hosts.on_hosts(self.isolated_hosts)
+
+    def reason(self, host: HostState) -> str:
+        return f"isolated host, image {self.image_id} not isolated"
 
 
 class RetryFilter(HostFilter):
     """Passes hosts whose (host, node) is not among those that the request's ``retry`` lists."""
 
-    def applies(self, request: Any) -> bool:
-        return bool(request.retry) and bool(_tried(request))
+    nova_modules = ("retry_filter",)
+    removed_from_nova = True
 
-    def passes(self, hosts: HostView, request: Any) -> np.ndarray:
-        tried = _tried(request)
-        passed = everybody(hosts)
-        for index in np.flatnonzero(hosts.on_hosts(host for host, _ in tried)):
+    def prepare(self, request: SchedulingRequest) -> Judge | None:
+        retry = request.spec.retry
+        nodes = retry.hosts if retry and "hosts" in retry else ()
+        tried = frozenset((node.host, node.hypervisor_hostname) for node in nodes)
+        return _NotTried(tried) if tried else None
+
+
+@dataclass(frozen=True)
+class _NotTried(Judge):
+    tried: frozenset[tuple[str, str]]
+
+    def passes(self, hosts: HostView) -> np.ndarray:
+        passed = all_pass(hosts)
+        for index in np.flatnonzero(hosts.on_hosts(host for host, _ in self.tried)).tolist():
             row = hosts.row(index)
-            passed[index] = (row.host, row.nodename) not in tried
+            passed[index] = (row.host, row.nodename) not in self.tried
         return passed
 
-    def reason(self, host: HostState, request: Any) -> str:
+    def reason(self, host: HostState) -> str:
         return "tried before"
-
-
-def _tried(request: Any) -> set[tuple[str, str]]:
-    nodes = request.retry.hosts if "hosts" in request.retry else ()
-    return {(node.host, node.hypervisor_hostname) for node in nodes}

@@ -1,74 +1,131 @@
 """Hosts on whose NUMA cells the instance fits (spec: filters-and-weighers 2.19, numa-and-pci 5.1)."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from oslo_config import cfg
 
 from scheduler import objects
 from scheduler.filters import candidate_groups
-from scheduler.filters.base import HostFilter
-from scheduler.filters.utils import extra_specs, image_property
+from scheduler.filters.base import HostFilter, Judge
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
 from scheduler.numa.candidates import lacks_threads, usable_candidates
 from scheduler.numa.fit import Fitter
-from scheduler.numa.guest import GuestTopology, guest_topology_from
+from scheduler.numa.guest import DEDICATED, REQUIRE, GuestTopology
 from scheduler.numa.search import SearchBudget
-from scheduler.numa.topology import limits_from
-from scheduler.pci.requests import requests_from
+from scheduler.numa.topology import HostTopology, limits_from
+from scheduler.pci.requests import PciRequest
+from scheduler.request.scheduling_request import Progress, SchedulingRequest
 
 
 class NUMATopologyFilter(HostFilter):
     """Keeps the allocation candidates with which the instance's NUMA topology fits, and hosts with any left.
 
     Hosts that pass get ``limits['numa_topology']``, an ``objects.NUMATopologyLimits``, shared among them.
-    Where flavor or image ask for dedicated CPUs and for thread siblings, hosts without siblings are turned
-    down, even if the instance has no topology. ``[compute] packing_host_numa_cells_allocation_strategy``
-    (false) orders the cells.
+    Where flavor or image ask for dedicated CPUs and for thread siblings, hosts without siblings are rejected,
+    even if the instance has no topology. ``[compute] packing_host_numa_cells_allocation_strategy`` (false)
+    orders the cells.
     """
+
+    nova_modules = ("numa_topology_filter",)
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         super().__init__(conf)
         self.fitter = _new_fitter(conf)
 
-    def applies(self, request: Any) -> bool:
-        cpus, threads = _policies(request)
-        return guest_topology_from(request.numa_topology) is not None or (
-            "dedicated" in cpus and "require" in threads
+    def prepare(self, request: SchedulingRequest) -> Judge | None:
+        policies = _CpuPolicies.of(request)
+        if request.guest is None:
+            return _HasThreads(policies) if policies.want_siblings else None
+        return _FitsCells(
+            policies=policies,
+            fitter=self.fitter,
+            guest=request.guest,
+            progress=request.progress,
+            requests=request.pci_requests or (),
+            network_metadata=_network_metadata(request.spec),
         )
 
-    def passes(self, hosts: HostView, request: Any) -> np.ndarray:
-        policies = _policies(request)
-        topologies = hosts.coded("numa_topology")
-        kept = topologies.spread(lambda topology: not lacks_threads(topology, *policies))
-        guest = guest_topology_from(request.numa_topology)
-        if guest is None:
-            return kept
-        kept &= topologies.spread(lambda topology: topology is not None)
-        return self._fit(hosts, np.flatnonzero(kept).tolist(), guest, request)
 
-    def _fit(self, hosts: HostView, indices: Sequence[int], guest: GuestTopology, request: Any) -> np.ndarray:
-        requests = requests_from(request.pci_requests)
+@dataclass(frozen=True)
+class _CpuPolicies:
+    """What flavor and image say of CPUs, as they say it.
+
+    Attributes:
+        cpu: The CPU policies of flavor and image.
+        threads: Their CPU thread policies.
+    """
+
+    cpu: tuple[str | None, ...]
+    threads: tuple[str | None, ...]
+
+    @classmethod
+    def of(cls, request: SchedulingRequest) -> "_CpuPolicies":
+        specs, image = request.extra_specs, request.image_property
+        return cls(
+            (specs.get("hw:cpu_policy"), image("hw_cpu_policy")),
+            (specs.get("hw:cpu_thread_policy"), image("hw_cpu_thread_policy")),
+        )
+
+    @property
+    def want_siblings(self) -> bool:
+        return DEDICATED in self.cpu and REQUIRE in self.threads
+
+    def reject(self, topology: HostTopology | None) -> bool:
+        return lacks_threads(topology, self.cpu, self.threads)
+
+
+@dataclass(frozen=True)
+class _HasThreads(Judge):
+    """Judges for an instance without NUMA topology, or first for one with."""
+
+    policies: _CpuPolicies
+
+    def passes(self, hosts: HostView) -> np.ndarray:
+        return hosts.coded("numa_topology").spread(lambda topology: not self.policies.reject(topology))
+
+    def reason(self, host: HostState) -> str:
+        return "hyperthreads required, host has none"
+
+
+@dataclass(frozen=True)
+class _FitsCells(_HasThreads):
+    fitter: Fitter
+    guest: GuestTopology
+    progress: Progress
+    requests: tuple[PciRequest, ...]
+    network_metadata: objects.NetworkMetadata | None
+
+    @property
+    def current_guest(self) -> GuestTopology:
+        """The topology as the last fit left it: further instances of a request start from there."""
+        return self.progress.guest or self.guest
+
+    def passes(self, hosts: HostView) -> np.ndarray:
+        kept = super().passes(hosts)
+        kept &= hosts.coded("numa_topology").spread(lambda topology: topology is not None)
+        return self._fit(hosts, np.flatnonzero(kept).tolist(), self.current_guest)
+
+    def _fit(self, hosts: HostView, indices: Sequence[int], guest: GuestTopology) -> np.ndarray:
         topologies, pools = hosts.coded("numa_topology"), hosts.coded("pci_stats")
         cpu, ram = hosts.numbers("cpu_allocation_ratio"), hosts.numbers("ram_allocation_ratio")
-        devices = candidate_groups.pool_traits(hosts, requests)
+        devices = candidate_groups.pool_traits(hosts, self.requests)
         columns = (topologies.codes, cpu, ram, devices)
         alike = list(zip(*(column.tolist() for column in columns), strict=True))
         kept, budget = np.zeros(len(hosts), dtype=bool), SearchBudget()
-        for group in candidate_groups.groups(hosts, indices, alike, requests):
+        for group in candidate_groups.groups(hosts, indices, alike, self.requests):
             first = group[0]
-            limits = _limits(request, cpu[first], ram[first])
-            mappings = candidate_groups.mappings(hosts, first)
+            limits = self._limits(cpu[first], ram[first])
             accepted = usable_candidates(
                 self.fitter,
                 topologies[first],
                 guest,
                 limits_from(limits),
                 pools[first],
-                requests,
-                mappings,
+                self.requests,
+                candidate_groups.mappings(hosts, first),
                 budget,
             )
             kept[group] = bool(accepted)
@@ -77,22 +134,28 @@ class NUMATopologyFilter(HostFilter):
                 hosts.limits(index)["numa_topology"] = limits
         return kept
 
-    def reason(self, host: HostState, request: Any) -> str:
-        topology, pci = host.numa_topology, host.pci_stats
-        if lacks_threads(topology and topology.known, *_policies(request)):
-            return "hyperthreads required, host has none"
+    def reason(self, host: HostState) -> str:
+        topology = host.numa_topology
         if topology is None:
             return "instance needs NUMA, host reports none"
-        limits = limits_from(_limits(request, host.cpu_allocation_ratio, host.ram_allocation_ratio))
-        guest, requests = guest_topology_from(request.numa_topology), requests_from(request.pci_requests)
-        detail = self.fitter.fit(topology.known, guest, limits, pci and pci.known, requests).reason
+        if self.policies.reject(topology.known):
+            return super().reason(host)
+        limits = limits_from(self._limits(host.cpu_allocation_ratio, host.ram_allocation_ratio))
+        pools = host.pci_stats.known if host.pci_stats else None
+        detail = self.fitter.fit(topology.known, self.current_guest, limits, pools, self.requests).reason
         return "no allocation candidate fits the host's NUMA cells" + (f": {detail}" if detail else "")
+
+    def _limits(self, cpu_ratio: float, ram_ratio: float) -> objects.NUMATopologyLimits:
+        known = {} if self.network_metadata is None else {"network_metadata": self.network_metadata}
+        return objects.NUMATopologyLimits(
+            cpu_allocation_ratio=cpu_ratio, ram_allocation_ratio=ram_ratio, **known
+        )
 
 
 def fitter_of(rules: Iterable[HostFilter], conf: cfg.ConfigOpts) -> Fitter:
-    """The fitter of the ``NUMATopologyFilter`` among ``rules``, one of its own without: for consumption.
+    """Return the fitter of the ``NUMATopologyFilter`` among ``rules``, a new one if it is not enabled.
 
-    What the filter has fitted need not be fitted again where the instance goes.
+    Consumption uses it: what the filter has fitted need not be fitted again for the chosen host.
     """
     fitters = (rule.fitter for rule in rules if isinstance(rule, NUMATopologyFilter))
     return next(fitters, None) or _new_fitter(conf)
@@ -102,15 +165,5 @@ def _new_fitter(conf: cfg.ConfigOpts) -> Fitter:
     return Fitter(packing=conf.compute.packing_host_numa_cells_allocation_strategy)
 
 
-def _policies(request: Any) -> tuple[tuple[str | None, ...], tuple[str | None, ...]]:
-    """The CPU policies and the CPU thread policies of flavor and image, as they are."""
-    specs = extra_specs(request)
-    cpu = (specs.get("hw:cpu_policy"), image_property(request, "hw_cpu_policy"))
-    return cpu, (specs.get("hw:cpu_thread_policy"), image_property(request, "hw_cpu_thread_policy"))
-
-
-def _limits(request: Any, cpu_ratio: float, ram_ratio: float) -> objects.NUMATopologyLimits:
-    limits = objects.NUMATopologyLimits(cpu_allocation_ratio=cpu_ratio, ram_allocation_ratio=ram_ratio)
-    if "network_metadata" in request and request.network_metadata is not None:
-        limits.network_metadata = request.network_metadata
-    return limits
+def _network_metadata(spec: objects.RequestSpec) -> objects.NetworkMetadata | None:
+    return spec.network_metadata if "network_metadata" in spec else None

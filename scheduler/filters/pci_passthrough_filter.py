@@ -1,41 +1,49 @@
 """Hosts that have the PCI devices asked for (spec: filters-and-weighers 2.20, numa-and-pci 5.2)."""
 
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from scheduler.filters import candidate_groups
-from scheduler.filters.base import HostFilter
+from scheduler.filters.base import HostFilter, Judge
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
 from scheduler.pci import support
-from scheduler.pci.requests import requests_from
+from scheduler.pci.requests import PciRequest
+from scheduler.request.scheduling_request import SchedulingRequest
 
 
 class PciPassthroughFilter(HostFilter):
     """Keeps the allocation candidates that the free devices can serve, and hosts with any left.
 
-    NUMA cells of devices are the business of ``NUMATopologyFilter``.
+    The NUMA cells of the devices are judged by ``NUMATopologyFilter``.
     """
 
-    def applies(self, request: Any) -> bool:
-        return bool(requests_from(request.pci_requests))
+    nova_modules = ("pci_passthrough_filter",)
 
-    def passes(self, hosts: HostView, request: Any) -> np.ndarray:
-        requests = requests_from(request.pci_requests)
+    def prepare(self, request: SchedulingRequest) -> Judge | None:
+        return _HasDevices(request.pci_requests) if request.pci_requests else None
+
+
+@dataclass(frozen=True)
+class _HasDevices(Judge):
+    requests: tuple[PciRequest, ...]
+
+    def passes(self, hosts: HostView) -> np.ndarray:
         pools = hosts.coded("pci_stats")
         reported = np.flatnonzero(pools.spread(lambda value: value is not None)).tolist()
-        alike = candidate_groups.pool_traits(hosts, requests)
+        alike = candidate_groups.pool_traits(hosts, self.requests)
         kept = np.zeros(len(hosts), dtype=bool)
-        for group in candidate_groups.groups(hosts, reported, alike, requests):
+        for group in candidate_groups.groups(hosts, reported, alike.tolist(), self.requests):
             mappings = candidate_groups.mappings(hosts, group[0])
-            accepted = support.usable_candidates(pools[group[0]], requests, mappings)
+            accepted = support.usable_candidates(pools[group[0]], self.requests, mappings)
             kept[group] = bool(accepted)
             candidate_groups.keep(hosts, group, accepted.indices)
         return kept
 
-    def reason(self, host: HostState, request: Any) -> str:
-        if host.pci_stats is None:
+    def reason(self, host: HostState) -> str:
+        pools = host.pci_stats
+        if pools is None:
             return "no PCI devices reported"
-        detail = support.unsupported_reason(host.pci_stats.known, requests_from(request.pci_requests))
+        detail = support.unsupported_reason(pools.known, self.requests)
         return "no allocation candidate satisfies the PCI requests" + (f": {detail}" if detail else "")

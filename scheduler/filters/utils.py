@@ -1,4 +1,4 @@
-"""Helpers for rules, nova's own among them for operators' filters (spec: filters-and-weighers 1.12)."""
+"""nova's helpers for filters, which filters of operators import (spec: filters-and-weighers 1.12)."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -12,12 +12,12 @@ LOG = logging.getLogger(__name__)
 
 
 def aggregate_values_from_key(host_state: HostState, key_name: str) -> set[str]:
-    """The texts stored under a key in the host's aggregates, unsplit."""
+    """Return the texts stored under a key in the host's aggregates, unsplit."""
     return {a.metadata[key_name] for a in host_state.aggregates if key_name in a.metadata}
 
 
 def aggregate_metadata_get_by_host(host_state: HostState, key: str | None = None) -> dict[str, set[str]]:
-    """All metadata of the host's aggregates (with ``key``: of those that have it), values split at commas."""
+    """Return all metadata of the host's aggregates (with ``key``: of those that have it), split at commas."""
     aggregates = [a for a in host_state.aggregates if key is None or key in a.metadata]
     return {name: set(values) for name, values in split_metadata(aggregates).items()}
 
@@ -25,9 +25,10 @@ def aggregate_metadata_get_by_host(host_state: HostState, key: str | None = None
 def validate_num_values(
     vals: Iterable[str], default: Any = None, cast_to: Callable = int, based_on: Callable = min
 ) -> Any:
-    """The number that ``based_on`` picks out of several texts; ``default`` if there are none.
+    """Return the number that ``based_on`` picks out of several texts; ``default`` if there are none.
 
-    Raises ``ValueError`` if one of them is no number.
+    Raises:
+        ValueError: One of the texts is no number.
     """
     numbers = [cast_to(value) for value in vals]
     if len(numbers) > 1:
@@ -36,16 +37,6 @@ def validate_num_values(
 
 
 def instance_uuids_overlap(host_state: HostState, uuids: Iterable[str] | str) -> bool:
-    """Whether any of the instances is on the host."""
+    """Return whether any of the instances is on the host; reads the host's instances from its cell."""
     wanted = [uuids] if isinstance(uuids, str) else uuids
     return not set(wanted).isdisjoint(host_state.instances)
-
-
-def extra_specs(request: Any) -> dict[str, str]:
-    """The flavor's extra specs; empty if unset."""
-    return request.flavor.extra_specs or {}
-
-
-def image_property(request: Any, name: str) -> Any:
-    """A property of the image; None if it is unset, or if there is no image."""
-    return request.image.properties.get(name) if request.image else None

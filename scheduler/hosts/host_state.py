@@ -4,7 +4,7 @@ Its public attributes are exactly nova's (spec: filters-and-weighers 1.12): a ba
 equals one of them is a capability test, so any more would change what requests mean.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
@@ -135,6 +135,18 @@ class HostState:
 
     def consume_from_request(self, spec_obj: Any) -> None:
         """Do nothing: nova has this method, but here the selection consumes, not a rule."""
+
+
+def instances_held(host: HostState, uuids: Iterable[str]) -> list[str]:
+    """Return those of the given instances that a host holds, without reading a database.
+
+    No method of ``HostState``, whose public attributes are nova's alone.
+
+    Raises:
+        LookupError: An instance was not located before (``HostView.load``).
+    """
+    shared = host._shared  # noqa: SLF001 - a function of this module, kept off the class
+    return shared.instances.held(uuids, int(shared.rows[host._position]))  # noqa: SLF001
 
 
 class PlacedInstance:

@@ -1,6 +1,6 @@
 """Where instances are, as one request sees it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -22,6 +22,13 @@ class Needs:
 
     instance_uuids: frozenset[str] = frozenset()
     image_properties: bool = False
+
+    @classmethod
+    def declared(cls, names: Collection[str], instance_uuids: Iterable[str]) -> "Needs":
+        """Return what a rule needs that declares these names, and asks for these instances."""
+        return cls(
+            frozenset(instance_uuids) if "instances" in names else frozenset(), "image_properties" in names
+        )
 
     def __or__(self, other: "Needs") -> "Needs":
         return Needs(
@@ -74,14 +81,27 @@ class RequestInstances:
         self._images: dict[HostKey, Sequence[Mapping[str, str]]] = {}
 
     def counts(self, uuids: Iterable[str]) -> np.ndarray:
-        """Return how many of the given instances each host of the table holds or will hold; shape (rows,)."""
-        uuids = list(uuids)
-        self.locate(uuids)
+        """Return how many of the given instances each host of the table holds or will hold.
+
+        Returns:
+            int64, shape (rows,).
+
+        Raises:
+            LookupError: An instance was not located before.
+        """
         counts = np.zeros(len(self._table), dtype=np.int64)
         for uuid in uuids:
             for row in self._rows_holding(uuid):
                 counts[row] += 1
         return counts
+
+    def held(self, uuids: Iterable[str], row: TableRow) -> list[str]:
+        """Return those of the given instances that the host of a row holds or will hold.
+
+        Raises:
+            LookupError: An instance was not located before.
+        """
+        return [uuid for uuid in uuids if row in self._rows_holding(uuid)]
 
     def place(self, uuid: str, row: TableRow) -> None:
         """Count an instance as being on the service host of this row, with all its nodes, from now on."""
@@ -92,8 +112,11 @@ class RequestInstances:
         return [uuid for uuid, rows in self._placed.items() if row in rows]
 
     def image_properties(self, places: Sequence[HostKey]) -> list[Sequence[Mapping[str, str]]]:
-        """Return for each place the image properties of each instance on it, those just placed left out."""
-        self.read_image_properties(places)
+        """Return for each place the image properties of each instance on it, those just placed left out.
+
+        Raises:
+            LookupError: The image properties of a place were not read before.
+        """
         return [self._images[place] for place in places]
 
     def read_image_properties(self, places: Iterable[HostKey]) -> None:
@@ -104,8 +127,12 @@ class RequestInstances:
             self._images.update(self.source.image_properties(unread))
 
     def _rows_holding(self, uuid: str) -> set[int]:
-        """Return the rows of the hosts that hold an instance, or will after a choice of any request."""
-        return self._placed.get(uuid, set()).union(self._located.get(uuid, ()), self._rows_expecting(uuid))
+        """Return the rows of the hosts that hold an instance, or will after a choice of any request.
+
+        Raises:
+            LookupError: The instance was not located before.
+        """
+        return self._placed.get(uuid, set()).union(self._located[uuid], self._rows_expecting(uuid))
 
     def _rows_expecting(self, uuid: str) -> Sequence[int]:
         row = self._pending.row_of(uuid, self._table)

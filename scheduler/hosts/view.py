@@ -170,13 +170,20 @@ class HostView:
             self._shared.instances.read_image_properties(self._places())
 
     def count_instances(self, uuids: Iterable[str]) -> np.ndarray:
-        """Return how many of the given instances each host holds, those placed by this request included."""
+        """Return how many of the given instances each host holds, those placed by this request included.
+
+        Raises:
+            LookupError: An instance was not located by ``load``.
+        """
         return self._shared.instances.counts(uuids)[self._shared.rows[self.positions]]
 
     def image_properties(self) -> list[Sequence[Mapping[str, str]]]:
         """Return for each host the image properties (text by name) of each instance on it.
 
         Instances that this request has placed are not among them.
+
+        Raises:
+            LookupError: They were not read by ``load``.
         """
         return self._shared.instances.image_properties(self._places())
 

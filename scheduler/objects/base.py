@@ -103,7 +103,7 @@ class WireObject(base.VersionedObject):
 
         def __getattr__(self, name: str) -> Any: ...
 
-    def __init__(self, context=None, **values):
+    def __init__(self, context: Any = None, **values: Any) -> None:
         super().__init__(context, **values)
         if self.ephemeral:
             self.obj_set_defaults()

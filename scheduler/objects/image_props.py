@@ -1,5 +1,8 @@
 """The properties of an image that nova understands (spec: wire-and-config 3.6)."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from scheduler.objects import base, fields
 
 ARCHITECTURES = (
@@ -167,12 +170,12 @@ class ImageMetaProps(base.WireObject):
         """
         return getattr(self, name) if self.obj_attr_is_set(name) else defvalue
 
-    def to_dict(self):
+    def to_dict(self) -> dict[str, Any]:
         """Return the set properties as a plain dict."""
         return dict(self.set_fields())
 
     @classmethod
-    def from_dict(cls, image_props):
+    def from_dict(cls, image_props: Mapping[str, Any]) -> "ImageMetaProps":
         """Return the properties in a dict of image metadata, also those under old names.
 
         Nulls and unknown names are left out.

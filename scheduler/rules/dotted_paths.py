@@ -20,11 +20,17 @@ NOVA_PREFIXES = ("nova.scheduler.filters.", "nova.scheduler.weights.")
 
 
 def resolve(path: str, built_in: Mapping[str, Any], is_rule: Callable[[Any], bool]) -> list[type]:
-    """The classes that one configured path stands for.
+    """Return the classes that one configured path stands for.
 
-    ``built_in``: by nova's paths, the built-in classes, and the function that lists them all. ``is_rule``
-    says whether a class is of the right kind. A function is called, and what it returns is taken unchecked.
-    Raises ``ClassNotFound``.
+    A function is called, and what it returns is taken unchecked.
+
+    Args:
+        path: A dotted path.
+        built_in: By nova's paths, the built-in classes, and the function that lists them all.
+        is_rule: Whether a class is of the right kind.
+
+    Raises:
+        ClassNotFound: The path leads to no class of that kind.
     """
     found = built_in.get(path)
     if found is None:
@@ -48,7 +54,7 @@ def _import(path: str) -> Any:
 
 
 def made(cls: type, conf: cfg.ConfigOpts) -> Any:
-    """An object of a class that is made without arguments, as nova makes them; its ``conf`` are the options.
+    """Make an object of a class that takes no arguments, as nova does, and give it the options as ``conf``.
 
     A class that brings a ``conf`` of its own keeps that.
     """
@@ -60,16 +66,23 @@ def made(cls: type, conf: cfg.ConfigOpts) -> Any:
 
 @contextmanager
 def blamed(name: str) -> Iterator[None]:
-    """What is raised inside goes on as it is, with a note for the log that names an operator's class."""
+    """Add a note for the log, which names an operator's class, to what is raised inside."""
     try:
         yield
     except Exception as error:
-        error.add_note(f"Raised by {name}, which is no class of Berth's")
+        error.add_note(f"Raised by {name}, which is not a class of Berth")
         raise
 
 
 def derives_from(cls: type, own: type, names: tuple[str, ...], modules: tuple[str, ...]) -> bool:
-    """Whether a class is one of ours, or derives from nova's base classes where nova is installed beside."""
+    """Return whether a class derives from a base class of ours, or of a nova that is installed beside.
+
+    Args:
+        cls: The class.
+        own: The base class of ours.
+        names: Names of nova's base classes.
+        modules: Modules that have base classes of these names.
+    """
     if issubclass(cls, own):
         return True
     return any(base.__name__ in names and base.__module__ in modules for base in inspect.getmro(cls))

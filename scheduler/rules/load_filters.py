@@ -1,6 +1,6 @@
 """From ``available_filters`` and ``enabled_filters`` to filter objects (spec: filters-and-weighers 1.2)."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from oslo_config import cfg
 
@@ -10,22 +10,31 @@ from scheduler.filters.base import BaseHostFilter, HostFilter
 from scheduler.rules import dotted_paths
 from scheduler.rules.out_of_tree_filters import ForeignFilter, GuardedFilter, all_filters
 
-BUILT_IN = {**builtin.BY_NOVA_PATH, "nova.scheduler.filters.all_filters": all_filters}
-
 
 def load(conf: cfg.ConfigOpts) -> tuple[HostFilter, ...]:
-    """The enabled filters in order. Raises ``HostFilterNotFound`` or ``ClassNotFound``."""
+    """Return the enabled filters in order.
+
+    Raises:
+        HostFilterNotFound: An enabled filter is not available.
+        ClassNotFound: A path in ``available_filters`` leads to no filter.
+    """
     options = conf.filter_scheduler
     classes = {cls.__name__: cls for cls in available(options.available_filters)}
     return enable(conf, options.enabled_filters, classes)
 
 
 def available(paths: Iterable[str]) -> list[type]:
-    """The classes that ``available_filters`` offers, in order; of equal names the later counts."""
-    return [cls for path in paths for cls in dotted_paths.resolve(path, BUILT_IN, is_filter)]
+    """Return the classes that ``available_filters`` offers, in order; of equal names the later counts."""
+    built_in = _built_in()
+    return [cls for path in paths for cls in dotted_paths.resolve(path, built_in, is_filter)]
+
+
+def _built_in() -> Mapping[str, type[HostFilter] | Callable[[], list[type]]]:
+    return {**builtin.by_nova_path(), f"{builtin.NOVA_PACKAGE}.all_filters": all_filters}
 
 
 def is_filter(cls: type) -> bool:
+    """Return whether a class derives from one of the base classes of filters."""
     return dotted_paths.derives_from(
         cls,
         HostFilter,
@@ -37,9 +46,18 @@ def is_filter(cls: type) -> bool:
 def enable(
     conf: cfg.ConfigOpts, names: Iterable[str] | str, classes: dict[str, type]
 ) -> tuple[HostFilter, ...]:
-    """One object a name, the same one for a name that is listed twice."""
+    """Return one object a name, the same one for a name that is listed twice.
+
+    Args:
+        conf: The options.
+        names: Class names.
+        classes: The available classes by name. Filters that nova has removed need not be among them.
+
+    Raises:
+        HostFilterNotFound: Some names are unknown.
+    """
     names = [names] if isinstance(names, str) else list(names)
-    known = {cls.__name__: cls for cls in builtin.PAST} | classes
+    known = {cls.__name__: cls for cls in builtin.past()} | classes
     unknown = [name for name in names if name not in known]
     if unknown:
         raise HostFilterNotFound(unknown)
@@ -48,8 +66,8 @@ def enable(
 
 
 def instantiate(conf: cfg.ConfigOpts, cls: type) -> HostFilter:
-    """A built-in filter as it is; an operator's own one so that its errors name it."""
-    if cls in builtin.ALL or cls in builtin.PAST:
+    """Return a built-in filter as it is; an operator's own one in an adapter that names it in its errors."""
+    if cls in builtin.shipped() or cls in builtin.past():
         return cls(conf)
     if not issubclass(cls, HostFilter):
         return ForeignFilter(cls(), conf)

@@ -11,13 +11,18 @@ BUILT_IN = {**builtin.BY_NOVA_PATH, "nova.scheduler.weights.all_weighers": all_w
 
 
 def load(conf: cfg.ConfigOpts) -> tuple[HostWeigher, ...]:
-    """One weigher a class, in configured order, duplicates counting twice. Raises ``ClassNotFound``."""
+    """Return one weigher a class, in configured order; duplicates count twice.
+
+    Raises:
+        ClassNotFound: A path in ``weight_classes`` leads to no weigher.
+    """
     paths = conf.filter_scheduler.weight_classes
     classes = [cls for path in paths for cls in dotted_paths.resolve(path, BUILT_IN, is_weigher)]
     return tuple(instantiate(conf, cls) for cls in classes)
 
 
 def is_weigher(cls: type) -> bool:
+    """Return whether a class derives from one of the base classes of weighers."""
     return dotted_paths.derives_from(
         cls,
         HostWeigher,
@@ -27,7 +32,7 @@ def is_weigher(cls: type) -> bool:
 
 
 def instantiate(conf: cfg.ConfigOpts, cls: type) -> HostWeigher:
-    """A built-in weigher as it is; an operator's own one so that its errors name it."""
+    """Return a built-in weigher as it is; an operator's own one in an adapter that names it in its errors."""
     if cls in builtin.ALL:
         return cls(conf)
     if not issubclass(cls, HostWeigher):

@@ -27,7 +27,7 @@ from scheduler.settings import parse_options
 _OURS = (*NOVA_PREFIXES, "scheduler.filters.", "scheduler.weights.")
 
 #: What each module offers.
-NAMES = {
+NAMES: dict[str, dict[str, Any]] = {
     "nova": {},
     "nova.filters": {"BaseFilter": filters.BaseFilter},
     "nova.weights": {
@@ -67,11 +67,11 @@ def provide(conf: cfg.ConfigOpts) -> None:
     if not _is_there():
         _stand_in({**NAMES, "nova.conf": {"CONF": conf}})
     for path in theirs:
-        # Who resolves the path says what is wrong with it.
+        # A path that leads nowhere is reported when it is resolved.
         with suppress(Exception):
             importlib.import_module(path.rpartition(".")[0])
-    # Only now: nova's modules add options of the command line, which nobody may do once it was read. And
-    # before the classes are made, as their constructors may look.
+    # Only now: nova's modules add options of the command line, which is not possible once it was read. And
+    # before the classes are made, as their constructors may read options.
     cfg.CONF([], conf.project, default_config_files=conf.config_file, default_config_dirs=conf.config_dir)
 
 

@@ -1,9 +1,9 @@
-"""Operators' own filters, wrapped so that what they raise names them and ends only the request.
+"""Operators' own filters: adapters for them, and stand-ins for nova's base classes.
 
-What operators' filters find under nova's names where there is no nova (spec: filters-and-weighers 1.3).
-
-These have nova's methods and nothing else, as a class of somebody else's may use any further name for itself.
-``ForeignFilter`` runs what derives from them.
+The adapters make sure that what an operator's class raises names the class, and ends only the request. The
+stand-ins are what such classes find under nova's names where nova is not installed (spec:
+filters-and-weighers 1.3). They have nova's methods and nothing else, as an operator's class may use any
+further name for itself.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -13,9 +13,10 @@ import numpy as np
 from oslo_config import cfg
 
 from scheduler.filters import builtin
-from scheduler.filters.base import HostFilter
+from scheduler.filters.base import HostFilter, Judge
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
+from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rules.dotted_paths import blamed
 
 
@@ -27,54 +28,81 @@ class GuardedFilter(HostFilter):
         self.inner = inner
         self.RUN_ON_REBUILD = inner.RUN_ON_REBUILD
         self.local = inner.local
+        self.needs = inner.needs
 
     @property
     def name(self) -> str:
+        """The name of the operator's class."""
         return type(self.inner).__name__
 
     def run_filter_for_index(self, index: int) -> bool:
+        """Return what the operator's class says."""
         return self.inner.run_filter_for_index(index)
 
-    def applies(self, request: Any) -> bool:
+    def prepare(self, request: SchedulingRequest) -> Judge | None:
+        """Return what the operator's class prepares, guarded as it is."""
         with blamed(self.name):
-            return self.inner.applies(request)
+            judge = self.inner.prepare(request)
+        return judge and _GuardedJudge(self.name, judge)
 
-    def passes(self, hosts: HostView, request: Any) -> np.ndarray | None:
-        with blamed(self.name):
-            verdict = self.inner.passes(hosts, request)
+
+class _GuardedJudge(Judge):
+    def __init__(self, name: str, inner: Judge) -> None:
+        self._name = name
+        self._inner = inner
+        self.instance_uuids = inner.instance_uuids
+
+    def passes(self, hosts: HostView) -> np.ndarray | None:
+        with blamed(self._name):
+            verdict = self._inner.passes(hosts)
         return None if verdict is None else np.asarray(verdict, dtype=bool)
 
-    def reason(self, host: HostState, request: Any) -> str:
-        with blamed(self.name):
-            return self.inner.reason(host, request)
+    def reason(self, host: HostState) -> str:
+        with blamed(self._name):
+            return self._inner.reason(host)
 
 
-class ForeignFilter(GuardedFilter):
-    """A filter that derives from nova's classes, or from those that stand in for them (``nova_style``).
+class ForeignFilter(HostFilter):
+    """A filter that derives from nova's classes, or from those that stand in for them below.
 
-    Its ``filter_all`` is called with host states, as nova does; what it yields is kept. It is called for
-    rebuilds too: there its own base class lets every host pass, unless a subclass knows better.
+    Its ``filter_all`` is called with host states and the RequestSpec, as nova does; what it yields is kept.
+    It is called for rebuilds too: there its own base class lets every host pass, unless a subclass overrides
+    that.
     """
 
     RUN_ON_REBUILD = True
     local = False
 
     def __init__(self, inner: Any, conf: cfg.ConfigOpts) -> None:
-        HostFilter.__init__(self, conf)
+        super().__init__(conf)
         self.inner = inner
 
-    def applies(self, request: Any) -> bool:
-        return True
+    @property
+    def name(self) -> str:
+        """The name of the operator's class."""
+        return type(self.inner).__name__
 
-    def passes(self, hosts: HostView, request: Any) -> np.ndarray | None:
+    def run_filter_for_index(self, index: int) -> bool:
+        """Return what the operator's class says."""
+        return self.inner.run_filter_for_index(index)
+
+    def prepare(self, request: SchedulingRequest) -> Judge:
+        """Return a judge that calls ``filter_all``."""
+        return _ForeignJudge(self, request)
+
+
+class _ForeignJudge(Judge):
+    def __init__(self, rule: ForeignFilter, request: SchedulingRequest) -> None:
+        self._rule = rule
+        self._request = request
+
+    def passes(self, hosts: HostView) -> np.ndarray | None:
         states = hosts.hosts()
-        with blamed(self.name):
-            left = self.inner.filter_all(list(states), request)
+        self._request.write_progress()
+        with blamed(self._rule.name):
+            left = self._rule.inner.filter_all(list(states), self._request.spec)
             kept = None if left is None else {id(state) for state in left}
         return None if kept is None else np.array([id(state) in kept for state in states], dtype=bool)
-
-    def reason(self, host: HostState, request: Any) -> str:
-        return "rejected"
 
 
 class BaseFilter:
@@ -83,14 +111,17 @@ class BaseFilter:
     run_filter_once_per_request = False
 
     def run_filter_for_index(self, index: int) -> bool:
-        """Whether to ask for instance number ``index`` of the request."""
+        """Return whether to judge for instance number ``index`` of the request."""
         return index == 0 or not self.run_filter_once_per_request
 
     def _filter_one(self, obj: Any, spec_obj: Any) -> bool:
         return True
 
     def filter_all(self, filter_obj_list: Iterable[Any], spec_obj: Any) -> Iterator[Any] | None:
-        """Those to keep, in order. An override may return None: none, and ask no further filter."""
+        """Yield those to keep, in order.
+
+        An override may return None: no host is kept, and no further filter runs.
+        """
         return (obj for obj in filter_obj_list if self._filter_one(obj, spec_obj))
 
 
@@ -105,7 +136,7 @@ class BaseHostFilter(BaseFilter):
         return self.host_passes(obj, spec_obj)
 
     def host_passes(self, host_state: Any, filter_properties: Any) -> bool:
-        """Truthy keeps the host."""
+        """Return whether to keep the host."""
         raise NotImplementedError
 
 
@@ -113,16 +144,16 @@ class CandidateFilterMixin:
     """For filters that look at a host's allocation candidates."""
 
     def filter_candidates(self, host_state: Any, filter_func: Callable[[Any], bool]) -> list[Any]:
-        """Leave the host the candidates that are accepted, be it none, and return them."""
+        """Leave the host only the accepted candidates, be it none, and return them."""
         host_state.allocation_candidates = [c for c in host_state.allocation_candidates if filter_func(c)]
         return host_state.allocation_candidates
 
 
 def all_filters() -> list[type]:
-    """The built-in filters."""
-    return list(builtin.ALL)
+    """Return the filters that nova ships, as built in here."""
+    return list(builtin.shipped())
 
 
 def request_is_rebuild(spec_obj: Any) -> bool:
-    """Whether a request, if any, is the check of a rebuild."""
+    """Return whether a RequestSpec, if there is one, is that of a rebuild check."""
     return spec_obj is not None and spec_obj.is_rebuild

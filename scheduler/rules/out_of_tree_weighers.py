@@ -1,9 +1,9 @@
-"""Operators' own weighers, wrapped so that what they raise names them and ends only the request.
+"""Operators' own weighers: adapters for them, and stand-ins for nova's base classes.
 
-What operators' weighers find under nova's names where there is no nova (spec: filters-and-weighers 1.9).
-
-These have nova's methods and nothing else, as a class of somebody else's may use any further name for itself.
-``ForeignWeigher`` runs what derives from them.
+The adapters make sure that what an operator's class raises names the class, and ends only the request. The
+stand-ins are what such classes find under nova's names where nova is not installed (spec:
+filters-and-weighers 1.9). They have nova's methods and nothing else, as an operator's class may use any
+further name for itself.
 """
 
 import abc
@@ -16,9 +16,10 @@ from oslo_config import cfg
 
 from scheduler.hosts.aggregates import AggregateSet
 from scheduler.hosts.view import HostView
+from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rules.dotted_paths import blamed
 from scheduler.weights import builtin, scores
-from scheduler.weights.base import HostWeigher
+from scheduler.weights.base import HostWeigher, Scorer
 
 
 class GuardedWeigher(HostWeigher):
@@ -27,32 +28,43 @@ class GuardedWeigher(HostWeigher):
     def __init__(self, inner: HostWeigher, conf: cfg.ConfigOpts) -> None:
         super().__init__(conf)
         self.inner = inner
-        self.minval, self.maxval, self.local = inner.minval, inner.maxval, inner.local
-        self.clamps = inner.clamps
+        self.minval, self.maxval, self.clamps = inner.minval, inner.maxval, inner.clamps
+        self.local, self.needs = inner.local, inner.needs
 
     @property
     def name(self) -> str:
+        """The name of the operator's class."""
         return type(self.inner).__name__
 
-    def applies(self, request: Any) -> bool:
+    def prepare(self, request: SchedulingRequest) -> Scorer | None:
+        """Return what the operator's class prepares, guarded as it is."""
         with blamed(self.name):
-            return self.inner.applies(request)
-
-    def weigh(self, hosts: HostView, request: Any) -> np.ndarray:
-        with blamed(self.name):
-            return np.asarray(self.inner.weigh(hosts, request), dtype=np.float64)
+            scorer = self.inner.prepare(request)
+        return scorer and _GuardedScorer(self.name, scorer)
 
     def multiplier(self, hosts: HostView) -> float | np.ndarray:
+        """Return what the operator's class says."""
         with blamed(self.name):
             return self.inner.multiplier(hosts)
 
 
-class ForeignWeigher(GuardedWeigher):
-    """A weigher that derives from nova's classes, or from those that stand in for them (``nova_style``).
+class _GuardedScorer(Scorer):
+    def __init__(self, name: str, inner: Scorer) -> None:
+        self._name = name
+        self._inner = inner
+        self.instance_uuids = inner.instance_uuids
 
-    ``weigh_objects`` is called with wrapped host states, as nova does, and its weights are not clamped: its
-    own base class does that, unless a subclass knows better. A ``weight_multiplier`` that takes no host, as
-    those written before Stein, is accepted.
+    def weigh(self, hosts: HostView) -> np.ndarray:
+        with blamed(self._name):
+            return np.asarray(self._inner.weigh(hosts), dtype=np.float64)
+
+
+class ForeignWeigher(HostWeigher):
+    """A weigher that derives from nova's classes, or from those that stand in for them below.
+
+    ``weigh_objects`` is called with wrapped host states and the RequestSpec, as nova does, and its weights
+    are not clamped: its own base class does that, unless a subclass overrides it. A ``weight_multiplier``
+    that takes no host, as in classes written before Stein, is accepted.
     """
 
     local = False
@@ -61,23 +73,38 @@ class ForeignWeigher(GuardedWeigher):
     maxval = property(lambda self: self.inner.maxval)
 
     def __init__(self, inner: Any, conf: cfg.ConfigOpts) -> None:
-        HostWeigher.__init__(self, conf)
+        super().__init__(conf)
         self.inner = inner
         self._takes_host = bool(inspect.signature(inner.weight_multiplier).parameters)
 
-    def applies(self, request: Any) -> bool:
-        return True
+    @property
+    def name(self) -> str:
+        """The name of the operator's class."""
+        return type(self.inner).__name__
 
-    def weigh(self, hosts: HostView, request: Any) -> np.ndarray:
-        wrapped = [WeighedHost(host, 0.0) for host in hosts.hosts()]
-        with blamed(self.name):
-            return np.array(self.inner.weigh_objects(wrapped, request), dtype=np.float64)
+    def prepare(self, request: SchedulingRequest) -> Scorer:
+        """Return a scorer that calls ``weigh_objects``."""
+        return _ForeignScorer(self, request)
 
     def multiplier(self, hosts: HostView) -> np.ndarray:
-        ask = self.inner.weight_multiplier
+        """Return what ``weight_multiplier`` gives for each host."""
+        factor_of = self.inner.weight_multiplier
         with blamed(self.name):
-            factors = [ask(host) if self._takes_host else ask() for host in hosts.hosts()]
+            factors = [factor_of(host) if self._takes_host else factor_of() for host in hosts.hosts()]
         return np.array(factors, dtype=np.float64)
+
+
+class _ForeignScorer(Scorer):
+    def __init__(self, weigher: ForeignWeigher, request: SchedulingRequest) -> None:
+        self._weigher = weigher
+        self._request = request
+
+    def weigh(self, hosts: HostView) -> np.ndarray:
+        wrapped = [WeighedHost(host, 0.0) for host in hosts.hosts()]
+        self._request.write_progress()
+        with blamed(self._weigher.name):
+            weights = self._weigher.inner.weigh_objects(wrapped, self._request.spec)
+            return np.array(weights, dtype=np.float64)
 
 
 class WeighedObject:
@@ -108,15 +135,15 @@ class BaseWeigher(metaclass=abc.ABCMeta):
     maxval: float | None = None
 
     def weight_multiplier(self, host_state: Any) -> float:
-        """The factor of a host."""
+        """Return the factor of a host."""
         return 1.0
 
     @abc.abstractmethod
     def _weigh_object(self, obj: Any, weight_properties: Any) -> float:
-        """The raw weight of one host."""
+        """Return the raw weight of one host."""
 
     def weigh_objects(self, weighed_obj_list: Iterable[WeighedObject], weight_properties: Any) -> list[float]:
-        """The raw weights of all hosts."""
+        """Return the raw weights of all hosts."""
         weights = [self._weigh_object(weighed.obj, weight_properties) for weighed in weighed_obj_list]
         low = -np.inf if self.minval is None else self.minval
         high = np.inf if self.maxval is None else self.maxval
@@ -128,18 +155,21 @@ class BaseHostWeigher(BaseWeigher):
 
 
 def all_weighers() -> list[type]:
-    """The built-in weighers."""
+    """Return the built-in weighers."""
     return list(builtin.ALL)
 
 
 def normalize(
     weight_list: Sequence[float], minval: float | None = None, maxval: float | None = None
 ) -> list[float]:
-    """Weights on the scale from ``minval`` to ``maxval`` (default: those that occur)."""
+    """Return weights on the scale from ``minval`` to ``maxval`` (default: those that occur)."""
     normal = scores.normalize(np.array(list(weight_list), dtype=np.float64), minval, maxval)
     return [0.0] * len(weight_list) if normal is None else normal.tolist()
 
 
 def get_weight_multiplier(host_state: Any, multiplier_name: str, multiplier_config: float) -> float:
-    """The smallest number under a key of the host's aggregates; what is configured if any is no number."""
+    """Return the smallest number under a key of the host's aggregates.
+
+    What is configured if there is none, or if one of the values is no number.
+    """
     return AggregateSet(host_state.aggregates).smallest(multiplier_name, float, multiplier_config)

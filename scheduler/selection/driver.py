@@ -17,8 +17,9 @@ from scheduler.selection.alternates import Selections, alternates, selection
 from scheduler.selection.consume import consume, consumed_amounts
 from scheduler.selection.headroom import Candidate, Headroom, Usages, no_usages
 from scheduler.selection.host_claiming import NOT_ENOUGH, Chosen, Claims, HostClaiming, all_mapped
-from scheduler.selection.ranking import Ranking
+from scheduler.selection.ranking import Ranking, rank
 from scheduler.weights.base import HostWeigher
+from scheduler.weights.scores import prepare_weighers
 
 LOG = logging.getLogger(__name__)
 
@@ -84,9 +85,10 @@ class FilterDriver:
         """
         if not request.instance_uuids:
             raise NoValidHost(NOT_ENOUGH)
-        ranking = self._rank(hosts, request)
+        ranker = self._ranker(request)
+        ranking = ranker(hosts)
         if not len(ranking) and (others := more()):
-            ranking = self._rank(others, request)
+            ranking = ranker(others)
         claiming = HostClaiming(
             ranking, claims, consumed_amounts(request.flavor), self._is_mapped, Headroom(usages)
         )
@@ -96,8 +98,9 @@ class FilterDriver:
             return [[one] for one in chosen]
         return self._with_alternates(ranking, claiming, chosen, last, at_most)
 
-    def _rank(self, hosts: HostView, request: SchedulingRequest) -> Ranking:
-        return Ranking(self._chain, self._weighers, hosts, request, self._conf.filter_scheduler)
+    def _ranker(self, request: SchedulingRequest) -> Callable[[HostView], Ranking]:
+        chain, weighers = self._chain.prepare(request), prepare_weighers(self._weighers, request)
+        return lambda hosts: rank(chain, weighers, hosts, request, self._conf.filter_scheduler)
 
     def _choose_all(
         self, ranking: Ranking, claiming: HostClaiming, request: SchedulingRequest

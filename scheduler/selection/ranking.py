@@ -6,26 +6,44 @@ what the last choice touched is worked out again: its host, and all hosts if it 
 cells of the request, or if hosts have lost candidates that bear on others.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 import random
 from typing import Any
 
 import numpy as np
 from oslo_log import log as logging
 
-from scheduler.filters.chain import FilterChain, Filtered
+from scheduler.filters.chain import Filtered, PreparedChain
 from scheduler.hosts.view import HostView
 from scheduler.numa.guest import carried_state
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.narrowing import narrow
-from scheduler.weights.base import HostWeigher
-from scheduler.weights.scores import Scores
+from scheduler.weights.scores import PreparedWeighers
 
 LOG = logging.getLogger(__name__)
-NO_FILTERS = FilterChain(())
 
 # Hosts in a debug line; many clouds log at this level all the time.
 SHOWN = 20
+
+
+def rank(
+    chain: PreparedChain,
+    weighers: PreparedWeighers,
+    hosts: HostView,
+    request: SchedulingRequest,
+    options: Any,
+) -> "Ranking":
+    """Narrow the hosts to those that the request allows, load what the rules need, and rank the hosts.
+
+    All that a decision reads of databases is read here, after that it is a function of values in memory.
+    Forced hosts are not filtered. Arguments are those of ``Ranking``, with hosts as they come from Placement.
+    """
+    narrowed = narrow(hosts, request)
+    if not narrowed.filtered:
+        chain = PreparedChain((), request)
+    if len(narrowed.hosts):
+        narrowed.hosts.load(chain.needs | weighers.needs)
+    return Ranking(chain, weighers, narrowed.hosts, request, options)
 
 
 class Ranking:
@@ -33,24 +51,31 @@ class Ranking:
 
     def __init__(
         self,
-        chain: FilterChain,
-        weighers: Sequence[HostWeigher],
+        chain: PreparedChain,
+        weighers: PreparedWeighers,
         hosts: HostView,
         request: SchedulingRequest,
         options: Any,
     ) -> None:
-        """Judge for the first instance. ``options``: the group ``[filter_scheduler]``."""
-        narrowed = narrow(hosts, request)
-        self._chain = chain if narrowed.filtered else NO_FILTERS
+        """Judge for the first instance.
+
+        Args:
+            chain: The filters, prepared for the request.
+            weighers: The weighers, prepared for the request.
+            hosts: The hosts, with what both need loaded.
+            request: The request.
+            options: The group ``[filter_scheduler]``.
+        """
+        self._chain = chain
         self._weighers = weighers
         self._number = 0
         self._request = request
         self._options = options
         self._carried = _carried(request)
         self._refused: set[int] = set()
-        self.hosts = narrowed.hosts
+        self.hosts = hosts
         self._filter(0, None)
-        self.scores = Scores(weighers, self.hosts, request.spec)
+        self.scores = weighers.scores(self.hosts)
 
     def __len__(self) -> int:
         return len(self.hosts)
@@ -69,12 +94,11 @@ class Ranking:
         """Judge for the same instance once more, with what other requests have reserved meanwhile."""
         self.hosts.refresh_pending()
         self._filter(self._number, None)
-        self.scores = Scores(self._weighers, self.hosts, self._request.spec)
+        self.scores = self._weighers.scores(self.hosts)
 
     def _filter(self, number: int, changed: int | None) -> np.ndarray:
         offered = self._offered()
-        self._request.write_progress()
-        filtered = self._chain.run(self.hosts, self._request.spec, number, changed)
+        filtered = self._chain.run(self.hosts, number, changed)
         self.hosts = filtered.hosts
         self._settled = self._offered().items() <= offered.items()
         self._log_filtered(filtered)
@@ -123,11 +147,11 @@ class Ranking:
 
     def _log_filtered(self, filtered: Filtered) -> None:
         if not len(self.hosts):
-            for line in filtered.summary(self._request.spec):
+            for line in filtered.summary():
                 LOG.info("No host for instance %s: %s", self._request.progress.instance_uuid, line)
         if not LOG.isEnabledFor(logging.DEBUG):
             return
-        for host, node, reason in filtered.reasons(self._request.spec):
+        for host, node, reason in filtered.reasons():
             LOG.debug("Turned down: %s (%s) %s", host, node, reason)
         if len(self.hosts):
             shown = self.hosts.at(range(len(self.hosts))[:SHOWN]).hosts()

@@ -1,9 +1,8 @@
-"""The preferences that say which host is best: one file a family, under nova's module names.
+"""The preferences that say which host is best: one class a preference, one file a family.
 
 Besides the preferences themselves:
 
 - base: what a weigher is
 - scores: from raw weights to one total a host
-- builtin, loader: which there are, and how the options name them
-- foreign, nova_style: operators' own classes, and nova's base classes for them
+- builtin: which there are, and nova's names of their modules
 """

@@ -1,28 +1,39 @@
-"""Keeps the members of a server group together, or apart, as far as possible (spec: filters-and-weighers
-3.7).
+"""Near or away from the other members of a server group, and from the cell that an instance leaves.
 
-Keeps moves inside their cell where that is possible (spec: filters-and-weighers 3.9).
+spec: filters-and-weighers 3.7, 3.9
 """
 
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from scheduler.hosts.view import HostView
-from scheduler.weights.base import HostWeigher
+from scheduler.request.scheduling_request import SchedulingRequest
+from scheduler.weights.base import HostWeigher, Scorer
 
 
 class _GroupWeigher(HostWeigher):
-    """Counts the members of the request's group on each host, if the group has this policy."""
+    """Counts the members of the request's server group on each host, if the group has this policy."""
 
     policy = ""
+    sign = 1
     local = False
+    needs = frozenset({"instances"})
 
-    def applies(self, request: Any) -> bool:
-        return bool(request.instance_group and request.instance_group.policy == self.policy)
+    def prepare(self, request: SchedulingRequest) -> Scorer | None:
+        group = request.server_group
+        if group is None or group.policy != self.policy:
+            return None
+        return _MembersOnHost(self.sign, tuple(dict.fromkeys(group.members)))
 
-    def weigh(self, hosts: HostView, request: Any) -> np.ndarray:
-        return hosts.count_instances(set(request.instance_group.members or ())).astype(np.float64)
+
+@dataclass(frozen=True)
+class _MembersOnHost(Scorer):
+    sign: int
+    instance_uuids: tuple[str, ...]
+
+    def weigh(self, hosts: HostView) -> np.ndarray:
+        return self.sign * hosts.count_instances(self.instance_uuids).astype(np.float64)
 
 
 class ServerGroupSoftAffinityWeigher(_GroupWeigher):
@@ -36,10 +47,8 @@ class ServerGroupSoftAntiAffinityWeigher(_GroupWeigher):
     """Raw weight: minus the group members on the host. ``soft_anti_affinity_weight_multiplier`` (1.0)."""
 
     policy = "soft-anti-affinity"
+    sign = -1
     option = "soft_anti_affinity_weight_multiplier"
-
-    def weigh(self, hosts: HostView, request: Any) -> np.ndarray:
-        return -super().weigh(hosts, request)
 
 
 class CrossCellWeigher(HostWeigher):
@@ -50,10 +59,16 @@ class CrossCellWeigher(HostWeigher):
 
     option = "cross_cell_move_weight_multiplier"
 
-    def applies(self, request: Any) -> bool:
-        wanted = request.requested_destination
-        return bool(wanted and "cell" in wanted and wanted.cell and wanted.allow_cross_cell_move)
+    def prepare(self, request: SchedulingRequest) -> Scorer | None:
+        wanted = request.spec.requested_destination
+        if not wanted or "cell" not in wanted or not wanted.cell or not wanted.allow_cross_cell_move:
+            return None
+        return _InCell(wanted.cell.uuid)
 
-    def weigh(self, hosts: HostView, request: Any) -> np.ndarray:
-        preferred = request.requested_destination.cell.uuid
-        return hosts.coded("cell").spread(lambda cell: 1.0 if cell == preferred else -1.0, np.float64)
+
+@dataclass(frozen=True)
+class _InCell(Scorer):
+    preferred: str
+
+    def weigh(self, hosts: HostView) -> np.ndarray:
+        return hosts.coded("cell").spread(lambda cell: 1.0 if cell == self.preferred else -1.0, np.float64)

@@ -1,18 +1,8 @@
-"""Prefers hosts with more free RAM (spec: filters-and-weighers 3.1).
+"""Preferences for more, or less, of one number of a host; nothing of the request matters to them.
 
-Prefers hosts with more free virtual CPUs (spec: filters-and-weighers 3.2).
-
-Prefers hosts with more free disk (spec: filters-and-weighers 3.3).
-
-Prefers hosts with fewer builds, migrations and the like under way (spec: filters-and-weighers 3.5).
-
-Prefers hosts with more (or fewer) instances (spec: filters-and-weighers 3.11).
-
-Prefers hosts with a newer hypervisor (spec: filters-and-weighers 3.10).
-
-Avoids hosts whose builds have been failing (spec: filters-and-weighers 3.8).
-
-Keeps hosts with PCI devices free for those who need them (spec: filters-and-weighers 3.6).
+The numbers are free RAM (spec: filters-and-weighers 3.1), free vCPUs (3.2), free disk (3.3), builds,
+migrations and the like under way (3.5), free PCI devices (3.6), failed builds (3.8), the version of the
+hypervisor (3.10) and instances (3.11).
 """
 
 from typing import Any
@@ -20,71 +10,95 @@ from typing import Any
 import numpy as np
 
 from scheduler.hosts.view import HostView
-from scheduler.weights.base import HostWeigher
+from scheduler.request.scheduling_request import SchedulingRequest
+from scheduler.weights.base import HostWeigher, Scorer
+
+MOST_DEVICES = 99  # so that the raw weight stays above 0; 99 free devices and more are alike
 
 
-class RAMWeigher(HostWeigher):
+class NumberWeigher(HostWeigher):
+    """A weigher of one number of each host."""
+
+    def amount(self, hosts: HostView) -> np.ndarray:
+        """Return the number of each host: int64 or float64, shape (hosts,)."""
+        raise NotImplementedError
+
+    def prepare(self, request: SchedulingRequest) -> Scorer:
+        """Return a scorer whose raw weights are the numbers."""
+        return _Amounts(self)
+
+
+class _Amounts(Scorer):
+    def __init__(self, weigher: NumberWeigher) -> None:
+        self._weigher = weigher
+
+    def weigh(self, hosts: HostView) -> np.ndarray:
+        return self._weigher.amount(hosts).astype(np.float64)
+
+
+class RAMWeigher(NumberWeigher):
     """Raw weight: free RAM in MiB, at least 0. ``ram_weight_multiplier`` (1.0); negative stacks."""
 
     minval = 0.0
     option = "ram_weight_multiplier"
 
-    def weigh(self, hosts: HostView, request: Any) -> np.ndarray:
-        return hosts.expected("free_ram_mb").astype(np.float64)
+    def amount(self, hosts: HostView) -> np.ndarray:
+        return hosts.expected("free_ram_mb")
 
 
-class CPUWeigher(HostWeigher):
+class CPUWeigher(NumberWeigher):
     """Raw weight: vCPUs x allocation ratio - vCPUs used, at least 0. ``cpu_weight_multiplier`` (1.0)."""
 
     minval = 0.0
     option = "cpu_weight_multiplier"
 
-    def weigh(self, hosts: HostView, request: Any) -> np.ndarray:
+    def amount(self, hosts: HostView) -> np.ndarray:
         total = hosts.numbers("vcpus_total") * hosts.numbers("cpu_allocation_ratio")
         return total - hosts.expected("vcpus_used")
 
 
-class DiskWeigher(HostWeigher):
+class DiskWeigher(NumberWeigher):
     """Raw weight: free disk in MiB, at least 0. ``disk_weight_multiplier`` (1.0)."""
 
     minval = 0.0
     option = "disk_weight_multiplier"
 
-    def weigh(self, hosts: HostView, request: Any) -> np.ndarray:
-        return hosts.expected("free_disk_mb").astype(np.float64)
+    def amount(self, hosts: HostView) -> np.ndarray:
+        return hosts.expected("free_disk_mb")
 
 
-class IoOpsWeigher(HostWeigher):
+class IoOpsWeigher(NumberWeigher):
     """Raw weight: I/O operations under way. ``io_ops_weight_multiplier`` (-1.0: prefers idle hosts)."""
 
     minval = 0.0
     option = "io_ops_weight_multiplier"
 
-    def weigh(self, hosts: HostView, request: Any) -> np.ndarray:
-        return hosts.numbers("num_io_ops").astype(np.float64)
+    def amount(self, hosts: HostView) -> np.ndarray:
+        return hosts.numbers("num_io_ops")
 
 
-class NumInstancesWeigher(HostWeigher):
+class NumInstancesWeigher(NumberWeigher):
     """Raw weight: instances on the host. ``num_instances_weight_multiplier`` (0.0: no effect)."""
 
     option = "num_instances_weight_multiplier"
 
-    def weigh(self, hosts: HostView, request: Any) -> np.ndarray:
-        return hosts.numbers("num_instances").astype(np.float64)
+    def amount(self, hosts: HostView) -> np.ndarray:
+        return hosts.numbers("num_instances")
 
 
-class HypervisorVersionWeigher(HostWeigher):
-    """Raw weight: the hypervisor's version number, 0 if unknown. ``hypervisor_version_weight_multiplier``
-    (1.0).
+class HypervisorVersionWeigher(NumberWeigher):
+    """Raw weight: the hypervisor's version number, 0 if unknown.
+
+    ``hypervisor_version_weight_multiplier`` (1.0).
     """
 
     option = "hypervisor_version_weight_multiplier"
 
-    def weigh(self, hosts: HostView, request: Any) -> np.ndarray:
-        return hosts.numbers("hypervisor_version").astype(np.float64)
+    def amount(self, hosts: HostView) -> np.ndarray:
+        return hosts.numbers("hypervisor_version")
 
 
-class BuildFailureWeigher(HostWeigher):
+class BuildFailureWeigher(NumberWeigher):
     """Raw weight: builds that failed since the last success.
 
     ``build_failure_weight_multiplier`` (1000000.0) is used negated, after the smallest of the aggregates'
@@ -94,26 +108,23 @@ class BuildFailureWeigher(HostWeigher):
 
     option = "build_failure_weight_multiplier"
 
-    def weigh(self, hosts: HostView, request: Any) -> np.ndarray:
-        return hosts.numbers("failed_builds").astype(np.float64)
+    def amount(self, hosts: HostView) -> np.ndarray:
+        return hosts.numbers("failed_builds")
 
     def multiplier(self, hosts: HostView) -> float | np.ndarray:
         return -1 * super().multiplier(hosts)
 
 
-MOST_DEVICES = 99  # so that the raw weight stays above 0; 99 free devices and more are alike
-
-
-class PCIWeigher(HostWeigher):
+class PCIWeigher(NumberWeigher):
     """Raw weight: 100 - free PCI devices, the request not looked at. ``pci_weight_multiplier`` (1.0)."""
 
     option = "pci_weight_multiplier"
 
-    def weigh(self, hosts: HostView, request: Any) -> np.ndarray:
+    def amount(self, hosts: HostView) -> np.ndarray:
         free = hosts.coded("pci_stats").spread(free_devices, np.float64)
         return 100.0 - np.minimum(free, MOST_DEVICES)
 
 
 def free_devices(pools: Any) -> int:
-    """Free devices in all pools of a host; 0 where there are none or they could not be read."""
+    """Return the free devices in all pools of a host; 0 where there are none or they could not be read."""
     return getattr(pools, "free_devices", 0)

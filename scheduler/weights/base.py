@@ -1,10 +1,15 @@
-"""What a weigher is (spec: filters-and-weighers 1.9).
+"""What a weigher is: a preference in two steps (spec: filters-and-weighers 1.9).
 
-``scores`` calls, for each weigher in order: ``applies`` once a request, ``weigh`` for raw weights, clamps
-them to ``minval`` and ``maxval``, normalises them over the hosts, and adds ``multiplier`` times the outcome
-to the totals.
+First ``prepare`` reads the request, once, and returns a scorer, or None if the preference has no effect on
+the request. Then the scorer gives raw weights, for one instance of the request after the other. They are
+clamped to ``minval`` and ``maxval``, normalised over the hosts, and added to the totals with ``multiplier``.
+
+A weigher is shared by concurrent requests and keeps nothing of any of them. A scorer belongs to one request.
+What it must know beyond the table of hosts is declared in ``needs`` and loaded before hosts are filtered and
+weighed.
 """
 
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -12,15 +17,36 @@ from oslo_config import cfg
 
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
+from scheduler.request.scheduling_request import SchedulingRequest
+
+
+class Scorer:
+    """The raw weights of hosts for one request.
+
+    Attributes:
+        instance_uuids: Instances whose hosts the scorer asks the view for. They are located beforehand if the
+            weigher needs ``"instances"``.
+    """
+
+    instance_uuids: Collection[str] = ()
+
+    def weigh(self, hosts: HostView) -> np.ndarray:
+        """Return raw weights: float64, shape (hosts,)."""
+        raise NotImplementedError
 
 
 class HostWeigher:
     """A preference over all hosts at once (array style).
 
-    ``minval``, ``maxval``: bounds of the raw weights; None: the smallest (largest) that occurs.
-    ``option``: the name of its multiplier in ``[filter_scheduler]``, also the aggregate metadata key that
-    overrides it; empty: there is none, the multiplier is 1.0. ``local``: a host's raw weight depends on that
-    host and the request alone. ``clamps``: whether raw weights outside the bounds are moved to them.
+    Attributes:
+        minval: The lower bound of raw weights; None: the smallest that occurs.
+        maxval: The upper bound; None: the largest that occurs.
+        option: The name of the multiplier in ``[filter_scheduler]``, also the aggregate metadata key that
+            overrides it; empty: there is none, the multiplier is 1.0.
+        local: A host's raw weight depends on that host and the request alone.
+        clamps: Whether raw weights outside the bounds are moved to them.
+        needs: What is loaded before hosts are weighed: ``"instances"`` (the hosts of the scorer's
+            ``instance_uuids``), ``"image_properties"`` (those of the instances on each host).
     """
 
     minval: float | None = None
@@ -28,30 +54,27 @@ class HostWeigher:
     option: str = ""
     local = True
     clamps = True
+    needs: frozenset[str] = frozenset()
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
-        self.conf = conf
+        self.conf: Any = conf
 
     @property
     def name(self) -> str:
+        """The class name, which is how operators know the weigher."""
         return type(self).__name__
 
-    def applies(self, request: Any) -> bool:
-        """Whether the weights can differ from 0 for this request; if not, the weigher is skipped."""
-        return True
-
-    def weigh(self, hosts: HostView, request: Any) -> np.ndarray:
-        """Raw weights: float64, shape (hosts,)."""
+    def prepare(self, request: SchedulingRequest) -> Scorer | None:
+        """Return a scorer for the request; None if all weights would be alike."""
         raise NotImplementedError
 
     def configured_multiplier(self) -> float:
-        """The multiplier of hosts whose aggregates say nothing."""
+        """Return the multiplier of hosts whose aggregates have none."""
         return self.conf.filter_scheduler[self.option] if self.option else 1.0
 
     def multiplier(self, hosts: HostView) -> float | np.ndarray:
-        """The factor of each host: one number for all, or float64 of shape (hosts,)."""
-        configured = self.configured_multiplier()
-        return by_aggregate(hosts, self.option, configured)
+        """Return the factor of each host: one number for all, or float64 of shape (hosts,)."""
+        return by_aggregate(hosts, self.option, self.configured_multiplier())
 
 
 class BaseHostWeigher(HostWeigher):
@@ -63,23 +86,44 @@ class BaseHostWeigher(HostWeigher):
     local = False
 
     def __init__(self, conf: cfg.ConfigOpts | None = None) -> None:
-        super().__init__(conf)
+        self.conf = conf
 
     def weight_multiplier(self, host_state: HostState) -> float:
+        """Return the factor of one host."""
         return 1.0
 
     def _weigh_object(self, host_state: HostState, weight_properties: Any) -> float:
+        """Return the raw weight of one host; ``weight_properties`` is the RequestSpec."""
         raise NotImplementedError
 
-    def weigh(self, hosts: HostView, request: Any) -> np.ndarray:
-        return np.array([self._weigh_object(host, request) for host in hosts.hosts()], dtype=np.float64)
+    def prepare(self, request: SchedulingRequest) -> Scorer:
+        """Return a scorer that calls ``_weigh_object`` for each host."""
+        return _OneByOne(self._weigh_object, request)
 
     def multiplier(self, hosts: HostView) -> np.ndarray:
+        """Return the factor of each host: float64, shape (hosts,)."""
         return np.array([self.weight_multiplier(host) for host in hosts.hosts()], dtype=np.float64)
 
 
+class _OneByOne(Scorer):
+    def __init__(self, weigh_object: Callable[[HostState, Any], float], request: SchedulingRequest) -> None:
+        self._weigh_object = weigh_object
+        self._request = request
+
+    def weigh(self, hosts: HostView) -> np.ndarray:
+        self._request.write_progress()
+        spec = self._request.spec
+        return np.array([self._weigh_object(host, spec) for host in hosts.hosts()], dtype=np.float64)
+
+
 def by_aggregate(hosts: HostView, key: str, configured: float) -> float | np.ndarray:
-    """``configured``, or what a host's aggregates store under ``key`` instead."""
+    """Return ``configured``, or what a host's aggregates store under ``key`` instead.
+
+    Args:
+        hosts: The hosts.
+        key: A metadata key; the smallest number under it counts.
+        configured: For hosts whose aggregates have no number, or something else besides.
+    """
     aggregates = hosts.coded("aggregates")
     if not any(value.raw(key) for value in aggregates.values):
         return configured

@@ -1,15 +1,19 @@
 """Puts instances of alike images together (spec: filters-and-weighers 3.12)."""
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from oslo_config import cfg
 
 from scheduler.hosts.view import HostView
 from scheduler.objects import ImageMetaProps
+from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.settings import parse_options
-from scheduler.weights.base import HostWeigher
+from scheduler.weights.base import HostWeigher, Scorer
+
+Properties = set[tuple[str, str]]
+"""(name, text of the value)"""
 
 
 class ImagePropertiesWeigher(HostWeigher):
@@ -20,39 +24,46 @@ class ImagePropertiesWeigher(HostWeigher):
     """
 
     option = "image_props_weight_multiplier"
+    needs = frozenset({"image_properties"})
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         super().__init__(conf)
         setting = conf.filter_scheduler.image_props_weight_setting
         self.settings = dict(parse_options(setting, "=", float, "image_props_weight_setting"))
 
-    def applies(self, request: Any) -> bool:
-        return self.configured_multiplier() != 0.0 and bool(wanted_properties(request))
+    def prepare(self, request: SchedulingRequest) -> Scorer | None:
+        if self.configured_multiplier() == 0.0:
+            return None
+        image = request.spec.image
+        wanted = texts(image.properties) if image is not None and "properties" in image else set()
+        return _AlikeImages(wanted, self.settings) if wanted else None
 
-    def weigh(self, hosts: HostView, request: Any) -> np.ndarray:
-        wanted, held = wanted_properties(request), hosts.image_properties()
+
+@dataclass(frozen=True)
+class _AlikeImages(Scorer):
+    wanted: Properties
+    settings: Mapping[str, float]
+
+    def weigh(self, hosts: HostView) -> np.ndarray:
+        held = hosts.image_properties()
         # few images are distinct, and those that are alike are one object
         distinct = {id(image): image for images in held for image in images}
-        matches = {identity: self._matches(image, wanted) for identity, image in distinct.items()}
+        matches = {identity: self.matches(image) for identity, image in distinct.items()}
         return np.array([sum(map(matches.__getitem__, map(id, images))) for images in held], np.float64)
 
-    def _matches(self, image: Mapping[str, str], wanted: set[tuple[str, str]]) -> float:
-        return sum(self._ratio(name) for name, _ in wanted & typed(image))
+    def matches(self, image: Mapping[str, str]) -> float:
+        """Return what an instance with these stored image properties adds to the weight of its host."""
+        return sum(self._ratio(name) for name, _ in self.wanted & typed(image))
 
     def _ratio(self, name: str) -> float:
         return self.settings.get(name, 0.0) if self.settings else 1.0
 
 
-def wanted_properties(request: Any) -> set[tuple[str, str]]:
-    """(name, text of the value) of the properties that the request's image sets."""
-    image = request.image
-    return texts(image.properties) if image is not None and "properties" in image else set()
-
-
-def typed(stored: Mapping[str, str]) -> set[tuple[str, str]]:
-    """As ``wanted_properties``, of an instance: its stored texts read as the types that images have."""
+def typed(stored: Mapping[str, str]) -> Properties:
+    """Return the properties of an instance: its stored texts are read as the types that images have."""
     return texts(ImageMetaProps.from_dict(dict(stored)))
 
 
-def texts(properties: ImageMetaProps) -> set[tuple[str, str]]:
+def texts(properties: ImageMetaProps) -> Properties:
+    """Return the properties that are set."""
     return {(name, str(value)) for name, value in properties.to_dict().items()}

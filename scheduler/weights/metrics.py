@@ -1,6 +1,7 @@
 """Weighs hosts by metrics that their monitors report (spec: filters-and-weighers 3.4)."""
 
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from oslo_config import cfg
@@ -8,8 +9,9 @@ from oslo_config import cfg
 from scheduler.errors import ComputeHostMetricNotFound
 from scheduler.hosts.rows import Metrics
 from scheduler.hosts.view import HostView
+from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.settings import parse_options
-from scheduler.weights.base import HostWeigher, by_aggregate
+from scheduler.weights.base import HostWeigher, Scorer
 
 
 class MetricsWeigher(HostWeigher):
@@ -24,35 +26,48 @@ class MetricsWeigher(HostWeigher):
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         super().__init__(conf)
-        self.settings = parse_options(conf.metrics.weight_setting, "=", float, "[metrics] weight_setting")
+        settings = parse_options(conf.metrics.weight_setting, "=", float, "[metrics] weight_setting")
+        self.settings = tuple(settings)
 
-    def applies(self, request: Any) -> bool:
-        return bool(self.settings)
+    def prepare(self, request: SchedulingRequest) -> Scorer | None:
+        if not self.settings:
+            return None
+        options = self.conf.metrics
+        return _WeightedMetrics(
+            self, self.settings, required=options.required, of_unavailable=options.weight_of_unavailable
+        )
 
     def configured_multiplier(self) -> float:
         return self.conf.metrics.weight_multiplier
 
-    def weigh(self, hosts: HostView, request: Any) -> np.ndarray:
+
+@dataclass(frozen=True)
+class _WeightedMetrics(Scorer):
+    weigher: MetricsWeigher
+    settings: tuple[tuple[str, float], ...]
+    required: bool
+    of_unavailable: float
+
+    def weigh(self, hosts: HostView) -> np.ndarray:
         column = hosts.coded("metrics")
-        configured = self.configured_multiplier()
-        multiplier = np.broadcast_to(by_aggregate(hosts, self.option, configured), len(hosts))
+        multiplier = np.broadcast_to(self.weigher.multiplier(hosts), len(hosts))
         total = np.zeros(len(hosts))
         unavailable = np.zeros(len(hosts), dtype=bool)
         for name, ratio in self.settings:
-            values = column.spread(lambda metrics, name=name: value_of(metrics, name), np.float64)
+            values = column.spread(partial(value_of, name=name), np.float64)
             missing = np.isnan(values)
             self._require(hosts, name, missing & ~unavailable)
             total += np.where(missing, 0.0, values * ratio)
             unavailable |= missing & (ratio * multiplier != 0)
-        return np.where(unavailable, self.conf.metrics.weight_of_unavailable, total)
+        return np.where(unavailable, self.of_unavailable, total)
 
     def _require(self, hosts: HostView, name: str, missing: np.ndarray) -> None:
-        if self.conf.metrics.required and missing.any():
+        if self.required and missing.any():
             row = hosts.rows[int(np.argmax(missing))]
             raise ComputeHostMetricNotFound(name, row.host, row.nodename)
 
 
 def value_of(metrics: Metrics, name: str) -> float:
-    """The value of a metric, NaN if the host does not report one."""
+    """Return the value of a metric, NaN if the host does not report one."""
     found = [item.value for item in metrics.items if item.name == name and item.value is not None]
     return found[-1] if found else np.nan

@@ -4,46 +4,52 @@ Raw weights are kept between the instances of a request: after a choice only wha
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from oslo_log import log as logging
 
+from scheduler.hosts.request_instances import Needs
 from scheduler.hosts.view import HostView
-from scheduler.weights.base import HostWeigher
+from scheduler.request.scheduling_request import SchedulingRequest
+from scheduler.weights.base import HostWeigher, Scorer
 
 LOG = logging.getLogger("nova.weights")
 
 
-def normalize(raw: np.ndarray, minval: float | None = None, maxval: float | None = None) -> np.ndarray | None:
-    """Raw weights on the scale from ``minval`` to ``maxval`` (default: those that occur); None for all zeros.
+class PreparedWeighers:
+    """The weighers that have an effect on one request, prepared for it.
 
-    Not clamped: with a bound given, results can leave [0, 1].
+    Attributes:
+        weighers: Each of them with its scorer, in configured order.
+        needs: What must be loaded into the view before hosts are weighed.
     """
-    if not len(raw):
-        return None
-    low = float(raw.min() if minval is None else minval)
-    high = float(raw.max() if maxval is None else maxval)
-    return None if low == high else (raw - low) / (high - low)
+
+    def __init__(self, weighers: Sequence[tuple[HostWeigher, Scorer]]) -> None:
+        self.weighers = tuple(weighers)
+        self.needs = Needs()
+        for weigher, scorer in self.weighers:
+            self.needs |= Needs.declared(weigher.needs, scorer.instance_uuids)
+
+    def scores(self, hosts: HostView) -> "Scores":
+        """Weigh all hosts. With none or one no scorer is called, as nothing could depend on it."""
+        return Scores(self.weighers, hosts)
 
 
-def clamped(raw: np.ndarray, weigher: HostWeigher) -> np.ndarray:
-    """Raw weights lifted to the weigher's ``minval`` and lowered to its ``maxval``, if it wants that."""
-    if not weigher.clamps or (weigher.minval is None and weigher.maxval is None):
-        return raw
-    return np.clip(raw, weigher.minval, weigher.maxval)
+def prepare_weighers(weighers: Sequence[HostWeigher], request: SchedulingRequest) -> PreparedWeighers:
+    """Prepare all weighers for a request. Does no I/O."""
+    prepared = ((weigher, weigher.prepare(request)) for weigher in weighers)
+    return PreparedWeighers([(weigher, scorer) for weigher, scorer in prepared if scorer is not None])
 
 
 class Scores:
-    """The raw weights of some hosts by every weigher that has a say on the request."""
+    """The raw weights of some hosts by every weigher that has an effect on the request."""
 
-    def __init__(self, weighers: Sequence[HostWeigher], hosts: HostView, request: Any) -> None:
-        """Weigh all hosts. With none or one nobody is asked, as nothing could depend on it."""
-        self._request = request
+    def __init__(self, weighers: Sequence[tuple[HostWeigher, Scorer]], hosts: HostView) -> None:
+        """Weigh all hosts; use ``PreparedWeighers.scores``."""
         self._alone = len(hosts) <= 1
-        asked = () if self._alone else (weigher for weigher in weighers if weigher.applies(request))
-        self._weighers = [(weigher, weigher.multiplier(hosts)) for weigher in asked]
-        self._raw = [clamped(weigher.weigh(hosts, request), weigher) for weigher, _ in self._weighers]
+        self._weighers = () if self._alone else tuple(weighers)
+        self._multipliers = [weigher.multiplier(hosts) for weigher, _ in self._weighers]
+        self._raw = [clamped(scorer.weigh(hosts), weigher) for weigher, scorer in self._weighers]
         self._length = len(hosts)
 
     def keep(self, kept: np.ndarray) -> None:
@@ -51,25 +57,24 @@ class Scores:
         if len(kept) == self._length:
             return
         self._raw = [raw[kept] for raw in self._raw]
-        self._weighers = [
-            (weigher, multiplier[kept] if isinstance(multiplier, np.ndarray) else multiplier)
-            for weigher, multiplier in self._weighers
+        self._multipliers = [
+            each[kept] if isinstance(each, np.ndarray) else each for each in self._multipliers
         ]
         self._length = len(kept)
 
     def refresh(self, hosts: HostView, changed: int | None) -> None:
         """Weigh the host at index ``changed`` again, and all hosts where a choice elsewhere matters."""
-        for number, (weigher, _) in enumerate(self._weighers):
+        for number, (weigher, scorer) in enumerate(self._weighers):
             if not weigher.local:
-                self._raw[number] = clamped(weigher.weigh(hosts, self._request), weigher)
+                self._raw[number] = clamped(scorer.weigh(hosts), weigher)
             elif changed is not None:
-                one = weigher.weigh(hosts.at([changed]), self._request)
+                one = scorer.weigh(hosts.at([changed]))
                 self._raw[number][changed] = clamped(one, weigher)[0]
 
     def parts(self) -> list[tuple[str, np.ndarray]]:
-        """What each weigher adds to the totals, float64 of shape (hosts,), by weigher name."""
+        """Return what each weigher adds to the totals, float64 of shape (hosts,), by weigher name."""
         added = []
-        for (weigher, multiplier), raw in zip(self._weighers, self._raw, strict=True):
+        for (weigher, _), multiplier, raw in zip(self._weighers, self._multipliers, self._raw, strict=True):
             normal = normalize(raw, weigher.minval, weigher.maxval)
             if normal is not None:
                 with np.errstate(invalid="ignore"):
@@ -77,7 +82,7 @@ class Scores:
         return added
 
     def totals(self) -> np.ndarray:
-        """The total of each host; float64, shape (hosts,). A host that is alone is not weighed: 0.
+        """Return the total of each host; float64, shape (hosts,). A host that is alone is not weighed: 0.
 
         What is no number, as nothing times infinity in aggregate metadata, is worse than any.
         """
@@ -89,3 +94,27 @@ class Scores:
             totals += part
         totals[np.isnan(totals)] = -np.inf
         return totals
+
+
+def normalize(raw: np.ndarray, minval: float | None = None, maxval: float | None = None) -> np.ndarray | None:
+    """Return raw weights on the scale from ``minval`` to ``maxval``; None for all zeros.
+
+    Not clamped: with a bound given, results can leave [0, 1].
+
+    Args:
+        raw: Raw weights, shape (hosts,).
+        minval: What becomes 0; None: the smallest that occurs.
+        maxval: What becomes 1; None: the largest that occurs.
+    """
+    if not len(raw):
+        return None
+    low = float(raw.min() if minval is None else minval)
+    high = float(raw.max() if maxval is None else maxval)
+    return None if low == high else (raw - low) / (high - low)
+
+
+def clamped(raw: np.ndarray, weigher: HostWeigher) -> np.ndarray:
+    """Return raw weights lifted to the weigher's ``minval`` and lowered to its ``maxval``, if it clamps."""
+    if not weigher.clamps or (weigher.minval is None and weigher.maxval is None):
+        return raw
+    return np.clip(raw, weigher.minval, weigher.maxval)

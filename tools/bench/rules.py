@@ -4,10 +4,13 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
+from scheduler import objects
 from scheduler.filters import builtin as filters
 from scheduler.filters.base import HostFilter
 from scheduler.hosts.host_state import HostState
+from scheduler.hosts.request_instances import Needs
 from scheduler.hosts.view import HostView
+from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.weights import builtin as weights
 from scheduler.weights.base import HostWeigher
 from scheduler.weights.scores import clamped, normalize
@@ -50,8 +53,8 @@ def run(count: int, runs: int) -> Iterator[Measurement]:
 
 def _kinds(conf: Any) -> dict[str, list[HostFilter] | list[HostWeigher]]:
     return {
-        "filters": [cls(conf) for cls in filters.ALL],
-        "filters of nova's past": [cls(conf) for cls in filters.PAST],
+        "filters": [cls(conf) for cls in filters.shipped()],
+        "filters of nova's past": [cls(conf) for cls in filters.past()],
         "weighers": [cls(conf) for cls in weights.ALL],
     }
 
@@ -65,24 +68,35 @@ def _measurements(case: str, count: int, times: dict[str, float]) -> Iterator[Me
         yield Measurement("rules", case, name, count, milliseconds)
 
 
-def _asking(rule: HostFilter | HostWeigher, request: Any) -> Callable[[HostView], Any]:
+def _asking(rule: HostFilter | HostWeigher, spec: objects.RequestSpec) -> Callable[[HostView], Any]:
     """Return a function that does with a rule what ``FilterChain`` or ``Scores`` does."""
 
     def judge(hosts: HostView) -> Any:
-        return rule.applies(request) and rule.passes(hosts, request)
+        judge = rule.prepare(_request(spec))
+        if judge is None:
+            return None
+        hosts.load(Needs.declared(rule.needs, judge.instance_uuids))
+        return judge.passes(hosts)
 
     def weigh(hosts: HostView) -> Any:
-        if not rule.applies(request):
+        scorer = rule.prepare(_request(spec))
+        if scorer is None:
             return None
-        raw = normalize(clamped(rule.weigh(hosts, request), rule), rule.minval, rule.maxval)
+        hosts.load(Needs.declared(rule.needs, scorer.instance_uuids))
+        raw = normalize(clamped(scorer.weigh(hosts), rule), rule.minval, rule.maxval)
         multiplier = rule.multiplier(hosts)
         return None if raw is None else multiplier * raw
 
     return judge if isinstance(rule, HostFilter) else weigh
 
 
+def _request(spec: objects.RequestSpec) -> SchedulingRequest:
+    return SchedulingRequest.of(spec, [spec.instance_uuid])
+
+
 def _one_by_one(table: Any, conf: Any) -> Iterator[Measurement]:
     view = synthetic.view(table)
+    view.load(Needs(image_properties=True))
     states = [
         _plain(host, images) for host, images in zip(view.hosts(), view.image_properties(), strict=True)
     ]
@@ -104,8 +118,8 @@ def _plain(host: HostState, images: Any) -> SimpleNamespace:
     )
 
 
-def _plain_form(rule: HostFilter | HostWeigher, request: Any) -> Callable[[list], Any] | None:
+def _plain_form(rule: HostFilter | HostWeigher, spec: objects.RequestSpec) -> Callable[[list], Any] | None:
     if isinstance(rule, HostFilter):
         passes = plain_filters.PLAIN.get(rule.name)
-        return passes and (lambda hosts: [passes(host, request, rule.conf) for host in hosts])
-    return lambda hosts: plain_weights.totals([rule.name], hosts, request, rule.conf)
+        return passes and (lambda hosts: [passes(host, spec, rule.conf) for host in hosts])
+    return lambda hosts: plain_weights.totals([rule.name], hosts, spec, rule.conf)

@@ -23,7 +23,7 @@ from scheduler.rpc.serializer import ServerSerializer
 from scheduler.rules import load_filters as filter_loader
 from scheduler.rules import load_weighers as weight_loader
 from scheduler.selection.driver import FilterDriver
-from scheduler.weights.scores import Scores
+from scheduler.weights.scores import prepare_weighers
 from tools import loopback
 from tools.bench import hosts as synthetic
 from tools.bench import requests
@@ -61,8 +61,10 @@ class _Stages:
             "Placement (sending, receiving)": _Get(self.body),
             "parse": lambda: parse(self.body, None),
             "view": self.view,
-            "filters": lambda: self.chain.run(view.at(every_row), self.spec),
-            "weighers": lambda: Scores(self.weighers, view.at(every_row), self.spec).totals(),
+            "filters": lambda: self.chain.prepare(self.request()).run(view.at(every_row)),
+            "weighers": lambda: (
+                prepare_weighers(self.weighers, self.request()).scores(view.at(every_row)).totals()
+            ),
             "reply": lambda: self.serializer.serialize_entity(None, reply),
             "view to selections, in one go": self.select,
             "decoded request to selections, in one go": self.decoded_to_selections,
@@ -75,8 +77,10 @@ class _Stages:
 
     def select(self) -> list:
         """Return the selections for one instance: a host, claimed at once, and alternates."""
-        request = SchedulingRequest.of(self.spec, [requests.INSTANCE], with_alternates=True)
-        return self.driver.select(self.view(), request, Granting())
+        return self.driver.select(self.view(), self.request(), Granting())
+
+    def request(self) -> SchedulingRequest:
+        return SchedulingRequest.of(self.spec, [requests.INSTANCE], with_alternates=True)
 
     def decoded_to_selections(self) -> list:
         query.build(self.spec, self.conf)

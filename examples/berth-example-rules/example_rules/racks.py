@@ -5,13 +5,13 @@ Hosts are in a rack by the metadata key ``rack`` of an aggregate. The scheduler 
 
 import numpy as np
 
-from scheduler.filters.base import BaseHostFilter, HostFilter
-from scheduler.weights.base import BaseHostWeigher, HostWeigher
+from scheduler.filters.base import BaseHostFilter, HostFilter, Judge
+from scheduler.weights.base import BaseHostWeigher, HostWeigher, Scorer
 
 
-def wanted_racks(request):
-    """The racks that a request names: the hint is a text, or a list of texts."""
-    hint = request.get_scheduler_hint("rack") or ()
+def wanted_racks(spec):
+    """Return the racks that a RequestSpec names: the hint is a text, or a list of texts."""
+    hint = spec.get_scheduler_hint("rack") or ()
     return {hint} if isinstance(hint, str) else set(hint)
 
 
@@ -26,19 +26,26 @@ class RackFilter(BaseHostFilter):
 
 
 class RackArrayFilter(HostFilter):
-    """The same rule over all hosts at once: asked once per distinct set of aggregates."""
+    """The same rule over all hosts at once: evaluated once for each distinct set of aggregates."""
 
     run_filter_once_per_request = True
 
-    def applies(self, request):
-        return bool(wanted_racks(request))
+    def prepare(self, request):
+        racks = wanted_racks(request.spec)
+        return RackJudge(racks) if racks else None
 
-    def passes(self, hosts, request):
-        racks = wanted_racks(request)
-        return hosts.coded("aggregates").spread(lambda aggregates: bool(racks & aggregates.raw("rack")))
 
-    def reason(self, host, request):
-        return f"not in rack {', '.join(sorted(wanted_racks(request)))}"
+class RackJudge(Judge):
+    """Judges hosts for one request."""
+
+    def __init__(self, racks):
+        self.racks = racks
+
+    def passes(self, hosts):
+        return hosts.coded("aggregates").spread(lambda aggregates: bool(self.racks & aggregates.raw("rack")))
+
+    def reason(self, host):
+        return f"not in rack {', '.join(sorted(self.racks))}"
 
 
 class EvenFillWeigher(BaseHostWeigher):
@@ -51,8 +58,15 @@ class EvenFillWeigher(BaseHostWeigher):
 class EvenFillArrayWeigher(HostWeigher):
     """The same preference over all hosts at once."""
 
-    def weigh(self, hosts, request):
-        return hosts.numbers("free_ram_mb") / np.maximum(hosts.numbers("total_usable_ram_mb"), 1)
+    def prepare(self, request):
+        return EvenFillScorer()
 
     def multiplier(self, hosts):
         return 1.0
+
+
+class EvenFillScorer(Scorer):
+    """Weighs hosts for one request; nothing of the request matters."""
+
+    def weigh(self, hosts):
+        return hosts.numbers("free_ram_mb") / np.maximum(hosts.numbers("total_usable_ram_mb"), 1)

@@ -5,7 +5,7 @@ import numpy as np
 from scheduler import objects
 from scheduler.claims.result import ClaimResult, Outcome
 from scheduler.errors import NoValidHost
-from scheduler.filters.chain import FilterChain
+from scheduler.filters.chain import FilterChain, PreparedChain
 from scheduler.filters.numa_topology_filter import NUMATopologyFilter
 from scheduler.filters.pci_passthrough_filter import PciPassthroughFilter
 from scheduler.numa import loading
@@ -73,16 +73,17 @@ class RecordingChain(FilterChain):
         self.request = request
         self.steps = []
 
-    def run(self, hosts, request, index=0, changed=None):
-        self.close(hosts)
-        filtered = super().run(hosts, request, index, changed)
-        passing = [int(row.host[1:]) for row in filtered.hosts.rows]
+    def prepare(self, request):
+        return _RecordingPreparedChain(super().prepare(request).rules, request, self)
+
+    def note(self, hosts):
+        """Note who has passed for the next instance."""
+        passing = [int(row.host[1:]) for row in hosts.rows]
         self.steps.append({"passing": passing})
         if passing:
-            self._note(filtered.hosts)
-        return filtered
+            self._note_first(hosts)
 
-    def _note(self, hosts):
+    def _note_first(self, hosts):
         left = [[one.number for one in hosts.candidates(index)] for index in range(len(hosts))]
         limits = _shown_limits(hosts.limits(0).get("numa_topology"))
         self.steps[-1].update(candidates_left=left, limits=limits)
@@ -100,8 +101,20 @@ class RecordingChain(FilterChain):
             cells=replay.shown_cells(guest),
             usage=replay.shown_usage(topology and topology.known),
             pools=replay.shown_pools(pools and pools.known),
-            weight=int(PCIWeigher(None).weigh(hosts.at(np.array([index])), None)[0]),
+            weight=int(PCIWeigher(None).amount(hosts.at(np.array([index])))[0]),
         )
+
+
+class _RecordingPreparedChain(PreparedChain):
+    def __init__(self, rules, request, record):
+        super().__init__(rules, request)
+        self.record = record
+
+    def run(self, hosts, index=0, changed=None):
+        self.record.close(hosts)
+        filtered = super().run(hosts, index, changed)
+        self.record.note(filtered.hosts)
+        return filtered
 
 
 def _host(number, host):

@@ -18,9 +18,9 @@ from scheduler.numa.fit import Fitter
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.consume import consume
 from scheduler.selection.narrowing import narrow
-from scheduler.selection.ranking import Ranking, descending
+from scheduler.selection.ranking import descending, rank
 from scheduler.weights import builtin as weighers
-from scheduler.weights.scores import Scores
+from scheduler.weights.scores import prepare_weighers
 from tests.integration.interop.rules_cases import FILTERS
 
 NOT_FOR_SEVERAL = {"MetricsWeigher", "ImagePropertiesWeigher"}
@@ -81,7 +81,9 @@ class _Judge:
             "narrowed": outcome(
                 lambda: self.places(narrow(self.hosts, SchedulingRequest.of(self.request)).hosts)
             ),
-            "filters": {cls.__name__: self.filter(cls) for cls in filters.ALL if cls.__name__ in FILTERS},
+            "filters": {
+                cls.__name__: self.filter(cls) for cls in filters.shipped() if cls.__name__ in FILTERS
+            },
             **self.weights(),
             "several": outcome(self.several),
         }
@@ -90,7 +92,9 @@ class _Judge:
         chain = FilterChain([cls(self.conf)])
 
         def kept(view):
-            return self.places(chain.run(view, self.request).hosts)
+            prepared = chain.prepare(SchedulingRequest.of(self.request))
+            view.load(prepared.needs)
+            return self.places(prepared.run(view).hosts)
 
         return {
             "all": outcome(lambda: kept(self.hosts)),
@@ -105,11 +109,13 @@ class _Judge:
         return {"weights": seen, "order": [[int(i), float(totals[i])] for i in descending(totals)]}
 
     def totals(self, rules):
-        return Scores(rules, self.hosts, self.request).totals()
+        prepared = prepare_weighers(rules, SchedulingRequest.of(self.request))
+        self.hosts.load(prepared.needs)
+        return prepared.scores(self.hosts).totals()
 
     def several(self):
         """The totals of the hosts left for one instance after the other; the best takes each."""
-        rules = {cls.__name__: cls(self.conf) for cls in filters.ALL}
+        rules = {cls.__name__: cls(self.conf) for cls in filters.shipped()}
         chain = FilterChain([rules[name] for name in self.case["enabled"]])
         weighing = [cls(self.conf) for cls in weighers.ALL if cls.__name__ not in NOT_FOR_SEVERAL]
         view, steps, ranking, chosen = self.view(self.case["nodes"]), [], None, None
@@ -119,7 +125,8 @@ class _Judge:
             if ranking:
                 ranking.refresh(number, chosen)
             else:
-                ranking = Ranking(chain, weighing, view, request, self.conf.filter_scheduler)
+                prepared = chain.prepare(request), prepare_weighers(weighing, request)
+                ranking = rank(*prepared, view, request, self.conf.filter_scheduler)
             if not len(ranking):
                 break
             totals = ranking.totals()

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from scheduler.filters.chain import FilterChain
 from scheduler.rules import load_filters as filter_loader
 from scheduler.rules import load_weighers as weight_loader
-from scheduler.weights.scores import Scores
 from tests.builders import make_host, make_view
-from tests.unit.selection.requests import make_conf, make_spec
+from tests.unit.selection.requests import make_conf, make_request, make_spec
+from tests.unit.weights.weighing import scores
 
 PACKAGE = Path(__file__).parents[3] / "examples" / "berth-example-rules"
 
@@ -36,17 +37,15 @@ def hosts():
 def test_filters(name, hint, left):
     conf = make_conf(available_filters=[f"example_rules.racks.{name}"], enabled_filters=[name])
     (rule,) = filter_loader.load(conf)
-    spec = make_spec(scheduler_hints={} if hint is None else {"rack": hint})
-    view = hosts()
-    kept = view.where(rule.passes(view, spec)) if rule.applies(spec) else view
-    assert [row.host for row in kept.rows] == left
+    request = make_request(make_spec(scheduler_hints={} if hint is None else {"rack": hint}))
+    filtered = FilterChain([rule]).prepare(request).run(hosts())
+    assert [row.host for row in filtered.hosts.rows] == left
 
 
 @pytest.mark.parametrize("name", ["EvenFillWeigher", "EvenFillArrayWeigher"])
 def test_weighers(name):
     weighers = weight_loader.load(make_conf(weight_classes=[f"example_rules.racks.{name}"]))
-    totals = Scores(weighers, hosts(), make_spec()).totals().tolist()
-    assert totals == pytest.approx([0.2, 1.0, 0.0])
+    assert scores(weighers, hosts()).totals().tolist() == pytest.approx([0.2, 1.0, 0.0])
 
 
 def test_the_array_filter_says_why():
@@ -55,4 +54,6 @@ def test_the_array_filter_says_why():
             available_filters=["example_rules.racks.RackArrayFilter"], enabled_filters=["RackArrayFilter"]
         )
     )
-    assert rule.reason(None, make_spec(scheduler_hints={"rack": ["r1"]})) == "not in rack r1"
+    request = make_request(make_spec(scheduler_hints={"rack": ["r1"]}))
+    filtered = FilterChain([rule]).prepare(request).run(hosts())
+    assert list(filtered.summary()) == ["RackArrayFilter: not in rack r1 (h2, h3)"]

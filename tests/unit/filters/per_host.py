@@ -1,6 +1,6 @@
 """The rules once more, each for one host and as plainly as the chapter has them (spec: filters-and-weighers 2).
 
-Every function takes (host, request, conf), the host as a ``HostState``, and says whether the host passes.
+Every function takes (host, spec, conf), the host as a ``HostState``, and says whether the host passes.
 """
 
 import ipaddress
@@ -12,8 +12,8 @@ from packaging.version import Version
 from scheduler.filters.extra_specs_ops import match
 
 
-def hint(request, name):
-    return (request.scheduler_hints or {}).get(name) or []
+def hint(spec, name):
+    return (spec.scheduler_hints or {}).get(name) or []
 
 
 def metadata(host):
@@ -28,7 +28,7 @@ def raw(host, key):
     return {aggregate.metadata[key] for aggregate in host.aggregates if key in aggregate.metadata}
 
 
-def compute(host, request, conf):
+def compute(host, spec, conf):
     service = host.service
     if service["disabled"] or service["forced_down"]:
         return False
@@ -36,8 +36,8 @@ def compute(host, request, conf):
     return abs(time.time() - seen.timestamp()) <= conf.service_down_time
 
 
-def capabilities(host, request, conf):
-    specs = dict(request.flavor.extra_specs)
+def capabilities(host, spec, conf):
+    specs = dict(spec.flavor.extra_specs)
     if "hw:maxphysaddr_bits" in specs:
         specs["capabilities:cpu_info:maxphysaddr:bits"] = ">= " + specs.pop("hw:maxphysaddr_bits")
     for key, requirement in specs.items():
@@ -70,8 +70,8 @@ def _walk(value, path):
     return value
 
 
-def image_properties(host, request, conf):
-    properties = request.image.properties.to_dict() if request.image else {}
+def image_properties(host, spec, conf):
+    properties = spec.image.properties.to_dict() if spec.image else {}
     default = conf.filter_scheduler.image_properties_default_architecture
     wanted = [
         properties.get("hw_architecture", default),
@@ -94,47 +94,47 @@ def image_properties(host, request, conf):
     return not bits or bits >= properties.get("hw_maxphysaddr_bits", 0)
 
 
-def isolated_hosts(host, request, conf):
+def isolated_hosts(host, spec, conf):
     options = conf.filter_scheduler
-    image = request.image.id if request.image and "id" in request.image else None
+    image = spec.image.id if spec.image and "id" in spec.image else None
     host_isolated, image_isolated = host.host in options.isolated_hosts, image in options.isolated_images
     if options.restrict_isolated_hosts_to_isolated_images:
         return host_isolated == image_isolated
     return host_isolated or not image_isolated
 
 
-def different_host(host, request, conf):
-    return not any(uuid in host.instances for uuid in hint(request, "different_host"))
+def different_host(host, spec, conf):
+    return not any(uuid in host.instances for uuid in hint(spec, "different_host"))
 
 
-def same_host(host, request, conf):
-    uuids = hint(request, "same_host")
+def same_host(host, spec, conf):
+    uuids = hint(spec, "same_host")
     return not uuids or any(uuid in host.instances for uuid in uuids)
 
 
-def simple_cidr(host, request, conf):
-    if not hint(request, "build_near_host_ip"):
+def simple_cidr(host, spec, conf):
+    if not hint(spec, "build_near_host_ip"):
         return True
-    (near,), (cidr,) = hint(request, "build_near_host_ip"), hint(request, "cidr") or ["/24"]
+    (near,), (cidr,) = hint(spec, "build_near_host_ip"), hint(spec, "cidr") or ["/24"]
     return ipaddress.ip_address(str(host.host_ip)) in ipaddress.ip_network(near + cidr, strict=False)
 
 
-def anti_affinity(host, request, conf):
-    group = request.instance_group
-    if group is None or group.policy != "anti-affinity" or request.instance_uuid in host.instances:
+def anti_affinity(host, spec, conf):
+    group = spec.instance_group
+    if group is None or group.policy != "anti-affinity" or spec.instance_uuid in host.instances:
         return True
     return len(set(group.members) & set(host.instances)) < group.rules.get("max_server_per_host", 1)
 
 
-def affinity(host, request, conf):
-    group = request.instance_group
+def affinity(host, spec, conf):
+    group = spec.instance_group
     return group is None or "affinity" not in group.policies or not group.hosts or host.host in group.hosts
 
 
-def image_isolation(host, request, conf):
+def image_isolation(host, spec, conf):
     for key, allowed in metadata(host).items():
         try:
-            value = request.image.properties.get(key) if request.image else None
+            value = spec.image.properties.get(key) if spec.image else None
         except AttributeError:
             continue
         if value and str(value) not in allowed:
@@ -142,8 +142,8 @@ def image_isolation(host, request, conf):
     return True
 
 
-def aggregate_extra_specs(host, request, conf):
-    for key, requirement in request.flavor.extra_specs.items():
+def aggregate_extra_specs(host, spec, conf):
+    for key, requirement in spec.flavor.extra_specs.items():
         scope, colon, rest = key.partition(":")
         if colon and scope != "aggregate_instance_extra_specs":
             continue
@@ -153,26 +153,26 @@ def aggregate_extra_specs(host, request, conf):
     return True
 
 
-def tenants(host, request, conf):
+def tenants(host, spec, conf):
     listed = [values for key, values in metadata(host).items() if key.startswith("filter_tenant_id")]
-    return not listed or request.project_id in set().union(*listed)
+    return not listed or spec.project_id in set().union(*listed)
 
 
-def flavors(host, request, conf):
+def flavors(host, spec, conf):
     values = raw(host, "instance_type")
-    return not values or request.flavor.name in [part.strip() for text in values for part in text.split(",")]
+    return not values or spec.flavor.name in [part.strip() for text in values for part in text.split(",")]
 
 
-def zone(host, request, conf):
+def zone(host, spec, conf):
     zones = metadata(host).get("availability_zone") or {conf.default_availability_zone}
-    return not request.availability_zone or request.availability_zone in zones
+    return not spec.availability_zone or spec.availability_zone in zones
 
 
-def io_ops(host, request, conf):
+def io_ops(host, spec, conf):
     return host.num_io_ops < conf.filter_scheduler.max_io_ops_per_host
 
 
-def aggregate_io_ops(host, request, conf):
+def aggregate_io_ops(host, spec, conf):
     try:
         limits = [int(value) for value in raw(host, "max_io_ops_per_host")]
     except ValueError:
@@ -180,40 +180,40 @@ def aggregate_io_ops(host, request, conf):
     return host.num_io_ops < min(limits, default=conf.filter_scheduler.max_io_ops_per_host)
 
 
-def num_instances(host, request, conf):
+def num_instances(host, spec, conf):
     return host.num_instances < conf.filter_scheduler.max_instances_per_host
 
 
-def ram(host, request, conf):
-    wanted, total = request.memory_mb, host.total_usable_ram_mb
+def ram(host, spec, conf):
+    wanted, total = spec.memory_mb, host.total_usable_ram_mb
     usable = total * host.ram_allocation_ratio - (total - host.free_ram_mb)
     return total >= wanted and usable >= wanted
 
 
-def cores(host, request, conf):
-    wanted, total = request.vcpus, host.vcpus_total
+def cores(host, spec, conf):
+    wanted, total = spec.vcpus, host.vcpus_total
     if not total:
         return True
     limit = total * host.cpu_allocation_ratio
     return not (limit > 0 and wanted > total) and limit - host.vcpus_used >= wanted
 
 
-def disk(host, request, conf):
+def disk(host, spec, conf):
     wanted, total = (
-        1024 * (request.root_gb + request.ephemeral_gb) + request.swap,
+        1024 * (spec.root_gb + spec.ephemeral_gb) + spec.swap,
         1024 * host.total_usable_disk_gb,
     )
     usable = total * host.disk_allocation_ratio - (total - host.free_disk_mb)
     return total >= wanted and usable >= wanted
 
 
-def metrics(host, request, conf):
+def metrics(host, spec, conf):
     names = {metric.name for metric in host.metrics}
     return all(entry.partition("=")[0] in names for entry in conf.metrics.weight_setting)
 
 
-def json_query(host, request, conf):
-    texts = hint(request, "query")
+def json_query(host, spec, conf):
+    texts = hint(spec, "query")
     result = _evaluated(json.loads(texts[0]), host) if texts else True
     return any(result) if isinstance(result, list) else bool(result)
 

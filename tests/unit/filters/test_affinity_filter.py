@@ -12,8 +12,9 @@ from scheduler.filters.affinity_filter import (
     ServerGroupAntiAffinityFilter,
     SimpleCIDRAffinityFilter,
 )
+from scheduler.request.scheduling_request import SchedulingRequest
 from tests.builders import make_host, make_view
-from tests.unit.filters.asking import ask, ask_all, make_conf, make_request, why
+from tests.unit.filters.asking import ask, ask_all, make_conf, make_request, make_spec, prepared, why
 
 
 def holding(*uuids):
@@ -126,13 +127,25 @@ def test_anti_affinity(rule, row, group, held, passes):
 
 def test_siblings_placed_by_the_same_request_count():
     view = make_view([make_host("h1"), make_host("h2")])
-    request = make_request(group=apart(["X", "Y"]))
+    request = SchedulingRequest.of(make_spec(group=apart(["X", "Y"])), ["X", "Y"])
     rule = ServerGroupAntiAffinityFilter(make_conf())
-    assert rule.passes(view, request).tolist() == [True, True]
+    judge = prepared(rule, view, request)
+    assert judge.passes(view).tolist() == [True, True]
     view.place_instance(0, "X")
-    request.instance_uuid = "Y"
-    assert rule.passes(view, request).tolist() == [False, True]
+    request.progress.instance_uuid = "Y"
+    assert judge.passes(view).tolist() == [False, True]
+    assert judge.reason(view.host(0)) == "1 members of group g on host, limit 1"
     assert not rule.local
+
+
+def test_hosts_chosen_for_earlier_instances_of_the_request_are_group_hosts():
+    view = make_view([make_host("h1"), make_host("h2")])
+    request = make_request(group=together([]))
+    judge = prepared(ServerGroupAffinityFilter(make_conf()), view, request)
+    assert judge.passes(view).tolist() == [True, True]
+    request.progress.group_hosts = ("h2",)
+    assert judge.passes(view).tolist() == [False, True]
+    assert judge.reason(view.host(0)) == "host not among group hosts ['h2']"
 
 
 def together(hosts, policy="affinity", **fields):

@@ -5,12 +5,13 @@ import pytest
 from scheduler.filters.aggregate_filters import (
     AggregateImagePropertiesIsolation,
     AggregateInstanceExtraSpecsFilter,
+    AggregateJudge,
     AggregateMultiTenancyIsolation,
     AggregateTypeAffinityFilter,
     AvailabilityZoneFilter,
 )
-from tests.builders import make_host
-from tests.unit.filters.asking import ask, ask_all, host_in, make_conf, make_image, make_request, why
+from tests.builders import make_host, make_view
+from tests.unit.filters.asking import ask, host_in, make_image, make_request, why
 
 P = "aggregate_instance_extra_specs:"
 
@@ -141,8 +142,7 @@ def test_tenants(row, aggregates, project, passes):
     ],
 )
 def test_flavors(row, aggregates, flavor, passes):
-    request = make_request()
-    request.flavor.name = flavor
+    request = make_request(sizes={"name": flavor})
     assert ask(AggregateTypeAffinityFilter, host_in(*aggregates), request) is passes
 
 
@@ -164,17 +164,22 @@ def test_zones(aggregates, zone, passes):
     assert ask(AvailabilityZoneFilter, host_in(*aggregates), request, **options) is passes
 
 
-def test_each_set_of_aggregates_is_judged_once(monkeypatch):
+class Judged(AggregateJudge):
+    """Has no objection, and notes what it was asked about."""
+
+    def __init__(self):
+        self.seen = []
+
+    def objection(self, aggregates):
+        self.seen.append(aggregates)
+        return ""
+
+
+def test_each_set_of_aggregates_is_judged_once():
     hosts = [make_host(f"h{n}").aggregate("big" if n % 2 else "small", size=str(n % 2)) for n in range(6)]
-    rule = AggregateInstanceExtraSpecsFilter(make_conf())
-    judged = []
-
-    def judge(request):
-        return lambda aggregates: judged.append(aggregates) or ""
-
-    monkeypatch.setattr(rule, "judge", judge)
-    assert ask_all(rule, hosts, make_request({"size": "1"})) == [True] * 6
-    assert len(judged) == 2
+    judge = Judged()
+    assert judge.passes(make_view(hosts)).tolist() == [True] * 6
+    assert len(judge.seen) == 2
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,12 @@ from scheduler.filters.amount_filters import (
     RamFilter,
 )
 from tests.builders import make_host, make_view
-from tests.unit.filters.asking import host_in, make_conf, make_request, why
+from tests.unit.filters.asking import host_in, make_conf, make_request, verdicts, why
 
 
 def verdict_and_limits(rule, host, request):
     view = make_view([host])
-    return bool(rule(make_conf()).passes(view, request)[0]), view.limits(0)
+    return verdicts(rule(make_conf()), view, request)[0], view.limits(0)
 
 
 @pytest.mark.parametrize(

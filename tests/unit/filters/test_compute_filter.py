@@ -4,7 +4,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from scheduler.filters import compute_filter
 from scheduler.filters.compute_filter import ComputeFilter
 from tests.builders import make_host
 from tests.unit.filters.asking import ask, ask_all, make_conf, make_request, why
@@ -12,9 +11,9 @@ from tests.unit.filters.asking import ask, ask_all, make_conf, make_request, why
 NOW = datetime(2026, 1, 1, 12, 0, 0)
 
 
-@pytest.fixture(autouse=True)
-def _clock(monkeypatch):
-    monkeypatch.setattr(compute_filter.time, "time", lambda: NOW.replace(tzinfo=UTC).timestamp())
+def rule_of(conf):
+    """The filter at ``NOW``."""
+    return ComputeFilter(conf, clock=NOW.replace(tzinfo=UTC).timestamp)
 
 
 def seen(seconds_ago, **columns):
@@ -43,7 +42,7 @@ def never_seen(created_seconds_ago):
     ],
 )
 def test_table(row, host, passes):
-    assert ask(ComputeFilter, host, make_request()) is passes
+    assert ask(rule_of, host, make_request()) is passes
 
 
 @pytest.mark.parametrize(
@@ -57,7 +56,7 @@ def test_table(row, host, passes):
     ],
 )
 def test_reasons(host, reason):
-    assert why(ComputeFilter, host, make_request()) == reason
+    assert why(rule_of, host, make_request()) == reason
 
 
 @pytest.mark.parametrize(
@@ -68,20 +67,21 @@ def test_a_down_time_not_above_the_interval_becomes_two_and_a_half_intervals(
     down_time, interval, age, passes
 ):
     options = {"_service_down_time": down_time, "_report_interval": interval}
-    assert ask(ComputeFilter, seen(age), make_request(), **options) is passes
+    assert ask(rule_of, seen(age), make_request(), **options) is passes
 
 
 def test_the_down_time_in_force_is_that_of_the_moment():
     conf = make_conf()
-    rule = ComputeFilter(conf)
+    rule = rule_of(conf)
     assert ask_all(rule, [seen(90)], make_request()) == [False]
     conf.set_override("service_down_time", 100)
     assert ask_all(rule, [seen(90)], make_request()) == [True]
 
 
 def test_services_that_are_down_are_named_in_one_warning(caplog):
-    hosts = [make_host(f"h{number}").down() for number in range(12)] + [seen(5)]
-    assert ask_all(ComputeFilter(make_conf()), hosts, make_request()) == [False] * 12 + [True]
+    hosts = [make_host(f"h{number}").service(last_seen_up=NOW - timedelta(hours=1)) for number in range(12)]
+    hosts.append(seen(5))
+    assert ask_all(rule_of(make_conf()), hosts, make_request()) == [False] * 12 + [True]
     warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert len(warnings) == 1
     assert warnings[0].startswith("12 compute services are down: h0, h1, h2")

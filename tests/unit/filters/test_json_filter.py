@@ -76,7 +76,7 @@ def test_table(row, query, passes):
     assert ask(JsonFilter, the_host(), request_for(query)) is passes
 
 
-def test_without_hint_everybody_passes():
+def test_without_a_query_all_hosts_pass():
     assert ask(JsonFilter, the_host(), make_request(hints=None))
     assert ask(JsonFilter, the_host(), make_request(hints={"query": []}))
 
@@ -105,7 +105,7 @@ def test_raises(row, query, error):
         ask(JsonFilter, the_host(), request_for(query))
 
 
-def test_two_queries_are_none():
+def test_a_hint_with_two_queries_raises():
     with pytest.raises(TypeError):
         ask(JsonFilter, the_host(), make_request(hints={"query": ["[]", "[]"]}))
 
@@ -131,10 +131,10 @@ def test_usual_queries_look_at_no_single_host(query):
 
 def test_consumption_counts():
     view = make_view([make_host("h").ram(1024)])
-    rule, request = JsonFilter(make_conf()), request_for([">=", "$free_ram_mb", 1024])
-    assert rule.passes(view, request).all()
+    judge = JsonFilter(make_conf()).prepare(request_for([">=", "$free_ram_mb", 1024]))
+    assert judge.passes(view).all()
     view.consume(0, free_ram_mb=-1)
-    assert not rule.passes(view, request).any()
+    assert not judge.passes(view).any()
 
 
 def test_reason():

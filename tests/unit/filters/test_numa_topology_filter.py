@@ -13,7 +13,7 @@ from scheduler.numa.usage import consume_instance
 from scheduler.pci.pools import from_flat
 from scheduler.pci.support import UsableCandidates
 from tests.builders import make_host, make_view
-from tests.unit.filters.asking import candidate, make_conf, make_request, why
+from tests.unit.filters.asking import candidate, make_conf, make_request, verdicts, why
 from tests.unit.numa.shapes import host as topology
 from tests.unit.numa.shapes import host_cell
 
@@ -36,8 +36,7 @@ def host(name="h", numa=PLAIN, candidates=2):
 
 def judge(hosts, request, **overrides):
     rule, view = NUMATopologyFilter(make_conf(**overrides)), make_view(hosts)
-    verdict = rule.passes(view, request).tolist() if rule.applies(request) else [True] * len(view)
-    return verdict, view
+    return verdicts(rule, view, request), view
 
 
 @pytest.mark.parametrize(
@@ -88,7 +87,8 @@ def test_fits_for_real_and_leaves_the_request_alone():
     hosts = [host("fits"), host("small", topology(host_cell(0, cpus=2))), host("none", None)]
     verdict, _ = judge(hosts, request)
     assert verdict == [True, False, False]
-    assert request.numa_topology.cells[0].cpu_pinning_raw is None
+    assert request.spec.numa_topology.cells[0].cpu_pinning_raw is None
+    assert request.progress.guest is request.guest
 
 
 def test_limits_are_the_ratios_and_networks():
@@ -183,9 +183,9 @@ def test_reasons(numa, specs, reason):
 def test_what_the_filter_fitted_is_not_fitted_again_when_it_is_taken():
     conf, view = make_conf(), make_view([host(candidates=1)])
     rule, request = NUMATopologyFilter(conf), make_request(numa_topology=guest())
-    assert rule.passes(view, request).all()
+    assert all(verdicts(rule, view, request))
     made, limits = rule.fitter.made, limits_from(view.limits(0)["numa_topology"])
-    wanted = guest_topology_from(request.numa_topology)
+    wanted = request.guest
     taken = consume_instance(
         fitter_of([rule], conf), PLAIN, wanted, limits, view.coded("pci_stats")[0], (), {}
     )

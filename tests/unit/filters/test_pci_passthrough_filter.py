@@ -8,7 +8,7 @@ from scheduler.pci import support
 from scheduler.pci.pools import PoolSet, from_flat
 from scheduler.pci.support import UsableCandidates
 from tests.builders import make_host, make_view
-from tests.unit.filters.asking import candidate, make_conf, make_request, why
+from tests.unit.filters.asking import candidate, make_conf, make_request, verdicts, why
 
 NIC = {"vendor_id": "8086", "product_id": "1", "numa_node": 0}
 POOLS = from_flat([{**NIC, "count": 2}])
@@ -27,8 +27,7 @@ def host(name="h", pools=POOLS, candidates=2):
 def judge(hosts, pci_requests):
     rule, view = PciPassthroughFilter(make_conf()), make_view(hosts)
     request = make_request(pci_requests=pci_requests)
-    kept = rule.passes(view, request).tolist() if rule.applies(request) else [True] * len(view)
-    return kept, view
+    return verdicts(rule, view, request), view
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The builders that other tests rest on."""
 
+from scheduler.hosts.request_instances import Needs
 from tests.builders import OTHER_CELL, make_host, make_table, make_view, uuid_of
 
 
@@ -20,6 +21,7 @@ def test_hosts_share_an_aggregate_by_name():
 
 def test_instances_are_where_they_were_put():
     view = make_view([make_host("h1").holding("i1", os_distro="linux"), make_host("h2")])
+    view.load(Needs(frozenset({"i1", "i2"}), image_properties=True))
     assert list(view.count_instances(["i1", "i2"])) == [1, 0]
     assert view.image_properties() == [[{"os_distro": "linux"}], []]
     assert list(view.host(0).instances) == ["i1"]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from scheduler.hosts.pending import AMOUNTS, LIFETIME, PendingPlacements
+from scheduler.hosts.request_instances import Needs
 from scheduler.hosts.view import HostView
 from tests.builders import make_host, make_table, uuid_of
 from tests.support.clock import Clock
@@ -177,7 +178,9 @@ def test_amounts_that_placement_guards_are_only_expected_and_counters_count(tabl
 def test_an_instance_counts_where_it_is_to_be_on_every_node_of_the_host(pending):
     table = make_table([make_host("h1", "n1"), make_host("h1", "n2"), make_host("h2")])
     pending.add("i1", table, 1, ONE)
-    assert view(table, pending).count_instances(["i1", "i2"]).tolist() == [1, 1, 0]
+    hosts = view(table, pending)
+    hosts.load(Needs(frozenset({"i1", "i2"})))
+    assert hosts.count_instances(["i1", "i2"]).tolist() == [1, 1, 0]
 
 
 def test_a_view_sees_what_others_reserve_when_it_catches_up(table, pending):

@@ -1,6 +1,8 @@
 import numpy as np
+import pytest
 
-from scheduler.hosts.request_instances import NoInstances
+from scheduler.hosts.host_state import instances_held
+from scheduler.hosts.request_instances import Needs, NoInstances
 from scheduler.hosts.view import HostView
 from tests.builders import CELL, OTHER_CELL, make_host, make_table, make_view
 
@@ -73,6 +75,7 @@ def test_a_replaced_value_shows_in_later_views():
 def test_counting_instances():
     source_hosts = [make_host("h1").holding("i1", "i2"), make_host("h2").holding("i3")]
     view = make_view(source_hosts)
+    view.load(Needs(frozenset({"i1", "i2", "i3", "i9"})))
     assert list(view.count_instances(["i1", "i2", "i3", "i9"])) == [2, 1]
     assert list(view.at([1]).count_instances(["i1", "i3"])) == [1]
     assert list(view.count_instances([])) == [0, 0]
@@ -82,14 +85,35 @@ def test_each_instance_is_looked_up_once():
     view = make_view([make_host("h1").holding("i1")])
     source = view._shared.instances.source
     for _ in range(2):
+        view.load(Needs(frozenset({"i1", "i2"})))
         view.count_instances(["i1", "i2"])
     assert source.asked == 1
+
+
+def test_what_was_not_loaded_is_not_looked_up():
+    view = make_view([make_host("h1").holding("i1")])
+    with pytest.raises(LookupError):
+        view.count_instances(["i1"])
+    with pytest.raises(LookupError):
+        view.image_properties()
+    with pytest.raises(LookupError):
+        instances_held(view.host(0), ["i1"])
+    assert view._shared.instances.source.asked == 0
+
+
+def test_instances_held_by_a_host_are_the_located_and_the_placed_ones():
+    view = make_view([make_host("h1").holding("i2"), make_host("h2").holding("i1")])
+    view.load(Needs(frozenset({"i1", "i2", "i3"})))
+    view.place_instance(0, "i3")
+    assert instances_held(view.host(0), ["i3", "i1", "i2"]) == ["i3", "i2"]
+    assert instances_held(view.host(1), ["i3", "i1", "i2"]) == ["i1"]
 
 
 def test_a_placed_instance_counts_on_all_nodes_of_its_service_host():
     view = make_view(
         [make_host("ironic", "n1"), make_host("ironic", "n2"), make_host("ironic", "n3").cell(OTHER_CELL)]
     )
+    view.load(Needs(frozenset({"i1"})))
     view.at([1]).place_instance(0, "i1")
     assert list(view.count_instances(["i1"])) == [1, 1, 0]
     assert list(view.host(0).instances) == ["i1"]
@@ -98,6 +122,7 @@ def test_a_placed_instance_counts_on_all_nodes_of_its_service_host():
 
 def test_an_instance_that_was_there_and_is_placed_again_counts_once():
     view = make_view([make_host("h1").holding("i1")])
+    view.load(Needs(frozenset({"i1"})))
     view.place_instance(0, "i1")
     assert list(view.count_instances(["i1"])) == [1]
 
@@ -126,8 +151,11 @@ def test_limits_of_many_hosts():
 def test_image_properties_are_read_once_a_host():
     view = make_view([make_host("h1").holding("i1", os_distro="linux"), make_host("h2").holding("i2")])
     part = view.at([0])
+    part.load(Needs(image_properties=True))
     assert [list(found) for found in part.image_properties()] == [[{"os_distro": "linux"}]]
+    view.load(Needs(image_properties=True))
     assert view.image_properties() == [[{"os_distro": "linux"}], [{}]]
+    view.load(Needs(image_properties=True))
     view.image_properties()
     assert view._shared.instances.source.asked == 2
 

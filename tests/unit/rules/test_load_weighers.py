@@ -8,10 +8,9 @@ from scheduler.errors import ClassNotFound
 from scheduler.rules import load_weighers
 from scheduler.weights import builtin
 from scheduler.weights.amounts import RAMWeigher
-from scheduler.weights.base import BaseHostWeigher, HostWeigher
-from scheduler.weights.scores import Scores
+from scheduler.weights.base import BaseHostWeigher, HostWeigher, Scorer
 from tests.builders import make_host, make_view
-from tests.unit.weights.weighing import make_conf, make_request
+from tests.unit.weights.weighing import make_conf, scores
 
 
 class ByName(BaseHostWeigher):
@@ -70,13 +69,18 @@ def test_paths_that_lead_nowhere_stop_the_start(path):
 
 def scores_of(weigher):
     view = make_view([make_host("h1"), make_host("h2"), make_host("h4")])
-    return Scores([load_weighers.instantiate(make_conf(), weigher)], view, make_request()).totals().tolist()
+    return scores([load_weighers.instantiate(make_conf(), weigher)], view).totals().tolist()
 
 
 class Sooner(HostWeigher):
     """An operator's weigher over whole arrays that names no option."""
 
-    def weigh(self, hosts, request):
+    def prepare(self, request):
+        return FewInstances()
+
+
+class FewInstances(Scorer):
+    def weigh(self, hosts):
         return -hosts.numbers("num_instances").astype(float)
 
 
@@ -98,7 +102,7 @@ class OwnOptions(ByOption):
 def test_without_an_option_the_multiplier_is_one():
     view = make_view([make_host("h1").num_instances(2), make_host("h2"), make_host("h3").num_instances(1)])
     weigher = load_weighers.instantiate(make_conf(), Sooner)
-    assert Scores([weigher], view, make_request()).totals().tolist() == [0, 1, 0.5]
+    assert scores([weigher], view).totals().tolist() == [0, 1, 0.5]
 
 
 @pytest.mark.parametrize(("cls", "expected"), [(ByOption, [0, 1 / 3, 1]), (OwnOptions, [0, 1, 3])])

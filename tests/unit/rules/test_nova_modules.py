@@ -14,9 +14,10 @@ from scheduler.rules import load_filters as filter_loader
 from scheduler.rules import load_weighers as weight_loader
 from scheduler.rules import nova_modules
 from scheduler.weights import builtin as built_in_weighers
-from scheduler.weights.scores import Scores
 from tests.builders import make_host, make_view
-from tests.unit.selection.requests import make_conf, make_spec
+from tests.unit.filters.asking import verdicts
+from tests.unit.selection.requests import make_conf, make_request
+from tests.unit.weights.weighing import scores
 
 PLUGIN = """
 from oslo_log import log as logging
@@ -119,7 +120,7 @@ def test_a_filter_written_for_nova_runs():
     view = make_view(
         [make_host("h1").aggregate("a", tier="gold"), make_host("h2").aggregate("b", tier="tin")]
     )
-    assert rule.passes(view, make_spec()).tolist() == [True, False]
+    assert verdicts(rule, view, make_request()) == [True, False]
     assert rule.name == "Tiered"
 
 
@@ -135,7 +136,7 @@ def test_a_weigher_written_for_nova_runs(name, totals):
     weighers = weight_loader.load(conf)
     hosts = [make_host("h1").ram(500), make_host("h2").ram(1500), make_host("h3").ram(2000)]
     hosts[2].aggregate("a", free_weight_multiplier="6").aggregate("b", free_weight_multiplier="7")
-    assert Scores(weighers, make_view(hosts), make_spec()).totals() == pytest.approx(totals)
+    assert scores(weighers, make_view(hosts)).totals() == pytest.approx(totals)
 
 
 @pytest.mark.usefixtures("without_nova")
@@ -157,7 +158,7 @@ def test_the_modules_offer_what_plug_ins_import():
     assert issubclass(host_weights.BaseHostWeigher, weights.BaseWeigher)
     assert issubclass(host_weights.WeighedHost, weights.WeighedObject)
     assert host_filters.CandidateFilterMixin
-    assert host_filters.all_filters() == list(built_in_filters.ALL)
+    assert host_filters.all_filters() == list(built_in_filters.shipped())
     assert host_weights.all_weighers() == list(built_in_weighers.ALL)
     assert weights.normalize([20, 50], 0, 100) == [0.2, 0.5]
     assert weights.normalize([1.0, 1.0]) == [0, 0]
@@ -200,10 +201,8 @@ def test_options_are_found_where_plug_ins_look(tmp_path):
     conf.set_override("available_filters", PLUGINS, "filter_scheduler")
     nova_modules.provide(conf)
     (rule,) = filter_loader.enable(conf, ["Tiered"], {"Tiered": sys.modules["tiers_plugin"].Tiered})
-    assert rule.passes(make_view([make_host("gold"), make_host("tin")]), make_spec()).tolist() == [
-        True,
-        False,
-    ]
+    view = make_view([make_host("gold"), make_host("tin")])
+    assert verdicts(rule, view, make_request()) == [True, False]
 
 
 @pytest.mark.usefixtures("without_nova")

@@ -8,13 +8,15 @@ import pytest
 
 from scheduler.errors import ClassNotFound, HostFilterNotFound
 from scheduler.filters.amount_filters import RamFilter
-from scheduler.filters.base import BaseHostFilter, HostFilter
+from scheduler.filters.base import BaseHostFilter, HostFilter, Judge
 from scheduler.filters.chain import FilterChain
+from scheduler.hosts.request_instances import Needs
+from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rules import load_filters
 from scheduler.rules.out_of_tree_filters import BaseFilter, CandidateFilterMixin
 from scheduler.rules.out_of_tree_filters import BaseHostFilter as NovaFilter
 from tests.builders import make_host, make_view
-from tests.unit.filters.asking import make_conf, make_request
+from tests.unit.filters.asking import make_conf, make_request, make_spec
 
 REBUILD = {"hints": {"_nova_check_type": ["rebuild"]}, "force_hosts": ["h1"]}
 
@@ -55,12 +57,22 @@ class Everybody(BaseFilter):
 
 
 class Array(HostFilter):
-    def passes(self, hosts, request):
+    def prepare(self, request):
+        return MuchRam()
+
+
+class MuchRam(Judge):
+    def passes(self, hosts):
         return hosts.numbers("free_ram_mb") > 1000
 
 
 class ArrayStop(HostFilter):
-    def passes(self, hosts, request):
+    def prepare(self, request):
+        return NoHost()
+
+
+class NoHost(Judge):
+    def passes(self, hosts):
         return None
 
 
@@ -93,7 +105,7 @@ def hosts():
 
 def left(*classes, index=0, changed=None, view=None, **fields):
     chain = FilterChain([load_filters.instantiate(make_conf(), cls) for cls in classes])
-    filtered = chain.run(hosts() if view is None else view, make_request(**fields), index, changed)
+    filtered = chain.prepare(make_request(**fields)).run(hosts() if view is None else view, index, changed)
     return [row.host for row in filtered.hosts.rows]
 
 
@@ -151,7 +163,72 @@ def test_candidates_that_a_filter_leaves_are_what_is_left_for_the_others():
     assert [list(view.candidates(index)) for index in (0, 1)] == [["good"], []]
 
 
-@pytest.mark.parametrize("cls", [Raising, RaisingBerth])
+class Unready(HostFilter):
+    def prepare(self, request):
+        raise KeyError("oops")
+
+
+class Unexplained(HostFilter):
+    def prepare(self, request):
+        return RejectsAll()
+
+
+class RejectsAll(Judge):
+    instance_uuids = ("i1",)
+
+    def passes(self, hosts):
+        return hosts.count_instances(["i1"]) > 9
+
+    def reason(self, host):
+        raise KeyError("oops")
+
+
+class Needy(Unexplained):
+    needs = frozenset({"instances"})
+
+
+def test_what_an_operators_filter_declares_is_what_the_chain_needs():
+    chain = FilterChain([load_filters.instantiate(make_conf(), Needy)]).prepare(make_request())
+    assert chain.needs == Needs(frozenset({"i1"}))
+
+
+def test_what_a_reason_raises_names_the_class():
+    view = hosts()
+    chain = FilterChain([load_filters.instantiate(make_conf(), Needy)]).prepare(make_request())
+    view.load(chain.needs)
+    with pytest.raises(KeyError, match="oops") as caught:
+        list(chain.run(view).reasons())
+    assert "Raised by Needy" in "".join(traceback.format_exception(caught.value))
+
+
+class Sees(NovaFilter):
+    """Keeps all, and notes what the RequestSpec says."""
+
+    seen = ()
+
+    def host_passes(self, host_state, filter_properties):
+        Sees.seen += ((filter_properties.instance_uuid, filter_properties.instance_group.hosts),)
+        return True
+
+
+class SeesBerth(BaseHostFilter):
+    host_passes = Sees.host_passes
+
+
+@pytest.mark.parametrize("cls", [Sees, SeesBerth])
+def test_classes_of_operators_see_on_the_spec_what_was_chosen_before(cls, monkeypatch):
+    monkeypatch.setattr(Sees, "seen", ())
+    spec = make_spec(group={"policy": "affinity", "members": ["a", "b"], "hosts": []})
+    request = SchedulingRequest.of(spec, ["a", "b"])
+    chain = FilterChain([load_filters.instantiate(make_conf(), cls)]).prepare(request)
+    view = make_view([make_host("h1")])
+    chain.run(view)
+    request.progress.instance_uuid, request.progress.group_hosts = "b", ("h1",)
+    chain.run(view, 1, 0)
+    assert Sees.seen == (("a", []), ("b", ["h1"]))
+
+
+@pytest.mark.parametrize("cls", [Raising, RaisingBerth, Unready])
 def test_what_a_filter_raises_stays_what_it_is_and_the_log_names_the_class(cls):
     with pytest.raises(KeyError, match="oops") as caught:
         left(cls)

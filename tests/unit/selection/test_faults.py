@@ -24,13 +24,13 @@ from scheduler.claims.claimer import Claimer
 from scheduler.claims.journal import Journal
 from scheduler.claims.policy import ClaimPolicy, Timing
 from scheduler.errors import BerthError
+from scheduler.filters.chain import FilterChain
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.view import HostView
 from scheduler.numa.fit import Fitter
 from scheduler.placement.errors import PlacementSilent, PlacementUnreachable
 from scheduler.rules import load_weighers as weight_loader
 from scheduler.selection.driver import FilterDriver
-from scheduler.selection.ranking import NO_FILTERS
 from tests.builders import make_table, uuid_of
 from tests.unit.claims.fake_consumers import FakeConsumers
 from tests.unit.selection.requests import host_with_candidate, make_conf, make_request, make_spec
@@ -154,7 +154,7 @@ class Mortal:
 @pytest.fixture(scope="module")
 def driver():
     conf = make_conf(weight_classes=["nova.scheduler.weights.ram.RAMWeigher"])
-    return FilterDriver(conf, NO_FILTERS, weight_loader.load(conf), Fitter())
+    return FilterDriver(conf, FilterChain(()), weight_loader.load(conf), Fitter())
 
 
 @pytest.fixture(scope="module")

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from scheduler import objects
-from scheduler.filters.base import HostFilter
+from scheduler.filters.base import HostFilter, Judge
 from scheduler.filters.chain import FilterChain
 from scheduler.numa.guest import guest_topology_from
-from scheduler.selection.ranking import Ranking, descending
-from scheduler.weights.base import HostWeigher
+from scheduler.selection.ranking import descending, rank
+from scheduler.weights.base import HostWeigher, Scorer
+from scheduler.weights.scores import prepare_weighers
 from tests.builders import make_host, make_view
 from tests.unit.selection.requests import make_conf, make_request, make_spec
 
@@ -18,25 +19,35 @@ from tests.unit.selection.requests import make_conf, make_request, make_spec
 class ByRam(HostWeigher):
     option = "ram_weight_multiplier"
 
-    def weigh(self, hosts, request):
+    def prepare(self, request):
+        return FreeRam()
+
+
+class FreeRam(Scorer):
+    def weigh(self, hosts):
         return hosts.numbers("free_ram_mb").astype(float)
 
 
 class EnoughRam(HostFilter):
-    def passes(self, hosts, request):
+    def prepare(self, request):
+        return RamJudge()
+
+
+class RamJudge(Judge):
+    def passes(self, hosts):
         return hosts.numbers("free_ram_mb") >= 1000
 
 
-def rank(free_ram, chain=(), request=None, **options):
+def ranking_of(chain, weighers, view, request, conf):
+    """Hosts ranked by these filter and weigher objects."""
+    prepared = FilterChain(chain).prepare(request)
+    return rank(prepared, prepare_weighers(weighers, request), view, request, conf.filter_scheduler)
+
+
+def by_ram(free_ram, chain=(), request=None, **options):
     conf = make_conf(**options)
     view = make_view([make_host(f"h{number}").ram(ram) for number, ram in enumerate(free_ram, 1)])
-    return Ranking(
-        FilterChain([rule(conf) for rule in chain]),
-        [ByRam(conf)],
-        view,
-        request or make_request(),
-        conf.filter_scheduler,
-    )
+    return ranking_of([rule(conf) for rule in chain], [ByRam(conf)], view, request or make_request(), conf)
 
 
 def names(ranking):
@@ -60,7 +71,7 @@ def names(ranking):
     ],
 )
 def test_one_of_the_best_comes_first_and_the_others_follow(ram, options, first, orders):
-    seen = {tuple(names(rank(ram, **options))) for _ in range(60)}
+    seen = {tuple(names(by_ram(ram, **options))) for _ in range(60)}
     assert {order[0] for order in seen} == first
     assert seen == orders
 
@@ -68,27 +79,27 @@ def test_one_of_the_best_comes_first_and_the_others_follow(ram, options, first, 
 def test_the_choice_is_offered_exactly_the_best(monkeypatch):
     offered = []
     monkeypatch.setattr(random, "choice", lambda among: offered.append(list(among)) or among[0])
-    names(rank([3, 9, 6, 1], host_subset_size=2))
+    names(by_ram([3, 9, 6, 1], host_subset_size=2))
     assert offered == [[1, 2]]
 
 
 def test_hosts_that_refused_a_claim_come_last():
-    ranking = rank([9, 6, 3])
+    ranking = by_ram([9, 6, 3])
     ranking.refuse(0)
     assert names(ranking) == ["h2", "h3", "h1"]
 
 
 def test_nobody_left():
-    assert names(rank([10, 20], [EnoughRam])) == []
+    assert names(by_ram([10, 20], [EnoughRam])) == []
 
 
 def test_forced_hosts_are_not_filtered_but_weighed():
-    ranking = rank([10, 20], [EnoughRam], make_request(make_spec(force_hosts=["h1", "h2"])))
+    ranking = by_ram([10, 20], [EnoughRam], make_request(make_spec(force_hosts=["h1", "h2"])))
     assert names(ranking) == ["h2", "h1"]
 
 
 def test_after_a_choice_the_host_is_judged_anew():
-    ranking = rank([3000, 2500, 900], [EnoughRam])
+    ranking = by_ram([3000, 2500, 900], [EnoughRam])
     assert names(ranking) == ["h1", "h2"]
     ranking.hosts.consume(0, free_ram_mb=-1000)
     ranking.refresh(1, 0)
@@ -109,10 +120,10 @@ def topology(pagesize, *host_cells):
 @pytest.mark.parametrize(("before", "asked"), [(2048, [1]), (-2, [2])])
 def test_a_choice_that_settles_page_sizes_has_all_hosts_judged_anew(monkeypatch, before, asked):
     request = make_request(make_spec(numa_topology=topology(before, 0)))
-    ranking = rank([3000, 2500], [EnoughRam], request)
+    ranking = by_ram([3000, 2500], [EnoughRam], request)
     request.progress.guest = guest_topology_from(topology(2048, 1))
-    seen, passes = [], EnoughRam.passes
-    monkeypatch.setattr(EnoughRam, "passes", lambda *given: seen.append(len(given[1])) or passes(*given))
+    seen, passes = [], RamJudge.passes
+    monkeypatch.setattr(RamJudge, "passes", lambda *given: seen.append(len(given[1])) or passes(*given))
     ranking.refresh(1, 0)
     assert seen == asked
     assert names(ranking) == ["h1", "h2"]
@@ -123,7 +134,12 @@ class OneCandidate(HostFilter):
 
     asked = ()
 
-    def passes(self, hosts, request):
+    def prepare(self, request):
+        return FirstCandidate()
+
+
+class FirstCandidate(Judge):
+    def passes(self, hosts):
         OneCandidate.asked += (len(hosts),)
         for index in range(len(hosts)):
             hosts.narrow(index, hosts.candidates(index)[:1])
@@ -136,7 +152,7 @@ def test_lost_candidates_have_all_hosts_judged_anew_where_they_bear_on_others(mo
     view = make_view([make_host(f"h{number}").candidate("a", "b") for number in range(3)])
     spec = make_spec(numa_topology=topology(4, *host_cells) if host_cells else None)
     conf = make_conf()
-    ranking = Ranking(FilterChain([OneCandidate(conf)]), [], view, make_request(spec), conf.filter_scheduler)
+    ranking = ranking_of([OneCandidate(conf)], [], view, make_request(spec), conf)
     ranking.refresh(1, 0)
     ranking.refresh(2, 0)
     assert OneCandidate.asked == asked
@@ -147,7 +163,7 @@ def test_lost_candidates_have_all_hosts_judged_anew_where_they_bear_on_others(mo
     st.lists(st.tuples(st.integers(0, 14), st.integers(0, 1500)), max_size=5),
 )
 def test_judging_what_changed_equals_judging_everything(ram, choices):
-    ranking = rank(ram, [EnoughRam])
+    ranking = by_ram(ram, [EnoughRam])
     left = dict(enumerate(ram))
     for number, (choice, amount) in enumerate(choices, 1):
         if not len(ranking):
@@ -156,7 +172,7 @@ def test_judging_what_changed_equals_judging_everything(ram, choices):
         left[int(ranking.hosts.positions[index])] -= amount
         ranking.hosts.consume(index, free_ram_mb=-amount)
         ranking.refresh(number, index)
-    fresh = rank([left[position] for position in sorted(left)], [EnoughRam])
+    fresh = by_ram([left[position] for position in sorted(left)], [EnoughRam])
     # The lone survivor of several is not weighed, and weighs what a lone host does: nothing.
     assert names(ranking) == names(fresh)
     assert ranking.totals().tolist() == fresh.totals().tolist()

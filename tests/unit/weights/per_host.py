@@ -1,26 +1,26 @@
 """The weighers once more, each for one host and as plainly as the chapter has them (spec: filters-and-weighers
 1.9, 3).
 
-Every function takes (host, request, conf), the host as a ``HostState``, and gives the raw weight.
+Every function takes (host, spec, conf), the host as a ``HostState``, and gives the raw weight.
 """
 
 from scheduler.errors import ComputeHostMetricNotFound
 from scheduler.objects import ImageMetaProps
 
 
-def ram(host, request, conf):
+def ram(host, spec, conf):
     return host.free_ram_mb
 
 
-def cpu(host, request, conf):
+def cpu(host, spec, conf):
     return host.vcpus_total * host.cpu_allocation_ratio - host.vcpus_used
 
 
-def disk(host, request, conf):
+def disk(host, spec, conf):
     return host.free_disk_mb
 
 
-def metrics(host, request, conf):
+def metrics(host, spec, conf):
     factor = multiplier(host, "metrics_weight_multiplier", conf.metrics.weight_multiplier)
     values = {metric.name: metric.value for metric in host.metrics}
     total = 0.0
@@ -35,55 +35,55 @@ def metrics(host, request, conf):
     return total
 
 
-def io_ops(host, request, conf):
+def io_ops(host, spec, conf):
     return host.num_io_ops
 
 
-def pci(host, request, conf):
+def pci(host, spec, conf):
     free = sum(pool["count"] for pool in host.pci_stats.pools) if host.pci_stats else 0
     return 100 - min(free, 99)
 
 
-def soft_affinity(host, request, conf):
-    return _members(host, request, "soft-affinity")
+def soft_affinity(host, spec, conf):
+    return _members(host, spec, "soft-affinity")
 
 
-def soft_anti_affinity(host, request, conf):
-    return -_members(host, request, "soft-anti-affinity")
+def soft_anti_affinity(host, spec, conf):
+    return -_members(host, spec, "soft-anti-affinity")
 
 
-def _members(host, request, policy):
-    group = request.instance_group
+def _members(host, spec, policy):
+    group = spec.instance_group
     if group is None or group.policy != policy:
         return 0
     return len(set(group.members) & set(host.instances))
 
 
-def build_failures(host, request, conf):
+def build_failures(host, spec, conf):
     return host.failed_builds
 
 
-def cross_cell(host, request, conf):
-    wanted = request.requested_destination
+def cross_cell(host, spec, conf):
+    wanted = spec.requested_destination
     if not wanted or not wanted.cell or not wanted.allow_cross_cell_move:
         return 0
     return 1 if host.cell_uuid == wanted.cell.uuid else -1
 
 
-def hypervisor_version(host, request, conf):
+def hypervisor_version(host, spec, conf):
     return host.hypervisor_version or 0
 
 
-def num_instances(host, request, conf):
+def num_instances(host, spec, conf):
     return host.num_instances
 
 
-def image_properties(host, request, conf):
+def image_properties(host, spec, conf):
     options = conf.filter_scheduler
-    if options.image_props_weight_multiplier == 0 or request.image is None:
+    if options.image_props_weight_multiplier == 0 or spec.image is None:
         return 0.0
     ratios = dict(entry.split("=") for entry in options.image_props_weight_setting)
-    wanted, total = _typed(request.image.properties), 0.0
+    wanted, total = _typed(spec.image.properties), 0.0
     for stored in host.images:
         for pair in wanted & _typed(ImageMetaProps.from_dict(dict(stored))):
             total += float(ratios.get(pair[0], 0)) if ratios else 1
@@ -125,12 +125,12 @@ PLAIN = {
 }
 
 
-def totals(names, hosts, request, conf):
+def totals(names, hosts, spec, conf):
     """The total of each host, added weigher by weigher; a host that is alone is not weighed."""
     sums = [0.0] * len(hosts)
     for name in names if len(hosts) > 1 else ():
         raw_weight, minval, sign, option = PLAIN[name]
-        raw = [raw_weight(host, request, conf) for host in hosts]
+        raw = [raw_weight(host, spec, conf) for host in hosts]
         if minval is not None:
             raw = [max(weight, minval) for weight in raw]
         low, high = float(min(raw) if minval is None else minval), float(max(raw))

@@ -5,13 +5,13 @@ from hypothesis import strategies as st
 import pytest
 
 from scheduler.errors import ComputeHostMetricNotFound
+from scheduler.hosts.request_instances import Needs
 from scheduler.objects import CellMapping, Destination, ImageMeta, ImageMetaProps, InstanceGroup
 from scheduler.pci.pools import from_flat
 from scheduler.weights import builtin
-from scheduler.weights.scores import Scores
 from tests.builders import CELL, OTHER_CELL, make_host, make_view
 from tests.unit.weights import per_host
-from tests.unit.weights.weighing import make_conf, make_request
+from tests.unit.weights.weighing import make_conf, make_spec, request_of, scores
 
 NAMES = [cls.__name__ for cls in builtin.ALL]
 UUIDS = ["A", "B", "C"]
@@ -45,10 +45,10 @@ def hosts(draw, name):
 
 
 @st.composite
-def requests(draw):
+def specs(draw):
     cell = CellMapping(uuid=draw(st.sampled_from([CELL, OTHER_CELL])))
     policy = draw(st.sampled_from(["affinity", "soft-affinity", "soft-anti-affinity"]))
-    return make_request(
+    return make_spec(
         requested_destination=draw(
             st.sampled_from([None, Destination(cell=cell, allow_cross_cell_move=draw(st.booleans()))])
         ),
@@ -79,17 +79,18 @@ def confs():
     return [make_conf(**overrides) for overrides in OPTIONS]
 
 
-@given(cloud=CLOUDS, request_spec=requests(), which=st.sampled_from(range(len(OPTIONS))))
-def test_as_the_plain_form(confs, cloud, request_spec, which):
+@given(cloud=CLOUDS, spec=specs(), which=st.sampled_from(range(len(OPTIONS))))
+def test_as_the_plain_form(confs, cloud, spec, which):
     conf, view = confs[which], make_view(cloud)
+    view.load(Needs(image_properties=True))
     states = view.hosts()
     for state, images in zip(states, view.image_properties(), strict=True):
         state.images = images
 
     def at_once():
-        return Scores([cls(conf) for cls in builtin.ALL], view, request_spec).totals().tolist()
+        return scores([cls(conf) for cls in builtin.ALL], view, request_of(spec)).totals().tolist()
 
-    assert outcome(at_once) == outcome(lambda: per_host.totals(NAMES, states, request_spec, conf))
+    assert outcome(at_once) == outcome(lambda: per_host.totals(NAMES, states, spec, conf))
 
 
 def test_every_weigher_has_its_plain_form():

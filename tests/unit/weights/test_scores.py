@@ -3,11 +3,14 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
+from scheduler.hosts.request_instances import Needs
+from scheduler.objects import InstanceGroup
+from scheduler.weights.affinity import ServerGroupSoftAffinityWeigher, ServerGroupSoftAntiAffinityWeigher
 from scheduler.weights.amounts import RAMWeigher
-from scheduler.weights.base import HostWeigher
-from scheduler.weights.scores import Scores, clamped, normalize
+from scheduler.weights.base import HostWeigher, Scorer
+from scheduler.weights.scores import clamped, normalize, prepare_weighers
 from tests.builders import make_host, make_view
-from tests.unit.weights.weighing import make_request, totals
+from tests.unit.weights.weighing import make_request, scores, totals
 
 # spec: filters-and-weighers 1.9, the table of normalisation; None for all zeros
 NORMALISATION = [
@@ -45,14 +48,23 @@ class Fixed(HostWeigher):
             factor,
             local,
         )
-        self.asked = 0
+        self.asked = self.prepared = 0
 
-    def weigh(self, hosts, request):
-        self.asked += len(hosts)
-        return np.array([float(self.weights[row.host]) for row in hosts.rows])
+    def prepare(self, request):
+        self.prepared += 1
+        return FixedScorer(self)
 
     def multiplier(self, hosts):
         return self.factor
+
+
+class FixedScorer(Scorer):
+    def __init__(self, weigher):
+        self.weigher = weigher
+
+    def weigh(self, hosts):
+        self.weigher.asked += len(hosts)
+        return np.array([float(self.weigher.weights[row.host]) for row in hosts.rows])
 
 
 @pytest.mark.parametrize(
@@ -72,24 +84,24 @@ def view_of(names):
 
 def test_a_lone_host_is_not_weighed():
     weigher = Fixed({"a": 5}, minval=0)
-    assert Scores([weigher], view_of("a"), make_request()).totals().tolist() == [0.0]
+    assert scores([weigher], view_of("a")).totals().tolist() == [0.0]
     assert weigher.asked == 0
 
 
 def test_totals_are_added_weigher_by_weigher():
     first, second = Fixed({"a": 1, "b": 3}), Fixed({"a": 4, "b": 2}, minval=0, factor=-2.0)
-    scores = Scores([first, second], view_of("ab"), make_request())
-    assert scores.totals().tolist() == [0 - 2.0, 1 - 1.0]
-    assert [name for name, _ in scores.parts()] == ["Fixed", "Fixed"]
+    found = scores([first, second], view_of("ab"))
+    assert found.totals().tolist() == [0 - 2.0, 1 - 1.0]
+    assert [name for name, _ in found.parts()] == ["Fixed", "Fixed"]
 
 
-def test_weighers_without_a_say_are_not_asked():
+def test_weighers_that_do_not_apply_are_not_run():
     class Silent(Fixed):
-        def applies(self, request):
-            return False
+        def prepare(self, request):
+            return None
 
     silent = Silent({})
-    assert Scores([silent], view_of("ab"), make_request()).totals().tolist() == [0, 0]
+    assert scores([silent], view_of("ab")).totals().tolist() == [0, 0]
     assert silent.asked == 0
 
 
@@ -97,11 +109,26 @@ def test_after_a_choice_only_the_changed_host_is_weighed_again():
     weights = {"a": 1.0, "b": 2.0, "c": 3.0}
     local, everywhere = Fixed(weights), Fixed(weights, local=False)
     view = view_of("abc")
-    scores = Scores([local, everywhere], view, make_request())
+    found = scores([local, everywhere], view)
     weights["c"] = 0.0
-    scores.refresh(view, 2)
+    found.refresh(view, 2)
     assert (local.asked, everywhere.asked) == (4, 6)
-    assert scores.totals().tolist() == [1.0, 2.0, 0.0]
+    assert found.totals().tolist() == [1.0, 2.0, 0.0]
+
+
+def test_a_weigher_is_prepared_once_for_all_instances_of_a_request():
+    weigher, view = Fixed({"a": 1.0, "b": 2.0}, local=False), view_of("ab")
+    found = scores([weigher], view)
+    found.refresh(view, 0)
+    assert (weigher.prepared, weigher.asked) == (1, 4)
+
+
+def test_weighers_that_apply_say_what_must_be_loaded():
+    group = InstanceGroup(policy="soft-affinity", members=["m1", "m2"])
+    weighers = [ServerGroupSoftAffinityWeigher(None), ServerGroupSoftAntiAffinityWeigher(None)]
+    needs = prepare_weighers(weighers, make_request(instance_group=group)).needs
+    assert needs == Needs(frozenset({"m1", "m2"}))
+    assert prepare_weighers(weighers, make_request()).needs == Needs()
 
 
 @given(st.lists(st.integers(-50, 50), min_size=2, max_size=12), st.data())
@@ -109,15 +136,15 @@ def test_kept_and_refreshed_scores_equal_fresh_ones(raw, data):
     names = [f"h{number}" for number in range(len(raw))]
     weights = dict(zip(names, raw, strict=True))
     view = view_of(names)
-    scores = Scores([Fixed(weights, minval=0)], view, make_request())
+    found = scores([Fixed(weights, minval=0)], view)
     kept = np.array(sorted(data.draw(st.sets(st.sampled_from(range(len(raw))), min_size=2))))
     changed = data.draw(st.integers(0, len(kept) - 1))
     left = view.at(kept)
     weights[left.row(changed).host] = data.draw(st.integers(-50, 50))
-    scores.keep(kept)
-    scores.refresh(left, changed)
-    fresh = Scores([Fixed(weights, minval=0)], left, make_request())
-    assert scores.totals().tolist() == fresh.totals().tolist()
+    found.keep(kept)
+    found.refresh(left, changed)
+    fresh = scores([Fixed(weights, minval=0)], left)
+    assert found.totals().tolist() == fresh.totals().tolist()
 
 
 def test_what_is_no_number_is_worse_than_any():
