@@ -74,11 +74,11 @@ class _ImageProperties(AggregateJudge):
 
 
 class AggregateInstanceExtraSpecsFilter(HostFilter):
-    """Each extra spec, bare or scoped ``aggregate_instance_extra_specs:``, is met by metadata of some
-    aggregate.
+    """Each extra spec, bare or scoped, is met by metadata of some aggregate.
 
-    Any of several comma-separated values may meet it. Raises ``ValueError`` where a numeric requirement, or
-    all the metadata it is compared with, are no numbers.
+    The scope is ``aggregate_instance_extra_specs:``; other scopes are not for this filter. Any of several
+    comma-separated values may meet it. Raises ``ValueError`` where a numeric requirement, or all the metadata
+    it is compared with, are no numbers.
     """
 
     nova_modules = ("aggregate_instance_extra_specs",)

@@ -51,8 +51,9 @@ class Judge:
 
 
 class HostFilter:
-    """A rule over all hosts at once (array style). Classes of operators may derive from this or
-    ``BaseHostFilter``.
+    """A rule over all hosts at once (array style).
+
+    Classes of operators may derive from this or from ``BaseHostFilter``.
 
     Attributes:
         RUN_ON_REBUILD: Whether the rule judges rebuild checks; others let every host of one pass.

@@ -1,5 +1,6 @@
-"""Classes by dotted path: nova's names of the built-in ones, and operators' own (spec: filters-and-weighers
-1.2).
+"""Classes by dotted path: nova's names of the built-in ones, and operators' own.
+
+spec: filters-and-weighers 1.2
 
 Paths under ``nova.scheduler.filters.`` and ``nova.scheduler.weights.`` resolve to Berth's rules whether or
 not nova is installed. Any other path is imported as it is given.

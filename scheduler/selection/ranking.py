@@ -1,5 +1,6 @@
-"""Who is left and who is best, kept up to date from instance to instance (spec: filters-and-weighers 1.10,
-1.11).
+"""Which hosts are left and which are best, kept up to date from instance to instance.
+
+spec: filters-and-weighers 1.10, 1.11
 
 The order of the hosts in the view never changes; what changes is which are left and what they weigh. Only
 what the last choice touched is worked out again: its host, and all hosts if it settled the page sizes or NUMA
@@ -105,7 +106,7 @@ class Ranking:
         return filtered.kept
 
     def _offered(self) -> dict[int, int]:
-        """How many candidates hosts have left, by position, where the loss of one can tell on another.
+        """Return how many candidates hosts have left, by position, where the loss of one can matter to others.
 
         Which is so if the guest has several NUMA cells: attempts go on from what was tried for the candidate
         before (spec: numa-and-pci 3.13).
@@ -116,13 +117,14 @@ class Ranking:
         return {int(at): len(hosts.candidates(index)) for index, at in enumerate(hosts.positions)}
 
     def refuse(self, position: int) -> None:
-        """Remember that the host at this position of the root view refused a claim: it goes to the end for
-        the rest of the request.
+        """Move the host at this position of the root view to the end for the rest of the request.
+
+        Called for a host that refused a claim.
         """
         self._refused.add(position)
 
     def best_first(self) -> Iterator[int]:
-        """Indices of the hosts in the order in which to try them.
+        """Yield indices of the hosts in the order in which to try them.
 
         One of the best ``host_subset_size`` comes first, picked at random; the others follow by weight. The
         sorting is put off until a second host is asked for.
@@ -139,7 +141,7 @@ class Ranking:
                 yield int(index)
 
     def totals(self) -> np.ndarray:
-        """Each host's total, -inf for those that refused a claim; float64, shape (hosts,)."""
+        """Return each host's total, -inf for those that refused a claim; float64, shape (hosts,)."""
         totals = self.scores.totals()
         if self._refused:
             totals[np.isin(self.hosts.positions, list(self._refused))] = -np.inf
@@ -181,10 +183,10 @@ class Ranking:
 
 
 def _carried(request: SchedulingRequest) -> tuple | None:
-    """What the request has that instances hand down to the next, and verdicts on all hosts depend on."""
+    """Return what an instance leaves to the next one that verdicts on all hosts depend on."""
     return carried_state(request.progress.guest)
 
 
 def descending(totals: np.ndarray) -> np.ndarray:
-    """Indices by total, largest first; equal totals keep their order."""
+    """Return indices by total, largest first; equal totals keep their order."""
     return np.argsort(-totals, kind="stable")

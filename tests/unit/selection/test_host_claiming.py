@@ -12,6 +12,7 @@ from scheduler.rules import load_weighers
 from scheduler.selection.headroom import Headroom
 from scheduler.selection.host_claiming import HostClaiming
 from scheduler.selection.ranking import Ranking
+from scheduler.weights.scores import prepare_weighers
 from tests.builders import make_view, uuid_of
 from tests.unit.selection.requests import (
     REFUSED,
@@ -27,9 +28,9 @@ NEXT_HOST = "Claim for instance %s on host %s refused (no room); trying the next
 
 def claiming_on(hosts, claims, **options):
     conf = make_conf(weight_classes=["nova.scheduler.weights.ram.RAMWeigher"])
-    ranking = Ranking(
-        FilterChain(()), load_weighers.load(conf), make_view(hosts), make_request(), conf.filter_scheduler
-    )
+    request = make_request()
+    prepared = FilterChain(()).prepare(request), prepare_weighers(load_weighers.load(conf), request)
+    ranking = Ranking(*prepared, make_view(hosts), request, conf.filter_scheduler)
     return ranking, HostClaiming(ranking, claims, {"num_instances": 1}, **options)
 
 
