@@ -106,7 +106,7 @@ class Ranking:
         return filtered.kept
 
     def _offered(self) -> dict[int, int]:
-        """Return how many candidates hosts have left, by position, where the loss of one can matter to others.
+        """Return how many candidates hosts have left, by position, if the loss of one can matter to others.
 
         Which is so if the guest has several NUMA cells: attempts go on from what was tried for the candidate
         before (spec: numa-and-pci 3.13).

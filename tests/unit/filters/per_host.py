@@ -5,6 +5,7 @@ Every function takes (host, spec, conf), the host as a ``HostState``, and says w
 
 import ipaddress
 import json
+import operator
 import time
 
 from packaging.version import Version
@@ -242,12 +243,21 @@ def _resolved(text, host):
     return value
 
 
+def _compared(compare):
+    def holds(values):
+        # every pair is compared, so that one which cannot be compared raises
+        results = [compare(values[0], other) for other in values[1:]]
+        return bool(results) and all(results)
+
+    return holds
+
+
 _OPERATORS = {
-    "=": lambda v: len(v) > 1 and all(v[0] == other for other in v[1:]),
-    "<": lambda v: len(v) > 1 and all(v[0] < other for other in v[1:]),
-    ">": lambda v: len(v) > 1 and all(v[0] > other for other in v[1:]),
-    "<=": lambda v: len(v) > 1 and all(v[0] <= other for other in v[1:]),
-    ">=": lambda v: len(v) > 1 and all(v[0] >= other for other in v[1:]),
+    "=": _compared(operator.eq),
+    "<": _compared(operator.lt),
+    ">": _compared(operator.gt),
+    "<=": _compared(operator.le),
+    ">=": _compared(operator.ge),
     "in": lambda v: len(v) > 1 and v[0] in v[1:],
     "not": lambda v: [not value for value in v],
     "or": any,
