@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from scheduler.audit.findings import Finding, Gap, Kind, finding
+from scheduler.audit.findings import UNSET, Finding, Gap, Kind, finding
 from scheduler.audit.values import (
     Amounts,
     ComputeNode,
@@ -177,7 +177,7 @@ class Judge:
             self._hosts(holding),
             detail,
             home=instance.host or "",
-            provider=min(held),
+            remove="; ".join(f"{UNSET} {provider} {records.uuid}" for provider in sorted(held)),
         )
 
     def _expected(self, records: ConsumerRecords) -> set[str | None]:
@@ -256,8 +256,8 @@ def _placed(records: ConsumerRecords) -> InstanceRecord:
     return next(instance for instance in records.instances if instance.host)
 
 
-def _away(cells: Mapping[str, str]) -> str:
-    return "; ".join(f"cell {cell}: {reason}" for cell, reason in sorted(cells.items()))
+def _away(cells: Iterable[str]) -> str:
+    return "; ".join(f"cell {cell} is away" for cell in sorted(cells))
 
 
 def _time(moment: datetime | None) -> str:

@@ -24,13 +24,14 @@ class Kind(StrEnum):
 HOLDS_NOTHING = frozenset({Kind.NO_INSTANCE, Kind.NO_HOST})
 
 DELETE = "openstack resource provider allocation delete"
+UNSET = "openstack resource provider allocation unset --provider"
 HEAL = "nova-manage placement heal_allocations --instance"
 
 NEXT_STEPS = {
     Kind.NO_INSTANCE: "Check that no other service that uses Placement (such as Blazar or Zun) owns this "
     f"consumer. If none does, free the resources: {DELETE} {{subject}}",
     Kind.TWO_HOSTS: "Check on which of the hosts the guest runs. If it runs on {home} only, remove the "
-    "other: openstack resource provider allocation unset --provider {provider} {subject}",
+    "other: {remove}",
     Kind.OTHER_HOST: "Check on which host the guest runs. If it runs on {home}, let nova write its "
     f"allocations again: {DELETE} {{subject}}; {HEAL} {{subject}}",
     Kind.NO_HOST: "If the server failed or is not needed, delete it: openstack server delete {subject}. "

@@ -51,7 +51,13 @@ class NovaReader:
     """
 
     def __init__(self, engines: Engines, calls: CellCalls, reference: str | None) -> None:
-        """``reference``: the URL that templates of the cells' URLs refer to, ``[database] connection``."""
+        """Read nothing yet.
+
+        Args:
+            engines: The databases' engines.
+            calls: Calls cells.
+            reference: ``[database] connection``, which templates of the cells' URLs refer to.
+        """
         self._engines = engines
         self._calls = calls
         self._reference = reference
@@ -134,9 +140,9 @@ class NovaReader:
     def _unread(self, mapping: InstanceMapping | None) -> str | None:
         """Why a consumer that was not found may exist all the same."""
         if self.api_away:
-            return f"{API}: {self.api_away}"
+            return f"the {API} is away"
         cells = [mapping.cell] if mapping and mapping.cell else sorted(self.away)
-        reasons = [f"cell {self.name(cell)}: {self.away[cell]}" for cell in cells if cell in self.away]
+        reasons = [f"cell {self.name(cell)} is away" for cell in cells if cell in self.away]
         return "; ".join(reasons) or None
 
     # -- cells

@@ -12,8 +12,9 @@ from typing import TypeVar
 from urllib.parse import quote
 
 from scheduler.audit.values import Amounts, Provider, ProviderState
-from scheduler.placement.client import PlacementClient, Reply
+from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementSilent, PlacementUnreachable
+from scheduler.placement.reply import Reply
 
 VERSION = "1.36"
 SHARING = "MISC_SHARES_VIA_AGGREGATE"

@@ -9,6 +9,7 @@ import argparse
 from collections.abc import Iterable
 from datetime import timedelta
 import logging
+import sys
 import textwrap
 import time
 
@@ -89,7 +90,8 @@ class AuditCommand(Lister):
         report = audit(conf, parsed_args)
         self._status = status(report)
         LOG.info("%s The audit took %.0f seconds.", summary(report), time.monotonic() - started)
-        wrap = parsed_args.formatter == "table"
+        fitted = parsed_args.max_width > 0 or parsed_args.fit_width or sys.stdout.isatty()
+        wrap = parsed_args.formatter == "table" and not fitted
         return COLUMNS, [_wrapped(row) if wrap else row for row in rows(report)]
 
 

@@ -11,6 +11,7 @@ import warnings
 
 from cliff.app import App
 from cliff.commandmanager import CommandManager
+from oslo_config import cfg
 from oslo_service import backend
 
 NOT_RUN = 255
@@ -34,7 +35,7 @@ class StatusApp(App):
         from scheduler.version import version
 
         super().__init__(DESCRIPTION, version(), commands, deferred_help=True, **streams)
-        self.conf = None
+        self.conf: cfg.ConfigOpts | None = None
         self.completed = False
 
     def build_option_parser(self, description, version, argparse_kwargs=None) -> argparse.ArgumentParser:

@@ -1,6 +1,10 @@
 """Prepared faults of each kind are found in a real Placement and real databases, and nothing else is."""
 
 from datetime import timedelta
+import json
+from pathlib import Path
+import subprocess
+import sys
 import uuid
 
 import pytest
@@ -16,6 +20,7 @@ from scheduler.nova_db import schema
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.scatter_gather import CellCalls
 
+ROOT = Path(__file__).resolve().parents[3]
 MINUTE = timedelta(minutes=1)
 
 
@@ -151,7 +156,7 @@ def test_a_cell_that_is_away_is_not_taken_for_empty(cloud, audit):
     first, second = report.gaps
     assert first.what == f"cell away ({away})"
     assert (second.what, second.count) == ("consumers of allocations", 2)
-    assert f"cell away ({away}): " in second.reason
+    assert second.reason == f"cell away ({away}) is away"
     assert "nova:nova" not in f"{first}{second}"
     assert unknown not in {one.subject for one in report.findings}
 
@@ -209,3 +214,26 @@ def test_fix_gives_back_what_the_journal_proves_and_nothing_else(cloud, audit, c
     assert outcomes == {ours: FREED, changed: CHANGED, foreign: NOT_PROVED, two_hosts: ""}
     assert cloud.held(ours) == {}
     assert [len(cloud.held(one)) for one in (changed, foreign, two_hosts)] == [1, 1, 2]
+
+
+def test_the_command_prints_findings_and_exits_with_their_status(cloud, tmp_path):
+    a = cloud.host("a")
+    cloud.holds(cloud.instance("a"), a)
+    gone = cloud.holds(str(uuid.uuid4()), a)
+    path = tmp_path / "nova.conf"
+    path.write_text(
+        f"[api_database]\nconnection = {cloud.nova.conf.api_database.connection}\n"
+        f"[database]\nconnection = {cloud.nova.conf.database.connection}\n"
+        f"[placement]\nauth_type = admin_token\nendpoint = {cloud.url}\ntoken = admin\n"
+    )
+    command = [sys.executable, "-m", "scheduler.cmd.status", "audit", "--config-file", str(path)]
+    command += ["--confirm-after", "0.1", "--format", "json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1, done.stderr
+    assert [(row["Kind"], row["Subject"], row["Host"]) for row in json.loads(done.stdout)] == [
+        ("allocation-without-instance", gone, "a")
+    ]
+    assert (
+        "Compared 1 resource providers, 2 consumers, 1 instances, 1 provider trees. Findings: 1."
+        in done.stderr
+    )

@@ -73,6 +73,20 @@ def test_an_instance_on_two_hosts_is_told_where_it_runs_and_what_to_remove():
     )
 
 
+def test_each_provider_of_the_other_host_is_to_be_removed():
+    cloud = (
+        two_hosts()
+        .child("numa0", "b")
+        .child("numa1", "b")
+        .instance("i", "a")
+        .holds("i", "a", "numa0", "numa1")
+    )
+    assert cloud.verdict("i").next_step.endswith(
+        "openstack resource provider allocation unset --provider numa0 i; "
+        "openstack resource provider allocation unset --provider numa1 i"
+    )
+
+
 @pytest.mark.parametrize("status", ["migrating", "finished", "queued", None])
 def test_a_migration_in_flight_holds_its_source(status):
     cloud = two_hosts().instance("i", "a").migration("m", "i", "a", "b", status=status).holds("m", "a")
@@ -95,14 +109,14 @@ def test_a_migration_that_ended_a_moment_ago_is_no_finding():
 
 
 def test_a_consumer_that_may_be_in_a_cell_that_is_away_is_not_compared():
-    cloud = two_hosts().holds("i", "a").unread("i", "cell c2: away")
-    assert cloud.verdict("i") == Gap("consumers of allocations", "cell c2: away")
+    cloud = two_hosts().holds("i", "a").unread("i", "cell c2 is away")
+    assert cloud.verdict("i") == Gap("consumers of allocations", "cell c2 is away")
 
 
 def test_an_unknown_provider_may_be_a_host_of_a_cell_that_is_away():
     cloud = two_hosts().instance("i", "a").holds("i", "a", "elsewhere")
     cloud.topology.away = {"c2": "away"}
-    assert cloud.verdict("i") == Gap("providers of instances", "cell c2: away")
+    assert cloud.verdict("i") == Gap("providers of instances", "cell c2 is away")
 
 
 def test_a_host_of_a_cell_that_can_be_read_is_judged_while_another_cell_is_away():

@@ -1,0 +1,57 @@
+import uuid
+
+import pytest
+
+from scheduler.audit.recorded_claims import RecordedClaim, by_consumer, recorded_claims
+from scheduler.claims.allocations_api import ConsumerAllocations, Owner
+from scheduler.claims.journal import ClaimJournal, Journal
+
+MADE = ConsumerAllocations({"p": {"resources": {"VCPU": 2}}}, None, Owner("project", "user"))
+
+
+@pytest.fixture
+def journal():
+    journal = Journal(pages=2)
+    claims = ClaimJournal()
+    claims.open_page(journal, lambda *found: None)
+    return claims
+
+
+@pytest.fixture
+def instance():
+    return str(uuid.uuid4())
+
+
+def found(instance):
+    return [claim for claim in recorded_claims() if claim.consumer == instance]
+
+
+def test_claims_of_a_scheduler_on_this_machine_are_found_once_and_stay(journal, instance):
+    journal.record_claim(instance, MADE)
+    expected = [RecordedClaim(instance, {"p": {"VCPU": 2}})]
+    assert found(instance) == expected
+    assert found(instance) == expected
+
+
+def test_a_claim_that_kept_the_source_is_told(journal, instance):
+    journal.record_claim(instance, MADE, MADE)
+    assert [claim.kept for claim in found(instance)] == [True]
+
+
+def test_claims_that_were_answered_are_not_found(journal, instance):
+    journal.record_claim(instance, MADE)
+    journal.remove_records([instance])
+    assert found(instance) == []
+
+
+def test_files_that_cannot_be_read_are_passed_over(tmp_path):
+    files = tmp_path / "1" / "fd"
+    files.mkdir(parents=True)
+    (files / "3").symlink_to("/memfd:berth-claims (deleted)")
+    (files / "4").symlink_to("/dev/null")
+    assert list(recorded_claims(tmp_path)) == []
+
+
+def test_only_the_claims_that_are_asked_for_are_kept():
+    claims = [RecordedClaim("i", {}), RecordedClaim("j", {}), RecordedClaim("i", {"p": {"VCPU": 1}})]
+    assert by_consumer(claims, ["i", "k"]) == {"i": [claims[0], claims[2]], "k": []}
