@@ -1,0 +1,144 @@
+"""The promise, in the short form of the simulation: some histories of each profile with fixed seeds.
+
+``KNOWN`` lists the violations that are known to be found. Each is expected strictly: when one is mended, its
+test fails until its line is removed here.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from tools.simulation import plan, shrink
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+SEED = 0
+HISTORIES = 30
+
+# A call is acknowledged when it is received, so nobody answers it when its worker dies.
+UNANSWERED = "a worker that is killed leaves its callers unanswered"
+MASTER = "the journal ends with the master"
+MOVED = "a second request for an instance replaces the allocations of the first"
+REPLY = "a claim stays when its reply cannot be delivered"
+THREADS = "a message is lost if no thread can be started for it"
+
+#: (profile, kind of violation) -> why it is expected
+KNOWN = {
+    ("kill", "unanswered"): UNANSWERED,
+    ("master", "unanswered"): UNANSWERED,
+    ("master", "leak"): MASTER,
+    ("redelivery", "moved"): MOVED,
+    ("reply", "leak"): REPLY,
+    ("threads", "unanswered"): THREADS,
+    ("all", "unanswered"): UNANSWERED,
+    ("all", "leak"): f"{MASTER}; {REPLY}",
+}
+
+#: Of the same nature, but too rare to be found with every change of the product.
+RARE = {
+    ("kill", "leak"),
+    ("redelivery", "leak"),
+    ("redelivery", "doubled"),
+    ("redelivery", "lost"),
+    ("reply", "unanswered"),
+    ("reply", "moved"),
+    ("repeat", "leak"),
+    ("repeat", "doubled"),
+    ("stop", "alarm"),
+    ("stop", "unanswered"),
+    ("stop", "leak"),
+    ("threads", "leak"),
+    ("all", "moved"),
+    ("all", "doubled"),
+    ("all", "lost"),
+    ("all", "alarm"),
+}
+
+
+def simulate(*arguments, hash_seed=None):
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
+    if hash_seed is not None:
+        environment["PYTHONHASHSEED"] = hash_seed
+    command = [sys.executable, "-W", "ignore", "-m", "tools.simulation", "--faults", *arguments]
+    return subprocess.run(  # the status is looked at
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=100
+    )
+
+
+@pytest.fixture(scope="module")
+def found():
+    """Violations of the short form: (profile, kind) to seed and text."""
+    histories = str(HISTORIES * len(plan.PROFILES))
+    done = simulate("--seed", str(SEED), "--histories", histories, "--json")
+    assert done.stdout, done.stderr
+    result = json.loads(done.stdout)
+    assert result["histories"] == int(histories)
+    return {
+        (one["profile"], one["kind"]): f"seed {one['seed']}: {one['text']}" for one in result["violations"]
+    }
+
+
+@pytest.mark.parametrize("profile", plan.PROFILES)
+def test_the_promise_holds_but_for_what_is_known(found, profile):
+    new = {key: text for key, text in found.items() if key[0] == profile and key not in {*KNOWN, *RARE}}
+    assert not new
+
+
+@pytest.mark.parametrize(("profile", "kind"), KNOWN, ids=lambda value: value)
+def test_a_known_violation_is_mended(found, profile, kind, request):
+    request.applymarker(pytest.mark.xfail(reason=KNOWN[profile, kind], strict=True))
+    assert (profile, kind) not in found
+
+
+def test_a_seed_is_replayed_exactly_whatever_the_hashes_of_texts():
+    first, second = (simulate("--seed", "23", "--trace", hash_seed=seed) for seed in ("1", "2"))
+    assert first.stdout.count("\n") > 20, first.stderr
+    assert first.stdout == second.stdout
+
+
+def test_a_failing_history_is_shown_and_made_smaller(tmp_path):
+    path = tmp_path / "plan.json"
+    seeds = ["--seed", "0", "--histories", "30", "--profile", "kill"]
+    done = simulate(*seeds, "--shrink", "--save", str(path))
+    assert done.returncode == 1, done.stdout
+    assert "VIOLATION" in done.stdout
+    assert "SIGKILL" in done.stdout
+    smallest = plan.Plan.from_json(path.read_text())
+    assert len(smallest.jobs) == 1
+    again = simulate("--plan", str(path), "--histories", "1")
+    assert again.returncode == 1
+    assert "VIOLATION" in again.stdout
+
+
+def test_a_history_in_which_the_promise_holds_ends_with_status_0():
+    done = simulate("--seed", "0", "--histories", "1", "--profile", "placement")
+    assert (done.returncode, done.stdout.rstrip().rpartition("\n")[2]) == (0, "The promise held.")
+
+
+# -- plans ---------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_is_drawn_from_its_seed_and_survives_json():
+    for seed in range(50):
+        drawn = plan.draw(seed)
+        assert drawn == plan.draw(seed)
+        assert plan.Plan.from_json(drawn.to_json()).lines() == drawn.lines()
+
+
+def test_every_profile_and_every_kind_of_event_is_drawn():
+    drawn = [plan.draw(seed) for seed in range(600)]
+    assert {one.profile for one in drawn} == set(plan.PROFILES)
+    kinds = {kind for profile in plan.PROFILES.values() for kind in profile} - {"impatient"}
+    assert {event.kind for one in drawn for event in one.events} == kinds
+
+
+def test_shrinking_keeps_what_fails_and_drops_the_rest():
+    drawn = next(one for one in map(plan.draw, range(1000)) if len(one.jobs) > 3 and len(one.events) > 4)
+    wanted = drawn.events[2]
+    smallest = shrink.shrink(drawn, lambda one: wanted in one.events)
+    assert smallest.events == (wanted,)
+    assert len(smallest.jobs) == 1
+    assert smallest.limits.workers == 1

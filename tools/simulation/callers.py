@@ -1,0 +1,189 @@
+"""Conductors that ask for hosts, give up and ask again; and users who delete their instances."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+import itertools
+from typing import Any
+
+from tools.simulation.broker import Broker, Message, Reply
+from tools.simulation.placement import Placement, Rows
+from tools.simulation.plan import Job
+from tools.simulation.runtime import Runtime, Task
+
+# Seconds between two attempts of nova to delete allocations.
+DELETE_AGAIN = 2.0
+
+
+@dataclass
+class Instance:
+    """What nova knows of an instance.
+
+    Attributes:
+        source: What it held before (an evacuation); not written by Berth.
+        host: The node that a caller was told while it waited; None if there is none.
+        late: Nodes in replies that reached a caller which did not wait any more, or may have.
+        deleted: The user has deleted it.
+    """
+
+    number: int
+    uuid: str
+    source: Rows = field(default_factory=dict)
+    host: str | None = None
+    late: set[str] = field(default_factory=set)
+    deleted: bool = False
+
+    @property
+    def name(self) -> str:
+        """For the trace."""
+        return f"i{self.number}"
+
+
+@dataclass
+class Call:
+    """A call that a conductor waits for.
+
+    Attributes:
+        settled: It was answered, or given up.
+        answered: A reply came in time.
+        orphaned: Its conductor is gone.
+    """
+
+    message: Message | None = None
+    instances: list[Instance] = field(default_factory=list)
+    replies: list[Reply] = field(default_factory=list)
+    waiters: list[Task] = field(default_factory=list)
+    settled: bool = False
+    answered: bool = False
+    orphaned: bool = False
+
+
+class Callers:
+    """All conductors, and what they were told.
+
+    Args:
+        runtime: For the clock.
+        broker: Where calls go.
+        placement: For what nova itself writes there.
+        make_body: Returns the body of a call: numbers of instances, host that is left.
+        read_hosts: Returns the node of each instance out of a result.
+        timeouts: Seconds without a sign of life, and in all, after which callers give up.
+        told: Called with a text for each event.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        broker: Broker,
+        placement: Placement,
+        make_body: Callable[..., Mapping[str, Any]],
+        read_hosts: Callable[[Any], list[str]],
+        timeouts: tuple[float, float],
+        told: Callable[[str], None],
+    ) -> None:
+        self.calls: list[Call] = []
+        self.instances: dict[int, Instance] = {}
+        self._runtime = runtime
+        self._broker = broker
+        self._placement = placement
+        self._make_body = make_body
+        self._read_hosts = read_hosts
+        self._silence, self._total = timeouts
+        self._told = told
+        self._process = runtime.process("conductor")
+        self._queue = ""
+        self._numbers = itertools.count(1)
+        self.open_reply_queue()
+
+    def open_reply_queue(self) -> None:
+        """Start to receive replies in a new queue."""
+        self._queue = f"reply-{next(self._numbers)}"
+        self._broker.queues[self._queue] = self._receive
+
+    def lose_reply_queue(self) -> None:
+        """Let the reply queue vanish, as when a conductor dies; its calls get no reply any more."""
+        self._broker.queues.pop(self._queue, None)
+        for call in self.calls:
+            if not call.settled and call.message is not None and call.message.reply_queue == self._queue:
+                call.settled = call.orphaned = True
+                self._runtime.wake_all(call.waiters)
+        self._queue = ""
+
+    def submit(self, job: Job) -> None:
+        """Begin a job now."""
+        self._runtime.spawn(self._process, "call", lambda: self._work(job))
+
+    def delete(self, number: int) -> None:
+        """Let the user delete an instance now."""
+        instance = self.instances.get(number)
+        if instance is None or instance.deleted:
+            return
+        self._told(f"user deletes {instance.name}")
+        instance.deleted = True
+        instance.host = None
+        self._delete_allocations(instance)
+
+    # -- a job -----------------------------------------------------------------------------------------------
+
+    def _work(self, job: Job) -> None:
+        instances = [self.instances[number] for number in job.instances]
+        ignored = next((node for each in instances for node in each.source), "")
+        for number in range(1 + job.repeats):
+            while not self._queue:
+                self._runtime.sleep(1.0)
+            call = self._call(job, instances, ignored)
+            if call.answered or call.orphaned:
+                return
+            self._told(f"conductor gives up {call.message.name} after {number} repetitions")
+
+    def _call(self, job: Job, instances: list[Instance], ignored: str) -> Call:
+        call = Call(instances=instances)
+        body = self._make_body(job.instances, ignored)
+        queue = self._queue
+        call.message = self._broker.publish(body, {"request_id": "req"}, queue, int(self._silence))
+        self.calls.append(call)
+        names = ", ".join(each.name for each in instances)
+        self._told(f"conductor asks for {names} in {call.message.name}")
+        if queue != self._queue:
+            call.settled = call.orphaned = True
+            return call
+        self._wait(call, self._total if job.patience is None else job.patience)
+        return call
+
+    def _wait(self, call: Call, total: float) -> None:
+        end = self._runtime.clock + total
+        while not call.settled:
+            left = min(self._silence, end - self._runtime.clock)
+            if left <= 0 or not self._runtime.wait(call.waiters, left):
+                break
+            while call.replies:
+                reply = call.replies.pop(0)
+                if not reply.is_heartbeat and not call.settled:
+                    call.settled = call.answered = True
+                    self._accept(call, reply)
+        call.settled = True
+
+    def _accept(self, call: Call, reply: Reply) -> None:
+        self._told(f"conductor has the answer to {call.message.name}: {reply.failure or 'hosts'}")
+        if reply.failure:
+            return
+        for instance, node in zip(call.instances, self._read_hosts(reply.result), strict=True):
+            if instance.deleted:
+                # As conductors do when the build request is gone.
+                self._delete_allocations(instance)
+            else:
+                instance.host = node
+
+    def _receive(self, reply: Reply) -> None:
+        """Take a reply out of the queue."""
+        call = next(each for each in self.calls if each.message is reply.message)
+        if not call.settled:
+            call.replies.append(reply)
+            self._runtime.wake_all(call.waiters)
+        elif not call.answered and not reply.is_heartbeat and not reply.failure:
+            self._told(f"conductor drops the late answer to {call.message.name}")
+            for instance, node in zip(call.instances, self._read_hosts(reply.result), strict=True):
+                instance.late.add(node)
+
+    def _delete_allocations(self, instance: Instance) -> None:
+        answer = self._placement.delete(instance.uuid)
+        self._told(f"nova deletes the allocations of {instance.name}: {answer.status}")

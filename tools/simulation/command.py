@@ -1,0 +1,240 @@
+"""The command line of the simulation.
+
+Exit status: 0 if the promise held in all histories, 1 if not, 2 for a wrong argument.
+"""
+
+import argparse
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+import itertools
+import json
+import multiprocessing
+import os
+import pathlib
+import sys
+import time
+from typing import Any
+import warnings
+
+from tools.simulation import imports, plan, shrink
+
+# Histories that one operating system process runs before another takes its place.
+RECYCLE = 200
+CHUNK = 10
+
+# Seconds between lines on the progress.
+PROGRESS = 10.0
+
+
+@dataclass
+class Found:
+    """What came of many histories.
+
+    Attributes:
+        kinds: Profile and kind of violation to the number of histories that had it.
+        first: Profile and kind of violation to the first seed and what it said.
+    """
+
+    histories: int = 0
+    calls: int = 0
+    instances: int = 0
+    virtual_seconds: float = 0.0
+    failing: int = 0
+    kinds: Counter[tuple[str, str]] = field(default_factory=Counter)
+    first: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
+
+    def add(self, seed: int, result: dict[str, Any]) -> None:
+        """Count one history."""
+        self.histories += 1
+        self.calls += result["counts"]["calls"]
+        self.instances += result["counts"]["instances"]
+        self.virtual_seconds += result["seconds"]
+        self.failing += bool(result["violations"])
+        texts = {}
+        for kind, text in result["violations"]:
+            texts.setdefault(kind, text)
+        for kind, text in texts.items():
+            key = result["profile"], kind
+            self.kinds[key] += 1
+            if key not in self.first or seed < self.first[key][0]:
+                self.first[key] = seed, text
+
+    def to_json(self) -> str:
+        """Return everything for a program."""
+        kinds = [
+            {"profile": profile, "kind": kind, "histories": number, "seed": seed, "text": text}
+            for (profile, kind), number in sorted(self.kinds.items())
+            for seed, text in [self.first[profile, kind]]
+        ]
+        return json.dumps({"histories": self.histories, "failing": self.failing, "violations": kinds})
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run histories; returns the exit status."""
+    arguments = _parse(sys.argv[1:] if argv is None else argv)
+    _fix_hashes()
+    prepare()
+    if arguments.plan:
+        chosen = plan.Plan.from_json(pathlib.Path(arguments.plan).read_text())
+        return _replay(chosen, arguments)
+    if arguments.histories == 1:
+        return _replay(plan.draw(arguments.seed, arguments.profile), arguments)
+    return _campaign(arguments)
+
+
+def prepare() -> None:
+    """Import the product with virtual time and threads, once for an operating system process."""
+    warnings.simplefilter("ignore")
+    imports.install()
+    from oslo_service import backend
+
+    backend.init_backend(backend.BackendType.THREADING)
+    from tools.simulation import product
+
+    product.prepare_libraries()
+
+
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="tools/simulate", description=__doc__.splitlines()[0])
+    parser.add_argument("--faults", action="store_true", required=True, help="histories with faults")
+    parser.add_argument("--seed", type=int, default=0, help="of the first history (default: 0)")
+    parser.add_argument("--histories", type=int, help="how many (default: 1 with --trace, else 1000)")
+    parser.add_argument("--minutes", type=float, help="go on as long, instead of a number of histories")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that run histories (default: 1)")
+    parser.add_argument(
+        "--profile", default="", choices=["", *plan.PROFILES], help="kinds of faults (default: each in turn)"
+    )
+    parser.add_argument("--shrink", action="store_true", help="make the first failing history smaller")
+    parser.add_argument("--trace", action="store_true", help="print what happens in a history")
+    parser.add_argument("--plan", help="run the history of this file, which --save has written")
+    parser.add_argument("--save", help="write the failing history, shrunk if so, to this file")
+    parser.add_argument("--json", action="store_true", help="print the result for a program")
+    arguments = parser.parse_args(argv)
+    if arguments.histories is None:
+        arguments.histories = 1 if arguments.trace else 1000
+    return arguments
+
+
+def _fix_hashes() -> None:
+    """Start again with hashes of texts that are always the same: the order of sets depends on them."""
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        os.environ["PYTHONHASHSEED"] = "0"
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606
+
+
+# -- one history ---------------------------------------------------------------------------------------------
+
+
+def _replay(chosen: plan.Plan, arguments: argparse.Namespace) -> int:
+    outcome = _run(chosen, trace=arguments.trace)
+    _show(outcome)
+    if outcome.violations and (arguments.shrink or arguments.save):
+        _shrink(outcome, arguments)
+    return 1 if outcome.violations else 0
+
+
+def _run(chosen: plan.Plan, *, trace: bool = False) -> Any:
+    from tools.simulation.history import History
+
+    return History(chosen, trace=trace).run()
+
+
+def _show(outcome: Any) -> None:
+    print("\n".join(outcome.plan.lines()))
+    print("\n".join(outcome.trace))
+    for violation in outcome.violations:
+        print(f"VIOLATION {violation}")
+    if not outcome.violations:
+        print("The promise held.")
+
+
+def _shrink(outcome: Any, arguments: argparse.Namespace) -> None:
+    smallest = outcome.plan
+    if arguments.shrink:
+        kind = outcome.violations[0].kind
+        print(f"Shrinking ({kind}) ...", flush=True)
+        smallest = shrink.shrink(
+            outcome.plan, lambda one: any(found.kind == kind for found in _run(one).violations)
+        )
+        _show(_run(smallest, trace=True))
+    if arguments.save:
+        pathlib.Path(arguments.save).write_text(smallest.to_json())
+
+
+# -- many histories ------------------------------------------------------------------------------------------
+
+
+def run_seed(task: tuple[int, str]) -> tuple[int, dict[str, Any]]:
+    """Run one history; returns its seed and what came of it, as plain values."""
+    seed, profile = task
+    outcome = _run(plan.draw(seed, profile))
+    result = {
+        "profile": outcome.plan.profile,
+        "violations": [(violation.kind, violation.text) for violation in outcome.violations],
+        "seconds": outcome.seconds,
+        "counts": outcome.counts,
+    }
+    return seed, result
+
+
+def _campaign(arguments: argparse.Namespace) -> int:
+    found = Found()
+    start = shown = time.monotonic()
+    for seed, result in _results(arguments, start):
+        found.add(seed, result)
+        if time.monotonic() - shown > PROGRESS and not arguments.json:
+            shown = time.monotonic()
+            print(_progress(found, shown - start), flush=True)
+    if arguments.json:
+        print(found.to_json())
+        return 1 if found.failing else 0
+    print(_progress(found, time.monotonic() - start))
+    return _report(found, arguments)
+
+
+def _results(arguments: argparse.Namespace, start: float) -> Iterator[tuple[int, dict[str, Any]]]:
+    if arguments.minutes:
+        end = start + 60 * arguments.minutes
+        seeds: Any = itertools.takewhile(
+            lambda _seed: time.monotonic() < end, itertools.count(arguments.seed)
+        )
+    else:
+        seeds = range(arguments.seed, arguments.seed + arguments.histories)
+    tasks = ((seed, arguments.profile) for seed in seeds)
+    if arguments.jobs == 1:
+        yield from map(run_seed, tasks)
+        return
+    with multiprocessing.get_context("fork").Pool(arguments.jobs, maxtasksperchild=RECYCLE) as pool:
+        for some in _batches(tasks, CHUNK * arguments.jobs):
+            yield from pool.imap_unordered(run_seed, some, CHUNK)
+
+
+def _batches(tasks: Iterator[tuple[int, str]], size: int) -> Iterator[list[tuple[int, str]]]:
+    """Yield lists, so that no more tasks are drawn than can be begun."""
+    while some := list(itertools.islice(tasks, size)):
+        yield some
+
+
+def _progress(found: Found, seconds: float) -> str:
+    return (
+        f"{found.histories} histories in {seconds:.0f} s ({found.histories / max(seconds, 0.001):.0f}/s), "
+        f"{found.virtual_seconds / 86400:.1f} days of virtual time, {found.calls} calls for "
+        f"{found.instances} instances, {found.failing} histories violate the promise"
+    )
+
+
+def _report(found: Found, arguments: argparse.Namespace) -> int:
+    for (profile, kind), number in found.kinds.most_common():
+        seed, text = found.first[profile, kind]
+        print(f"{number:6} {profile:11} {kind:16} first with seed {seed}: {text}")
+    if not found.failing:
+        print("The promise held.")
+        return 0
+    (profile, _), (seed, _) = min(found.first.items(), key=lambda item: item[1][0])
+    print(f"\nThe first failing history is tools/simulate --faults --seed {seed} --profile {profile} --trace")
+    outcome = _run(plan.draw(seed, profile), trace=True)
+    _show(outcome)
+    if arguments.shrink or arguments.save:
+        _shrink(outcome, arguments)
+    return 1

@@ -1,0 +1,301 @@
+"""One history: everything starts, things go wrong, quiet returns, and the promise is checked."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+import logging
+from typing import Any
+
+from tools.simulation import product, threads
+from tools.simulation.broker import Broker
+from tools.simulation.callers import Callers, Instance
+from tools.simulation.daemon import Daemon
+from tools.simulation.http import Adapter, Faults, Server, Weather
+from tools.simulation.placement import Consumer, Placement, Provider
+from tools.simulation.plan import Event, Plan
+from tools.simulation.promise import Violation, check_allocations, check_calls, check_waits
+from tools.simulation.runtime import Process, Runtime
+
+# Seconds of quiet: longer than the product goes on with a clean-up.
+QUIET = 4000.0
+
+# Seconds after which faults have stopped, whatever was drawn.
+LAST_FAULT = 200.0
+
+
+@dataclass
+class Outcome:
+    """What came of a history.
+
+    Attributes:
+        violations: Sorted.
+        trace: Lines, if they were wanted.
+        seconds: Virtual seconds.
+        steps: Of all tasks.
+        counts: What happened, for statistics.
+    """
+
+    plan: Plan
+    violations: list[Violation]
+    trace: list[str]
+    seconds: float
+    steps: int
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+class Trace(logging.Handler):
+    """Collects what happens, and what the product logs."""
+
+    def __init__(self, runtime: Runtime, *, wanted: bool) -> None:
+        super().__init__(logging.INFO if wanted else logging.ERROR)
+        self.lines: list[str] = []
+        self.errors: list[str] = []
+        self._runtime = runtime
+        self._wanted = wanted
+
+    def tell(self, text: str) -> None:
+        """Write down an event of the process that is running."""
+        if self._wanted and not self._runtime.closed:
+            task = self._runtime.current
+            who = str(task.process) if task else ""
+            self.lines.append(f"{self._runtime.clock:9.3f} {who:12} {product.with_names(text)}")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write down what is logged; a traceback of the product's counts as an error."""
+        if self._runtime.closed:
+            return
+        if _is_unexpected(record):
+            self.errors.append(f"{record.exc_info[0].__name__}: {record.exc_info[1]}")
+        self.tell(f"{record.levelname}: {record.getMessage()}")
+
+
+def _is_unexpected(record: logging.LogRecord) -> bool:
+    """Return whether the product logs a traceback of an error that the simulation has not made."""
+    if not (record.exc_info and record.exc_info[0] and record.name.startswith("scheduler")):
+        return False
+    return str(record.exc_info[1]) != threads.NO_THREAD
+
+
+class History:
+    """Runs once, as its plan says.
+
+    Args:
+        plan: What is to happen.
+        trace: Whether to write down what happens.
+    """
+
+    def __init__(self, plan: Plan, *, trace: bool = False) -> None:
+        self.plan = plan
+        self._runtime = Runtime(plan.seed, plan.limits.preemption)
+        self._trace = Trace(self._runtime, wanted=trace)
+        tell = self._trace.tell
+        limits = plan.limits
+        room = {name: amount * limits.room for name, amount in product.AMOUNTS.items()}
+        self._placement = Placement([Provider(product.host_uuid(n), dict(room)) for n in range(limits.hosts)])
+        self._server = Server(self._runtime, self._placement, plan.seed, tell)
+        self._faults = Faults(Weather(), plan.seed)
+        self._broker = Broker(
+            self._runtime, plan.seed, tell, late_acknowledgement=limits.late_acknowledgement
+        )
+        self._callers = Callers(
+            self._runtime,
+            self._broker,
+            self._placement,
+            self._request,
+            product.chosen,
+            (limits.response_timeout, limits.long_timeout),
+            tell,
+        )
+        self._slow_until = 0.0
+        self._paused = 0.0
+        parts = product.Parts(product.apply(limits), limits, self._broker, self._adapter, self._database_time)
+        self._daemon = Daemon(self._runtime, parts, limits.workers, float(limits.alarm), tell)
+
+    def run(self) -> Outcome:
+        """Run to the end and check the promise."""
+        logger = logging.getLogger()
+        logger.addHandler(self._trace)
+        logger.setLevel(self._trace.level)
+        try:
+            with self._runtime as runtime:
+                self._begin()
+                runtime.run(LAST_FAULT)
+                self._calm()
+                runtime.run(LAST_FAULT + QUIET)
+                violations = sorted(set(self._check()))
+        finally:
+            logger.removeHandler(self._trace)
+            threads.close_files()
+        return Outcome(
+            self.plan, violations, self._trace.lines, runtime.clock, runtime.steps, self._statistics()
+        )
+
+    def _begin(self) -> None:
+        for job in self.plan.jobs:
+            for number in job.instances:
+                self._add_instance(number, evacuates=job.evacuates)
+            self._runtime.after(1.0 + job.at, self._callers.submit, job)
+        for event in self.plan.events:
+            handler = getattr(self, f"_on_{event.kind.replace(' ', '_')}")
+            self._runtime.after(1.0 + event.at, handler, event)
+        self._daemon.start()
+
+    def _add_instance(self, number: int, *, evacuates: bool) -> None:
+        uuid = product.instance_uuid(number)
+        instance = self._callers.instances[number] = Instance(number, uuid)
+        if evacuates:
+            instance.source = {product.host_uuid(number % self.plan.limits.hosts): dict(product.AMOUNTS)}
+            self._placement.consumers[uuid] = Consumer(1, "project", "user", 0)
+            self._placement.rows[uuid] = {node: dict(held) for node, held in instance.source.items()}
+
+    def _calm(self) -> None:
+        """End all faults."""
+        self._trace.tell("quiet")
+        self._faults.weather = Weather()
+        self._slow_until = 0.0
+        self._broker.redelivery = self._broker.loss = 0.0
+        self._broker.largest = 16 << 20
+        self._broker.start()
+
+    # -- what parts ask for ----------------------------------------------------------------------------------
+
+    def _adapter(self) -> Adapter:
+        return Adapter(self._runtime, self._server, self._faults, self._trace.tell)
+
+    def _request(self, numbers: Any, node: str) -> Any:
+        return product.request(numbers, f"h{int(node[-12:])}" if node else "")
+
+    def _database_time(self) -> float:
+        return 3.0 * self._faults.random.random() if self._runtime.clock < self._slow_until else 0.0
+
+    # -- events ----------------------------------------------------------------------------------------------
+
+    def _for_a_time(self, event: Event, begin: Callable[[], None], end: Callable[[], None]) -> None:
+        self._trace.tell(f"{event.kind} begins: {dict(event.details)}")
+        begin()
+
+        def over() -> None:
+            self._trace.tell(f"{event.kind} ends")
+            end()
+
+        left = LAST_FAULT - 1.0 - self._runtime.clock
+        self._runtime.after(min(event.details["duration"], left), over)
+
+    def _on_weather(self, event: Event) -> None:
+        weather = self._faults.weather
+
+        def begin() -> None:
+            weather.rate, weather.kinds = event.details["rate"], tuple(event.details["kinds"])
+
+        self._for_a_time(event, begin, lambda: setattr(weather, "rate", 0.0))
+
+    def _on_down(self, event: Event) -> None:
+        weather = self._faults.weather
+        self._for_a_time(
+            event, lambda: setattr(weather, "down", True), lambda: setattr(weather, "down", False)
+        )
+
+    def _on_provider(self, event: Event) -> None:
+        node = product.host_uuid(event.details["host"])
+        providers = self._placement.providers
+        provider = providers.get(node)
+        if provider is None or any(node in rows for rows in self._placement.rows.values()):
+            return
+        self._for_a_time(
+            event, lambda: providers.pop(node, None), lambda: providers.setdefault(node, provider)
+        )
+
+    def _on_delete(self, event: Event) -> None:
+        self._callers.delete(event.details["instance"])
+
+    def _on_redelivery(self, event: Event) -> None:
+        broker = self._broker
+        self._for_a_time(
+            event,
+            lambda: setattr(broker, "redelivery", event.details["rate"]),
+            lambda: setattr(broker, "redelivery", 0.0),
+        )
+
+    def _on_broker(self, event: Event) -> None:
+        self._for_a_time(event, self._broker.stop, self._broker.start)
+
+    def _on_reply_queue(self, event: Event) -> None:
+        self._for_a_time(event, self._callers.lose_reply_queue, self._callers.open_reply_queue)
+
+    def _on_large(self, event: Event) -> None:
+        broker, largest = self._broker, self._broker.largest
+        self._for_a_time(
+            event,
+            lambda: setattr(broker, "largest", event.details["bytes"]),
+            lambda: setattr(broker, "largest", largest),
+        )
+
+    def _on_database(self, event: Event) -> None:
+        self._trace.tell("databases are slow")
+        self._slow_until = min(LAST_FAULT, self._runtime.clock + event.details["duration"])
+
+    def _on_pause(self, event: Event) -> None:
+        process = self._daemon.worker(event.details["worker"])
+        if process is not None:
+            self._paused += event.details["duration"]
+            pause = lambda: self._after_steps(process, event, lambda: self._runtime.pause(process))  # noqa: E731
+            self._for_a_time(event, pause, lambda: self._resume(process))
+
+    def _resume(self, process: Process) -> None:
+        process.fuse = None
+        self._runtime.resume(process)
+
+    def _on_threads(self, event: Event) -> None:
+        process = self._daemon.worker(event.details["worker"])
+        if process is not None:
+            self._for_a_time(
+                event,
+                lambda: setattr(process, "thread_starts_fail", True),
+                lambda: setattr(process, "thread_starts_fail", False),
+            )
+
+    def _on_stop(self, event: Event) -> None:
+        self._daemon.terminate(event.details["worker"])
+
+    def _on_restart(self, _event: Event) -> None:
+        self._daemon.restart()
+
+    def _on_kill(self, event: Event) -> None:
+        number = event.details["worker"]
+        process = self._daemon.worker(number)
+        if process is not None:
+            self._after_steps(process, event, lambda: self._daemon.kill(number))
+
+    def _on_kill_master(self, _event: Event) -> None:
+        self._daemon.kill_master()
+
+    def _after_steps(self, process: Process, event: Event, action: Callable[[], None]) -> None:
+        steps = event.details["steps"]
+        if steps:
+            self._runtime.light_fuse(process, steps, action)
+        else:
+            action()
+
+    # -- the end ---------------------------------------------------------------------------------------------
+
+    def _check(self) -> list[Violation]:
+        callers = self._callers
+        found = list(check_allocations(self._placement, list(callers.instances.values()), product.AMOUNTS))
+        found += check_calls(callers.calls, self._broker.waiting)
+        found += check_waits(callers.calls, self.plan.limits.long_timeout, self._paused)
+        found += [Violation("unread", f"{each.name} is still in the queue") for each in self._broker.waiting]
+        found += [
+            Violation("crash", f"thread {where} of {process}: {type(error).__name__}: {error}")
+            for process, where, error in self._runtime.crashes
+        ]
+        found += [Violation("traceback", text) for text in self._trace.errors]
+        found += [Violation("alarm", f"{name} did not stop in time") for name in self._daemon.alarms]
+        return found
+
+    def _statistics(self) -> dict[str, int]:
+        calls = self._callers.calls
+        return {
+            "calls": len(calls),
+            "answered": sum(call.answered for call in calls),
+            "granted": sum(each.host is not None for each in self._callers.instances.values()),
+            "instances": len(self._callers.instances),
+        }

@@ -1,0 +1,274 @@
+"""The connection of one process to the model of Placement, in the place of keystoneauth's adapter.
+
+Errors are those that keystoneauth and requests raise, so that the product's client tells them apart itself.
+What the server does goes on when the client has given up or was killed.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+import random
+from typing import Any
+
+from keystoneauth1 import exceptions
+import requests
+import urllib3
+
+from tools.simulation.placement import DONE, Answer, Placement, Write, concurrent, refusal
+from tools.simulation.runtime import Runtime, Task
+
+# What may happen to one request, and how often next to each other.
+FAULTS = {
+    "refused": 2,  # nobody listens; certainly not sent
+    "keystone": 1,  # no token
+    "reset before": 2,  # the connection breaks, nothing was done
+    "reset after": 4,  # the connection breaks, the server goes on
+    "slow": 4,  # the server takes its time, perhaps longer than the client waits
+    "500 before": 1,
+    "500 after": 2,
+    "html before": 1,  # of a proxy
+    "html after": 2,
+    "garbage": 1,  # done, and the answer is none
+    "concurrent": 2,
+    "denied": 1,
+}
+
+# Seconds after which no server still works on a request.
+LATEST = 25.0
+
+INSTEAD = {"500 after": Answer(500, refusal(500, "deadlock").body), "garbage": Answer(200, b"\x00")}
+BEFORE = {
+    "500 before": refusal(500, "deadlock"),
+    "html before": Answer(503, b"<html>Service Unavailable</html>"),
+    "html after": Answer(502, b"<html>Bad Gateway</html>"),
+    "concurrent": concurrent("Another thread concurrently updated the data. Please retry your update"),
+    "denied": refusal(403, "not allowed"),
+}
+
+
+class Exchange:
+    """One request on its way: ``answer`` is what the client would read."""
+
+    def __init__(self) -> None:
+        self.answer: Answer | None = None
+        self.waiters: list[Task] = []
+
+
+class Server:
+    """Placement behind its web server: takes time, and does one thing after the other for each request.
+
+    Args:
+        runtime: For the clock.
+        placement: The model.
+        seed: Of how long things take.
+        told: Called with a text for each write that was carried out.
+    """
+
+    def __init__(
+        self, runtime: Runtime, placement: Placement, seed: object, told: Callable[[str], None]
+    ) -> None:
+        self.placement = placement
+        self._runtime = runtime
+        self._random = random.Random(f"server {seed}")
+        self._told = told
+
+    def handle(
+        self, method: str, path: str, body: bytes | None, delay: float, done: Callable[[Answer], None]
+    ) -> None:
+        """Begin to work on a request; ``done`` is called with the answer. ``delay``: seconds, in all."""
+        if method in {"PUT", "POST"}:
+            write = self.placement.write(method, path, body or b"{}")
+            self._go_on(write, list(self.placement.moments), method, path, delay, done)
+            return
+        self._runtime.after(self._pause(delay), self._at_once, method, path, done)
+
+    def _at_once(self, method: str, path: str, done: Callable[[Answer], None]) -> None:
+        if method == "DELETE":
+            answer = self.placement.delete(path.rpartition("/")[2])
+            self._told(f"DELETE {path}: {answer.status}")
+        else:
+            answer = self.placement.read(path)
+        done(answer)
+
+    def _go_on(
+        self,
+        write: Write,
+        moments: list[Callable[[Write], None]],
+        method: str,
+        path: str,
+        delay: float,
+        done: Callable[[Answer], None],
+    ) -> None:
+        if write.answer is None and moments:
+            moment = moments.pop(0)
+
+            def act() -> None:
+                moment(write)
+                self._go_on(write, moments, method, path, delay * self._random.random(), done)
+
+            self._runtime.after(self._pause(delay), act)
+            return
+        answer = write.answer or DONE
+        held = "; ".join(f"{uuid}: {_short(body)}" for uuid, body in write.bodies.items())
+        self._told(f"{method} {path}: {answer.status} [{held}]")
+        done(answer)
+
+    def _pause(self, delay: float) -> float:
+        return 0.001 + 0.01 * self._random.random() + delay * self._random.random() * 0.5
+
+
+def _short(body: Any) -> str:
+    return f"{sorted(body['allocations'])} generation {body['consumer_generation']}"
+
+
+@dataclass
+class Weather:
+    """How likely a request meets a fault now, and which.
+
+    Attributes:
+        rate: Probability of a fault, 0 for none.
+        kinds: Names from ``FAULTS``.
+        down: Nobody listens at all.
+    """
+
+    rate: float = 0.0
+    kinds: tuple[str, ...] = tuple(FAULTS)
+    down: bool = False
+
+
+class Faults:
+    """Draws the fault of each request."""
+
+    def __init__(self, weather: Weather, seed: object) -> None:
+        self.weather = weather
+        self.random = random.Random(f"faults {seed}")
+
+    def draw(self, method: str) -> str:
+        """Return a name from ``FAULTS``, or ""."""
+        if self.weather.down:
+            return "refused"
+        if not self.weather.rate or self.random.random() >= self.weather.rate:
+            return ""
+        kinds = self.weather.kinds
+        kind = self.random.choices(kinds, [FAULTS[kind] for kind in kinds])[0]
+        return "" if kind == "concurrent" and method not in {"PUT", "POST"} else kind
+
+    def delay(self) -> float:
+        """Return how much longer than usual a server takes, in seconds: mostly little."""
+        return self.random.choice((0.5, 2.0, 8.0, LATEST)) * self.random.random()
+
+
+class Response:
+    """What the product's client uses of a response."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.status_code = answer.status
+        self.content = answer.body
+        self.headers: dict[str, str] = {}
+
+    def iter_content(self, _size: int | None = None) -> Iterator[bytes]:
+        """Yield the body."""
+        yield self.content
+
+    def close(self) -> None:
+        """Do nothing: there is no connection."""
+
+
+class Adapter:
+    """What ``PlacementClient`` uses of keystoneauth's adapter.
+
+    Args:
+        runtime: For the clock.
+        server: Where requests go.
+        faults: What happens to them.
+        told: Called with a text for each request.
+    """
+
+    connect_retries = 0
+    connect_retry_delay = 0.5
+    raise_exc = False
+
+    def __init__(self, runtime: Runtime, server: Server, faults: Faults, told: Callable[[str], None]) -> None:
+        self._runtime = runtime
+        self._server = server
+        self._faults = faults
+        self._told = told
+
+    def get_token(self) -> str:
+        """Return a token; raises as keystoneauth does while Keystone is away."""
+        if self._faults.weather.down and self._faults.random.random() < 0.2:
+            self._no_keystone()
+        return "token"
+
+    def get_endpoint(self) -> str:
+        """Return the address of Placement."""
+        return "http://placement"
+
+    def invalidate(self) -> bool:
+        """Forget the catalog, of which there is none."""
+        return True
+
+    def request(
+        self,
+        path: str,
+        method: str,
+        headers: Any = None,
+        timeout: Any = None,
+        data: bytes | None = None,
+        **_options: Any,
+    ) -> Response:
+        """Send one request and wait for its answer as long as ``timeout`` says."""
+        self._runtime.step()
+        fault = self._faults.draw(method)
+        if fault:
+            self._told(f"{method} {path} meets {fault}")
+        self._runtime.sleep(0.002 * self._faults.random.random())
+        if fault == "keystone":
+            self._no_keystone()
+        if fault == "refused":
+            self._fail(requests.exceptions.ConnectionError(_not_listening(path)))
+        if fault == "reset before":
+            self._fail(requests.exceptions.ConnectionError("Connection aborted."))
+        read = timeout[1] if isinstance(timeout, tuple) else timeout
+        return self._await(self._exchange(method, path, data, fault), fault, read or 60.0)
+
+    def _exchange(self, method: str, path: str, data: bytes | None, fault: str) -> Exchange:
+        exchange = Exchange()
+
+        def done(answer: Answer) -> None:
+            exchange.answer = INSTEAD.get(fault, answer)
+            self._runtime.wake_all(exchange.waiters)
+
+        if fault in BEFORE and fault != "html after":
+            self._runtime.after(0.002, done, BEFORE[fault])
+            return exchange
+        delay = self._faults.delay() if fault in {"slow", "reset after", "html after"} else 0.0
+        self._server.handle(method, path, data, delay, done)
+        return exchange
+
+    def _await(self, exchange: Exchange, fault: str, read: float) -> Response:
+        if fault in {"reset after", "html after"}:
+            # The connection, or the proxy, gives up at any time; the server may not have begun.
+            self._runtime.sleep(min(read, self._faults.delay()))
+            if fault == "html after":
+                return Response(BEFORE[fault])
+            self._fail(requests.exceptions.ConnectionError("Connection aborted."))
+        if exchange.answer is None and not self._runtime.wait(exchange.waiters, read):
+            self._fail(requests.exceptions.ReadTimeout("Read timed out."))
+        self._runtime.step()
+        return Response(exchange.answer)
+
+    def _fail(self, error: requests.exceptions.RequestException) -> None:
+        try:
+            raise error
+        except requests.exceptions.Timeout as reason:
+            raise exceptions.ConnectTimeout(f"Request timed out: {reason}") from reason
+        except requests.exceptions.ConnectionError as reason:
+            raise exceptions.ConnectFailure(f"Unable to establish connection: {reason}") from reason
+
+    def _no_keystone(self) -> None:
+        raise exceptions.DiscoveryFailure("Could not find versioned identity endpoints")
+
+
+def _not_listening(path: str) -> urllib3.exceptions.MaxRetryError:
+    cause = urllib3.exceptions.NewConnectionError(None, "Connection refused")
+    return urllib3.exceptions.MaxRetryError(None, path, cause)

@@ -1,0 +1,251 @@
+"""What one history consists of, drawn from a seed: plain values that can be printed and made smaller."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+import json
+import random
+from typing import Any
+
+from tools.simulation.http import FAULTS
+
+# Seconds during which jobs and faults begin.
+SPAN = 60.0
+
+PLACEMENT = {"weather": 3, "down": 1, "provider": 1}
+
+# Events that do not last for a time.
+MOMENTS = {"delete", "kill", "kill master", "stop", "restart"}
+
+# Kinds of events by profile, and how often they are drawn next to each other.
+PROFILES: dict[str, Mapping[str, int]] = {
+    "placement": PLACEMENT,
+    "delete": {**PLACEMENT, "delete": 8},
+    "repeat": {**PLACEMENT, "impatient": 8},
+    "redelivery": {**PLACEMENT, "redelivery": 12, "broker": 2},
+    "reply": {**PLACEMENT, "reply queue": 4, "broker": 3, "large": 1},
+    "pause": {**PLACEMENT, "pause": 5},
+    "threads": {**PLACEMENT, "threads": 5},
+    "database": {**PLACEMENT, "database": 5},
+    "stop": {**PLACEMENT, "stop": 4, "restart": 2},
+    "kill": {**PLACEMENT, "kill": 5},
+    "master": {**PLACEMENT, "kill master": 4, "restart": 1, "kill": 2},
+}
+PROFILES["all"] = {kind: weight for profile in list(PROFILES.values()) for kind, weight in profile.items()}
+
+
+@dataclass(frozen=True)
+class Job:
+    """A request that a conductor makes.
+
+    Attributes:
+        at: Seconds from the start.
+        instances: Numbers of the instances, none of them in another job.
+        evacuates: The instance holds something on a host that the request ignores.
+        patience: Seconds after which this caller gives up, if before the time that the options say.
+        repeats: Times that it asks again after it gave up.
+    """
+
+    at: float
+    instances: tuple[int, ...]
+    evacuates: bool = False
+    patience: float | None = None
+    repeats: int = 0
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happens to the parts. ``details`` depend on the kind (see ``history``)."""
+
+    at: float
+    kind: str
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        details = ", ".join(f"{name}={value}" for name, value in self.details.items())
+        return f"{self.at:7.3f} {self.kind} {details}"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Sizes and times, most of them options of the product."""
+
+    workers: int = 1
+    threads: int = 4
+    hosts: int = 3
+    room: int = 4
+    batch: int = 20
+    records: int = 256
+    placement_timeout: int = 0
+    response_timeout: int = 60
+    long_timeout: int = 300
+    shutdown_timeout: int = 60
+    subset: int = 1
+    late_acknowledgement: bool = False
+    preemption: float = 0.2
+
+    @property
+    def alarm(self) -> int:
+        """Seconds from SIGTERM until a worker that has not stopped is ended."""
+        return self.shutdown_timeout + 20
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One history. ``seed`` also decides what is left to chance while it runs.
+
+    Attributes:
+        seed: Number and profile, as drawn; with a suffix after it was made smaller.
+    """
+
+    seed: str
+    profile: str
+    limits: Limits
+    jobs: tuple[Job, ...]
+    events: tuple[Event, ...]
+
+    def lines(self) -> list[str]:
+        """Return the plan for a reader."""
+        jobs = [
+            f"{job.at:7.3f} request for {', '.join(f'i{n}' for n in job.instances)}"
+            f"{', an evacuation' if job.evacuates else ''}"
+            f"{f', patience {job.patience}' if job.patience else ''}"
+            f"{f', repeated {job.repeats} times' if job.repeats else ''}"
+            for job in self.jobs
+        ]
+        return [f"seed {self.seed}", str(self.limits), *sorted([*jobs, *map(str, self.events)])]
+
+    def to_json(self) -> str:
+        """Return the plan for ``from_json``."""
+        return json.dumps(asdict(self), indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Plan":
+        """Return the plan of a text that ``to_json`` returned."""
+        data = json.loads(text)
+        jobs = [Job(**{**job, "instances": tuple(job["instances"])}) for job in data["jobs"]]
+        events = [Event(**event) for event in data["events"]]
+        return cls(data["seed"], data["profile"], Limits(**data["limits"]), tuple(jobs), tuple(events))
+
+
+def profile_of(seed: int) -> str:
+    """Return the profile of a seed, where none is asked for."""
+    return list(PROFILES)[seed % len(PROFILES)]
+
+
+def draw(seed: int, profile: str = "") -> Plan:
+    """Return the plan of a seed; without a profile, of the seed's own."""
+    profile = profile or profile_of(seed)
+    chance = random.Random(f"plan {seed} {profile}")
+    kinds = PROFILES[profile]
+    limits = _draw_limits(chance)
+    jobs = tuple(_draw_jobs(chance, impatient="impatient" in kinds))
+    events = tuple(_draw_events(chance, kinds, limits, jobs))
+    return Plan(f"{seed} {profile}", profile, limits, jobs, events)
+
+
+def _draw_limits(chance: random.Random) -> Limits:
+    return Limits(
+        workers=chance.choice((1, 1, 2, 3)),
+        threads=chance.choice((1, 2, 4, 8)),
+        hosts=chance.choice((1, 2, 3, 4)),
+        room=chance.choice((1, 3, 6, 20)),
+        batch=chance.choice((2, 3, 20)),
+        records=chance.choice((2, 8, 256, 256)),
+        placement_timeout=chance.choice((0, 0, 2, 30)),
+        response_timeout=chance.choice((10, 30, 60)),
+        long_timeout=chance.choice((20, 60, 300, 1800)),
+        shutdown_timeout=chance.choice((5, 30, 60, 160)),
+        subset=chance.choice((1, 1, 2, 5)),
+        preemption=chance.choice((0.0, 0.1, 0.5)),
+    )
+
+
+def _draw_jobs(chance: random.Random, *, impatient: bool) -> list[Job]:
+    jobs, number = [], 1
+    for _ in range(chance.choice((1, 2, 4, 6))):
+        evacuates = chance.random() < 0.2
+        many = 1 if evacuates else chance.choice((1, 1, 1, 2, 3, 5))
+        hurried = impatient and chance.random() < 0.7
+        job = Job(
+            at=round(chance.choice((1.0, SPAN)) * chance.random(), 3),
+            instances=tuple(range(number, number + many)),
+            evacuates=evacuates,
+            patience=round(chance.choice((0.1, 2.0, 30.0)) * chance.random(), 3) if hurried else None,
+            repeats=chance.choice((0, 1, 1, 3)) if hurried else 0,
+        )
+        jobs.append(job)
+        number += many
+    return jobs
+
+
+def _draw_events(
+    chance: random.Random, kinds: Mapping[str, int], limits: Limits, jobs: tuple[Job, ...]
+) -> list[Event]:
+    drawable = [kind for kind in kinds if kind != "impatient"]
+    weights = [kinds[kind] for kind in drawable]
+    events = []
+    for kind in chance.choices(drawable, weights, k=chance.choice((2, 3, 5, 8))):
+        # Near a job, when there is something to disturb; what lasts for a time may begin before it.
+        lead = 0.0 if kind in MOMENTS else chance.choice((0.0, 0.0, 2.0))
+        begin = chance.choice(jobs).at - lead * chance.random()
+        at = round(max(0.0, begin + chance.choice((0.05, 0.05, 0.3, 2.0, 20.0)) * chance.random()), 3)
+        events.append(Event(at, kind, _DETAILS[kind](chance, limits, jobs)))
+    return events
+
+
+def _duration(chance: random.Random) -> float:
+    return round(chance.choice((1.0, 10.0, 60.0, 120.0)) * chance.random(), 3)
+
+
+def _draw_weather(chance: random.Random, _limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
+    names = list(FAULTS)
+    kinds = chance.sample(names, chance.randint(1, 4)) if chance.random() < 0.7 else names
+    rate = chance.choice((0.1, 0.3, 0.7, 1.0))
+    return {"rate": rate, "kinds": kinds, "duration": _duration(chance)}
+
+
+def _draw_worker(chance: random.Random, limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
+    return {
+        "worker": chance.randrange(limits.workers),
+        "steps": chance.choice((0, 0, chance.randrange(100))),
+        "duration": _duration(chance),
+    }
+
+
+def _draw_instance(chance: random.Random, _limits: Limits, jobs: tuple[Job, ...]) -> dict[str, Any]:
+    return {"instance": chance.choice(chance.choice(jobs).instances)}
+
+
+def _draw_duration(chance: random.Random, _limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
+    return {"duration": _duration(chance)}
+
+
+def _draw_rate(chance: random.Random, _limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
+    return {"rate": chance.choice((0.3, 1.0)), "duration": _duration(chance)}
+
+
+def _draw_size(chance: random.Random, _limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
+    return {"bytes": chance.choice((1000, 5000, 20000)), "duration": _duration(chance)}
+
+
+def _draw_provider(chance: random.Random, limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
+    return {"host": chance.randrange(limits.hosts), "duration": _duration(chance)}
+
+
+_DETAILS = {
+    "weather": _draw_weather,
+    "down": _draw_duration,
+    "provider": _draw_provider,
+    "delete": _draw_instance,
+    "redelivery": _draw_rate,
+    "broker": _draw_duration,
+    "reply queue": _draw_duration,
+    "large": _draw_size,
+    "pause": _draw_worker,
+    "threads": _draw_worker,
+    "database": _draw_duration,
+    "stop": _draw_worker,
+    "restart": _draw_duration,
+    "kill": _draw_worker,
+    "kill master": _draw_duration,
+}

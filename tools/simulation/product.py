@@ -1,0 +1,331 @@
+"""Workers made of the product's own code, with Placement, broker and databases replaced by the models.
+
+Imported after ``imports.install``, so that the product has the virtual clock, threads and randomness.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+import functools
+import logging
+import re
+import tempfile
+from types import SimpleNamespace
+from typing import Any
+
+from oslo_config import cfg
+from oslo_messaging import server as library_server
+from oslo_messaging import transport as library_transport
+
+from scheduler import conf as options
+from scheduler import objects, service
+from scheduler.claims import journal
+from scheduler.claims.allocations_api import AllocationsApi
+from scheduler.claims.claimer import Claimer
+from scheduler.claims.policy import ClaimPolicy
+from scheduler.hosts.aggregates import Aggregates
+from scheduler.hosts.pending import PendingPlacements
+from scheduler.hosts.rows import HostRow, ServiceRow
+from scheduler.hosts.table import HostTable
+from scheduler.manager import ManagerParts, SchedulerManager
+from scheduler.nova_db.inventory import FoundNode
+from scheduler.placement.candidates import CandidateSource
+from scheduler.placement.client import PlacementClient
+from scheduler.placement.session import Timeouts
+from scheduler.rpc import notifications, serializer, server
+from tools.simulation import threads
+from tools.simulation.broker import Broker, Driver
+from tools.simulation.plan import Limits
+
+CELL = "c0000000-0000-4000-8000-000000000001"
+FLAVOR = {"memory_mb": 512, "vcpus": 1, "root_gb": 1, "ephemeral_gb": 0, "swap": 0}
+AMOUNTS = {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 1}
+
+CONF = """
+[DEFAULT]
+host = berth
+[placement]
+auth_type = none
+endpoint_override = http://placement
+[api_database]
+connection = sqlite://
+[database]
+connection = sqlite://
+[filter_scheduler]
+enabled_filters = ImagePropertiesFilter
+shuffle_best_same_weighed_hosts = true
+weight_classes = scheduler.weights.amounts.RAMWeigher
+"""
+
+
+def host_uuid(number: int) -> str:
+    """Return the uuid of a compute node."""
+    return f"a0000000-0000-4000-8000-{number:012d}"
+
+
+def instance_uuid(number: int) -> str:
+    """Return the uuid of an instance."""
+    return f"10000000-0000-4000-8000-{number:012d}"
+
+
+_HOST = re.compile(r"a0000000-0000-4000-8000-0*(\d+)")
+_INSTANCE = re.compile(r"10000000-0000-4000-8000-0*(\d+)")
+
+
+def with_names(text: str) -> str:
+    """Return a text with short names in place of these uuids."""
+    return _INSTANCE.sub(r"i\1", _HOST.sub(r"h\1", text))
+
+
+class Pool:
+    """The threads that handle messages, as many as the option says; as futurist's."""
+
+    def __init__(self, max_workers: int) -> None:
+        self._most = max_workers
+        self._work = threads.MODULES["queue"].Queue()
+        self._threads: list[threads.Thread] = []
+
+    def submit(self, function: Any, *args: Any) -> None:
+        """Let one of the threads call it; another is started as long as there are fewer than there may be."""
+        if len(self._threads) < self._most:
+            thread = threads.Thread(target=self._serve, name=f"pool-{len(self._threads)}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        self._work.put((function, args))
+
+    def shutdown(self, wait: bool = True) -> None:
+        """Wait until all that was submitted is done."""
+        for _ in self._threads:
+            self._work.put(None)
+        for thread in self._threads if wait else ():
+            if thread.is_alive():
+                thread.join()
+
+    def _serve(self) -> None:
+        while (work := self._work.get()) is not None:
+            function, args = work
+            function(*args)
+
+
+class _Context:
+    """What ``service.SharedState`` uses of multiprocessing."""
+
+    Semaphore = threads.Semaphore
+
+    @staticmethod
+    def RawValue(_kind: str, value: int) -> Any:  # noqa: N802 - its name there
+        return SimpleNamespace(value=value)
+
+
+class Hosts:
+    """Has what the manager asks of ``nova_db.Inventory``, over a table in memory.
+
+    Args:
+        table: All hosts.
+        slow: Returns the seconds that a database takes now.
+    """
+
+    instances: Any = None
+    engines: Any = None
+
+    def __init__(self, table: HostTable, slow: Any) -> None:
+        self._table = table
+        self._slow = slow
+        self.instances = self
+        self.pending = PendingPlacements()
+        self._aggregates = Aggregates(())
+
+    def start(self) -> None:
+        """Do nothing."""
+
+    def stop(self) -> None:
+        """Do nothing."""
+
+    def wait_until_ready(self, timeout: float) -> bool:
+        """Return that the databases were read."""
+        return True
+
+    def aggregates(self) -> Aggregates:
+        """Return that there are none."""
+        return self._aggregates
+
+    def snapshot(self, max_age: float | None = None, cell_uuid: str | None = None) -> HostTable:
+        """Return the table, after the time that reading takes."""
+        self._read()
+        return self._table
+
+    def complete(self, table: HostTable, uuids: Iterable[str]) -> HostTable:
+        """Return the table: it has all hosts."""
+        return table
+
+    def find_nodes(self, wanted: Any) -> Sequence[FoundNode]:
+        """Return the nodes that a request names."""
+        self._read()
+        rows = self._table.nodes(wanted.host, wanted.node)
+        return [FoundNode(row.uuid, row.host, row.nodename) for row in rows]
+
+    def members_of(self, group_uuid: str) -> list[str]:
+        """Return that no group has members."""
+        return []
+
+    def hosts_of_instances(self, instance_uuids: Sequence[str]) -> tuple[set[str], bool]:
+        """Return that no instance is anywhere."""
+        return set(), True
+
+    def locate(self, uuids: Iterable[str]) -> Mapping[str, list[tuple[str, str]]]:
+        """Return that no instance is anywhere."""
+        return {}
+
+    def minimum_compute_version(self) -> int:
+        """Return the version of a current release."""
+        return 74
+
+    def mapped(self, host: str) -> bool:
+        """Return that conductors know the host."""
+        self._read()
+        return True
+
+    def _read(self) -> None:
+        seconds = self._slow()
+        if seconds:
+            threads.sleep(seconds)
+
+
+@functools.cache
+def make_table(number: int, vcpus: int) -> HostTable:
+    """Return a table of equal hosts."""
+    rows = [
+        HostRow(
+            id=n,
+            uuid=host_uuid(n),
+            cell_uuid=CELL,
+            host=f"h{n}",
+            nodename=f"h{n}",
+            free_ram_mb=512 * vcpus,
+            total_usable_ram_mb=512 * vcpus,
+            free_disk_mb=1024 * vcpus,
+            total_usable_disk_gb=vcpus,
+            vcpus_total=vcpus,
+        )
+        for n in range(number)
+    ]
+    services = {(CELL, row.host): ServiceRow(id=row.id, uuid=None, host=row.host) for row in rows}
+    return HostTable(rows, services, Aggregates(()))
+
+
+@functools.cache
+def make_conf() -> cfg.ConfigOpts:
+    """Return the options; ``apply`` sets those that histories draw."""
+    with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
+        file.write(CONF)
+        file.flush()
+        conf = options.load(["--config-file", file.name])
+    logging.getLogger().handlers.clear()
+    return conf
+
+
+def apply(limits: Limits) -> cfg.ConfigOpts:
+    """Set the options and constants that a history has drawn."""
+    conf = make_conf()
+    values = {
+        (None, "rpc_response_timeout"): limits.response_timeout,
+        (None, "long_rpc_timeout"): limits.long_timeout,
+        (None, "manager_shutdown_timeout"): limits.shutdown_timeout,
+        (None, "graceful_shutdown_timeout"): limits.alarm,
+        ("filter_scheduler", "host_subset_size"): limits.subset,
+    }
+    for (group, name), value in values.items():
+        conf.set_override(name, value, group)
+    # Small enough that a history can exceed it.
+    journal.PAGES = 8
+    journal.PAGE_SIZE = limits.records * journal.RECORD_SIZE
+    return conf
+
+
+def prepare_libraries() -> None:
+    """Replace what would reach out of the simulation; once for an operating system process."""
+    executors = type("Executors", (), {"__init__": lambda *_args: None, "driver": Pool})
+    library_server.driver = type("driver", (), {"DriverManager": executors})
+    service.spare_the_collector = lambda: None
+    service.check_temporary_directory = lambda _conf: None
+    service.reports = type("reports", (), {"install": staticmethod(lambda _conf: None)})
+
+
+class Parts:
+    """Makes the parts of workers for ``scheduler.service``.
+
+    Args:
+        conf: The options.
+        limits: What the history has drawn.
+        broker: The model of the broker.
+        adapter: Makes a connection to Placement.
+        slow: Returns the seconds that a database takes now.
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts, limits: Limits, broker: Broker, adapter: Any, slow: Any) -> None:
+        self._conf = conf
+        self._limits = limits
+        self._broker = broker
+        self._adapter = adapter
+        self._slow = slow
+
+    def of(self, shared: Any) -> service.Parts:
+        """Return the parts of the workers of one master, which share its journal."""
+        return service.Parts(
+            manager=lambda conf: self._make_manager(conf, shared),
+            server=self._make_server,
+            periodics=lambda _conf, _manager: (),
+        )
+
+    def make_journal(self) -> Any:
+        """Return what a master makes before it starts workers."""
+        return journal.Journal()
+
+    def make_worker(self, number: int, parts: service.Parts) -> service.Worker:
+        """Return a worker that is not started."""
+        return service.Worker(number, self._conf, [], parts, service.SharedState(_Context))
+
+    def _make_manager(self, conf: cfg.ConfigOpts, shared: Any) -> SchedulerManager:
+        timeouts = Timeouts.of(self._limits.placement_timeout or None)
+        client = PlacementClient(self._adapter(), timeouts)
+        parts = ManagerParts(
+            hosts=Hosts(make_table(self._limits.hosts, self._limits.room), self._slow),
+            placement=client,
+            candidates=CandidateSource.of(client, conf.berth.searches_at_once),
+            claimer=Claimer(AllocationsApi(client), ClaimPolicy(batch_size=self._limits.batch)),
+            network=None,
+        )
+        return SchedulerManager(conf, notifications.Notifications(()), shared, parts)
+
+    def _make_server(self, conf: cfg.ConfigOpts, manager: Any) -> Any:
+        conf.set_override("executor_thread_pool_size", self._limits.threads)
+        transport = library_transport.RPCTransport(Driver(conf, self._broker))
+        return server.build(conf, transport, manager)
+
+
+@functools.cache
+def _spec(number: int, ignored: str) -> dict[str, Any]:
+    flavor = objects.Flavor(**FLAVOR, extra_specs={})
+    spec = objects.RequestSpec(
+        flavor=flavor,
+        project_id="project",
+        user_id="user",
+        num_instances=number,
+        ignore_hosts=[ignored] if ignored else None,
+    )
+    return serializer.ObjectSerializer().serialize_entity(None, spec)
+
+
+def request(instances: Sequence[int], ignored: str = "") -> dict[str, Any]:
+    """Return the body of a call for some instances; ``ignored``: the host that an evacuation leaves."""
+    uuids = [instance_uuid(number) for number in instances]
+    arguments = {
+        "spec_obj": _spec(len(uuids), ignored),
+        "instance_uuids": uuids,
+        "return_objects": True,
+        "return_alternates": True,
+    }
+    return {"method": "select_destinations", "version": "4.5", "args": arguments}
+
+
+def chosen(result: Any) -> list[str]:
+    """Return the compute node of each instance out of the result of a call."""
+    return [row[0]["nova_object.data"]["compute_node_uuid"] for row in result]

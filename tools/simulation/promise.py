@@ -1,0 +1,100 @@
+"""The promise, checked after a history from what callers received, from Placement and from the broker.
+
+After quiet returns, every instance that a caller was told a host for holds exactly that host's allocation,
+and nothing else holds anything that Berth wrote; every caller is answered or its message is still on the
+broker; every wait is bounded in total.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tools.simulation.broker import Message
+from tools.simulation.callers import Call, Instance
+from tools.simulation.placement import Amounts, Placement, Rows
+
+# Seconds beyond the time that its caller waits for which a request may go on: one answer that is waited for.
+GRACE = 90.0
+
+
+@dataclass(frozen=True, order=True)
+class Violation:
+    """Something that must not be. ``kind`` is the same for violations of one nature."""
+
+    kind: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.text}"
+
+
+def check_allocations(
+    placement: Placement, instances: list[Instance], amounts: Amounts
+) -> Iterator[Violation]:
+    """Compare what instances hold with what callers were told."""
+    for instance in instances:
+        held = placement.held(instance.uuid)
+        if held not in _allowed(instance, amounts):
+            yield Violation(_kind(instance, held), f"{instance.name} holds {_short(held)}, {_told(instance)}")
+        elif held and not placement.shown(instance.uuid):
+            yield Violation("hidden", f"{instance.name} holds {_short(held)}, and Placement does not show it")
+
+
+def _allowed(instance: Instance, amounts: Amounts) -> list[Rows]:
+    source = {} if instance.deleted else instance.source
+    if instance.host is not None:
+        return [_with(source, instance.host, amounts)]
+    # The caller had given up when these came, which Berth cannot know.
+    return [source, *(_with(instance.source, node, amounts) for node in instance.late)]
+
+
+def _with(source: Rows, node: str, amounts: Amounts) -> Rows:
+    return {node: amounts, **source}
+
+
+def _kind(instance: Instance, held: Rows) -> str:
+    if instance.source and not instance.deleted and not instance.source.items() <= held.items():
+        return "source lost"
+    if instance.source and instance.deleted and held == instance.source:
+        return "source restored"
+    ours = {node for node in held if node not in instance.source}
+    if instance.host is None:
+        return "leak"
+    if not ours:
+        return "lost"
+    return "doubled" if instance.host in ours else "moved"
+
+
+def _told(instance: Instance) -> str:
+    if instance.deleted:
+        return "it was deleted"
+    return f"its caller was told {_node(instance.host)}" if instance.host else "its caller was told no host"
+
+
+def _short(held: Rows) -> str:
+    return " and ".join(_node(node) for node in held) or "nothing"
+
+
+def _node(uuid: str) -> str:
+    return f"h{int(uuid[-12:])}"
+
+
+def check_calls(calls: list[Call], waiting: list[Message]) -> Iterator[Violation]:
+    """Find calls that got no reply and are not in the queue any more."""
+    for call in calls:
+        message = call.message
+        if call.orphaned or message.replies or message in waiting:
+            continue
+        if any(process.alive for process in message.working):
+            yield Violation("stuck", f"{message.name} is still worked on")
+        else:
+            yield Violation("unanswered", f"{message.name} got no reply")
+
+
+def check_waits(calls: list[Call], longest: float, paused: float) -> Iterator[Violation]:
+    """Find requests that were worked on for much longer than their caller waits."""
+    for call in calls:
+        slowest = max(call.message.waits, default=0.0)
+        if slowest > longest + GRACE + paused:
+            yield Violation(
+                "slow", f"{call.message.name} took {slowest:.0f} s, its caller waits {longest:.0f} s"
+            )
