@@ -8,6 +8,7 @@ import numpy as np
 from oslo_log import log as logging
 
 from scheduler.filters.base import HostFilter, Judge, all_pass
+from scheduler.hosts.coordinates import ViewIndex
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.request_instances import Needs
 from scheduler.hosts.view import HostView
@@ -19,6 +20,9 @@ LOG = logging.getLogger("nova.filters")
 # Hosts of each filter for which a reason is asked, and those that are named with a reason that they share.
 SAMPLE = 20
 SHOWN = 3
+
+GONE = ViewIndex(-1)
+"""The index of a host that was rejected."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +120,7 @@ class PreparedChain:
                 self.needs |= Needs.declared(rule.needs, judge.instance_uuids)
         self._request = request
 
-    def run(self, hosts: HostView, index: int = 0, changed: int | None = None) -> Filtered:
+    def run(self, hosts: HostView, index: int = 0, changed: ViewIndex | None = None) -> Filtered:
         """Filter for instance number ``index`` of the request.
 
         Args:
@@ -172,14 +176,14 @@ def _prepared(rule: HostFilter, request: SchedulingRequest) -> Judge | None:
 
 
 def _verdict(
-    rule: HostFilter, judge: Judge | None, hosts: HostView, changed: int | None
+    rule: HostFilter, judge: Judge | None, hosts: HostView, changed: ViewIndex | None
 ) -> np.ndarray | None:
     if judge is None or not len(hosts):
         return all_pass(hosts)
     if changed is None or not rule.local:
         return judge.passes(hosts)
     verdict = all_pass(hosts)
-    if changed >= 0:
+    if changed != GONE:
         one = judge.passes(hosts.at([changed]))
         if one is None:
             return None
@@ -192,11 +196,11 @@ def _rejected_all(hosts: HostView, steps: list[Step], rule: HostFilter, judge: J
     return Filtered(hosts.where(none), np.flatnonzero(none), [*steps, Step(rule, judge, hosts, none)])
 
 
-def _moved(changed: int | None, verdict: np.ndarray) -> int | None:
-    """Return where the changed host is after a verdict; -1 once it is gone."""
-    if changed is None or changed < 0:
+def _moved(changed: ViewIndex | None, verdict: np.ndarray) -> ViewIndex | None:
+    """Return where the changed host is after a verdict; ``GONE`` once it is rejected."""
+    if changed is None or changed == GONE:
         return changed
-    return int(np.count_nonzero(verdict[:changed])) if verdict[changed] else -1
+    return ViewIndex(int(np.count_nonzero(verdict[:changed]))) if verdict[changed] else GONE
 
 
 def _log_empty(steps: list[Step], instance_uuid: str) -> None:

@@ -1,6 +1,6 @@
 """Hosts for all instances of one request (spec: placement-and-workflow 5.4, 5.5)."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice, tee
 
 from oslo_config import cfg
@@ -138,7 +138,7 @@ class FilterDriver:
         """Add alternates: for one instance in the order seen before its claim, else judged once more."""
         if len(chosen) > 1:
             ranking.refresh(len(chosen) - 1, last)
-            order: Iterator[ViewIndex] = (ViewIndex(index) for index in ranking.best_first())
+            order = ranking.best_first()
         else:
             order = claiming.others()
         taken = {one.compute_node_uuid for one in chosen}

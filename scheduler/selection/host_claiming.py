@@ -149,9 +149,7 @@ class HostClaiming:
 
     def _best_first(self) -> Iterator[ViewIndex]:
         positions = self._ranking.hosts.positions
-        return (
-            ViewIndex(index) for index in self._ranking.best_first() if positions[index] not in self._refused
-        )
+        return (index for index in self._ranking.best_first() if positions[index] not in self._refused)
 
     def _reserve_next(self, instance_uuid: str) -> ViewIndex | None:
         """Reserve and return the best host that did not refuse the instance; None if none is left."""

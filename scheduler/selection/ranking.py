@@ -15,6 +15,7 @@ import numpy as np
 from oslo_log import log as logging
 
 from scheduler.filters.chain import Filtered, PreparedChain
+from scheduler.hosts.coordinates import ViewIndex, ViewPosition
 from scheduler.hosts.view import HostView
 from scheduler.numa.guest import carried_state
 from scheduler.request.scheduling_request import SchedulingRequest
@@ -73,7 +74,7 @@ class Ranking:
         self._request = request
         self._options = options
         self._carried = _carried(request)
-        self._refused: set[int] = set()
+        self._refused: set[ViewPosition] = set()
         self.hosts = hosts
         self._filter(0, None)
         self.scores = weighers.scores(self.hosts)
@@ -81,7 +82,7 @@ class Ranking:
     def __len__(self) -> int:
         return len(self.hosts)
 
-    def refresh(self, number: int, changed: int) -> None:
+    def refresh(self, number: int, changed: ViewIndex) -> None:
         """Judge for instance ``number``, after the host at index ``changed`` was consumed from."""
         self._number = number
         position = self.hosts.positions[changed]
@@ -97,7 +98,7 @@ class Ranking:
         self._filter(self._number, None)
         self.scores = self._weighers.scores(self.hosts)
 
-    def _filter(self, number: int, changed: int | None) -> np.ndarray:
+    def _filter(self, number: int, changed: ViewIndex | None) -> np.ndarray:
         offered = self._offered()
         filtered = self._chain.run(self.hosts, number, changed)
         self.hosts = filtered.hosts
@@ -105,7 +106,7 @@ class Ranking:
         self._log_filtered(filtered)
         return filtered.kept
 
-    def _offered(self) -> dict[int, int]:
+    def _offered(self) -> dict[ViewPosition, int]:
         """Return how many candidates hosts have left, by position, if the loss of one can matter to others.
 
         Which is so if the guest has several NUMA cells: attempts go on from what was tried for the candidate
@@ -114,16 +115,18 @@ class Ranking:
         if self._carried is None or len(self._carried) == 1:
             return {}
         hosts = self.hosts
-        return {int(at): len(hosts.candidates(index)) for index, at in enumerate(hosts.positions)}
+        return {
+            ViewPosition(int(at)): len(hosts.candidates(index)) for index, at in enumerate(hosts.positions)
+        }
 
-    def refuse(self, position: int) -> None:
+    def refuse(self, position: ViewPosition) -> None:
         """Move the host at this position of the root view to the end for the rest of the request.
 
         Called for a host that refused a claim.
         """
         self._refused.add(position)
 
-    def best_first(self) -> Iterator[int]:
+    def best_first(self) -> Iterator[ViewIndex]:
         """Yield indices of the hosts in the order in which to try them.
 
         One of the best ``host_subset_size`` comes first, picked at random; the others follow by weight. The
@@ -138,7 +141,7 @@ class Ranking:
         yield first
         for index in descending(totals):
             if index != first:
-                yield int(index)
+                yield ViewIndex(int(index))
 
     def totals(self) -> np.ndarray:
         """Return each host's total, -inf for those that refused a claim; float64, shape (hosts,)."""
@@ -167,19 +170,19 @@ class Ranking:
     def _rest(self) -> str:
         return f" and {len(self) - SHOWN} more" if len(self) > SHOWN else ""
 
-    def _pick(self, totals: np.ndarray) -> int:
+    def _pick(self, totals: np.ndarray) -> ViewIndex:
         size = self._options.host_subset_size
         if self._options.shuffle_best_same_weighed_hosts:
             return self._pick_shuffled(totals, size)
         if size == 1:
-            return int(totals.argmax())
-        return int(random.choice(descending(totals)[:size]))
+            return ViewIndex(int(totals.argmax()))
+        return ViewIndex(int(random.choice(descending(totals)[:size])))
 
-    def _pick_shuffled(self, totals: np.ndarray, size: int) -> int:
+    def _pick_shuffled(self, totals: np.ndarray, size: int) -> ViewIndex:
         tied = np.flatnonzero(totals == totals.max()).tolist()
         random.shuffle(tied)
         rest = [] if len(tied) >= size else [i for i in descending(totals)[:size] if i not in set(tied)]
-        return int(random.choice((tied + rest)[:size]))
+        return ViewIndex(int(random.choice((tied + rest)[:size])))
 
 
 def _carried(request: SchedulingRequest) -> tuple | None:

@@ -70,16 +70,17 @@ def _measurements(case: str, count: int, times: dict[str, float]) -> Iterator[Me
 
 def _asking(rule: HostFilter | HostWeigher, spec: objects.RequestSpec) -> Callable[[HostView], Any]:
     """Return a function that does with a rule what ``FilterChain`` or ``Scores`` does."""
+    request = SchedulingRequest.of(spec, [spec.instance_uuid])
 
     def judge(hosts: HostView) -> Any:
-        judge = rule.prepare(_request(spec))
+        judge = rule.prepare(request)
         if judge is None:
             return None
         hosts.load(Needs.declared(rule.needs, judge.instance_uuids))
         return judge.passes(hosts)
 
     def weigh(hosts: HostView) -> Any:
-        scorer = rule.prepare(_request(spec))
+        scorer = rule.prepare(request)
         if scorer is None:
             return None
         hosts.load(Needs.declared(rule.needs, scorer.instance_uuids))
@@ -88,10 +89,6 @@ def _asking(rule: HostFilter | HostWeigher, spec: objects.RequestSpec) -> Callab
         return None if raw is None else multiplier * raw
 
     return judge if isinstance(rule, HostFilter) else weigh
-
-
-def _request(spec: objects.RequestSpec) -> SchedulingRequest:
-    return SchedulingRequest.of(spec, [spec.instance_uuid])
 
 
 def _one_by_one(table: Any, conf: Any) -> Iterator[Measurement]:
