@@ -5,15 +5,11 @@ An audit needs no more of the journal than to go through them.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-import mmap
-import os
 from pathlib import Path
 
 from scheduler.audit.compare import Holding
-from scheduler.claims.journal import PAGE_SIZE, JournalPage
-
-#: How the kernel calls the memory of a journal.
-JOURNAL = "/memfd:berth-claims"
+from scheduler.claims.journal import DIRECTORY_PREFIX
+from scheduler.claims.journal_page import SUFFIX, read_records
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,35 +36,31 @@ def by_consumer(claims: Iterable[RecordedClaim], wanted: Iterable[str]) -> dict[
     return found
 
 
-def recorded_claims(directory: Path = Path("/proc")) -> Iterator[RecordedClaim]:
-    """Return the claims in the journals of the schedulers that run on this machine.
+def recorded_claims(directory: Path = Path("/proc"), kept: Path | None = None) -> Iterator[RecordedClaim]:
+    """Return the claims in the journals of the schedulers that run on this machine, and in a kept journal.
 
-    The journal is memory of the master process, shown by the kernel as an open file. Only a user who may look
-    into that process can read it; the others find nothing. It is read as it is now, and never changed.
+    The files of a running scheduler are found among the open files of its processes. Only a user who may look
+    into these processes can read them; the others find nothing. A journal is read as it is now, and never
+    changed.
+
+    Args:
+        directory: Where the kernel shows processes.
+        kept: The directory of the journal of a scheduler that may not be running.
     """
-    seen = set()
+    paths = set(kept.glob(f"*{SUFFIX}")) if kept else set()
     for link in directory.glob("[0-9]*/fd/*"):
         try:
-            if not str(link.readlink()).startswith(JOURNAL):
-                continue
-            with link.open("rb") as file:
-                about = os.fstat(file.fileno())
-                if (about.st_dev, about.st_ino) not in seen:
-                    seen.add((about.st_dev, about.st_ino))
-                    yield from _claims_in(file.fileno(), about.st_size)
+            path = link.readlink()
         except OSError:
             continue
-
-
-def _claims_in(file: int, size: int) -> Iterator[RecordedClaim]:
-    # A private copy: reading a page clears records that cannot be read.
-    with mmap.mmap(file, size, access=mmap.ACCESS_COPY) as memory:
-        for start in range(0, size - PAGE_SIZE + 1, PAGE_SIZE):
-            for consumer, record in JournalPage(memory, start).found_records():
-                try:
-                    yield _claim(consumer, record)
-                except (KeyError, TypeError, AttributeError):
-                    continue
+        if path.suffix == SUFFIX and path.parent.name.startswith(DIRECTORY_PREFIX):
+            paths.add(path)
+    for path in sorted({path.resolve() for path in paths}):
+        for consumer, record in read_records(path):
+            try:
+                yield _claim(consumer, record)
+            except (KeyError, TypeError, AttributeError):
+                continue
 
 
 def _claim(consumer: str, record: Mapping) -> RecordedClaim:

@@ -9,5 +9,5 @@
 - result: what the caller of a claim is told
 - cleanup: giving claims back, in the background if Placement does not answer
 - empty_consumers: consumers of which Placement has a record without allocations
-- journal: claims whose request is not answered yet, in memory that outlives the process
+- journal, journal_page: claims whose request is not over yet, in files that outlive the process
 """

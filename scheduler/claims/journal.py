@@ -1,144 +1,175 @@
-"""The journal of claims whose request is not answered yet, in memory that outlives the process.
+"""The journal of claims whose request is not over yet, in files that outlive the process.
 
-A worker that is killed between a claim and its reply leaves allocations in Placement that no caller was told
-of. So each claim is recorded before it is sent, and the record is removed before the reply is sent. The
-worker that replaces a killed one finds its records and gives these claims back. A record stays until that is
-done, so that it is found again if that worker is killed too.
+A process that is killed between a claim and the confirmed reply leaves allocations in Placement of which no
+caller was told. So each claim is recorded before it is sent, and the record is removed when the request is
+over. The next process finds the records of a dead one and gives these claims back. A record stays until that
+is done, so that it is found again if the next process is killed too.
 
-The memory belongs to the master, which makes it before it forks (``Journal``). Each worker has a page of it,
-guarded by a file lock that ends with the process however that ends (``JournalPage``). What a record tells of
-a claim is known to ``ClaimJournal`` alone; a page stores any JSON.
+The files are below ``[DEFAULT]/state_path``, where they outlive the master process and a reboot, or in a
+private temporary directory, where they outlive a worker. The master chooses (``Journal``), each worker has a
+page (``JournalPage``). What a record tells of a claim is known to ``ClaimJournal`` alone; a page stores any
+JSON.
 """
 
+import atexit
 from collections.abc import Callable, Collection, Iterator, Mapping
-import fcntl
-import mmap
 import os
-import struct
-import threading
-from typing import Any
+from pathlib import Path
+import re
+import shutil
+import sqlite3
+import tempfile
+from typing import Any, Protocol
 
-import orjson
+from oslo_config import cfg
 from oslo_log import log
 
 from scheduler.claims.allocations_api import ConsumerAllocations, Owner
+from scheduler.claims.journal_page import SUFFIX, JournalPage, PageLock, Records
 from scheduler.claims.result import ClaimResult, Outcome
 
 LOG = log.getLogger(__name__)
 
-# Claims of one worker that are not answered at one time; a batch of twenty for each of its threads is less.
-RECORDS = 256
+#: How the names of all directories of a journal begin.
+DIRECTORY_PREFIX = "berth-claims-"
 
-# The record of a claim on one provider has some 300 bytes.
-RECORD_SIZE = 4096
-
-# Workers of one master. Pages that are never used take no memory.
-PAGES = 256
-
-PAGE_SIZE = RECORDS * RECORD_SIZE
-
-_LENGTH = struct.Struct("<I")
+#: Workers of one master; far more than anybody runs.
+PAGES = 1024
 
 
-class JournalPage:
-    """The records of one process; any thread may use it."""
-
-    def __init__(self, memory: mmap.mmap, start: int) -> None:
-        self._memory = memory
-        self._lock = threading.Lock()
-        self._free: list[int] = []
-        self._offsets: dict[str, list[int]] = {}
-        self._found: list[tuple[str, Mapping[str, Any]]] = []
-        for offset in range(start, start + PAGE_SIZE, RECORD_SIZE):
-            self._load_record(offset)
+class Page(Protocol):
+    """The records of one process."""
 
     def found_records(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Return what a dead process recorded here and did not remove: instance UUID and claim."""
-        return iter(self._found)
+        """Return what a dead process recorded."""
 
-    def add_record(self, instance_uuid: str, claim: Mapping[str, Any]) -> None:
-        """Record what is needed to give back a claim: anything that is JSON.
-
-        A record that does not fit is left out.
-        """
-        text = orjson.dumps([instance_uuid, claim])
-        with self._lock:
-            if len(text) > RECORD_SIZE - _LENGTH.size or not self._free:
-                LOG.debug("Claim for instance %s is not recorded in the journal: no space", instance_uuid)
-                return
-            offset = self._free.pop()
-            self._offsets.setdefault(instance_uuid, []).append(offset)
-            # The length comes last: a record that is not complete does not count.
-            self._memory[offset + _LENGTH.size : offset + _LENGTH.size + len(text)] = text
-            _LENGTH.pack_into(self._memory, offset, len(text))
+    def add_records(self, records: Records, request: str = "") -> None:
+        """Record claims that are about to be sent."""
 
     def remove_records(self, instance_uuids: Collection[str]) -> None:
         """Remove all records of these instances."""
-        with self._lock:
-            for uuid in instance_uuids:
-                for offset in self._offsets.pop(uuid, ()):
-                    self._clear_record(offset)
 
-    def _load_record(self, offset: int) -> None:
-        (length,) = _LENGTH.unpack_from(self._memory, offset)
-        text = self._memory[offset + _LENGTH.size : offset + min(_LENGTH.size + length, RECORD_SIZE)]
-        if not length:
-            self._free.append(offset)
-            return
-        try:
-            instance_uuid, claim = orjson.loads(text)
-            self._offsets.setdefault(instance_uuid, []).append(offset)
-            self._found.append((instance_uuid, claim))
-        except (ValueError, TypeError):
-            LOG.error("A journal record of a worker that died cannot be read: %.200r", text)
-            self._clear_record(offset)
-
-    def _clear_record(self, offset: int) -> None:
-        _LENGTH.pack_into(self._memory, offset, 0)
-        self._free.append(offset)
+    def recorded_by_others(self, instance_uuids: Collection[str]) -> Collection[str]:
+        """Return those of the instances for which other processes have recorded claims."""
 
 
 class Journal:
-    """The memory of all workers. It is made in the master; a worker takes a page of it."""
+    """Where the workers record their claims. It is made in the master, before it forks."""
 
-    def __init__(self, pages: int = PAGES) -> None:
-        """Make the memory for so many workers."""
-        self._size = pages * PAGE_SIZE
-        self._file = os.memfd_create("berth-claims")
-        os.ftruncate(self._file, self._size)
-        self._memory = mmap.mmap(self._file, self._size)
+    def __init__(self, directory: Path | None = None, temporary: str | None = None) -> None:
+        """Choose the directory of the files, and create it.
+
+        Args:
+            directory: For files that outlive the master process. If it is None or cannot be used, a private
+                temporary directory is made, which is removed with this process; an error or information in
+                the log says so.
+            temporary: Where to make temporary directories; None for the default of the system.
+        """
+        self.durable = directory is not None and _is_usable(directory)
+        self.directory = (
+            directory if directory is not None and self.durable else self._make_private(temporary)
+        )
+
+    @classmethod
+    def from_conf(cls, conf: cfg.ConfigOpts) -> "Journal":
+        """Return the journal below ``[DEFAULT]/state_path``, or a temporary one if that is not set."""
+        directory = journal_directory(conf)
+        if directory is None:
+            LOG.info(
+                "[DEFAULT]/state_path is not set: claims of unanswered requests are given back after the "
+                "death of a worker, but not after that of the master process"
+            )
+        return cls(directory, conf.tempdir)
 
     def open_page(self) -> JournalPage | None:
-        """Return a page for this process, perhaps with records of a dead one; None if all are in use."""
-        for start in range(0, self._size, PAGE_SIZE):
+        """Return a page for this process, with the records of dead ones; None if there can be none."""
+        for number in range(PAGES):
             try:
-                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, PAGE_SIZE, start)
-            except OSError:
+                lock = PageLock(self.directory / f"page-{number}.lock")
+                page = JournalPage(self._file(number), lock, durable=self.durable)
+            except BlockingIOError:
                 continue
-            return JournalPage(self._memory, start)
-        LOG.warning(
-            "Claims of this worker are not recorded in the journal: all %d pages are in use by other workers",
-            self._size // PAGE_SIZE,
-        )
+            except (OSError, sqlite3.Error) as error:
+                LOG.error("Claims of this worker are not recorded in the journal: %s", error)
+                return None
+            self._take_over_others(page, number)
+            return page
+        LOG.error("Claims of this worker are not recorded in the journal: all %d pages are in use", PAGES)
         return None
+
+    def _take_over_others(self, page: JournalPage, own: int) -> None:
+        """Move to a page what stands in others whose processes are dead: there may be fewer workers now."""
+        for path in sorted(self.directory.glob(f"page-*{SUFFIX}")):
+            found = re.fullmatch(r"page-(\d+)", path.stem)
+            if not found or int(found[1]) == own:
+                continue
+            try:
+                lock = PageLock(path.with_suffix(".lock"))
+            except OSError:
+                continue  # its process is alive
+            try:
+                page.take_over(path)
+            except (OSError, sqlite3.Error) as error:
+                LOG.error("Journal %s of a dead process cannot be read: %s", path, error)
+            finally:
+                lock.release()
+
+    def _file(self, number: int) -> Path:
+        return self.directory / f"page-{number}{SUFFIX}"
+
+    def _make_private(self, temporary: str | None) -> Path:
+        directory = Path(tempfile.mkdtemp(prefix=DIRECTORY_PREFIX, dir=temporary))
+        atexit.register(_remove_directory, directory, os.getpid())
+        return directory
+
+
+def journal_directory(conf: cfg.ConfigOpts) -> Path | None:
+    """Return where the journal of this daemon outlives its process; None if no state_path is set.
+
+    The default of ``state_path`` is the directory of the installed code, which is no place for data.
+    """
+    location = conf.get_location("state_path")
+    if location is None or not location.location.is_user_controlled:
+        return None
+    name = re.sub(r"[^\w.-]", "_", conf.host)
+    return Path(conf.state_path) / f"{DIRECTORY_PREFIX}{name}"
+
+
+def _is_usable(directory: Path) -> bool:
+    try:
+        directory.mkdir(mode=0o700, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            return True
+    except OSError as error:
+        LOG.error(
+            "[DEFAULT]/state_path: no journal of claims can be kept there (%s); claims of unanswered "
+            "requests are given back after the death of a worker, but not after that of the master process",
+            error,
+        )
+        return False
+
+
+def _remove_directory(directory: Path, process: int) -> None:
+    if os.getpid() == process:  # not in a worker, which has inherited the duty
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 class ClaimJournal:
     """The recorded claims of this process; none before ``open_page``."""
 
     def __init__(self) -> None:
-        self._page: JournalPage | None = None
+        self._page: Page | None = None
 
-    def open_page(self, journal: Journal, found: Callable[[str, ClaimResult], None]) -> None:
+    def open_page(self, journal: Any, found: Callable[[str, ClaimResult], None]) -> None:
         """Record claims in a page of the journal from now on.
 
         Args:
-            journal: The memory of all workers.
+            journal: A ``Journal``.
             found: Called with instance UUID and what is known of the claim, for each claim that a dead
                 process recorded. Its record stays until it is removed.
         """
         self._page = journal.open_page()
-        for uuid, record in self._page.found_records() if self._page else ():
+        for uuid, record in list(self._page.found_records()) if self._page else ():
             try:
                 claim = _claim_of(record)
             except (KeyError, TypeError, AttributeError):
@@ -150,7 +181,11 @@ class ClaimJournal:
                 found(uuid, claim)
 
     def record_claim(
-        self, uuid: str, made: ConsumerAllocations, previous: ConsumerAllocations | None = None
+        self,
+        uuid: str,
+        made: ConsumerAllocations,
+        previous: ConsumerAllocations | None = None,
+        request: str = "",
     ) -> None:
         """Record a claim that is about to be sent.
 
@@ -158,14 +193,33 @@ class ClaimJournal:
             uuid: The instance.
             made: What the claim gives it.
             previous: What it holds before and keeps besides; None for nothing.
+            request: The identity of the request.
         """
+        self.record_claims({uuid: made}, previous, request)
+
+    def record_claims(
+        self,
+        made: Mapping[str, ConsumerAllocations],
+        previous: ConsumerAllocations | None = None,
+        request: str = "",
+    ) -> None:
+        """Record claims that are about to be sent together, as ``record_claim``."""
         if self._page:
-            self._page.add_record(uuid, {"made": _to_json(made), "previous": previous and _to_json(previous)})
+            records = {uuid: _record_of(one, previous) for uuid, one in made.items()}
+            self._page.add_records(records, request)
 
     def remove_records(self, uuids: Collection[str]) -> None:
         """Remove the records of these instances: none of their claims is to be given back any more."""
         if self._page:
             self._page.remove_records(uuids)
+
+    def recorded_by_others(self, uuids: Collection[str]) -> Collection[str]:
+        """Return those of the instances for which another process has claims whose request is not over."""
+        return self._page.recorded_by_others(uuids) if self._page else ()
+
+
+def _record_of(made: ConsumerAllocations, previous: ConsumerAllocations | None) -> dict[str, Any]:
+    return {"made": _to_json(made), "previous": previous and _to_json(previous)}
 
 
 def _to_json(held: ConsumerAllocations) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from scheduler.audit.placement_reader import PlacementReader
 from scheduler.audit.recorded_claims import recorded_claims
 from scheduler.audit.run import Audit, Settings
 from scheduler.claims.allocations_api import AllocationsApi
+from scheduler.claims.journal import journal_directory
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.scatter_gather import CellCalls
 from scheduler.placement.client import PlacementClient
@@ -109,7 +110,9 @@ def audit(conf: cfg.ConfigOpts, args: argparse.Namespace) -> Report:
         settings = Settings(timedelta(seconds=args.grace), args.confirm_after, args.page, args.limit)
         report = Audit(placement, nova, settings).run()
         if args.fix:
-            report.findings = fix(report.findings, recorded_claims(), AllocationsApi(client))
+            report.findings = fix(
+                report.findings, recorded_claims(kept=journal_directory(conf)), AllocationsApi(client)
+            )
         return report
     finally:
         placement.close()

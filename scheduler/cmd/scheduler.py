@@ -90,7 +90,7 @@ def set_up_logging(conf: ConfigOpts) -> None:
     logging.setLogRecordFactory(logs.OneLineRecord)
 
 
-def parts() -> service.Parts:
+def parts(conf: ConfigOpts) -> service.Parts:
     """Return the parts of a worker.
 
     They are imported here: after threads were chosen, and before the workers are forked, which thus share the
@@ -98,7 +98,7 @@ def parts() -> service.Parts:
     """
     from scheduler.cmd import worker_parts
 
-    return worker_parts.all_parts()
+    return worker_parts.all_parts(conf)
 
 
 def _serve(conf: ConfigOpts, argv: Sequence[str]) -> int | None:
@@ -116,7 +116,7 @@ def _serve(conf: ConfigOpts, argv: Sequence[str]) -> int | None:
         logger.warning(remark)
     if conf.log_options:
         conf.log_opt_values(logger, logging.DEBUG)
-    return service.Daemon(conf, argv, parts()).run()
+    return service.Daemon(conf, argv, parts(conf)).run()
 
 
 if __name__ == "__main__":

@@ -14,9 +14,9 @@ from scheduler.nova_service import host_discovery, service_record
 from scheduler.rpc import context, notifications, serializer, server, transport
 
 
-def all_parts() -> service.Parts:
+def all_parts(conf: cfg.ConfigOpts) -> service.Parts:
     """Return the parts for service.Daemon; to be called before it forks its workers."""
-    make = partial(make_manager, journal=Journal())
+    make = partial(make_manager, journal=Journal.from_conf(conf))
     return service.Parts(manager=make, server=make_server, periodics=make_periodics)
 
 

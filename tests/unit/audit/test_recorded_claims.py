@@ -10,10 +10,9 @@ MADE = ConsumerAllocations({"p": {"resources": {"VCPU": 2}}}, None, Owner("proje
 
 
 @pytest.fixture
-def journal():
-    journal = Journal(pages=2)
+def journal(tmp_path):
     claims = ClaimJournal()
-    claims.open_page(journal, lambda *found: None)
+    claims.open_page(Journal(tmp_path / "berth-claims-me"), lambda *found: None)
     return claims
 
 
@@ -47,7 +46,8 @@ def test_claims_that_were_answered_are_not_found(journal, instance):
 def test_files_that_cannot_be_read_are_passed_over(tmp_path):
     files = tmp_path / "1" / "fd"
     files.mkdir(parents=True)
-    (files / "3").symlink_to("/memfd:berth-claims (deleted)")
+    (files / "3").symlink_to("/tmp/berth-claims-x/page-0.sqlite (deleted)")
+    (files / "5").symlink_to("/tmp/berth-claims-x/page-0.sqlite")
     (files / "4").symlink_to("/dev/null")
     assert list(recorded_claims(tmp_path)) == []
 
@@ -55,3 +55,9 @@ def test_files_that_cannot_be_read_are_passed_over(tmp_path):
 def test_only_the_claims_that_are_asked_for_are_kept():
     claims = [RecordedClaim("i", {}), RecordedClaim("j", {}), RecordedClaim("i", {"p": {"VCPU": 1}})]
     assert by_consumer(claims, ["i", "k"]) == {"i": [claims[0], claims[2]], "k": []}
+
+
+def test_claims_of_a_scheduler_that_does_not_run_are_found_in_its_journal(journal, instance, tmp_path):
+    journal.record_claim(instance, MADE)
+    kept = tmp_path / "berth-claims-me"
+    assert [claim.consumer for claim in recorded_claims(tmp_path / "no processes", kept)] == [instance]

@@ -236,9 +236,9 @@ class FakePage:
     """A journal and its page: what another process left, and what is recorded now."""
 
     def __init__(self, *found):
-        self.recorded = {}
+        self.recorded, self.elsewhere = {}, set()
         for uuid, record in found:
-            self.add_record(uuid, record)
+            self.add_records({uuid: record})
 
     def open_page(self):
         return self
@@ -246,8 +246,12 @@ class FakePage:
     def found_records(self):
         return [(uuid, record) for uuid, records in self.recorded.items() for record in records]
 
-    def add_record(self, uuid, record):
-        self.recorded.setdefault(uuid, []).append(record)
+    def add_records(self, records, request=""):
+        for uuid, record in records.items():
+            self.recorded.setdefault(uuid, []).append(record)
+
+    def recorded_by_others(self, uuids):
+        return self.elsewhere & set(uuids)
 
     def remove_records(self, uuids):
         for uuid in uuids:

@@ -1,35 +1,24 @@
-import mmap
 import multiprocessing
 import os
 import signal
+import sqlite3
+import time
 from unittest import mock
 
+from oslo_config import cfg
 import pytest
 
 from scheduler.claims.allocations_api import ConsumerAllocations
-from scheduler.claims.journal import (
-    PAGE_SIZE,
-    RECORD_SIZE,
-    RECORDS,
-    ClaimJournal,
-    Journal,
-    JournalPage,
-)
+from scheduler.claims.journal import ClaimJournal, Journal, journal_directory
+from scheduler.claims.journal_page import JournalPage, PageLock, read_records
 from tests.unit.claims.builders import OWNER, A, B, candidate
 
 CLAIM = {"allocations": {"p": {"resources": {"VCPU": 1}}}, "owner": ["project", None]}
 
 
 @pytest.fixture
-def journal():
-    return Journal()
-
-
-@pytest.fixture
-def memory():
-    """The memory of one page."""
-    with mmap.mmap(-1, PAGE_SIZE) as memory:
-        yield memory
+def journal(tmp_path):
+    return Journal(tmp_path / "berth-claims-me")
 
 
 def in_a_process(work, *args):
@@ -42,13 +31,17 @@ def in_a_process(work, *args):
 
 def found_in(journal):
     """What a process that starts now finds recorded."""
-    return list(journal.open_page().found_records())
+    page = journal.open_page()
+    try:
+        return list(page.found_records())
+    finally:
+        page.close()
 
 
 def die_with(journal, claims, removed=()):
     page = journal.open_page()
     for instance, claim in claims:
-        page.add_record(instance, claim)
+        page.add_records({instance: claim})
     page.remove_records(removed)
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -57,8 +50,7 @@ def test_the_next_process_finds_what_a_killed_one_recorded(journal):
     other = {**CLAIM, "owner": ["other", "user"]}
     claims = [("i1", CLAIM), ("i2", CLAIM), ("i1", other), ("i3", CLAIM)]
     assert in_a_process(die_with, journal, claims, ["i2", "unknown"]) == -signal.SIGKILL
-    expected = sorted([("i1", CLAIM), ("i1", other), ("i3", CLAIM)], key=str)
-    assert sorted(found_in(journal), key=str) == expected
+    assert found_in(journal) == [("i1", CLAIM), ("i1", other), ("i3", CLAIM)]
 
 
 def test_a_record_is_found_until_it_is_removed(journal):
@@ -67,69 +59,176 @@ def test_a_record_is_found_until_it_is_removed(journal):
     page = journal.open_page()
     assert sorted(page.found_records()) == [("i2", CLAIM), ("i3", CLAIM)]
     page.remove_records(["i2", "i3"])
+    page.close()
     assert found_in(journal) == []
 
 
-def fill(page):
-    for number in range(RECORDS + 1):
-        page.add_record(f"filling {number}", CLAIM)
+def test_neither_number_nor_size_of_records_is_limited(journal):
+    claims = {f"i{number}": CLAIM for number in range(5000)}
+    large = {"allocations": {f"p{number}": {"resources": {"VCPU": 1}} for number in range(1000)}}
+    page = journal.open_page()
+    page.add_records(claims)
+    page.add_records({"large": large})
+    page.close()
+    assert dict(found_in(journal)) == {**claims, "large": large}
 
 
-def write_at(memory, number, length, text=b""):
-    offset = number * RECORD_SIZE
-    memory[offset : offset + 4 + len(text)] = length + text
+def test_a_journal_that_is_kept_outlives_the_master(tmp_path):
+    in_a_process(die_with, Journal(tmp_path / "kept"), [("i1", CLAIM)])
+    assert found_in(Journal(tmp_path / "kept")) == [("i1", CLAIM)]
 
 
-def test_unreadable_records_are_left_out_and_their_space_is_used_again(memory, caplog):
-    texts = (b"{", b"7", b"[[], 8]", b"[]", b"\xff" * 9)
-    for number, text in enumerate(texts):
-        write_at(memory, number, len(text).to_bytes(4, "little"), text)
-    write_at(memory, 5, b"\xff" * 4, b'["long", {}]')
-    good = JournalPage(memory, 0)
-    assert caplog.text.count("cannot be read") == 6
-    good.add_record("i1", CLAIM)
-    assert list(JournalPage(memory, 0).found_records()) == [("i1", CLAIM)]
-    fill(good)
-    assert len(list(JournalPage(memory, 0).found_records())) == RECORDS
-
-
-def test_processes_have_pages_of_their_own(journal):
-    journal.open_page().add_record("mine", CLAIM)
+def test_records_of_a_process_that_lives_are_not_taken(journal):
+    mine = journal.open_page()
+    mine.add_records({"mine": CLAIM})
     in_a_process(die_with, journal, [("theirs", CLAIM)])
     assert in_a_process(lambda: os._exit(found_in(journal) == [("theirs", CLAIM)])) == 1
+    assert found_in(journal) == [("theirs", CLAIM)]
 
 
-def test_more_processes_than_pages():
-    journal = Journal(pages=1)
-    journal.open_page()
-    assert in_a_process(lambda: os._exit(journal.open_page() is None)) == 1
+def test_fewer_processes_than_before_find_the_records_of_all(journal):
+    pages = [journal.open_page() for _ in range(3)]
+    for number, page in enumerate(pages):
+        page.add_records({f"i{number}": CLAIM})
+    for page in pages:
+        page.close()
+    page = journal.open_page()
+    assert [uuid for uuid, _ in page.found_records()] == ["i0", "i1", "i2"]
+    page.close()
+    assert [uuid for uuid, _ in found_in(journal)] == ["i0", "i1", "i2"]
 
 
-def test_a_record_that_was_not_completed_does_not_count(memory):
-    """The length is written last."""
-    write_at(memory, 0, bytes(4), b'["i1", {}]')
-    assert list(JournalPage(memory, 0).found_records()) == []
+def test_what_other_processes_have_recorded_is_known(journal):
+    mine, theirs = journal.open_page(), journal.open_page()
+    mine.add_records({"i1": CLAIM})
+    theirs.add_records({"i2": CLAIM, "i3": CLAIM})
+    assert mine.recorded_by_others(["i1", "i2"]) == {"i2"}
+    assert theirs.recorded_by_others(["i1", "i2"]) == {"i1"}
+    theirs.remove_records(["i2"])
+    assert mine.recorded_by_others(["i1", "i2"]) == set()
 
 
-def test_records_that_do_not_fit_are_left_out_until_others_are_removed(memory):
-    page = JournalPage(memory, 0)
-    page.add_record("large", {"allocations": "x" * RECORD_SIZE})
-    for number in range(RECORDS + 5):
-        page.add_record(f"i{number}", CLAIM)
-    found = dict(JournalPage(memory, 0).found_records())
-    assert found.keys() == {f"i{number}" for number in range(RECORDS)}
-    page.remove_records([*found])
-    page.add_record("one more", CLAIM)
-    assert "one more" in dict(JournalPage(memory, 0).found_records())
+def test_a_page_that_cannot_be_read_is_put_aside(journal, caplog):
+    journal.directory.joinpath("page-0.sqlite").write_bytes(b"not a database" * 100)
+    page = journal.open_page()
+    assert "cannot be read" in caplog.text
+    page.add_records({"i1": CLAIM})
+    page.close()
+    assert found_in(journal) == [("i1", CLAIM)]
+    assert len(list(journal.directory.glob("*unreadable*"))) == 1
+
+
+def test_a_full_disk_costs_the_record_but_not_the_service(journal, caplog):
+    page = journal.open_page()
+    page.add_records({"old": CLAIM})
+    page._database.execute("PRAGMA max_page_count = 1")
+    page.add_records({"i1": {"text": "x" * 100_000}})
+    assert "Claims are not recorded in the journal" in caplog.text
+    page._database.execute("PRAGMA max_page_count = 100000")
+    page.add_records({"i2": CLAIM})
+    page.close()
+    assert [uuid for uuid, _ in found_in(journal)] == ["old", "i2"]
+
+
+def test_a_removal_that_fails_is_repeated_by_the_next(journal, caplog):
+    page = journal.open_page()
+    page.add_records({"i1": CLAIM, "i2": CLAIM})
+    reader = sqlite3.connect(journal.directory / "page-0.sqlite", isolation_level=None)
+    page._database.execute("PRAGMA busy_timeout = 1")
+    reader.execute("BEGIN IMMEDIATE")
+    page.remove_records(["i1"])
+    assert "Claims are not recorded in the journal" in caplog.text
+    reader.execute("ROLLBACK")
+    page.remove_records(["unknown"])
+    page.close()
+    reader.close()
+    assert [uuid for uuid, _ in found_in(journal)] == ["i2"]
+
+
+def test_records_are_read_without_changing_them(journal):
+    page = journal.open_page()
+    page.add_records({"i1": CLAIM})
+    path = journal.directory / "page-0.sqlite"
+    assert list(read_records(path)) == list(read_records(path)) == [("i1", CLAIM)]
+    assert list(read_records(path.with_name("missing.sqlite"))) == []
+    page.close()
+
+
+def test_files_are_readable_by_their_owner_alone(journal):
+    journal.open_page().add_records({"i1": CLAIM})
+    modes = {path.name: path.stat().st_mode & 0o777 for path in journal.directory.iterdir()}
+    assert set(modes.values()) == {0o600}, modes
+    assert journal.directory.stat().st_mode & 0o777 == 0o700
+
+
+def test_without_a_usable_directory_the_journal_is_temporary_and_says_so(tmp_path, caplog):
+    journal = Journal(tmp_path / "missing" / "deeper", str(tmp_path))
+    assert caplog.text.count("no journal of claims can be kept there") == 1
+    assert not journal.durable
+    assert journal.directory.parent == tmp_path
+    in_a_process(die_with, journal, [("i1", CLAIM)])
+    assert found_in(journal) == [("i1", CLAIM)]
+
+
+def test_the_lock_of_a_page_ends_with_the_process(tmp_path):
+    lock = tmp_path / "lock"
+
+    def take():
+        PageLock(lock)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    assert in_a_process(take) == -signal.SIGKILL
+    held = PageLock(lock)
+    with pytest.raises(BlockingIOError):
+        PageLock(lock)
+    held.release()
+    PageLock(lock).release()
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_cost_of_a_record(tmp_path, durable):
+    """A claim takes at least ten times as long in Placement."""
+    page = JournalPage(tmp_path / "page-0.sqlite", PageLock(tmp_path / "lock"), durable=durable)
+    began = time.perf_counter()
+    for number in range(200):
+        page.add_records({f"i{number}": CLAIM})
+    assert (time.perf_counter() - began) / 200 < 0.002
+    page.close()
+
+
+class TestDirectory:
+    @staticmethod
+    def conf(tmp_path, text):
+        path = tmp_path / "nova.conf"
+        path.write_text(f"[DEFAULT]\nhost = a/b\n{text}\n")
+        conf = cfg.ConfigOpts()
+        conf.register_opts(
+            [cfg.StrOpt("state_path", default="/code"), cfg.StrOpt("host"), cfg.StrOpt("tempdir")]
+        )
+        conf([], default_config_files=[str(path)])
+        return conf
+
+    def test_it_is_below_the_state_path_and_has_the_name_of_the_host(self, tmp_path):
+        conf = self.conf(tmp_path, f"state_path = {tmp_path}")
+        assert journal_directory(conf) == tmp_path / "berth-claims-a_b"
+        assert Journal.from_conf(conf).durable
+
+    def test_without_a_state_path_it_is_temporary(self, tmp_path, caplog):
+        caplog.set_level("INFO")
+        conf = self.conf(tmp_path, f"tempdir = {tmp_path}")
+        assert journal_directory(conf) is None
+        assert not Journal.from_conf(conf).durable
+        assert caplog.text.count("[DEFAULT]/state_path is not set") == 1
 
 
 class TestClaimJournal:
-    made = ConsumerAllocations(candidate(A, B).allocations, owner=OWNER)
+    made = ConsumerAllocations(candidate(A, B).allocations, 1, owner=OWNER)
     source = ConsumerAllocations(candidate(A).allocations, 3, OWNER)
 
     def found_by_next(self, journal):
-        found = []
-        ClaimJournal().open_page(journal, lambda uuid, claim: found.append((uuid, claim)))
+        found, after = [], ClaimJournal()
+        after.open_page(journal, lambda uuid, claim: found.append((uuid, claim)))
+        after._page.close()
         return found
 
     def test_what_was_recorded_is_a_claim_of_unknown_outcome_to_the_next_process(self, journal):
@@ -137,6 +236,7 @@ class TestClaimJournal:
         claims.open_page(journal, lambda *_: pytest.fail("the journal is new"))
         claims.record_claim("i1", self.made)
         claims.record_claim("i2", self.made, self.source)
+        claims._page.close()
         found = dict(self.found_by_next(journal))
         assert {uuid: (claim.made, claim.previous) for uuid, claim in found.items()} == {
             "i1": (self.made, None),
@@ -149,6 +249,7 @@ class TestClaimJournal:
         claims.open_page(journal, lambda *_: None)
         claims.record_claim("i1", self.made)
         claims.remove_records(["i1"])
+        claims._page.close()
         assert self.found_by_next(journal) == []
 
     def test_without_a_page_nothing_is_recorded(self):
@@ -159,11 +260,13 @@ class TestClaimJournal:
         claims.open_page(full, lambda *_: pytest.fail("there is no page"))
         claims.record_claim("i1", self.made)
         claims.remove_records(["i1"])
+        assert claims.recorded_by_others(["i1"]) == ()
 
     def test_records_that_are_not_understood_are_removed(self, journal, caplog):
         page = journal.open_page()
         for uuid, record in (("a", 7), ("b", {}), ("c", {"made": {}, "previous": None})):
-            page.add_record(uuid, record)
+            page.add_records({uuid: record})
+        page.close()
         assert self.found_by_next(journal) == []
         assert caplog.text.count("is not understood") == 3
         assert found_in(journal) == []

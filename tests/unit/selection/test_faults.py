@@ -142,9 +142,12 @@ class Mortal:
     def found_records(self):
         return self.page.found_records()
 
-    def add_record(self, *arguments):
+    def add_records(self, *arguments):
         if not self.dead:
-            self.page.add_record(*arguments)
+            self.page.add_records(*arguments)
+
+    def recorded_by_others(self, uuids):
+        return self.page.recorded_by_others(uuids)
 
     def remove_records(self, *arguments):
         if not self.dead:
@@ -157,9 +160,9 @@ def driver():
     return FilterDriver(conf, FilterChain(()), weight_loader.load(conf), Fitter())
 
 
-@pytest.fixture(scope="module")
-def journal():
-    return Journal()
+@pytest.fixture
+def journal(tmp_path):
+    return Journal(temporary=str(tmp_path))
 
 
 class Later:
@@ -195,9 +198,12 @@ class Run:
         self.pending = PendingPlacements()
         self.timing = later.timing
         self.reply = None
+        self.process = None
         self.start_process(journal)
 
     def start_process(self, journal):
+        if self.process:
+            self.process.page.close()
         self.process = Mortal(self.api, journal)
         self.claimer = Claimer(self.process, HASTY, self.timing)
         self.claimer.open_journal(self.process)
@@ -232,7 +238,15 @@ class Run:
         assert {uuid for uuid in self.uuids if self.pending.node_of(uuid)} == set(
             (self.reply and self.uuids) or ()
         )
-        assert list(journal.open_page().found_records()) == []
+        self.process.page.close()
+        assert found_in(journal) == []
+
+
+def found_in(journal):
+    """What a process that starts now finds recorded."""
+    page = journal.open_page()
+    page.close()
+    return list(page.found_records())
 
 
 each_scenario = pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
@@ -332,7 +346,8 @@ def test_many_requests_at_once(driver, journal, later, seed):
     faults = [random.choice(WRITES) if number % 3 == 0 else "ok" for number in range(900)]
     api = Crowded({uuid_of(f"h{number}"): 30 for number in range(4)}, write_faults=faults)
     claimer = Claimer(api, replace(HASTY, lock_timeout=20.0, concurrent_update_tries=9), later.timing)
-    claimer.open_journal(journal)
+    process = Mortal(api, journal)
+    claimer.open_journal(process)
     pending = PendingPlacements()
     replies = []
 
@@ -361,4 +376,5 @@ def test_many_requests_at_once(driver, journal, later, seed):
     }
     assert {uuid: held.allocations for uuid, held in api.consumers.items() if held.allocations} == claimed
     assert 0 < len(claimed) < 120
-    assert list(journal.open_page().found_records()) == []
+    process.page.close()
+    assert found_in(journal) == []

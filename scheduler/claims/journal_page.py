@@ -1,0 +1,251 @@
+"""The claims that one process has recorded, in an SQLite file of its own.
+
+The file is in WAL mode: adding a record does not wait for the disk, and other processes can look into the
+file at any time, even while its owner is stopped. A lock file says whether the owner is alive: the lock ends
+with the process, however that ends.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+import fcntl
+import os
+from pathlib import Path
+import sqlite3
+import threading
+import time
+from typing import Any
+
+import orjson
+from oslo_log import log
+
+from scheduler.logs import OutageLog
+
+LOG = log.getLogger(__name__)
+
+Records = Mapping[str, Mapping[str, Any]]
+"""Instance UUID -> what is needed to give back its claim; anything that is JSON."""
+
+SUFFIX = ".sqlite"
+
+#: Seconds that a write waits for another connection to the same file. Only audits and successors open one.
+BUSY_TIMEOUT = 2.0
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS records (
+    id INTEGER PRIMARY KEY, instance TEXT NOT NULL, request TEXT NOT NULL, claim BLOB NOT NULL);
+CREATE INDEX IF NOT EXISTS records_by_instance ON records (instance);
+"""
+
+
+class PageLock:
+    """The lock of a page; held until ``release`` or the end of the process."""
+
+    def __init__(self, path: Path) -> None:
+        """Take the lock.
+
+        Raises:
+            BlockingIOError: Another process, or another part of this one, holds it.
+            OSError: The lock file cannot be made.
+        """
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._file)
+            raise
+
+    def release(self) -> None:
+        """Give the lock back."""
+        os.close(self._file)
+
+
+class JournalPage:
+    """The records of one process; any thread may use it."""
+
+    def __init__(self, path: Path, lock: PageLock, *, durable: bool) -> None:
+        """Open the page of which the caller has the lock, with what its last owner recorded.
+
+        Args:
+            path: The SQLite file; it is created if it is missing. One that cannot be read is put aside.
+            lock: The lock of the page.
+            durable: Whether the file is to be right after a power failure too.
+
+        Raises:
+            sqlite3.Error: The file cannot be written.
+            OSError: The same.
+        """
+        self._path = path
+        self._page_lock = lock
+        self._removal_mode = "FULL" if durable else "NORMAL"
+        self._lock = threading.Lock()
+        self._readers: dict[Path, sqlite3.Connection] = {}
+        self._unremoved: set[str] = set()
+        self._outage = OutageLog(
+            LOG,
+            f"Claims are not recorded in the journal {path}",
+            f"Claims are recorded in the journal {path} again",
+        )
+        self._database = _open_or_put_aside(path)
+        self._found = list(_rows(self._database))
+
+    def found_records(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Return what a dead process recorded and did not remove: instance UUID and claim."""
+        return iter(self._found)
+
+    def take_over(self, other: Path) -> None:
+        """Move the records of a page without an owner to this one; the caller has its lock.
+
+        Raises:
+            sqlite3.Error: It cannot be done. No record is lost.
+            OSError: The same.
+        """
+        database = _open_or_put_aside(other)
+        try:
+            records = list(_rows(database))
+            with self._lock, self._transaction():
+                for instance, claim in records:
+                    self._insert(instance, claim, "")
+            with database:
+                database.execute("DELETE FROM records")
+        finally:
+            database.close()
+        self._found.extend(records)
+
+    def add_records(self, records: Records, request: str = "") -> None:
+        """Record claims that are about to be sent.
+
+        If the file cannot be written, an error is logged and the claims are made without a record: a full
+        disk must not stop the service.
+
+        Args:
+            records: By instance UUID.
+            request: The identity of the request that the claims are for.
+        """
+        try:
+            with self._lock, self._transaction():
+                for instance, claim in records.items():
+                    self._insert(instance, claim, request)
+        except sqlite3.Error as error:
+            self._outage.report_failure(error)
+        else:
+            self._outage.report_success()
+
+    def remove_records(self, instance_uuids: Collection[str]) -> None:
+        """Remove all records of these instances.
+
+        Without this, the next process would give back claims that were answered. So the removal is written
+        through to the disk, and one that fails is repeated by the next.
+        """
+        with self._lock:
+            self._unremoved.update(instance_uuids)
+            if not self._unremoved:
+                return
+            try:
+                with self._transaction(self._removal_mode):
+                    self._database.executemany(
+                        "DELETE FROM records WHERE instance = ?", [(uuid,) for uuid in self._unremoved]
+                    )
+            except sqlite3.Error as error:
+                self._outage.report_failure(error)
+            else:
+                self._unremoved.clear()
+
+    def recorded_by_others(self, instance_uuids: Collection[str]) -> set[str]:
+        """Return those of the instances for which other processes have recorded claims."""
+        found: set[str] = set()
+        with self._lock:
+            for path in self._path.parent.glob(f"*{SUFFIX}"):
+                if path != self._path:
+                    found |= self._recorded_in(path, instance_uuids)
+        return found
+
+    def close(self) -> None:
+        """Give the page up; its records are for the next process that opens it."""
+        with self._lock:
+            for database in (self._database, *self._readers.values()):
+                database.close()
+            self._page_lock.release()
+
+    def _recorded_in(self, path: Path, instance_uuids: Collection[str]) -> set[str]:
+        marks = ",".join("?" * len(instance_uuids))
+        query = f"SELECT DISTINCT instance FROM records WHERE instance IN ({marks})"  # noqa: S608 - marks only
+        try:
+            reader = self._readers.get(path)
+            if reader is None:
+                reader = self._readers[path] = _connect(path, read_only=True)
+            return {instance for (instance,) in reader.execute(query, tuple(instance_uuids))}
+        except sqlite3.Error:
+            if failed := self._readers.pop(path, None):
+                failed.close()
+            return set()
+
+    def _insert(self, instance: str, claim: Mapping[str, Any], request: str) -> None:
+        self._database.execute(
+            "INSERT INTO records (instance, request, claim) VALUES (?, ?, ?)",
+            (instance, request, orjson.dumps(claim)),
+        )
+
+    @contextmanager
+    def _transaction(self, mode: str = "NORMAL") -> Iterator[None]:
+        self._database.execute(f"PRAGMA synchronous = {mode}")
+        with self._database:
+            self._database.execute("BEGIN IMMEDIATE")
+            yield
+
+
+def read_records(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Return what is recorded in the file of a page, which is left as it is; nothing if it cannot be read."""
+    try:
+        database = _connect(path, read_only=True)
+    except sqlite3.Error:
+        return
+    try:
+        yield from _rows(database)
+    except sqlite3.Error:
+        return
+    finally:
+        database.close()
+
+
+def _rows(database: sqlite3.Connection) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for instance, claim in database.execute("SELECT instance, claim FROM records ORDER BY id").fetchall():
+        yield instance, orjson.loads(claim)
+
+
+def _open_or_put_aside(path: Path) -> sqlite3.Connection:
+    try:
+        return _open(path)
+    except (sqlite3.DatabaseError, ValueError) as error:
+        if isinstance(error, sqlite3.OperationalError):
+            raise
+        aside = path.with_suffix(f".unreadable-{time.time():.0f}")
+        LOG.error("Journal %s cannot be read (%s); it is kept as %s", path, error, aside.name)
+        path.rename(aside)
+        for name in ("-wal", "-shm"):
+            path.with_name(path.name + name).unlink(missing_ok=True)
+        return _open(path)
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    # Created here, as SQLite would let others read it.
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    database = _connect(path)
+    try:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.executescript(_SCHEMA)
+        list(_rows(database))
+    except (sqlite3.Error, ValueError):
+        database.close()
+        raise
+    return database
+
+
+def _connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+    mode = "ro" if read_only else "rw"
+    return sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode={mode}",
+        uri=True,
+        timeout=BUSY_TIMEOUT,
+        isolation_level=None,
+        check_same_thread=False,
+    )
