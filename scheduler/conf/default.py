@@ -22,8 +22,8 @@ IDENTITY = [
     cfg.StrOpt(
         "state_path",
         default="$pybasedir",
-        help="Directory for state that outlives the process, and $state_path in other values. If it is set, the "
-        "journal of claims is kept there, in a directory berth-claims-<host>: after the daemon was killed or "
+        help="Directory for state that outlives the process, and $state_path in other values. If it is set, "
+        "the journal of claims is kept there, in a directory berth-claims-<host>: after the daemon was killed or "
         "the machine was rebooted, the claims of unanswered requests are given back.",
     ),
     cfg.StrOpt(
