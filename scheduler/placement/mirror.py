@@ -17,7 +17,7 @@ import threading
 import msgspec
 import numpy as np
 
-from scheduler.placement.answer import SHARING, AllocationCandidate
+from scheduler.placement.answer import SHARING, AllocationCandidate, Usage
 from scheduler.request.query import Query
 
 CLASSES = ("VCPU", "PCPU", "MEMORY_MB", "DISK_GB")
@@ -121,14 +121,9 @@ class MirrorSnapshot:
         return np.array(suits, dtype=bool)[self.trait_codes]
 
 
-class _Amounts(msgspec.Struct, gc=False):
-    capacity: int
-    used: int
-
-
 class _Provider(msgspec.Struct, gc=False):
     root_provider_uuid: str
-    resources: dict[str, _Amounts]
+    resources: dict[str, Usage]
     traits: tuple[str, ...]
 
 
@@ -189,15 +184,29 @@ class MirrorAnswer:
     Attributes:
         snapshot: What was asked.
         rows: Rows of the snapshot that suit, in its order; int64.
+        query: The query.
+        used: What is used of each class on each node, int64 (classes, nodes).
     """
 
     snapshot: MirrorSnapshot
     rows: np.ndarray
-    amounts: Mapping[str, int]
+    query: PlainQuery
+    used: np.ndarray
+
+    def usage(self, provider: str) -> Mapping[str, Usage]:
+        """Return capacity and usage of a node by class, as they were when the query was answered."""
+        row = self.snapshot.row_of_uuid.get(provider)
+        if row is None:
+            return {}
+        return {
+            name: Usage(int(self.snapshot.capacity[number, row]), int(self.used[number, row]))
+            for name, number in _NUMBER.items()
+            if self.snapshot.capacity[number, row] >= 0
+        }
 
     def candidate(self, uuid: str) -> AllocationCandidate:
         """Make the allocation candidate of one node: all that is asked for, from the node itself."""
-        allocations = {uuid: {"resources": dict(self.amounts)}}
+        allocations = {uuid: {"resources": dict(self.query.amounts)}}
         return AllocationCandidate.of(uuid, (uuid,), allocations, {"": [uuid]})
 
 
@@ -283,7 +292,7 @@ class Mirror:
             for provider, name, amount in self._refused:
                 if query.amounts.get(name) == amount and provider in snapshot.row_of_uuid:
                     suits[snapshot.row_of_uuid[provider]] = False
-            return MirrorAnswer(snapshot, np.flatnonzero(suits), query.amounts)
+            return MirrorAnswer(snapshot, np.flatnonzero(suits), query, self._used)
 
     def _change(self, allocations: Mapping[str, Mapping[str, Mapping[str, int]]], sign: int) -> None:
         with self._lock:
