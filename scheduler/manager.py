@@ -6,7 +6,7 @@ claimed on the way is either in the reply or released.
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 import time
 from typing import Any, Protocol
@@ -27,6 +27,8 @@ from scheduler.hosts.view import HostView
 from scheduler.nova_db.inventory import Inventory
 from scheduler.placement.candidates import Candidates, CandidateSource
 from scheduler.placement.client import PlacementClient
+from scheduler.placement.mirror import MirrorAnswer
+from scheduler.placement.mirror_source import CandidateMirror, NoMirror, make_mirror
 from scheduler.placement.provider_aggregates import ProviderAggregates
 from scheduler.request import prefilters, query, targets
 from scheduler.request.network import NeutronNetwork
@@ -36,6 +38,8 @@ from scheduler.rules import load_weighers as weight_loader
 from scheduler.rules import nova_modules
 from scheduler.selection.alternates import Selections, as_dicts
 from scheduler.selection.driver import FilterDriver
+from scheduler.selection.headroom import Usages, no_usages
+from scheduler.selection.mirrored_hosts import MirroredHosts
 from scheduler.selection.server_groups import ServerGroups
 
 LOG = logging.getLogger(__name__)
@@ -70,6 +74,7 @@ class ManagerParts:
         candidates: Answers which hosts could take a request.
         claimer: Claims hosts in Placement.
         network: Neutron, for the pre-filters.
+        mirror: What is known of Placement's compute nodes without a query, if that is wanted.
         clock: Seconds, as ``time.monotonic``.
     """
 
@@ -78,6 +83,7 @@ class ManagerParts:
     candidates: CandidateSource
     claimer: Claimer
     network: NeutronNetwork
+    mirror: CandidateMirror | NoMirror = field(default_factory=NoMirror)
     clock: Callable[[], float] = time.monotonic
 
     @classmethod
@@ -95,6 +101,7 @@ class ManagerParts:
             candidates=CandidateSource.of(placement, conf.berth.searches_at_once),
             claimer=Claimer.of(placement),
             network=NeutronNetwork.from_conf(conf),
+            mirror=make_mirror(conf, placement),
         )
 
 
@@ -136,6 +143,8 @@ class SchedulerManager:
         self._candidates = parts.candidates
         self._claimer = parts.claimer
         self._network = parts.network
+        self._mirror = parts.mirror
+        self._mirrored_hosts = MirroredHosts(parts.mirror, parts.hosts.instances, parts.hosts.pending)
         self._clock = parts.clock
         self._journal = journal
         self._provider_aggregates = ProviderAggregates(parts.placement)
@@ -165,6 +174,7 @@ class SchedulerManager:
         if self._journal:
             self._claimer.open_journal(self._journal)
         self.hosts.start()
+        self._mirror.start()
 
     def wait_until_ready(self, timeout: float) -> bool:
         """Wait until the API database has been read once, for at most ``timeout`` seconds.
@@ -188,6 +198,7 @@ class SchedulerManager:
         """After the last request: finish background work, in ``timeout`` seconds at most."""
         self._claimer.drain(timeout)
         self.notifications.stop(min(timeout, NOTIFY_TIMEOUT))
+        self._mirror.stop()
         self.hosts.stop()
 
     # -- a request -------------------------------------------------------------------------------------------
@@ -230,26 +241,59 @@ class SchedulerManager:
         # What was decided for these instances before is void.
         self.hosts.pending.remove(request.instance_uuids if request.claims else ())
         queries = self._queries(request)
-        candidates = self._ask_placement(queries, request)
+        table = partial(self._table_for, request)
+        mirrored = self._mirrored_hosts.find(queries, table, request.cell_uuid)
+        if mirrored is None:
+            return self._schedule_by_query(queries, request, as_reply)
+        try:
+            return self._schedule_by_mirror(*mirrored, request, as_reply)
+        except NoValidHost:
+            LOG.info("No host of the mirror is left: Placement is asked")
+            return self._schedule_by_query(queries, request.restarted(), as_reply, announced=True)
+
+    def _schedule_by_mirror(
+        self,
+        hosts: HostView,
+        answer: MirrorAnswer,
+        request: SchedulingRequest,
+        as_reply: Callable[[Selections], Reply],
+    ) -> Reply:
         self.notifications.select_destinations_start(request.context, request.spec)
         with self._groups.serialized(request, self.hosts) as current:
-            reply = self._choose(queries, candidates, current, as_reply)
+            reply = self._choose(hosts, current, as_reply, usages=answer.usage)
+        self._announce_end(current)
+        return reply
+
+    def _schedule_by_query(
+        self,
+        queries: Sequence[query.Query],
+        request: SchedulingRequest,
+        as_reply: Callable[[Selections], Reply],
+        *,
+        announced: bool = False,
+    ) -> Reply:
+        candidates = self._ask_placement(queries, request)
+        if not announced:
+            self.notifications.select_destinations_start(request.context, request.spec)
+        with self._groups.serialized(request, self.hosts) as current:
+            table = self._table_with(candidates.by_root, current)
+            hosts = self._offered_hosts(table, candidates, current)
+            more = partial(self._hosts_beyond_limit, table, queries, candidates, len(hosts), current)
+            reply = self._choose(hosts, current, as_reply, more, candidates.usage)
         self._announce_end(current)
         return reply
 
     def _choose(
         self,
-        queries: Sequence[query.Query],
-        candidates: Candidates,
+        hosts: HostView,
         request: SchedulingRequest,
         as_reply: Callable[[Selections], Reply],
+        more: Callable[[], HostView | None] = lambda: None,
+        usages: Usages = no_usages,
     ) -> Reply:
-        table = self._table_with(candidates.by_root, request)
-        hosts = self._offered_hosts(table, candidates, request)
-        more = partial(self._hosts_beyond_limit, table, queries, candidates, len(hosts), request)
         # The reply is part of the session: if it cannot be made, the claims are released.
-        with self._claim_session(table, request) as claims:
-            return as_reply(self._driver.select(hosts, request, claims, more, candidates.usage))
+        with self._claim_session(hosts.table, request) as claims:
+            return as_reply(self._driver.select(hosts, request, claims, more, usages))
 
     def _check_rebuild(self, request: SchedulingRequest, as_reply: Callable[[Selections], Reply]) -> Reply:
         self.notifications.select_destinations_start(request.context, request.spec)
@@ -289,6 +333,10 @@ class SchedulerManager:
     def _table_with(self, node_uuids: Iterable[str], request: SchedulingRequest) -> HostTable:
         """Return a snapshot of the hosts in which none of these compute nodes is missing, if they exist."""
         return self.hosts.complete(self.hosts.snapshot(cell_uuid=request.cell_uuid), node_uuids)
+
+    def _table_for(self, request: SchedulingRequest) -> HostTable:
+        """Return the table for a request that the mirror answers: a new one if it moves an instance."""
+        return self.hosts.snapshot(0.0 if request.moves_instance else None, request.cell_uuid)
 
     def _offered_hosts(
         self, table: HostTable, candidates: Candidates, request: SchedulingRequest
@@ -343,6 +391,7 @@ class SchedulerManager:
             request.deadline,
             host_name=partial(host_of_provider, table),
             clock=self._clock,
+            observer=self._mirror,
         )
 
     def _announce_end(self, request: SchedulingRequest) -> None:

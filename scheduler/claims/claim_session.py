@@ -15,7 +15,7 @@ from scheduler.claims.claimer import Claimer
 from scheduler.claims.events import ClaimEvent, ClaimState
 from scheduler.claims.result import ClaimResult, Outcome
 from scheduler.errors import NoValidHost
-from scheduler.placement.answer import AllocationCandidate
+from scheduler.placement.answer import AllocationCandidate, Resources
 
 LOG = logging.getLogger(__name__)
 
@@ -41,6 +41,32 @@ class OwnedRequest(Protocol):
         """The user; None if it is the caller."""
 
 
+class ClaimObserver(Protocol):
+    """Is told what becomes of the claims of requests, after it is known."""
+
+    def claimed(self, allocations: Resources) -> None:
+        """Learn what a claim gave an instance, by provider."""
+
+    def released(self, allocations: Resources) -> None:
+        """Learn that a claim is given back."""
+
+    def refused(self, result: ClaimResult, candidate: AllocationCandidate) -> None:
+        """Learn that a claim was refused, and another host may do."""
+
+
+class NoObserver:
+    """Ignores what becomes of claims."""
+
+    def claimed(self, allocations: Resources) -> None:
+        """Ignore a claim."""
+
+    def released(self, allocations: Resources) -> None:
+        """Ignore a release."""
+
+    def refused(self, result: ClaimResult, candidate: AllocationCandidate) -> None:
+        """Ignore a refusal."""
+
+
 def _as_it_is(provider: str) -> str:
     return provider
 
@@ -63,6 +89,7 @@ class ClaimSession:
         deadline: When the caller stops waiting for the reply; seconds of the clock.
         host_name: Returns the name of the host of a root provider, for the log.
         clock: Returns the time in seconds.
+        observer: Is told what becomes of the claims.
     """
 
     claimer: Claimer
@@ -74,6 +101,7 @@ class ClaimSession:
     deadline: float = math.inf
     host_name: Callable[[str], str] = _as_it_is
     clock: Callable[[], float] = time.monotonic
+    observer: ClaimObserver = field(default_factory=NoObserver)
     _claims: dict[str, ClaimResult | None] = field(default_factory=dict, init=False)
     _events: dict[str, list[ClaimEvent]] = field(default_factory=dict, init=False)
 
@@ -89,7 +117,7 @@ class ClaimSession:
         else:
             with self._releasing_on_error([request]):
                 result = self.claimer.claim(request)
-        self._remember({instance_uuid: result})
+        self._remember({instance_uuid: result}, {instance_uuid: candidate})
         return result
 
     def claim_many(self, candidates: Mapping[str, AllocationCandidate]) -> Mapping[str, ClaimResult]:
@@ -100,7 +128,7 @@ class ClaimSession:
         else:
             with self._releasing_on_error(requests):
                 results = self.claimer.claim_many(requests)
-        self._remember(results)
+        self._remember(results, candidates)
         return results
 
     def __enter__(self) -> Self:
@@ -149,10 +177,16 @@ class ClaimSession:
                 self._release(request.uuid, _assumed_claim(request))
             raise
 
-    def _remember(self, results: Mapping[str, ClaimResult]) -> None:
+    def _remember(
+        self, results: Mapping[str, ClaimResult], candidates: Mapping[str, AllocationCandidate]
+    ) -> None:
         self._claims |= {uuid: result for uuid, result in results.items() if result.claimed}
         for uuid, result in results.items():
             self._events.setdefault(uuid, []).extend(result.events)
+            if result.claimed:
+                self.observer.claimed(candidates[uuid].allocations)
+            elif result.try_next:
+                self.observer.refused(result, candidates[uuid])
 
     def _give_back(self) -> None:
         for uuid, claim in list(self._claims.items()):
@@ -161,6 +195,8 @@ class ClaimSession:
         self.reservations.remove(self.instance_uuids)
 
     def _release(self, instance_uuid: str, claim: ClaimResult) -> None:
+        if self._claims[instance_uuid] and claim.made:
+            self.observer.released(claim.made.allocations)
         self._claims[instance_uuid] = None
         self.claimer.release(instance_uuid, claim, self.context)
 

@@ -37,6 +37,26 @@ OPTS = [
         "the same time; equal queries share one in any case. Each query keeps a CPU of Placement busy, and "
         "while a query waits, later requests can join it. Increase it if Placement has CPUs to spare.",
     ),
+    cfg.StrOpt(
+        "candidates",
+        default="fresh",
+        choices=[
+            ("fresh", "each request is answered by a query that is sent after the request arrived"),
+            ("mirror", "a copy of what Placement knows of the compute nodes, refreshed in the background"),
+        ],
+        help="Where allocation candidates come from. With 'mirror' no request waits for a query, unless it "
+        "asks for more than the compute node itself decides (devices, nested or sharing providers). A claim "
+        "decides in both modes, and no request fails without a fresh query. New traits are seen after one "
+        "mirror_interval at most.",
+    ),
+    cfg.FloatOpt(
+        "mirror_interval",
+        default=60.0,
+        min=1.0,
+        mutable=True,
+        help="Seconds between two refreshes of the mirror. It is shortened while Placement refuses more than "
+        "2 % of the claims.",
+    ),
     cfg.FloatOpt(
         "database_start_timeout",
         default=60.0,

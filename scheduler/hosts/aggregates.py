@@ -41,6 +41,7 @@ class AggregateSet:
 
     def __init__(self, aggregates: Iterable[Aggregate]) -> None:
         self.aggregates = tuple(sorted(aggregates, key=lambda aggregate: aggregate.id))
+        self.uuids = frozenset(aggregate.uuid for aggregate in self.aggregates if aggregate.uuid)
         self._raw: dict[str, frozenset[str]] = {}
         self._smallest: dict[tuple[str, Callable[[str], float]], float | None] = {}
 
@@ -112,6 +113,11 @@ class Aggregates:
 
     def __iter__(self) -> Iterator[Aggregate]:
         return iter(self.by_id.values())
+
+    @cached_property
+    def uuids(self) -> frozenset[str]:
+        """The uuids of all aggregates that have one."""
+        return frozenset(aggregate.uuid for aggregate in self if aggregate.uuid)
 
     def of_host(self, host: str) -> AggregateSet:
         """Return the aggregates of a service host; hosts in the same aggregates share one object."""

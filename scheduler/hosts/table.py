@@ -160,10 +160,45 @@ class HostTable:
         """
         index = self.row_of_uuid
         found = [row for row in map(index.get, uuids) if row is not None]
-        rows = TableRows(np.array(found, dtype=np.int64))
+        return self.in_cell(TableRows(np.array(found, dtype=np.int64)), cell_uuid)
+
+    def in_cell(self, rows: TableRows, cell_uuid: str | None) -> TableRows:
+        """Return those of the rows that are in a cell, or in any enabled one; as ``find``."""
         if cell_uuid is None:
             return TableRows(rows[self.cell_enabled[rows]]) if self.disabled_cells else rows
         return TableRows(rows[self.coded["cell"].take(rows).spread(cell_uuid.__eq__)])
+
+    def in_aggregates(
+        self, rows: TableRows, member_of: Iterable[frozenset[str]], not_member_of: frozenset[str]
+    ) -> TableRows:
+        """Return those of the rows that are in an aggregate of each set, and in none of the others."""
+        wanted = tuple(member_of)
+        if not wanted and not not_member_of:
+            return rows
+        column = self.coded["aggregates"].take(rows)
+        return TableRows(
+            rows[
+                column.spread(
+                    lambda aggregates: (
+                        not aggregates.uuids & not_member_of
+                        and all(aggregates.uuids & any_of for any_of in wanted)
+                    )
+                )
+            ]
+        )
+
+    def with_totals(self, rows: TableRows, amounts: Mapping[str, int]) -> TableRows:
+        """Return those of the rows whose totals reach these amounts of one instance, by resource class.
+
+        A compute reports its total as the most that one instance may have of a class.
+        """
+        cpus = amounts.get("VCPU", 0) + amounts.get("PCPU", 0)
+        enough = (
+            (self.numbers["vcpus_total"][rows] >= cpus)
+            & (self.numbers["total_usable_ram_mb"][rows] >= amounts.get("MEMORY_MB", 0))
+            & (self.numbers["total_usable_disk_gb"][rows] >= amounts.get("DISK_GB", 0))
+        )
+        return TableRows(rows[enough])
 
 
 def _place(row: HostRow) -> tuple[str, str, str]:

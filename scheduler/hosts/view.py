@@ -5,7 +5,7 @@ request changes (consumption, narrowed candidates, limits, placed instances) and
 are gathered on first use. A view is used by one thread.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Any
@@ -21,6 +21,23 @@ from scheduler.hosts.rows import HostRow
 from scheduler.hosts.table import HostTable
 
 
+class CandidateLists:
+    """The allocation candidates of each host, by position; made for a host when they are asked for."""
+
+    def __init__(self, make: Callable[[int], Sequence[Any]]) -> None:
+        self._make = make
+        self._lists: dict[int, Sequence[Any]] = {}
+
+    def __getitem__(self, position: int) -> Sequence[Any]:
+        found = self._lists.get(position)
+        if found is None:
+            found = self._lists[position] = self._make(position)
+        return found
+
+    def __setitem__(self, position: int, candidates: Sequence[Any]) -> None:
+        self._lists[position] = candidates
+
+
 class _Request:
     """What all views of one request share, indexed by position in the root view."""
 
@@ -28,7 +45,7 @@ class _Request:
         self,
         table: HostTable,
         rows: TableRows,
-        candidates: list,
+        candidates: list[Sequence[Any]] | CandidateLists,
         instances: InstanceSource,
         pending: PendingPlacements,
     ) -> None:
@@ -86,7 +103,7 @@ class HostView:
         cls,
         table: HostTable,
         rows: TableRows,
-        candidates: Sequence[Sequence[Any]] | None = None,
+        candidates: Sequence[Sequence[Any]] | CandidateLists | None = None,
         instances: InstanceSource | None = None,
         pending: PendingPlacements | None = None,
     ) -> "HostView":
@@ -99,10 +116,19 @@ class HostView:
             instances: Where instances are read; None: there are none.
             pending: What other requests have decided, and where this one notes what it reserves.
         """
-        lists = [()] * len(rows) if candidates is None else list(candidates)
+        lists: list[Sequence[Any]] | CandidateLists
+        if isinstance(candidates, CandidateLists):
+            lists = candidates
+        else:
+            lists = [()] * len(rows) if candidates is None else list(candidates)
         pending = PendingPlacements() if pending is None else pending
         shared = _Request(table, rows, lists, instances or NoInstances(), pending)
         return cls(shared, ViewPositions(np.arange(len(rows))))
+
+    @property
+    def table(self) -> HostTable:
+        """The table that the hosts are from."""
+        return self._shared.table
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -206,11 +232,11 @@ class HostView:
 
     def candidates(self, index: int) -> Sequence[Any]:
         """Return the allocation candidates left for a host, best first."""
-        return self._shared.candidates[self.positions[index]]
+        return self._shared.candidates[int(self.positions[index])]
 
     def narrow(self, index: int, candidates: Sequence[Any]) -> None:
         """Leave a host only these candidates for the rest of the request."""
-        self._shared.candidates[self.positions[index]] = candidates
+        self._shared.candidates[int(self.positions[index])] = candidates
 
     def limits(self, index: int) -> dict[str, Any]:
         """Return the limits that rules wrote for a host: a dict of its own, writable."""

@@ -64,7 +64,8 @@ def plain_query(query: Query) -> PlainQuery | None:
         if name not in _KNOWN:
             return None
         if name == "resources":
-            amounts = {resource: int(amount) for resource, amount in _pairs(value)}
+            pairs = (part.partition(":") for part in value.split(","))
+            amounts = {resource: int(amount) for resource, _, amount in pairs}
         elif name in {"required", "root_required"}:
             for trait in value.split(","):
                 (forbidden if trait.startswith("!") else required).add(trait.removeprefix("!"))
@@ -77,10 +78,6 @@ def plain_query(query: Query) -> PlainQuery | None:
     return PlainQuery(
         amounts, frozenset(required), frozenset(forbidden), tuple(member_of), frozenset(not_member_of)
     )
-
-
-def _pairs(text: str) -> Iterable[tuple[str, str]]:
-    return (tuple(part.split(":")) for part in text.split(","))
 
 
 class MirrorSnapshot:
@@ -255,7 +252,7 @@ class Mirror:
     def set_used(self, provider: str, usages: Mapping[str, int]) -> None:
         """Set what is used of a provider to what Placement says now."""
         with self._lock:
-            row = self._snapshot and self._snapshot.row_of_uuid.get(provider)
+            row = self._row_of(provider)
             if row is None:
                 return
             for name, used in usages.items():
@@ -270,7 +267,7 @@ class Mirror:
     def forget_provider(self, provider: str) -> None:
         """Offer a provider no more until the next snapshot: Placement says that it does not exist."""
         with self._lock:
-            row = self._snapshot and self._snapshot.row_of_uuid.get(provider)
+            row = self._row_of(provider)
             if row is not None:
                 self._used[:, row] = np.iinfo(np.int64).max // 2
 
@@ -301,8 +298,11 @@ class Mirror:
                 self._changes.append(change)
                 self._apply(change)
 
+    def _row_of(self, provider: str) -> int | None:
+        return None if self._snapshot is None else self._snapshot.row_of_uuid.get(provider)
+
     def _apply(self, change: _Change) -> None:
-        row = self._snapshot and self._snapshot.row_of_uuid.get(change.provider)
+        row = self._row_of(change.provider)
         if row is None:
             return
         for name, amount in change.amounts.items():

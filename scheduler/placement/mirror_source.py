@@ -1,14 +1,14 @@
 """Keeping the mirror of Placement's compute nodes true, and answering queries from it.
 
-One wide question in the background refreshes it. Between two of them, what this scheduler claims and releases is
-added, and what Placement refuses is read again for the node concerned. Where much is refused the interval becomes
-shorter; where most is refused, no query is answered from the mirror until it was refreshed.
+One wide question in the background refreshes it. Between two of them, what this scheduler claims and releases
+is added, and what Placement refuses is read again for the node concerned. Where much is refused the interval
+becomes shorter; where most is refused, no query is answered from the mirror until it was refreshed.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 import threading
 import time
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote
 
 import msgspec
@@ -16,7 +16,7 @@ from oslo_log import log
 
 from scheduler.background import BackgroundLoop
 from scheduler.logs import OutageLog
-from scheduler.placement.answer import SHARING
+from scheduler.placement.answer import SHARING, AllocationCandidate
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementSilent, PlacementUnreachable
 from scheduler.placement.mirror import (
@@ -35,11 +35,11 @@ LOG = log.getLogger(__name__)
 # A refresh that is this much later than planned makes the mirror too old to be used; in intervals.
 TOO_OLD = 3.0
 
-# Above this share of refused claims the interval is halved, below it doubled again, down to MIN_INTERVAL seconds.
+# Above this share of refused claims the interval is halved, down to MIN_INTERVAL seconds; below it, doubled.
 REFUSED_OFTEN = 0.02
 MIN_INTERVAL = 5.0
 
-# Above this share of refused claims, of at least STORM_CLAIMS, queries go to Placement until the next refresh.
+# Above this share of refused claims, of STORM_CLAIMS or more, queries go to Placement until the next refresh.
 REFUSED_MOSTLY = 0.2
 STORM_CLAIMS = 50
 
@@ -47,6 +47,18 @@ STORM_CLAIMS = 50
 MOST_REREAD = 100
 
 Allocations = Mapping[str, Mapping[str, Mapping[str, int]]]
+
+
+class Refusal(Protocol):
+    """A claim that Placement refused."""
+
+    @property
+    def refused_provider(self) -> str:
+        """The provider that Placement names, or ""."""
+
+    @property
+    def refused_class(self) -> str:
+        """The resource class that Placement names, or "": the provider does not exist."""
 
 
 class CandidateMirror:
@@ -81,7 +93,7 @@ class CandidateMirror:
             "The mirror of Placement is refreshed again",
             clock,
         )
-        self._loop = BackgroundLoop("candidate-mirror", self._run_round)
+        self._loop = BackgroundLoop("candidate-mirror", self.run_round)
 
     def start(self) -> None:
         """Begin to refresh. Until the first refresh is complete, queries go to Placement."""
@@ -110,27 +122,22 @@ class CandidateMirror:
         """Count a claim that was given back."""
         self._mirror.released(allocations)
 
-    def refused(self, provider: str, resource_class: str, amount: int) -> None:
-        """Learn from a claim that Placement refused.
-
-        Args:
-            provider: The node; "" if Placement did not name it.
-            resource_class: The class; "" if the provider does not exist.
-            amount: What was asked for.
-        """
+    def refused(self, refusal: Refusal, candidate: AllocationCandidate) -> None:
+        """Learn from a claim that Placement refused, and that another host may be granted."""
+        provider, name = refusal.refused_provider, refusal.refused_class
         storm = self._count_refusal()
-        if not provider:
-            return
-        if not resource_class:
+        if provider and not name:
             self._mirror.forget_provider(provider)
-            return
-        self._mirror.refuse(provider, resource_class, amount)
-        self.nodes_changed([provider])
+        elif provider:
+            amount = candidate.allocations.get(provider, {}).get("resources", {}).get(name, 0)
+            self._mirror.refuse(provider, name, amount)
+            self.nodes_changed([provider])
         if storm:
             self._mirror.withdraw()
             self._loop.wake()
             LOG.warning(
-                "Placement refused %d of the last %d claims: queries go to Placement until the mirror is refreshed",
+                "Placement refused %d of the last %d claims; it is asked for candidates until the mirror is "
+                "refreshed",
                 self._refusals,
                 self._claims + self._refusals,
             )
@@ -150,7 +157,7 @@ class CandidateMirror:
 
     # -- the refreshing thread -------------------------------------------------------------------------------
 
-    def _run_round(self) -> float:
+    def run_round(self) -> float:
         """Refresh if it is time to, else read doubtful nodes again. Return the seconds to wait."""
         due = self._refreshed_at + self._interval()
         with self._lock:
@@ -184,7 +191,9 @@ class CandidateMirror:
         else:
             self._mirror.publish(snapshot, marker)
         if sharing and not self._sharing:
-            LOG.warning("A provider shares a mirrored resource class with others: all queries go to Placement")
+            LOG.warning(
+                "A provider shares a mirrored resource class with others: all queries go to Placement"
+            )
         self._sharing = sharing
 
     def _shares_mirrored_class(self) -> bool:
@@ -238,7 +247,7 @@ class NoMirror:
     def released(self, allocations: Allocations) -> None:
         """Ignore a release."""
 
-    def refused(self, provider: str, resource_class: str, amount: int) -> None:
+    def refused(self, refusal: Refusal, candidate: AllocationCandidate) -> None:
         """Ignore a refusal."""
 
     def nodes_changed(self, nodes: Collection[str]) -> None:

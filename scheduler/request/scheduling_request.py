@@ -153,6 +153,16 @@ class SchedulingRequest:
         progress.group_members, progress.group_hosts = group.members, group.hosts
         return replace(self, server_group=group, progress=progress)
 
+    def restarted(self) -> "SchedulingRequest":
+        """Return the same request as it was before any host was chosen for it."""
+        progress = copy(self.progress)
+        progress.instance_uuid = self.instance_uuids[0] if self.instance_uuids else ""
+        progress.guest = self.guest
+        group = self.server_group
+        progress.group_members = group.members if group else ()
+        progress.group_hosts = group.hosts if group else ()
+        return replace(self, progress=progress)
+
     def write_progress(self) -> None:
         """Bring the RequestSpec up to date, for operators' classes and for notifications."""
         self.progress.write_to(self.spec)
@@ -179,6 +189,17 @@ class SchedulingRequest:
     def hint(self, name: str, default: Any = None) -> Any:
         """Return the value of a scheduler hint; a list of one element is unwrapped."""
         return self.spec.get_scheduler_hint(name, default)
+
+    @property
+    def moves_instance(self) -> bool:
+        """Whether the instance exists already, and is resized, migrated, evacuated or unshelved.
+
+        Conductors name the cell of such an instance as destination, or the failed host of an evacuation as
+        one to ignore.
+        """
+        destination = self.spec.requested_destination
+        in_cell = bool(destination and "cell" in destination and destination.cell)
+        return in_cell or bool(self.spec.ignore_hosts)
 
     @property
     def cell_uuid(self) -> str | None:

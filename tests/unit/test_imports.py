@@ -44,7 +44,7 @@ ALLOWED = {
     "filters": {"hosts", "request", "objects", "numa", "pci", "conf"},
     "weights": {"hosts", "request", "objects"},
     "rules": {"filters", "weights", "hosts", "request"},
-    "selection": {"request", "filters", "weights", "claims", "hosts", "objects", "numa", "pci"},
+    "selection": {"request", "placement", "filters", "weights", "claims", "hosts", "objects", "numa", "pci"},
     "manager": FLOW,
     "audit": {"placement", "claims", "nova_db"},
     "rpc": {"objects", "manager"},

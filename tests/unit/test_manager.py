@@ -16,9 +16,12 @@ from scheduler.hosts.pending import PendingPlacements
 from scheduler.manager import ManagerParts, SchedulerManager
 from scheduler.nova_db.inventory import FoundNode
 from scheduler.placement.answer import Candidates
+from scheduler.placement.mirror import Mirror, plain_query
+from scheduler.placement.mirror_source import NoMirror
 from scheduler.rpc.context import RequestContext
 from tests.builders import CELL, OTHER_CELL, Instances, make_aggregates, make_table, uuid_of
 from tests.support.clock import Clock
+from tests.unit.placement.test_mirror import provider, snapshot
 from tests.unit.selection.requests import REFUSED, group, host_with_candidate, make_spec
 
 CONF = """
@@ -43,12 +46,14 @@ class FakeHosts:
         self._aggregates = make_aggregates(hosts)
         self.looked_up = []
         self.snapshots = []
+        self.ages = []
 
     def aggregates(self):
         return self._aggregates
 
     def snapshot(self, max_age=None, cell_uuid=None):
         self.snapshots.append(cell_uuid)
+        self.ages.append(max_age)
         return self.table
 
     def complete(self, table, uuids):
@@ -143,9 +148,11 @@ class World(NamedTuple):
 
 @pytest.fixture
 def make_world(conf):
-    def make(hosts, answers=None, unknown=(), clock=time.monotonic):
+    def make(hosts, answers=None, unknown=(), clock=time.monotonic, mirror=None):
         found, placement, told = FakeHosts(hosts, unknown), FakePlacement([*hosts, *unknown], answers), Told()
-        parts = ManagerParts(found, None, placement, placement, network=None, clock=clock)
+        parts = ManagerParts(
+            found, None, placement, placement, network=None, mirror=mirror or NoMirror(), clock=clock
+        )
         return World(SchedulerManager(conf, told, parts=parts), found, placement, told)
 
     return make
@@ -415,3 +422,64 @@ def test_a_request_takes_one_snapshot_of_the_hosts(make_world):
     world = make_world([host_with_candidate("h1")])
     ask(world)
     assert world.hosts.snapshots == [None]
+
+
+class FakeMirror(NoMirror):
+    """A mirror of nodes with room for everything."""
+
+    def __init__(self, names):
+        nodes = {
+            uuid_of(name): provider(
+                uuid_of(name), ["OWNER_NOVA"], VCPU=(64, 0), MEMORY_MB=(65536, 0), DISK_GB=(999, 0)
+            )
+            for name in names
+        }
+        self.inner = Mirror()
+        self.inner.publish(snapshot(**nodes), self.inner.mark())
+        self.seen = []
+
+    def find(self, queries):
+        return self.inner.find(plain_query(queries[0]))
+
+    def claimed(self, allocations):
+        self.seen.append(("claimed", *allocations))
+
+    def refused(self, refusal, candidate):
+        self.seen.append(("refused", candidate.root))
+
+
+def mirrored_hosts():
+    return [host.set(total_usable_ram_mb=8192, total_usable_disk_gb=100) for host in two_hosts()]
+
+
+def test_a_request_is_served_from_the_mirror_without_a_query(make_world):
+    mirror = FakeMirror(["h1", "h2"])
+    world = make_world(mirrored_hosts(), mirror=mirror)
+    reply = ask(world)
+    assert [one.service_host for one in reply[0]] == ["h1", "h2"]
+    assert world.placement.queries == []
+    assert world.told.events == ["start", "end"]
+    assert mirror.seen == [("claimed", uuid_of("h1"))]
+
+
+def test_placement_is_asked_before_a_request_fails_for_want_of_hosts(make_world):
+    world = make_world(mirrored_hosts(), mirror=FakeMirror([]))
+    reply = ask(world)
+    assert reply[0][0].service_host == "h1"
+    assert len(world.placement.queries) == 1
+    assert world.told.events == ["start", "end"]
+
+
+def test_a_refused_host_of_the_mirror_is_reported_to_it(make_world):
+    mirror = FakeMirror(["h1", "h2"])
+    world = make_world(mirrored_hosts(), {uuid_of("h1"): REFUSED}, mirror=mirror)
+    reply = ask(world)
+    assert reply[0][0].service_host == "h2"
+    assert mirror.seen == [("refused", uuid_of("h1")), ("claimed", uuid_of("h2"))]
+
+
+@pytest.mark.parametrize(("ignored", "ages"), [(None, [None]), (["gone"], [0.0])], ids=["boot", "evacuation"])
+def test_requests_that_move_an_instance_read_the_hosts_anew(make_world, ignored, ages):
+    world = make_world(mirrored_hosts(), mirror=FakeMirror(["h1", "h2"]))
+    ask(world, make_spec(project_id="p", ignore_hosts=ignored))
+    assert world.hosts.ages == ages

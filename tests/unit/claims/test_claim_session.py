@@ -174,3 +174,40 @@ def test_a_claim_that_comes_too_late_leaves_an_event():
     claims.claim("a", CANDIDATE)
     (event,) = claims.events_of("a")
     assert (event.attempt, event.host, event.next_step) == (0, "host 1", ClaimState.GIVEN_UP)
+
+
+class Observer:
+    def __init__(self):
+        self.seen = []
+
+    def claimed(self, allocations):
+        self.seen.append(("claimed", allocations))
+
+    def released(self, allocations):
+        self.seen.append(("released", allocations))
+
+    def refused(self, result, candidate):
+        self.seen.append(("refused", result.refused_class, candidate))
+
+
+def test_an_observer_learns_of_claims_and_of_their_release():
+    made = ConsumerAllocations(CANDIDATE.allocations)
+    _, claims = make(replace(CLAIMED, made=made))
+    claims.observer = Observer()
+    with contextlib.suppress(ZeroDivisionError):
+        use(claims, "a", then=fail)
+    assert claims.observer.seen == [("claimed", CANDIDATE.allocations), ("released", CANDIDATE.allocations)]
+
+
+def test_an_observer_learns_of_refusals_that_concern_one_host():
+    _, claims = make(REFUSED)
+    claims.observer = Observer()
+    use(claims, "a")
+    assert claims.observer.seen == [("refused", "VCPU", CANDIDATE)]
+
+
+def test_an_observer_learns_nothing_of_claims_that_no_host_can_have():
+    _, claims = make(ClaimResult(Outcome.UNAVAILABLE, "away"))
+    claims.observer = Observer()
+    use(claims, "a")
+    assert claims.observer.seen == []

@@ -152,3 +152,27 @@ CELL = objects.CellMapping(uuid="11111111-1111-1111-1111-111111111111")
 )
 def test_the_cell_of_the_destination(destination, expected):
     assert SchedulingRequest.of(make_spec(requested_destination=destination)).cell_uuid == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, False),
+        ({"requested_destination": objects.Destination(host="h")}, False),
+        ({"requested_destination": objects.Destination(cell=CELL)}, True),
+        ({"ignore_hosts": ["h"]}, True),
+    ],
+    ids=["boot", "boot on a named host", "move within a cell", "evacuation"],
+)
+def test_requests_that_move_an_instance(fields, expected):
+    assert SchedulingRequest.of(make_spec(**fields), ["a"]).moves_instance is expected
+
+
+def test_a_restarted_request_is_as_before_any_choice():
+    group = objects.InstanceGroup(**GROUP)
+    request = SchedulingRequest.of(make_spec(instance_group=group), ["a", "b"])
+    request.progress.instance_uuid = "b"
+    request.progress.group_hosts = ("h1", "h7")
+    again = request.restarted()
+    assert (again.progress.instance_uuid, again.progress.group_hosts) == ("a", ("h1",))
+    assert request.progress.instance_uuid == "b"

@@ -1,0 +1,100 @@
+"""The hosts of a request by the mirror of Placement's compute nodes: no query, no object for each host."""
+
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+import threading
+from typing import Protocol
+
+import numpy as np
+
+from scheduler.hosts.coordinates import TableRow, TableRows
+from scheduler.hosts.pending import PendingPlacements
+from scheduler.hosts.request_instances import InstanceSource
+from scheduler.hosts.table import HostTable
+from scheduler.hosts.view import CandidateLists, HostView
+from scheduler.placement.mirror import MirrorAnswer
+from scheduler.request.query import Query
+
+
+class Mirror(Protocol):
+    """Answers queries without asking Placement, as far as it can."""
+
+    def find(self, queries: Sequence[Query]) -> MirrorAnswer | None:
+        """Return the compute nodes that may have what is asked for; None if it cannot tell."""
+
+    def nodes_changed(self, nodes: Collection[str]) -> None:
+        """Learn that nodes lost instances."""
+
+
+class NodeRows:
+    """The rows of a table that the nodes of a mirror are in; kept while neither changes."""
+
+    def __init__(self) -> None:
+        self._of: tuple[object, object] = (None, None)
+        self._rows = np.empty(0, np.int64)
+
+    def in_table(self, table: HostTable, uuids: tuple[str, ...]) -> np.ndarray:
+        """Return for each node its row, -1 for one that the table lacks; int64, shape (nodes,)."""
+        index = table.row_of_uuid
+        (known_uuids, known_index), rows = self._of, self._rows
+        if known_uuids is not uuids or known_index is not index:
+            rows = np.fromiter((index.get(uuid, -1) for uuid in uuids), np.int64, len(uuids))
+            self._of, self._rows = (uuids, index), rows
+        return rows
+
+
+class MirroredHosts:
+    """Makes the view of a request from the mirror. Any thread may use it."""
+
+    def __init__(self, mirror: Mirror, instances: InstanceSource, pending: PendingPlacements) -> None:
+        self._mirror = mirror
+        self._instances = instances
+        self._pending = pending
+        self._rows = NodeRows()
+        self._lock = threading.Lock()
+        self._last: HostTable | None = None
+
+    def find(
+        self, queries: Sequence[Query], table: Callable[[], HostTable], cell_uuid: str | None
+    ) -> tuple[HostView, MirrorAnswer] | None:
+        """Return the hosts that may have what is asked for.
+
+        Args:
+            queries: What Placement would be asked.
+            table: Returns the table that decides. It is called only if the mirror can answer.
+            cell_uuid: The one cell that the request may go to; None: any enabled one.
+
+        Returns:
+            The hosts and the answer of the mirror; None if Placement has to be asked: the mirror cannot
+            answer, or an aggregate is not one of nova's.
+        """
+        answer = self._mirror.find(queries)
+        if answer is None:
+            return None
+        hosts = table()
+        self._report_freed(hosts)
+        plain = answer.query
+        if not plain.not_member_of.union(*plain.member_of) <= hosts.aggregates.uuids:
+            return None
+        with self._lock:
+            rows = self._rows.in_table(hosts, answer.snapshot.uuids)[answer.rows]
+        known = hosts.in_cell(TableRows(rows[rows >= 0]), cell_uuid)
+        left = hosts.with_totals(
+            hosts.in_aggregates(known, plain.member_of, plain.not_member_of), plain.amounts
+        )
+        lists = CandidateLists(partial(_candidates, hosts, left, answer))
+        return HostView.of(hosts, left, lists, self._instances, self._pending), answer
+
+    def _report_freed(self, table: HostTable) -> None:
+        """Let the mirror read again what is used of nodes that lost instances since the last table."""
+        with self._lock:
+            last, self._last = self._last, table
+        if last is None or last is table or last.row_of_uuid is not table.row_of_uuid:
+            return
+        before, now = last.numbers["num_instances"], table.numbers["num_instances"]
+        if before is not now:
+            self._mirror.nodes_changed([table.rows[row].uuid for row in np.flatnonzero(now < before)])
+
+
+def _candidates(table: HostTable, rows: TableRows, answer: MirrorAnswer, position: int) -> Sequence[object]:
+    return (answer.candidate(table.rows[TableRow(int(rows[position]))].uuid),)

@@ -1,0 +1,220 @@
+import logging
+from types import SimpleNamespace
+
+import orjson
+import pytest
+
+from scheduler.placement.answer import SHARING
+from scheduler.placement.errors import PlacementUnreachable
+from scheduler.placement.mirror import WIDE_QUERY
+from scheduler.placement.mirror_source import (
+    MIN_INTERVAL,
+    STORM_CLAIMS,
+    CandidateMirror,
+    NoMirror,
+    make_mirror,
+)
+from scheduler.placement.reply import Reply
+from scheduler.request.query import Query
+from tests.support.clock import Clock
+from tests.unit.placement.test_mirror import allocation, provider
+from tests.unit.selection.requests import make_candidate
+
+QUERY = Query((("resources", "MEMORY_MB:1024"),), "", None)
+SHARERS = f"/resource_providers?required={SHARING}"
+WIDE = f"/allocation_candidates?{WIDE_QUERY}"
+INTERVAL = 60.0
+NODES = {
+    "a": provider("a", [], MEMORY_MB=(4096, 0)),
+    "b": provider("b", [], MEMORY_MB=(4096, 3072)),
+}
+
+
+class FakeClient:
+    """Answers GETs by path."""
+
+    def __init__(self):
+        self.asked = []
+        self.bodies = {
+            SHARERS: {"resource_providers": []},
+            WIDE: {"allocation_requests": [], "provider_summaries": NODES},
+        }
+
+    def get(self, path, version, context=None, *, search=False):
+        self.asked.append(path)
+        body = self.bodies.get(path)
+        if isinstance(body, Exception):
+            raise body
+        return Reply(404, b"") if body is None else Reply(200, orjson.dumps(body))
+
+
+@pytest.fixture
+def client():
+    return FakeClient()
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def mirror(client, clock):
+    mirror = CandidateMirror(client, lambda: INTERVAL, clock)
+    mirror.refresh()
+    client.asked.clear()
+    return mirror
+
+
+def found(mirror):
+    answer = mirror.find([QUERY])
+    return None if answer is None else [answer.snapshot.uuids[row] for row in answer.rows]
+
+
+def refuse(mirror, provider="a", name="MEMORY_MB", **amounts):
+    refusal = SimpleNamespace(refused_provider=provider, refused_class=name)
+    mirror.refused(refusal, make_candidate("a", **(amounts or {"MEMORY_MB": 1024})))
+
+
+def test_before_the_first_refresh_placement_is_asked(client, clock):
+    assert found(CandidateMirror(client, lambda: INTERVAL, clock)) is None
+
+
+def test_queries_are_answered_without_a_get(mirror, client):
+    assert found(mirror) == ["a", "b"]
+    assert client.asked == []
+
+
+def test_two_queries_of_one_request_go_to_placement(mirror):
+    assert mirror.find([QUERY, QUERY]) is None
+
+
+@pytest.mark.parametrize(("age", "answers"), [(3 * INTERVAL, True), (3 * INTERVAL + 1, False)], ids=str)
+def test_a_mirror_that_could_not_be_refreshed_for_long_answers_nothing(mirror, clock, age, answers):
+    clock.now += age
+    assert (found(mirror) is not None) is answers
+
+
+def test_a_round_refreshes_when_the_interval_is_over(mirror, client, clock):
+    clock.now += INTERVAL
+    assert mirror.run_round() == INTERVAL
+    assert client.asked == [SHARERS, WIDE]
+
+
+def test_a_round_before_that_asks_nothing(mirror, client, clock):
+    clock.now += 20
+    assert mirror.run_round() == INTERVAL - 20
+    assert client.asked == []
+
+
+def test_nodes_that_lost_instances_are_read_again(mirror, client):
+    mirror.claimed(allocation("b", MEMORY_MB=1024))
+    assert found(mirror) == ["a"]
+    client.bodies["/resource_providers/b/usages"] = {"usages": {"MEMORY_MB": 0}}
+    mirror.nodes_changed(["b"])
+    mirror.run_round()
+    assert client.asked == ["/resource_providers/b/usages"]
+    assert found(mirror) == ["a", "b"]
+
+
+def test_many_changed_nodes_are_read_at_once(mirror, client):
+    mirror.nodes_changed([str(number) for number in range(101)])
+    mirror.run_round()
+    assert client.asked == [SHARERS, WIDE]
+
+
+def test_a_refused_claim_is_not_offered_again_and_its_node_is_read(mirror, client):
+    client.bodies["/resource_providers/a/usages"] = {"usages": {"MEMORY_MB": 4096}}
+    refuse(mirror)
+    assert found(mirror) == ["b"]
+    mirror.run_round()
+    assert client.asked == ["/resource_providers/a/usages"]
+
+
+def test_a_missing_provider_is_not_offered_again(mirror, client):
+    refuse(mirror, name="")
+    mirror.run_round()
+    assert found(mirror) == ["b"]
+    assert client.asked == []
+
+
+def test_a_refusal_that_names_no_provider_only_counts(mirror):
+    refuse(mirror, provider="", name="")
+    assert found(mirror) == ["a", "b"]
+
+
+def test_claims_and_releases_count(mirror):
+    mirror.claimed(allocation("b", MEMORY_MB=1024))
+    assert found(mirror) == ["a"]
+    mirror.released(allocation("b", MEMORY_MB=1024))
+    assert found(mirror) == ["a", "b"]
+
+
+def test_many_refusals_halve_the_interval_and_few_double_it_again(mirror, clock):
+    mirror.claimed({})
+    refuse(mirror, provider="")
+    clock.now += INTERVAL
+    assert mirror.run_round() == INTERVAL / 2
+    mirror.claimed({})
+    clock.now += INTERVAL / 2
+    assert mirror.run_round() == INTERVAL
+
+
+def test_the_interval_has_a_lower_bound(mirror, clock):
+    for _ in range(10):
+        refuse(mirror, provider="")
+        clock.now += INTERVAL
+        wait = mirror.run_round()
+    assert wait == MIN_INTERVAL
+
+
+def test_a_storm_of_refusals_sends_queries_to_placement_until_the_next_refresh(mirror, clock, caplog):
+    with caplog.at_level(logging.WARNING):
+        for _ in range(STORM_CLAIMS):
+            refuse(mirror, provider="")
+    assert found(mirror) is None
+    assert f"Placement refused {STORM_CLAIMS} of the last {STORM_CLAIMS} claims" in caplog.text
+    clock.now += INTERVAL
+    mirror.run_round()
+    assert found(mirror) == ["a", "b"]
+
+
+def test_a_provider_that_shares_a_mirrored_class_sends_queries_to_placement(mirror, client, caplog):
+    client.bodies[SHARERS] = {"resource_providers": [{"uuid": "s"}]}
+    client.bodies["/resource_providers/s/inventories"] = {"inventories": {"DISK_GB": {}}}
+    with caplog.at_level(logging.WARNING):
+        mirror.refresh()
+        mirror.refresh()
+    assert found(mirror) is None
+    assert caplog.text.count("shares a mirrored resource class") == 1
+
+
+def test_a_provider_that_shares_other_classes_does_not_matter(mirror, client):
+    client.bodies[SHARERS] = {"resource_providers": [{"uuid": "s"}]}
+    client.bodies["/resource_providers/s/inventories"] = {"inventories": {"IPV4_ADDRESS": {}}}
+    mirror.refresh()
+    assert found(mirror) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "body", [PlacementUnreachable("away"), {"provider_summaries": {"a": {}}}], ids=["away", "unreadable"]
+)
+def test_a_failed_refresh_keeps_the_last_snapshot_and_is_tried_again_soon(
+    mirror, client, clock, caplog, body
+):
+    client.bodies[WIDE] = body
+    clock.now += INTERVAL
+    with caplog.at_level(logging.ERROR):
+        assert mirror.run_round() == MIN_INTERVAL
+    assert found(mirror) == ["a", "b"]
+    assert "The mirror of Placement cannot be refreshed" in caplog.text
+
+
+@pytest.mark.parametrize(("mode", "kind"), [("fresh", NoMirror), ("mirror", CandidateMirror)], ids=str)
+def test_the_option_selects_the_mirror(client, mode, kind):
+    conf = SimpleNamespace(berth=SimpleNamespace(candidates=mode, mirror_interval=INTERVAL))
+    assert type(make_mirror(conf, client)) is kind
+
+
+def test_without_a_mirror_placement_is_asked():
+    assert NoMirror().find([QUERY]) is None
