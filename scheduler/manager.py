@@ -19,6 +19,7 @@ from scheduler import objects
 from scheduler.claims.claim_session import ClaimSession
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.journal import Journal
+from scheduler.deadline import Deadline, limit_to
 from scheduler.errors import NoValidHost
 from scheduler.filters.chain import FilterChain
 from scheduler.filters.numa_topology_filter import fitter_of
@@ -235,7 +236,8 @@ class SchedulerManager:
             deadline=self._clock() + options.caller_patience(self.conf),
         )
         serve = self._check_rebuild if request.is_rebuild else self._schedule
-        return serve(request, list if return_objects else as_dicts)
+        with limit_to(Deadline(request.deadline, self._clock)):
+            return serve(request, list if return_objects else as_dicts)
 
     def _schedule(self, request: SchedulingRequest, as_reply: Callable[[Selections], Reply]) -> Reply:
         # What was decided for these instances before is void.

@@ -4,6 +4,7 @@
 - schema, engines: nova's tables; connections to its databases
 - cells, host_mappings: which cells there are, and which cell a host belongs to
 - scatter_gather: asking all cells at once
+- connection_watch: ending the use of connections that hang
 - fingerprints, change_tracking: finding the rows that changed since the last read
 - row_loader, json_columns: from a row of a database to plain values
 - host_store: the writer that publishes the next host table

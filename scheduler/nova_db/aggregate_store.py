@@ -85,7 +85,7 @@ class AggregateStore:
         """
         casts = self._casts
         try:
-            with self._engines.api().connect() as connection:
+            with self._engines.api_connection() as connection:
                 found = Aggregates(read_aggregates(connection))
         except UNREADABLE as error:
             self._outage.report_failure(error)

@@ -15,6 +15,7 @@ from oslo_log import log as logging
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
+from scheduler.circuit_breaker import CircuitOpen
 from scheduler.errors import ConfigError
 from scheduler.logs import OutageLog
 from scheduler.nova_db.engines import Engines
@@ -27,8 +28,8 @@ CELL0 = "00000000-0000-0000-0000-000000000000"
 # Seconds between readings while the API database is away.
 RETRY_INTERVAL = 2.0
 
-# The errors of a database that is away; ConfigError if its URL cannot be used.
-UNREADABLE = (db.DBError, sa.exc.SQLAlchemyError, ConfigError, OSError)
+# The errors of a database that is away or left out; ConfigError if its URL cannot be used.
+UNREADABLE = (db.DBError, sa.exc.SQLAlchemyError, CircuitOpen, ConfigError, OSError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ class Cells:
 
     def _load(self) -> bool:
         try:
-            with self._engines.api().connect() as connection:
+            with self._engines.api_connection() as connection:
                 self._cells = read_cells(connection, self._conf.database.connection)
         except UNREADABLE as error:
             self._retry_at = self._clock() + RETRY_INTERVAL

@@ -174,10 +174,14 @@ class CellTracker:
         self._services = ServiceTracker()
         self._nodes = NodeTracker(clock)
 
-    def update(self, engine: Engine) -> None:
-        """Bring ``rows`` up to date in one transaction. Does nothing while another thread does so."""
+    def update(self, engine: Engine) -> bool:
+        """Bring ``rows`` up to date in one transaction.
+
+        Returns:
+            False if nothing was done, since another thread is doing so.
+        """
         if not self._lock.acquire(blocking=False):
-            return
+            return False
         try:
             begun = self._clock()
             with engine.connect() as connection:
@@ -186,6 +190,7 @@ class CellTracker:
                 self._nodes.update(connection, lambda row: self._loader.node(row, self._cell.uuid, known))
             self.rows = CellRows(self._nodes.rows, self._by_host(known), begun)
             self._service_rows = known
+            return True
         finally:
             self._lock.release()
 

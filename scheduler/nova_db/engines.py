@@ -3,19 +3,24 @@
 spec: host-state-and-cells 1.1, 2.3
 """
 
+from collections.abc import Callable, Iterator
 import contextlib
 import functools
 from importlib.util import find_spec
 import math
 import threading
+import time
 from typing import Any
 
 from oslo_config import cfg
+from oslo_db.exception import DBConnectionError
 from oslo_db.sqlalchemy import engines
 import sqlalchemy as sa
-from sqlalchemy.engine import URL, Dialect, Engine, make_url
+from sqlalchemy.engine import URL, Connection, Dialect, Engine, make_url
 
 from scheduler import errors
+from scheduler.circuit_breaker import CircuitBreaker
+from scheduler.nova_db.connection_watch import ConnectionWatch
 
 # The drivers of a URL that names none, the usual one first: SQLAlchemy's own choice changes with releases.
 DRIVERS = {
@@ -24,6 +29,16 @@ DRIVERS = {
 }
 
 LONGEST_TEXT = 1024 * 1024
+
+# What a database that is away raises: a lost connection, or a pool whose connections are all in use.
+AWAY = (DBConnectionError, sa.exc.TimeoutError)
+
+# Seconds between two probes of the API database at most. It is small, and what it has is needed at once.
+MAX_API_PROBE_INTERVAL = 5.0
+
+# A reading of a cell goes on in the background, after requests have stopped waiting for it. This many times
+# the timeout it may take in all.
+LATE_CELL_FACTOR = 3.0
 
 TUNING = (
     "mysql_sql_mode",
@@ -45,10 +60,24 @@ class Engines:
     [database], as nova's are.
     """
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, clock: Callable[[], float] = time.monotonic) -> None:
         self._conf = conf
+        self._clock = clock
         self._engines: dict[tuple[str, str], Engine] = {}
         self._lock = threading.Lock()
+        self._watch = ConnectionWatch(lambda: conf.berth.cell_timeout, clock)
+        self._api_breaker = self._new_api_breaker()
+
+    @contextlib.contextmanager
+    def api_connection(self) -> Iterator[Connection]:
+        """Yield a connection to the API database.
+
+        Raises:
+            CircuitOpen: The database is left out, since it did not answer before.
+            ConfigError: It has no connection URL, or one that cannot be used.
+        """
+        with self._api_breaker.guard(*AWAY), self.api().connect() as connection:
+            yield connection
 
     def api(self) -> Engine:
         """Return the engine of [api_database].
@@ -72,7 +101,8 @@ class Engines:
         Raises:
             ConfigError: The URL names no known driver.
         """
-        return self._get(f"The database connection of cell {uuid}", url, self._conf.database)
+        what = f"The database connection of cell {uuid}"
+        return self._get(what, url, self._conf.database, LATE_CELL_FACTOR)
 
     def check(self) -> None:
         """Make the engines of the two options that are set, without connecting.
@@ -88,6 +118,7 @@ class Engines:
         """Close all engines. Connections that are in use are closed when they are returned."""
         with self._lock:
             disposed, self._engines = self._engines, {}
+            self._api_breaker = self._new_api_breaker()
         for engine in disposed.values():
             engine.dispose()
 
@@ -97,13 +128,20 @@ class Engines:
             raise errors.ConfigError(f"[{group}]/connection is not set")
         return self._get(f"[{group}]/connection", connection, self._conf[group])
 
-    def _get(self, what: str, url: str, options: cfg.ConfigOpts.GroupAttr) -> Engine:
+    def _new_api_breaker(self) -> CircuitBreaker:
+        return CircuitBreaker("The API database", self._clock, max_probe_interval=MAX_API_PROBE_INTERVAL)
+
+    def _get(
+        self, what: str, url: str, options: cfg.ConfigOpts.GroupAttr, watch_factor: float = 1.0
+    ) -> Engine:
         key = what, url
         with self._lock:
             engine = self._engines.get(key)
             if engine is None:
                 timeout = self._conf.berth.cell_timeout
                 engine = self._engines[key] = make_engine(url, options, timeout, what)
+                if engine.dialect.name != "sqlite":
+                    self._watch.add(engine, what, watch_factor)
         return engine
 
 

@@ -85,7 +85,7 @@ class HostCells:
             .join(host_mappings, host_mappings.c.cell_id == cell_mappings.c.id)
             .where(host_mappings.c.host == host)
         )
-        with self._engines.api().connect() as connection:
+        with self._engines.api_connection() as connection:
             return connection.execute(query).scalar_one_or_none()
 
 
@@ -100,7 +100,7 @@ def members_of(engines: Engines, group_uuid: str) -> list[str]:
         .where(instance_groups.c.uuid == group_uuid)
     )
     try:
-        with engines.api().connect() as connection:
+        with engines.api_connection() as connection:
             return list(connection.execute(query).scalars())
     except UNREADABLE as error:
         LOG.warning("The members of server group %s cannot be read: %s", group_uuid, brief(error))

@@ -10,6 +10,7 @@ import threading
 import time
 from typing import Any
 
+from oslo_db.exception import DBConnectionError
 from oslo_log import log as logging
 import sqlalchemy as sa
 
@@ -176,7 +177,9 @@ class HostStore:
         return 0.0
 
     def _update(self, cell: Cell) -> None:
-        self._trackers[cell].update(self._cells.engine(cell))
+        if not self._trackers[cell].update(self._cells.engine(cell)):
+            # Not an answer: the other thread may hang.
+            raise CellUnavailable(f"cell {cell} is being read by another thread")
 
     def _next_table(self, cells: Iterable[Cell], begun: float) -> HostTable:
         known = [self._rows_of(cell, begun) for cell in cells]
@@ -194,7 +197,7 @@ class HostStore:
     def _report(self, cell: Cell, error: Exception | None) -> None:
         if error is None:
             self._unreadable.report_success(cell)
-        elif not isinstance(error, CellUnavailable):  # its circuit breaker has reported that
+        elif not isinstance(error, CellUnavailable | DBConnectionError):  # the circuit breaker reports those
             self._unreadable.report_failure(cell, error)
 
     # -- details ---------------------------------------------------------------------------------------------

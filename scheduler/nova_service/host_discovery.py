@@ -52,7 +52,7 @@ class Discovery:
         """Make one round, if this scheduler is the first one. Databases that are away are logged."""
         try:
             if self._leads():
-                with self._engines.api().connect() as connection:
+                with self._engines.api_connection() as connection:
                     cells = read_cells(connection, self._conf.database.connection)
                 for cell in cells:
                     self._discover(cell)

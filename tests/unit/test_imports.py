@@ -25,7 +25,7 @@ FLOW = {
 }
 
 #: Rooms that know of no other but each other.
-LEAVES = {"errors", "version", "logs", "settings", "locks", "background"}
+LEAVES = {"errors", "version", "logs", "settings", "locks", "background", "circuit_breaker", "deadline"}
 
 #: room -> rooms of ours that it may import, beside itself and the leaves
 ALLOWED = {

@@ -4,14 +4,10 @@ import threading
 from oslo_db.exception import DBConnectionError
 import pytest
 
+from scheduler.circuit_breaker import FIRST_PROBE
+from scheduler.deadline import Deadline, limit_to
 from scheduler.nova_db.cells import Cell
-from scheduler.nova_db.scatter_gather import (
-    FIRST_PROBE,
-    MAX_PROBE_INTERVAL,
-    CellCalls,
-    CellUnavailable,
-    CircuitBreaker,
-)
+from scheduler.nova_db.scatter_gather import MAX_CALLS_A_CELL, CellCalls, CellUnavailable
 from tests.support.clock import Clock
 from tests.support.waiting import eventually
 
@@ -100,24 +96,6 @@ def test_a_cell_that_is_left_out_is_probed_and_comes_back(clock):
     assert eventually(lambda: calls.scatter_gather([ONE], lambda cell: 5)["u1"].value == 5)
 
 
-def seconds_to_next_probe(breaker, clock):
-    start = clock.now
-    while not breaker.probe_due():
-        clock.now += 0.5
-    return clock.now - start
-
-
-def test_the_interval_between_probes_doubles_up_to_a_limit_until_the_cell_answers(clock):
-    breaker = CircuitBreaker(clock)
-    breaker.trip(ONE, "why")
-    intervals = [seconds_to_next_probe(breaker, clock) for _ in range(8)]
-    assert intervals == [FIRST_PROBE, 2.0, 4.0, 8.0, 16.0, *[MAX_PROBE_INTERVAL] * 3]
-    breaker.reset(ONE)
-    assert breaker.open_reason is None
-    breaker.trip(ONE, "again")
-    assert seconds_to_next_probe(breaker, clock) == FIRST_PROBE
-
-
 def test_after_a_late_answer_a_cell_is_called_again():
     calls = CellCalls(lambda: 0.05)
     release = threading.Event()
@@ -139,3 +117,36 @@ def test_without_a_thread_for_a_cell_its_answer_is_the_error(monkeypatch):
     monkeypatch.setattr(threading.Thread, "start", lambda thread: fail(error))
     answers = CellCalls(lambda: 10.0).scatter_gather([ONE], lambda cell: 5)
     assert answers["u1"].error is error
+
+
+def test_calls_that_hang_are_bounded_in_number(hung):
+    calls = CellCalls(lambda: 0.0)
+    for _ in range(MAX_CALLS_A_CELL + 10):
+        calls.scatter_gather([ONE], lambda cell: hung(), left_out_too=True)
+    threads = [thread for thread in threading.enumerate() if thread.name == "cell-cell1"]
+    assert len(threads) == MAX_CALLS_A_CELL
+    answer = calls.scatter_gather([ONE], lambda cell: 5, left_out_too=True)["u1"]
+    assert isinstance(answer.error, CellUnavailable)
+
+
+def test_the_deadline_of_the_request_ends_the_wait_and_does_not_leave_the_cell_out(hung):
+    calls = CellCalls(lambda: 30.0)
+    with limit_to(Deadline.after(0.05)):
+        answer = calls.scatter_gather([ONE], lambda cell: hung())["u1"]
+    assert isinstance(answer.error, CellUnavailable)
+    assert calls.left_out(ONE) is None
+    assert calls.scatter_gather([ONE], lambda cell: 5)["u1"].value == 5
+
+
+def test_an_answer_that_the_cell_is_busy_does_not_close_its_breaker(hung):
+    calls = CellCalls(lambda: 0.05)
+    calls.scatter_gather([ONE], lambda cell: hung())
+    calls.scatter_gather([ONE], lambda cell: fail(CellUnavailable("busy")), left_out_too=True)
+    assert calls.left_out(ONE) == "no answer within 0.05 seconds"
+
+
+def test_a_cell_that_is_left_out_is_called_when_the_caller_wants_it():
+    calls = CellCalls(lambda: 10.0)
+    calls.scatter_gather([ONE], lambda cell: fail(DBConnectionError("refused")))
+    assert calls.scatter_gather([ONE], lambda cell: 5, left_out_too=True)["u1"].value == 5
+    assert calls.left_out(ONE) is None

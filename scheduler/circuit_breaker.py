@@ -1,0 +1,132 @@
+"""Circuit breakers: a party that does not answer is left out, so that requests do not wait for it.
+
+A breaker is *closed* while its party answers, *open* while the party is left out, and *half open* while one
+call, the probe, finds out whether it answers again. There is one breaker for each party: each cell, the API
+database, Placement, Keystone, Neutron.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+import threading
+import time
+
+from oslo_log import log as logging
+
+from scheduler.errors import BerthError
+from scheduler.logs import OutageLog, brief
+
+LOG = logging.getLogger(__name__)
+
+#: Seconds from the first failure to the first probe. They double with each probe, up to a limit.
+FIRST_PROBE = 1.0
+MAX_PROBE_INTERVAL = 30.0
+
+
+class CircuitOpen(BerthError):
+    """A party is left out; the text names it and says why."""
+
+
+class CircuitBreaker:
+    """Whether one party is worth calling. Any thread may use it.
+
+    Attributes:
+        party: The party, as log lines name it.
+    """
+
+    def __init__(
+        self,
+        party: str,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        failures: int = 1,
+        max_probe_interval: float = MAX_PROBE_INTERVAL,
+    ) -> None:
+        """Close the breaker.
+
+        Args:
+            party: The party, as log lines name it.
+            clock: Seconds that only grow.
+            failures: How many failures in a row open the breaker.
+            max_probe_interval: The longest time between two probes, in seconds.
+        """
+        self.party = party
+        self._clock = clock
+        self._failures = failures
+        self._max_interval = max_probe_interval
+        self._lock = threading.Lock()
+        self._in_a_row = 0
+        self._reason: str | None = None
+        self._interval = FIRST_PROBE
+        self._probe_at = 0.0
+        self._outage = OutageLog(
+            LOG, f"{party} is left out until it answers again", f"{party} answers again", clock
+        )
+
+    @property
+    def open_reason(self) -> str | None:
+        """Why the party is left out; None while it is called."""
+        return self._reason
+
+    def failed(self, reason: str) -> None:
+        """Count a call that the party did not answer; enough of them in a row open the breaker."""
+        with self._lock:
+            self._in_a_row += 1
+            opens = self._reason is not None or self._in_a_row >= self._failures
+        if opens:
+            self.trip(reason)
+
+    def trip(self, reason: str) -> None:
+        """Open the breaker."""
+        with self._lock:
+            if self._reason is None:
+                self._probe_at = self._clock() + self._interval
+            self._reason = reason
+        self._outage.report_failure(CircuitOpen(reason))
+
+    def reset(self) -> None:
+        """Close the breaker, after an answer."""
+        with self._lock:
+            self._in_a_row = 0
+            self._reason = None
+            self._interval = min(FIRST_PROBE, self._max_interval)
+        self._outage.report_success()
+
+    def probe_due(self) -> bool:
+        """Tell whether to probe now. If so, the next probe is due after twice the interval."""
+        with self._lock:
+            due = self._clock() >= self._probe_at
+            if due:
+                self._interval = min(self._interval * 2, self._max_interval)
+                self._probe_at = self._clock() + self._interval
+            return due
+
+    def check(self) -> None:
+        """Return if the party is to be called: the breaker is closed, or this call is the probe that is due.
+
+        Raises:
+            CircuitOpen: The party is left out.
+        """
+        reason = self._reason
+        if reason is not None and not self.probe_due():
+            raise CircuitOpen(f"{self.party} is left out: {reason}")
+
+    @contextmanager
+    def guard(self, *away: type[Exception]) -> Iterator[None]:
+        """Guard one call of the party.
+
+        Args:
+            away: The errors of a party that is away. Any other outcome is an answer.
+
+        Raises:
+            CircuitOpen: The party is left out, and was not called.
+        """
+        self.check()
+        try:
+            yield
+        except away as error:
+            self.failed(brief(error))
+            raise
+        except Exception:
+            self.reset()
+            raise
+        self.reset()
