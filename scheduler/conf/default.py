@@ -23,8 +23,8 @@ IDENTITY = [
         "state_path",
         default="$pybasedir",
         help="Directory for state that outlives the process, and $state_path in other values. If it is set, "
-        "the journal of claims is kept there, in a directory berth-claims-<host>: after the daemon was killed or "
-        "the machine was rebooted, the claims of unanswered requests are given back.",
+        "the journal of claims is kept there, in a directory berth-claims-<host>: after the daemon was "
+        "killed or the machine was rebooted, the claims of unanswered requests are given back.",
     ),
     cfg.StrOpt(
         "tempdir",

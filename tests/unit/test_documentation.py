@@ -36,7 +36,7 @@ def test_options(document, known):
 
 
 @pytest.mark.parametrize(
-    "room",
+    "package",
     [
         "audit",
         "claims",
@@ -51,9 +51,9 @@ def test_options(document, known):
         "selection",
     ],
 )
-def test_rooms_list_their_modules(room):
+def test_packages_list_their_modules(package):
     """Rooms of many small files that do not explain each other by name."""
-    folder = ROOT / "scheduler" / room
+    folder = ROOT / "scheduler" / package
     listed = ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
     modules = {path.stem for path in folder.glob("*.py")} - {"__init__"}
     assert {name for name in modules if not re.search(rf"\b{name}\b", listed)} == set()

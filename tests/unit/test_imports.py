@@ -1,4 +1,4 @@
-"""The rules on who may import whom. A room is a sub-package of ``scheduler``, or a module right in it."""
+"""The rules on who may import whom. A package here is a sub-package of ``scheduler``, or a module right in it."""
 
 import ast
 import pathlib
@@ -24,10 +24,10 @@ FLOW = {
     "selection",
 }
 
-#: Rooms that know of no other but each other.
+#: Packages that know of no other but each other.
 LEAVES = {"errors", "version", "logs", "settings", "locks", "background", "circuit_breaker", "deadline"}
 
-#: room -> rooms of ours that it may import, beside itself and the leaves
+#: package -> packages of ours that it may import, beside itself and the leaves
 ALLOWED = {
     **{leaf: set() for leaf in LEAVES},
     "objects": set(),
@@ -78,8 +78,8 @@ def imported(name, path):
             yield from (f"{origin}.{alias.name}" for alias in node.names)
 
 
-def room_of(name):
-    """``scheduler.hosts.table`` is in room ``hosts``; None for what is not the scheduler's."""
+def package_of(name):
+    """``scheduler.hosts.table`` is in ``hosts``; None for what is not the scheduler's."""
     parts = name.split(".")
     return parts[1] if parts[0] == "scheduler" and len(parts) > 1 else None
 
@@ -100,16 +100,16 @@ def _module_of(target):
     return target or None
 
 
-@pytest.mark.parametrize("room", sorted({room_of(name) for name in SCHEDULER} - {None}))
-def test_each_room_imports_only_what_it_may(room):
-    assert room in ALLOWED, f"{room} has no rule: add one to the table in design and here"
-    allowed = {room, *ALLOWED[room], *LEAVES}
+@pytest.mark.parametrize("package", sorted({package_of(name) for name in SCHEDULER} - {None}))
+def test_each_package_imports_only_what_it_may(package):
+    assert package in ALLOWED, f"{package} has no rule: add one to the table in design and here"
+    allowed = {package, *ALLOWED[package], *LEAVES}
     wrong = [
         f"{name} imports {target}"
         for name in SCHEDULER
-        if room_of(name) == room
+        if package_of(name) == package
         for target in imported(name, SCHEDULER[name])
-        if room_of(target) is not None and room_of(target) not in allowed
+        if package_of(target) is not None and package_of(target) not in allowed
     ]
     assert wrong == []
 
