@@ -5,12 +5,15 @@ equals one of them is a capability test, so any more would change what requests 
 """
 
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
 import netaddr
 
+from scheduler.hosts.aggregates import Aggregate
 from scheduler.hosts.coordinates import ViewPosition
 from scheduler.hosts.nova_values import NumaTopology, PciStats
 
@@ -29,6 +32,8 @@ class HostState:
         self._position = position
         self._row = shared.table.rows[shared.rows[position]]
         self._instances: dict[str, Any] | None = None
+        self._stats: dict[str, Any] | None = None
+        self._aggregates: list[Aggregate] | None = None
 
     def __repr__(self) -> str:
         return (
@@ -64,8 +69,7 @@ class HostState:
     hypervisor_version = property(lambda self: self._row.hypervisor_version)
     hypervisor_hostname = property(lambda self: self._row.nodename)
     cpu_info = property(lambda self: self._row.cpu_info.text)
-    stats = property(lambda self: self._row.stats.data)
-    metrics = property(lambda self: self._row.metrics.items)
+    metrics = property(lambda self: deepcopy(self._row.metrics.items))
 
     @property
     def numa_topology(self) -> NumaTopology | None:
@@ -87,8 +91,19 @@ class HostState:
         return [list(triple) for triple in self._row.supported_instances.triples]
 
     @property
-    def aggregates(self) -> list:
-        return list(self._value("aggregates"))
+    def stats(self) -> dict[str, Any]:
+        """A copy: what a rule changes in it is seen by the rules of this request alone."""
+        if self._stats is None:
+            self._stats = deepcopy(self._row.stats.data)
+        return self._stats
+
+    @property
+    def aggregates(self) -> list[Aggregate]:
+        """Copies, as for ``stats``."""
+        if self._aggregates is None:
+            known = self._value("aggregates")
+            self._aggregates = [replace(one, metadata=dict(one.metadata)) for one in known]
+        return list(self._aggregates)
 
     @property
     def updated(self) -> datetime | None:

@@ -1,7 +1,8 @@
 """The aggregates: read from the API database, and kept up to date by casts and by reading them again.
 
-A cast may get lost or overtake another one, so what it says is used only until the tables have been read
-(spec: host-state-and-cells 1.4, 3.9).
+A cast may get lost or overtake another one, and of two casts about one aggregate, sent at the same time,
+neither says what the other changed. So what a cast says is used only until a reading that began after it has
+ended (spec: host-state-and-cells 1.4, 3.9).
 """
 
 from collections.abc import Callable, Iterable
@@ -52,6 +53,7 @@ class AggregateStore:
         self._retry_interval = retry_interval
         self._lock = threading.Lock()
         self._casts = 0
+        self._last_cast: dict[int, int] = {}  # by id of the aggregate, until a later reading has ended
         self._reread = False
         self._loop = BackgroundLoop("aggregates", self._round)
         self._outage = OutageLog(
@@ -71,14 +73,15 @@ class AggregateStore:
 
     def update(self, aggregates: Iterable[Any]) -> None:
         """Use what a cast says of some aggregates (``objects.Aggregate``)."""
-        self._apply_cast(lambda current: current.replacing(map(from_wire, aggregates)))
+        changed = [from_wire(aggregate) for aggregate in aggregates]
+        self._apply_cast([one.id for one in changed], lambda current: current.replacing(changed))
 
     def delete(self, aggregate: Any) -> None:
         """Remove an aggregate (``objects.Aggregate``) that a cast says is deleted."""
-        self._apply_cast(lambda current: current.without(aggregate.id))
+        self._apply_cast([aggregate.id], lambda current: current.without(aggregate.id))
 
     def reload(self) -> bool:
-        """Read the tables. What was read is not used if a cast has come meanwhile, since that is newer.
+        """Read the tables. An aggregate for which a cast has come meanwhile stays as the cast says.
 
         Returns:
             False if they cannot be read.
@@ -92,13 +95,23 @@ class AggregateStore:
             return False
         self._outage.report_success()
         with self._lock:
-            if casts == self._casts and found.by_id != self.current.by_id:
-                self.current = found
+            self._last_cast = {one: number for one, number in self._last_cast.items() if number > casts}
+            merged = self._with_casts(found)
+            if merged.by_id != self.current.by_id:
+                self.current = merged
         return True
 
-    def _apply_cast(self, change: Callable[[Aggregates], Aggregates]) -> None:
+    def _with_casts(self, found: Aggregates) -> Aggregates:
+        """Return what was read, but with the aggregates of casts that came since as they are now."""
+        known = self.current.by_id
+        for aggregate_id in self._last_cast:
+            found = found.without(aggregate_id)
+        return found.replacing(known[one] for one in self._last_cast if one in known)
+
+    def _apply_cast(self, ids: Iterable[int], change: Callable[[Aggregates], Aggregates]) -> None:
         with self._lock:
             self._casts += 1
+            self._last_cast.update(dict.fromkeys(ids, self._casts))
             self.current = change(self.current)
             self._reread = True
         self._loop.wake()

@@ -10,14 +10,18 @@ import threading
 import time
 from typing import Any
 
+from oslo_log import log as logging
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from scheduler.hosts.rows import HostRow, ServiceRow
-from scheduler.nova_db.cells import Cell
+from scheduler.logs import RateLimitedLogger, brief
+from scheduler.nova_db.cells import UNREADABLE, Cell
 from scheduler.nova_db.fingerprints import Changes, Fingerprints
-from scheduler.nova_db.row_loader import NODE_COLUMNS, RowLoader
+from scheduler.nova_db.row_loader import NODE_COLUMNS, REPORT_INTERVAL, RowLoader
 from scheduler.nova_db.schema import chunks, compute_nodes, services
+
+LOG = logging.getLogger(__name__)
 
 NODE_FINGERPRINT = (
     "uuid",
@@ -71,6 +75,7 @@ class NodeTracker:
         self._fingerprints = Fingerprints(compute_nodes, NODE_FINGERPRINT, live)
         self._query = sa.select(*NODE_COLUMNS).where(*live)
         self._reread_at: dict[int, float] = {}
+        self._reports = RateLimitedLogger(LOG, REPORT_INTERVAL, clock)
         self.rows: Mapping[int, HostRow] = {}
 
     def update(self, connection: Connection, load: Callable[[sa.Row], HostRow | None]) -> None:
@@ -86,11 +91,27 @@ class NodeTracker:
 
     def _rows(self, connection: Connection, wanted: Iterable[int], row_count: int) -> Iterable[sa.Row]:
         wanted = sorted(wanted)
-        if len(wanted) > READ_ALL_SHARE * row_count:
-            yield from connection.execute(self._query)
-            return
-        for piece in chunks(wanted):
-            yield from connection.execute(self._query.where(compute_nodes.c.id.in_(piece)))
+        whole = len(wanted) > READ_ALL_SHARE * row_count
+        conditions = [compute_nodes.c.id.in_(piece) for piece in chunks(wanted)]
+        queries = [self._query] if whole else [self._query.where(one) for one in conditions]
+        try:
+            return [row for query in queries for row in connection.execute(query)]
+        except UNREADABLE:
+            raise
+        except Exception as error:  # noqa: BLE001 - a driver may raise anything for a value it cannot convert
+            LOG.debug("Rows of compute nodes are read one by one, since one cannot be converted: %s", error)
+            return [row for number in wanted for row in self._row(connection, number)]
+
+    def _row(self, connection: Connection, number: int) -> Iterable[sa.Row]:
+        """Return the row with this id, if it is there and can be converted."""
+        _replace(connection)
+        try:
+            return connection.execute(self._query.where(compute_nodes.c.id == number)).all()
+        except UNREADABLE:
+            raise
+        except Exception as error:  # noqa: BLE001 - as above
+            self._reports.warning(number, "Compute node number %d cannot be read: %s", number, brief(error))
+            return ()
 
     def _schedule_rereads(self, changes: Changes, due: set[int]) -> None:
         for number in due | changes.gone:
@@ -99,6 +120,16 @@ class NodeTracker:
         self._reread_at |= {
             n: when for n in changes.changed if n in self.rows and _in_whole_seconds(self.rows[n])
         }
+
+
+def _replace(connection: Connection) -> None:
+    """Go on with a new connection of the driver.
+
+    The old one stopped amid an answer; what is left of that must not be taken for the next answer.
+    """
+    if connection.dialect.name != "sqlite":  # which reads from a file, and only what is asked for
+        connection.invalidate()
+        connection.rollback()
 
 
 def merged(old: Mapping[int, Any], gone: Iterable[int], fresh: Mapping[int, Any]) -> Mapping[int, Any]:

@@ -4,6 +4,7 @@ A row that cannot be read leaves out its own host, never others (spec: host-stat
 """
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 import ipaddress
 import time
 from typing import Any
@@ -112,8 +113,8 @@ class RowLoader:
             return None  # its compute has not filled the row yet
         try:
             return self._row(row, cell_uuid, host)
-        except (TypeError, ValueError, OverflowError) as error:
-            self._report(row.hypervisor_hostname, "row", f"it cannot be read: {error}")
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with a row concerns no other
+            self._report(row.hypervisor_hostname, "row", f"it cannot be read: {error!r}")
             return None
 
     def _row(self, row: sa.Row, cell_uuid: str, host: str) -> HostRow:
@@ -146,7 +147,7 @@ class RowLoader:
             metrics=self._usable("metrics", self._metrics(row.metrics), node),
             numa_topology=self._usable("numa_topology", self._numa(row.numa_topology), node),
             pci_stats=self._usable("pci_stats", self._pci(row.pci_stats), node),
-            updated=row.updated_at,
+            updated=self._time(row.updated_at, node),
             cpu_allocation_ratio=self._ratio("cpu_allocation_ratio", row.cpu_allocation_ratio),
             ram_allocation_ratio=self._ratio("ram_allocation_ratio", row.ram_allocation_ratio),
             disk_allocation_ratio=self._ratio("disk_allocation_ratio", row.disk_allocation_ratio),
@@ -175,6 +176,13 @@ class RowLoader:
         spec: host-state-and-cells 3.5
         """
         return float(stored or self._conf[name] or self._conf[f"initial_{name}"])
+
+    def _time(self, stored: Any, node: str) -> datetime | None:
+        """Return a time; drivers return the text of one that is no time, such as MySQL's day zero."""
+        if stored is None or isinstance(stored, datetime):
+            return stored
+        self._report(node, "updated_at", f"updated_at is {stored!r:.50}")
+        return None
 
     def _address(self, stored: Any, node: str) -> str | None:
         """Return the address as text in its usual form; database drivers return texts or address objects."""

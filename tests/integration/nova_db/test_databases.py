@@ -288,3 +288,22 @@ def test_sessions_are_set_up(nova):
     with engine.connect() as connection:
         assert connection.execute(sa.text(query)).scalar() == expected
     assert {"read_timeout", "tcp_user_timeout", "timeout"} & engine.url.query.keys()
+
+
+def test_a_zero_date_costs_no_host(nova, tracker, caplog):
+    nova.add_host("cmp1")
+    nova.add_host("cmp2")
+    engine = nova.cells[nova.cell1]
+    if engine.name not in ("mysql", "mariadb"):
+        pytest.skip("only MySQL stores such dates")
+    with engine.begin() as connection:
+        connection.execute(sa.text("SET SESSION sql_mode = ''"))
+        zero = "UPDATE {} SET updated_at = '0000-00-00 00:00:00', created_at = '0000-00-00 00:00:00'"
+        connection.execute(sa.text(zero.format("compute_nodes") + " WHERE host = 'cmp1'"))
+        connection.execute(sa.text(zero.format("services") + " WHERE host = 'cmp1'"))
+    rows = read(nova, tracker)
+    assert sorted(rows) == ["cmp1", "cmp2"]
+    assert (rows["cmp1"].updated, tracker.rows.services[nova.cell1, "cmp1"].created_at) == (None, None)
+    assert "Compute node cmp1: updated_at is '0000-00-00 00:00:00'" in caplog.text
+    nova.update(compute_nodes, compute_nodes.c.host == "cmp1", free_ram_mb=77)
+    assert read(nova, tracker)["cmp1"].free_ram_mb == 77

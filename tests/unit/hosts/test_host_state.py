@@ -5,9 +5,12 @@ import pytest
 
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.nova_values import NumaTopology, PciStats
+from scheduler.hosts.pending import PendingPlacements
+from scheduler.hosts.rows import Metric, Metrics, Stats
+from scheduler.hosts.view import HostView
 from scheduler.numa.topology import HostTopology
 from scheduler.pci.pools import PoolSet
-from tests.builders import CELL, make_host, make_view, uuid_of
+from tests.builders import CELL, Instances, make_host, make_table, make_view, uuid_of
 
 # spec: filters-and-weighers 1.12
 ATTRIBUTES = {
@@ -127,3 +130,47 @@ def test_names_that_nova_has():
     state.update(compute=None)
     state.consume_from_request(None)
     assert state.free_ram_mb == 1
+
+
+def change_stats(state):
+    state.stats["failed_builds"] = "99"
+
+
+def change_nested_stats(state):
+    state.stats["list"].append("x")
+
+
+def change_aggregate_metadata(state):
+    state.aggregates[0].metadata["ssd"] = "false"
+
+
+def change_metric(state):
+    state.metrics[0].numa_membw_values["0"] = 99
+
+
+@pytest.mark.parametrize(
+    "change",
+    [change_stats, change_nested_stats, change_aggregate_metadata, change_metric],
+    ids=lambda function: function.__name__,
+)
+def test_what_a_rule_changes_in_a_dictionary_ends_with_its_request(change):
+    metrics = Metrics((Metric("numa.membw.current", None, None, None, {"0": 1}),))
+    host = make_host("h1").set(stats=Stats({"a": "b", "list": []}), metrics=metrics)
+    table = make_table([host.aggregate("fast", ssd="true")])
+
+    def state_in_a_request():
+        return HostView.of(table, table.find([uuid_of("h1")]), None, Instances([]), PendingPlacements()).host(
+            0
+        )
+
+    change(state_in_a_request())
+    state = state_in_a_request()
+    assert state.stats == {"a": "b", "list": []}
+    assert [dict(one.metadata) for one in state.aggregates] == [{"ssd": "true"}]
+    assert state.metrics[0].numa_membw_values == {"0": 1}
+
+
+def test_what_a_rule_changes_is_seen_by_later_rules_of_the_request():
+    view = make_view([make_host("h1")])
+    view.host(0).stats["seen"] = "yes"
+    assert view.host(0).stats["seen"] == "yes"

@@ -107,3 +107,33 @@ def test_it_reads_again_after_the_interval(nova):
     number = nova.add_aggregate("fast", ["h1"])
     assert eventually(lambda: on_host(store, "h1") == [number])
     assert store.stop()
+
+
+def test_of_simultaneous_casts_the_database_decides_even_while_casts_go_on(nova, store, monkeypatch):
+    number = nova.add_aggregate("fast", ["h1", "h2"])
+    read = aggregate_store.read_aggregates
+
+    def during_other_casts(connection):
+        found = read(connection)
+        store.update([wire(77, ["h7"])])
+        return found
+
+    monkeypatch.setattr(aggregate_store, "read_aggregates", during_other_casts)
+    store.update([wire(number, ["h1"])])
+    store.update([wire(number, ["h2"])])
+    assert store.reload()
+    assert (on_host(store, "h1"), on_host(store, "h2"), on_host(store, "h7")) == ([number], [number], [77])
+
+
+def test_a_deletion_during_a_reading_is_kept(nova, store, monkeypatch):
+    number = nova.add_aggregate("fast", ["h1"])
+    read = aggregate_store.read_aggregates
+
+    def slow(connection):
+        found = read(connection)
+        store.delete(wire(number, []))
+        return found
+
+    monkeypatch.setattr(aggregate_store, "read_aggregates", slow)
+    assert store.reload()
+    assert on_host(store, "h1") == []

@@ -136,3 +136,16 @@ def test_an_update_during_another_one_does_nothing(nova):
     loader.tracker.update(loader.engine)
     assert loader.seen.nodes == {}
     assert len(loader.tracker.rows.nodes) == 1
+
+
+def test_a_row_whose_value_cannot_be_converted_costs_only_its_host(nova, caplog):
+    nova.add_host("cmp1")
+    nova.add_host("cmp2")
+    nova.add_host("cmp3")
+    with nova.cells[nova.cell1].begin() as writer:
+        writer.execute(sa.text("UPDATE compute_nodes SET updated_at = 'nonsense' WHERE host = 'cmp2'"))
+    tracker = CellTracker(Cell(1, nova.cell1, "cell1", "", True), RowLoader(nova.conf))
+    for _ in range(2):
+        tracker.update(nova.cells[nova.cell1])
+        assert sorted(row.host for row in tracker.rows.nodes.values()) == ["cmp1", "cmp3"]
+    assert caplog.text.count("Compute node number 2 cannot be read") == 1
