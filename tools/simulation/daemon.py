@@ -86,6 +86,14 @@ class Daemon:
         if self._patience:
             self._runtime.after(self._patience, self._alarm, process)
 
+    def reload(self, number: int) -> None:
+        """Send SIGHUP to a worker."""
+        process = self.worker(number)
+        product = self._products.get(process) if process else None
+        if product is not None:
+            self._told(f"SIGHUP to {process}")
+            self._runtime.spawn(process, "reload", product.reload)
+
     def kill_master(self) -> None:
         """End the master as SIGKILL does; the workers notice it, and a new master is started."""
         if self._stopping:

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 import logging
+import pathlib
+import tempfile
 from typing import Any
 
 from tools.simulation import product, threads
@@ -19,7 +21,7 @@ from tools.simulation.runtime import Process, Runtime
 QUIET = 4000.0
 
 # Seconds after which faults have stopped, whatever was drawn.
-LAST_FAULT = 200.0
+LAST_FAULT = 500.0
 
 
 @dataclass
@@ -75,6 +77,11 @@ def _is_unexpected(record: logging.LogRecord) -> bool:
     return str(record.exc_info[1]) != threads.NO_THREAD
 
 
+def _memory_directory() -> str | None:
+    """Return a directory in memory, where there is one: a history writes many small files."""
+    return "/dev/shm" if pathlib.Path("/dev/shm").is_dir() else None  # noqa: S108
+
+
 class History:
     """Runs once, as its plan says.
 
@@ -107,7 +114,15 @@ class History:
         )
         self._slow_until = 0.0
         self._paused = 0.0
-        parts = product.Parts(product.apply(limits), limits, self._broker, self._adapter, self._database_time)
+        self._directory = tempfile.TemporaryDirectory(prefix="berth-simulation-", dir=_memory_directory())
+        parts = product.Parts(
+            product.apply(limits),
+            limits,
+            self._broker,
+            self._adapter,
+            self._database_time,
+            pathlib.Path(self._directory.name),
+        )
         self._daemon = Daemon(self._runtime, parts, limits.workers, float(limits.alarm), tell)
 
     def run(self) -> Outcome:
@@ -125,6 +140,7 @@ class History:
         finally:
             logger.removeHandler(self._trace)
             threads.close_files()
+            self._directory.cleanup()
         return Outcome(
             self.plan, violations, self._trace.lines, runtime.clock, runtime.steps, self._statistics()
         )
@@ -187,6 +203,8 @@ class History:
             weather.rate, weather.kinds = event.details["rate"], tuple(event.details["kinds"])
 
         self._for_a_time(event, begin, lambda: setattr(weather, "rate", 0.0))
+
+    _on_hang = _on_weather
 
     def _on_down(self, event: Event) -> None:
         weather = self._faults.weather
@@ -255,6 +273,9 @@ class History:
 
     def _on_stop(self, event: Event) -> None:
         self._daemon.terminate(event.details["worker"])
+
+    def _on_reload(self, event: Event) -> None:
+        self._daemon.reload(event.details["worker"])
 
     def _on_restart(self, _event: Event) -> None:
         self._daemon.restart()

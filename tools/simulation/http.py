@@ -23,6 +23,7 @@ FAULTS = {
     "reset before": 2,  # the connection breaks, nothing was done
     "reset after": 4,  # the connection breaks, the server goes on
     "slow": 4,  # the server takes its time, perhaps longer than the client waits
+    "hang": 2,  # nothing is done, and no answer comes
     "500 before": 1,
     "500 after": 2,
     "html before": 1,  # of a proxy
@@ -240,6 +241,8 @@ class Adapter:
 
         if fault in BEFORE and fault != "html after":
             self._runtime.after(0.002, done, BEFORE[fault])
+            return exchange
+        if fault == "hang":
             return exchange
         delay = self._faults.delay() if fault in {"slow", "reset after", "html after"} else 0.0
         self._server.handle(method, path, data, delay, done)

@@ -1,7 +1,7 @@
 """What one history consists of, drawn from a seed: plain values that can be printed and made smaller."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 import json
 import random
 from typing import Any
@@ -11,14 +11,18 @@ from tools.simulation.http import FAULTS
 # Seconds during which jobs and faults begin.
 SPAN = 60.0
 
-PLACEMENT = {"weather": 3, "down": 1, "provider": 1}
+PLACEMENT = {"weather": 3, "down": 1, "hang": 1, "provider": 1}
+
+# Kinds that change the requests; they are no events.
+OF_REQUESTS = {"impatient", "many"}
 
 # Events that do not last for a time.
-MOMENTS = {"delete", "kill", "kill master", "stop", "restart"}
+MOMENTS = {"delete", "kill", "kill master", "stop", "restart", "reload"}
 
 # Kinds of events by profile, and how often they are drawn next to each other.
 PROFILES: dict[str, Mapping[str, int]] = {
     "placement": PLACEMENT,
+    "many": {**PLACEMENT, "hang": 6, "many": 1},
     "delete": {**PLACEMENT, "delete": 8},
     "repeat": {**PLACEMENT, "impatient": 8},
     "redelivery": {**PLACEMENT, "redelivery": 12, "broker": 2},
@@ -26,11 +30,12 @@ PROFILES: dict[str, Mapping[str, int]] = {
     "pause": {**PLACEMENT, "pause": 5},
     "threads": {**PLACEMENT, "threads": 5},
     "database": {**PLACEMENT, "database": 5},
-    "stop": {**PLACEMENT, "stop": 4, "restart": 2},
+    "stop": {**PLACEMENT, "stop": 4, "restart": 2, "reload": 1},
     "kill": {**PLACEMENT, "kill": 5},
     "master": {**PLACEMENT, "kill master": 4, "restart": 1, "kill": 2},
 }
 PROFILES["all"] = {kind: weight for profile in list(PROFILES.values()) for kind, weight in profile.items()}
+del PROFILES["all"]["many"]  # these take long
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,7 @@ class Limits:
     hosts: int = 3
     room: int = 4
     batch: int = 20
-    records: int = 256
+    state_path: bool = True
     placement_timeout: int = 0
     response_timeout: int = 60
     long_timeout: int = 300
@@ -132,13 +137,15 @@ def profile_of(seed: int) -> str:
     return list(PROFILES)[seed % len(PROFILES)]
 
 
-def draw(seed: int, profile: str = "") -> Plan:
+def draw(seed: int, profile: str = "", *, late_acknowledgement: bool = False) -> Plan:
     """Return the plan of a seed; without a profile, of the seed's own."""
     profile = profile or profile_of(seed)
     chance = random.Random(f"plan {seed} {profile}")
     kinds = PROFILES[profile]
-    limits = _draw_limits(chance)
-    jobs = tuple(_draw_jobs(chance, impatient="impatient" in kinds))
+    limits = replace(_draw_limits(chance), late_acknowledgement=late_acknowledgement)
+    jobs = tuple(_draw_jobs(chance, kinds))
+    if "many" in kinds:
+        limits = replace(limits, room=60)
     events = tuple(_draw_events(chance, kinds, limits, jobs))
     return Plan(f"{seed} {profile}", profile, limits, jobs, events)
 
@@ -150,7 +157,7 @@ def _draw_limits(chance: random.Random) -> Limits:
         hosts=chance.choice((1, 2, 3, 4)),
         room=chance.choice((1, 3, 6, 20)),
         batch=chance.choice((2, 3, 20)),
-        records=chance.choice((2, 8, 256, 256)),
+        state_path=chance.random() < 0.7,
         placement_timeout=chance.choice((0, 0, 2, 30)),
         response_timeout=chance.choice((10, 30, 60)),
         long_timeout=chance.choice((20, 60, 300, 1800)),
@@ -160,12 +167,12 @@ def _draw_limits(chance: random.Random) -> Limits:
     )
 
 
-def _draw_jobs(chance: random.Random, *, impatient: bool) -> list[Job]:
+def _draw_jobs(chance: random.Random, kinds: Mapping[str, int]) -> list[Job]:
     jobs, number = [], 1
     for _ in range(chance.choice((1, 2, 4, 6))):
         evacuates = chance.random() < 0.2
-        many = 1 if evacuates else chance.choice((1, 1, 1, 2, 3, 5))
-        hurried = impatient and chance.random() < 0.7
+        many = 1 if evacuates else chance.choice((20, 40) if "many" in kinds else (1, 1, 1, 2, 3, 5))
+        hurried = "impatient" in kinds and chance.random() < 0.7
         job = Job(
             at=round(chance.choice((1.0, SPAN)) * chance.random(), 3),
             instances=tuple(range(number, number + many)),
@@ -181,7 +188,7 @@ def _draw_jobs(chance: random.Random, *, impatient: bool) -> list[Job]:
 def _draw_events(
     chance: random.Random, kinds: Mapping[str, int], limits: Limits, jobs: tuple[Job, ...]
 ) -> list[Event]:
-    drawable = [kind for kind in kinds if kind != "impatient"]
+    drawable = [kind for kind in kinds if kind not in OF_REQUESTS]
     weights = [kinds[kind] for kind in drawable]
     events = []
     for kind in chance.choices(drawable, weights, k=chance.choice((2, 3, 5, 8))):
@@ -194,7 +201,7 @@ def _draw_events(
 
 
 def _duration(chance: random.Random) -> float:
-    return round(chance.choice((1.0, 10.0, 60.0, 120.0)) * chance.random(), 3)
+    return round(chance.choice((1.0, 10.0, 60.0, 120.0, 400.0)) * chance.random(), 3)
 
 
 def _draw_weather(chance: random.Random, _limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
@@ -202,6 +209,10 @@ def _draw_weather(chance: random.Random, _limits: Limits, _jobs: tuple[Job, ...]
     kinds = chance.sample(names, chance.randint(1, 4)) if chance.random() < 0.7 else names
     rate = chance.choice((0.1, 0.3, 0.7, 1.0))
     return {"rate": rate, "kinds": kinds, "duration": _duration(chance)}
+
+
+def _draw_hang(chance: random.Random, _limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
+    return {"rate": 1.0, "kinds": ["hang"], "duration": _duration(chance)}
 
 
 def _draw_worker(chance: random.Random, limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
@@ -235,6 +246,7 @@ def _draw_provider(chance: random.Random, limits: Limits, _jobs: tuple[Job, ...]
 _DETAILS = {
     "weather": _draw_weather,
     "down": _draw_duration,
+    "hang": _draw_hang,
     "provider": _draw_provider,
     "delete": _draw_instance,
     "redelivery": _draw_rate,
@@ -245,6 +257,7 @@ _DETAILS = {
     "threads": _draw_worker,
     "database": _draw_duration,
     "stop": _draw_worker,
+    "reload": _draw_worker,
     "restart": _draw_duration,
     "kill": _draw_worker,
     "kill master": _draw_duration,

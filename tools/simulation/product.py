@@ -5,7 +5,9 @@ Imported after ``imports.install``, so that the product has the virtual clock, t
 
 from collections.abc import Iterable, Mapping, Sequence
 import functools
+import itertools
 import logging
+import pathlib
 import re
 import tempfile
 from types import SimpleNamespace
@@ -17,9 +19,9 @@ from oslo_messaging import transport as library_transport
 
 from scheduler import conf as options
 from scheduler import objects, service
-from scheduler.claims import journal
 from scheduler.claims.allocations_api import AllocationsApi
 from scheduler.claims.claimer import Claimer
+from scheduler.claims.journal import Journal
 from scheduler.claims.policy import ClaimPolicy
 from scheduler.hosts.aggregates import Aggregates
 from scheduler.hosts.pending import PendingPlacements
@@ -31,6 +33,7 @@ from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.session import Timeouts
 from scheduler.rpc import notifications, serializer, server
+from scheduler.rpc.heartbeats import Heartbeats
 from tools.simulation import threads
 from tools.simulation.broker import Broker, Driver
 from tools.simulation.plan import Limits
@@ -139,6 +142,9 @@ class Hosts:
     def stop(self) -> None:
         """Do nothing."""
 
+    def reset(self) -> None:
+        """Do nothing."""
+
     def wait_until_ready(self, timeout: float) -> bool:
         """Return that the databases were read."""
         return True
@@ -234,9 +240,6 @@ def apply(limits: Limits) -> cfg.ConfigOpts:
     }
     for (group, name), value in values.items():
         conf.set_override(name, value, group)
-    # Small enough that a history can exceed it.
-    journal.PAGES = 8
-    journal.PAGE_SIZE = limits.records * journal.RECORD_SIZE
     return conf
 
 
@@ -258,14 +261,25 @@ class Parts:
         broker: The model of the broker.
         adapter: Makes a connection to Placement.
         slow: Returns the seconds that a database takes now.
+        directory: For files that the product writes.
     """
 
-    def __init__(self, conf: cfg.ConfigOpts, limits: Limits, broker: Broker, adapter: Any, slow: Any) -> None:
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        limits: Limits,
+        broker: Broker,
+        adapter: Any,
+        slow: Any,
+        directory: pathlib.Path,
+    ) -> None:
         self._conf = conf
         self._limits = limits
         self._broker = broker
         self._adapter = adapter
         self._slow = slow
+        self._directory = directory
+        self._masters = itertools.count(1)
 
     def of(self, shared: Any) -> service.Parts:
         """Return the parts of the workers of one master, which share its journal."""
@@ -277,7 +291,9 @@ class Parts:
 
     def make_journal(self) -> Any:
         """Return what a master makes before it starts workers."""
-        return journal.Journal()
+        if self._limits.state_path:
+            return Journal(self._directory / "state")
+        return Journal(self._directory / f"master-{next(self._masters)}")
 
     def make_worker(self, number: int, parts: service.Parts) -> service.Worker:
         """Return a worker that is not started."""
@@ -298,7 +314,8 @@ class Parts:
     def _make_server(self, conf: cfg.ConfigOpts, manager: Any) -> Any:
         conf.set_override("executor_thread_pool_size", self._limits.threads)
         transport = library_transport.RPCTransport(Driver(conf, self._broker))
-        return server.build(conf, transport, manager)
+        # Looks once a second, not four times: half of all steps of a history would be these.
+        return server.build(conf, transport, manager, heartbeats=Heartbeats(tick=1.0))
 
 
 @functools.cache

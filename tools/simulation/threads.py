@@ -442,14 +442,31 @@ def getpid() -> int:
     return task.process.pid if task else real_os.getpid()
 
 
-_opened: list[int] = []
+_opened: set[int] = set()
+
+
+def open_file(path: Any, flags: int, *args: Any, **kwargs: Any) -> int:
+    """As ``os.open``; what a killed process leaves open is closed by ``close_files``."""
+    return _remember(real_os.open(path, flags, *args, **kwargs))
 
 
 def memfd_create(name: str, *args: int) -> int:
-    """As ``os.memfd_create``; closed by ``close_files`` as the end of the process would."""
-    descriptor = real_os.memfd_create(name, *args)
-    _opened.append(descriptor)
+    """As ``os.memfd_create``, with the end of ``open_file``."""
+    return _remember(real_os.memfd_create(name, *args))
+
+
+def _remember(descriptor: int) -> int:
+    if Runtime.active:
+        _opened.add(descriptor)
     return descriptor
+
+
+def close(descriptor: int) -> None:
+    """As ``os.close``: a lock on the file ends as well."""
+    for key in [key for key, (_, holder) in _file_locks.items() if holder == descriptor]:
+        del _file_locks[key]
+    _opened.discard(descriptor)
+    real_os.close(descriptor)
 
 
 def close_files() -> None:
@@ -460,30 +477,38 @@ def close_files() -> None:
     _file_locks.clear()
 
 
-_file_locks: dict[tuple, Process] = {}
+_file_locks: dict[tuple, tuple[Process, int]] = {}
 
 
 def lockf(descriptor: Any, command: int, length: int = 0, start: int = 0, whence: int = 0) -> None:
     """As ``fcntl.lockf``: a lock belongs to a simulated process and ends with it."""
-    task = _active().current
-    if task is None:
+    if not _lock_file(descriptor, command, (start, length), own=True):
         real_fcntl.lockf(descriptor, command, length, start, whence)
-        return
-    number = descriptor if isinstance(descriptor, int) else descriptor.fileno()
-    stat = real_os.fstat(number)
-    key = stat.st_dev, stat.st_ino, start, length
-    holder = _file_locks.get(key)
-    if command & real_fcntl.LOCK_UN:
-        _file_locks.pop(key, None)
-        return
-    if holder is not None and holder is not task.process and holder.alive:
-        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
-    _file_locks[key] = task.process
 
 
 def flock(descriptor: Any, command: int) -> None:
-    """As ``fcntl.flock``, with the ends of ``lockf``."""
-    lockf(descriptor, command, -1, -1)
+    """As ``fcntl.flock``: a lock belongs to an open file, and ends with it or with the simulated process."""
+    if not _lock_file(descriptor, command, (), own=False):
+        real_fcntl.flock(descriptor, command)
+
+
+def _lock_file(descriptor: Any, command: int, part: tuple, *, own: bool) -> bool:
+    """Lock or unlock; false without a simulation. ``own``: a process may have what it has already."""
+    task = _active().current
+    if task is None:
+        return False
+    number = descriptor if isinstance(descriptor, int) else descriptor.fileno()
+    stat = real_os.fstat(number)
+    key = stat.st_dev, stat.st_ino, *part
+    if command & real_fcntl.LOCK_UN:
+        _file_locks.pop(key, None)
+        return True
+    process, holder = _file_locks.get(key, (task.process, number))
+    mine = process is task.process and (own or holder == number)
+    if process.alive and not mine:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+    _file_locks[key] = task.process, number
+    return True
 
 
 # -- modules -------------------------------------------------------------------------------------------------
@@ -536,7 +561,7 @@ def _make() -> dict[str, ModuleType]:
     )  # fmt: skip
     draws = "random uniform choice choices shuffle sample randint randrange expovariate gauss".split()
     modules["random"] = _module(real_random, Random=SeededRandom, **{name: _chance(name) for name in draws})
-    modules["os"] = _module(real_os, getpid=getpid, memfd_create=memfd_create)
+    modules["os"] = _module(real_os, getpid=getpid, memfd_create=memfd_create, open=open_file, close=close)
     del modules["os"].register_at_fork  # which code that has to do without it looks for
     modules["os.path"] = real_os.path
     modules["fcntl"] = _module(real_fcntl, lockf=lockf, flock=flock)

@@ -130,6 +130,13 @@ def test_a_broken_connection_leaves_the_outcome_open(kind, done):
     assert held == done
 
 
+def test_a_server_that_hangs_does_nothing():
+    error, held = ask("hang", put)
+    assert isinstance(error, PlacementUnanswered)
+    assert error.timed_out
+    assert held == {}
+
+
 def test_a_slow_server_goes_on_after_the_client_s_timeout():
     outcomes = [ask("slow", put, seed=seed) for seed in range(30)]
     late = [error for error, _ in outcomes if isinstance(error, PlacementUnanswered)]
@@ -157,6 +164,6 @@ def test_answers_mean_what_they_are_to_mean(kind, verdict, done):
 
 def test_every_fault_is_known():
     assert set(FAULTS) == {
-        "refused", "keystone", "reset before", "reset after", "slow", "500 before", "500 after", "html before",
+        "refused", "keystone", "reset before", "reset after", "slow", "hang", "500 before", "500 after", "html before",
         "html after", "garbage", "concurrent", "denied",
     }  # fmt: skip

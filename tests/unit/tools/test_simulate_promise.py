@@ -1,0 +1,218 @@
+"""The checks of the promise, and the model of the broker that they look at."""
+
+import pytest
+
+from tools.simulation.broker import Broker, Driver, Message
+from tools.simulation.callers import Call, Instance
+from tools.simulation.placement import Consumer, Placement, Provider
+from tools.simulation.promise import check_allocations, check_calls, check_waits
+from tools.simulation.runtime import Runtime
+
+AMOUNTS = {"VCPU": 1}
+HOSTS = [f"a0000000-0000-4000-8000-{number:012d}" for number in range(3)]
+A, B, SOURCE = HOSTS
+OLD = {SOURCE: {"VCPU": 5}}
+
+
+def rows(*hosts):
+    return {host: dict(AMOUNTS) for host in hosts}
+
+
+def kinds(held, *, shown=True, **instance):
+    """The kinds of violations of one instance that holds these rows."""
+    placement = Placement([Provider(host, {"VCPU": 9}) for host in HOSTS])
+    if held:
+        placement.rows["i"] = held
+        if shown:
+            placement.consumers["i"] = Consumer(1, "p", "u", 0)
+    return [found.kind for found in check_allocations(placement, [Instance(1, "i", **instance)], AMOUNTS)]
+
+
+@pytest.mark.parametrize(
+    ("held", "instance"),
+    [
+        pytest.param({}, {}, id="nobody was told, nothing is held"),
+        pytest.param(rows(A), {"host": A}, id="what the caller was told"),
+        pytest.param({**rows(A), **OLD}, {"host": A, "source": OLD}, id="an evacuation"),
+        pytest.param(OLD, {"source": OLD}, id="an evacuation that failed"),
+        pytest.param({}, {"source": OLD, "deleted": True}, id="an evacuation, then deleted"),
+        pytest.param({}, {"late": {A}}, id="a late answer, nothing is held"),
+        pytest.param(rows(A), {"late": {A, B}}, id="a late answer, held"),
+        pytest.param(rows(B), {"late": {A, B}, "deleted": True}, id="a late answer for a deleted instance"),
+    ],
+)
+def test_the_promise_holds(held, instance):
+    assert kinds(held, **instance) == []
+
+
+@pytest.mark.parametrize(
+    ("held", "instance", "kind"),
+    [
+        (rows(A), {}, "leak"),
+        (rows(A), {"deleted": True}, "leak"),
+        ({}, {"host": A}, "lost"),
+        (rows(B), {"host": A}, "moved"),
+        (rows(A, B), {"host": A}, "doubled"),
+        (rows(A, B), {"late": {A, B}}, "leak"),
+        (rows(B), {"host": A, "late": {B}}, "moved"),
+        ({A: {"VCPU": 2}}, {"host": A}, "doubled"),
+        (OLD, {"host": A, "source": OLD}, "lost"),
+        (rows(A), {"host": A, "source": OLD}, "source lost"),
+        ({}, {"source": OLD}, "source lost"),
+        ({**rows(A), **OLD}, {"source": OLD}, "leak"),
+        (OLD, {"source": OLD, "deleted": True}, "source restored"),
+    ],
+)
+def test_a_violation_has_its_kind(held, instance, kind):
+    assert kinds(held, **instance) == [kind]
+
+
+def test_rows_that_placement_does_not_show_are_found():
+    assert kinds(rows(A), shown=False, host=A) == ["hidden"]
+
+
+def message(**fields):
+    return Message(1, {}, {}, "replies", 60, **fields)
+
+
+def processes():
+    with Runtime(1) as runtime:
+        alive, dead = runtime.process("alive"), runtime.process("dead")
+        runtime.kill(dead)
+    return alive, dead
+
+
+def test_calls_without_a_reply_are_found():
+    alive, dead = processes()
+    working, killed, answered, queued = (
+        message(working={alive}),
+        message(working={dead}),
+        message(replies=[1.0]),
+        message(),
+    )
+    calls = [Call(each) for each in (working, killed, answered, queued)]
+    assert [found.kind for found in check_calls(calls, [queued])] == ["stuck", "unanswered"]
+
+
+def test_calls_whose_conductor_is_gone_need_no_reply():
+    assert not list(check_calls([Call(message(), orphaned=True)], []))
+
+
+def test_waits_beyond_the_caller_s_are_found():
+    calls = [Call(message(waits=[1.0, 500.0])), Call(message(waits=[100.0])), Call(message())]
+    assert [found.kind for found in check_waits(calls, 60.0, 0.0)] == ["slow"]
+    assert not list(check_waits(calls, 60.0, 400.0))
+
+
+# -- the broker ----------------------------------------------------------------------------------------------
+
+
+class Worker:
+    """A process that receives messages through oslo.messaging's listener, and acts on each."""
+
+    def __init__(self, runtime, broker, act):
+        self.process = runtime.process("worker")
+        self.got = []
+        self.broker = broker
+        self.act = act
+        runtime.spawn(self.process, "poll", self.run)
+
+    def run(self):
+        listener = Driver(None, self.broker).listen(None, 1, None)._poll_style_listener
+        while True:
+            (incoming,) = listener.poll()
+            self.got.append((incoming.msg_id, incoming.redelivered))
+            incoming.acknowledge()
+            self.act(incoming)
+
+
+def play(act, *, late=False, events=(), replies=None, workers=1, until=200.0):
+    """Publish one call at 1 s; what each worker received, the replies that arrived, and the message."""
+    arrived = []
+    with Runtime(1) as runtime:
+        broker = Broker(runtime, 1, lambda _text: None, late_acknowledgement=late)
+        broker.queues["replies"] = lambda reply: arrived.append((reply.result, reply.failure))
+        serving = [Worker(runtime, broker, act) for _ in range(workers)]
+        conductor = runtime.process("conductor")
+
+        def publish():
+            runtime.sleep(1.0)
+            broker.publish({}, {}, "replies", 60)
+
+        runtime.spawn(conductor, "call", publish)
+        for at, event in events:
+            runtime.after(at, event, runtime, broker, serving)
+        runtime.run(until)
+        return [each.got for each in serving], arrived, broker.messages[0]
+
+
+def working(seconds):
+    def act(incoming):
+        Runtime.active.sleep(seconds)
+        incoming.reply([1])
+
+    return act
+
+
+def kill_first(runtime, _broker, workers):
+    killed = next(each for each in workers if each.got)
+    runtime.kill(killed.process)
+
+
+def test_a_call_is_received_once_and_answered():
+    received, arrived, sent = play(working(1.0), workers=2)
+    assert sorted(received) == [[], [("1", False)]]
+    assert arrived == [([1], None)]
+    assert sent.acknowledged
+    assert sent.waits == [1.0]
+
+
+def test_acknowledged_on_receipt_a_call_dies_with_its_worker():
+    received, arrived, sent = play(working(5.0), workers=2, events=[(3.0, kill_first)])
+    assert sorted(received) == [[], [("1", False)]]
+    assert arrived == sent.replies == []
+
+
+def test_acknowledged_late_a_call_comes_once_more():
+    received, arrived, sent = play(working(5.0), late=True, workers=2, events=[(3.0, kill_first)])
+    assert sorted(received) == [[("1", False)], [("1", True)]]
+    assert arrived == [([1], None)]
+    assert sent.acknowledged
+
+
+def test_a_lost_acknowledgement_brings_a_call_twice():
+    received, arrived, _ = play(
+        working(0.1), events=[(0.0, lambda _runtime, broker, _workers: setattr(broker, "redelivery", 1.0)),
+                              (1.5, lambda _runtime, broker, _workers: setattr(broker, "redelivery", 0.0))]
+    )  # fmt: skip
+    assert received == [[("1", False), ("1", True)]]
+    assert len(arrived) == 2
+
+
+def test_a_reply_waits_for_the_broker():
+    _, arrived, sent = play(
+        working(2.0),
+        events=[(2.0, lambda _runtime, broker, _workers: broker.stop()),
+                (50.0, lambda _runtime, broker, _workers: broker.start())],
+    )  # fmt: skip
+    assert arrived == [([1], None)]
+    assert sent.replies[0] > 50.0
+
+
+def test_a_reply_to_a_queue_that_is_gone_is_given_up_after_a_minute():
+    _, arrived, sent = play(
+        working(1.0), events=[(1.5, lambda _runtime, broker, _workers: broker.queues.clear())]
+    )
+    assert arrived == []
+    assert 62.0 < sent.replies[0] < 64.0
+
+
+def test_a_reply_that_is_too_large_is_refused():
+    def act(incoming):
+        with pytest.raises(ValueError, match="PRECONDITION_FAILED"):
+            incoming.reply(["x" * 200])
+
+    _, arrived, sent = play(
+        act, events=[(0.0, lambda _runtime, broker, _workers: setattr(broker, "largest", 100))]
+    )
+    assert arrived == sent.replies == []
