@@ -17,6 +17,8 @@ from oslo_config import cfg
 from oslo_log import log
 import requests
 
+from scheduler import deadline
+from scheduler.circuit_breaker import CircuitBreaker, CircuitOpen
 from scheduler.logs import RateLimitedLogger
 from scheduler.placement.errors import (
     PlacementAuthFailure,
@@ -31,6 +33,12 @@ from scheduler.placement.transport_errors import timed_out, was_sent
 LOG = log.getLogger(__name__)
 
 NEEDED_VERSION = (1, 36)
+
+# Timeouts in a row after which requests to Placement fail at once, until a probe was answered. A probe is a
+# small request that is sent before the one that is due.
+TIMEOUTS_IN_A_ROW = 3
+MAX_PROBE_INTERVAL = 2.0
+PROBE_TIMEOUT = 2.0
 
 # Seconds between requests for a new catalog while the old one leads to no Placement.
 CATALOG_INTERVAL = 30.0
@@ -60,6 +68,9 @@ class PlacementClient:
         self._pid = os.getpid()
         self._clock = clock
         self._sleep = sleep
+        self._breaker = CircuitBreaker(
+            "Placement", clock, failures=TIMEOUTS_IN_A_ROW, max_probe_interval=MAX_PROBE_INTERVAL
+        )
         self._catalog_lock = threading.Lock()
         self._catalog_due = -math.inf
 
@@ -102,8 +113,7 @@ class PlacementClient:
         Raises:
             PlacementSilent: There was no response.
         """
-        read = self._timeouts.search if search else self._timeouts.read
-        options = {"timeout": (self._timeouts.connect, read), "log": not search, "stream": search}
+        options = {"timeout": self._timeout(search=search), "log": not search, "stream": search}
         try:
             return self._send("GET", path, version, context, **options)
         except PlacementUnanswered as error:
@@ -138,6 +148,21 @@ class PlacementClient:
                 self._sleep(self._retry_delay(number))
         raise AssertionError("not reached")  # pragma: no cover
 
+    def _timeout(self, *, search: bool) -> tuple[float, float]:
+        """Return the seconds for connecting and for the response.
+
+        Only a search ends with the deadline of the request: what follows a claim has to be done in any case.
+
+        Raises:
+            PlacementUnreachable: The deadline has passed.
+        """
+        if not search:
+            return self._timeouts.connect, self._timeouts.read
+        limit = deadline.current()
+        if limit.expired:
+            raise PlacementUnreachable("the caller no longer waits for an answer")
+        return limit.bound(self._timeouts.connect), limit.bound(self._timeouts.search)
+
     def _send_once(
         self, method: str, path: str, version: str | None, context: Any, body: bytes | None
     ) -> Reply:
@@ -168,14 +193,39 @@ class PlacementClient:
             # A worker must not use a connection that its parent and siblings have as well.
             open_pool(self._adapter.session)
             self._pid = os.getpid()
+        self._admit()
+        return self._exchange(method, path, version, context, **options)
+
+    def _admit(self) -> None:
+        """Return if Placement is to be asked: it is not left out, or a probe that was due is answered.
+
+        Raises:
+            PlacementUnreachable: It is left out.
+        """
+        if self._breaker.open_reason is None:
+            return
+        try:
+            self._breaker.check()
+        except CircuitOpen as error:
+            raise PlacementUnreachable(str(error)) from None
+        try:
+            self._exchange("GET", "/", None, None, timeout=PROBE_TIMEOUT, authenticated=False)
+        except PlacementSilent as error:
+            raise PlacementUnreachable(str(error)) from error
+
+    def _exchange(self, method: str, path: str, version: str | None, context: Any, **options: Any) -> Reply:
         try:
             answer = self._adapter.request(
                 path, method, headers=_headers(version, context, options), **options
             )
             # in one piece: ``content`` reads a large answer 10 kB at a time, and takes six times as long
-            return Reply(answer.status_code, b"".join(answer.iter_content(None)))
+            reply = Reply(answer.status_code, b"".join(answer.iter_content(None)))
         except (exceptions.ClientException, requests.exceptions.RequestException) as error:
+            if timed_out(error):
+                self._breaker.failed(str(error))
             raise self._failure(error, sent=was_sent(error)) from error
+        self._breaker.reset()
+        return reply
 
     def _failure(self, error: Exception, *, sent: bool) -> PlacementSilent:
         self._warn.warning(type(error).__name__, "Placement API service is not responding: %s", error)
