@@ -1,8 +1,8 @@
 """Tokens and the catalog of Keystone, so that a Keystone that is away costs requests little.
 
 keystoneauth lets one thread at a time ask for a token, and the others wait for it without a bound; if the
-first one fails the next one asks, and so on. Here the others wait for a bounded time, and after a failure they
-fail at once, until the circuit breaker of Keystone lets one of them try again.
+first one fails the next one asks, and so on. Here the others wait for a bounded time, and after a failure
+they fail at once, until the circuit breaker of Keystone lets one of them try again.
 """
 
 from collections.abc import Callable

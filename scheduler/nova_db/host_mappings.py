@@ -43,7 +43,7 @@ REPORT_INTERVAL = 86400.0
 class MappedHosts:
     """Which of the known hosts are mapped to a cell: a set in memory that a background loop keeps.
 
-    While the API database cannot be read, a host counts as mapped unless it is known not to be.
+    A host whose mapping was not read yet, or cannot be read, counts as mapped.
     """
 
     def __init__(self, engines: Engines, clock: Callable[[], float] = time.monotonic) -> None:
@@ -52,7 +52,6 @@ class MappedHosts:
         self._hosts: frozenset[str] = frozenset()
         self._mapped: frozenset[str] = frozenset()
         self._unmapped: frozenset[str] = frozenset()
-        self._unsure = True  # nothing was read yet, or the last reading failed
         self._all_due = float("-inf")
         self._loop = BackgroundLoop("host-mappings", self.refresh)
         self._reports = RateLimitedLogger(LOG, REPORT_INTERVAL, clock)
@@ -85,7 +84,7 @@ class MappedHosts:
 
     def __contains__(self, host: str) -> bool:
         """Tell whether a host is mapped. Nothing is read."""
-        return host in self._mapped or (self._unsure and host not in self._unmapped)
+        return host not in self._unmapped
 
     def refresh(self) -> float:
         """Read the mappings that are due; return the seconds until the next reading."""
@@ -95,10 +94,8 @@ class MappedHosts:
             found = self._read(wanted) if wanted else frozenset()
         except UNREADABLE as error:
             self._outage.report_failure(error)
-            self._unsure = True
             return UNMAPPED_INTERVAL
         self._outage.report_success()
-        self._unsure = False
         if everything:
             self._all_due = self._clock() + ALL_INTERVAL
         self._mapped = found if everything else (self._mapped | found) & hosts

@@ -159,7 +159,6 @@ def test_mapped(nova, inventory):
 def test_looking_at_everything_anew(nova, inventory):
     nova.add_host("cmp1")
     inventory.start()
-    assert eventually(lambda: not inventory.mapped("unknown"))
     assert inventory.mapped("cmp1")
     nova.add_cell("cell2")
     with nova.engines.api().begin() as connection:

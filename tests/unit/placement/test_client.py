@@ -312,7 +312,7 @@ def test_a_placement_that_hangs_costs_only_the_first_requests_their_timeout(sess
         with pytest.raises(PlacementSilent):
             client.get("/usages", "1.36")
     assert slow.call_count == TIMEOUTS_IN_A_ROW
-    with pytest.raises(PlacementUnreachable, match="Placement is left out: Request to .* timed out"):
+    with pytest.raises(PlacementUnreachable, match=r"Placement is left out: Request to .* timed out"):
         client.write("PUT", "/allocations/x", "1.36")
 
 
