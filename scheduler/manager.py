@@ -100,7 +100,7 @@ class ManagerParts:
             hosts=Inventory(conf),
             placement=placement,
             candidates=CandidateSource.of(placement, conf.berth.searches_at_once),
-            claimer=Claimer.of(placement),
+            claimer=Claimer.of(placement, conf.berth.claims_at_once),
             network=NeutronNetwork.from_conf(conf),
             mirror=make_mirror(conf, placement),
         )

@@ -37,6 +37,14 @@ OPTS = [
         "the same time; equal queries share one in any case. Each query keeps a CPU of Placement busy, and "
         "while a query waits, later requests can join it. Increase it if Placement has CPUs to spare.",
     ),
+    cfg.IntOpt(
+        "claims_at_once",
+        default=1,
+        min=1,
+        help="Maximum number of writes of allocations that a worker sends to Placement at the same time. "
+        "Claims that wait meanwhile are sent together by the next write. Concurrent writes deadlock in Placement's "
+        "database and are then repeated after a second, so more is faster on few clouds only.",
+    ),
     cfg.StrOpt(
         "candidates",
         default="fresh",
