@@ -42,8 +42,8 @@ OPTS = [
         default=1,
         min=1,
         help="Maximum number of writes of allocations that a worker sends to Placement at the same time. "
-        "Claims that wait meanwhile are sent together by the next write. Concurrent writes deadlock in Placement's "
-        "database and are then repeated after a second, so more is faster on few clouds only.",
+        "Claims that wait meanwhile are sent together by the next write. Concurrent writes deadlock in "
+        "Placement's database and are repeated after a second, so more is faster on few clouds only.",
     ),
     cfg.StrOpt(
         "candidates",
