@@ -73,6 +73,14 @@ OPTS = [
         "is not told that the daemon is ready, before the database has been read once. After this time the "
         "daemon exits with status 3.",
     ),
+    cfg.IntOpt(
+        "largest_message",
+        default=16 << 20,
+        min=64 << 10,
+        help="Size in bytes of the largest reply: the max_message_size of RabbitMQ, which is 16 MiB by default "
+        "from RabbitMQ 4.0 on. A request for more instances than fit into such a reply is refused before "
+        "anything is claimed; with two alternates an instance needs about 3.5 kB.",
+    ),
     cfg.FloatOpt(
         "ready_timeout",
         default=60.0,
