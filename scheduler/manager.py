@@ -295,7 +295,10 @@ class SchedulerManager:
     ) -> Reply:
         # The reply is part of the session: if it cannot be made, the claims are released.
         with self._claim_session(hosts.table, request) as claims:
-            return as_reply(self._driver.select(hosts, request, claims, more, usages))
+            reply = as_reply(self._driver.select(hosts, request, claims, more, usages))
+        if claims is not None:
+            keep_until_answered(request.context, claims)
+        return reply
 
     def _check_rebuild(self, request: SchedulingRequest, as_reply: Callable[[Selections], Reply]) -> Reply:
         self.notifications.select_destinations_start(request.context, request.spec)
@@ -421,6 +424,15 @@ class SchedulerManager:
     def sync_instance_info(self, context: Any, host_name: str, instance_uuids: Sequence[str]) -> None:
         """Note that a host has exactly these instances."""
         self.hosts.sync_instance_info(host_name, instance_uuids)
+
+
+def keep_until_answered(context: Any, claims: ClaimSession) -> None:
+    """Let the outcome of the reply decide on the claims; without a message that is answered they are kept."""
+    delivery = getattr(context, "delivery", None)
+    if delivery is None:
+        claims.confirm()
+    else:
+        delivery.hold(claims)
 
 
 def host_of_provider(table: HostTable, provider: str) -> str:

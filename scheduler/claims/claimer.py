@@ -78,7 +78,7 @@ class Claimer:
         self._cleanup.schedule_cleanup(uuid, claim)
 
     def confirm_claims(self, instance_uuids: Iterable[str]) -> None:
-        """Remove the records of claims whose request is about to be answered.
+        """Remove the records of claims whose request is answered, or which are given back.
 
         Records of what is still to be given back stay.
         """

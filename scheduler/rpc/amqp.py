@@ -12,6 +12,7 @@ oslo.messaging acknowledges a request on receipt, logs a reply that was not deli
 
 This module uses private names of oslo.messaging; ``tests/unit/rpc/test_amqp.py`` lists them.
 """
+# ruff: noqa: SLF001 - see above
 
 from collections.abc import Callable
 import threading
@@ -57,6 +58,10 @@ class ReplyQueueMissing(Exception):
 
 class ReplyTimeout(library.Timeout):
     """The time in which a message must be sent is over."""
+
+
+#: Errors that another attempt to send the same reply would meet again: its size, or what cannot be JSON.
+PERMANENT = (ReplyTooLarge, TypeError, ValueError)
 
 
 class BoundedPublisher:
@@ -142,7 +147,7 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
         try:
             self._send_until_confirmed(reply, failure)
         except Exception as error:  # noqa: BLE001 - whatever the driver raises, the reply was not delivered
-            self.undelivered, self.caller_waits = error, isinstance(error, ReplyTooLarge)
+            self.undelivered, self.caller_waits = error, isinstance(error, PERMANENT)
 
     def heartbeat(self) -> None:
         """Send a heartbeat, in ``HEARTBEAT_TIMEOUT`` seconds; raises if it cannot be sent."""
@@ -165,7 +170,7 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
         while self._obsolete_reply_queues.reply_q_valid(self.reply_q, self.msg_id):
             try:
                 self._send_once(deadline, reply, failure)
-            except ReplyTooLarge:
+            except PERMANENT:
                 raise
             except messaging.MessageUndeliverable:
                 if time.monotonic() >= deadline:
@@ -338,19 +343,22 @@ class LateListener(amqpdriver.RpcAMQPListener):
                 LOG.info("A consumer could not be cancelled: %s", error)
 
 
-def is_amqp(driver: Any) -> bool:
-    """Return whether a driver of oslo.messaging speaks AMQP; the one for tests does not."""
-    return isinstance(driver, amqpdriver.AMQPDriverBase)
-
-
-def listen(driver: Any, target: messaging.Target, largest_message: int) -> base.PollStyleListenerAdapter:
-    """Return a listener for a server; as the driver's own ``listen``.
+def listen(
+    transport: Any, target: messaging.Target, largest_message: int
+) -> base.PollStyleListenerAdapter | None:
+    """Return a listener for a server, on the queues of oslo.messaging's own.
 
     Args:
-        driver: An AMQP driver.
+        transport: What ``transport.rpc_transport`` returned.
         target: Topic and server name.
         largest_message: Bytes of the largest reply.
+
+    Returns:
+        The listener; None if the driver of the transport does not speak AMQP.
     """
+    driver = transport._driver
+    if not isinstance(driver, amqpdriver.AMQPDriverBase):
+        return None
     connection = driver._get_connection(library.PURPOSE_LISTEN)
     listener = LateListener(driver, connection, largest_message)
     exchange = driver._get_exchange(target)

@@ -1,8 +1,8 @@
 """One message from its receipt until its reply is delivered, and what depends on that.
 
 A request is over when its reply is confirmed, not before: what was claimed for it is kept if the caller can
-know of it, and given back otherwise. So the manager hands what it claimed to the delivery (``Delivery.hold``),
-and the server reports the outcome of the reply.
+know of it, and given back otherwise. So the manager hands what it claimed to the delivery
+(``Delivery.hold``), and the server reports the outcome of the reply.
 """
 
 from contextvars import ContextVar

@@ -1,6 +1,7 @@
 """The RPC server on topic ``scheduler`` (spec: wire-and-config 1.1, 1.4)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 import time
 from typing import Any
@@ -48,10 +49,8 @@ class Server(server.RPCServer):
         super().__init__(transport, target, _Dispatcher(dispatcher, heartbeats, warnings), "threading")
 
     def _create_listener(self) -> Any:
-        driver = self.transport._driver
-        if not amqp.is_amqp(driver):
-            return super()._create_listener()
-        return amqp.listen(driver, self._target, self.conf.berth.largest_message)
+        listener = amqp.listen(self.transport, self._target, self.conf.berth.largest_message)
+        return listener or super()._create_listener()
 
     def _on_incoming(self, incoming: Any) -> None:
         for message in incoming:
@@ -95,6 +94,18 @@ def _too_large(error: Exception) -> Any:
     return (type(refusal), refusal, None)
 
 
+@contextmanager
+def _giving_back_on_error() -> Iterator[None]:
+    """Give back what depends on the reply if an error is answered."""
+    try:
+        yield
+    except BaseException:
+        current = delivery.CURRENT.get()
+        if current is not None:
+            current.give_back()
+        raise
+
+
 class _Dispatcher:
     """Calls endpoints so that each message gets a reply, whatever is raised on the way."""
 
@@ -106,7 +117,8 @@ class _Dispatcher:
     def dispatch(self, incoming: Any) -> Any:
         """Return the result, or raise what oslo.messaging sends to the caller."""
         try:
-            return self._dispatcher.dispatch(incoming)
+            with _giving_back_on_error():
+                return self._dispatcher.dispatch(incoming)
         except (messaging.NoSuchMethod, messaging.UnsupportedVersion) as error:
             # anyone on the bus can send these: oslo.messaging would log a traceback for each
             self._warnings.warning(type(error).__name__, "Message refused: %.200s", error)
