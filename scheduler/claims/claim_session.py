@@ -76,8 +76,7 @@ class ClaimSession:
     """A ``Claimer`` with everything filled in that is the same for all instances of a request.
 
     It remembers the claims and the reservations of the request. As a context manager it gives back both if it
-    ends with an error, or too late. If it ends well the claims stay in the journal until the outcome of the
-    reply is known: then ``confirm`` or ``give_back`` is to be called.
+    ends with an error, or too late.
 
     Attributes:
         claimer: Makes the claims.
@@ -142,22 +141,14 @@ class ClaimSession:
             NoValidHost: The deadline has passed.
         """
         late = error is None and self._is_late()
-        if late or error is not None:
-            self.give_back()
+        try:
+            if late or error is not None:
+                self._give_back()
+        finally:
+            self.claimer.confirm_claims(self._claims)
         if late:
             LOG.warning("A request took too long: %s", TOO_LATE)
             raise NoValidHost(TOO_LATE)
-
-    def confirm(self) -> None:
-        """Remove the claims from the journal: the reply that names them was delivered."""
-        self.claimer.confirm_claims(self._claims)
-
-    def give_back(self) -> None:
-        """Give back claims and reservations: the caller will not know of them."""
-        try:
-            self._release_all()
-        finally:
-            self.claimer.confirm_claims(self._claims)
 
     @property
     def _owner(self) -> Owner:
@@ -197,7 +188,7 @@ class ClaimSession:
             elif result.try_next:
                 self.observer.refused(result, candidates[uuid])
 
-    def _release_all(self) -> None:
+    def _give_back(self) -> None:
         for uuid, claim in list(self._claims.items()):
             if claim:
                 self._release(uuid, claim)

@@ -46,6 +46,7 @@ RARE = {
     ("reply", "unanswered"),
     ("reply", "moved"),
     ("repeat", "leak"),
+    ("repeat", "moved"),
     ("repeat", "doubled"),
     ("stop", "alarm"),
     ("stop", "unanswered"),
