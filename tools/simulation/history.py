@@ -74,7 +74,7 @@ def _is_unexpected(record: logging.LogRecord) -> bool:
     """Return whether the product logs a traceback of an error that the simulation has not made."""
     if not (record.exc_info and record.exc_info[0] and record.name.startswith("scheduler")):
         return False
-    return str(record.exc_info[1]) != threads.NO_THREAD
+    return not any(text in str(record.exc_info[1]) for text in (threads.NO_THREAD, product.BROKEN))
 
 
 def _memory_directory() -> str | None:
@@ -112,7 +112,7 @@ class History:
             (limits.response_timeout, limits.long_timeout),
             tell,
         )
-        self._slow_until = 0.0
+        self._database = ""
         self._paused = 0.0
         self._directory = tempfile.TemporaryDirectory(prefix="berth-simulation-", dir=_memory_directory())
         parts = product.Parts(
@@ -120,7 +120,7 @@ class History:
             limits,
             self._broker,
             self._adapter,
-            self._database_time,
+            lambda: self._database,
             pathlib.Path(self._directory.name),
         )
         self._daemon = Daemon(self._runtime, parts, limits.workers, float(limits.alarm), tell)
@@ -167,7 +167,7 @@ class History:
         """End all faults."""
         self._trace.tell("quiet")
         self._faults.weather = Weather()
-        self._slow_until = 0.0
+        self._database = ""
         self._broker.redelivery = self._broker.loss = 0.0
         self._broker.largest = 16 << 20
         self._broker.start()
@@ -179,9 +179,6 @@ class History:
 
     def _request(self, numbers: Any, node: str) -> Any:
         return product.request(numbers, f"h{int(node[-12:])}" if node else "")
-
-    def _database_time(self) -> float:
-        return 3.0 * self._faults.random.random() if self._runtime.clock < self._slow_until else 0.0
 
     # -- events ----------------------------------------------------------------------------------------------
 
@@ -248,8 +245,11 @@ class History:
         )
 
     def _on_database(self, event: Event) -> None:
-        self._trace.tell("databases are slow")
-        self._slow_until = min(LAST_FAULT, self._runtime.clock + event.details["duration"])
+        self._for_a_time(
+            event,
+            lambda: setattr(self, "_database", event.details["how"]),
+            lambda: setattr(self, "_database", ""),
+        )
 
     def _on_pause(self, event: Event) -> None:
         process = self._daemon.worker(event.details["worker"])

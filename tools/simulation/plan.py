@@ -13,6 +13,9 @@ SPAN = 60.0
 
 PLACEMENT = {"weather": 3, "down": 1, "hang": 1, "provider": 1}
 
+# How databases can be: slow to answer, away, a connection that breaks, without hosts, hosts without a cell.
+DATABASES = ("slow", "away", "broken", "empty", "unmapped")
+
 # Kinds that change the requests; they are no events.
 OF_REQUESTS = {"impatient", "many"}
 
@@ -239,6 +242,10 @@ def _draw_size(chance: random.Random, _limits: Limits, _jobs: tuple[Job, ...]) -
     return {"bytes": chance.choice((1000, 5000, 20000)), "duration": _duration(chance)}
 
 
+def _draw_database(chance: random.Random, _limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
+    return {"how": chance.choice(DATABASES), "duration": _duration(chance)}
+
+
 def _draw_provider(chance: random.Random, limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
     return {"host": chance.randrange(limits.hosts), "duration": _duration(chance)}
 
@@ -255,7 +262,7 @@ _DETAILS = {
     "large": _draw_size,
     "pause": _draw_worker,
     "threads": _draw_worker,
-    "database": _draw_duration,
+    "database": _draw_database,
     "stop": _draw_worker,
     "reload": _draw_worker,
     "restart": _draw_duration,

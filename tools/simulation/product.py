@@ -3,7 +3,7 @@
 Imported after ``imports.install``, so that the product has the virtual clock, threads and randomness.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 import functools
 import itertools
 import logging
@@ -16,6 +16,7 @@ from typing import Any
 from oslo_config import cfg
 from oslo_messaging import server as library_server
 from oslo_messaging import transport as library_transport
+from sqlalchemy.exc import OperationalError
 
 from scheduler import conf as options
 from scheduler import objects, service
@@ -29,6 +30,7 @@ from scheduler.hosts.rows import HostRow, ServiceRow
 from scheduler.hosts.table import HostTable
 from scheduler.manager import ManagerParts, SchedulerManager
 from scheduler.nova_db.inventory import FoundNode
+from scheduler.nova_db.scatter_gather import CellUnavailable
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.session import Timeouts
@@ -40,6 +42,9 @@ from tools.simulation.plan import Limits
 
 CELL = "c0000000-0000-4000-8000-000000000001"
 FLAVOR = {"memory_mb": 512, "vcpus": 1, "root_gb": 1, "ephemeral_gb": 0, "swap": 0}
+# What a database driver says when its connection ends.
+BROKEN = "server closed the connection"
+
 AMOUNTS = {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 1}
 
 CONF = """
@@ -123,15 +128,15 @@ class Hosts:
 
     Args:
         table: All hosts.
-        slow: Returns the seconds that a database takes now.
+        database: Returns how the databases are now: one of ``plan.DATABASES``, or "".
     """
 
     instances: Any = None
     engines: Any = None
 
-    def __init__(self, table: HostTable, slow: Any) -> None:
+    def __init__(self, table: HostTable, database: Callable[[], str]) -> None:
         self._table = table
-        self._slow = slow
+        self._database = database
         self.instances = self
         self.pending = PendingPlacements()
         self._aggregates = Aggregates(())
@@ -154,9 +159,8 @@ class Hosts:
         return self._aggregates
 
     def snapshot(self, max_age: float | None = None, cell_uuid: str | None = None) -> HostTable:
-        """Return the table, after the time that reading takes."""
-        self._read()
-        return self._table
+        """Return the table, or one without hosts."""
+        return _NO_HOSTS if self._read() == "empty" else self._table
 
     def complete(self, table: HostTable, uuids: Iterable[str]) -> HostTable:
         """Return the table: it has all hosts."""
@@ -185,14 +189,21 @@ class Hosts:
         return 74
 
     def mapped(self, host: str) -> bool:
-        """Return that conductors know the host."""
-        self._read()
-        return True
+        """Return whether conductors know the host."""
+        return self._read() != "unmapped"
 
-    def _read(self) -> None:
-        seconds = self._slow()
-        if seconds:
-            threads.sleep(seconds)
+    def _read(self) -> str:
+        how = self._database()
+        if how == "slow":
+            threads.sleep(3.0 * threads.MODULES["random"].random())
+        elif how == "away":
+            raise CellUnavailable("the cell does not answer")
+        elif how == "broken":
+            raise OperationalError("SELECT 1", {}, ConnectionError(BROKEN))
+        return how
+
+
+_NO_HOSTS = HostTable((), {}, Aggregates(()))
 
 
 @functools.cache
@@ -260,7 +271,7 @@ class Parts:
         limits: What the history has drawn.
         broker: The model of the broker.
         adapter: Makes a connection to Placement.
-        slow: Returns the seconds that a database takes now.
+        database: Returns how the databases are now.
         directory: For files that the product writes.
     """
 
@@ -270,14 +281,14 @@ class Parts:
         limits: Limits,
         broker: Broker,
         adapter: Any,
-        slow: Any,
+        database: Callable[[], str],
         directory: pathlib.Path,
     ) -> None:
         self._conf = conf
         self._limits = limits
         self._broker = broker
         self._adapter = adapter
-        self._slow = slow
+        self._database = database
         self._directory = directory
         self._masters = itertools.count(1)
 
@@ -303,7 +314,7 @@ class Parts:
         timeouts = Timeouts.of(self._limits.placement_timeout or None)
         client = PlacementClient(self._adapter(), timeouts)
         parts = ManagerParts(
-            hosts=Hosts(make_table(self._limits.hosts, self._limits.room), self._slow),
+            hosts=Hosts(make_table(self._limits.hosts, self._limits.room), self._database),
             placement=client,
             candidates=CandidateSource.of(client, conf.berth.searches_at_once),
             claimer=Claimer(AllocationsApi(client), ClaimPolicy(batch_size=self._limits.batch)),
