@@ -45,6 +45,8 @@ RARE = {
     ("redelivery", "lost"),
     ("reply", "unanswered"),
     ("reply", "moved"),
+    ("reply", "doubled"),
+    ("delete", "leak"),
     ("repeat", "leak"),
     ("repeat", "moved"),
     ("repeat", "doubled"),
@@ -56,6 +58,8 @@ RARE = {
     ("all", "doubled"),
     ("all", "lost"),
     ("all", "alarm"),
+    # claims are not bound to the deadline of their request
+    *((profile, "slow") for profile in plan.PROFILES),
 }
 
 
