@@ -21,7 +21,6 @@ from scheduler.claims.claimer import Claimer
 from scheduler.claims.journal import Journal
 from scheduler.deadline import Deadline, limit_to
 from scheduler.errors import NoValidHost
-from scheduler.filters.chain import FilterChain
 from scheduler.filters.numa_topology_filter import fitter_of
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import CandidateLists, HostView
@@ -34,9 +33,8 @@ from scheduler.placement.provider_aggregates import ProviderAggregates
 from scheduler.request import prefilters, query, targets
 from scheduler.request.network import NeutronNetwork
 from scheduler.request.scheduling_request import SchedulingRequest
-from scheduler.rules import load_filters as filter_loader
-from scheduler.rules import load_weighers as weight_loader
 from scheduler.rules import nova_modules
+from scheduler.rules.drivers import load_rules
 from scheduler.selection.alternates import Selections, as_dicts
 from scheduler.selection.driver import FilterDriver
 from scheduler.selection.headroom import Usages, no_usages
@@ -155,8 +153,7 @@ class SchedulerManager:
     def use_rules(self) -> None:
         """Load the filters and weighers that the options name, and use them from the next request on."""
         nova_modules.provide(self.conf)
-        chain = FilterChain(filter_loader.load(self.conf))
-        weighers = weight_loader.load(self.conf)
+        chain, weighers = load_rules(self.conf)
         fitter = fitter_of(chain.filters, self.conf)
         self._driver = FilterDriver(self.conf, chain, weighers, fitter, self.hosts.mapped)
         # Conductors refuse server groups whose filter is missing in *their* options: for comparison.
@@ -334,10 +331,13 @@ class SchedulerManager:
 
     def _table_with(self, node_uuids: Iterable[str], request: SchedulingRequest) -> HostTable:
         """Return a snapshot of the hosts in which none of these compute nodes is missing, if they exist."""
-        return self.hosts.complete(self.hosts.snapshot(cell_uuid=request.cell_uuid), node_uuids)
+        return self.hosts.complete(self._table_for(request), node_uuids)
 
     def _table_for(self, request: SchedulingRequest) -> HostTable:
-        """Return the table for a request that the mirror answers: a new one if it moves an instance."""
+        """Return a snapshot of the hosts, read now if the request moves an instance.
+
+        What an operator or a compute changed just before a move (a service forced down, for one) counts then.
+        """
         return self.hosts.snapshot(0.0 if request.moves_instance else None, request.cell_uuid)
 
     def _offered_hosts(

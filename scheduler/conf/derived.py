@@ -8,6 +8,8 @@ from oslo_config import cfg
 
 from scheduler.errors import ConfigError
 
+FILTER, CHANCE, CACHING = "filter_scheduler", "chance_scheduler", "caching_scheduler"
+
 
 def service_down_time(conf: cfg.ConfigOpts) -> int:
     """Return the seconds without a heartbeat after which a service is down (spec: wire-and-config 6.2).
@@ -42,6 +44,16 @@ def drain_timeout(conf: cfg.ConfigOpts) -> int:
     return conf.manager_shutdown_timeout
 
 
+def driver(conf: cfg.ConfigOpts) -> str:
+    """Return how hosts are chosen: ``filter_scheduler`` or ``chance_scheduler``."""
+    return CHANCE if conf.scheduler.driver == CHANCE else FILTER
+
+
+def uses_mirror(conf: cfg.ConfigOpts) -> bool:
+    """Return whether candidates come from a mirror of Placement's compute nodes."""
+    return conf.berth.candidates == "mirror" or conf.scheduler.driver == CACHING
+
+
 def remarks(conf: cfg.ConfigOpts) -> Iterator[str]:
     """Yield lines to log at start about option values that are replaced or missing."""
     if not conf.database.connection:
@@ -49,6 +61,12 @@ def remarks(conf: cfg.ConfigOpts) -> Iterator[str]:
             "[database]/connection is not set: this scheduler will not be listed as a nova service, and "
             "cells whose database URL is a template cannot be reached"
         )
+    if conf.scheduler.driver == CACHING:
+        yield (
+            "[scheduler]/driver = caching_scheduler: filter_scheduler with [berth]/candidates = mirror is used"
+        )
+    elif conf.scheduler.driver not in {FILTER, CHANCE}:
+        yield f"[scheduler]/driver = {conf.scheduler.driver} is not known; {FILTER} is used"
     if conf.service_down_time <= conf.report_interval:
         yield (
             f"service_down_time {conf.service_down_time} is not above report_interval "

@@ -5,6 +5,13 @@ from oslo_config import cfg
 GROUP = "scheduler"
 
 OPTS = [
+    cfg.StrOpt(
+        "driver",
+        default="filter_scheduler",
+        help="How hosts are chosen. filter_scheduler: the enabled filters and weighers. chance_scheduler: at "
+        "random among the hosts whose compute service is up. caching_scheduler, of older releases of nova: "
+        "filter_scheduler with [berth]/candidates = mirror. Any other value means filter_scheduler.",
+    ),
     cfg.IntOpt(
         "max_attempts",
         default=3,

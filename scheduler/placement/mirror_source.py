@@ -15,6 +15,7 @@ import msgspec
 from oslo_log import log
 
 from scheduler.background import BackgroundLoop
+from scheduler.conf.derived import uses_mirror
 from scheduler.logs import OutageLog
 from scheduler.placement.answer import SHARING, AllocationCandidate
 from scheduler.placement.client import PlacementClient
@@ -255,7 +256,7 @@ class NoMirror:
 
 
 def make_mirror(conf: Any, client: PlacementClient) -> CandidateMirror | NoMirror:
-    """Make the mirror that ``[berth] candidates`` asks for."""
-    if conf.berth.candidates == "mirror":
+    """Make the mirror that ``[berth] candidates`` asks for, or ``[scheduler] driver = caching_scheduler``."""
+    if uses_mirror(conf):
         return CandidateMirror(client, lambda: conf.berth.mirror_interval)
     return NoMirror()

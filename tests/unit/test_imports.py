@@ -43,7 +43,7 @@ ALLOWED = {
     "nova_service": {"nova_db", "conf"},
     "filters": {"hosts", "request", "objects", "numa", "pci", "conf"},
     "weights": {"hosts", "request", "objects"},
-    "rules": {"filters", "weights", "hosts", "request"},
+    "rules": {"conf", "filters", "weights", "hosts", "request"},
     "selection": {"request", "placement", "filters", "weights", "claims", "hosts", "objects", "numa", "pci"},
     "manager": FLOW,
     "audit": {"placement", "claims", "nova_db"},

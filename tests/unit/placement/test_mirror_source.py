@@ -212,7 +212,10 @@ def test_a_failed_refresh_keeps_the_last_snapshot_and_is_tried_again_soon(
 
 @pytest.mark.parametrize(("mode", "kind"), [("fresh", NoMirror), ("mirror", CandidateMirror)], ids=str)
 def test_the_option_selects_the_mirror(client, mode, kind):
-    conf = SimpleNamespace(berth=SimpleNamespace(candidates=mode, mirror_interval=INTERVAL))
+    conf = SimpleNamespace(
+        berth=SimpleNamespace(candidates=mode, mirror_interval=INTERVAL),
+        scheduler=SimpleNamespace(driver="filter_scheduler"),
+    )
     assert type(make_mirror(conf, client)) is kind
 
 
