@@ -63,7 +63,8 @@ def remarks(conf: cfg.ConfigOpts) -> Iterator[str]:
         )
     if conf.scheduler.driver == CACHING:
         yield (
-            "[scheduler]/driver = caching_scheduler: filter_scheduler with [berth]/candidates = mirror is used"
+            "[scheduler]/driver = caching_scheduler: filter_scheduler is used, with "
+            "[berth]/candidates = mirror"
         )
     elif conf.scheduler.driver not in {FILTER, CHANCE}:
         yield f"[scheduler]/driver = {conf.scheduler.driver} is not known; {FILTER} is used"

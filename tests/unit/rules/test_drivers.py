@@ -61,7 +61,7 @@ def test_the_caching_scheduler_uses_the_mirror(driver, candidates, expected):
     [
         ("filter_scheduler", None),
         ("chance_scheduler", None),
-        ("caching_scheduler", "[berth]/candidates = mirror is used"),
+        ("caching_scheduler", "[berth]/candidates = mirror"),
         ("of.our.own", "of.our.own is not known; filter_scheduler is used"),
     ],
     ids=str,
