@@ -23,7 +23,7 @@ from scheduler.deadline import Deadline, limit_to
 from scheduler.errors import NoValidHost
 from scheduler.filters.numa_topology_filter import fitter_of
 from scheduler.hosts.table import HostTable
-from scheduler.hosts.view import CandidateLists, HostView
+from scheduler.hosts.view import HostView
 from scheduler.nova_db.inventory import Inventory
 from scheduler.placement.candidates import Candidates, CandidateSource
 from scheduler.placement.client import PlacementClient
@@ -98,7 +98,7 @@ class ManagerParts:
             hosts=Inventory(conf),
             placement=placement,
             candidates=CandidateSource.of(placement, conf.berth.searches_at_once),
-            claimer=Claimer.of(placement),
+            claimer=Claimer.of(placement, conf.berth.claims_at_once),
             network=NeutronNetwork.from_conf(conf),
             mirror=make_mirror(conf, placement),
         )
@@ -292,7 +292,10 @@ class SchedulerManager:
     ) -> Reply:
         # The reply is part of the session: if it cannot be made, the claims are released.
         with self._claim_session(hosts.table, request) as claims:
-            return as_reply(self._driver.select(hosts, request, claims, more, usages))
+            reply = as_reply(self._driver.select(hosts, request, claims, more, usages))
+        if claims is not None:
+            keep_until_answered(request.context, claims)
+        return reply
 
     def _check_rebuild(self, request: SchedulingRequest, as_reply: Callable[[Selections], Reply]) -> Reply:
         self.notifications.select_destinations_start(request.context, request.spec)
@@ -345,8 +348,7 @@ class SchedulerManager:
     ) -> HostView:
         """Return the hosts that Placement offers."""
         rows = table.find(candidates.by_root, request.cell_uuid)
-        by_root = candidates.by_root
-        lists = CandidateLists(lambda position: by_root[table.rows[rows[position]].uuid])
+        lists = [candidates.by_root[table.rows[row].uuid] for row in rows]
         return HostView.of(table, rows, lists, self.hosts.instances, self.hosts.pending)
 
     def _hosts_beyond_limit(
@@ -422,6 +424,15 @@ class SchedulerManager:
     def sync_instance_info(self, context: Any, host_name: str, instance_uuids: Sequence[str]) -> None:
         """Note that a host has exactly these instances."""
         self.hosts.sync_instance_info(host_name, instance_uuids)
+
+
+def keep_until_answered(context: Any, claims: ClaimSession) -> None:
+    """Let the outcome of the reply decide on the claims; without a message that is answered they are kept."""
+    delivery = getattr(context, "delivery", None)
+    if delivery is None:
+        claims.confirm()
+    else:
+        delivery.hold(claims)
 
 
 def host_of_provider(table: HostTable, provider: str) -> str:

@@ -4,6 +4,7 @@
 - claimer: the claims of a process
 - claim: one claim as a state machine; batch: claims for many instances in one request to Placement
 - events: what happened to a claim, try by try, and its log lines
+- group_commit: writes of concurrent requests that are sent together
 - policy: every bound of a claim, with the reason for its value
 - allocations_api, responses: the requests to Placement, and what its responses mean
 - result: what the caller of a claim is told

@@ -76,7 +76,8 @@ class ClaimSession:
     """A ``Claimer`` with everything filled in that is the same for all instances of a request.
 
     It remembers the claims and the reservations of the request. As a context manager it gives back both if it
-    ends with an error, or too late.
+    ends with an error, or too late. If it ends well the claims stay in the journal until the outcome of the
+    reply is known: then ``confirm`` or ``give_back`` is to be called.
 
     Attributes:
         claimer: Makes the claims.
@@ -141,14 +142,22 @@ class ClaimSession:
             NoValidHost: The deadline has passed.
         """
         late = error is None and self._is_late()
-        try:
-            if late or error is not None:
-                self._give_back()
-        finally:
-            self.claimer.confirm_claims(self._claims)
+        if late or error is not None:
+            self.give_back()
         if late:
             LOG.warning("A request took too long: %s", TOO_LATE)
             raise NoValidHost(TOO_LATE)
+
+    def confirm(self) -> None:
+        """Remove the claims from the journal: the reply that names them was delivered."""
+        self.claimer.confirm_claims(self._claims)
+
+    def give_back(self) -> None:
+        """Give back claims and reservations: the caller will not know of them."""
+        try:
+            self._release_all()
+        finally:
+            self.claimer.confirm_claims(self._claims)
 
     @property
     def _owner(self) -> Owner:
@@ -188,7 +197,7 @@ class ClaimSession:
             elif result.try_next:
                 self.observer.refused(result, candidates[uuid])
 
-    def _give_back(self) -> None:
+    def _release_all(self) -> None:
         for uuid, claim in list(self._claims.items()):
             if claim:
                 self._release(uuid, claim)

@@ -16,6 +16,7 @@ from scheduler.claims.batch import Batch, Results, claim_one_by_one
 from scheduler.claims.claim import AllocationClaim, ClaimRequest, ConsumerState
 from scheduler.claims.cleanup import AllocationCleanup
 from scheduler.claims.empty_consumers import EmptyConsumers
+from scheduler.claims.group_commit import GroupCommit
 from scheduler.claims.journal import ClaimJournal, Journal
 from scheduler.claims.policy import ClaimPolicy, Timing
 from scheduler.claims.result import ClaimResult, Outcome, unsent_claim
@@ -59,9 +60,14 @@ class Claimer:
         self._empty_consumers = EmptyConsumers(policy.empty_consumers)
 
     @classmethod
-    def of(cls, client: PlacementClient) -> "Claimer":
-        """Return the claimer of a process, with the bounds of a daemon."""
-        return cls(AllocationsApi(client), ClaimPolicy())
+    def of(cls, client: PlacementClient, writes_in_flight: int = 1) -> "Claimer":
+        """Return the claimer of a process, with the bounds of a daemon.
+
+        Args:
+            client: Sends requests to Placement.
+            writes_in_flight: How many writes are in flight at once; what waits meanwhile is sent together.
+        """
+        return cls(GroupCommit(client, writes_in_flight), ClaimPolicy())
 
     def open_journal(self, journal: Journal) -> None:
         """Record claims there from now on, and give back in the background what a dead process recorded."""
@@ -72,7 +78,7 @@ class Claimer:
         self._cleanup.schedule_cleanup(uuid, claim)
 
     def confirm_claims(self, instance_uuids: Iterable[str]) -> None:
-        """Remove the records of claims whose request is about to be answered.
+        """Remove the records of claims whose request is answered, or which are given back.
 
         Records of what is still to be given back stay.
         """

@@ -37,6 +37,14 @@ OPTS = [
         "the same time; equal queries share one in any case. Each query keeps a CPU of Placement busy, and "
         "while a query waits, later requests can join it. Increase it if Placement has CPUs to spare.",
     ),
+    cfg.IntOpt(
+        "claims_at_once",
+        default=1,
+        min=1,
+        help="Maximum number of writes of allocations that a worker sends to Placement at the same time. "
+        "Claims that wait meanwhile are sent together by the next write. Concurrent writes deadlock in "
+        "Placement's database and are repeated after a second, so more is faster on few clouds only.",
+    ),
     cfg.StrOpt(
         "candidates",
         default="fresh",
@@ -64,6 +72,14 @@ OPTS = [
         help="Seconds that a starting worker waits for the API database. It takes no requests, and systemd "
         "is not told that the daemon is ready, before the database has been read once. After this time the "
         "daemon exits with status 3.",
+    ),
+    cfg.IntOpt(
+        "largest_message",
+        default=16 << 20,
+        min=64 << 10,
+        help="Size in bytes of the largest reply: the max_message_size of RabbitMQ, which is 16 MiB by "
+        "default from RabbitMQ 4.0 on. A request for more instances than fit into such a reply is refused before "
+        "anything is claimed; with two alternates an instance needs about 3.5 kB.",
     ),
     cfg.FloatOpt(
         "ready_timeout",

@@ -1,10 +1,11 @@
 """What the API database says about hosts and server groups.
 
-Which cell a host belongs to (spec: host-state-and-cells 2.4), and the members of a server group as they are
-now (spec: host-state-and-cells 6.3).
+Whether hosts are mapped to cells is read in the background, since it is asked while hosts are chosen. Which
+cell a host belongs to (spec: host-state-and-cells 2.4), and the members of a server group as they are now
+(spec: host-state-and-cells 6.3), are read when a request needs them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 import threading
 import time
 
@@ -12,16 +13,102 @@ from cachetools import TTLCache
 from oslo_log import log as logging
 import sqlalchemy as sa
 
-from scheduler.logs import OutageLog, brief
+from scheduler.background import BackgroundLoop
+from scheduler.logs import OutageLog, RateLimitedLogger, brief
 from scheduler.nova_db.cells import UNREADABLE
 from scheduler.nova_db.engines import Engines
-from scheduler.nova_db.schema import cell_mappings, host_mappings, instance_group_member, instance_groups
+from scheduler.nova_db.schema import (
+    cell_mappings,
+    chunks,
+    host_mappings,
+    instance_group_member,
+    instance_groups,
+)
 
 LOG = logging.getLogger(__name__)
 
 # Seconds for which the cell of a host is remembered: hosts rarely move between cells.
 HOST_TTL = 600.0
 MAX_HOSTS = 100_000
+
+
+# Seconds between two readings of all mappings, and of those of hosts that were mapped to no cell.
+ALL_INTERVAL = 60.0
+UNMAPPED_INTERVAL = 5.0
+
+# Seconds after which a host that is still mapped to no cell is reported again.
+REPORT_INTERVAL = 86400.0
+
+
+class MappedHosts:
+    """Which of the known hosts are mapped to a cell: a set in memory that a background loop keeps.
+
+    A host whose mapping was not read yet, or cannot be read, counts as mapped.
+    """
+
+    def __init__(self, engines: Engines, clock: Callable[[], float] = time.monotonic) -> None:
+        self._engines = engines
+        self._clock = clock
+        self._hosts: frozenset[str] = frozenset()
+        self._mapped: frozenset[str] = frozenset()
+        self._unmapped: frozenset[str] = frozenset()
+        self._all_due = float("-inf")
+        self._loop = BackgroundLoop("host-mappings", self.refresh)
+        self._reports = RateLimitedLogger(LOG, REPORT_INTERVAL, clock)
+        self._outage = OutageLog(
+            LOG,
+            "The mappings of hosts cannot be read from the API database",
+            "The mappings of hosts can be read from the API database again",
+            clock,
+        )
+
+    def start(self) -> None:
+        """Start the background loop."""
+        self._loop.start()
+
+    def stop(self) -> None:
+        """Stop the background loop."""
+        self._loop.stop()
+
+    def follow(self, hosts: Iterable[str]) -> None:
+        """Keep the mappings of these service hosts, in place of those before."""
+        known = frozenset(hosts)
+        if known != self._hosts:
+            self._hosts = known
+            self._loop.wake()
+
+    def clear(self) -> None:
+        """Read all mappings again now."""
+        self._all_due = float("-inf")
+        self._loop.wake()
+
+    def __contains__(self, host: str) -> bool:
+        """Tell whether a host is mapped. Nothing is read."""
+        return host not in self._unmapped
+
+    def refresh(self) -> float:
+        """Read the mappings that are due; return the seconds until the next reading."""
+        hosts, everything = self._hosts, self._clock() >= self._all_due
+        wanted = hosts if everything else hosts - self._mapped
+        try:
+            found = self._read(wanted) if wanted else frozenset()
+        except UNREADABLE as error:
+            self._outage.report_failure(error)
+            return UNMAPPED_INTERVAL
+        self._outage.report_success()
+        if everything:
+            self._all_due = self._clock() + ALL_INTERVAL
+        self._mapped = found if everything else (self._mapped | found) & hosts
+        self._unmapped = hosts - self._mapped
+        for host in self._unmapped:
+            self._reports.warning(host, "Host %s is mapped to no cell and gets no instances", host)
+        return UNMAPPED_INTERVAL if self._unmapped else ALL_INTERVAL
+
+    def _read(self, hosts: frozenset[str]) -> frozenset[str]:
+        column = host_mappings.c.host
+        with self._engines.api_connection() as connection:
+            pieces = [connection.execute(sa.select(column).where(column.in_(each))) for each in chunks(hosts)]
+            return frozenset(host for piece in pieces for host in piece.scalars())
 
 
 class HostCells:
@@ -66,13 +153,6 @@ class HostCells:
             with self._lock:
                 self._cells[host] = uuid
         return uuid
-
-    def mapped(self, host: str) -> bool:
-        """Tell whether conductors will find the host; yes if the database cannot be read."""
-        try:
-            return self.cell_of(host) is not None
-        except UNREADABLE:
-            return True
 
     def clear(self) -> None:
         """Read the mappings of all hosts again."""

@@ -17,7 +17,7 @@ from scheduler.nova_db.aggregate_store import AggregateStore
 from scheduler.nova_db.cells import UNREADABLE, Cells
 from scheduler.nova_db.compute_versions import MinimumVersion
 from scheduler.nova_db.engines import Engines
-from scheduler.nova_db.host_mappings import HostCells
+from scheduler.nova_db.host_mappings import HostCells, MappedHosts
 from scheduler.nova_db.host_store import HostStore
 from scheduler.nova_db.instances import CellInstances
 from scheduler.nova_db.row_loader import RowLoader
@@ -63,6 +63,7 @@ class Inventory:
         self.engines.check()
         self.cells = Cells(self.engines, conf)
         self.host_cells = HostCells(self.engines)
+        self._mapped = MappedHosts(self.engines)
         self._calls = CellCalls(lambda: conf.berth.cell_timeout)
         self._aggregates = AggregateStore(self.engines, lambda: conf.berth.aggregate_refresh_interval)
         self._store = HostStore(
@@ -72,7 +73,7 @@ class Inventory:
             self._aggregates,
             max_age=lambda: conf.berth.host_state_max_age,
             timeout=lambda: conf.berth.cell_timeout,
-            on_publish=self._settle_pending,
+            on_publish=self._table_published,
         )
         self._versions = MinimumVersion(self.cells, self._calls)
         self.instances = CellInstances(self.cells, self._calls)
@@ -83,6 +84,7 @@ class Inventory:
         loaded = self.cells.load()
         self._aggregates.start()
         self._store.start()
+        self._mapped.start()
         if loaded:
             self._log_contents(self._store.snapshot())
         if not self._conf.workarounds.disable_compute_service_check_for_ffu:
@@ -114,6 +116,7 @@ class Inventory:
     def stop(self) -> None:
         """Stop reading, and close the connections."""
         self._store.stop()
+        self._mapped.stop()
         self._aggregates.stop()
         self.engines.dispose()
 
@@ -122,6 +125,7 @@ class Inventory:
         self.engines.dispose()
         self._calls.reset_breakers()
         self.host_cells.clear()
+        self._mapped.clear()
         self._versions.clear()
         self._store.clear_foreign_providers()
         self.cells.load()
@@ -152,8 +156,8 @@ class Inventory:
         return self._versions.get()
 
     def mapped(self, host: str) -> bool:
-        """Tell whether conductors will find a host that was chosen."""
-        return self.host_cells.mapped(host)
+        """Tell whether conductors will find a host that was chosen. Nothing is read."""
+        return host in self._mapped
 
     def members_of(self, group_uuid: str) -> list[str]:
         """Return the uuids of all instances that were put in a group; none if they cannot be read."""
@@ -189,6 +193,10 @@ class Inventory:
         if cell_uuid is None and not fresh:
             LOG.info("Host %s is mapped to no cell; all cells are searched", host)
         return cell_uuid
+
+    def _table_published(self, table: HostTable) -> None:
+        self._mapped.follow(row.host for row in table.rows)
+        self._settle_pending(table)
 
     def _settle_pending(self, table: HostTable) -> None:
         """Remove the placements that computes have reported.

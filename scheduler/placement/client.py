@@ -17,6 +17,8 @@ from oslo_config import cfg
 from oslo_log import log
 import requests
 
+from scheduler import deadline
+from scheduler.circuit_breaker import CircuitBreaker, CircuitOpen
 from scheduler.logs import RateLimitedLogger
 from scheduler.placement.errors import (
     PlacementAuthFailure,
@@ -25,12 +27,18 @@ from scheduler.placement.errors import (
     PlacementUnreachable,
 )
 from scheduler.placement.reply import Reply
-from scheduler.placement.session import Timeouts, make_adapter, make_search_adapter, open_pool
+from scheduler.placement.session import Timeouts, make_adapter, open_pool
 from scheduler.placement.transport_errors import timed_out, was_sent
 
 LOG = log.getLogger(__name__)
 
 NEEDED_VERSION = (1, 36)
+
+# Timeouts in a row after which requests to Placement fail at once, until a probe was answered. A probe is a
+# small request that is sent before the one that is due.
+TIMEOUTS_IN_A_ROW = 3
+MAX_PROBE_INTERVAL = 2.0
+PROBE_TIMEOUT = 2.0
 
 # Seconds between requests for a new catalog while the old one leads to no Placement.
 CATALOG_INTERVAL = 30.0
@@ -45,7 +53,6 @@ class PlacementClient:
         timeouts: Timeouts = Timeouts(),  # noqa: B008 - it is immutable
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
-        searches: Adapter | None = None,
     ) -> None:
         """Send through ``adapter``.
 
@@ -54,15 +61,16 @@ class PlacementClient:
             timeouts: How long to wait.
             clock: Seconds.
             sleep: Waits so many seconds.
-            searches: An adapter for searches, as ``session.make_search_adapter`` makes it; None: the same.
         """
         self._adapter = adapter
-        self._searches = searches or adapter
         self._timeouts = timeouts
         self._warn = RateLimitedLogger(LOG)
         self._pid = os.getpid()
         self._clock = clock
         self._sleep = sleep
+        self._breaker = CircuitBreaker(
+            "Placement", clock, failures=TIMEOUTS_IN_A_ROW, max_probe_interval=MAX_PROBE_INTERVAL
+        )
         self._catalog_lock = threading.Lock()
         self._catalog_due = -math.inf
 
@@ -73,9 +81,7 @@ class PlacementClient:
         Raises:
             PlacementAuthFailure: They name no usable credentials.
         """
-        adapter = make_adapter(conf)
-        searches = make_search_adapter(conf, adapter)
-        return cls(adapter, Timeouts.of(conf.placement.timeout), searches=searches)
+        return cls(make_adapter(conf), Timeouts.of(conf.placement.timeout))
 
     def start(self) -> None:
         """Check that Placement answers. Failures that may pass are warnings only: each request tries again.
@@ -102,15 +108,12 @@ class PlacementClient:
             path: Path and query.
             version: The microversion.
             context: The request context whose id is sent along.
-            search: Whether a large response is to be expected: it has more time, no debug log, and a
-                connection of its own. A kept-alive one leads to the same process of Placement each time,
-                which may be busy with another search.
+            search: Whether a large response is to be expected: it has more time and no debug log.
 
         Raises:
             PlacementSilent: There was no response.
         """
-        read = self._timeouts.search if search else self._timeouts.read
-        options = {"timeout": (self._timeouts.connect, read), "log": not search, "stream": search}
+        options = {"timeout": self._timeout(search=search), "log": not search, "stream": search}
         try:
             return self._send("GET", path, version, context, **options)
         except PlacementUnanswered as error:
@@ -145,6 +148,21 @@ class PlacementClient:
                 self._sleep(self._retry_delay(number))
         raise AssertionError("not reached")  # pragma: no cover
 
+    def _timeout(self, *, search: bool) -> tuple[float, float]:
+        """Return the seconds for connecting and for the response.
+
+        Only a search ends with the deadline of the request: what follows a claim has to be done in any case.
+
+        Raises:
+            PlacementUnreachable: The deadline has passed.
+        """
+        if not search:
+            return self._timeouts.connect, self._timeouts.read
+        limit = deadline.current()
+        if limit.expired:
+            raise PlacementUnreachable("the caller no longer waits for an answer")
+        return limit.bound(self._timeouts.connect), limit.bound(self._timeouts.search)
+
     def _send_once(
         self, method: str, path: str, version: str | None, context: Any, body: bytes | None
     ) -> Reply:
@@ -174,15 +192,40 @@ class PlacementClient:
         if os.getpid() != self._pid:
             # A worker must not use a connection that its parent and siblings have as well.
             open_pool(self._adapter.session)
-            open_pool(self._searches.session)
             self._pid = os.getpid()
+        self._admit()
+        return self._exchange(method, path, version, context, **options)
+
+    def _admit(self) -> None:
+        """Return if Placement is to be asked: it is not left out, or a probe that was due is answered.
+
+        Raises:
+            PlacementUnreachable: It is left out.
+        """
+        if self._breaker.open_reason is None:
+            return
         try:
-            adapter = self._searches if options.get("stream") else self._adapter
-            answer = adapter.request(path, method, headers=_headers(version, context, options), **options)
+            self._breaker.check()
+        except CircuitOpen as error:
+            raise PlacementUnreachable(str(error)) from None
+        try:
+            self._exchange("GET", "/", None, None, timeout=PROBE_TIMEOUT, authenticated=False)
+        except PlacementSilent as error:
+            raise PlacementUnreachable(str(error)) from error
+
+    def _exchange(self, method: str, path: str, version: str | None, context: Any, **options: Any) -> Reply:
+        try:
+            answer = self._adapter.request(
+                path, method, headers=_headers(version, context, options), **options
+            )
             # in one piece: ``content`` reads a large answer 10 kB at a time, and takes six times as long
-            return Reply(answer.status_code, b"".join(answer.iter_content(None)))
+            reply = Reply(answer.status_code, b"".join(answer.iter_content(None)))
         except (exceptions.ClientException, requests.exceptions.RequestException) as error:
+            if timed_out(error):
+                self._breaker.failed(str(error))
             raise self._failure(error, sent=was_sent(error)) from error
+        self._breaker.reset()
+        return reply
 
     def _failure(self, error: Exception, *, sent: bool) -> PlacementSilent:
         self._warn.warning(type(error).__name__, "Placement API service is not responding: %s", error)
@@ -218,8 +261,6 @@ def _headers(version: str | None, context: Any, options: Mapping[str, Any]) -> d
     headers = {"Accept": "application/json"}
     if version:
         headers["OpenStack-API-Version"] = f"placement {version}"
-    if options.get("stream"):
-        headers["Connection"] = "close"
     if options.get("data") is not None:
         headers["Content-Type"] = "application/json"
     if context is not None and context.global_id:

@@ -9,6 +9,8 @@ from keystoneauth1.session import Session
 from oslo_config import cfg
 from requests.adapters import HTTPAdapter
 
+from scheduler import keystone_access
+from scheduler.bounded_http import bound_responses
 from scheduler.placement.errors import PlacementAuthFailure
 
 GROUP = "placement"
@@ -25,8 +27,8 @@ class Timeouts:
 
     Attributes:
         connect: For a connection.
-        read: For bytes of a response.
-        search: For bytes of the response to ``GET /allocation_candidates``.
+        read: For a whole response.
+        search: For the whole response to ``GET /allocation_candidates``.
     """
 
     connect: float = 10.0
@@ -47,15 +49,8 @@ def make_adapter(conf: cfg.ConfigOpts) -> Adapter:
     Raises:
         PlacementAuthFailure: There is no ``auth_type``, an unknown one, or its options are incomplete.
     """
-    return _adapter(conf, _auth(conf))
-
-
-def make_search_adapter(conf: cfg.ConfigOpts, adapter: Adapter) -> Adapter:
-    """Return an adapter with connections of its own and the credentials of another one."""
-    return _adapter(conf, adapter.session.auth)
-
-
-def _adapter(conf: cfg.ConfigOpts, auth: BaseAuthPlugin | None) -> Adapter:
+    auth = _auth(conf)
+    keystone_access.guard(auth, GROUP)
     try:
         session = loading.load_session_from_conf_options(conf, GROUP, auth=auth, app_name="berth-scheduler")
         ignored = {"version": None, "min_version": None, "max_version": None}
@@ -91,3 +86,4 @@ def open_pool(session: Session) -> None:
     for transport in set(session.session.adapters.values()):
         if isinstance(transport, HTTPAdapter):
             transport.init_poolmanager(POOL_SIZE, POOL_SIZE)
+    bound_responses(session.session)

@@ -5,6 +5,7 @@ Ports are read with the rights of the user of the request, segments with the sch
 """
 
 from collections.abc import Mapping
+import math
 from typing import Any
 
 from keystoneauth1 import adapter, exceptions, loading, service_token, token_endpoint
@@ -12,7 +13,9 @@ from keystoneauth1.access.service_catalog import ServiceCatalogV2
 from keystoneauth1.plugin import BaseAuthPlugin
 from oslo_log import log as logging
 
-from scheduler import errors
+from scheduler import deadline, errors, keystone_access
+from scheduler.bounded_http import bound_responses
+from scheduler.circuit_breaker import CircuitBreaker, CircuitOpen
 
 LOG = logging.getLogger(__name__)
 
@@ -21,6 +24,9 @@ SERVICE_USER_GROUP = "service_user"
 
 # Seconds for a connection or an answer, if [neutron]timeout is unset; nova waits without a bound.
 DEFAULT_TIMEOUT = 30
+
+# Timeouts in a row after which Neutron is not asked until it is probed.
+TIMEOUTS_IN_A_ROW = 3
 
 
 class NeutronNetwork:
@@ -41,6 +47,7 @@ class NeutronNetwork:
         self._endpoint_options = dict(endpoint_options)
         self._connect_retries = connect_retries
         self._service_auth = service_auth
+        self._breaker = CircuitBreaker("Neutron", failures=TIMEOUTS_IN_A_ROW)
 
     @classmethod
     def from_conf(cls, conf) -> "NeutronNetwork":
@@ -52,6 +59,7 @@ class NeutronNetwork:
         session = loading.load_session_from_conf_options(conf, GROUP, auth=auth)
         if session.timeout is None:
             session.timeout = float(DEFAULT_TIMEOUT)
+        bound_responses(session.session)
         return cls(
             session,
             endpoint_options={
@@ -107,11 +115,26 @@ class NeutronNetwork:
         return _member(body, "subnet", Mapping).get("segment_id")
 
     def _get(self, client: adapter.Adapter, path: str, params: Mapping[str, str] | None = None) -> Any:
-        response = client.get(_base_url(client) + path, params=params, connect_retries=self._connect_retries)
+        response = self._ask(client, path, params)
         try:
             return response.json()
         except ValueError as error:
             raise errors.NetworkError(f"Neutron's answer to GET {path} is not JSON") from error
+
+    def _ask(self, client: adapter.Adapter, path: str, params: Mapping[str, str] | None) -> Any:
+        """Send a GET; its timeout is that of the session, or what the deadline of the request leaves."""
+        limit = deadline.current()
+        if limit.expired:
+            raise errors.NetworkError("The caller no longer waits for what Neutron answers")
+        timeout = limit.bound(self._session.timeout or math.inf)
+        options: dict[str, Any] = {} if timeout == math.inf else {"timeout": timeout}
+        try:
+            with self._breaker.guard(exceptions.ConnectTimeout):
+                return client.get(
+                    _base_url(client) + path, params=params, connect_retries=self._connect_retries, **options
+                )
+        except CircuitOpen as error:
+            raise exceptions.ConnectFailure(str(error)) from None
 
     def _own_adapter(self, context) -> adapter.Adapter:
         if self._session.auth is None:
@@ -185,10 +208,12 @@ def _as_network_error(what: str, error: exceptions.ClientException) -> errors.Ne
 def _load_auth(conf, group: str):
     # Most clouds use users' tokens only: unusable credentials must not prevent the daemon from starting.
     try:
-        return loading.load_auth_from_conf_options(conf, group)
+        auth = loading.load_auth_from_conf_options(conf, group)
     except exceptions.AuthPluginException as error:
         LOG.warning("[%s] holds no usable credentials, none are used: %s", group, error)
         return None
+    keystone_access.guard(auth, group)
+    return auth
 
 
 def _service_auth(conf):

@@ -7,6 +7,8 @@ from typing import Any, Self
 
 from oslo_context import context
 
+from scheduler.rpc.delivery import Delivery
+
 _TEXT = (str,)
 _FLAG = (bool, int)
 #: Types that a key may have beside null. A value of another type is read as null.
@@ -41,7 +43,12 @@ class RequestContext(context.RequestContext):
     """A request's context: ``request_id``, ``user_id``, ``project_id``, ``auth_token``, ``roles`` and others.
 
     ``global_id`` is the id to send to other services.
+
+    Attributes:
+        delivery: The message that is being answered; None outside of a server.
     """
+
+    delivery: Delivery | None = None
 
     def __init__(
         self,

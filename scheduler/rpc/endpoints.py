@@ -14,7 +14,7 @@ import oslo_messaging as messaging
 
 from scheduler import errors, objects
 from scheduler.logs import RateLimitedLogger
-from scheduler.rpc import checks
+from scheduler.rpc import checks, delivery
 from scheduler.rpc.errors import for_caller
 from scheduler.rpc.serializer import Unreadable
 from scheduler.rpc.transport import BASE_NAMESPACE, TOPIC
@@ -46,6 +46,7 @@ def answering(method: Callable) -> Callable:
     @functools.wraps(method)
     def answer(self: Endpoint, context: Any, **arguments: Any) -> Any:
         context.update_store()
+        context.delivery = delivery.CURRENT.get()
         result: Any = None
         failure: Exception | None = None
         try:

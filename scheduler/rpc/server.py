@@ -1,6 +1,7 @@
 """The RPC server on topic ``scheduler`` (spec: wire-and-config 1.1, 1.4)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 import time
 from typing import Any
@@ -12,8 +13,8 @@ from oslo_messaging.rpc import dispatcher as library
 from oslo_messaging.rpc import server
 
 from scheduler.logs import RateLimitedLogger
-from scheduler.rpc import endpoints
-from scheduler.rpc.errors import for_caller
+from scheduler.rpc import amqp, delivery, endpoints
+from scheduler.rpc.errors import InternalError, for_caller
 from scheduler.rpc.heartbeats import Heartbeats
 from scheduler.rpc.serializer import ServerSerializer
 from scheduler.rpc.transport import TOPIC
@@ -22,10 +23,11 @@ LOG = logging.getLogger(__name__)
 
 
 class Server(server.RPCServer):
-    """oslo.messaging's server, with heartbeats from the receipt of a message.
+    """oslo.messaging's server, with heartbeats from the receipt of a message, and confirmed replies.
 
-    ``start()`` begins to consume messages, ``stop()`` ends that, and ``wait()`` returns when all consumed
-    messages are answered.
+    ``start()`` begins to consume messages, ``stop()`` ends that, and ``wait()`` returns when all messages
+    that were begun are answered. What a request claimed is kept if its reply was delivered, and given back
+    otherwise; the message is acknowledged after that.
 
     Attributes:
         heartbeats: The heartbeats of the calls that are not answered yet.
@@ -43,12 +45,65 @@ class Server(server.RPCServer):
     ) -> None:
         """Make a server as ``oslo_messaging.get_rpc_server`` calls for; ``executor`` is ignored."""
         self.heartbeats = heartbeats
+        self._warnings = warnings
         super().__init__(transport, target, _Dispatcher(dispatcher, heartbeats, warnings), "threading")
+
+    def _create_listener(self) -> Any:
+        listener = amqp.listen(self.transport, self._target, self.conf.berth.largest_message)
+        return listener or super()._create_listener()
 
     def _on_incoming(self, incoming: Any) -> None:
         for message in incoming:
             self.heartbeats.watch(message)
         super()._on_incoming(incoming)
+
+    def _process_incoming(self, incoming: Any) -> None:
+        message = incoming[0]
+        confirmed = isinstance(message, amqp.ConfirmedMessage)
+        if confirmed and message.hand_back():
+            self.heartbeats.release(message)
+            return
+        current = delivery.Delivery(redelivered=confirmed and message.redelivered)
+        token = delivery.CURRENT.set(current)
+        try:
+            super()._process_incoming(incoming)
+        finally:
+            delivery.CURRENT.reset(token)
+            if confirmed:
+                self._finish(message, current)
+            else:
+                current.confirm()
+
+    def _finish(self, message: amqp.ConfirmedMessage, current: delivery.Delivery) -> None:
+        """Keep or give back what depends on the reply, then acknowledge the message."""
+        error = message.undelivered
+        if error is None:
+            current.confirm()
+        else:
+            self._warnings.warning(
+                type(error).__name__, "Reply %s was not delivered: %.300s", message.msg_id, error
+            )
+            current.give_back()
+            if message.caller_waits:
+                message.reply(failure=_too_large(error))
+        message.settle()
+
+
+def _too_large(error: Exception) -> Any:
+    refusal = InternalError(f"The reply cannot be sent: {error}")
+    return (type(refusal), refusal, None)
+
+
+@contextmanager
+def _giving_back_on_error() -> Iterator[None]:
+    """Give back what depends on the reply if an error is answered."""
+    try:
+        yield
+    except BaseException:
+        current = delivery.CURRENT.get()
+        if current is not None:
+            current.give_back()
+        raise
 
 
 class _Dispatcher:
@@ -62,7 +117,8 @@ class _Dispatcher:
     def dispatch(self, incoming: Any) -> Any:
         """Return the result, or raise what oslo.messaging sends to the caller."""
         try:
-            return self._dispatcher.dispatch(incoming)
+            with _giving_back_on_error():
+                return self._dispatcher.dispatch(incoming)
         except (messaging.NoSuchMethod, messaging.UnsupportedVersion) as error:
             # anyone on the bus can send these: oslo.messaging would log a traceback for each
             self._warnings.warning(type(error).__name__, "Message refused: %.200s", error)

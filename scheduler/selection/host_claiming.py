@@ -186,7 +186,7 @@ class HostClaiming:
         host = self._ranking.hosts.row(index).host
         mapped = self._is_mapped(host)
         if not mapped:
-            LOG.warning("Host %s is mapped to no cell; trying the next host", host)
+            LOG.debug("Host %s is mapped to no cell; trying the next host", host)
         return mapped
 
     def _claim_on(self, index: ViewIndex, instance_uuid: str) -> Candidate | None:

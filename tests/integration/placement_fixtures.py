@@ -15,6 +15,7 @@ import requests
 from scheduler.claims.allocations_api import AllocationsApi, Owner
 from scheduler.claims.claim import ClaimRequest
 from scheduler.claims.claimer import Claimer
+from scheduler.claims.group_commit import GroupCommit
 from scheduler.claims.policy import ClaimPolicy
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.client import PlacementClient
@@ -70,7 +71,7 @@ def client(proxy, connect):
 
 @pytest.fixture
 def claimer(client):
-    claimer = Claimer(AllocationsApi(client), QUICK)
+    claimer = Claimer(GroupCommit(client), QUICK)
     yield claimer
     assert claimer.drain(5) == []
 

@@ -50,6 +50,14 @@ class Rabbit:
         self._driver.rabbitmqctl(self._node, ["set_permissions", "-p", name, user, ".*", ".*", ".*"])
         return f"rabbit://{user}:{self._driver.password}@127.0.0.1:{self._driver.port}/{name}"
 
+    def evaluate(self, expression):
+        """Let the broker evaluate an Erlang expression."""
+        self._driver.rabbitmqctl(self._node, ["eval", expression])
+
+    def close_connections(self):
+        """Close all connections of clients."""
+        self._driver.rabbitmqctl(self._node, ["close_all_connections", "test"])
+
 
 @contextlib.contextmanager
 def rabbitmq():

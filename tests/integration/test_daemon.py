@@ -1,5 +1,6 @@
 """The daemon with its real RPC server on a real RabbitMQ: signals while requests are in progress."""
 
+import os
 import signal
 import threading
 
@@ -37,6 +38,7 @@ class Call(threading.Thread):
 def daemon(tmp_path, rabbit_url):
     text = f"[DEFAULT]\ntransport_url={rabbit_url}\n[scheduler]\nworkers=2\n"
     daemon = Daemon(tmp_path, text, {"TEST_RPC": "2"})
+    daemon.text = text
     daemon.expect("beat .*")
     yield daemon
     daemon.kill()
@@ -51,6 +53,29 @@ def test_a_request_in_progress_is_answered_before_the_daemon_stops(daemon, rabbi
     assert "request ends" in told
     call.join(60)
     assert call.reply == []
+
+
+def test_a_request_of_a_killed_worker_is_answered_by_another(daemon, rabbit_url):
+    call = Call(rabbit_url)
+    (first,) = daemon.expect("request begins (.*)")
+    os.kill(int(first[1]), signal.SIGKILL)
+    (second,) = daemon.expect("request begins (.*)")
+    assert second[1] != first[1]
+    call.join(60)
+    assert call.reply == []
+
+
+def test_requests_of_a_daemon_that_is_killed_are_answered_after_its_next_start(daemon, rabbit_url, tmp_path):
+    calls = [Call(rabbit_url) for _ in range(5)]
+    daemon.expect("request begins .*", times=5)
+    daemon.kill()
+    successor = Daemon(tmp_path, daemon.text, {"TEST_RPC": "0"})
+    try:
+        for call in calls:
+            call.join(60)
+            assert call.reply == []
+    finally:
+        successor.kill()
 
 
 def test_sighup_does_not_touch_a_request_in_progress(daemon, rabbit_url):

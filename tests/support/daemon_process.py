@@ -89,13 +89,13 @@ class Server:
 original = command.parts
 
 
-def parts():
+def parts(conf):
     from scheduler import service
 
     def periodics(conf, manager):
         return [service.Periodic("beat", lambda: tell("beat", os.getpid()), interval=1000)]
 
-    server = original().server if "TEST_RPC" in os.environ else lambda conf, manager: Server()
+    server = original(conf).server if "TEST_RPC" in os.environ else lambda conf, manager: Server()
     return service.Parts(Manager, server, periodics)
 
 

@@ -25,7 +25,18 @@ FLOW = {
 }
 
 #: Packages that know of no other but each other.
-LEAVES = {"errors", "version", "logs", "settings", "locks", "background", "circuit_breaker", "deadline"}
+LEAVES = {
+    "errors",
+    "version",
+    "logs",
+    "settings",
+    "locks",
+    "background",
+    "circuit_breaker",
+    "deadline",
+    "bounded_http",
+    "keystone_access",
+}
 
 #: package -> packages of ours that it may import, beside itself and the leaves
 ALLOWED = {

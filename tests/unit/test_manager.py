@@ -19,6 +19,7 @@ from scheduler.placement.answer import Candidates
 from scheduler.placement.mirror import Mirror, plain_query
 from scheduler.placement.mirror_source import NoMirror
 from scheduler.rpc.context import RequestContext
+from scheduler.rpc.delivery import Delivery
 from tests.builders import CELL, OTHER_CELL, Instances, make_aggregates, make_table, uuid_of
 from tests.support.clock import Clock
 from tests.unit.placement.test_mirror import provider, snapshot
@@ -158,8 +159,9 @@ def make_world(conf):
     return make
 
 
-def ask(world, spec=None, uuids=("i1",), **flags):
+def ask(world, spec=None, uuids=("i1",), delivery=None, **flags):
     context = RequestContext(user_id="caller", project_id="project")
+    context.delivery = delivery
     flags = {"return_objects": True, "return_alternates": True} | flags
     return world.manager.select_destinations(
         context, spec or make_spec(project_id="p"), uuids and list(uuids), **flags
@@ -201,6 +203,30 @@ def test_what_was_claimed_for_is_settled_whatever_comes_of_it(make_world):
     world = make_world(two_hosts())
     ask(world, uuids=("i1", "i2"))
     assert sorted(world.placement.settled) == ["i1", "i2"]
+
+
+def test_what_a_message_claimed_is_settled_after_its_reply_was_delivered(make_world):
+    world, delivery = make_world(two_hosts()), Delivery()
+    ask(world, delivery=delivery)
+    assert world.placement.settled == []
+    delivery.confirm()
+    assert world.placement.settled == ["i1"]
+    assert world.placement.released == []
+
+
+def test_what_a_message_claimed_is_given_back_if_its_reply_cannot_be_delivered(make_world):
+    world, delivery = make_world(two_hosts()), Delivery()
+    ask(world, delivery=delivery)
+    delivery.give_back()
+    assert world.placement.released == world.placement.settled == ["i1"]
+    assert world.hosts.pending.node_of("i1") is None
+
+
+def test_a_message_that_claims_nothing_leaves_nothing_to_settle(make_world):
+    world, delivery = make_world(two_hosts()), Delivery()
+    ask(world, uuids=None, delivery=delivery)
+    delivery.give_back()
+    assert world.placement.released == world.placement.settled == []
 
 
 def test_a_caller_who_has_given_up_is_not_answered(make_world, conf):

@@ -81,13 +81,28 @@ def fail():
     raise ZeroDivisionError
 
 
-def test_claims_are_kept_and_confirmed_if_the_request_succeeds():
+def test_claims_of_a_request_that_succeeds_are_kept_and_confirmed_when_its_reply_was_delivered():
     claimer, claims = make()
     with claims:
         assert claims.claim("a", CANDIDATE).claimed
         assert claims.claim_many({"b": CANDIDATE, "c": CANDIDATE})["c"].claimed
     assert claimer.released == []
+    assert claimer.confirmed == []
+    claims.confirm()
+    assert claimer.released == []
     assert sorted(claimer.confirmed) == ["a", "b", "c"]
+
+
+def test_claims_of_a_request_that_succeeds_are_given_back_when_its_reply_cannot_be_delivered():
+    claimer, claims = make()
+    table = make_table([make_host("h1")])
+    HostView.of(table, np.arange(1), pending=claims.reservations).reserve(0, "a", {})
+    use(claims, "a")
+    assert len(claims.reservations) == 1
+    claims.give_back()
+    assert claimer.released == [("a", CLAIMED)]
+    assert claimer.confirmed == ["a"]
+    assert len(claims.reservations) == 0
 
 
 def test_after_an_error_each_claim_is_given_back_once():

@@ -2,7 +2,7 @@ import pytest
 import sqlalchemy as sa
 
 from scheduler.nova_db.cells import UNREADABLE
-from scheduler.nova_db.host_mappings import HOST_TTL, HostCells
+from scheduler.nova_db.host_mappings import ALL_INTERVAL, HOST_TTL, UNMAPPED_INTERVAL, HostCells, MappedHosts
 from scheduler.nova_db.schema import host_mappings
 from tests.support.clock import Clock
 
@@ -45,9 +45,65 @@ def test_the_memory_of_mappings_is_bounded(nova):
 
 def test_a_host_counts_as_mapped_if_the_database_cannot_be_read(nova, caplog):
     nova.conf.set_override("connection", AWAY, "api_database")
+    mapped = MappedHosts(nova.engines)
+    mapped.follow(["cmp1", "cmp2"])
+    for _ in range(2):
+        assert mapped.refresh() == UNMAPPED_INTERVAL
+    assert "cmp1" in mapped
+    assert "cmp2" in mapped
+    assert caplog.text.count("cannot be read") == 1
     host_cells = HostCells(nova.engines)
-    assert host_cells.mapped("cmp1")
-    assert host_cells.mapped("cmp2")
+    for _ in range(2):
+        with pytest.raises(UNREADABLE):
+            host_cells.cell_of("cmp1")
     assert caplog.text.count("The cells of hosts cannot be read") == 1
-    with pytest.raises(UNREADABLE):
-        host_cells.cell_of("cmp1")
+
+
+def test_hosts_without_a_mapping_are_reported_once_a_day(nova, caplog):
+    clock = Clock()
+    mapped = MappedHosts(nova.engines, clock)
+    nova.map_host("cmp1")
+    mapped.follow(["cmp1", "cmp2"])
+    for _ in range(3):
+        assert mapped.refresh() == UNMAPPED_INTERVAL
+        clock.now += UNMAPPED_INTERVAL
+    assert ("cmp1" in mapped, "cmp2" in mapped) == (True, False)
+    assert caplog.text.count("Host cmp2 is mapped to no cell") == 1
+    clock.now += 86400
+    mapped.refresh()
+    assert caplog.text.count("Host cmp2 is mapped to no cell") == 2
+
+
+def test_a_host_that_is_mapped_later_is_found_by_the_next_reading(nova):
+    clock = Clock()
+    mapped = MappedHosts(nova.engines, clock)
+    mapped.follow(["cmp1"])
+    mapped.refresh()
+    assert "cmp1" not in mapped
+    nova.map_host("cmp1")
+    assert mapped.refresh() == ALL_INTERVAL
+    assert "cmp1" in mapped
+
+
+def test_a_mapping_that_is_gone_is_noticed_by_the_reading_of_all(nova):
+    clock = Clock()
+    mapped = MappedHosts(nova.engines, clock)
+    nova.map_host("cmp1")
+    mapped.follow(["cmp1"])
+    mapped.refresh()
+    with nova.engines.api().begin() as connection:
+        connection.execute(sa.delete(host_mappings))
+    mapped.refresh()
+    assert "cmp1" in mapped
+    clock.now += ALL_INTERVAL
+    mapped.refresh()
+    assert "cmp1" not in mapped
+
+
+def test_asking_for_a_host_reads_nothing(nova):
+    mapped = MappedHosts(nova.engines)
+    mapped.follow(["cmp1"])
+    mapped.refresh()
+    nova.conf.set_override("connection", AWAY, "api_database")
+    nova.engines.dispose()
+    assert "cmp1" not in mapped

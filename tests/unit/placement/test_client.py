@@ -15,7 +15,8 @@ import requests
 import requests_mock
 import urllib3
 
-from scheduler.placement.client import PlacementClient
+from scheduler.deadline import Deadline, limit_to
+from scheduler.placement.client import TIMEOUTS_IN_A_ROW, PlacementClient
 from scheduler.placement.errors import (
     PlacementAuthFailure,
     PlacementSilent,
@@ -23,6 +24,7 @@ from scheduler.placement.errors import (
     PlacementUnreachable,
 )
 from scheduler.placement.session import Timeouts
+from tests.support.clock import Clock
 
 URL = "http://placement.example"
 KEYSTONE = "http://keystone.example/v3"
@@ -300,3 +302,55 @@ class TestKeystone:
         http.put(f"{URL}/x", status_code=401)
         with pytest.raises(PlacementUnreachable):
             client.write("PUT", "/x", "1.36", None, b"{}")
+
+
+def test_a_placement_that_hangs_costs_only_the_first_requests_their_timeout(session, http):
+    clock = Clock()
+    client = make(session, clock)
+    slow = http.get(f"{URL}/usages", exc=SLOW)
+    for _ in range(10):
+        with pytest.raises(PlacementSilent):
+            client.get("/usages", "1.36")
+    assert slow.call_count == TIMEOUTS_IN_A_ROW
+    with pytest.raises(PlacementUnreachable, match=r"Placement is left out: Request to .* timed out"):
+        client.write("PUT", "/allocations/x", "1.36")
+
+
+def test_after_a_probe_is_answered_requests_are_sent_again(session, http):
+    clock = Clock()
+    client = make(session, clock)
+    http.get(f"{URL}/usages", exc=SLOW)
+    for _ in range(TIMEOUTS_IN_A_ROW):
+        with pytest.raises(PlacementSilent):
+            client.get("/usages", "1.36")
+    http.get(f"{URL}/usages", json={})
+    probe = http.get(f"{URL}/", exc=SLOW)
+    clock.now += 1
+    with pytest.raises(PlacementUnreachable):
+        client.get("/usages", "1.36")
+    http.get(f"{URL}/", json=VERSIONS)
+    clock.now += 2
+    assert client.get("/usages", "1.36").status == 200
+    assert probe.call_count == 1
+    assert probe.last_request.timeout == 2.0
+
+
+def test_refusals_and_errors_do_not_leave_placement_out(session, http):
+    client = make(session)
+    http.get(f"{URL}/usages", [{"exc": REFUSED}, {"exc": RESET}] * 5)
+    for _ in range(4):
+        with pytest.raises(PlacementSilent):
+            client.get("/usages", "1.36")
+    http.get(f"{URL}/usages", json={})
+    assert client.get("/usages", "1.36").status == 200
+
+
+def test_a_search_ends_with_the_deadline_of_its_request(session, http):
+    client = make(session)
+    found = http.get(f"{URL}/allocation_candidates", json={})
+    with limit_to(Deadline.after(5)):
+        client.get("/allocation_candidates", "1.36", search=True)
+    assert max(found.last_request.timeout) <= 5
+    with limit_to(Deadline.after(-1)), pytest.raises(PlacementUnreachable, match="no longer waits"):
+        client.get("/allocation_candidates", "1.36", search=True)
+    assert found.call_count == 1

@@ -7,6 +7,7 @@ import requests
 
 from scheduler import conf as options
 from scheduler import errors
+from scheduler.deadline import Deadline, limit_to
 from scheduler.request import network
 
 CATALOG = "http://catalog:9696"
@@ -199,3 +200,24 @@ def test_connections_are_tried_again(tmp_path, requests_mock, monkeypatch):
     )
     assert client.port(make_context(), "p") == PORT
     assert route.call_count == 3
+
+
+def test_a_neutron_that_hangs_costs_only_the_first_requests_their_timeout(requests_mock):
+    route = serve_port(requests_mock, exc=requests.exceptions.ReadTimeout("slow"))
+    client = make_client()
+    for _ in range(10):
+        with pytest.raises(errors.NetworkError):
+            client.port(make_context(), "p")
+    assert route.call_count == network.TIMEOUTS_IN_A_ROW
+    with pytest.raises(errors.NetworkError, match="Neutron is left out"):
+        client.port(make_context(), "p")
+
+
+def test_the_deadline_of_the_request_bounds_the_wait_for_neutron(requests_mock):
+    route = serve_port(requests_mock)
+    with limit_to(Deadline.after(3)):
+        make_client().port(make_context(), "p")
+    assert route.last_request.timeout <= 3
+    with limit_to(Deadline.after(-1)), pytest.raises(errors.NetworkError, match="no longer waits"):
+        make_client().port(make_context(), "p")
+    assert route.call_count == 1

@@ -10,6 +10,7 @@ from scheduler import errors, objects
 from scheduler.rpc import heartbeats, server, transport
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.errors import RemoteError
+from tests.support.waiting import eventually
 from tests.support.wire_examples import as_json, message, settled, spec
 
 UUIDS = ["7900ba8a-8511-4a08-8212-8b095944aa3f", "2b54e988-4739-4ca3-96e9-82b0ebb53539"]
@@ -216,6 +217,43 @@ def test_messages_that_no_endpoint_takes_are_logged_once_and_without_a_traceback
     assert len(logged) == 1
     assert logged[0].levelno == logging.WARNING
     assert not logged[0].exc_info
+
+
+class Claims:
+    """What a request claimed: notes its end."""
+
+    def __init__(self):
+        self.ends = []
+
+    def confirm(self):
+        self.ends.append("confirmed")
+
+    def give_back(self):
+        self.ends.append("given back")
+
+
+@pytest.mark.parametrize(
+    ("result", "end"),
+    [([{"host": "h"}], "confirmed"), (ValueError("late"), "given back")],
+    ids=["reply", "error after the claims"],
+)
+def test_claims_are_kept_only_if_a_reply_names_them(serving, client, context, manager, result, end):
+    claims = Claims()
+
+    def answer(context, *_):
+        context.delivery.hold(claims)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    manager.answer = answer
+    asked = objects.hydrate(spec("boot_two_instances"))
+    if end == "confirmed":
+        assert client().call(context, "select_destinations", spec_obj=asked) == result
+    else:
+        with pytest.raises(ValueError, match="late"):
+            client().call(context, "select_destinations", spec_obj=asked)
+    assert eventually(lambda: claims.ends) == [end]
 
 
 def test_bad_cast_is_logged_and_dropped(serving, client, context, manager, caplog):

@@ -214,11 +214,10 @@ class Run:
         rows = np.arange(len(self.hosts))
         view = HostView.of(TABLE, rows, [host.candidates for host in self.hosts], pending=self.pending)
         ignored = {SOURCE} if self.before else ()
-        with (
-            contextlib.suppress(BerthError, Killed),
-            ClaimSession(self.claimer, self.pending, CONTEXT, spec, self.uuids, ignored) as claims,
-        ):
-            self.reply = driver.select(view, request, claims)
+        with contextlib.suppress(BerthError, Killed):
+            with ClaimSession(self.claimer, self.pending, CONTEXT, spec, self.uuids, ignored) as claims:
+                self.reply = driver.select(view, request, claims)
+            claims.confirm()
 
     def clean_up(self, later):
         later(0.0)
@@ -358,6 +357,7 @@ def test_many_requests_at_once(driver, journal, later, seed):
         with contextlib.suppress(BerthError):
             with ClaimSession(claimer, pending, CONTEXT, spec, uuids) as claims:
                 found = driver.select(view, request, claims)
+            claims.confirm()
             replies.append((uuids, found))
 
     wanted = [[f"i{number}"] for number in range(60)] + [

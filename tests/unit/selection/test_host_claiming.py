@@ -73,6 +73,7 @@ def test_nothing_is_logged_for_a_claim_that_is_granted(caplog):
 
 
 def test_a_host_that_is_mapped_to_no_cell_is_not_claimed(caplog):
+    caplog.set_level(logging.DEBUG)
     claims = FakeClaims()
     ranking, claiming = claiming_on(two_hosts(), claims, is_mapped=lambda host: host != "h1")
     assert name_of(ranking, claiming.claim_best("i1")) == "h2"

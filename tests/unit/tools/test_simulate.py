@@ -48,7 +48,6 @@ RARE = {
     ("reply", "doubled"),
     ("delete", "leak"),
     ("repeat", "leak"),
-    ("repeat", "moved"),
     ("repeat", "doubled"),
     ("stop", "alarm"),
     ("stop", "unanswered"),

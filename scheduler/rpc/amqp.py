@@ -1,0 +1,368 @@
+"""Late acknowledgement and confirmed replies on AMQP (spec: wire-and-config 1.1).
+
+oslo.messaging acknowledges a request on receipt, logs a reply that was not delivered, and continues. Here:
+
+* A call is acknowledged after its reply. If the process is killed, the broker delivers the message to another
+  scheduler. Casts are acknowledged on receipt, as before.
+* ``ConfirmedMessage.reply`` returns when the broker has confirmed the reply, or when it is known not to be
+  deliverable; ``undelivered`` tells which. Its time is bounded in total.
+* The same message may arrive twice, after a lost connection. While it is being answered, and for some time
+  after that, the repetition is acknowledged and not answered again.
+* A listener that stops takes no more messages, and returns to the broker what nobody has begun to answer.
+
+This module uses private names of oslo.messaging; ``tests/unit/rpc/test_amqp.py`` lists them.
+"""
+# ruff: noqa: SLF001 - see above
+
+from collections.abc import Callable
+import threading
+import time
+from typing import Any
+
+from amqp.exceptions import IrrecoverableChannelError
+from cachetools import TTLCache
+import kombu
+from oslo_log import log as logging
+import oslo_messaging as messaging
+from oslo_messaging._drivers import amqp as library_amqp
+from oslo_messaging._drivers import amqpdriver, base
+from oslo_messaging._drivers import common as library
+
+LOG = logging.getLogger(__name__)
+
+#: Seconds between two attempts to send a reply.
+RETRY_INTERVAL = 0.25
+
+#: Seconds that sending one heartbeat to a caller may take.
+HEARTBEAT_TIMEOUT = 10.0
+
+#: Seconds after which a call is acknowledged although it is not answered. A broker closes the channel of a
+#: consumer that takes longer than its consumer_timeout, by default half an hour.
+LONGEST_UNACKNOWLEDGED = 900.0
+
+#: Seconds for which the ids of answered messages are remembered, and their greatest number.
+ANSWERED_TTL = 600.0
+MOST_ANSWERED = 100_000
+
+#: Failures of one attempt to connect to the broker after which the time limit is checked.
+CONNECT_RETRIES = 1
+
+
+class ReplyTooLarge(Exception):
+    """The broker does not accept a message of this size."""
+
+
+class ReplyQueueMissing(Exception):
+    """The reply queue of the caller does not exist."""
+
+
+class ReplyTimeout(library.Timeout):
+    """The time in which a message must be sent is over."""
+
+
+#: Errors that another attempt to send the same reply would meet again: its size, or what cannot be JSON.
+PERMANENT = (ReplyTooLarge, TypeError, ValueError)
+
+
+class BoundedPublisher:
+    """Publishes a reply on a connection and waits for the confirmation, until a deadline."""
+
+    def __init__(self, connection: Any, deadline: float, largest: int) -> None:
+        """Publish on a connection of oslo.messaging's pool.
+
+        Args:
+            connection: The connection.
+            deadline: Seconds of ``time.monotonic``.
+            largest: Bytes that a message may have.
+        """
+        self._connection = connection
+        self._deadline = deadline
+        self._largest = largest
+
+    def direct_send(self, queue: str, message: dict[str, Any]) -> None:
+        """Publish to a queue.
+
+        Raises:
+            ReplyTooLarge: The message is larger than the broker accepts.
+            MessageUndeliverable: The queue does not exist.
+            ReplyTimeout: The deadline has passed.
+            MessageDeliveryFailure: The broker cannot be reached.
+        """
+        size = len(message[library._MESSAGE_KEY])
+        if size > self._largest:
+            raise ReplyTooLarge(f"it has {size} bytes; at most {self._largest} can be sent")
+        connection = self._connection
+        with connection._connection_lock:
+            connection.ensure(
+                lambda: self._publish(queue, message),
+                recoverable_error_callback=self._check_deadline,
+                error_callback=_raise_refusal,
+            )
+
+    def _publish(self, queue: str, message: dict[str, Any]) -> None:
+        self._connection._producer.publish(
+            message,
+            exchange=kombu.Exchange(""),
+            routing_key=queue,
+            mandatory=True,
+            compression=self._connection.kombu_compression,
+            confirm_timeout=max(1.0, self._deadline - time.monotonic()),
+        )
+
+    def _check_deadline(self, error: Exception) -> None:
+        if time.monotonic() >= self._deadline:
+            raise ReplyTimeout(f"the broker did not confirm it in time: {error}") from error
+
+
+def _raise_refusal(error: Exception) -> None:
+    if isinstance(error, IrrecoverableChannelError):
+        raise ReplyTooLarge(f"the broker refuses it: {error}") from error
+
+
+class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
+    """A call whose reply is confirmed by the broker.
+
+    Attributes:
+        undelivered: Why the last reply was not delivered; None if it was, or if none was sent.
+        caller_waits: Whether another, smaller reply may still be delivered.
+        channel_number: Which of the listener's successive channels the message came from.
+        received: When it was received; seconds of ``time.monotonic``.
+    """
+
+    undelivered: Exception | None = None
+    caller_waits = False
+    channel_number = 0
+    received = 0.0
+
+    @property
+    def redelivered(self) -> bool:
+        """Whether the broker says that it has delivered the message before."""
+        return bool(self.message._raw_message.delivery_info.get("redelivered"))
+
+    def reply(self, reply: Any = None, failure: Any = None) -> None:
+        """Send a reply and wait until the broker has confirmed it. Never raises; see ``undelivered``."""
+        self.undelivered, self.caller_waits = None, False
+        if not self.orig_msg_id:
+            return
+        try:
+            self._send_until_confirmed(reply, failure)
+        except Exception as error:  # noqa: BLE001 - whatever the driver raises, the reply was not delivered
+            self.undelivered, self.caller_waits = error, isinstance(error, PERMANENT)
+
+    def heartbeat(self) -> None:
+        """Send a heartbeat, in ``HEARTBEAT_TIMEOUT`` seconds; raises if it cannot be sent."""
+        self._send_once(time.monotonic() + HEARTBEAT_TIMEOUT, None, None, ending=False)
+
+    def settle(self) -> None:
+        """Acknowledge the message after its reply, or because it cannot be answered."""
+        self.listener.settle(self)
+
+    def hand_back(self) -> bool:
+        """Return the message to the broker if the listener stops.
+
+        Returns:
+            Whether it was returned, and is not to be answered here.
+        """
+        return bool(self.listener.hand_back(self))
+
+    def _send_until_confirmed(self, reply: Any, failure: Any) -> None:
+        deadline = time.monotonic() + self.listener.driver.missing_destination_retry_timeout
+        while self._obsolete_reply_queues.reply_q_valid(self.reply_q, self.msg_id):
+            try:
+                self._send_once(deadline, reply, failure)
+            except PERMANENT:
+                raise
+            except messaging.MessageUndeliverable:
+                if time.monotonic() >= deadline:
+                    self._obsolete_reply_queues.add(self.reply_q, self.msg_id)
+            except Exception:
+                if time.monotonic() >= deadline:
+                    raise
+            else:
+                return
+            time.sleep(RETRY_INTERVAL)
+        raise ReplyQueueMissing(f"reply queue {self.reply_q} does not exist")
+
+    def _send_once(self, deadline: float, reply: Any, failure: Any, ending: bool = True) -> None:
+        driver = self.listener.driver
+        with driver._get_connection(library.PURPOSE_SEND, retry=CONNECT_RETRIES) as connection:
+            publisher = BoundedPublisher(connection, deadline, self.listener.largest_message)
+            self._send_reply(publisher, reply, failure, ending)
+
+
+class Operations(amqpdriver.MessageOperationsHandler):
+    """What the thread that reads from a connection does between two reads."""
+
+    def __init__(self, name: str, each_time: Callable[[], None]) -> None:
+        """Call a function beside the queued tasks."""
+        super().__init__(name)
+        self._each_time = each_time
+
+    def process(self) -> None:
+        """Do what waits."""
+        super().process()
+        self._each_time()
+
+    def finish(self) -> None:
+        """Do what waits, in the calling thread, after the thread that did it has ended."""
+        self.stop()
+        if self._shutdown_thread.is_alive():
+            self._shutdown_thread.join()
+        self.process()
+
+
+class LateListener(amqpdriver.RpcAMQPListener):
+    """Receives messages, and acknowledges calls after their replies.
+
+    Any thread may call ``settle`` and ``hand_back``; kombu's objects are used by the reading thread alone.
+
+    Attributes:
+        largest_message: Bytes of the largest reply.
+    """
+
+    message_cls = ConfirmedMessage
+    use_cache = False
+
+    def __init__(self, driver: Any, connection: Any, largest_message: int) -> None:
+        """Listen on a connection of the driver; the caller declares the queues."""
+        super().__init__(driver, connection)
+        self.largest_message = largest_message
+        self._message_operations_handler = Operations("LateListener", self._acknowledge_overdue)
+        self._lock = threading.Lock()
+        self._in_progress: dict[str, list[ConfirmedMessage]] = {}
+        self._answered: TTLCache[str, bool] = TTLCache(MOST_ANSWERED, ANSWERED_TTL)
+        self._stopping = False
+        self._channel: Any = None
+        self._channel_number = 0
+        self._last_tag = 0
+        self._overdue_checked = 0.0
+
+    def __call__(self, message: Any) -> None:
+        """Take a message from the broker; in the reading thread."""
+        if not message.get("_msg_id"):
+            self._take_cast(message)
+        elif self._stopping:
+            message.requeue()
+        else:
+            self._take_call(message)
+
+    def settle(self, message: ConfirmedMessage) -> None:
+        """Acknowledge a call, and what the broker has delivered of it again meanwhile."""
+        with self._lock:
+            deliveries = self._in_progress.pop(message.unique_id, [message])
+            if message.undelivered is None:
+                self._answered[message.unique_id] = True
+        for each in deliveries:
+            self._message_operations_handler.do(lambda each=each: self._acknowledge(each))
+
+    def hand_back(self, message: ConfirmedMessage) -> bool:
+        """Return a call to the broker if this listener stops; whether that is so."""
+        if not self._stopping:
+            return False
+        with self._lock:
+            deliveries = self._in_progress.pop(message.unique_id, [message])
+        for each in deliveries:
+            self._message_operations_handler.do(lambda each=each: self._requeue(each))
+        return True
+
+    def stop(self) -> None:
+        """Take no more messages. What is not begun is returned to the broker."""
+        self._stopping = True
+        self._message_operations_handler.do(self._cancel_consumers)
+        super().stop()
+
+    def cleanup(self) -> None:
+        """Acknowledge what was answered, and close the connection."""
+        self._message_operations_handler.finish()
+        super().cleanup()
+
+    def _take_cast(self, message: Any) -> None:
+        unique_id = message.get(library_amqp.UNIQUE_ID)
+        super().__call__(message)  # acknowledges it
+        self.msg_id_cache.add(unique_id)
+
+    def _take_call(self, message: Any) -> None:
+        amqpdriver.AMQPListener.__call__(self, message)
+        call = self.incoming[-1]
+        call.channel_number = self._number_of_channel(message._raw_message)
+        call.received = time.monotonic()
+        if not call.unique_id:
+            return
+        with self._lock:
+            answered = call.unique_id in self._answered
+            deliveries = self._in_progress.setdefault(call.unique_id, []) if not answered else []
+            deliveries.append(call)
+            is_first = len(deliveries) == 1 and not answered
+        if not is_first:
+            LOG.info("Call %s was delivered again while this process answers it", call.msg_id)
+            self.incoming.pop()
+        if answered:
+            self._acknowledge(call)
+
+    def _number_of_channel(self, raw: Any) -> int:
+        """Return a number that is different for each channel: delivery tags begin anew on each."""
+        if raw.channel is not self._channel or raw.delivery_tag <= self._last_tag:
+            self._channel, self._channel_number = raw.channel, self._channel_number + 1
+        self._last_tag = raw.delivery_tag
+        return self._channel_number
+
+    def _is_current(self, call: ConfirmedMessage) -> bool:
+        # The broker delivers again what was not acknowledged on a channel that is closed.
+        return call.channel_number == self._channel_number and self.conn.channel is self._channel
+
+    def _acknowledge(self, call: ConfirmedMessage) -> None:
+        self._respond(call, call.message.acknowledge)
+
+    def _requeue(self, call: ConfirmedMessage) -> None:
+        self._respond(call, call.message.requeue)
+
+    def _respond(self, call: ConfirmedMessage, respond: Callable[[], None]) -> None:
+        if call.message._raw_message.acknowledged or not self._is_current(call):
+            return
+        try:
+            respond()
+        except Exception as error:  # noqa: BLE001 - the connection is lost: the broker delivers it again
+            LOG.info("Call %s could not be acknowledged: %s", call.msg_id, error)
+
+    def _acknowledge_overdue(self) -> None:
+        now = time.monotonic()
+        if now < self._overdue_checked + 1.0:
+            return
+        self._overdue_checked = now
+        with self._lock:
+            calls = [call for calls in self._in_progress.values() for call in calls]
+        for call in calls:
+            if call.received + LONGEST_UNACKNOWLEDGED < now:
+                self._acknowledge(call)
+
+    def _cancel_consumers(self) -> None:
+        for consumer, tag in self.conn._consumers.items():
+            try:
+                consumer.cancel(tag)
+            except Exception as error:  # noqa: BLE001 - the connection is lost, and nothing is consumed
+                LOG.info("A consumer could not be cancelled: %s", error)
+
+
+def listen(
+    transport: Any, target: messaging.Target, largest_message: int
+) -> base.PollStyleListenerAdapter | None:
+    """Return a listener for a server, on the queues of oslo.messaging's own.
+
+    Args:
+        transport: What ``transport.rpc_transport`` returned.
+        target: Topic and server name.
+        largest_message: Bytes of the largest reply.
+
+    Returns:
+        The listener; None if the driver of the transport does not speak AMQP.
+    """
+    driver = transport._driver
+    if not isinstance(driver, amqpdriver.AMQPDriverBase):
+        return None
+    connection = driver._get_connection(library.PURPOSE_LISTEN)
+    listener = LateListener(driver, connection, largest_message)
+    exchange = driver._get_exchange(target)
+    for topic in (target.topic, f"{target.topic}.{target.server}"):
+        connection.declare_topic_consumer(exchange_name=exchange, topic=topic, callback=listener)
+    connection.declare_fanout_consumer(target.topic, listener)
+    return base.PollStyleListenerAdapter(listener, 1, None)

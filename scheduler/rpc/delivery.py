@@ -1,0 +1,65 @@
+"""One message from its receipt until its reply is delivered, and what depends on that.
+
+A request is over when its reply is confirmed, not before: what was claimed for it is kept if the caller can
+know of it, and given back otherwise. So the manager hands what it claimed to the delivery
+(``Delivery.hold``), and the server reports the outcome of the reply.
+"""
+
+from contextvars import ContextVar
+from typing import Protocol
+
+from oslo_log import log as logging
+
+LOG = logging.getLogger(__name__)
+
+
+class Held(Protocol):
+    """What is kept or given back, depending on the reply; as ``claims.claim_session.ClaimSession``."""
+
+    def confirm(self) -> None:
+        """Keep it: the reply was delivered."""
+
+    def give_back(self) -> None:
+        """Give it back: the reply cannot be delivered."""
+
+
+class Delivery:
+    """A message that is being answered. One thread uses it.
+
+    Attributes:
+        redelivered: Whether the broker has delivered the message before. Its first run may be under way in
+            another process, or may have been answered.
+    """
+
+    def __init__(self, redelivered: bool = False) -> None:
+        """Begin with nothing that depends on the reply."""
+        self.redelivered = redelivered
+        self._held: list[Held] = []
+
+    def hold(self, held: Held) -> None:
+        """Keep something until the outcome of the reply is known."""
+        self._held.append(held)
+
+    def confirm(self) -> None:
+        """Report that the reply was delivered. Never raises."""
+        for held in self._take():
+            try:
+                held.confirm()
+            except Exception:
+                LOG.exception("Claims of an answered request could not be confirmed")
+
+    def give_back(self) -> None:
+        """Report that the reply was not delivered. Never raises."""
+        for held in self._take():
+            try:
+                held.give_back()
+            except Exception:
+                LOG.exception("Claims of a request without a reply could not be given back")
+
+    def _take(self) -> list[Held]:
+        held, self._held = self._held, []
+        return held
+
+
+CURRENT: ContextVar[Delivery | None] = ContextVar("delivery", default=None)
+"""The delivery that the running thread answers; None outside of a server."""

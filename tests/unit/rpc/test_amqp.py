@@ -1,0 +1,133 @@
+"""What ``scheduler.rpc.amqp`` takes for granted of oslo.messaging, and its decisions without a broker.
+
+Much of the former has private names there. If a new version of oslo.messaging renames something, these tests
+fail, and name it.
+"""
+
+import contextlib
+import inspect
+
+import kombu
+from oslo_messaging import transport as library_transport
+from oslo_messaging._drivers import amqp as library_amqp
+from oslo_messaging._drivers import amqpdriver, base, common, impl_rabbit
+from oslo_messaging.rpc import server as library_server
+import pytest
+
+from scheduler.rpc import amqp
+
+
+@pytest.mark.parametrize(
+    ("owner", "names"),
+    [
+        (amqpdriver.AMQPDriverBase, ["_get_connection", "_get_exchange", "listen"]),
+        (amqpdriver.AMQPIncomingMessage, ["_send_reply", "reply", "heartbeat", "acknowledge"]),
+        (amqpdriver.ObsoleteReplyQueuesCache, ["reply_q_valid", "add"]),
+        (amqpdriver.RpcAMQPListener, ["__call__", "stop", "cleanup", "message_cls", "use_cache"]),
+        (amqpdriver.MessageOperationsHandler, ["do", "process", "stop", "process_in_background"]),
+        (library_amqp._MsgIdCache, ["add"]),
+        (impl_rabbit.RabbitMessage, ["acknowledge", "requeue"]),
+        (impl_rabbit.Consumer, ["cancel"]),
+        (impl_rabbit.Connection, ["ensure", "declare_topic_consumer", "declare_fanout_consumer"]),
+        (library_server.RPCServer, ["_create_listener", "_process_incoming", "_on_incoming"]),
+        (library_transport.RPCTransport, ["_listen"]),
+        (base.PollStyleListenerAdapter, ["start", "stop", "cleanup"]),
+        (library_amqp, ["UNIQUE_ID"]),
+        (common, ["_MESSAGE_KEY", "PURPOSE_SEND", "PURPOSE_LISTEN", "Timeout"]),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_oslo_messaging_has_the_names_that_are_used(owner, names):
+    assert [name for name in names if not hasattr(owner, name)] == []
+
+
+@pytest.mark.parametrize(
+    ("function", "texts"),
+    [
+        (amqpdriver.AMQPIncomingMessage.__init__, ["self._obsolete_reply_queues =", "self.reply_q ="]),
+        (amqpdriver.AMQPIncomingMessage._send_reply, ["conn.direct_send(self.reply_q,"]),
+        (amqpdriver.AMQPListener.__init__, ["self._message_operations_handler =", "self.incoming ="]),
+        (amqpdriver.AMQPListener.__call__, ["self.incoming.append(self.message_cls("]),
+        (
+            amqpdriver,
+            [
+                "        while not self._shutdown.is_set():\n            self._message_operations_handler.process()"
+            ],
+        ),
+        (amqpdriver.MessageOperationsHandler.__init__, ["self._shutdown_thread ="]),
+        (impl_rabbit.RabbitMessage.__init__, ["self._raw_message ="]),
+        (impl_rabbit.Connection.__init__, ["self._connection_lock =", "self._consumers ="]),
+        (impl_rabbit.Connection.__init__, ["'confirm_publish': True", "self.kombu_compression ="]),
+        (impl_rabbit.Connection._set_current_channel, ["self._producer =", "on_return=self.on_return"]),
+        (impl_rabbit.Connection.ensure, ["recoverable_error_callback", "error_callback(exc)"]),
+        (library_transport.Transport.__init__, ["self._driver ="]),
+        (
+            library_server.RPCServer._process_incoming,
+            ["message.reply(res)", "message.reply(failure=failure)"],
+        ),
+    ],
+    ids=lambda value: getattr(value, "__qualname__", None),
+)
+def test_oslo_messaging_sets_and_calls_what_is_relied_on(function, texts):
+    source = inspect.getsource(function)
+    assert [text for text in texts if text not in source] == []
+
+
+def test_kombu_passes_the_time_limit_of_a_confirmation_on():
+    assert "confirm_timeout" in inspect.signature(kombu.Producer.publish).parameters
+
+
+class Connection:
+    """A connection of the pool: publishes, or fails as it is told to."""
+
+    kombu_compression = None
+
+    def __init__(self, failure=None):
+        self.failure = failure
+        self.published = []
+        self._connection_lock = contextlib.nullcontext()
+        self._producer = self
+
+    def ensure(self, method, recoverable_error_callback, error_callback):
+        try:
+            method()
+        except OSError as error:
+            recoverable_error_callback(error)
+            raise
+        except Exception as error:
+            error_callback(error)
+            raise
+
+    def publish(self, message, **options):
+        if self.failure:
+            raise self.failure
+        self.published.append((message, options))
+
+
+def text(size):
+    return {"oslo.message": "x" * size}
+
+
+def test_a_reply_is_published_to_its_queue_with_mandatory_and_a_time_limit():
+    connection = Connection()
+    amqp.BoundedPublisher(connection, 1e12, 10).direct_send("q", text(10))
+    ((message, options),) = connection.published
+    assert message == text(10)
+    assert options["routing_key"] == "q"
+    assert options["mandatory"]
+    assert options["confirm_timeout"] > 0
+
+
+def test_a_reply_above_the_limit_is_not_published():
+    connection = Connection()
+    with pytest.raises(amqp.ReplyTooLarge, match="11 bytes; at most 10"):
+        amqp.BoundedPublisher(connection, 1e12, 10).direct_send("q", text(11))
+    assert not connection.published
+
+
+@pytest.mark.parametrize(
+    ("deadline", "error"), [(0.0, amqp.ReplyTimeout), (1e12, OSError)], ids=["time over", "time left"]
+)
+def test_a_lost_connection_ends_the_attempt_only_when_the_time_is_over(deadline, error):
+    with pytest.raises(error):
+        amqp.BoundedPublisher(Connection(OSError("reset")), deadline, 10).direct_send("q", text(1))
