@@ -17,6 +17,7 @@
     │   ├── PortNotFound
     │   ├── NetworkForbidden
     │   └── NetworkUnauthorized
+    ├── HostsUnknown             hosts that the request needs are in cells that cannot be read
     ├── ComputeHostMetricNotFound  a host lacks a metric that [metrics] requires
     ├── HostFilterNotFound       enabled_filters names a class that is not available
     ├── ClassNotFound            a class path does not lead to a filter or weigher
@@ -25,6 +26,8 @@
 
 An exception that callers get under the name of one of nova's classes has this name in ``nova_name``.
 """
+
+from collections.abc import Iterable
 
 
 class BerthError(Exception):
@@ -134,6 +137,22 @@ class NetworkUnauthorized(NetworkError):
     """Neutron does not accept the token of the user, or there is none."""
 
     nova_name = "Unauthorized"
+
+
+class HostsUnknown(BerthError):
+    """Cells that cannot be read may have the hosts of a request: whether one can take it is not known.
+
+    It is not a ``NoValidHost``: the same request may succeed once the databases of the cells answer.
+    """
+
+    nova_name = "CellTimeout"
+
+    def __init__(self, cells: Iterable[object]) -> None:
+        """Name the cells."""
+        names = ", ".join(str(cell) for cell in cells)
+        super().__init__(
+            f"The hosts of these cells are not known, since their databases do not answer: {names}"
+        )
 
 
 class ComputeHostMetricNotFound(BerthError):

@@ -223,6 +223,7 @@ class SchedulerManager:
 
         Raises:
             NoValidHost: An instance would be left without a host. Nothing stays claimed then.
+            HostsUnknown: Placement offers hosts of cells that cannot be read, and no other one is left.
         """
         LOG.debug("Starting to schedule for instances: %s", instance_uuids)
         request = SchedulingRequest.of(
@@ -275,12 +276,29 @@ class SchedulerManager:
         if not announced:
             self.notifications.select_destinations_start(request.context, request.spec)
         with self._groups.serialized(request, self.hosts) as current:
-            table = self._table_with(candidates.by_root, current)
-            hosts = self._offered_hosts(table, candidates, current)
-            more = partial(self._hosts_beyond_limit, table, queries, candidates, len(hosts), current)
-            reply = self._choose(hosts, current, as_reply, more, candidates.usage)
-        self._announce_end(current)
-        return reply
+            return self._choose_offered(queries, candidates, current, as_reply)
+
+    def _choose_offered(
+        self,
+        queries: Sequence[query.Query],
+        candidates: Candidates,
+        request: SchedulingRequest,
+        as_reply: Callable[[Selections], Reply],
+    ) -> Reply:
+        """Choose among the hosts that Placement offers; once more if cells come back that were left out."""
+        table = self._table_with(candidates.by_root, request)
+        hosts = self._offered_hosts(table, candidates, request)
+        more = partial(self._hosts_beyond_limit, table, queries, candidates, len(hosts), request)
+        try:
+            reply = self._choose(hosts, request, as_reply, more, candidates.usage)
+        except NoValidHost:
+            lacks = any(uuid not in table.row_of_uuid for uuid in candidates.by_root)
+            if not (lacks and self.hosts.recover(table, request.cell_uuid)):
+                raise
+        else:
+            self._announce_end(request)
+            return reply
+        return self._choose_offered(queries, candidates, request.restarted(), as_reply)
 
     def _choose(
         self,
@@ -377,6 +395,8 @@ class SchedulerManager:
         target = targets.named_target(request.spec)
         nodes = table.nodes(target.host, target.node, cell_uuid) if target else table.rows
         rows = table.find((row.uuid for row in nodes), cell_uuid)
+        if not len(rows) and self.hosts.recover(table, cell_uuid):
+            return self._hosts_to_check(request)
         return HostView.of(table, rows, None, self.hosts.instances, self.hosts.pending)
 
     def _claim_session(

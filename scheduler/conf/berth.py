@@ -22,6 +22,16 @@ OPTS = [
         "that takes longer.",
     ),
     cfg.FloatOpt(
+        "unread_cell_max_age",
+        default=600.0,
+        min=0.0,
+        mutable=True,
+        help="Seconds for which the hosts of a cell whose database cannot be read are still used as last "
+        "known, where Placement offers them. Their services count as alive if they were alive when they were "
+        "last read. After this time a request that needs these hosts is answered with an error that names "
+        "the cell.",
+    ),
+    cfg.FloatOpt(
         "aggregate_refresh_interval",
         default=60.0,
         min=1.0,

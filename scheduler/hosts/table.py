@@ -26,6 +26,7 @@ class HostTable:
         services: The ``ServiceRow`` of each host.
         aggregates: All host aggregates.
         disabled_cells: Uuids of the cells that take no part in searches that name no cell.
+        unread_cells: Uuids of the cells whose hosts are missing, since their databases do not answer.
         read_at: Monotonic seconds at which reading began, for bounds on the age.
         numbers: Arrays of shape (hosts,) by column name, among them ``service_disabled``,
             ``service_forced_down`` (bool) and ``service_seen`` (seconds since the epoch, UTC; NaN if never).
@@ -41,6 +42,7 @@ class HostTable:
         disabled_cells: frozenset[str] = frozenset(),
         read_at: float = 0.0,
         previous: "HostTable | None" = None,
+        unread_cells: frozenset[str] = frozenset(),
     ) -> None:
         """Build the table from the rows that have a service; the others are left out.
 
@@ -52,12 +54,14 @@ class HostTable:
             read_at: Monotonic seconds at which reading began.
             previous: The table whose unchanged columns are kept. Rows and services that did not change must
                 be the same objects in both tables.
+            unread_cells: Uuids of the cells that could not be read.
         """
         pairs = [(row, services.get((row.cell_uuid, row.host))) for row in rows]
         self.rows = tuple([row for row, service in pairs if service is not None])
         self.services = tuple([service for _, service in pairs if service is not None])
         self.aggregates = aggregates
         self.disabled_cells = disabled_cells
+        self.unread_cells = unread_cells
         self.read_at = read_at
         changed_rows = changed_services = None
         numbers: columns.Numbers = {}

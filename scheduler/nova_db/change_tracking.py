@@ -4,8 +4,8 @@ spec: host-state-and-cells 3.9
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 import threading
 import time
 from typing import Any
@@ -172,6 +172,11 @@ def _value_or_none(read: Callable[[str], Any], text: str) -> Any:
         return None
 
 
+def _seen_later(service: ServiceRow, later: timedelta) -> ServiceRow:
+    seen = service.last_seen_up
+    return service if seen is None else replace(service, last_seen_up=seen + later)
+
+
 def _in_whole_seconds(row: HostRow) -> bool:
     """Tell whether the row's stamp has no fraction, as in MySQL: another write may have the same stamp."""
     return row.updated is not None and row.updated.microsecond == 0
@@ -202,6 +207,7 @@ class CellTracker:
         self._clock = clock
         self._lock = threading.Lock()
         self._service_rows: Mapping[int, ServiceRow] | None = None
+        self._aged: tuple[CellRows, float, CellRows] | None = None
         self._services = ServiceTracker()
         self._nodes = NodeTracker(clock)
 
@@ -224,6 +230,27 @@ class CellTracker:
             return True
         finally:
             self._lock.release()
+
+    def rows_at(self, now: float, step: float) -> CellRows:
+        """Return the rows as they are used ``now``.
+
+        If they could not be read for some time, the heartbeats of services are moved on by that time, in
+        whole steps: what could not be read is no sign that a service has stopped.
+
+        Args:
+            now: Seconds of the clock.
+            step: Seconds.
+        """
+        rows = self.rows
+        age = (now - rows.read_at) // step * step
+        if age <= 0:
+            return rows
+        aged = self._aged
+        if aged is None or aged[0] is not rows or aged[1] != age:
+            later = timedelta(seconds=age)
+            services = {key: _seen_later(service, later) for key, service in rows.services.items()}
+            aged = self._aged = rows, age, replace(rows, services=services)
+        return aged[2]
 
     def _by_host(self, rows: Mapping[int, ServiceRow]) -> Mapping[tuple[str, str], ServiceRow]:
         if rows is self._service_rows:

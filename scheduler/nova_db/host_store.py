@@ -6,6 +6,7 @@ wait (spec: host-state-and-cells 2.3, 3.9).
 """
 
 from collections.abc import Callable, Iterable, Mapping
+import math
 import threading
 import time
 from typing import Any
@@ -27,8 +28,11 @@ from scheduler.nova_db.schema import chunks, compute_nodes
 
 LOG = logging.getLogger(__name__)
 
-# Seconds for which the hosts of a cell that cannot be read are still used.
-KEEP_UNREAD = 30.0
+# Seconds between two attempts of requests to read cells that are left out.
+REREAD_INTERVAL = 1.0
+
+# Steps, in seconds, in which the heartbeats of services that cannot be read are moved on.
+AGE_STEP = 5.0
 
 # Seconds between readings when no request comes: the first one after a quiet time then finds few changes.
 IDLE_INTERVAL = 10.0
@@ -47,8 +51,8 @@ class HostStore:
         loader: RowLoader,
         aggregates: AggregateStore,
         max_age: Callable[[], float],
-        timeout: Callable[[], float],
         on_publish: Callable[[HostTable], None] = lambda _table: None,
+        unread_max_age: Callable[[], float] = lambda: math.inf,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Set up the writer; nothing is read yet.
@@ -59,8 +63,8 @@ class HostStore:
             loader: How to load their rows.
             aggregates: The aggregates that tables show.
             max_age: Returns the seconds that a table may be old if a request does not say.
-            timeout: Returns the seconds that the reading of a cell may take.
             on_publish: Called with each new table, after requests have it.
+            unread_max_age: Returns the seconds for which the hosts of a cell that cannot be read are used.
             clock: Seconds that only grow.
         """
         self._cells = cells
@@ -68,8 +72,10 @@ class HostStore:
         self._loader = loader
         self._aggregates = aggregates
         self._max_age = max_age
-        self._timeout = timeout
         self._on_publish = on_publish
+        self._unread_max_age = unread_max_age
+        self._reread_lock = threading.Lock()
+        self._reread_due = float("-inf")
         self._clock = clock
         self._trackers: dict[Cell, CellTracker] = {}
         self._table = HostTable((), {}, aggregates.current, read_at=float("-inf"))
@@ -145,6 +151,25 @@ class HostStore:
         self._foreign.add(foreign, certain=not any(answer.error for answer in answers))
         return table
 
+    def reread(self, cells: Iterable[Cell]) -> list[Cell]:
+        """Read cells that were left out once more, for a request that needs their hosts.
+
+        Requests that come at the same time share one attempt.
+
+        Returns:
+            The cells that still cannot be read. The next snapshot has the hosts of the others.
+        """
+        cells = list(cells)
+        with self._reread_lock:
+            unread = [cell for cell in cells if not self._usable(cell)]
+            if unread and self._clock() >= self._reread_due:
+                self._calls.scatter_gather(unread, self._update, left_out_too=True)
+                self._reread_due = self._clock() + REREAD_INTERVAL
+            unread = [cell for cell in cells if not self._usable(cell)]
+        if len(unread) < len(cells):
+            self.snapshot(0)
+        return unread
+
     # -- the writer ------------------------------------------------------------------------------------------
 
     def refresh(self) -> HostTable:
@@ -182,17 +207,31 @@ class HostStore:
             raise CellUnavailable(f"cell {cell} is being read by another thread")
 
     def _next_table(self, cells: Iterable[Cell], begun: float) -> HostTable:
+        cells = list(cells)
         known = [self._rows_of(cell, begun) for cell in cells]
+        unread = frozenset(cell.uuid for cell in cells if not self._usable(cell))
         services = {key: service for rows in known for key, service in rows.services.items()}
         nodes = [node for rows in known for node in rows.nodes.values()]
         return HostTable(
-            nodes, services, self._aggregates.current, self._cells.disabled, begun, previous=self._table
+            nodes,
+            services,
+            self._aggregates.current,
+            self._cells.disabled,
+            begun,
+            previous=self._table,
+            unread_cells=unread,
         )
 
     def _rows_of(self, cell: Cell, begun: float) -> CellRows:
         """Return the last rows of a cell; none if they are too old to be used."""
-        rows = self._trackers[cell].rows
-        return rows if begun - rows.read_at <= KEEP_UNREAD else CellRows()
+        return self._trackers[cell].rows_at(begun, AGE_STEP) if self._usable(cell) else CellRows()
+
+    def _usable(self, cell: Cell) -> bool:
+        """Return whether the cell was ever read, and not too long ago."""
+        tracker = self._trackers.get(cell)
+        if tracker is None or tracker.rows.read_at == -math.inf:
+            return False
+        return self._clock() - tracker.rows.read_at <= self._unread_max_age()
 
     def _report(self, cell: Cell, error: Exception | None) -> None:
         if error is None:
@@ -207,7 +246,7 @@ class HostStore:
 
     def _refresh_timeout(self) -> float:
         """Return the seconds for a refresh that has begun, the next one, and the reading of the cell list."""
-        return 3 * self._timeout() + 1
+        return 3 * self._calls.timeout() + 1
 
     def _with_aggregates(self) -> HostTable:
         """Return the table with the aggregates of casts after its reading. The caller holds the lock."""

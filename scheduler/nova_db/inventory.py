@@ -9,6 +9,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from scheduler.conf import derived
+from scheduler.errors import HostsUnknown
 from scheduler.hosts.aggregates import Aggregates
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.table import HostTable
@@ -72,8 +73,8 @@ class Inventory:
             RowLoader(conf),
             self._aggregates,
             max_age=lambda: conf.berth.host_state_max_age,
-            timeout=lambda: conf.berth.cell_timeout,
             on_publish=self._table_published,
+            unread_max_age=lambda: conf.berth.unread_cell_max_age,
         )
         self._versions = MinimumVersion(self.cells, self._calls)
         self.instances = CellInstances(self.cells, self._calls)
@@ -147,6 +148,32 @@ class Inventory:
         """Return ``table``, or a newer one if it lacks a compute node among the provider ``uuids``."""
         return self._store.complete(table, uuids)
 
+    def recover(self, table: HostTable, cell_uuid: str | None = None) -> bool:
+        """Read the cells whose hosts a table lacks once more, for a request that would find no host.
+
+        Args:
+            table: The table of the request.
+            cell_uuid: The cell that the request names; others do not matter then.
+
+        Returns:
+            Whether a newer table has hosts that this one lacks; False if it lacks none.
+
+        Raises:
+            HostsUnknown: None of the cells can be read.
+        """
+        lacking = [
+            cell
+            for cell in self.cells.all
+            if cell.uuid in table.unread_cells
+            and (cell.enabled if cell_uuid is None else cell.uuid == cell_uuid)
+        ]
+        if not lacking:
+            return False
+        unread = self._store.reread(lacking)
+        if len(unread) == len(lacking):
+            raise HostsUnknown(unread)
+        return True
+
     def aggregates(self) -> Aggregates:
         """Return all aggregates as last known."""
         return self._aggregates.current
@@ -176,14 +203,18 @@ class Inventory:
 
         Args:
             wanted: Has ``host``, ``node`` and ``cell_uuid``; any may be None.
+
+        Raises:
+            HostsUnknown: They may be in cells that cannot be read.
         """
         for max_age in (None, 0):  # an unknown node may have just been created, or moved to another cell
             cell_uuid = wanted.cell_uuid or (wanted.host and self._cell_of(wanted.host, fresh=max_age == 0))
-            rows = self.snapshot(max_age, cell_uuid).nodes(wanted.host, wanted.node, cell_uuid)
+            table = self.snapshot(max_age, cell_uuid)
+            rows = table.nodes(wanted.host, wanted.node, cell_uuid)
             if rows:
                 first = rows[0].cell_uuid
                 return [FoundNode(row.uuid, row.host, row.nodename) for row in rows if row.cell_uuid == first]
-        return ()
+        return self.find_nodes(wanted) if self.recover(table, cell_uuid or None) else ()
 
     def _cell_of(self, host: str, *, fresh: bool) -> str | None:
         try:

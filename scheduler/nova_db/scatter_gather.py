@@ -39,7 +39,11 @@ class CellAnswer:
 
 
 class CellCalls:
-    """Calls one function for many cells at the same time."""
+    """Calls one function for many cells at the same time.
+
+    Attributes:
+        timeout: Returns the seconds that all calls of one ``scatter_gather`` may take together.
+    """
 
     def __init__(self, timeout: Callable[[], float], clock: Callable[[], float] = time.monotonic) -> None:
         """Make no calls yet.
@@ -48,7 +52,7 @@ class CellCalls:
             timeout: Returns the seconds that all calls of one ``scatter_gather`` may take together.
             clock: Seconds that only grow, for probes.
         """
-        self._timeout = timeout
+        self.timeout = timeout
         self._clock = clock
         self._breakers: dict[str, CircuitBreaker] = {}
         self._lock = threading.Lock()
@@ -81,7 +85,7 @@ class CellCalls:
                 if self.left_out(cell) is not None and self._breaker(cell).probe_due():
                     self._start(function, cell)
         futures = {cell.uuid: self._start(function, cell) for cell in called}
-        wait(futures.values(), timeout=deadline.current().bound(self._timeout()))
+        wait(futures.values(), timeout=deadline.current().bound(self.timeout()))
         return {cell.uuid: self._answer(cell, futures.get(cell.uuid)) for cell in cells}
 
     def left_out(self, cell: Cell) -> str | None:
@@ -141,6 +145,6 @@ class CellCalls:
             return CellAnswer(
                 error=CellUnavailable(f"no answer of cell {cell} before the request's deadline")
             )
-        reason = f"no answer within {self._timeout():g} seconds"
+        reason = f"no answer within {self.timeout():g} seconds"
         self._breaker(cell).trip(reason)
         return CellAnswer(error=CellUnavailable(f"cell {cell}: {reason}"))

@@ -49,7 +49,11 @@ def for_caller(error: BaseException) -> Exception:
 def _of_berth(error: errors.BerthError) -> Exception:
     if error.nova_name is None:
         return error if _can_be_sent(error) else InternalError(_describe(error))
-    kwargs = {"reason": error.reason, "code": 500} if isinstance(error, errors.NoValidHost) else {}
+    kwargs: dict[str, Any] = {}
+    if isinstance(error, errors.NoValidHost):
+        kwargs = {"reason": error.reason, "code": 500}
+    elif isinstance(error, errors.HostsUnknown):
+        kwargs = {"code": 503}  # nova's class stands for 404, but nothing was found to be missing
     return _nova_class(error.nova_name)(str(error), **kwargs)
 
 

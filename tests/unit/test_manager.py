@@ -10,7 +10,7 @@ import pytest
 from scheduler import conf as options
 from scheduler import objects
 from scheduler.claims.result import ClaimResult, Outcome
-from scheduler.errors import NoValidHost, RequestFilterFailed
+from scheduler.errors import HostsUnknown, NoValidHost, RequestFilterFailed
 from scheduler.hosts.aggregates import Aggregates
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.manager import ManagerParts, SchedulerManager
@@ -46,6 +46,7 @@ class FakeHosts:
         self.pending = PendingPlacements()
         self._aggregates = make_aggregates(hosts)
         self.looked_up = []
+        self.recovery = lambda cell_uuid: False
         self.snapshots = []
         self.ages = []
 
@@ -59,6 +60,9 @@ class FakeHosts:
 
     def complete(self, table, uuids):
         return table if set(uuids) <= set(table.row_of_uuid) else self.whole
+
+    def recover(self, table, cell_uuid=None):
+        return self.recovery(cell_uuid)
 
     def find_nodes(self, wanted):
         self.looked_up.append((wanted.host, wanted.node))
@@ -509,3 +513,43 @@ def test_requests_that_move_an_instance_read_the_hosts_anew(make_world, ignored,
     world = make_world(mirrored_hosts(), mirror=FakeMirror(["h1", "h2"]))
     ask(world, make_spec(project_id="p", ignore_hosts=ignored))
     assert world.hosts.ages == ages
+
+
+def away(world):
+    """A world whose cell is away: Placement offers its host, and the table lacks it."""
+    world.hosts.complete = lambda table, uuids: world.hosts.table
+    return world
+
+
+def test_hosts_of_a_cell_that_cannot_be_read_are_unknown_and_not_unfit(make_world):
+    def unknown(cell_uuid):
+        raise HostsUnknown(["cell2"])
+
+    world = away(make_world([], unknown=[host_with_candidate("h9")]))
+    world.hosts.recovery = unknown
+    with pytest.raises(HostsUnknown, match="cell2"):
+        ask(world)
+    assert world.placement.released == []
+
+
+def test_after_the_recovery_of_a_cell_its_hosts_are_chosen(make_world):
+    world = away(make_world([], unknown=[host_with_candidate("h9")]))
+
+    def recovered(cell_uuid):
+        world.hosts.table = world.hosts.whole
+        return True
+
+    world.hosts.recovery = recovered
+    reply = ask(world)
+    assert [one.service_host for one in reply[0]] == ["h9"]
+    assert world.told.events == ["start", "end"]
+
+
+def test_a_refusal_by_known_hosts_asks_for_no_recovery(make_world):
+    def recovery(cell_uuid):
+        raise AssertionError("the table lacks no host")
+
+    world = make_world([host_with_candidate("h1")], {uuid_of("h1"): REFUSED})
+    world.hosts.recovery = recovery
+    with pytest.raises(NoValidHost):
+        ask(world)

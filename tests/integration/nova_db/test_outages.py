@@ -66,7 +66,6 @@ def store(nova):
         RowLoader(nova.conf),
         AggregateStore(nova.engines, lambda: 60.0),
         max_age=lambda: 0.0,
-        timeout=lambda: TIMEOUT,
     )
     store.refresh()
     return store

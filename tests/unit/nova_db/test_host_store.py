@@ -1,3 +1,4 @@
+import contextlib
 import logging
 import socket
 import threading
@@ -11,7 +12,7 @@ from scheduler.logs import RateLimitedLogger
 from scheduler.nova_db.aggregate_store import AggregateStore
 from scheduler.nova_db.cells import Cells
 from scheduler.nova_db.foreign_providers import FOREIGN_TTL
-from scheduler.nova_db.host_store import KEEP_UNREAD, HostStore, report_duplicates
+from scheduler.nova_db.host_store import REREAD_INTERVAL, HostStore, report_duplicates
 from scheduler.nova_db.row_loader import RowLoader
 from scheduler.nova_db.scatter_gather import CellCalls
 from scheduler.nova_db.schema import cell_mappings, compute_nodes, services
@@ -19,6 +20,8 @@ from tests.builders import CELL, OTHER_CELL, make_host, make_table
 from tests.support.waiting import eventually
 
 LOG = logging.getLogger(__name__)
+
+UNREAD_MAX_AGE = 300.0
 
 
 class Stores:
@@ -35,8 +38,8 @@ class Stores:
             RowLoader(nova.conf),
             self.aggregates,
             max_age=lambda: max_age,
-            timeout=lambda: timeout,
             clock=self.clock,
+            unread_max_age=lambda: UNREAD_MAX_AGE,
         )
         self.reads = 0
         refresh = self.store.refresh
@@ -162,7 +165,7 @@ def test_hosts_of_a_cell_that_went_away_are_kept_for_a_while(nova, stores):
     with nova.cells[nova.cell1].begin() as connection:
         connection.execute(sa.text("ALTER TABLE compute_nodes RENAME TO elsewhere"))
     assert hosts_of(stores.store.refresh()) == ["cmp1"]
-    stores.ahead += KEEP_UNREAD
+    stores.ahead += UNREAD_MAX_AGE
     assert hosts_of(stores.store.refresh()) == []
     with nova.cells[nova.cell1].begin() as connection:
         connection.execute(sa.text("ALTER TABLE elsewhere RENAME TO compute_nodes"))
@@ -339,3 +342,63 @@ def test_a_duplicate_that_is_still_there_is_reported_once(caplog):
     for _ in range(3):
         report_duplicates(make_table([make_host("h1", "n1"), make_host("h1", "n2").cell(OTHER_CELL)]), log)
     assert len(caplog.records) == 1
+
+
+@contextlib.contextmanager
+def unreadable(nova):
+    """cell1 without its table."""
+    with nova.cells[nova.cell1].begin() as connection:
+        connection.execute(sa.text("ALTER TABLE compute_nodes RENAME TO elsewhere"))
+    yield
+    with nova.cells[nova.cell1].begin() as connection:
+        connection.execute(sa.text("ALTER TABLE elsewhere RENAME TO compute_nodes"))
+
+
+def test_a_table_names_the_cells_whose_hosts_it_lacks(nova, stores):
+    nova.add_host("cmp1")
+    with unreadable(nova):
+        assert stores.store.refresh().unread_cells == {nova.cell1}
+    assert stores.store.refresh().unread_cells == frozenset()
+    with unreadable(nova):
+        assert stores.store.refresh().unread_cells == frozenset()
+        stores.ahead += UNREAD_MAX_AGE + 1
+        assert stores.store.refresh().unread_cells == {nova.cell1}
+
+
+def test_services_of_a_cell_that_cannot_be_read_stay_as_alive_as_they_were(nova, stores):
+    nova.add_host("cmp1")
+    before = stores.store.refresh().services[0].last_seen_up
+    with unreadable(nova):
+        stores.ahead += 100
+        table = stores.store.refresh()
+        assert 95 <= (table.services[0].last_seen_up - before).total_seconds() <= 105
+        assert stores.store.refresh().services[0] is table.services[0]
+    assert stores.store.refresh().services[0].last_seen_up == before
+
+
+def test_a_cell_that_was_left_out_is_read_again_for_a_request_that_needs_it(nova, stores):
+    nova.add_host("cmp1")
+    with unreadable(nova):
+        stores.store.start()
+        assert stores.store.snapshot(0).unread_cells == {nova.cell1}
+        cells = stores.cells.all
+        assert stores.store.reread(cells) == list(cells)
+    stores.ahead += REREAD_INTERVAL
+    assert stores.store.reread(cells) == []
+    assert hosts_of(stores.store.snapshot()) == ["cmp1"]
+
+
+def test_requests_share_an_attempt_to_read_a_cell_again(nova, stores, monkeypatch):
+    with unreadable(nova):
+        stores.store.refresh()
+        cells = stores.cells.all
+        attempts = []
+        scatter_gather = stores.calls.scatter_gather
+        monkeypatch.setattr(
+            stores.calls,
+            "scatter_gather",
+            lambda *args, **options: attempts.append(1) or scatter_gather(*args, **options),
+        )
+        for _ in range(5):
+            assert stores.store.reread(cells) == list(cells)
+    assert len(attempts) == 1

@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 
 from scheduler import objects
-from scheduler.errors import ConfigError
+from scheduler.errors import ConfigError, HostsUnknown
 from scheduler.hosts.pending import AMOUNTS
 from scheduler.nova_db.inventory import Inventory
 from scheduler.nova_db.schema import (
@@ -280,3 +280,19 @@ def test_what_was_deleted_is_no_longer_expected(nova, inventory):
     expect(inventory, "i1", node)
     inventory.delete_instance_info("cmp1", "i1")
     assert inventory.pending.node_of("i1") is None
+
+
+def test_a_named_host_in_a_cell_that_cannot_be_read_is_not_said_to_be_missing(nova, inventory):
+    nova.add_host("cmp1")
+    other = nova.add_cell("cell2", reachable=False)
+    inventory.start()
+    assert look_up(inventory, host="cmp1") == [("cmp1", "cmp1")]
+    with pytest.raises(HostsUnknown, match=rf"do not answer: cell2 \({other}\)"):
+        look_up(inventory, host="cmp2")
+    assert look_up(inventory, host="cmp2", cell_uuid=nova.cell1) == []
+
+
+def test_a_table_without_unread_cells_needs_no_recovery(nova, inventory):
+    nova.add_host("cmp1")
+    inventory.start()
+    assert not inventory.recover(inventory.snapshot())

@@ -74,3 +74,9 @@ def test_how_errors_arrive(error, module, name, text):
     assert (sent["module"], sent["class"]) == (module, name)
     assert text is None or sent["message"] == text
     assert sent["args"] == [sent["message"]] or module not in ("nova.exception", "scheduler.rpc.errors")
+
+
+def test_hosts_that_are_unknown_are_not_no_valid_host():
+    sent = on_the_wire(errors.HostsUnknown(["cell1 (uuid)"]))
+    assert (sent["module"], sent["class"], sent["kwargs"]) == ("nova.exception", "CellTimeout", {"code": 503})
+    assert "cell1 (uuid)" in sent["message"]
