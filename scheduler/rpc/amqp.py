@@ -88,7 +88,7 @@ class BoundedPublisher:
             ReplyTimeout: The deadline has passed.
             MessageDeliveryFailure: The broker cannot be reached.
         """
-        size = len(message[library._MESSAGE_KEY])
+        size = size_of(message[library._MESSAGE_KEY])
         if size > self._largest:
             raise ReplyTooLarge(f"it has {size} bytes; at most {self._largest} can be sent")
         connection = self._connection
@@ -112,6 +112,11 @@ class BoundedPublisher:
     def _check_deadline(self, error: Exception) -> None:
         if time.monotonic() >= self._deadline:
             raise ReplyTimeout(f"the broker did not confirm it in time: {error}") from error
+
+
+def size_of(text: str) -> int:
+    """Return the bytes of a JSON text that is sent as a string of another one, where it is escaped."""
+    return len(text) + text.count('"') + text.count("\\")
 
 
 def _raise_refusal(error: Exception) -> None:

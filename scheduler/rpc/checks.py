@@ -9,8 +9,32 @@ from oslo_utils import uuidutils
 
 from scheduler import errors, objects
 
-#: Instances of one request. A larger reply would not fit in the largest message of RabbitMQ.
+#: Instances of one request, however small the reply.
 MOST_INSTANCES = 16_000
+
+#: Bytes of a Selection in a message, its quotes escaped; with a network or nested providers it has more.
+SELECTION_SIZE = 1160
+
+#: Bytes of the dict that callers get who want no Selections.
+DICT_SIZE = 250
+
+
+def check_reply_size(instances: int, selections: int, largest: int) -> None:
+    """Check that the reply to a request will fit into a message, before anything is claimed.
+
+    Args:
+        instances: The instances of the request.
+        selections: Selections for each of them; 0 if the caller wants dicts.
+        largest: Bytes of the largest message.
+
+    Raises:
+        InvalidRequest: It will not fit.
+    """
+    most = largest // (selections * SELECTION_SIZE or DICT_SIZE)
+    if instances > most:
+        raise errors.InvalidRequest(
+            f"{instances} instances do not fit into one reply of {largest} bytes; at most {most} are accepted"
+        )
 
 
 def request_spec(value: Any) -> Any:

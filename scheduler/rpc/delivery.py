@@ -29,11 +29,13 @@ class Delivery:
     Attributes:
         redelivered: Whether the broker has delivered the message before. Its first run may be under way in
             another process, or may have been answered.
+        message_id: The identity of the message, the same at each delivery; "" if it has none.
     """
 
-    def __init__(self, redelivered: bool = False) -> None:
+    def __init__(self, redelivered: bool = False, message_id: str = "") -> None:
         """Begin with nothing that depends on the reply."""
         self.redelivered = redelivered
+        self.message_id = message_id
         self._held: list[Held] = []
 
     def hold(self, held: Held) -> None:

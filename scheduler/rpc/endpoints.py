@@ -24,6 +24,9 @@ LOG = logging.getLogger(__name__)
 VERSION = "4.5"
 BASE_VERSION = "1.1"
 
+#: Bytes of the largest reply by default: what RabbitMQ accepts if nothing else is configured.
+LARGEST_REPLY = 16 << 20
+
 #: An argument that was not sent, as opposed to one sent as null.
 ABSENT = object()
 
@@ -101,10 +104,25 @@ class Scheduler(Endpoint):
 
     target = messaging.Target(version=VERSION)
 
-    def __init__(self, manager: Any, warnings: RateLimitedLogger | None = None) -> None:
-        """Serve the methods of ``manager`` (a ``SchedulerManager``)."""
+    def __init__(
+        self,
+        manager: Any,
+        warnings: RateLimitedLogger | None = None,
+        largest_reply: int = LARGEST_REPLY,
+        most_selections: Callable[[], int] = lambda: 1,
+    ) -> None:
+        """Serve the methods of a manager.
+
+        Args:
+            manager: A ``SchedulerManager``.
+            warnings: Logs refused messages.
+            largest_reply: Bytes of the largest reply.
+            most_selections: Returns how many Selections an instance gets if alternates are wanted.
+        """
         super().__init__(warnings)
         self._manager = manager
+        self._largest_reply = largest_reply
+        self._most_selections = most_selections
 
     @answering
     def select_destinations(
@@ -133,13 +151,14 @@ class Scheduler(Endpoint):
         """
         if spec_obj is ABSENT:
             spec_obj = objects.RequestSpec.from_primitives(context, request_spec, filter_properties)
-        return self._manager.select_destinations(
-            context,
-            checks.request_spec(spec_obj),
-            checks.instance_uuids(instance_uuids),
-            checks.flag(return_objects, "return_objects"),
-            checks.flag(return_alternates, "return_alternates"),
-        )
+        spec = checks.request_spec(spec_obj)
+        uuids = checks.instance_uuids(instance_uuids)
+        as_objects = checks.flag(return_objects, "return_objects")
+        with_alternates = checks.flag(return_alternates, "return_alternates")
+        each = (self._most_selections() if with_alternates else 1) if as_objects else 0
+        number = spec.num_instances if uuids is None else len(uuids)
+        checks.check_reply_size(number, each, self._largest_reply)
+        return self._manager.select_destinations(context, spec, uuids, as_objects, with_alternates)
 
     @answering
     def update_aggregates(self, context: Any, aggregates: Any) -> None:

@@ -63,7 +63,8 @@ class Server(server.RPCServer):
         if confirmed and message.hand_back():
             self.heartbeats.release(message)
             return
-        current = delivery.Delivery(redelivered=confirmed and message.redelivered)
+        redelivered = confirmed and message.redelivered
+        current = delivery.Delivery(redelivered, getattr(message, "unique_id", None) or "")
         token = delivery.CURRENT.set(current)
         try:
             super()._process_incoming(incoming)
@@ -150,7 +151,10 @@ def build(
         heartbeats: Sends heartbeats to callers; by default a new one with its own thread.
     """
     warnings = RateLimitedLogger(LOG, clock=clock)
-    served: list[Any] = [endpoints.Scheduler(manager, warnings), endpoints.Base(warnings)]
+    scheduler = endpoints.Scheduler(
+        manager, warnings, conf.berth.largest_message, lambda: max(1, conf.scheduler.max_attempts)
+    )
+    served: list[Any] = [scheduler, endpoints.Base(warnings)]
     if conf.rpc_ping_enabled:
         # oslo.messaging looks at the global configuration object only, which is not used here
         served.append(library.PingEndpoint())

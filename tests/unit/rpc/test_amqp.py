@@ -6,12 +6,14 @@ fail, and name it.
 
 import contextlib
 import inspect
+import json
 
 import kombu
 from oslo_messaging import transport as library_transport
 from oslo_messaging._drivers import amqp as library_amqp
 from oslo_messaging._drivers import amqpdriver, base, common, impl_rabbit
 from oslo_messaging.rpc import server as library_server
+from oslo_serialization import jsonutils
 import pytest
 
 from scheduler.rpc import amqp
@@ -116,6 +118,11 @@ def test_a_reply_is_published_to_its_queue_with_mandatory_and_a_time_limit():
     assert options["routing_key"] == "q"
     assert options["mandatory"]
     assert options["confirm_timeout"] > 0
+
+
+def test_the_size_of_a_reply_is_that_of_the_message_that_is_sent():
+    text = jsonutils.dumps({"text": 'a "quoted" \\ word', "umlaut": "\u00e4"})
+    assert amqp.size_of(text) == len(json.dumps(text)) - 2
 
 
 def test_a_reply_above_the_limit_is_not_published():

@@ -1,7 +1,10 @@
 import logging
 
+import kombu.serialization
 from oslo_context import context as oslo_context
 import oslo_messaging as messaging
+from oslo_messaging._drivers import common
+from oslo_utils import uuidutils
 import pytest
 
 from scheduler import errors, objects
@@ -10,7 +13,7 @@ from scheduler.rpc import checks, endpoints
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.serializer import Unreadable
 from tests.support.clock import Clock
-from tests.support.wire_examples import spec
+from tests.support.wire_examples import message, spec
 
 UUID = "7900ba8a-8511-4a08-8212-8b095944aa3f"
 OTHER = "2b54e988-4739-4ca3-96e9-82b0ebb53539"
@@ -83,6 +86,44 @@ def test_select_destinations_refuses(endpoint, manager, caplog, arguments, text)
     assert text in str(failure)
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
     assert manager.asked == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "most"),
+    [
+        ({"return_objects": True, "return_alternates": True}, 4821),
+        ({"return_objects": True}, 14463),
+    ],
+    ids=["alternates", "no alternates"],
+)
+def test_a_request_whose_reply_would_not_fit_into_a_message_is_refused(manager, flags, most):
+    endpoint = endpoints.Scheduler(manager, largest_reply=16 << 20, most_selections=lambda: 3)
+    uuids = [uuidutils.generate_uuid() for _ in range(most + 1)]
+    select(endpoint, instance_uuids=uuids[:most], **flags)
+    assert len(manager.asked) == 1
+    failure = sent_error(select, endpoint, instance_uuids=uuids, **flags)
+    assert isinstance(failure, errors.InvalidRequest)
+    assert f"at most {most} are accepted" in str(failure)
+    assert len(manager.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "most"), [({"return_objects": True}, 86), ({}, 400)], ids=["objects", "dicts"]
+)
+def test_a_request_without_instances_is_measured_by_their_number(manager, flags, most):
+    endpoint = endpoints.Scheduler(manager, largest_reply=100_000)
+    wanted = objects.hydrate(spec("boot_two_instances"))
+    wanted.num_instances = most
+    select(endpoint, spec_obj=wanted, **flags)
+    wanted.num_instances = most + 1
+    failure = sent_error(select, endpoint, spec_obj=wanted, **flags)
+    assert f"at most {most} are accepted" in str(failure)
+
+
+def test_the_assumed_size_of_a_selection_is_that_of_a_recorded_reply():
+    rows = message("reply_boot_two_instances")["result"]
+    body = kombu.serialization.dumps(common.serialize_msg({"result": rows * 100}))[2]
+    assert len(body) / sum(map(len, rows)) / 100 == pytest.approx(checks.SELECTION_SIZE, rel=0.02)
 
 
 def test_request_without_a_flavor(endpoint, manager):
