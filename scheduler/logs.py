@@ -20,6 +20,9 @@ REMINDER_INTERVAL = 300.0
 #: Kinds of warnings that one RateLimitedLogger remembers; beyond that the least recent ones are forgotten.
 MAX_KINDS = 100_000
 
+#: Characters of an exception's text that are searched in a message, which may have cut it.
+COMPARED = 100
+
 
 class OutageLog:
     """Logs that one thing fails, and that it works again. Any thread may report."""
@@ -151,7 +154,9 @@ class RateLimitedLogger:
 
 
 class OneLineRecord(logging.LogRecord):
-    """A log record whose message has no line breaks or other control characters: they are escaped.
+    """A log record that is one line and says an error once.
+
+    Line breaks and other control characters of the message are escaped.
 
     Names, hints and keys come from users of the cloud: a line break in them must not begin a line of the log.
     Made by ``logging`` after ``logging.setLogRecordFactory(OneLineRecord)``.
@@ -162,8 +167,21 @@ class OneLineRecord(logging.LogRecord):
         return escape(super().getMessage())
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Escape also the text of the logged exception, which oslo.log appends to the message."""
-        super().__setattr__(name, escape(value) if name == "error_summary" else value)
+        """Escape also the text of the exception that oslo.log appends; empty it if the message has the text.
+
+        oslo.log appends the exception that is being handled to every warning and error, so that a message
+        that names the cause itself would say it twice.
+        """
+        if name == "error_summary":
+            value = escape(value)
+            value = "" if _repeats(self.getMessage(), value) else value
+        super().__setattr__(name, value)
+
+
+def _repeats(message: str, summary: str) -> bool:
+    """Return whether a message has the text of an exception, given as ``Class: text``."""
+    text = summary.partition(": ")[2]
+    return bool(text) and text[:COMPARED] in message
 
 
 def escape(text: str) -> str:

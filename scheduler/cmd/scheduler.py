@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 FAILED = 1
 
+JOURNAL_HINT = "install the package systemd-python (pip install 'berth-scheduler[journal]')"
+
 # of the logger; __name__ is __main__ when the module is run
 NAME = "scheduler.cmd.scheduler"
 
@@ -76,7 +78,8 @@ def set_up_logging(conf: ConfigOpts) -> None:
     """Send log records where the options say, each message on one line.
 
     Raises:
-        ConfigError: The file of log_config_append cannot be used.
+        ConfigError: A log option cannot be used: the file of log_config_append, the directory of log files,
+            the journal without its package.
     """
     from oslo_log import log
 
@@ -85,8 +88,12 @@ def set_up_logging(conf: ConfigOpts) -> None:
 
     try:
         log.setup(conf, "berth", version())
-    except log.LogConfigError as error:
+    except (log.LogConfigError, OSError) as error:
         raise errors.ConfigError(f"Logging cannot be set up: {error}") from error
+    except RuntimeError as error:
+        if not conf.use_journal:
+            raise
+        raise errors.ConfigError(f"[DEFAULT]/use_journal: {error}; {JOURNAL_HINT}") from error
     logging.setLogRecordFactory(logs.OneLineRecord)
 
 

@@ -6,6 +6,7 @@ import os
 
 from oslo_config import cfg
 
+from scheduler.conf.misspelt import misspelt_options
 from scheduler.errors import ConfigError
 
 FILTER, CHANCE, CACHING = "filter_scheduler", "chance_scheduler", "caching_scheduler"
@@ -55,12 +56,14 @@ def uses_mirror(conf: cfg.ConfigOpts) -> bool:
 
 
 def remarks(conf: cfg.ConfigOpts) -> Iterator[str]:
-    """Yield lines to log at start about option values that are replaced or missing."""
+    """Yield lines to log at start about options that are replaced, missing or unknown."""
+    yield from misspelt_options(conf)
     if not conf.database.connection:
         yield (
             "[database]/connection is not set: this scheduler will not be listed as a nova service, and "
             "cells whose database URL is a template cannot be reached"
         )
+    yield from _worker_remarks(conf)
     if conf.scheduler.driver == CACHING:
         yield (
             "[scheduler]/driver = caching_scheduler: filter_scheduler is used, with "
@@ -77,6 +80,15 @@ def remarks(conf: cfg.ConfigOpts) -> Iterator[str]:
         yield (
             f"manager_shutdown_timeout {conf.manager_shutdown_timeout} is above graceful_shutdown_timeout "
             f"{conf.graceful_shutdown_timeout}; {drain_timeout(conf)} is used"
+        )
+
+
+def _worker_remarks(conf: cfg.ConfigOpts) -> Iterator[str]:
+    if not conf.scheduler.workers and worker_count(conf) > 1:
+        yield (
+            f"[scheduler]/workers is not set: {worker_count(conf)} workers are started, one for each CPU. "
+            "Workers share neither Placement's responses nor what they have just placed; set it to 1 unless "
+            "one worker's CPU is the limit"
         )
 
 

@@ -1,6 +1,7 @@
 """Loading: from a command line and files to options whose values are valid."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
 from typing import Any
 
 from oslo_config import cfg
@@ -15,6 +16,16 @@ PROG = "berth-scheduler"
 
 # nova's directories are searched for nova.conf, then for <prog>.conf
 PROJECT = "nova"
+
+_WRONG_VALUE = re.compile(
+    r"Value for option \S+ from LocationInfo\(location=.*?, detail=['\"](?P<place>.*?)['\"]\) is not valid: "
+    r"(?P<reason>.*)",
+    re.DOTALL,
+)
+_NOT_A_NUMBER = {
+    r"invalid literal for int\(\) with base 10: (.*)": "a whole number",
+    r"could not convert string to float: (.*)": "a number",
+}
 
 
 def new() -> cfg.ConfigOpts:
@@ -59,6 +70,15 @@ def validate(conf: cfg.ConfigOpts) -> None:
             problems += _problems(conf[group], group)
     if problems:
         raise errors.ConfigError("; ".join(problems))
+
+
+def plain_reason(text: str) -> str:
+    """Return oslo.config's text on a wrong value without the repr of the place: the reason, then the file."""
+    found = _WRONG_VALUE.fullmatch(text)
+    reason = found["reason"] if found else text
+    for pattern, kind in _NOT_A_NUMBER.items():
+        reason = re.sub(pattern, rf"\1 is not {kind}", reason)
+    return f"{reason} (in {found['place']})" if found and found["place"] else reason
 
 
 def require_databases(conf: cfg.ConfigOpts) -> None:
@@ -108,7 +128,7 @@ def _problems(values: Mapping[str, Any], group: str = "DEFAULT") -> Iterator[str
         try:
             value = values[name]
         except (ValueError, cfg.Error) as error:
-            yield f"[{group}]/{name}: {error}"
+            yield f"[{group}]/{name}: {plain_reason(str(error))}"
             continue
         if isinstance(value, cfg.ConfigOpts.GroupAttr):
             yield from _problems(value, name)

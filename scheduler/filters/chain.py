@@ -1,13 +1,15 @@
 """Running the enabled filters over the hosts of a request (spec: filters-and-weighers 1.4, 1.5, 1.7)."""
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
+import time
 
 import numpy as np
 from oslo_log import log as logging
 
 from scheduler.filters.base import HostFilter, Judge, all_pass
+from scheduler.filters.causes import group as causes_of
 from scheduler.hosts.coordinates import ViewIndex
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.request_instances import Needs
@@ -17,9 +19,11 @@ from scheduler.request.scheduling_request import SchedulingRequest
 # The name under which operators tune and search these messages (spec: filters-and-weighers 1.5).
 LOG = logging.getLogger("nova.filters")
 
-# Hosts of each filter for which a reason is asked, and those that are named with a reason that they share.
+# Hosts of each filter that are named one by one at debug level.
 SAMPLE = 20
-SHOWN = 3
+
+# Seconds for which reasons are asked for a summary: a request that finds no host waits for them.
+PATIENCE = 0.2
 
 GONE = ViewIndex(-1)
 """The index of a host that was rejected."""
@@ -46,12 +50,31 @@ class Step:
         """The number of hosts before and after."""
         return len(self.hosts), int(np.count_nonzero(self.kept))
 
-    def reasons(self, at_most: int = SAMPLE) -> Iterator[tuple[HostState, str]]:
-        """Yield the first rejected hosts with the reason for each."""
+    def reasons(self, at_most: int | None = SAMPLE) -> Iterator[tuple[HostState, str]]:
+        """Yield the first rejected hosts, or all, with the reason for each."""
         if self.judge is None:
             return
-        for host in self.hosts.at(np.flatnonzero(~self.kept)[:at_most]).hosts():
-            yield host, self.judge.reason(host)
+        rejected = np.flatnonzero(~self.kept)[:at_most]
+        for start in range(0, len(rejected), SAMPLE):
+            for host in self.hosts.at(rejected[start : start + SAMPLE]).hosts():
+                yield host, self.judge.reason(host)
+
+    def summary(self, at_most: int, give_up: Callable[[], bool]) -> Iterator[str]:
+        """Yield the causes of most hosts, then how many hosts there are for others, or were not asked.
+
+        Args:
+            at_most: The number of causes.
+            give_up: Whether to ask no more hosts for their reasons.
+        """
+        rejected = len(self.hosts) - self.counts[1]
+        asked = takewhile(lambda _: not give_up(), self.reasons(None))
+        causes = causes_of((host.host, reason) for host, reason in asked)
+        yield from map(str, causes[:at_most])
+        rest = sum(cause.count for cause in causes[at_most:])
+        if rest:
+            yield f"{len(causes) - at_most} other reasons ({rest} hosts)"
+        if self.judge and (unasked := rejected - sum(cause.count for cause in causes)):
+            yield f"reasons not determined in time ({unasked} hosts)"
 
     def __str__(self) -> str:
         return "{}: (start: {}, end: {})".format(self.filter.name, *self.counts)
@@ -80,17 +103,15 @@ class Filtered:
             for host, reason in step.reasons(at_most):
                 yield host.host, host.nodename, f"{step.filter.name}: {reason}"
 
-    def summary(self, at_most: int = 3) -> Iterator[str]:
-        """Yield ``Filter: reason (some hosts)``, at most so many a filter, the most frequent first.
+    def summary(self, at_most: int = 3, clock: Callable[[], float] = time.monotonic) -> Iterator[str]:
+        """Yield ``Filter: cause (hosts)``, at most so many causes a filter, and how many hosts are left.
 
         As with ``reasons``, true only until something more is consumed from the hosts.
         """
+        end = clock() + PATIENCE
         for step in self.steps:
-            names = defaultdict(list)
-            for host, reason in step.reasons():
-                names[reason].append(host.host)
-            for reason in sorted(names, key=lambda reason: -len(names[reason]))[:at_most]:
-                yield f"{step.filter.name}: {reason} ({', '.join(names[reason][:SHOWN])})"
+            for line in step.summary(at_most, lambda: clock() > end):
+                yield f"{step.filter.name}: {line}"
 
 
 class FilterChain:

@@ -3,7 +3,7 @@
 A URL may be a template of the URL of the local database (spec: host-state-and-cells 2.1, 2.2).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 import threading
 import time
@@ -27,6 +27,9 @@ CELL0 = "00000000-0000-0000-0000-000000000000"
 
 # Seconds between readings while the API database is away.
 RETRY_INTERVAL = 2.0
+
+# Seconds between readings while it answers, after which added, disabled and deleted cells are seen.
+REREAD_INTERVAL = 60.0
 
 # The errors of a database that is away or left out; ConfigError if its URL cannot be used.
 UNREADABLE = (db.DBError, sa.exc.SQLAlchemyError, CircuitOpen, ConfigError, OSError)
@@ -66,6 +69,7 @@ class Cells:
         self._lock = threading.Lock()
         self._loaded = False
         self._retry_at = float("-inf")
+        self._reread_at = float("-inf")
         self._cells: tuple[Cell, ...] = ()
         self._outage = OutageLog(
             LOG,
@@ -117,19 +121,52 @@ class Cells:
         """Read the list if it was never read; return whether it is there."""
         return self._loaded or self.load()
 
+    def load_if_due(self) -> bool:
+        """Read the list if it was never read, or again after ``REREAD_INTERVAL`` seconds.
+
+        Returns:
+            Whether a list was ever read.
+        """
+        return self._loaded if self._loaded and self._clock() < self._reread_at else self.load()
+
     def _load(self) -> bool:
+        self._reread_at = self._clock() + REREAD_INTERVAL
         try:
             with self._engines.api_connection() as connection:
-                self._cells = read_cells(connection, self._conf.database.connection)
+                found = read_cells(connection, self._conf.database.connection)
         except UNREADABLE as error:
             self._retry_at = self._clock() + RETRY_INTERVAL
             self._outage.report_failure(error)
             return self._loaded
         self._outage.report_success()
+        log_changes(self._cells, found, first=not self._loaded)
+        self._cells = found
         self._loaded = True
-        if not self.all:
-            LOG.warning("There are no cells besides cell0, so no host can be found")
         return True
+
+
+def log_changes(before: Iterable[Cell], now: Iterable[Cell], *, first: bool) -> None:
+    """Log which cells are disabled, were enabled again, added or deleted; and if none has computes.
+
+    Args:
+        before: The cells as last read.
+        now: The cells as read now.
+        first: Whether no list was read before, so that no cell counts as added.
+    """
+    old = {cell.uuid: cell for cell in before if cell.uuid != CELL0}
+    new = {cell.uuid: cell for cell in now if cell.uuid != CELL0}
+    for uuid, cell in new.items():
+        was = old.get(uuid)
+        if not first and was is None:
+            LOG.info("Cell %s was added", cell)
+        if not cell.enabled and (was is None or was.enabled):
+            LOG.warning("Cell %s is disabled: only requests that name it get its hosts", cell)
+        elif cell.enabled and was is not None and not was.enabled:
+            LOG.info("Cell %s is enabled again", cell)
+    for uuid in old.keys() - new.keys():
+        LOG.warning("Cell %s was deleted: its hosts are no longer used", old[uuid])
+    if not new and (old or first):
+        LOG.warning("There are no cells besides cell0, so no host can be found")
 
 
 def read_cells(connection: Connection, reference: str | None) -> tuple[Cell, ...]:

@@ -175,7 +175,7 @@ class HostStore:
     def refresh(self) -> HostTable:
         """Read what changed and publish the next table. Only the writer calls this."""
         begun = self._clock()
-        self._cells.load_if_needed()
+        self._cells.load_if_due()
         cells = self._cells.all
         self._trackers = {
             cell: self._trackers.get(cell) or CellTracker(cell, self._loader, self._clock) for cell in cells

@@ -166,6 +166,11 @@ class Ranking:
         best = descending(totals)[:SHOWN]
         shown = [f"WeighedHost [host: {self.hosts.host(i)!r}, weight: {totals[i]}]" for i in best]
         LOG.debug("Weighed [%s]%s", ", ".join(shown), self._rest())
+        parts = self.scores.parts()
+        for index in best:
+            row = self.hosts.row(ViewIndex(int(index)))
+            added = ", ".join(f"{name} {part[index]:.6g}" for name, part in parts)
+            LOG.debug("Weights of host %s (%s): %s", row.host, row.nodename, added or "none")
 
     def _rest(self) -> str:
         return f" and {len(self) - SHOWN} more" if len(self) > SHOWN else ""

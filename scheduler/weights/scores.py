@@ -6,14 +6,11 @@ Raw weights are kept between the instances of a request: after a choice only wha
 from collections.abc import Sequence
 
 import numpy as np
-from oslo_log import log as logging
 
 from scheduler.hosts.request_instances import Needs
 from scheduler.hosts.view import HostView
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.weights.base import HostWeigher, Scorer
-
-LOG = logging.getLogger("nova.weights")
 
 
 class PreparedWeighers:
@@ -89,8 +86,7 @@ class Scores:
         totals = np.zeros(self._length)
         if self._alone or self._length <= 1:
             return totals
-        for name, part in self.parts():
-            LOG.debug("%s adds %s", name, part)
+        for _, part in self.parts():
             totals += part
         totals[np.isnan(totals)] = -np.inf
         return totals

@@ -136,3 +136,20 @@ def test_control_characters_of_messages_are_escaped(message, arguments, seen):
     record = logs.OneLineRecord("name", logging.INFO, __file__, 1, message, arguments, None)
     record.error_summary = message % arguments
     assert (record.getMessage(), record.error_summary) == (seen, seen)
+
+
+@pytest.mark.parametrize(
+    ("message", "summary", "appended"),
+    [
+        ("Cell east cannot be read: flooded", "OSError: flooded", ""),
+        ("Cell east cannot be read", "OSError: flooded", "OSError: flooded"),
+        ("Cell east cannot be read", "OSError", "OSError"),
+        (f"Call refused: {'x' * 200}", f"ValueError: {'x' * 300}", ""),
+        ("Call refused: a\\nb", "ValueError: a\nb", ""),
+    ],
+    ids=["said already", "not said", "no text", "said in part", "escaped"],
+)
+def test_the_cause_of_a_warning_is_said_once(message, summary, appended):
+    record = logs.OneLineRecord("name", logging.WARNING, __file__, 1, message, (), None)
+    record.error_summary = summary
+    assert record.error_summary == appended

@@ -78,6 +78,21 @@ def test_a_logging_configuration_that_cannot_be_read_is_refused(arguments, tmp_p
         command.prepare(arguments(f"{DATABASE}[DEFAULT]\nlog_config_append={tmp_path}/absent\n"))
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("use_journal=true", "pip install 'berth-scheduler[journal]'"),
+        ("log_file={directory}/absent/log", "Logging cannot be set up: "),
+    ],
+    ids=["journal without its package", "log directory is missing"],
+)
+def test_a_log_that_cannot_be_written_is_refused(arguments, tmp_path, monkeypatch, text, said):
+    monkeypatch.setattr("oslo_log.handlers.journal", None)
+    with pytest.raises(errors.ConfigError) as raised:
+        command.prepare(arguments(f"{DATABASE}[DEFAULT]\n{text.format(directory=tmp_path)}\n"))
+    assert said in str(raised.value)
+
+
 PROGRAM = """
 import logging, sys
 from scheduler.cmd import scheduler as command

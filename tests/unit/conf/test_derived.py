@@ -48,12 +48,26 @@ def test_worker_count(workers, expected):
 def test_remarks_name_what_is_not_taken_as_it_stands():
     with_database = conf()
     with_database.set_override("connection", "sqlite://", "database")
+    with_database.set_override("workers", 1, "scheduler")
     assert list(options.remarks(with_database)) == []
-    absent, *found = options.remarks(conf(service_down_time=5, graceful_shutdown_timeout=100))
+    without = conf(service_down_time=5, graceful_shutdown_timeout=100)
+    without.set_override("workers", 1, "scheduler")
+    absent, *found = options.remarks(without)
     assert absent.startswith("[database]/connection is not set")
     assert [line.split()[0] for line in found] == ["service_down_time", "manager_shutdown_timeout"]
     assert "25 is used" in found[0]
     assert "90 is used" in found[1]
+
+
+@pytest.mark.parametrize(
+    ("workers", "cpus", "warned"), [(None, 4, True), (0, 4, True), (4, 4, False), (None, 1, False)]
+)
+def test_one_worker_for_each_cpu_by_default_is_warned_of(workers, cpus, warned, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(cpus)))
+    found = conf()
+    found.set_override("workers", workers, "scheduler")
+    lines = [line for line in options.remarks(found) if "[scheduler]/workers" in line]
+    assert [f"{cpus} workers are started" in line for line in lines] == [True] * warned
 
 
 def test_only_the_database_driver_of_service_groups_is_accepted():

@@ -154,6 +154,53 @@ def test_all_bad_values_are_named(load):
     assert "workers" in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[scheduler]\nworkers=many\n", "[scheduler]/workers: 'many' is not a whole number (in {path})"),
+        ("[berth]\ncell_timeout=soon\n", "[berth]/cell_timeout: 'soon' is not a number (in {path})"),
+        (
+            "[filter_scheduler]\nhost_subset_size=0\n",
+            "[filter_scheduler]/host_subset_size: Should be greater than or equal to 1 (in {path})",
+        ),
+    ],
+    ids=["whole number", "number", "range"],
+)
+def test_a_bad_value_is_said_in_plain_words_with_its_file(write, text, said):
+    path = write(text)
+    with pytest.raises(errors.ConfigError) as raised:
+        options.load(["--config-file", str(path)])
+    assert str(raised.value) == said.format(path=path)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "[berth]\ncell_timout=4\n",
+            "[berth]/cell_timout does not exist and is ignored; did you mean cell_timeout?",
+        ),
+        ("[berth]\nzzz=4\n", "[berth]/zzz does not exist and is ignored"),
+        ("[breth]\na=4\n", "the group [breth] does not exist and is ignored; did you mean [berth]?"),
+    ],
+    ids=["close to an option", "close to none", "group"],
+)
+def test_an_unknown_option_of_our_own_is_named(load, text, said):
+    lines = list(options.remarks(load(text)))
+    assert [line.partition(": ")[2] for line in lines if "ignored" in line] == [said]
+
+
+def test_options_and_groups_of_others_are_not_named(load):
+    conf = load("[nova]\nx=1\n[health]\ny=1\n[scheduler]\nmax_attemps=3\n[Berth]\ncell-timeout=3\n")
+    assert not [line for line in options.remarks(conf) if "ignored" in line]
+
+
+def test_unknown_options_are_named_in_files_of_a_directory_too(tmp_path):
+    (tmp_path / "b.conf").write_text("[berth]\nmirror=1\n")
+    conf = options.load([f"--config-dir={tmp_path}"], default_config_files=[])
+    assert any(str(tmp_path / "b.conf") in line for line in options.remarks(conf))
+
+
 def test_a_bad_value_of_somebody_else_does_not_matter(load):
     assert load("[ironic]\napi_max_retries=x\n[oslo_messaging_kafka]\nkafka_max_fetch_bytes=x\n").host
 

@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from scheduler.errors import ConfigError
-from scheduler.nova_db.cells import CELL0, RETRY_INTERVAL, Cell, Cells, expand_template
+from scheduler.nova_db.cells import CELL0, REREAD_INTERVAL, RETRY_INTERVAL, Cell, Cells, expand_template
 from scheduler.nova_db.schema import cell_mappings
 from tests.support.clock import Clock
 
@@ -75,6 +75,43 @@ def test_the_list_is_read_once_unless_asked_for(nova, cells):
     assert len(cells.all) == 1
     assert cells.load()
     assert len(cells.all) == 2
+
+
+def test_the_list_is_read_again_after_its_interval(nova, cells, clock):
+    assert cells.load_if_due()
+    nova.insert_api(cell_mappings, uuid="c2")
+    assert cells.load_if_due()
+    assert len(cells.all) == 1
+    clock.now += REREAD_INTERVAL
+    assert cells.load_if_due()
+    assert len(cells.all) == 2
+
+
+def test_a_disabled_cell_is_named_once_and_so_is_its_return(nova, cells, caplog):
+    caplog.set_level(logging.INFO, "scheduler.nova_db.cells")
+    nova.insert_api(cell_mappings, uuid="c2", name="two", disabled=True)
+    cells.load()
+    cells.load()
+    assert caplog.messages == ["Cell two (c2) is disabled: only requests that name it get its hosts"]
+    caplog.clear()
+    with nova.engines.api().begin() as connection:
+        connection.execute(sa.update(cell_mappings).values(disabled=False))
+    cells.load()
+    assert caplog.messages == ["Cell two (c2) is enabled again"]
+
+
+def test_cells_that_come_and_go_are_named(nova, cells, caplog):
+    caplog.set_level(logging.INFO, "scheduler.nova_db.cells")
+    cells.load()
+    nova.insert_api(cell_mappings, uuid="c2", name="two")
+    cells.load()
+    with nova.engines.api().begin() as connection:
+        connection.execute(sa.delete(cell_mappings).where(cell_mappings.c.uuid == "c2"))
+    cells.load()
+    assert caplog.messages == [
+        "Cell two (c2) was added",
+        "Cell two (c2) was deleted: its hosts are no longer used",
+    ]
 
 
 def test_without_the_database_the_last_list_stays(nova, cells):

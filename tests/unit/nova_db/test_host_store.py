@@ -280,7 +280,7 @@ def test_a_cell_with_another_url_is_read_anew(nova, stores):
 
 def test_after_an_error_the_writer_goes_on(nova, stores, caplog):
     nova.add_host("cmp1")
-    load = stores.cells.load_if_needed
+    load = stores.cells.load_if_due
     failures = iter([ZeroDivisionError, None])
 
     def sometimes():
@@ -288,7 +288,7 @@ def test_after_an_error_the_writer_goes_on(nova, stores, caplog):
             raise ZeroDivisionError
         return load()
 
-    stores.cells.load_if_needed = sometimes
+    stores.cells.load_if_due = sometimes
     stores.store.start()
     assert hosts_of(stores.store.snapshot()) == ["cmp1"]
     assert "ZeroDivisionError" in caplog.text

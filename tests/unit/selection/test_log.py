@@ -47,6 +47,15 @@ def test_a_choice(log):
     assert log("DEBUG", "Selected host: ") == [f"Selected host: {shown('h2', 4096)}"]
 
 
+def test_what_each_weigher_added_is_logged_with_the_host(log):
+    select(hosts(2048, 4096), ["i1"], spec=make_spec())
+    first, second = log("DEBUG", "Weights of host ")
+    assert first.startswith("Weights of host h2 (h2): ")
+    assert second.startswith("Weights of host h1 (h1): ")
+    assert "RAMWeigher 1" in first
+    assert "RAMWeigher 0" in second
+
+
 def test_the_selected_host_is_the_one_that_was_claimed(log):
     select(hosts(2048, 4096), ["i1"], FakeClaims({uuid_of("h2"): REFUSED}))
     assert log("DEBUG", "Selected host: ") == [f"Selected host: {shown('h1', 2048)}"]

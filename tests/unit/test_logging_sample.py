@@ -1,0 +1,48 @@
+"""etc/berth-logging.conf.sample shows the lines that the documentation tells operators to search for."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.unit.cmd.test_scheduler import DATABASE
+
+SAMPLE = pathlib.Path(__file__).resolve().parents[2] / "etc/berth-logging.conf.sample"
+
+PROGRAM = """
+import logging, sys
+from scheduler.cmd import scheduler as command
+command.prepare(sys.argv[1:])
+for name in ("nova.filters", "nova.scheduler.host_manager", "scheduler.selection.ranking"):
+    logging.getLogger(name).info("said by %s", name)
+logging.getLogger("urllib3").info("chatter")
+"""
+
+
+@pytest.fixture(scope="module")
+def lines(tmp_path_factory):
+    """What a daemon logs that is set up by the sample."""
+    path = tmp_path_factory.mktemp("etc") / "nova.conf"
+    path.write_text(f"{DATABASE}[DEFAULT]\nlog_config_append={SAMPLE}\n")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", PROGRAM, "--config-file", str(path)],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return done.stderr.splitlines()
+
+
+def test_lines_under_the_names_of_nova_s_loggers_are_shown_too(lines):
+    assert [line.partition("said by ")[2] for line in lines] == [
+        "nova.filters",
+        "nova.scheduler.host_manager",
+        "scheduler.selection.ranking",
+    ]
+
+
+def test_milliseconds_are_printed_once(lines):
+    for line in lines:
+        assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \d+ INFO ", line), line
