@@ -23,7 +23,7 @@ from scheduler.deadline import Deadline, limit_to
 from scheduler.errors import NoValidHost
 from scheduler.filters.numa_topology_filter import fitter_of
 from scheduler.hosts.table import HostTable
-from scheduler.hosts.view import HostView
+from scheduler.hosts.view import CandidateLists, HostView
 from scheduler.nova_db.inventory import Inventory
 from scheduler.placement.candidates import Candidates, CandidateSource
 from scheduler.placement.client import PlacementClient
@@ -366,7 +366,8 @@ class SchedulerManager:
     ) -> HostView:
         """Return the hosts that Placement offers."""
         rows = table.find(candidates.by_root, request.cell_uuid)
-        lists = [candidates.by_root[table.rows[row].uuid] for row in rows]
+        by_root = candidates.by_root
+        lists = CandidateLists(lambda position: by_root[table.rows[rows[position]].uuid])
         return HostView.of(table, rows, lists, self.hosts.instances, self.hosts.pending)
 
     def _hosts_beyond_limit(

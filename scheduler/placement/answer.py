@@ -1,8 +1,9 @@
 """The response to ``GET /allocation_candidates``, by compute host (spec: placement-and-workflow 2)."""
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 
 import msgspec
 import orjson
@@ -130,6 +131,61 @@ class Summaries:
         return _summary.decode(text) if text else _Summary()
 
 
+class RootsAlone(Mapping[str, tuple[AllocationCandidate, ...]]):
+    """Compute nodes that each provide all of a request themselves.
+
+    Candidates are made when they are looked up. The candidate equals the one that Placement would name.
+    """
+
+    def __init__(self, roots: tuple[str, ...], amounts: Mapping[str, int]) -> None:
+        """Offer ``amounts`` by resource class on each of ``roots``."""
+        self._roots = roots
+        self._taken = msgspec.Raw(orjson.dumps({"resources": dict(amounts)}))
+
+    @cached_property
+    def _members(self) -> frozenset[str]:
+        return frozenset(self._roots)
+
+    def __getitem__(self, root: str) -> tuple[AllocationCandidate, ...]:
+        """Return the one candidate of a compute node."""
+        if root not in self._members:
+            raise KeyError(root)
+        return (AllocationCandidate(root, (root,), {root: self._taken}, {"": [root]}),)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._roots)
+
+    def __len__(self) -> int:
+        return len(self._roots)
+
+
+class _MergedRoots(Mapping[str, tuple[AllocationCandidate, ...]]):
+    """The candidates of two answers by compute node; merged when they are looked up."""
+
+    def __init__(
+        self,
+        first: Mapping[str, tuple[AllocationCandidate, ...]],
+        second: Mapping[str, tuple[AllocationCandidate, ...]],
+    ) -> None:
+        self._first = first
+        self._second = second
+        self._roots = tuple(dict.fromkeys(chain(first, second)))
+
+    def __getitem__(self, root: str) -> tuple[AllocationCandidate, ...]:
+        known = self._first.get(root, ())
+        if not known:
+            return self._second[root]
+        seen = {_content(candidate) for candidate in known}
+        more = self._second.get(root, ())
+        return known + tuple(candidate for candidate in more if _content(candidate) not in seen)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._roots)
+
+    def __len__(self) -> int:
+        return len(self._roots)
+
+
 @dataclass(frozen=True, slots=True)
 class Candidates:
     """What Placement offers for a request. It is shared by requests and must not be changed.
@@ -140,6 +196,7 @@ class Candidates:
         reason: Why it is empty; "" if it is not.
         failed: Whether it is empty because Placement did not respond, or refused the query.
         sent_at: When the query was sent, in seconds of ``time.monotonic``.
+        read_usage: Reads the usage of a provider from Placement; None if the response has told it.
     """
 
     by_root: Mapping[str, tuple[AllocationCandidate, ...]] = field(default_factory=dict)
@@ -147,11 +204,18 @@ class Candidates:
     reason: str = ""
     failed: bool = False
     sent_at: float = 0.0
+    read_usage: Callable[[str], Mapping[str, Usage]] | None = field(default=None, repr=False)
     _summaries: tuple[Summaries, ...] = field(default=(), repr=False)
+    _usages: dict[str, Mapping[str, Usage]] = field(default_factory=dict, repr=False)
 
-    def usage(self, provider: str) -> dict[str, Usage]:
-        """Return the usage of a provider by resource class; empty if the response has no summary of it."""
-        return next((found for each in self._summaries if (found := each.of(provider).resources)), {})
+    def usage(self, provider: str) -> Mapping[str, Usage]:
+        """Return the usage of a provider by resource class; empty if Placement does not tell."""
+        found = next((found for each in self._summaries if (found := each.of(provider).resources)), None)
+        if found is not None or self.read_usage is None:
+            return found or {}
+        if provider not in self._usages:
+            self._usages[provider] = self.read_usage(provider)
+        return self._usages[provider]
 
 
 def parse(body: bytes, limit: int | None, sent_at: float = 0.0) -> Candidates:
@@ -215,17 +279,14 @@ def _compute_root(
 
 def merge(first: Candidates, second: Candidates) -> Candidates:
     """Return the candidates of both, those of the first before those of the second, none twice."""
-    by_root = dict(first.by_root)
-    for root, group in second.by_root.items():
-        known = by_root.get(root, ())
-        seen = {_content(candidate) for candidate in known}
-        by_root[root] = known + tuple(candidate for candidate in group if _content(candidate) not in seen)
+    by_root = _MergedRoots(first.by_root, second.by_root)
     return Candidates(
         by_root=by_root,
         truncated=first.truncated or second.truncated,
         reason="" if by_root else first.reason if first.failed else second.reason,
         failed=not by_root and (first.failed or second.failed),
         sent_at=min(first.sent_at, second.sent_at),
+        read_usage=first.read_usage or second.read_usage,
         _summaries=second._summaries + first._summaries,  # noqa: SLF001 - of the same class
     )
 

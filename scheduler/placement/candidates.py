@@ -10,19 +10,13 @@ from oslo_log import log
 
 from scheduler.placement.answer import AllocationCandidate, Candidates, merge, parse
 from scheduler.placement.client import PlacementClient
-from scheduler.placement.coalescing import CoalescedCalls
 from scheduler.placement.errors import PlacementSilent
+from scheduler.placement.fresh import Fetch, FreshCandidates
 from scheduler.request.query import MICROVERSION, Query
 
-__all__ = ["AllocationCandidate", "CandidateSource", "Candidates", "CoalescedFetch", "FetchCandidates"]
+__all__ = ["AllocationCandidate", "CandidateSource", "Candidates", "FetchCandidates"]
 
 LOG = log.getLogger(__name__)
-
-# Seconds that requests wait for the GET of another one; longer than a GET may take.
-WAIT_TIMEOUT = 90.0
-
-Fetch = Callable[[Query, Any], Candidates]
-"""(query, request context) -> its candidates. It never raises: a failure is an empty answer with a reason."""
 
 
 class CandidateSource:
@@ -33,13 +27,13 @@ class CandidateSource:
 
     @classmethod
     def of(cls, client: PlacementClient, at_once: int = 2) -> "CandidateSource":
-        """Make the default source: every GET is sent after the request came; equal queries share one.
+        """Make the default source: every question is sent after the request came; see ``fresh``.
 
         Args:
-            client: Sends the GETs.
-            at_once: How many different queries are in flight.
+            client: Sends the questions.
+            at_once: How many different ones are in flight.
         """
-        return cls(CoalescedFetch(FetchCandidates(client), at_once))
+        return cls(FreshCandidates(client, FetchCandidates(client), at_once))
 
     def fetch(self, queries: Sequence[Query], context: Any) -> Candidates:
         """Return the candidates of one query, or of two: those of the fallback query come last."""
@@ -76,18 +70,3 @@ class FetchCandidates:
             reason,
         )
         return Candidates(reason=reason, failed=True, sent_at=sent_at)
-
-
-class CoalescedFetch:
-    """Equal queries that wait at the same time share the next GET; see ``coalescing``."""
-
-    def __init__(self, fetch: Fetch, at_once: int, wait_timeout: float = WAIT_TIMEOUT) -> None:
-        self._fetch = fetch
-        self._calls: CoalescedCalls[Candidates] = CoalescedCalls(wait_timeout, at_once)
-
-    def __call__(self, query: Query, context: Any) -> Candidates:
-        """Ask Placement, or wait for another request that is about to ask the same."""
-        try:
-            return self._calls.call(query.querystring, lambda: self._fetch(query, context))
-        except PlacementSilent as error:
-            return Candidates(reason=f"Placement does not respond: {error}", failed=True)

@@ -27,7 +27,7 @@ from scheduler.placement.errors import (
     PlacementUnreachable,
 )
 from scheduler.placement.reply import Reply
-from scheduler.placement.session import Timeouts, make_adapter, open_pool
+from scheduler.placement.session import Timeouts, make_adapter, make_search_adapter, open_pool
 from scheduler.placement.transport_errors import timed_out, was_sent
 
 LOG = log.getLogger(__name__)
@@ -53,6 +53,7 @@ class PlacementClient:
         timeouts: Timeouts = Timeouts(),  # noqa: B008 - it is immutable
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
+        searches: Adapter | None = None,
     ) -> None:
         """Send through ``adapter``.
 
@@ -61,8 +62,10 @@ class PlacementClient:
             timeouts: How long to wait.
             clock: Seconds.
             sleep: Waits so many seconds.
+            searches: An adapter for searches, as ``session.make_search_adapter`` makes it; None: the same.
         """
         self._adapter = adapter
+        self._searches = searches or adapter
         self._timeouts = timeouts
         self._warn = RateLimitedLogger(LOG)
         self._pid = os.getpid()
@@ -81,7 +84,9 @@ class PlacementClient:
         Raises:
             PlacementAuthFailure: They name no usable credentials.
         """
-        return cls(make_adapter(conf), Timeouts.of(conf.placement.timeout))
+        adapter = make_adapter(conf)
+        searches = make_search_adapter(conf, adapter)
+        return cls(adapter, Timeouts.of(conf.placement.timeout), searches=searches)
 
     def start(self) -> None:
         """Check that Placement answers. Failures that may pass are warnings only: each request tries again.
@@ -108,7 +113,9 @@ class PlacementClient:
             path: Path and query.
             version: The microversion.
             context: The request context whose id is sent along.
-            search: Whether a large response is to be expected: it has more time and no debug log.
+            search: Whether a large response is to be expected: it has more time, no debug log, and a
+                connection of its own. A kept-alive one leads to the same process of Placement each time,
+                which may be busy with another search.
 
         Raises:
             PlacementSilent: There was no response.
@@ -192,6 +199,7 @@ class PlacementClient:
         if os.getpid() != self._pid:
             # A worker must not use a connection that its parent and siblings have as well.
             open_pool(self._adapter.session)
+            open_pool(self._searches.session)
             self._pid = os.getpid()
         self._admit()
         return self._exchange(method, path, version, context, **options)
@@ -215,9 +223,8 @@ class PlacementClient:
 
     def _exchange(self, method: str, path: str, version: str | None, context: Any, **options: Any) -> Reply:
         try:
-            answer = self._adapter.request(
-                path, method, headers=_headers(version, context, options), **options
-            )
+            adapter = self._searches if options.get("stream") else self._adapter
+            answer = adapter.request(path, method, headers=_headers(version, context, options), **options)
             # in one piece: ``content`` reads a large answer 10 kB at a time, and takes six times as long
             reply = Reply(answer.status_code, b"".join(answer.iter_content(None)))
         except (exceptions.ClientException, requests.exceptions.RequestException) as error:
@@ -261,6 +268,8 @@ def _headers(version: str | None, context: Any, options: Mapping[str, Any]) -> d
     headers = {"Accept": "application/json"}
     if version:
         headers["OpenStack-API-Version"] = f"placement {version}"
+    if options.get("stream"):
+        headers["Connection"] = "close"
     if options.get("data") is not None:
         headers["Content-Type"] = "application/json"
     if context is not None and context.global_id:

@@ -51,6 +51,15 @@ def make_adapter(conf: cfg.ConfigOpts) -> Adapter:
     """
     auth = _auth(conf)
     keystone_access.guard(auth, GROUP)
+    return _adapter(conf, auth)
+
+
+def make_search_adapter(conf: cfg.ConfigOpts, adapter: Adapter) -> Adapter:
+    """Return an adapter with connections of its own and the credentials of another one."""
+    return _adapter(conf, adapter.session.auth)
+
+
+def _adapter(conf: cfg.ConfigOpts, auth: BaseAuthPlugin | None) -> Adapter:
     try:
         session = loading.load_session_from_conf_options(conf, GROUP, auth=auth, app_name="berth-scheduler")
         ignored = {"version": None, "min_version": None, "max_version": None}

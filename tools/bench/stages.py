@@ -13,7 +13,7 @@ import numpy as np
 
 from scheduler import conf as options
 from scheduler.filters.chain import FilterChain
-from scheduler.hosts.view import HostView
+from scheduler.hosts.view import CandidateLists, HostView
 from scheduler.numa.fit import Fitter
 from scheduler.placement.answer import parse
 from scheduler.placement.client import PlacementClient
@@ -73,7 +73,8 @@ class _Stages:
     def view(self) -> HostView:
         rows = self.table.find(self.found.by_root)
         by_root = self.found.by_root
-        return HostView.of(self.table, rows, [by_root[self.table.rows[row].uuid] for row in rows.tolist()])
+        lists = CandidateLists(lambda position: by_root[self.table.rows[rows[position]].uuid])
+        return HostView.of(self.table, rows, lists)
 
     def select(self) -> list:
         """Return the selections for one instance: a host, claimed at once, and alternates."""

@@ -110,6 +110,8 @@ class Placement:
             return self._candidates(query)
         if parts[0] == "allocations":
             return self._allocations(parts[1])
+        if parts[0] == "resource_providers" and len(parts) == 1:
+            return self._listed(query)
         if parts[0] == "resource_providers":
             return self._provider(parts[1], parts[2] if len(parts) > 2 else "")
         versions = {"versions": [{"id": "v1.0", "max_version": "1.39", "min_version": "1.0"}]}
@@ -147,13 +149,24 @@ class Placement:
         body = {"uuid": uuid, "name": uuid, "generation": 1, "root_provider_uuid": uuid}
         return Answer(200, orjson.dumps({**body, "parent_provider_uuid": None}))
 
+    def _listed(self, query: str) -> Answer:
+        """Return the compute nodes with room. None of them shares anything."""
+        asked = parse_qs(query)
+        shares = "MISC_SHARES_VIA_AGGREGATE" in asked.get("required", [""])[0].split(",")
+        fitting = [] if shares else self._fitting(asked)
+        body = [
+            {"uuid": each.uuid, "name": each.uuid, "generation": 1, "root_provider_uuid": each.uuid}
+            for each in fitting
+        ]
+        return Answer(200, orjson.dumps({"resource_providers": body}))
+
+    def _fitting(self, asked: Mapping[str, Sequence[str]]) -> list[Provider]:
+        wanted = _wanted(asked)
+        return [each for each in self.providers.values() if self._fits(each, wanted)]
+
     def _candidates(self, query: str) -> Answer:
         asked = parse_qs(query)
-        wanted = {}
-        for part in asked.get("resources", [""])[0].split(","):
-            name, _, amount = part.partition(":")
-            wanted[name] = int(amount)
-        fitting = [each for each in self.providers.values() if self._fits(each, wanted)]
+        wanted, fitting = _wanted(asked), self._fitting(asked)
         limit = int(asked.get("limit", [len(fitting)])[0])
         requests = [
             {"allocations": {each.uuid: {"resources": wanted}}, "mappings": {"": [each.uuid]}}
@@ -286,3 +299,9 @@ class Placement:
                     f"provider '{provider}'. The requested amount would exceed the capacity.",
                 )
         return None
+
+
+def _wanted(asked: Mapping[str, Sequence[str]]) -> Amounts:
+    """Return the amounts that a query asks for, by resource class."""
+    parts = asked.get("resources", [""])[0].split(",")
+    return {name: int(amount) for name, _, amount in (part.partition(":") for part in parts if part)}

@@ -48,6 +48,7 @@ RARE = {
     ("reply", "doubled"),
     ("delete", "leak"),
     ("repeat", "leak"),
+    ("repeat", "moved"),
     ("repeat", "doubled"),
     ("stop", "alarm"),
     ("stop", "unanswered"),

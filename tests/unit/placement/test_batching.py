@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from scheduler.placement.coalescing import CoalescedCalls
+from scheduler.placement.batching import BatchedCalls
 from scheduler.placement.errors import PlacementUnanswered
 
 
@@ -32,6 +32,17 @@ class Question:
         assert self.entered.acquire(timeout=5)
 
 
+def calls_of(question, wait_timeout=5, at_once=2):
+    """Batched calls that ask ``question``, or what stands in ``calls.instead`` for a key."""
+
+    def call(key, items):
+        return [calls.instead.get(key, question)()] * len(items)
+
+    calls = BatchedCalls(call, wait_timeout, at_once)
+    calls.instead = {}
+    return calls
+
+
 @pytest.fixture
 def question():
     return Question()
@@ -55,20 +66,20 @@ def waiting(calls, key, count):
 
 def test_alone(question):
     question.gate.release()
-    calls = CoalescedCalls(5, at_once=2)
-    assert calls.call("key", question) == 0
+    calls = calls_of(question, 5, at_once=2)
+    assert calls.call("key", None) == 0
     assert len(calls) == 0
 
 
 def test_those_who_come_while_it_runs_share_the_next(question, pool):
-    calls = CoalescedCalls(5, at_once=2)
-    first = pool.submit(calls.call, "key", question)
+    calls = calls_of(question, 5, at_once=2)
+    first = pool.submit(calls.call, "key", None)
     question.is_entered()
-    others = [pool.submit(calls.call, "key", question) for _ in range(10)]
+    others = [pool.submit(calls.call, "key", None) for _ in range(10)]
     waiting(calls, "key", 10)
     question.gate.release()
     question.is_entered()
-    late = pool.submit(calls.call, "key", question)
+    late = pool.submit(calls.call, "key", None)
     waiting(calls, "key", 1)
     question.gate.release(2)
     assert first.result(5) == 0
@@ -78,19 +89,20 @@ def test_those_who_come_while_it_runs_share_the_next(question, pool):
 
 
 def test_other_keys_do_not_wait(question, pool):
-    calls = CoalescedCalls(5, at_once=2)
-    first = pool.submit(calls.call, "key", question)
+    calls = calls_of(question, 5, at_once=2)
+    first = pool.submit(calls.call, "key", None)
     question.is_entered()
-    assert calls.call("other", lambda: "done") == "done"
+    calls.instead["other"] = lambda: "done"
+    assert calls.call("other", None) == "done"
     question.gate.release()
     assert first.result(5) == 0
 
 
 def test_those_who_wait_for_a_seat_are_joined_by_those_who_come(question, pool):
-    calls = CoalescedCalls(5, at_once=1)
-    first = pool.submit(calls.call, "key", question)
+    calls = calls_of(question, 5, at_once=1)
+    first = pool.submit(calls.call, "key", None)
     question.is_entered()
-    others = [pool.submit(calls.call, "other", question) for _ in range(10)]
+    others = [pool.submit(calls.call, "other", None) for _ in range(10)]
     waiting(calls, "other", 10)
     question.gate.release(2)
     assert first.result(5) == 0
@@ -99,21 +111,23 @@ def test_those_who_wait_for_a_seat_are_joined_by_those_who_come(question, pool):
 
 
 def test_a_seat_is_not_waited_for_without_end(question, pool):
-    calls = CoalescedCalls(0.05, at_once=1)
-    first = pool.submit(calls.call, "key", question)
+    calls = calls_of(question, 0.05, at_once=1)
+    first = pool.submit(calls.call, "key", None)
     question.is_entered()
-    assert calls.call("other", lambda: "asked anyway") == "asked anyway"
+    calls.instead["other"] = lambda: "asked anyway"
+    assert calls.call("other", None) == "asked anyway"
     question.gate.release()
     assert first.result(5) == 0
-    assert calls.call("key", lambda: "a seat is free") == "a seat is free"
+    calls.instead["key"] = lambda: "a seat is free"
+    assert calls.call("key", None) == "a seat is free"
 
 
 def test_failure_reaches_all_who_waited_for_it_and_nobody_else(question, pool):
-    calls = CoalescedCalls(5, at_once=2)
+    calls = calls_of(question, 5, at_once=2)
     question.fails = {1}
-    first = pool.submit(calls.call, "key", question)
+    first = pool.submit(calls.call, "key", None)
     question.is_entered()
-    others = [pool.submit(calls.call, "key", question) for _ in range(4)]
+    others = [pool.submit(calls.call, "key", None) for _ in range(4)]
     waiting(calls, "key", 4)
     question.gate.release(2)
     assert first.result(5) == 0
@@ -121,15 +135,15 @@ def test_failure_reaches_all_who_waited_for_it_and_nobody_else(question, pool):
         with pytest.raises(ValueError, match="1"):
             other.result(5)
     question.gate.release()
-    assert calls.call("key", question) == 2
+    assert calls.call("key", None) == 2
 
 
 def test_failure_of_the_one_before_does_not_matter(question, pool):
-    calls = CoalescedCalls(5, at_once=2)
+    calls = calls_of(question, 5, at_once=2)
     question.fails = {0}
-    first = pool.submit(calls.call, "key", question)
+    first = pool.submit(calls.call, "key", None)
     question.is_entered()
-    other = pool.submit(calls.call, "key", question)
+    other = pool.submit(calls.call, "key", None)
     waiting(calls, "key", 1)
     question.gate.release(2)
     with pytest.raises(ValueError, match="0"):
@@ -138,23 +152,24 @@ def test_failure_of_the_one_before_does_not_matter(question, pool):
 
 
 def test_one_that_hangs_is_not_waited_for_without_end(question, pool):
-    calls = CoalescedCalls(0.05, at_once=2)
-    first = pool.submit(calls.call, "key", question)
+    calls = calls_of(question, 0.05, at_once=2)
+    first = pool.submit(calls.call, "key", None)
     question.is_entered()
-    assert calls.call("key", lambda: "asked anew") == "asked anew"
+    calls.instead["key"] = lambda: "asked anew"
+    assert calls.call("key", None) == "asked anew"
     question.gate.release()
     assert first.result(5) == 0
     assert len(calls) == 0
 
 
 def test_those_who_share_do_not_wait_without_end(question, pool):
-    calls = CoalescedCalls(0.05, at_once=2)
-    first = pool.submit(calls.call, "key", question)
+    calls = calls_of(question, 0.05, at_once=2)
+    first = pool.submit(calls.call, "key", None)
     question.is_entered()
-    leader = pool.submit(calls.call, "key", question)
+    leader = pool.submit(calls.call, "key", None)
     waiting(calls, "key", 1)
     with pytest.raises(PlacementUnanswered) as caught:
-        calls.call("key", question)
+        calls.call("key", None)
     assert caught.value.timed_out
     question.gate.release(2)
     assert {first.result(5), leader.result(5)} == {0, 1}
@@ -162,8 +177,6 @@ def test_those_who_share_do_not_wait_without_end(question, pool):
 
 @given(st.lists(st.floats(0, 0.004), min_size=1, max_size=12))
 def test_every_answer_is_younger_than_its_request(delays):
-    calls = CoalescedCalls(5, at_once=2)
-
     def ask():
         started = time.monotonic()
         time.sleep(0.002)
@@ -172,9 +185,57 @@ def test_every_answer_is_younger_than_its_request(delays):
     def request(delay):
         time.sleep(delay)
         arrived = time.monotonic()
-        return arrived, calls.call("key", ask)
+        return arrived, calls.call("key", None)
+
+    calls = calls_of(ask)
 
     with ThreadPoolExecutor(len(delays)) as pool:
         for arrived, started in pool.map(request, delays):
             assert started >= arrived
     assert len(calls) == 0
+
+
+def test_keys_get_slots_in_the_order_of_their_first_callers(question, pool):
+    calls = calls_of(question, at_once=1)
+    first = pool.submit(calls.call, "a", None)
+    question.is_entered()
+    order = []
+    calls.instead = {key: lambda key=key: order.append(key) for key in "abc"}
+    others = []
+    for key in "bca":  # 'a' waits behind those that came before it, though its last call has just returned
+        others.append(pool.submit(calls.call, key, None))
+        waiting(calls, key, 1)
+    question.gate.release()
+    assert first.result(5) == 0
+    for other in others:
+        other.result(5)
+    assert order == ["b", "c", "a"]
+
+
+def test_a_key_in_flight_does_not_keep_others_from_the_second_slot(question, pool):
+    calls = calls_of(question, at_once=2)
+    first = pool.submit(calls.call, "a", None)
+    question.is_entered()
+    again = pool.submit(calls.call, "a", None)
+    waiting(calls, "a", 1)
+    calls.instead["b"] = lambda: "not kept waiting"
+    assert calls.call("b", None) == "not kept waiting"
+    question.gate.release(2)
+    assert (first.result(5), again.result(5)) == (0, 1)
+
+
+def test_each_caller_of_a_batch_gets_the_result_for_its_item(question, pool):
+    def call(key, items):
+        question()
+        return [f"{key} {item}" for item in items]
+
+    calls = BatchedCalls(call, 5, 1)
+    first = pool.submit(calls.call, "key", 0)
+    question.is_entered()
+    others = []
+    for number in range(1, 5):
+        others.append(pool.submit(calls.call, "key", number))
+        waiting(calls, "key", number)
+    question.gate.release(2)
+    assert first.result(5) == "key 0"
+    assert [other.result(5) for other in others] == ["key 1", "key 2", "key 3", "key 4"]

@@ -1,0 +1,106 @@
+"""Whether resource classes are provided by the roots of trees only, or by children or sharing providers too.
+
+Where they are, a list of providers names the same hosts as allocation candidates do
+(spec: placement-and-workflow 2.2). What was found holds for a minute: trees change when computes are set up.
+"""
+
+from collections.abc import Callable, Collection
+import threading
+import time
+
+import msgspec
+from oslo_log import log
+
+from scheduler.placement.answer import SHARING
+from scheduler.placement.client import PlacementClient
+from scheduler.placement.errors import PlacementError
+from scheduler.placement.provider_lists import ProviderLists, list_path
+from scheduler.placement.provider_usage import read_inventories
+from scheduler.request.query import MICROVERSION
+
+LOG = log.getLogger(__name__)
+
+# Seconds for which an examination holds, and after which a failed one is repeated.
+HOLDS = 60.0
+RETRY = 10.0
+
+# Providers whose inventories are read one by one; for more, one question about all candidates is asked.
+READ_SINGLY = 50
+
+ALL_TREES = "/allocation_candidates?resources=MEMORY_MB%3A1"
+
+
+class _Summary(msgspec.Struct, gc=False):
+    resources: dict[str, msgspec.Raw]
+
+
+class _Body(msgspec.Struct):
+    provider_summaries: dict[str, _Summary]
+
+
+class ProviderTrees:
+    """Examines the provider trees when asked about them, once a minute at most. Any thread may use it."""
+
+    def __init__(
+        self, client: PlacementClient, lists: ProviderLists, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._client = client
+        self._lists = lists
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._due = float("-inf")
+        self._roots = 0
+        self._shared: frozenset[str] | None = None  # None: unknown
+        self._classes_of_child: dict[tuple[str, int], frozenset[str]] = {}
+
+    def provided_by_roots(self, classes: Collection[str]) -> bool:
+        """Whether only roots of trees have these resource classes; False if that is unknown."""
+        with self._lock:
+            if self._clock() >= self._due:
+                self._examine()
+            return self._shared is not None and self._shared.isdisjoint(classes)
+
+    @property
+    def roots(self) -> int:
+        """How many trees there were when they were examined last."""
+        return self._roots
+
+    def _examine(self) -> None:
+        try:
+            everything = self._lists.fetch(list_path(), self._clock())
+            self._roots = len(everything.roots)
+            self._shared = self._classes_of_children(everything.children) | self._classes_of_sharing()
+            self._due = self._clock() + HOLDS
+        except (PlacementError, msgspec.DecodeError) as error:
+            self._shared = None
+            self._due = self._clock() + RETRY
+            LOG.warning(
+                "The provider trees of Placement could not be examined: %s; queries ask for allocation "
+                "candidates",
+                error,
+            )
+
+    def _classes_of_sharing(self) -> frozenset[str]:
+        found = self._lists.fetch(list_path(required=[SHARING]), self._clock())
+        uuids = [*found.roots, *(uuid for uuid, _ in found.children)]
+        return frozenset[str]().union(*(read_inventories(self._client, uuid) for uuid in uuids))
+
+    def _classes_of_children(self, children: Collection[tuple[str, int]]) -> frozenset[str]:
+        """Return all classes of which children have inventories; unchanged children are not read again."""
+        known = self._classes_of_child
+        self._classes_of_child = {child: known[child] for child in children if child in known}
+        unknown = [child for child in children if child not in known]
+        if len(unknown) > READ_SINGLY:
+            summaries = self._read_all()
+            self._classes_of_child |= {
+                child: frozenset(summaries[child[0]].resources) for child in unknown if child[0] in summaries
+            }
+        for child in unknown:
+            if child not in self._classes_of_child:
+                self._classes_of_child[child] = frozenset(read_inventories(self._client, child[0]))
+        return frozenset[str]().union(*self._classes_of_child.values())
+
+    def _read_all(self) -> dict[str, _Summary]:
+        """Return the summaries of all providers in trees with free memory."""
+        reply = self._client.get(ALL_TREES, MICROVERSION, search=True)
+        return msgspec.json.decode(reply.body, type=_Body).provider_summaries
