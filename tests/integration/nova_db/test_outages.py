@@ -6,13 +6,16 @@ import os
 import signal
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 import sqlalchemy as sa
 
+from scheduler.errors import HostsUnknown
 from scheduler.nova_db.aggregate_store import AggregateStore
 from scheduler.nova_db.cells import Cells
 from scheduler.nova_db.host_store import HostStore
+from scheduler.nova_db.inventory import Inventory
 from scheduler.nova_db.row_loader import RowLoader
 from scheduler.nova_db.scatter_gather import CellCalls
 from tests.support.nova_databases import NovaDatabases
@@ -102,3 +105,35 @@ def test_an_api_database_that_is_stopped_costs_one_timeout(nova, backends):
         cells.load()
     assert time.monotonic() - begun < 4 * TIMEOUT
     assert eventually(cells.load, 20)
+
+
+def test_after_an_outage_the_first_request_finds_its_host(nova):
+    """The cell is left out, and its hosts are too old to be used."""
+    nova.conf.set_override("unread_cell_max_age", 0.5, "berth")
+    nova.add_host("cmp1")
+    inventory = Inventory(nova.conf)
+    inventory.start()
+    try:
+        wanted = SimpleNamespace(host="cmp1", node=None, cell_uuid=None)
+        assert [found.host for found in inventory.find_nodes(wanted)] == ["cmp1"]
+        server = sa.make_url(nova.conf.database.connection)
+        no_more = f'ALTER DATABASE "{server.database}" ALLOW_CONNECTIONS false'
+        again = f'ALTER DATABASE "{server.database}" ALLOW_CONNECTIONS true'
+        end_all = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = :name"
+        admin = sa.create_engine(
+            server.set(database="postgres"), isolation_level="AUTOCOMMIT", poolclass=sa.NullPool
+        )
+        with admin.connect() as connection:
+            connection.execute(sa.text(no_more))
+            connection.execute(sa.text(end_all), {"name": server.database})
+        try:
+            assert eventually(lambda: nova.cell1 in inventory.snapshot(0).unread_cells, 20)
+            with pytest.raises(HostsUnknown, match="cell1"):
+                inventory.find_nodes(wanted)
+        finally:
+            with admin.connect() as connection:
+                connection.execute(sa.text(again))
+        time.sleep(1.1)
+        assert [found.host for found in inventory.find_nodes(wanted)] == ["cmp1"]
+    finally:
+        inventory.stop()
