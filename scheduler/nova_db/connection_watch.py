@@ -75,7 +75,7 @@ class ConnectionWatch:
 
         # The pool pings a connection before the checkout event.
         unwatched_ping = engine.dialect.do_ping
-        engine.dialect.do_ping = ping  # type: ignore[method-assign]
+        engine.dialect.do_ping = ping  # type: ignore[method-assign, assignment]
         sa.event.listen(engine, "checkout", begin)
         for event in ("checkin", "invalidate", "close"):
             sa.event.listen(engine, event, end)
