@@ -193,7 +193,11 @@ class SchedulerManager:
         self.use_rules()
 
     def stop(self, timeout: float) -> None:
-        """After the last request: finish background work, in ``timeout`` seconds at most."""
+        """After the last request: finish background work, in ``timeout`` seconds at most.
+
+        Requests that are still being served claim nothing more, and give back what they claimed.
+        """
+        self._claimer.stop_claiming()
         self._claimer.drain(timeout)
         self.notifications.stop(min(timeout, NOTIFY_TIMEOUT))
         self._mirror.stop()

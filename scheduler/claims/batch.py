@@ -8,7 +8,7 @@ claims.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from scheduler.claims.allocations_api import AllocationsApi, ConsumerAllocations, claim_body
+from scheduler.claims.allocations_api import AllocationsApi, claim_body
 from scheduler.claims.claim import ClaimRequest, ConsumerState
 from scheduler.claims.empty_consumers import EmptyConsumers
 from scheduler.claims.events import ClaimHistory, ClaimState
@@ -34,6 +34,7 @@ class Batch:
         policy: ClaimPolicy,
         claim_alone: Callable[[ClaimRequest, ConsumerState], ClaimResult],
         timing: Timing = Timing(),  # noqa: B008 - it is immutable
+        refusal: Callable[[], str] = lambda: "",
     ) -> None:
         """Prepare the claims; they are made once.
 
@@ -45,6 +46,7 @@ class Batch:
             policy: The bounds.
             claim_alone: Claims for one instance, with what is known of it beforehand.
             timing: Sleep and randomness.
+            refusal: Returns why nothing more may be sent; "" while it may.
         """
         self._open = {request.uuid: request for request in requests}
         self._histories = {
@@ -56,6 +58,7 @@ class Batch:
         self._policy = policy
         self._claim_alone = claim_alone
         self._timing = timing
+        self._refusal = refusal
         self._results: Results = {}
         self._refusals = 0
         self._concurrent_updates = 0
@@ -70,6 +73,9 @@ class Batch:
     # -- the request: each method returns whether to send what is left once more -----------------------------
 
     def _send(self) -> bool:
+        if reason := self._refusal():
+            self._add_event(ClaimState.GIVEN_UP, reason)
+            return self._finish_all(Outcome.UNAVAILABLE, reason)
         for uuid in self._open:
             self._histories[uuid].begin_try()
         try:
@@ -166,6 +172,8 @@ class Batch:
         answered = False
         first = next(iter(self._open.values()))
         for delay in delays:
+            if answered and self._refusal():
+                break
             self._timing.sleep(delay)
             shown = self._holds_candidate(first)
             answered = answered or shown is not None
@@ -186,7 +194,7 @@ class Batch:
             current = self._api.get_allocations(request.uuid, request.context)
         except PlacementSilent:
             return None
-        return current.allocations == request.candidate.allocations
+        return request.plain.is_in(current)
 
     def _finish_claimed(self) -> None:
         # All of them are read: what the first one holds could be from an abandoned request.
@@ -218,8 +226,10 @@ class Batch:
         self, request: ClaimRequest, outcome: Outcome, reason: str = "", *, unsure: bool = False
     ) -> ClaimResult:
         known = outcome is Outcome.CLAIMED or unsure
-        made = ConsumerAllocations(request.candidate.allocations, owner=request.owner) if known else None
-        return ClaimResult(outcome, reason, made=made, unsure=unsure)
+        lost = (request.plain,) if unsure else ()
+        return ClaimResult(
+            outcome, reason, made=request.plain.made if known else None, unsure=unsure, lost=lost
+        )
 
     def _finish(self, uuid: str, result: ClaimResult) -> None:
         self._results[uuid] = replace(result, events=tuple(self._histories[uuid].events))

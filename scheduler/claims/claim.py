@@ -7,21 +7,28 @@ The states and what follows them; ``ClaimState`` tells what each means::
 
     FIRST_WRITE       after a write: GRANTED, or VERIFYING if an earlier write may overlap with it
     REPLACING                        CONSUMER_CHANGED   consumer generation conflict
-    KEEPING_SOURCE                   BACKING_OFF        concurrent update
-    REWRITING                        OUTCOME_UNKNOWN    no response, or one that does not tell
-    RESENDING                        NEXT_HOST          refused, or the lock of the host is not free
-    BACKING_OFF                      GIVEN_UP           no host will do, or the time is over
-    CONSUMER_CHANGED  the allocations are there: GRANTED; others: REPLACING or KEEPING_SOURCE;
+    ADOPTING                         BACKING_OFF        concurrent update
+    KEEPING_SOURCE                   OUTCOME_UNKNOWN    no response, or one that does not tell
+    REWRITING                        NEXT_HOST          refused, or the lock of the host is not free
+    RESENDING                        GIVEN_UP           no host will do, or the time is over
+    BACKING_OFF
+    CONSUMER_CHANGED  the allocations are there, ours: GRANTED; of another request: ADOPTING;
+                      others, of the evacuated host: KEEPING_SOURCE; of an earlier claim of ours: REPLACING;
+                      of another request, which may have been answered with them: GIVEN_UP;
                       none: FIRST_WRITE with the generation that the conflict named; too often: GIVEN_UP
     OUTCOME_UNKNOWN   as CONSUMER_CHANGED if the consumer has changed; else RESENDING; too often: GIVEN_UP
     VERIFYING         as CONSUMER_CHANGED if there are allocations; else REWRITING
 
 In each state a read without a response leads to GIVEN_UP: whatever the claim has written by then is cleaned
 up by the caller.
+
+What is ours is known by its generation: a write that sends none makes 1, each other one adds 1
+(spec: placement-and-workflow 4.2).
 """
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+import math
 from typing import Any
 
 from oslo_log import log
@@ -44,13 +51,15 @@ from scheduler.claims.responses import (
     refused_resource,
     write_outcome,
 )
-from scheduler.claims.result import ClaimResult, Outcome
+from scheduler.claims.result import ClaimResult, Outcome, OwnWrite
 from scheduler.locks import KeyedLocks
 from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.client import Reply
 from scheduler.placement.errors import PlacementSilent, PlacementUnanswered
 
 LOG = log.getLogger(__name__)
+
+STOPPING = "the scheduler is stopping"
 
 _REFUSALS = {
     WriteOutcome.REFUSED: Outcome.REFUSED,
@@ -71,6 +80,8 @@ class ClaimRequest:
         context: The context of the request, for Placement's log.
         evacuating_from: UUIDs of compute nodes whose allocations the instance keeps besides.
         host: The name of the candidate's host; "" if it is not known.
+        deadline: When the caller stops waiting for the reply; seconds of the clock of claims.
+        message_id: The identity of the message that the claim is for; "" if there is none.
     """
 
     uuid: str
@@ -79,6 +90,13 @@ class ClaimRequest:
     context: Any = None
     evacuating_from: Collection[str] = ()
     host: str = ""
+    deadline: float = math.inf
+    message_id: str = ""
+
+    @property
+    def plain(self) -> OwnWrite:
+        """The first write of the claim, for a consumer that holds nothing."""
+        return OwnWrite(ConsumerAllocations(self.candidate.allocations, 1, self.owner))
 
     @property
     def host_label(self) -> str:
@@ -93,12 +111,14 @@ class ConsumerState:
     Attributes:
         generation: 0 if Placement is known to have a record of it without allocations.
         unsure: A write of an earlier claim may still be carried out; that claim's cleanup sees to it.
+        earlier: The writes of earlier claims that are to be given back.
         lost: Writes for this claim that had no clear response.
         events: What already happened to this claim.
     """
 
     generation: int | None = None
     unsure: bool = False
+    earlier: tuple[OwnWrite, ...] = ()
     lost: int = 0
     events: tuple[ClaimEvent, ...] = ()
 
@@ -107,12 +127,21 @@ class ConsumerState:
 class _Write:
     """What is sent until the consumer turns out to be in another state.
 
-    ``before`` is what it holds until then. ``source`` is what it keeps besides.
+    ``before`` is what it holds until then. ``source`` is what it keeps besides. ``adopts``: it holds the same
+    already, because of another request.
     """
 
     body: dict[str, Any]
     before: ConsumerAllocations = NOTHING
     source: ConsumerAllocations | None = None
+    adopts: bool = False
+
+    @property
+    def own(self) -> OwnWrite:
+        """What it does."""
+        owner = Owner(self.body["project_id"], self.body["user_id"])
+        generation = (self.body["consumer_generation"] or 0) + 1
+        return OwnWrite(ConsumerAllocations(self.body["allocations"], generation, owner), self.source)
 
 
 class AllocationClaim:
@@ -130,6 +159,7 @@ class AllocationClaim:
         journal: ClaimJournal,
         known: ConsumerState = ConsumerState(),
         timing: Timing = Timing(),  # noqa: B008 - it is immutable
+        stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         """Prepare a claim.
 
@@ -141,6 +171,7 @@ class AllocationClaim:
             journal: Records what a claim beside an evacuated host writes.
             known: What is known of the consumer.
             timing: Clock, sleep and randomness.
+            stopping: Whether the process stops, so that nothing more is to be written.
         """
         self._request = request
         self._api = api
@@ -148,12 +179,16 @@ class AllocationClaim:
         self._policy = policy
         self._journal = journal
         self._timing = timing
-        self._deadline = timing.monotonic() + policy.claim_timeout
+        self._deadline = min(timing.monotonic() + policy.claim_timeout, request.deadline)
+        self._stopping = stopping
         self._history = ClaimHistory(request.uuid, request.host_label, known.events)
         self._known = known
         self._write = self._plain_write(NOTHING, known.generation)
         self._writes = known.lost  # that were sent
-        self._lost_writes = known.lost  # of these, had no clear response
+        self._lost_writes = [self._write.own] * known.lost  # of these, had no clear response
+        self._accepted: OwnWrite | None = None
+        self._granted: OwnWrite | None = None
+        self._held: ConsumerAllocations | None = None
         self._unverified = known.lost + known.unsure  # writes that the next success may overlap with
         self._concurrent_updates = 0
         self._consumer_conflicts = 0
@@ -172,6 +207,7 @@ class AllocationClaim:
         act: dict[ClaimState, Callable[[], ClaimState]] = {
             ClaimState.FIRST_WRITE: self._send,
             ClaimState.REPLACING: self._send,
+            ClaimState.ADOPTING: self._send,
             ClaimState.KEEPING_SOURCE: self._send,
             ClaimState.REWRITING: self._send,
             ClaimState.RESENDING: self._send,
@@ -191,13 +227,18 @@ class AllocationClaim:
     # -- states that write -----------------------------------------------------------------------------------
 
     def _send(self) -> ClaimState:
-        if self._timing.monotonic() > self._deadline:
+        left = self._deadline - self._timing.monotonic()
+        if left < 0:
             return self._fail(Outcome.UNAVAILABLE, "the claim took too long")
+        if self._stopping():
+            return self._fail(Outcome.UNAVAILABLE, STOPPING)
         self._history.begin_try()
-        candidate, timeout = self._request.candidate, self._policy.lock_timeout
+        candidate, timeout = self._request.candidate, min(self._policy.lock_timeout, left)
         with self._provider_locks.hold(candidate.roots, timeout) as held:
             if not held:
                 return self._fail(Outcome.CONTENDED, f"its lock was not free within {timeout:g} s")
+            if self._lost_writes:  # each write is recorded, as each may take effect
+                self._record(self._write.own)
             self._writes += 1
             try:
                 reply = self._api.put_allocations(self._request.uuid, self._write.body, self._request.context)
@@ -222,13 +263,18 @@ class AllocationClaim:
             return self._count_concurrent_update(reply)
         return self._refuse(_REFUSALS[outcome], reply)
 
+    def _record(self, own: OwnWrite) -> None:
+        request = self._request
+        self._journal.record_claim(request.uuid, own.made, own.previous, request.message_id)
+
     def _succeed(self, reply: Reply) -> ClaimState:
+        self._accepted = self._write.own
         if self._unverified:
             return self._go(ClaimState.VERIFYING, "an earlier write may have overlapped", reply.status)
-        return self._grant("Placement accepted it", reply.status)
+        return self._grant(self._write.own, "Placement accepted it", reply.status)
 
     def _lose(self, cause: str, status: int | None = None, *, timed_out: bool = False) -> ClaimState:
-        self._lost_writes += 1
+        self._lost_writes.append(self._write.own)
         self._unverified += 1
         policy = self._policy
         self._read_delays = policy.reads_after_timeout if timed_out else policy.reads_after_reset
@@ -268,7 +314,7 @@ class AllocationClaim:
             return self._fail_after_last(Outcome.UNAVAILABLE, "Placement does not answer")
         if current != self._write.before:
             return self._start_from(current)
-        if self._lost_writes > self._policy.resends:
+        if len(self._lost_writes) > self._policy.resends:
             return self._fail_after_last(Outcome.UNAVAILABLE, "Placement does not answer any write")
         lost = self._history.events[-1].cause
         return self._go(ClaimState.RESENDING, f"{lost} and no effect")
@@ -277,6 +323,10 @@ class AllocationClaim:
         """Read after each delay until the consumer has changed; None if no read was answered."""
         current = None
         for delay in delays:
+            if current is not None and (
+                self._stopping() or self._timing.monotonic() + delay > self._deadline
+            ):
+                break  # what the write may yet do is left to a cleanup
             self._timing.sleep(delay)
             try:
                 current = self._read()
@@ -293,21 +343,47 @@ class AllocationClaim:
 
     def _start_from(self, current: ConsumerAllocations) -> ClaimState:
         """Go on from what the consumer turned out to hold."""
-        if current.allocations == self._write.body["allocations"]:
-            return self._grant("the instance holds the allocations")
+        wanted = self._write.body["allocations"]
+        sent = (self._accepted, *self._lost_writes)
+        own = next((one for one in sent if one and one.is_in(current)), None)
+        if own and own.made.allocations == wanted:
+            return self._grant(own, "the instance holds the allocations")
         if not current.allocations:
             return self._start_empty(None)
-        is_source = self._is_source(current)
         if self._conflicts_too_often():
             return self._fail_in_conflict()
-        request = self._request
-        if not is_source:
+        earlier = next((one for one in self._known.earlier if one.is_in(current)), None)
+        source = current if earlier is None else earlier.previous
+        if source is not None and self._is_source(source):
+            return self._keep_source(source, current)
+        if earlier is not None:
             self._write = self._plain_write(current, current.generation)
-            return self._go(ClaimState.REPLACING, "the instance holds allocations of an abandoned request")
-        body = claim_body_beside(current, request.candidate, request.owner)
-        self._write = _Write(body, current, source=current)
-        self._journal.record_claim(request.uuid, self._made(), current)
+            self._record(self._write.own)
+            return self._go(ClaimState.REPLACING, "the instance holds allocations of an earlier claim")
+        return self._start_beside_another_request(current)
+
+    def _keep_source(self, source: ConsumerAllocations, current: ConsumerAllocations) -> ClaimState:
+        request = self._request
+        body = claim_body_beside(
+            replace(source, generation=current.generation), request.candidate, request.owner
+        )
+        self._write = _Write(body, current, source=source)
+        self._record(self._write.own)
         return self._go(ClaimState.KEEPING_SOURCE, "the instance holds allocations of the evacuated host")
+
+    def _start_beside_another_request(self, current: ConsumerAllocations) -> ClaimState:
+        """Adopt the allocations of another request, or fail; it may have been answered with them."""
+        if not (self._lost_writes or self._known.earlier):
+            # Nothing was written: a successor of this process must not take them for ours.
+            self._journal.remove_records([self._request.uuid])
+        request = self._request
+        if current.allocations == request.candidate.allocations:
+            body = claim_body(request.candidate, request.owner, current.generation)
+            self._write = _Write(body, current, adopts=True)
+            return self._go(ClaimState.ADOPTING, "the instance holds the allocations by another request")
+        self._held = current
+        reason = "the instance holds allocations of another request"
+        return self._fail_after_last(Outcome.CONFLICT, reason)
 
     def _start_empty(self, generation: int | None) -> ClaimState:
         if self._conflicts_too_often():
@@ -343,7 +419,8 @@ class AllocationClaim:
         self._history.add(state, cause, status)
         return state
 
-    def _grant(self, cause: str, status: int | None = None) -> ClaimState:
+    def _grant(self, own: OwnWrite, cause: str, status: int | None = None) -> ClaimState:
+        self._granted = own
         return self._end(Outcome.CLAIMED, "", cause, status)
 
     def _refuse(self, outcome: Outcome, reply: Reply) -> ClaimState:
@@ -374,20 +451,27 @@ class AllocationClaim:
     def _make_result(
         self, outcome: Outcome, reason: str = "", name: str = "", provider: str = ""
     ) -> ClaimResult:
-        claimed = outcome is Outcome.CLAIMED
-        accepted = any(event.status == 204 for event in self._history.events)
-        lost, known = self._lost_writes > 0, self._known
+        known, granted, lost = self._known, self._granted, list(self._lost_writes)
+        was_lost = bool(lost)
+        if granted != self._accepted and granted in lost:
+            lost.remove(granted)
+        if self._accepted and not granted:
+            lost.append(self._accepted)
+        adopted = self._write.adopts
+        if adopted:
+            lost = [one for one in lost if one != self._write.own]
+        made = granted or (lost[-1] if lost else None)
         return ClaimResult(
             outcome,
             reason,
             refused_class=name,
             refused_provider=provider,
-            made=self._made() if claimed or accepted or lost else None,
-            previous=self._write.source,
-            unsure=lost or (accepted and not claimed),
-            overlapped=self._writes > 0 and (known.unsure or (lost and self._writes > 1)),
+            made=made.made if made else None,
+            previous=made.previous if made else None,
+            unsure=was_lost or bool(lost),
+            overlapped=self._writes > 0 and (known.unsure or (was_lost and self._writes > 1)),
+            lost=tuple(lost),
+            adopted=adopted,
+            held=self._held,
             events=tuple(self._history.events),
         )
-
-    def _made(self) -> ConsumerAllocations:
-        return ConsumerAllocations(self._write.body["allocations"], owner=self._request.owner)

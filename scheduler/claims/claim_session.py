@@ -1,4 +1,8 @@
-"""The claims of one request: for whom, until when, and what became of them."""
+"""The claims of one request: for whom, until when, and what became of them.
+
+A request is over when its reply is delivered, or cannot be: then ``confirm`` or ``give_back`` of its session is
+called.
+"""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,17 +13,15 @@ from typing import Any, Protocol, Self
 
 from oslo_log import log as logging
 
-from scheduler.claims.allocations_api import ConsumerAllocations, Owner
+from scheduler.claims.allocations_api import Owner
 from scheduler.claims.claim import ClaimRequest
-from scheduler.claims.claimer import Claimer
-from scheduler.claims.events import ClaimEvent, ClaimState
-from scheduler.claims.result import ClaimResult, Outcome
+from scheduler.claims.claimer import BUSY, TOO_LATE, Claimer
+from scheduler.claims.events import ClaimEvent
+from scheduler.claims.result import ClaimResult, Outcome, unsent_claim
 from scheduler.errors import NoValidHost
 from scheduler.placement.answer import AllocationCandidate, Resources
 
 LOG = logging.getLogger(__name__)
-
-TOO_LATE = "its caller has given up by now"
 
 
 class Reservations(Protocol):
@@ -79,6 +81,8 @@ class ClaimSession:
     ends with an error, or too late. If it ends well the claims stay in the journal until the outcome of the
     reply is known: then ``confirm`` or ``give_back`` is to be called.
 
+    While it is open, other requests for its instances wait.
+
     Attributes:
         claimer: Makes the claims.
         reservations: Where hosts are reserved for the instances.
@@ -105,6 +109,8 @@ class ClaimSession:
     observer: ClaimObserver = field(default_factory=NoObserver)
     _claims: dict[str, ClaimResult | None] = field(default_factory=dict, init=False)
     _events: dict[str, list[ClaimEvent]] = field(default_factory=dict, init=False)
+    _finish: Callable[[], None] | None = field(default=None, init=False)
+    _busy: bool = field(default=False, init=False)
 
     def events_of(self, instance_uuid: str) -> Sequence[ClaimEvent]:
         """Return what happened to all claims for an instance, in order."""
@@ -113,8 +119,8 @@ class ClaimSession:
     def claim(self, instance_uuid: str, candidate: AllocationCandidate) -> ClaimResult:
         """Claim a candidate for an instance; as ``Claimer.claim``."""
         request = self._request(instance_uuid, candidate, self.ignored)
-        if self._is_late():
-            result = self._refuse_late(request)
+        if self._busy or self._is_late():
+            result = self._refuse(request)
         else:
             with self._releasing_on_error([request]):
                 result = self.claimer.claim(request)
@@ -124,8 +130,8 @@ class ClaimSession:
     def claim_many(self, candidates: Mapping[str, AllocationCandidate]) -> Mapping[str, ClaimResult]:
         """Claim a candidate for each instance, by instance UUID; as ``Claimer.claim_many``."""
         requests = [self._request(uuid, candidate) for uuid, candidate in candidates.items()]
-        if self._is_late():
-            results = {request.uuid: self._refuse_late(request) for request in requests}
+        if self._busy or self._is_late():
+            results = {request.uuid: self._refuse(request) for request in requests}
         else:
             with self._releasing_on_error(requests):
                 results = self.claimer.claim_many(requests)
@@ -133,6 +139,8 @@ class ClaimSession:
         return results
 
     def __enter__(self) -> Self:
+        self._finish = self.claimer.begin_request(self.instance_uuids, self.deadline)
+        self._busy = self._finish is None
         return self
 
     def __exit__(self, error: type[BaseException] | None, *_details: object) -> None:
@@ -149,15 +157,26 @@ class ClaimSession:
             raise NoValidHost(TOO_LATE)
 
     def confirm(self) -> None:
-        """Remove the claims from the journal: the reply that names them was delivered."""
-        self.claimer.confirm_claims(self._claims)
+        """Keep the claims: the reply that names them was delivered."""
+        self._end()
 
     def give_back(self) -> None:
-        """Give back claims and reservations: the caller will not know of them."""
+        """Give back claims and reservations: the request has failed, or its reply cannot be delivered."""
+        claims = {uuid: claim for uuid, claim in self._claims.items() if claim}
+        self._claims |= dict.fromkeys(claims)
         try:
-            self._release_all()
+            self._release(claims)
+            self.reservations.remove(self.instance_uuids)
         finally:
+            self._end()
+
+    def _end(self) -> None:
+        try:
             self.claimer.confirm_claims(self._claims)
+        finally:
+            finish, self._finish = self._finish, None
+            if finish is not None:
+                finish()
 
     @property
     def _owner(self) -> Owner:
@@ -167,11 +186,11 @@ class ClaimSession:
         self, uuid: str, candidate: AllocationCandidate, evacuating_from: Collection[str] = ()
     ) -> ClaimRequest:
         host = self.host_name(candidate.root)
-        return ClaimRequest(uuid, candidate, self._owner, self.context, evacuating_from, host)
+        return ClaimRequest(uuid, candidate, self._owner, self.context, evacuating_from, host, self.deadline)
 
-    def _refuse_late(self, request: ClaimRequest) -> ClaimResult:
-        event = ClaimEvent(0, request.host_label, None, TOO_LATE, ClaimState.GIVEN_UP)
-        return ClaimResult(Outcome.UNAVAILABLE, TOO_LATE, events=(event,))
+    def _refuse(self, request: ClaimRequest) -> ClaimResult:
+        outcome, reason = (Outcome.CONFLICT, BUSY) if self._busy else (Outcome.UNAVAILABLE, TOO_LATE)
+        return unsent_claim(request.uuid, request.host_label, outcome, reason)
 
     @contextmanager
     def _releasing_on_error(self, requests: Sequence[ClaimRequest]) -> Iterator[None]:
@@ -182,8 +201,9 @@ class ClaimSession:
         try:
             yield
         except BaseException:
-            for request in requests:
-                self._release(request.uuid, _assumed_claim(request))
+            assumed = {request.uuid: _assumed_claim(request) for request in requests}
+            self._claims |= dict.fromkeys(assumed)
+            self.claimer.release_many(assumed, self.context)
             raise
 
     def _remember(
@@ -197,17 +217,11 @@ class ClaimSession:
             elif result.try_next:
                 self.observer.refused(result, candidates[uuid])
 
-    def _release_all(self) -> None:
-        for uuid, claim in list(self._claims.items()):
-            if claim:
-                self._release(uuid, claim)
-        self.reservations.remove(self.instance_uuids)
-
-    def _release(self, instance_uuid: str, claim: ClaimResult) -> None:
-        if self._claims[instance_uuid] and claim.made:
-            self.observer.released(claim.made.allocations)
-        self._claims[instance_uuid] = None
-        self.claimer.release(instance_uuid, claim, self.context)
+    def _release(self, claims: Mapping[str, ClaimResult]) -> None:
+        for claim in claims.values():
+            if claim.made:
+                self.observer.released(claim.made.allocations)
+        self.claimer.release_many(claims, self.context)
 
     def _is_late(self) -> bool:
         return self.clock() > self.deadline
@@ -215,5 +229,4 @@ class ClaimSession:
 
 def _assumed_claim(request: ClaimRequest) -> ClaimResult:
     # A release gives back only what the candidate gave.
-    made = ConsumerAllocations(request.candidate.allocations, owner=request.owner)
-    return ClaimResult(Outcome.CLAIMED, made=made, unsure=True)
+    return ClaimResult(Outcome.CLAIMED, made=request.plain.made, unsure=True)

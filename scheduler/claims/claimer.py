@@ -3,17 +3,23 @@
 From one process, at most one claim for an instance is in flight, and at most one on a host or sharing
 provider: writes for one consumer that overlap can leave rows that Placement does not show, and writes on one
 provider that overlap can over-commit it.
+
+At most one request for an instance has claims at a time: a second one waits for a bounded time, and is then
+refused. Requests of other processes of the daemon are known by the journal.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
+import math
+import threading
 from typing import Any
 
 from oslo_log import log
 
-from scheduler.claims.allocations_api import AllocationsApi, ConsumerAllocations
+from scheduler.claims.allocations_api import AllocationsApi
 from scheduler.claims.batch import Batch, Results, claim_one_by_one
-from scheduler.claims.claim import AllocationClaim, ClaimRequest, ConsumerState
+from scheduler.claims.claim import STOPPING, AllocationClaim, ClaimRequest, ConsumerState
 from scheduler.claims.cleanup import AllocationCleanup
 from scheduler.claims.empty_consumers import EmptyConsumers
 from scheduler.claims.group_commit import GroupCommit
@@ -26,7 +32,9 @@ from scheduler.placement.errors import PlacementSilent
 
 LOG = log.getLogger(__name__)
 
-_BUSY = "another claim for the instance is running"
+BUSY = "another request for the instance is being served"
+
+TOO_LATE = "its caller has given up by now"
 
 # Seconds between looks at whether claims are in flight, while the process stops.
 _DRAIN_POLL = 0.05
@@ -53,9 +61,11 @@ class Claimer:
         self._timing = timing
         self._instance_locks = KeyedLocks()
         self._provider_locks = KeyedLocks()
+        self._request_locks = KeyedLocks()
+        self._stopping = threading.Event()
         self._journal = ClaimJournal()
         self._cleanup = AllocationCleanup(
-            api, self._instance_locks, policy, lambda uuid: self._journal.remove_records([uuid]), timing
+            api, self._instance_locks, policy, self._journal.remove_records, timing
         )
         self._empty_consumers = EmptyConsumers(policy.empty_consumers)
 
@@ -78,11 +88,38 @@ class Claimer:
         self._cleanup.schedule_cleanup(uuid, claim)
 
     def confirm_claims(self, instance_uuids: Iterable[str]) -> None:
-        """Remove the records of claims whose request is answered, or which are given back.
+        """Remove the records of claims whose request is over.
 
         Records of what is still to be given back stay.
         """
         self._journal.remove_records([uuid for uuid in instance_uuids if not self._cleanup.is_pending(uuid)])
+
+    def begin_request(
+        self, instance_uuids: Iterable[str], deadline: float = math.inf
+    ) -> Callable[[], None] | None:
+        """Wait until no other request of this process has claims for these instances.
+
+        Args:
+            instance_uuids: The instances.
+            deadline: When the caller stops waiting for the reply; seconds of the clock of claims.
+
+        Returns:
+            What to call when the request is over; None if another one is still being served.
+        """
+        stack = ExitStack()
+        timeout = min(self._policy.lock_timeout, max(0.0, deadline - self._timing.monotonic()))
+        if stack.enter_context(self._request_locks.hold(instance_uuids, timeout)):
+            return stack.close
+        stack.close()
+        return None
+
+    def stop_claiming(self) -> None:
+        """Send no further claim.
+
+        Claims that are asked for from now on are refused, and so are those in flight that have not been
+        granted. What was claimed can still be given back.
+        """
+        self._stopping.set()
 
     def claim(self, request: ClaimRequest) -> ClaimResult:
         """Give the instance what the candidate says. Never raises for a failure of Placement.
@@ -95,9 +132,11 @@ class Claimer:
         elsewhere is replaced.
         """
         LOG.debug("Attempting to claim resources in the placement API for instance %s", request.uuid)
-        with self._instance_locks.hold([request.uuid], self._policy.lock_timeout) as held:
+        if reason := self._refusal(request.deadline):
+            return unsent_claim(request.uuid, request.host_label, Outcome.UNAVAILABLE, reason)
+        with self._instance_locks.hold([request.uuid], self._lock_timeout([request])) as held:
             if not held:
-                return unsent_claim(request.uuid, request.host_label, Outcome.CONFLICT, _BUSY)
+                return unsent_claim(request.uuid, request.host_label, Outcome.CONFLICT, BUSY)
             return self._claim_locked(request)
 
     def claim_many(self, requests: Iterable[ClaimRequest]) -> Results:
@@ -121,19 +160,28 @@ class Claimer:
                 return {request.uuid: given_up for request in ordered} | results
         return results
 
+    def _refusal(self, deadline: float) -> str:
+        """Return why nothing may be claimed any more; "" while it may."""
+        if self._stopping.is_set():
+            return STOPPING
+        return TOO_LATE if self._timing.monotonic() > deadline else ""
+
+    def _lock_timeout(self, requests: Iterable[ClaimRequest]) -> float:
+        left = min(request.deadline for request in requests) - self._timing.monotonic()
+        return max(0.0, min(self._policy.lock_timeout, left))
+
     def _claim_batch(self, requests: Sequence[ClaimRequest]) -> Results:
         uuids = [request.uuid for request in requests]
+        if reason := self._refusal(min(request.deadline for request in requests)):
+            return _refuse_all(requests, Outcome.UNAVAILABLE, reason)
         LOG.debug("Attempting to claim resources in the placement API for instances %s", uuids)
-        with self._instance_locks.hold(uuids, self._policy.lock_timeout) as held:
+        with self._instance_locks.hold(uuids, self._lock_timeout(requests)) as held:
             if not held:
-                return {
-                    request.uuid: unsent_claim(request.uuid, request.host_label, Outcome.CONFLICT, _BUSY)
-                    for request in requests
-                }
+                return _refuse_all(requests, Outcome.CONFLICT, BUSY)
             if any(self._cleanup.is_pending(uuid) for uuid in uuids):
                 return claim_one_by_one(requests, self._claim_locked)
-            for request in requests:
-                self._record_claim(request)
+            if not self._record_claims(requests):
+                return _refuse_all(requests, Outcome.CONFLICT, BUSY)
             results = self._make_batch(requests).claim_all()
             return {request.uuid: self._settle(request, results[request.uuid]) for request in requests}
 
@@ -146,6 +194,7 @@ class Claimer:
             self._policy,
             self._claim_alone,
             self._timing,
+            lambda: self._refusal(min(request.deadline for request in requests)),
         )
 
     def _claim_locked(self, request: ClaimRequest) -> ClaimResult:
@@ -154,17 +203,39 @@ class Claimer:
         except PlacementSilent as error:
             reason = f"an earlier claim cannot be given back: {error}"
             return unsent_claim(request.uuid, request.host_label, Outcome.UNAVAILABLE, reason)
-        self._record_claim(request)
+        if not self._record_claims([request]):
+            return unsent_claim(request.uuid, request.host_label, Outcome.CONFLICT, BUSY)
         generation = self._empty_consumers.generation_of(request.uuid)
-        return self._settle(request, self._claim_alone(request, ConsumerState(generation, unsure=unsure)))
+        known = ConsumerState(generation, unsure=unsure, earlier=self._cleanup.writes_of(request.uuid))
+        return self._settle(request, self._claim_alone(request, known))
 
-    def _record_claim(self, request: ClaimRequest) -> None:
-        made = ConsumerAllocations(request.candidate.allocations, owner=request.owner)
-        self._journal.record_claim(request.uuid, made)
+    def _record_claims(self, requests: Sequence[ClaimRequest]) -> bool:
+        """Record claims before they are sent; return False if another process has claims for an instance.
+
+        Of two processes that record at once both see the other, step back and try again.
+        """
+        uuids = [request.uuid for request in requests]
+        end = self._timing.monotonic() + self._lock_timeout(requests)
+        while True:
+            made = {request.uuid: request.plain.made for request in requests}
+            self._journal.record_claims(made, request=requests[0].message_id)
+            if not self._journal.recorded_by_others(uuids):
+                return True
+            self._journal.remove_records([uuid for uuid in uuids if not self._cleanup.is_pending(uuid)])
+            if self._timing.monotonic() >= end or self._stopping.is_set():
+                return False
+            self._timing.sleep(self._timing.uniform(*self._policy.retry_delay))
 
     def _claim_alone(self, request: ClaimRequest, known: ConsumerState) -> ClaimResult:
         claim = AllocationClaim(
-            request, self._api, self._provider_locks, self._policy, self._journal, known, self._timing
+            request,
+            self._api,
+            self._provider_locks,
+            self._policy,
+            self._journal,
+            known,
+            self._timing,
+            self._stopping.is_set,
         )
         result = claim.claim()
         if claim.left_empty_consumer:
@@ -181,24 +252,35 @@ class Claimer:
         earlier = self._cleanup.cancel_cleanup(request.uuid)
         if earlier is None:
             return result
-        previous = result.previous or earlier.previous
-        return replace(result, unsure=True, earlier=earlier.ours, previous=previous)
+        return replace(result, unsure=True, lost=result.lost + earlier.writes)
 
     def release(self, instance_uuid: str, claim: ClaimResult, context: Any = None) -> None:
-        """Give back a claim that succeeded; one that failed is left alone. Never raises.
+        """Give back a claim; as ``release_many``."""
+        self.release_many({instance_uuid: claim}, context)
 
-        What cannot be done now is tried again in the background, for a bounded time.
+    def release_many(self, claims: Mapping[str, ClaimResult], context: Any = None) -> None:
+        """Give back claims that succeeded, by instance UUID; those that failed are left alone. Never raises.
+
+        What cannot be done in ``policy.release_timeout`` seconds is done in the background, for a bounded
+        time.
         """
-        if claim.claimed:
-            self._cleanup.release_claim(instance_uuid, claim, context)
+        self._cleanup.release_claims({uuid: one for uuid, one in claims.items() if one.claimed}, context)
 
     def drain(self, timeout: float) -> list[str]:
-        """Wait until claims in flight and pending cleanups have ended, for at most ``timeout`` seconds.
+        """Wait until requests, claims in flight and pending cleanups have ended, ``timeout`` seconds at most.
 
         Returns:
             The instances that may be left with allocations; each has an error in the log.
         """
         deadline = self._timing.monotonic() + timeout
-        while self._instance_locks.busy() and self._timing.monotonic() < deadline:
+        while (
+            self._request_locks.busy() or self._instance_locks.busy()
+        ) and self._timing.monotonic() < deadline:
             self._timing.sleep(_DRAIN_POLL)
         return self._cleanup.drain(max(0.0, deadline - self._timing.monotonic()))
+
+
+def _refuse_all(requests: Iterable[ClaimRequest], outcome: Outcome, reason: str) -> Results:
+    return {
+        request.uuid: unsent_claim(request.uuid, request.host_label, outcome, reason) for request in requests
+    }

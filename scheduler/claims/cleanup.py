@@ -1,10 +1,14 @@
-"""Giving back what a claim gave an instance (spec: placement-and-workflow 4.6, 4.8).
+"""Giving back what claims gave an instance (spec: placement-and-workflow 4.6, 4.8, 4.9).
 
-A claim is given back at once. If Placement does not answer, or a lost write may still be carried out, a
-background thread tries again until it is certain that nothing of the claim is left.
+A claim is given back with the consumer generation that proves it to be ours: what another request has written
+since is left alone. Each of our writes takes effect at most once, so that a cleanup ends when all of them are
+given back, even if a lost one could have come later.
+
+A background thread gives claims back, many in one request to Placement. A caller waits for it a short time
+only. It tries again until it is certain that nothing of a claim is left.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 import logging
 import threading
@@ -17,14 +21,12 @@ from scheduler.claims.allocations_api import (
     AllocationsApi,
     ConsumerAllocations,
     allocations_body,
-    emptying_body,
-    restoring_body,
 )
 from scheduler.claims.policy import ClaimPolicy, Timing
 from scheduler.claims.responses import WriteOutcome, write_outcome
-from scheduler.claims.result import ClaimResult
+from scheduler.claims.result import ClaimResult, OwnWrite
 from scheduler.locks import KeyedLocks
-from scheduler.placement.errors import PlacementSilent, PlacementUnreachable
+from scheduler.placement.errors import PlacementSilent, PlacementUnanswered, PlacementUnreachable
 
 LOG = log.getLogger(__name__)
 
@@ -37,42 +39,47 @@ class PendingCleanup:
 
     Attributes:
         uuid: The instance.
-        ours: What our writes gave it, or may yet give it. Other allocations are left alone.
+        writes: Our writes that are in effect or may come to be, once each. Other allocations are left alone.
         since: When the first of these claims was given back; seconds of the clock.
-        previous: What it held before, and shall hold again; None for nothing.
         late_until: Until then a lost write may still be carried out.
         overlapped: Two writes ran at once, so that rows may exist which Placement does not show.
-        certain: It holds exactly ``ours``, as nothing came between the claim and now.
+        certain: The only write is in effect unless another writer came, so that nothing is read before it is
+            given back.
         context: The context of the request, for Placement's log.
         due: When to try next.
         attempts: How often it was tried.
+        returned: A write that is given back by a request of unknown outcome.
     """
 
     uuid: str
-    ours: tuple[ConsumerAllocations, ...]
+    writes: tuple[OwnWrite, ...]
     since: float
-    previous: ConsumerAllocations | None = None
     late_until: float = 0.0
     overlapped: bool = False
     certain: bool = False
     context: Any = None
     due: float = 0.0
     attempts: int = 0
+    returned: OwnWrite | None = None
 
     def joined_with(self, later: "PendingCleanup") -> "PendingCleanup":
-        """Return this cleanup together with that of a later claim for the same instance.
-
-        What the instance held before the first claim is what is put back.
-        """
+        """Return this cleanup together with that of a later claim for the same instance."""
         return replace(
             later,
-            ours=self.ours + later.ours,
-            previous=self.previous or later.previous,
+            writes=self.writes + later.writes,
             late_until=max(self.late_until, later.late_until),
             overlapped=self.overlapped or later.overlapped,
             certain=False,
             since=self.since,
+            returned=self.returned,
         )
+
+    def settle(self, write: OwnWrite) -> None:
+        """Note that a write cannot take effect any more."""
+        left = list(self.writes)
+        left.remove(write)
+        self.writes = tuple(left)
+        self.returned = None
 
 
 def attempt_cleanup(api: AllocationsApi, cleanup: PendingCleanup, now: float) -> bool:
@@ -83,49 +90,64 @@ def attempt_cleanup(api: AllocationsApi, cleanup: PendingCleanup, now: float) ->
     Raises:
         PlacementSilent: No response, or a failure.
     """
-    if cleanup.certain and not cleanup.attempts:
-        _delete_allocations(api, cleanup)
+    if cleanup.certain and not cleanup.attempts and _give_back(api, cleanup, cleanup.writes[0]):
         return True
     current = api.get_allocations(cleanup.uuid, cleanup.context)
-    if any(current.allocations == ours.allocations for ours in cleanup.ours):
-        _replace_allocations(api, cleanup, current)
-        LOG.info("Deleted allocations for instance %s", cleanup.uuid)
-        current = cleanup.previous or NOTHING
-    if now < cleanup.late_until:
+    write = next((one for one in cleanup.writes if one.is_in(current)), None)
+    if write is None:
+        if cleanup.returned:  # the request whose response was lost has been carried out
+            cleanup.settle(cleanup.returned)
+    else:
+        if not _give_back(api, cleanup, write):
+            raise PlacementUnreachable("the allocations changed between reading and writing")
+        current = write.previous or NOTHING
+    if now < cleanup.late_until and cleanup.writes:
         return False
-    if cleanup.overlapped and not current.allocations:
+    if cleanup.overlapped and cleanup.writes and not current.allocations:
         _delete_hidden_rows(api, cleanup)
     return True
 
 
-def _replace_allocations(api: AllocationsApi, cleanup: PendingCleanup, current: ConsumerAllocations) -> None:
-    # Not DELETE: with the generation, nothing is written if another writer changed the consumer since.
-    if cleanup.previous:
-        body = restoring_body(cleanup.previous, current.generation)
-    else:
-        body = emptying_body(current)
-    reply = api.put_allocations(cleanup.uuid, body, cleanup.context)
-    if write_outcome(reply) is not WriteOutcome.DONE:
-        raise PlacementUnreachable(reply.summary)
+def _give_back(api: AllocationsApi, cleanup: PendingCleanup, write: OwnWrite) -> bool:
+    """Return False if the instance does not hold any more what the write gave it.
+
+    Raises:
+        PlacementSilent: No response, or a failure.
+    """
+    try:
+        reply = api.put_allocations(cleanup.uuid, body_without(write), cleanup.context)
+    except PlacementUnanswered:
+        cleanup.returned = write
+        raise
+    outcome = write_outcome(reply)
+    if outcome is WriteOutcome.DONE:
+        cleanup.settle(write)
+        LOG.info("Deleted allocations for instance %s", cleanup.uuid)
+        return True
+    if outcome is WriteOutcome.CONSUMER_CONFLICT:
+        return False
+    if outcome is WriteOutcome.UNKNOWN:
+        cleanup.returned = write
+    raise PlacementUnreachable(reply.summary)
+
+
+def body_without(write: OwnWrite) -> dict[str, Any]:
+    """Return the body that puts back what the consumer held before a write, unless it was changed since."""
+    before = write.previous or ConsumerAllocations(owner=write.made.owner)
+    return allocations_body(before.allocations, before.owner, write.made.generation)
 
 
 def _delete_hidden_rows(api: AllocationsApi, cleanup: PendingCleanup) -> None:
-    """Write rows that Placement does not show once more, after which they show; then delete them."""
-    made = cleanup.ours[-1]
+    """Write rows that Placement does not show once more, after which they show; then give them back."""
+    made = cleanup.writes[-1].made
     body = allocations_body(made.allocations, made.owner, None)
     reply = api.put_allocations(cleanup.uuid, body, cleanup.context)
     outcome = write_outcome(reply)
     if outcome is WriteOutcome.DONE:
-        _delete_allocations(api, cleanup)
+        again = OwnWrite(replace(made, generation=1))
+        cleanup.writes = (*cleanup.writes, again)
+        _give_back(api, cleanup, again)
     elif outcome in _WITHOUT_DECISION:
-        raise PlacementUnreachable(reply.summary)
-
-
-def _delete_allocations(api: AllocationsApi, cleanup: PendingCleanup) -> None:
-    reply = api.delete_allocations(cleanup.uuid, cleanup.context)
-    if reply.status == 204:
-        LOG.info("Deleted allocations for instance %s", cleanup.uuid)
-    elif reply.status != 404:
         raise PlacementUnreachable(reply.summary)
 
 
@@ -140,7 +162,7 @@ class AllocationCleanup:
         api: AllocationsApi,
         instance_locks: KeyedLocks,
         policy: ClaimPolicy,
-        on_finished: Callable[[str], None] = lambda _uuid: None,
+        on_finished: Callable[[Collection[str]], None] = lambda _uuids: None,
         timing: Timing = Timing(),  # noqa: B008 - it is immutable
     ) -> None:
         """Begin without pending cleanups.
@@ -149,7 +171,7 @@ class AllocationCleanup:
             api: The requests to Placement.
             instance_locks: Keep claims and cleanups of one instance apart.
             policy: The bounds.
-            on_finished: Called with the UUID of each instance of which nothing is left to clean up.
+            on_finished: Called with the UUIDs of instances of which nothing is left to clean up.
             timing: The clock.
         """
         self._api = api
@@ -162,18 +184,29 @@ class AllocationCleanup:
         self._worker: threading.Thread | None = None
         self._draining = False
 
-    def release_claim(self, uuid: str, claim: ClaimResult, context: Any = None) -> None:
-        """Give back a claim. Never raises: what cannot be done now is done in the background.
+    def release_claims(self, claims: Mapping[str, ClaimResult], context: Any = None) -> None:
+        """Give back claims, by instance UUID. Never raises.
 
-        What the instance held before the claim is put back.
+        The background does it. It is waited for until each was tried once, but not longer than
+        ``policy.release_timeout`` in all. What the instances held before the claims is put back.
         """
         # Pending from now on: if a claim comes first, it takes over, and its allocations are left alone.
-        cleanup = self._add_cleanup(uuid, claim, context)
-        self._attempt(cleanup, self._policy.lock_timeout)
+        cleanups = [
+            self._add_cleanup(uuid, claim, context, delay=0.0)
+            for uuid, claim in claims.items()
+            if claim.own_writes
+        ]
+        with self._changed:
+            self._start_worker()
+            self._changed.notify_all()
+            self._changed.wait_for(
+                lambda: all(one.attempts or not self._is_current(one) for one in cleanups),
+                self._policy.release_timeout,
+            )
 
     def schedule_cleanup(self, uuid: str, claim: ClaimResult, context: Any = None) -> None:
         """Give back in the background what a claim wrote, or what a lost write may yet do."""
-        cleanup = self._add_cleanup(uuid, claim, context)
+        cleanup = self._add_cleanup(uuid, claim, context, delay=self._policy.cleanup_delays[0])
         with self._changed:
             if len(self._pending) > self._policy.cleanup_capacity:
                 self._give_up(cleanup)
@@ -197,6 +230,12 @@ class AllocationCleanup:
         """Return whether anything of an earlier claim is still to be given back."""
         with self._changed:
             return uuid in self._pending
+
+    def writes_of(self, uuid: str) -> tuple[OwnWrite, ...]:
+        """Return the writes of earlier claims that are still to be given back."""
+        with self._changed:
+            cleanup = self._pending.get(uuid)
+            return cleanup.writes if cleanup else ()
 
     def finish_cleanup(self, uuid: str) -> bool:
         """Give back now what is pending for an instance, before another claim for it.
@@ -238,19 +277,17 @@ class AllocationCleanup:
             _log_abandoned(cleanup)
         return list(left)
 
-    def _add_cleanup(self, uuid: str, claim: ClaimResult, context: Any) -> PendingCleanup:
+    def _add_cleanup(self, uuid: str, claim: ClaimResult, context: Any, delay: float) -> PendingCleanup:
         now = self._timing.monotonic()
-        made = (claim.made,) if claim.made else ()
         cleanup = PendingCleanup(
             uuid,
-            ours=made + claim.earlier,
+            writes=claim.own_writes,
             since=now,
-            previous=claim.previous,
             late_until=now + self._policy.late_write_window if claim.unsure else 0.0,
             overlapped=claim.overlapped,
-            certain=claim.claimed and not (claim.previous or claim.unsure),
+            certain=claim.claimed and not claim.unsure,
             context=context,
-            due=now + self._policy.cleanup_delays[0],
+            due=now + delay,
         )
         with self._changed:
             earlier = self._pending.get(uuid)
@@ -259,31 +296,86 @@ class AllocationCleanup:
         return cleanup
 
     def _start_worker(self) -> None:
-        if self._worker is None:
-            self._worker = threading.Thread(target=self._work, name="placement-releases", daemon=True)
-            self._worker.start()
+        """Start the background thread unless it is running. Without a free thread the next call tries it."""
+        if self._worker is not None or not self._pending:
+            return
+        worker = threading.Thread(target=self._work, name="placement-releases", daemon=True)
+        try:
+            worker.start()
+        except RuntimeError as error:
+            LOG.error("Claims cannot be given back now: %s", error)
+        else:
+            self._worker = worker
 
     def _work(self) -> None:
-        while cleanup := self._wait_for_due():
-            # A claim for the same instance may go first.
-            self._attempt(cleanup, 0.0)
+        while due := self._wait_for_due():
+            many = [one for one in due if one.certain and not one.attempts]
+            if len(many) < 2 or not self._release_together(many):
+                # A claim for the same instance may go first.
+                self._attempt(due[0])
 
-    def _wait_for_due(self) -> PendingCleanup | None:
-        """Return the next cleanup once it is due; None if there is none left, and the thread ends."""
+    def _wait_for_due(self) -> list[PendingCleanup]:
+        """Return the next cleanups once they are due; none if nothing is left, and the thread ends."""
         with self._changed:
             while self._pending:
-                soonest = min(self._pending.values(), key=lambda cleanup: cleanup.due)
-                wait = soonest.due - self._timing.monotonic()
+                in_order = sorted(self._pending.values(), key=lambda cleanup: cleanup.due)
+                wait = in_order[0].due - self._timing.monotonic()
                 if wait <= 0:
-                    return soonest
+                    now = self._timing.monotonic()
+                    return [one for one in in_order if one.due <= now][: self._policy.batch_size]
                 self._changed.wait(wait)
             self._worker = None
-            return None
+            return []
 
-    def _attempt(self, cleanup: PendingCleanup, lock_timeout: float) -> None:
+    def _release_together(self, cleanups: Sequence[PendingCleanup]) -> bool:
+        """Give back many claims in one request; return False if they must be given back one by one.
+
+        All or none of them are carried out (spec: placement-and-workflow 4.9).
+        """
+        with self._instance_locks.hold([one.uuid for one in cleanups], 0.0) as held:
+            if not held or not all(self._is_current(one) for one in cleanups):
+                return False
+            try:
+                bodies = {one.uuid: body_without(one.writes[0]) for one in cleanups}
+                reply = self._api.post_allocations(bodies, cleanups[0].context)
+            except PlacementSilent as error:
+                self._postpone_all(cleanups, error)
+                return True
+            except BaseException:
+                LOG.exception("Removing allocations of %d instances together failed", len(cleanups))
+                return False
+            outcome = write_outcome(reply)
+            if outcome is WriteOutcome.DONE:
+                self._finish_all(cleanups)
+                return True
+            if outcome is WriteOutcome.UNKNOWN:
+                self._postpone_all(cleanups, PlacementUnanswered(reply.summary))
+                return True
+            return False
+
+    def _finish_all(self, cleanups: Sequence[PendingCleanup]) -> None:
+        LOG.info("Deleted allocations for instances %s", [one.uuid for one in cleanups])
+        with self._changed:
+            for cleanup in cleanups:
+                self._pending.pop(cleanup.uuid, None)
+            self._changed.notify_all()
+        self._on_finished([one.uuid for one in cleanups])
+
+    def _postpone_all(self, cleanups: Sequence[PendingCleanup], error: PlacementSilent) -> None:
+        LOG.warning(
+            "Removing allocations of instances %s is delayed: %s", [one.uuid for one in cleanups], error
+        )
+        with self._changed:
+            for cleanup in cleanups:
+                if isinstance(error, PlacementUnanswered):
+                    cleanup.returned = cleanup.writes[0]
+                self._postpone(cleanup)
+            self._changed.notify_all()
+
+    def _attempt(self, cleanup: PendingCleanup) -> None:
         done = False
         try:
-            with self._instance_locks.hold([cleanup.uuid], lock_timeout) as held:
+            with self._instance_locks.hold([cleanup.uuid], 0.0) as held:
                 done = (
                     held
                     and self._is_current(cleanup)
@@ -292,7 +384,7 @@ class AllocationCleanup:
         except PlacementSilent as error:
             level = logging.DEBUG if cleanup.attempts else logging.WARNING
             LOG.log(level, "Removing allocations of instance %s is delayed: %s", cleanup.uuid, error)
-        except Exception:
+        except BaseException:  # also SystemExit, which would end the thread without a word
             LOG.exception("Removing allocations of instance %s failed", cleanup.uuid)
         with self._changed:
             if done:
@@ -308,7 +400,7 @@ class AllocationCleanup:
     def _finish(self, cleanup: PendingCleanup) -> None:
         if self._is_current(cleanup):
             del self._pending[cleanup.uuid]
-            self._on_finished(cleanup.uuid)
+            self._on_finished([cleanup.uuid])
 
     def _give_up(self, cleanup: PendingCleanup) -> None:
         _log_abandoned(cleanup)
@@ -331,5 +423,5 @@ def _log_abandoned(cleanup: PendingCleanup) -> None:
     LOG.error(
         "Instance %s may have been left with allocations of a claim that was given up: %s",
         cleanup.uuid,
-        [made.allocations for made in cleanup.ours],
+        [write.made.allocations for write in cleanup.writes],
     )

@@ -15,7 +15,8 @@ class ClaimState(StrEnum):
 
     Attributes:
         FIRST_WRITE: The allocations are written for a consumer that holds nothing.
-        REPLACING: The allocations are written in place of those of an abandoned request.
+        REPLACING: The allocations are written in place of those of an earlier claim of ours that failed.
+        ADOPTING: The same allocations are written once more, which gives them a new generation.
         KEEPING_SOURCE: The allocations are written beside those of an evacuated host.
         REWRITING: Rows that Placement does not show are written again (spec: placement-and-workflow 4.5).
         RESENDING: The last write is sent again, as it had neither a response nor an effect.
@@ -31,7 +32,8 @@ class ClaimState(StrEnum):
     """
 
     FIRST_WRITE = "writing the allocations"
-    REPLACING = "replacing the allocations of an abandoned request"
+    REPLACING = "replacing the allocations of an earlier claim"
+    ADOPTING = "taking over the allocations that the instance holds"
     KEEPING_SOURCE = "writing the allocations beside those of the evacuated host"
     REWRITING = "writing the allocations again"
     RESENDING = "sending the same claim again"
@@ -52,6 +54,7 @@ ENDS = frozenset({ClaimState.GRANTED, ClaimState.NEXT_HOST, ClaimState.GIVEN_UP}
 #: What operators want to know of; the rest is for debugging. ``GRANTED`` counts if something preceded it.
 _AT_INFO = ENDS | {
     ClaimState.REPLACING,
+    ClaimState.ADOPTING,
     ClaimState.REWRITING,
     ClaimState.RESENDING,
     ClaimState.CLAIMED_ALONE,

@@ -51,6 +51,8 @@ class ClaimPolicy:
             other writers wait until its transaction ends (spec: placement-and-workflow 4.9 step 2).
         batch_refusals: Refusals after which the rest of a batch is claimed one by one. More of them mean that
             the hosts are nearly full, and each costs a request (spec: placement-and-workflow 4.9 step 3).
+        release_timeout: How long a request waits for the release of its claims, which then goes on in the
+            background. Its caller waits for the error, and learns nothing from the release.
         cleanup_delays: Delays between the attempts of a cleanup in the background; the last one repeats. The
             first are short because most outages are.
         cleanup_timeout: After this time a cleanup is left to the operator, with an error in the log. It is
@@ -73,6 +75,7 @@ class ClaimPolicy:
     late_write_window: float = 30.0
     batch_size: int = 20
     batch_refusals: int = 3
+    release_timeout: float = 2.0
     cleanup_delays: tuple[float, ...] = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
     cleanup_timeout: float = 1800.0
     cleanup_capacity: int = 10_000

@@ -40,6 +40,25 @@ _ANOTHER_HOST = frozenset({Outcome.REFUSED, Outcome.GONE, Outcome.CONTENDED})
 
 
 @dataclass(frozen=True, slots=True)
+class OwnWrite:
+    """A write of ours that is in effect, or may come to be once.
+
+    Attributes:
+        made: What the consumer holds after it. Its generation, if it is known, proves that it is ours.
+        previous: What the consumer held before and shall hold again; None for nothing.
+    """
+
+    made: ConsumerAllocations
+    previous: ConsumerAllocations | None = None
+
+    def is_in(self, current: ConsumerAllocations) -> bool:
+        """Return whether what a consumer holds is from this write."""
+        generation = self.made.generation
+        same = generation is None or current.generation == generation
+        return same and current.allocations == self.made.allocations
+
+
+@dataclass(frozen=True, slots=True)
 class ClaimResult:
     """How a claim ended, and what it takes to give it back.
 
@@ -48,11 +67,15 @@ class ClaimResult:
         reason: The reason for people; "" for a claim that succeeded.
         refused_class: The resource class that a refusal names, or "".
         refused_provider: The provider that a refusal names, or "".
-        made: What the instance holds because of this claim; what it may come to hold, if ``unsure``.
+        made: What the instance holds because of this claim, with the generation that proves it; what it may
+            come to hold, if ``unsure``.
         previous: What it held before and keeps besides (an evacuation). A release puts it back.
         unsure: The response to a write was lost, so that a release has to look twice.
         overlapped: Another write was sent when the first may still have been running.
-        earlier: What lost writes of earlier claims may give the instance as soon as this claim is given back.
+        lost: Writes of this claim and of earlier ones that may yet take effect, once each.
+        adopted: The instance held exactly this already, because of another request which may have been
+            answered with it. So it is not given back.
+        held: What the instance holds because of another request; the claim was refused for it.
         events: What happened, in order.
     """
 
@@ -64,13 +87,22 @@ class ClaimResult:
     previous: ConsumerAllocations | None = None
     unsure: bool = False
     overlapped: bool = False
-    earlier: tuple[ConsumerAllocations, ...] = ()
+    lost: tuple[OwnWrite, ...] = ()
+    adopted: bool = False
+    held: ConsumerAllocations | None = None
     events: tuple[ClaimEvent, ...] = ()
 
     @property
     def claimed(self) -> bool:
         """Whether the instance has its allocations."""
         return self.outcome is Outcome.CLAIMED
+
+    @property
+    def own_writes(self) -> tuple[OwnWrite, ...]:
+        """The writes that are to be given back."""
+        if not self.claimed or self.adopted or self.made is None:
+            return self.lost
+        return (OwnWrite(self.made, self.previous), *self.lost)
 
     @property
     def try_next(self) -> bool:

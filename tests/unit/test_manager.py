@@ -118,8 +118,11 @@ class FakePlacement:
     def confirm_claims(self, instance_uuids):
         self.settled.extend(instance_uuids)
 
-    def release(self, instance_uuid, claim, context=None):
-        self.released.append(instance_uuid)
+    def begin_request(self, instance_uuids, deadline):
+        return lambda: None
+
+    def release_many(self, claims, context=None):
+        self.released.extend(claims)
 
 
 class Told:

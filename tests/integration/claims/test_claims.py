@@ -167,25 +167,34 @@ def test_endless_consumer_conflicts_end(claim, candidates, proxy, claimer):
     assert claim(candidates[0]).outcome is Outcome.CONFLICT
 
 
-class TestLeftoversOfAnAbandonedRequest:
-    def test_same_host_is_kept(self, claim, candidates, cloud, instance):
+class TestAllocationsOfAnotherRequest:
+    def test_same_host_is_adopted(self, claim, candidates, cloud, instance):
         assert claim(candidates[0]).claimed
         assert claim(candidates[0]).claimed
         assert cloud.held(instance).allocations == candidates[0].allocations
         assert cloud.used(candidates[0].root)["VCPU"] == 2
+        assert cloud.held(instance).generation == 2
 
-    def test_other_host_is_replaced(self, claim, candidates, cloud, instance):
+    def test_what_another_request_adopted_is_not_given_back(
+        self, claim, claimer, candidates, cloud, instance
+    ):
+        first, second = claim(candidates[0]), claim(candidates[0])
+        claimer.release(instance, first)
+        assert cloud.held(instance).allocations == candidates[0].allocations
+        claimer.release(instance, second)
+        assert cloud.held(instance).allocations == candidates[0].allocations
+
+    def test_another_host_is_refused(self, claim, candidates, cloud, instance):
         assert claim(candidates[0]).claimed
         result = claim(candidates[1])
-        assert result.claimed
-        assert result.previous is None
-        assert cloud.held(instance).allocations == candidates[1].allocations
-        assert cloud.used(candidates[0].root)["VCPU"] == 0
+        assert (result.outcome, result.held) == (Outcome.CONFLICT, cloud.held(instance))
+        assert cloud.held(instance).allocations == candidates[0].allocations
+        assert cloud.used(candidates[1].root).get("VCPU", 0) == 0
 
     def test_ignored_hosts_that_hold_nothing_change_nothing(self, claim, candidates, cloud, instance):
         assert claim(candidates[0]).claimed
-        assert claim(candidates[1], evacuating_from={str(uuid.uuid4())}).claimed
-        assert cloud.held(instance).allocations == candidates[1].allocations
+        assert claim(candidates[1], evacuating_from={str(uuid.uuid4())}).outcome is Outcome.CONFLICT
+        assert cloud.held(instance).allocations == candidates[0].allocations
 
 
 class TestEvacuation:
@@ -219,6 +228,7 @@ class TestEvacuation:
         self, evacuate, claimer, candidates, cloud, instance, proxy
     ):
         result = evacuate()
+        proxy.on(*PUT, html(503))
         proxy.on("GET", "/allocations", drop_before, drop_before, html(503))
         claimer.release(instance, result)
         assert claimer.drain(5) == []
@@ -259,7 +269,7 @@ class TestRelease:
         self, claim, claimer, candidates, cloud, instance, proxy, fault
     ):
         result = claim(candidates[0])
-        proxy.on("DELETE", "/allocations", fault)
+        proxy.on(*PUT, fault)
         claimer.release(instance, result)
         assert claimer.drain(5) == []
         assert cloud.held(instance) == NOTHING
@@ -268,7 +278,7 @@ class TestRelease:
         self, claim, claimer, candidates, cloud, instance, proxy
     ):
         result = claim(candidates[0])
-        proxy.on("DELETE", "/allocations", html(503))
+        proxy.on(*PUT, html(503))
         claimer.release(instance, result)
         others = claim_body(candidates[1], OWNER, 1)
         assert cloud.api.put_allocations(instance, others).status == 204
@@ -279,7 +289,7 @@ class TestRelease:
         self, claim, claimer, candidates, cloud, instance, proxy
     ):
         result = claim(candidates[0])
-        proxy.on("DELETE", "/allocations", html(503))
+        proxy.on(*PUT, html(503))
         claimer.release(instance, result)
         assert claim(candidates[0]).claimed
         assert claimer.drain(5) == []
@@ -294,7 +304,7 @@ class TestRelease:
     def test_drain_names_what_is_left(self, connect, candidates, instance, proxy, caplog):
         claimer = Claimer(AllocationsApi(connect(proxy.url)), QUICK)
         result = claimer.claim(request_for(instance, candidates[0]))
-        proxy.on("DELETE", "/allocations", html(503))
+        proxy.on(*PUT, html(503))
         proxy.on("GET", "/allocations", *[html(503)] * 1000)
         claimer.release(instance, result)
         assert claimer.drain(0.3) == [instance]
@@ -327,7 +337,7 @@ def test_one_instance_claimed_from_many_threads(claimer, cloud, candidates, inst
         results = list(
             pool.map(lambda number: claimer.claim(request_for(instance, candidates[number % 2])), range(6))
         )
-    assert all(result.claimed for result in results)
+    assert {result.outcome for result in results} == {Outcome.CLAIMED, Outcome.CONFLICT}
     held = cloud.held(instance).allocations
     assert held in [candidate.allocations for candidate in candidates]
     assert sum(cloud.used(candidate.root)["VCPU"] for candidate in candidates) == 2

@@ -116,14 +116,27 @@ def test_a_lock_of_a_host_that_is_not_free_leaves_the_claims_to_single_ones(capl
     )
 
 
-def test_instance_that_holds_something_is_sorted_out_alone():
+def test_instance_that_holds_allocations_of_another_request_is_refused_and_keeps_them():
     claimer, api = make()
     api.put_allocations(
         "instance 1", allocations_body(candidate("bbbb").allocations, Owner("project", "user"), None)
     )
     results = claim(claimer, ["aaaa", "aaaa", "bbbb"])
-    assert all(result.claimed for result in results)
-    assert (api.used("aaaa"), api.used("bbbb")) == (2, 1)
+    assert results[1].outcome is Outcome.CONFLICT
+    assert api.get_allocations("instance 1").allocations == candidate("bbbb").allocations
+
+
+def test_instance_that_holds_its_candidate_by_another_request_is_adopted():
+    claimer, api = make()
+    api.put_allocations(
+        "instance 1", allocations_body(candidate("bbbb").allocations, Owner("project", "user"), None)
+    )
+    results = claim(claimer, ["aaaa", "bbbb", "bbbb"])
+    assert [(result.claimed, result.adopted) for result in results] == [
+        (True, False),
+        (True, True),
+        (True, False),
+    ]
 
 
 def test_hopeless_batch_ends_the_request():

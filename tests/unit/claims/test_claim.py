@@ -12,7 +12,7 @@ from scheduler.claims.claim import AllocationClaim, ConsumerState
 from scheduler.claims.events import ENDS, ClaimState
 from scheduler.claims.journal import ClaimJournal
 from scheduler.claims.policy import ClaimPolicy
-from scheduler.claims.result import Outcome
+from scheduler.claims.result import Outcome, OwnWrite
 from scheduler.locks import KeyedLocks
 from tests.unit.claims.builders import (
     FAULTS,
@@ -34,19 +34,20 @@ FIRST_WRITE, REPLACING, KEEPING_SOURCE = (
     ClaimState.REPLACING,
     ClaimState.KEEPING_SOURCE,
 )
+ADOPTING = ClaimState.ADOPTING
 REWRITING, RESENDING, BACKING_OFF = ClaimState.REWRITING, ClaimState.RESENDING, ClaimState.BACKING_OFF
 CONSUMER_CHANGED, OUTCOME_UNKNOWN = ClaimState.CONSUMER_CHANGED, ClaimState.OUTCOME_UNKNOWN
 VERIFYING, GRANTED = ClaimState.VERIFYING, ClaimState.GRANTED
 NEXT_HOST, GIVEN_UP = ClaimState.NEXT_HOST, ClaimState.GIVEN_UP
 
-WRITING = {FIRST_WRITE, REPLACING, KEEPING_SOURCE, REWRITING, RESENDING, BACKING_OFF}
+WRITING = {FIRST_WRITE, REPLACING, ADOPTING, KEEPING_SOURCE, REWRITING, RESENDING, BACKING_OFF}
 AFTER_WRITE = {VERIFYING, GRANTED, CONSUMER_CHANGED, BACKING_OFF, OUTCOME_UNKNOWN, NEXT_HOST, GIVEN_UP}
-FROM_CONSUMER = {FIRST_WRITE, REPLACING, KEEPING_SOURCE, GRANTED, GIVEN_UP}
+FROM_CONSUMER = {FIRST_WRITE, REPLACING, ADOPTING, KEEPING_SOURCE, GRANTED, GIVEN_UP}
 TRANSITIONS = {
     **dict.fromkeys(WRITING, AFTER_WRITE),
     CONSUMER_CHANGED: FROM_CONSUMER,
     OUTCOME_UNKNOWN: {*FROM_CONSUMER, RESENDING},
-    VERIFYING: {REWRITING, REPLACING, KEEPING_SOURCE, GRANTED, GIVEN_UP},
+    VERIFYING: {REWRITING, REPLACING, ADOPTING, KEEPING_SOURCE, GRANTED, GIVEN_UP},
 }
 
 
@@ -60,7 +61,7 @@ class Journal(ClaimJournal):
         super().__init__()
         self.recorded = []
 
-    def record_claim(self, uuid, made, previous=None):
+    def record_claim(self, uuid, made, previous=None, request=""):
         self.recorded.append((uuid, made.allocations, previous and previous.allocations))
 
 
@@ -96,6 +97,9 @@ def holding(where, generation=1):
     return ConsumerAllocations(candidate(where).allocations if where else {}, generation, OWNER)
 
 
+#: An earlier claim of ours gave the instance B.
+EARLIER = ConsumerState(earlier=(OwnWrite(holding(B)),))
+
 # -- from each state that writes, each response -------------------------------------------------------------------
 
 #: state → how to get there
@@ -103,7 +107,11 @@ PREFIXES = {
     FIRST_WRITE: ({}, []),
     BACKING_OFF: ({"writes": ["concurrent"]}, [BACKING_OFF]),
     RESENDING: ({"writes": ["lost"]}, [OUTCOME_UNKNOWN, RESENDING]),
-    REPLACING: ({"writes": ["ok"], "held": holding(B)}, [CONSUMER_CHANGED, REPLACING]),
+    REPLACING: (
+        {"writes": ["ok"], "held": holding(B), "known": EARLIER},
+        [CONSUMER_CHANGED, REPLACING],
+    ),
+    ADOPTING: ({"writes": ["ok"], "held": holding(A)}, [CONSUMER_CHANGED, ADOPTING]),
     KEEPING_SOURCE: (
         {"writes": ["ok"], "held": holding(B), "source": {B}},
         [CONSUMER_CHANGED, KEEPING_SOURCE],
@@ -140,8 +148,20 @@ def test_what_follows_a_write(state, response):
 
 SILENT = ["silent"] * 9
 PATHS = {
-    "consumer changed, holds the allocations": ({"held": holding(A)}, [CONSUMER_CHANGED, GRANTED]),
-    "consumer changed, holds others": ({"held": holding(B)}, [CONSUMER_CHANGED, REPLACING, GRANTED]),
+    "consumer changed, holds the allocations": ({"held": holding(A)}, [CONSUMER_CHANGED, ADOPTING, GRANTED]),
+    "consumer changed, holds those of another request": ({"held": holding(B)}, [CONSUMER_CHANGED, GIVEN_UP]),
+    "consumer changed, holds those of an earlier claim": (
+        {"held": holding(B), "known": EARLIER},
+        [CONSUMER_CHANGED, REPLACING, GRANTED],
+    ),
+    "consumer changed, an earlier claim's generation has passed": (
+        {"held": holding(B, 2), "known": EARLIER},
+        [CONSUMER_CHANGED, GIVEN_UP],
+    ),
+    "response lost, adopted": (
+        {"writes": ["ok", "unanswered"], "held": holding(A)},
+        [CONSUMER_CHANGED, ADOPTING, OUTCOME_UNKNOWN, GRANTED],
+    ),
     "consumer changed, holds the source": (
         {"held": holding(B), "source": {B}},
         [CONSUMER_CHANGED, KEEPING_SOURCE, GRANTED],
@@ -163,7 +183,7 @@ PATHS = {
     "no effect": ({"writes": ["lost"]}, [OUTCOME_UNKNOWN, RESENDING, VERIFYING, GRANTED]),
     "no effect, and others hold the consumer": (
         {"writes": ["lost"], "held": holding(B)},
-        [OUTCOME_UNKNOWN, REPLACING, VERIFYING, GRANTED],
+        [OUTCOME_UNKNOWN, GIVEN_UP],
     ),
     "no effect on an evacuated instance": (
         {"writes": ["lost"], "held": holding(B), "source": {B}},
@@ -282,7 +302,7 @@ def test_a_claim_beside_the_source_is_recorded_and_puts_it_back():
     both = {**candidate(A).allocations, **candidate(B).allocations}
     assert world.journal.recorded == [(UUID, both, candidate(B).allocations)]
     assert world.result.previous == holding(B)
-    assert world.result.made.allocations == both
+    assert (world.result.made.allocations, world.result.made.generation) == (both, 2)
 
 
 def test_an_evacuation_whose_source_disappeared_has_nothing_to_put_back():

@@ -1,5 +1,6 @@
 import contextlib
 from dataclasses import replace
+import threading
 from types import SimpleNamespace
 
 import numpy as np
@@ -26,6 +27,7 @@ class Claimer:
     def __init__(self, result=CLAIMED):
         self.result = result
         self.asked, self.released, self.confirmed = [], [], []
+        self.begun, self.busy, self.finished = 0, False, threading.Event()
 
     def claim(self, request):
         self.asked.append(request)
@@ -40,8 +42,12 @@ class Claimer:
             raise self.result
         return self.result
 
-    def release(self, uuid, claim, context=None):
-        self.released.append((uuid, claim))
+    def begin_request(self, uuids, deadline):
+        self.begun += 1
+        return None if self.busy else self.finished.set
+
+    def release_many(self, claims, context=None):
+        self.released += claims.items()
 
     def confirm_claims(self, uuids):
         self.confirmed += uuids
@@ -141,7 +147,7 @@ def test_a_claim_that_was_interrupted_is_given_back(several):
     ((uuid, claim),) = claimer.released
     assert uuid == "a"
     assert claim.unsure
-    assert claim.made == ConsumerAllocations(CANDIDATE.allocations, owner=Owner("project", "user"))
+    assert claim.made == ConsumerAllocations(CANDIDATE.allocations, 1, Owner("project", "user"))
 
 
 def test_after_the_deadline_nothing_is_claimed():
@@ -226,3 +232,12 @@ def test_an_observer_learns_nothing_of_claims_that_no_host_can_have():
     claims.observer = Observer()
     use(claims, "a")
     assert claims.observer.seen == []
+
+
+def test_while_another_request_for_an_instance_is_served_claims_are_refused():
+    claimer, claims = make()
+    claimer.busy = True
+    with claims:
+        assert claims.claim("a", CANDIDATE).outcome is Outcome.CONFLICT
+        assert claims.claim_many({"b": CANDIDATE})["b"].outcome is Outcome.CONFLICT
+    assert claimer.asked == []

@@ -1,5 +1,6 @@
 from dataclasses import replace
 import threading
+import time
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -149,7 +150,7 @@ def test_refused_release_of_an_evacuation_blocks_the_next_one():
     claimer, api = make_claimer()
     api.give(UUID, candidate(A).allocations)
     result = claim(claimer, B, evacuating_from={A})
-    api.read_faults = ["silent", "silent"]
+    api.write_faults, api.read_faults = ["500"], ["silent"]
     claimer.release(UUID, result)
     again = claim(claimer, B, evacuating_from={A})
     assert again.outcome is Outcome.UNAVAILABLE
@@ -187,7 +188,7 @@ def test_release_never_raises():
     def broken(*_):
         raise ZeroDivisionError
 
-    api.delete_allocations, api.get_allocations = broken, broken
+    api.put_allocations, api.get_allocations = broken, broken
     claimer.release(UUID, result)
     assert claimer.drain(0.1) == [UUID]
 
@@ -258,11 +259,11 @@ class FakePage:
             self.recorded.pop(uuid, None)
 
 
-def record_of(where, previous=None):
-    return {"made": text_of(where), "previous": previous and text_of(previous, 1)}
+def record_of(where, previous=None, generation=1):
+    return {"made": text_of(where, generation), "previous": previous and text_of(previous, 1)}
 
 
-def text_of(where, generation=None):
+def text_of(where, generation=1):
     allocations = candidate(*where).allocations
     return {"allocations": allocations, "generation": generation, "owner": ["project", "user"]}
 
@@ -288,7 +289,7 @@ def test_what_an_evacuated_instance_held_before_is_recorded_too():
     claimer, api, page = make_recorded()
     api.give(UUID, candidate(A).allocations)
     claim(claimer, B, evacuating_from={A})
-    assert page.recorded[UUID] == [record_of([B]), record_of([B, A], [A])]
+    assert page.recorded[UUID] == [record_of([B]), record_of([B, A], [A], 2)]
     after, new_api, page = make_recorded(*page.found_records())
     new_api.consumers = api.consumers
     assert after.drain(5) == []
@@ -306,10 +307,10 @@ def test_confirming_claims_while_a_release_ends_does_not_deadlock():
         lock = threading.Lock()
 
         def remove_records(self, uuids):
-            if threading.current_thread() is release:
+            if list(uuids) == ["released"]:
                 release_ends.set()
             with self.lock:
-                if threading.current_thread() is not release:
+                if list(uuids) == [UUID]:
                     release.start()
                     assert release_ends.wait(5)
                 removed.extend(uuids)
@@ -403,3 +404,107 @@ def test_uncovering_of_hidden_rows_goes_on_until_placement_tells(fault):
     api.hidden.add(UUID)
     assert claimer.drain(5) == []
     assert api.consumers == {}
+
+
+def test_after_the_stop_claims_are_refused_and_releases_are_made():
+    claimer, api = make_claimer()
+    result = claim(claimer)
+    claimer.stop_claiming()
+    api.calls.clear()
+    assert (claim(claimer, B, uuid="other").outcome, api.calls) == (Outcome.UNAVAILABLE, [])
+    results = claimer.claim_many([make_request("i1", B), make_request("i2", B)])
+    assert {one.reason for one in results.values()} == {"the scheduler is stopping"}
+    claimer.release(UUID, result)
+    assert (claimer.drain(5), api.consumers) == ([], {})
+
+
+def test_no_batch_is_sent_after_the_deadline_of_the_request():
+    clock = SleepClock()
+    claimer, api = make_claimer(timing=clock.timing)
+    api.capacity[A] = 99
+    post = api.post_allocations
+
+    def slow_post(bodies, context=None):
+        clock.now += 0.7
+        return post(bodies, context)
+
+    api.post_allocations = slow_post
+    end = clock.now + 1.0
+    requests = [replace(make_request(f"i{number:02}", A), deadline=end) for number in range(100)]
+    results = claimer.claim_many(requests)
+    assert api.calls == ["post", "post"]
+    assert sum(result.claimed for result in results.values()) == 40
+    api.calls.clear()
+    claimer.release_many(results)
+    assert (claimer.drain(5), api.consumers) == ([], {})
+    assert api.calls == ["post"] * 2
+
+
+def test_a_release_that_hangs_delays_its_caller_for_a_bounded_time():
+    claimer, api = make_claimer(policy=replace(PROMPT, release_timeout=0.1))
+    api.capacity[A] = 99
+    results = claimer.claim_many([make_request(f"i{number}", A) for number in range(40)])
+    leave, post = threading.Event(), api.post_allocations
+    api.post_allocations = lambda *arguments: (leave.wait(5), post(*arguments))[1]
+    began = time.monotonic()
+    claimer.release_many(results)
+    assert time.monotonic() - began < 2
+    leave.set()
+    assert (claimer.drain(5), api.consumers) == ([], {})
+
+
+def test_a_second_request_never_moves_what_the_first_may_have_been_answered_with():
+    claimer, api = make_claimer()
+    claim(claimer, A)
+    other_process, _ = make_claimer()
+    other_process._api = other_process._cleanup._api = api
+    refused = claim(other_process, B)
+    assert (refused.outcome, refused.held.allocations) == (Outcome.CONFLICT, candidate(A).allocations)
+    assert (api.used(A), api.used(B)) == (1, 0)
+
+
+def test_a_late_release_leaves_what_another_request_adopted():
+    claimer, api = make_claimer()
+    first, second = claim(claimer, A), claim(claimer, A)
+    claimer.release(UUID, first)
+    claimer.release(UUID, second)
+    assert (claimer.drain(5), api.used(A)) == ([], 1)
+
+
+def test_the_source_of_a_failed_evacuation_does_not_come_back_after_the_instance_was_deleted():
+    claimer, api = make_claimer()
+    api.give(UUID, candidate(A).allocations)
+    result = claim(claimer, B, evacuating_from={A})
+    api.write_faults = ["lost"]
+    claimer.release(UUID, result)
+    del api.consumers[UUID]
+    assert (claimer.drain(5), api.consumers) == ([], {})
+
+
+def test_a_cleanup_leaves_a_later_claim_of_equal_content():
+    clock = SleepClock()
+    claimer, api = make_claimer(["unanswered"], ["silent"] * 3, LATE, clock.timing)
+    assert claim(claimer, A).outcome is Outcome.UNAVAILABLE
+    clock.now += 1
+    claimer._cleanup.finish_cleanup(UUID)
+    assert api.consumers == {}
+    api.give(UUID, candidate(A).allocations)
+    clock.now += LATE.late_write_window
+    assert (claimer.drain(5), api.used(A)) == ([], 1)
+
+
+def test_an_instance_with_open_claims_of_another_process_is_refused():
+    claimer, api, page = make_recorded(policy=replace(PROMPT, lock_timeout=0.0))
+    page.elsewhere = {UUID}
+    assert claim(claimer, A).outcome is Outcome.CONFLICT
+    results = claimer.claim_many([make_request(UUID, A), make_request("other", B)])
+    assert {result.outcome for result in results.values()} == {Outcome.CONFLICT}
+    assert (api.calls, page.recorded) == ([], {})
+
+
+def test_a_second_request_waits_until_the_first_is_over():
+    claimer, _ = make_claimer(policy=replace(PROMPT, lock_timeout=0.01))
+    finish = claimer.begin_request([UUID, "other"])
+    assert claimer.begin_request([UUID]) is None
+    finish()
+    assert claimer.begin_request([UUID]) is not None

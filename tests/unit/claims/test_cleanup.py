@@ -5,7 +5,7 @@ import pytest
 
 from scheduler.claims.allocations_api import ConsumerAllocations, allocations_body
 from scheduler.claims.cleanup import AllocationCleanup, PendingCleanup, attempt_cleanup
-from scheduler.claims.result import ClaimResult, Outcome
+from scheduler.claims.result import ClaimResult, Outcome, OwnWrite
 from scheduler.locks import KeyedLocks
 from scheduler.placement.errors import PlacementSilent
 from tests.support.waiting import eventually
@@ -14,11 +14,15 @@ from tests.unit.claims.fake_consumers import FakeConsumers
 
 
 def allocations_on(*providers):
-    return ConsumerAllocations(candidate(*providers).allocations, owner=OWNER)
+    return ConsumerAllocations(candidate(*providers).allocations, 1, OWNER)
+
+
+def writes(*providers, previous=None):
+    return (OwnWrite(allocations_on(*providers), previous),)
 
 
 CLAIMED = ClaimResult(Outcome.CLAIMED, made=allocations_on(A))
-UNSURE = ClaimResult(Outcome.UNAVAILABLE, made=allocations_on(A), unsure=True)
+UNSURE = ClaimResult(Outcome.UNAVAILABLE, made=allocations_on(A), unsure=True, lost=writes(A))
 
 
 class World:
@@ -29,7 +33,7 @@ class World:
         self.api.give(UUID, candidate(A).allocations)
         self.locks, self.clock, self.finished = KeyedLocks(), SleepClock(), []
         self.cleanup = AllocationCleanup(
-            self.api, self.locks, policy, self.finished.append, self.clock.timing
+            self.api, self.locks, policy, self.finished.extend, self.clock.timing
         )
 
     @property
@@ -42,21 +46,42 @@ class World:
 BOTH = {**candidate(A).allocations, **candidate(B).allocations}
 #: cleanup, what the instance holds, requests, whether it is done, what it holds then
 ATTEMPTS = {
-    "certain": ({"certain": True}, [A], ["delete"], True, {}),
+    "certain": ({"certain": True}, [A], ["put"], True, {}),
+    "certain, but adopted by another request": (
+        {"certain": True, "writes": (OwnWrite(replace(allocations_on(A), generation=7)),)},
+        [A],
+        ["put", "read"],
+        True,
+        candidate(A).allocations,
+    ),
     "certain, second attempt": ({"certain": True, "attempts": 1}, [A], ["read", "put"], True, {}),
     "holds ours": ({}, [A], ["read", "put"], True, {}),
     "holds nothing": ({}, [], ["read"], True, {}),
     "holds other allocations": ({}, [B], ["read"], True, candidate(B).allocations),
     "holds ours beside the source": (
-        {"ours": (allocations_on(A, B),), "previous": allocations_on(B)},
+        {"writes": writes(A, B, previous=allocations_on(B))},
         [A, B],
         ["read", "put"],
         True,
         candidate(B).allocations,
     ),
     "a lost write may still come": ({"late_until": 2.0}, [], ["read"], False, {}),
-    "a lost write came, another may": ({"late_until": 2.0}, [A], ["read", "put"], False, {}),
-    "writes overlapped": ({"overlapped": True}, [], ["read", "put", "delete"], True, {}),
+    "the only lost write came": ({"late_until": 2.0}, [A], ["read", "put"], True, {}),
+    "a lost write came, another may": (
+        {"late_until": 2.0, "writes": writes(A) * 2},
+        [A],
+        ["read", "put"],
+        False,
+        {},
+    ),
+    "lost request of the release was carried out": (
+        {"late_until": 2.0, "returned": writes(A)[0]},
+        [],
+        ["read"],
+        True,
+        {},
+    ),
+    "writes overlapped": ({"overlapped": True}, [], ["read", "put", "put"], True, {}),
     "writes overlapped, other allocations": (
         {"overlapped": True},
         [B],
@@ -72,7 +97,7 @@ def test_one_attempt(fields, held, calls, done, left):
     api = FakeConsumers({A: 1, B: 1})
     if held:
         api.give(UUID, candidate(*held).allocations)
-    cleanup = PendingCleanup(UUID, **{"ours": (allocations_on(A),), "since": 0.0, **fields})
+    cleanup = PendingCleanup(UUID, **{"writes": writes(A), "since": 0.0, **fields})
     assert attempt_cleanup(api, cleanup, now=1.0) is done
     assert api.calls == calls
     assert api.get_allocations(UUID).allocations == left
@@ -83,7 +108,7 @@ def test_an_attempt_that_placement_does_not_carry_out_raises(fault):
     api = FakeConsumers({A: 1}, write_faults=[fault])
     api.give(UUID, candidate(A).allocations)
     with pytest.raises(PlacementSilent):
-        attempt_cleanup(api, PendingCleanup(UUID, (allocations_on(A),), since=0.0), now=1.0)
+        attempt_cleanup(api, PendingCleanup(UUID, writes(A), since=0.0), now=1.0)
 
 
 # -- at once -----------------------------------------------------------------------------------------------------
@@ -91,7 +116,7 @@ def test_an_attempt_that_placement_does_not_carry_out_raises(fault):
 
 def test_a_release_that_succeeds_leaves_nothing_pending():
     world = World()
-    world.cleanup.release_claim(UUID, CLAIMED)
+    world.cleanup.release_claims({UUID: CLAIMED})
     assert world.held == {}
     assert not world.cleanup.is_pending(UUID)
     assert world.finished == [UUID]
@@ -100,7 +125,7 @@ def test_a_release_that_succeeds_leaves_nothing_pending():
 @pytest.mark.parametrize("fault", ["500", "lost", "403"])
 def test_a_release_that_fails_is_pending_and_done_later(fault, caplog):
     world = World([fault])
-    world.cleanup.release_claim(UUID, CLAIMED)
+    world.cleanup.release_claims({UUID: CLAIMED})
     assert world.cleanup.is_pending(UUID)
     assert f"Removing allocations of instance {UUID} is delayed: " in caplog.text
     assert world.cleanup.drain(5) == []
@@ -112,10 +137,10 @@ def test_what_a_later_claim_got_is_not_given_back_by_a_release_that_waited():
     world = World()
     with world.locks.hold([UUID], 1) as alone:
         assert alone
-        waiting = threading.Thread(target=world.cleanup.release_claim, args=(UUID, CLAIMED))
+        waiting = threading.Thread(target=world.cleanup.release_claims, args=({UUID: CLAIMED},))
         waiting.start()
         assert eventually(lambda: world.cleanup.is_pending(UUID))
-        assert world.cleanup.cancel_cleanup(UUID).ours == (CLAIMED.made,)
+        assert world.cleanup.cancel_cleanup(UUID).writes == CLAIMED.own_writes
     waiting.join(5)
     assert world.cleanup.drain(5) == []
     assert world.held == candidate(A).allocations
@@ -140,7 +165,7 @@ def test_a_cleanup_is_finished_before_another_claim():
 
 def test_a_cleanup_stays_pending_while_a_lost_write_may_come():
     world = World(policy=replace(PROMPT, late_write_window=60.0))
-    world.cleanup.schedule_cleanup(UUID, UNSURE)
+    world.cleanup.schedule_cleanup(UUID, replace(UNSURE, lost=writes(A) * 2))
     assert world.cleanup.finish_cleanup(UUID) is True
     assert world.cleanup.is_pending(UUID)
     world.clock.now += 60.0
@@ -158,12 +183,12 @@ def test_a_cleanup_that_cannot_be_finished_raises():
 
 def test_cleanups_of_one_instance_are_joined_and_the_first_source_is_put_back():
     world = World()
-    evacuated = replace(UNSURE, previous=allocations_on(B))
-    world.cleanup.schedule_cleanup(UUID, evacuated)
-    world.cleanup.schedule_cleanup(UUID, replace(UNSURE, made=allocations_on(A, B), overlapped=True))
+    first, second = writes(A, previous=allocations_on(B)), writes(A, B)
+    world.cleanup.schedule_cleanup(UUID, replace(UNSURE, lost=first))
+    world.cleanup.schedule_cleanup(UUID, replace(UNSURE, lost=second, overlapped=True))
     joined = world.cleanup.cancel_cleanup(UUID)
-    assert joined.ours == (allocations_on(A), allocations_on(A, B))
-    assert (joined.previous, joined.overlapped, joined.certain) == (allocations_on(B), True, False)
+    assert joined.writes == first + second
+    assert (joined.overlapped, joined.certain) == (True, False)
     assert world.cleanup.cancel_cleanup(UUID) is None
 
 
@@ -179,7 +204,7 @@ def test_the_background_tries_until_placement_carries_it_out():
 
 def test_the_background_leaves_alone_what_another_writer_wrote():
     world = World(["500"])
-    world.cleanup.release_claim(UUID, CLAIMED)
+    world.cleanup.release_claims({UUID: CLAIMED})
     world.api.put_allocations(UUID, allocations_body(candidate(B).allocations, OWNER, 1))
     assert world.cleanup.drain(5) == []
     assert world.held == candidate(B).allocations
@@ -194,10 +219,10 @@ def test_a_cleanup_that_never_succeeds_is_given_up_with_an_error(caplog):
         return read(uuid, context)
 
     world.api.get_allocations = slow_read
-    world.cleanup.release_claim(UUID, CLAIMED)
+    world.cleanup.release_claims({UUID: CLAIMED})
     assert eventually(lambda: world.finished == [UUID])
     assert f"Instance {UUID} may have been left with allocations" in caplog.text
-    assert world.api.calls == ["delete", "read", "read", "read"]
+    assert world.api.calls == ["put", "read", "read", "read"]
     assert world.cleanup.drain(0) == []
 
 
@@ -212,7 +237,7 @@ def test_cleanups_above_the_capacity_are_given_up_with_an_error(caplog):
 
 def test_drain_names_what_is_left(caplog):
     world = World(["500"], ["silent"] * 999)
-    world.cleanup.release_claim(UUID, CLAIMED)
+    world.cleanup.release_claims({UUID: CLAIMED})
     assert world.cleanup.drain(0.05) == [UUID]
     assert f"Instance {UUID} may have been left with allocations" in caplog.text
     assert world.finished == []

@@ -16,6 +16,7 @@ def line(text):
 
 INFO = {
     ClaimState.REPLACING,
+    ClaimState.ADOPTING,
     ClaimState.REWRITING,
     ClaimState.RESENDING,
     ClaimState.CLAIMED_ALONE,

@@ -80,9 +80,13 @@ class FakeClaimer:
     def claim_many(self, requests):
         return self.claims.claim_many({request.uuid: request.candidate for request in requests})
 
-    def release(self, instance_uuid, claim, context=None):
-        assert claim.claimed
-        self.claims.released.append(instance_uuid)
+    def begin_request(self, instance_uuids, deadline):
+        return lambda: None
+
+    def release_many(self, claims, context=None):
+        for instance_uuid, claim in claims.items():
+            assert claim.claimed
+            self.claims.released.append(instance_uuid)
 
     def confirm_claims(self, instance_uuids):
         pass
