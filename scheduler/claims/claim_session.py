@@ -1,7 +1,7 @@
 """The claims of one request: for whom, until when, and what became of them.
 
-A request is over when its reply is delivered, or cannot be: then ``confirm`` or ``give_back`` of its session is
-called.
+A request is over when its reply is delivered, or cannot be: ``confirm`` or ``give_back`` of its session is
+called then.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
