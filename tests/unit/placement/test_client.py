@@ -354,3 +354,19 @@ def test_a_search_ends_with_the_deadline_of_its_request(session, http):
     with limit_to(Deadline.after(-1)), pytest.raises(PlacementUnreachable, match="no longer waits"):
         client.get("/allocation_candidates", "1.36", search=True)
     assert found.call_count == 1
+
+
+@pytest.mark.parametrize(("search", "connection"), [(True, "close"), (False, "keep-alive")])
+def test_a_search_has_a_connection_of_its_own(session, http, search, connection):
+    http.get(f"{URL}/x")
+    used = []
+
+    class Noting(Adapter):
+        def request(self, *args, **kwargs):
+            used.append(self)
+            return super().request(*args, **kwargs)
+
+    others, searches = (Noting(session, service_type="placement", raise_exc=False) for _ in range(2))
+    PlacementClient(others, searches=searches).get("/x", "1.36", search=search)
+    assert used == [searches if search else others]
+    assert http.last_request.headers["Connection"] == connection

@@ -1,0 +1,216 @@
+"""Which questions are sent for which queries; that their answers are right is tested against a real Placement."""
+
+from concurrent.futures import ThreadPoolExecutor
+import threading
+import time
+from urllib.parse import urlencode
+
+import orjson
+import pytest
+
+from scheduler.placement.answer import Candidates
+from scheduler.placement.errors import PlacementUnreachable
+from scheduler.placement.fresh import FreshCandidates
+from scheduler.placement.reply import Reply
+from scheduler.request.query import Query
+
+AMOUNTS = "MEMORY_MB:1024,VCPU:1"
+EVERYTHING = "/resource_providers"
+SHARING = "/resource_providers?required=MISC_SHARES_VIA_AGGREGATE"
+NODES = ("a", "b", "c")
+
+
+def query(*pairs, limit=None):
+    pairs = (("resources", AMOUNTS), *pairs)
+    return Query(pairs, urlencode(pairs), limit)
+
+
+def list_path(*pairs):
+    return f"/resource_providers?{urlencode(sorted((*pairs, ('resources', AMOUNTS))))}"
+
+
+class Placement:
+    """Flat compute nodes, some of them in zones; notes what is asked for."""
+
+    def __init__(self):
+        self.asked = []
+        self.answers = {}
+        self.zones = {}
+        self.nodes = NODES
+        self.wait_for = None
+
+    def get(self, path, version, context=None, *, search=False):
+        self.asked.append(path)
+        if self.wait_for and "resources=" in path:
+            assert self.wait_for.wait(5)
+        found = self.answers.get(path)
+        if isinstance(found, Exception):
+            raise found
+        return found or Reply(200, self.listed(path))
+
+    def listed(self, path):
+        found = () if path == SHARING else self.nodes
+        for zone, members in self.zones.items():
+            if f"in%3A{zone}" in path:
+                found = [node for node in found if node in members]
+        return body(*((node, node, 0) for node in found))
+
+    def in_full(self, query, context):
+        self.asked.append(f"full {query.querystring}")
+        return Candidates({"full": ()})
+
+
+def body(*providers):
+    names = ("uuid", "root_provider_uuid", "generation")
+    return orjson.dumps({"resource_providers": [dict(zip(names, each, strict=True)) for each in providers]})
+
+
+@pytest.fixture
+def placement():
+    return Placement()
+
+
+@pytest.fixture
+def source(placement):
+    return FreshCandidates(placement, placement.in_full, at_once=1)
+
+
+def full(query):
+    return f"full {query.querystring}"
+
+
+def test_a_plain_query_is_answered_by_a_list_that_no_limit_cuts(placement, source):
+    pairs = ("root_required", "HW_B,!HW_C"), ("required", "HW_A"), ("member_of", "in:z"), ("limit", "1")
+    found = source(query(*pairs, limit=1), None)
+    assert (list(found.by_root), found.truncated) == (["a", "b", "c"], False)
+    (candidate,) = found.by_root["b"]
+    assert candidate.allocations == {"b": {"resources": {"MEMORY_MB": 1024, "VCPU": 1}}}
+    assert (candidate.roots, candidate.mappings) == (("b",), {"": ["b"]})
+    expected = list_path(("required", "HW_A,HW_B,!HW_C"), ("member_of", "in:z"))
+    assert placement.asked == [EVERYTHING, SHARING, expected]
+
+
+NOT_PLAIN = {
+    "one tree": ("in_tree", "a"),
+    "a device": ("resources1", "VGPU:1"),
+    "another class": ("resources", "MEMORY_MB:1,CUSTOM_X:1"),
+}
+
+
+@pytest.mark.parametrize("pair", NOT_PLAIN.values(), ids=NOT_PLAIN)
+def test_other_queries_ask_for_allocation_candidates(placement, source, pair):
+    asked = query(pair)
+    assert list(source(asked, None).by_root) == ["full"]
+    assert placement.asked == [full(asked)]
+
+
+def test_an_empty_list_is_followed_by_the_question_for_allocation_candidates(placement, source):
+    placement.nodes = ()
+    asked = query()
+    assert list(source(asked, None).by_root) == ["full"]
+    assert placement.asked[-2:] == [list_path(), full(asked)]
+
+
+def test_a_refused_list_is_followed_by_the_question_for_allocation_candidates(placement, source):
+    placement.answers[list_path()] = Reply(400, b"{}")
+    assert list(source(query(), None).by_root) == ["full"]
+
+
+def test_no_response_is_a_failure_that_is_not_asked_for_again(placement, source):
+    placement.answers[list_path()] = PlacementUnreachable("gone")
+    found = source(query(), None)
+    assert (found.failed, dict(found.by_root)) == (True, {})
+    assert "gone" in found.reason
+    assert placement.asked[-1] == list_path()
+
+
+INVENTORIES = "/resource_providers/{}/inventories"
+DISK = Reply(200, b'{"inventories": {"DISK_GB": {"total": 9, "reserved": 1, "allocation_ratio": 1.0}}}')
+
+
+@pytest.mark.parametrize(("resource", "in_full"), [("DISK_GB", True), ("VCPU", False)])
+@pytest.mark.parametrize("kind", ["child", "sharing provider"])
+def test_classes_that_others_provide_too_are_asked_for_in_full(placement, source, kind, resource, in_full):
+    other = body(("x", "a" if kind == "child" else "x", 1))
+    placement.answers[EVERYTHING if kind == "child" else SHARING] = Reply(200, other)
+    placement.answers[INVENTORIES.format("x")] = DISK
+    pairs = (("resources", f"MEMORY_MB:1,{resource}:1"),)
+    found = source(Query(pairs, urlencode(pairs), None), None)
+    assert (list(found.by_root) == ["full"]) is in_full
+
+
+def test_trees_that_cannot_be_examined_are_asked_for_in_full(placement, source, caplog):
+    placement.answers[EVERYTHING] = Reply(503, b"busy")
+    assert list(source(query(), None).by_root) == ["full"]
+    assert "could not be examined" in caplog.text
+
+
+def test_trees_are_examined_once_a_minute_and_unchanged_children_are_not_read_again(placement):
+    now = [0.0]
+    source = FreshCandidates(placement, placement.in_full, clock=lambda: now[0])
+    placement.answers[EVERYTHING] = Reply(200, body(("a", "a", 1), ("x", "a", 1)))
+    placement.answers[INVENTORIES.format("x")] = Reply(200, b'{"inventories": {}}')
+    for moment, times in ((0.0, 1), (59.0, 1), (61.0, 2)):
+        now[0] = moment
+        source(query(), None)
+        assert placement.asked.count(EVERYTHING) == times, moment
+    assert placement.asked.count(INVENTORIES.format("x")) == 1
+
+
+def ask_together(placement, source, queries):
+    """Ask all at once while another question is in flight; return the answers in order."""
+    source(query(), None)
+    placement.wait_for = threading.Event()
+    with ThreadPoolExecutor(len(queries) + 1) as pool:
+        first = pool.submit(source, query(("required", "HW_FIRST")), None)
+        wait_until(lambda: any("HW_FIRST" in path for path in placement.asked))
+        del placement.asked[:]
+        answers = [pool.submit(source, each, None) for each in queries]
+        time.sleep(0.2)
+        placement.wait_for.set()
+        first.result(5)
+        return [list(answer.result(5).by_root) for answer in answers]
+
+
+def wait_until(condition):
+    end = time.monotonic() + 5
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+def zone(name):
+    return query(("member_of", f"in:{name}"))
+
+
+def test_queries_that_wait_share_one_list_that_is_cut_by_zone(placement, source):
+    placement.nodes = tuple(f"n{number}" for number in range(40))
+    placement.zones = {"y": placement.nodes[:2], "z": placement.nodes[1:3]}
+    asked = [zone("y"), query(), zone("z"), zone("y"), query(("member_of", "!in:z"))]
+    answers = ask_together(placement, source, asked)
+    everywhere = list(placement.nodes)
+    outside = [node for node in everywhere if node not in placement.zones["z"]]
+    assert answers == [["n0", "n1"], everywhere, ["n1", "n2"], ["n0", "n1"], outside]
+    members = [f"/resource_providers?member_of=in%3A{name}" for name in "yz"]
+    assert sorted(placement.asked) == sorted([list_path(), *members])
+
+
+def test_one_zone_alone_is_part_of_the_question(placement, source):
+    placement.zones = {"y": ("b",)}
+    assert ask_together(placement, source, [zone("y")] * 3) == [["b"]] * 3
+    assert placement.asked == [list_path(("member_of", "in:y"))]
+
+
+def test_usage_is_read_when_it_is_needed_and_once(placement, source):
+    placement.answers[INVENTORIES.format("a")] = DISK
+    placement.answers["/resource_providers/a/usages"] = Reply(200, b'{"usages": {"DISK_GB": 3}}')
+    found = source(query(), None)
+    before = len(placement.asked)
+    for _ in range(2):
+        assert (found.usage("a")["DISK_GB"].capacity, found.usage("a")["DISK_GB"].used) == (8, 3)
+    assert placement.asked[before:] == [INVENTORIES.format("a"), "/resource_providers/a/usages"]
+
+
+def test_usage_that_cannot_be_read_is_unknown(placement, source):
+    placement.answers[INVENTORIES.format("a")] = PlacementUnreachable("gone")
+    assert source(query(), None).usage("a") == {}
