@@ -1,18 +1,22 @@
-"""A model of the message broker, as a driver of oslo.messaging: the product's server runs on it unchanged.
+"""A model of the message broker, in the place of AMQP below the product's server.
 
-As oslo.messaging has it today, a message is acknowledged when it is received, so a worker that dies later
-leaves its caller without an answer. With ``late_acknowledgement`` it is acknowledged after its reply.
+A call is acknowledged after its reply, as ``scheduler.rpc.amqp`` has it: a message of a worker that dies goes
+to another. What is sent and acknowledged, and with which errors, is decided here; how often a reply is tried,
+and what follows from its outcome, is the product's code.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 import itertools
 import random
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
+import oslo_messaging as messaging
 from oslo_messaging._drivers import base
 
+from scheduler.rpc import amqp
 from tools.simulation.runtime import Process, Runtime, Task
 
 # Seconds that oslo.messaging goes on trying to reply to a queue that does not exist.
@@ -70,9 +74,7 @@ class Broker:
         loss: Probability that a reply gets lost after the broker has confirmed it.
     """
 
-    def __init__(
-        self, runtime: Runtime, seed: object, told: Callable[[str], None], *, late_acknowledgement: bool
-    ) -> None:
+    def __init__(self, runtime: Runtime, seed: object, told: Callable[[str], None]) -> None:
         self.up = True
         self.largest = 16 << 20
         self.redelivery = 0.0
@@ -80,7 +82,6 @@ class Broker:
         self.queues: dict[str, Callable[[Reply], None]] = {}
         self.messages: list[Message] = []
         self.random = random.Random(f"broker {seed}")
-        self.late_acknowledgement = late_acknowledgement
         self.runtime = runtime
         self.told = told
         self._queue: list[Message] = []
@@ -129,6 +130,13 @@ class Broker:
             self._unacknowledged[process].remove(message)
             message.acknowledged = True
 
+    def give_back(self, message: Message, process: Process) -> None:
+        """Deliver a message that a consumer does not want to another."""
+        if message in self._unacknowledged.get(process, ()) and process.alive and self.up:
+            self._unacknowledged[process].remove(message)
+            message.redelivered = True
+            self._enqueue(message)
+
     def disconnected(self, process: Process) -> None:
         """Deliver once more what a consumer received and did not acknowledge."""
         for message in self._unacknowledged.pop(process, []):
@@ -173,8 +181,6 @@ class Broker:
     def _deliver(self, message: Message, process: Process) -> None:
         self._unacknowledged.setdefault(process, []).append(message)
         self.told(f"receives {message.name}{' (redelivered)' if message.redelivered else ''}")
-        if not self.late_acknowledgement:
-            self.runtime.after(0.005 * self.random.random(), self.acknowledge, message, process)
         if self.random.random() < self.redelivery:
             self.runtime.after(5.0 * self.random.random(), self._again, message)
 
@@ -184,93 +190,134 @@ class Broker:
         self._enqueue(message)
 
 
-class Incoming(base.RpcIncomingMessage):
-    """A message as oslo.messaging's server sees it; replies as its AMQP driver does."""
+class Incoming(amqp.ConfirmedMessage):
+    """A message as the product's server sees it."""
 
-    def __init__(self, broker: Broker, message: Message, process: Process) -> None:
-        super().__init__(message.context, message.body, msg_id=str(message.number))
+    def __init__(self, listener: "Listener", message: Message) -> None:
+        base.RpcIncomingMessage.__init__(self, message.context, message.body, msg_id=str(message.number))
+        self.listener = listener
         self.client_timeout = message.client_timeout
+        self.orig_msg_id = self.msg_id
+        self.unique_id = self.msg_id
         self.reply_q = message.reply_queue
-        self.redelivered = message.redelivered
-        self._broker = broker
-        self._message = message
-        self._process = process
+        self.sent = message
+        self._obsolete_reply_queues = listener.obsolete_queues
+        self._was_redelivered = message.redelivered
         self._started = 0.0
 
-    def acknowledge(self) -> None:
-        """Note that the processing starts; the message was acknowledged, or will be after the reply."""
-        self._started = self._broker.runtime.clock
-        self._message.working.add(self._process)
+    @property
+    def redelivered(self) -> bool:
+        """Whether the broker has delivered the message before."""
+        return self._was_redelivered
 
-    def requeue(self) -> None:
-        """Do nothing, as the AMQP driver."""
+    def acknowledge(self) -> None:
+        """Note that the processing starts; the message is acknowledged by ``settle``."""
+        self._started = self.listener.broker.runtime.clock
+        self.sent.working.add(self.listener.process)
 
     def reply(self, reply: Any = None, failure: Any = None) -> None:
-        """Send the result or the error; blocks while the broker is away."""
-        broker, message = self._broker, self._message
+        """Send the result or the error as the product does it, and note when that was over."""
+        broker, message = self.listener.broker, self.sent
         message.waits.append(broker.runtime.clock - self._started)
-        message.working.discard(self._process)
+        super().reply(reply, failure)
+        message.working.discard(self.listener.process)
+        if not self.caller_waits:
+            message.replies.append(broker.runtime.clock)
+        name = failure[0].__name__ if failure else "hosts"
+        text = "replies to" if self.undelivered is None else "cannot reply to"
+        broker.told(f"{text} {message.name}: {name}")
+
+    def _send_once(self, deadline: float, reply: Any, failure: Any, ending: bool = True) -> None:
+        broker = self.listener.broker
+        broker.runtime.step()
         text = orjson.dumps(reply)
+        if len(text) > broker.largest:
+            raise amqp.ReplyTooLarge(f"it has {len(text)} bytes")
+        while not broker.up:
+            if broker.runtime.clock >= deadline:
+                raise amqp.ReplyTimeout("the broker cannot be reached")
+            broker.runtime.sleep(1.0)
+        broker.runtime.sleep(0.002 * broker.random.random())
         name = failure[0].__name__ if failure else None
-        try:
-            if len(text) > broker.largest:
-                raise ValueError(f"PRECONDITION_FAILED - message size {len(text)} is larger")
-            self._send(Reply(message, None if failure else orjson.loads(text), name))
-        finally:
-            if broker.late_acknowledgement:
-                broker.acknowledge(message, self._process)
-
-    def heartbeat(self) -> None:
-        """Tell the caller that its call is worked on."""
-        if not self._broker.up or not self._broker.send(Reply(self._message)):
-            raise ConnectionError("no heartbeat can be sent")
-
-    def _send(self, reply: Reply) -> None:
-        broker, message = self._broker, self._message
-        deadline = broker.runtime.clock + MISSING_QUEUE
-        while True:
-            broker.wait_until_up()
-            broker.runtime.sleep(0.002 * broker.random.random())
-            if not broker.up:
-                continue
-            sent = broker.send(reply)
-            if sent or broker.runtime.clock > deadline:
-                break
-            broker.runtime.sleep(0.25)
-        message.replies.append(broker.runtime.clock)
-        text = "replies to" if sent else "cannot reply to"
-        broker.told(f"{text} {message.name}: {reply.failure or 'hosts'}")
+        if not broker.up:
+            raise messaging.MessageDeliveryFailure("the connection is lost")
+        if not broker.send(Reply(self.sent, None if failure or not ending else orjson.loads(text), name)):
+            raise messaging.MessageUndeliverable(None, "", self.reply_q, None)
 
 
-class _Listener(base.PollStyleListener):
-    def __init__(self, driver: "Driver") -> None:
+class ObsoleteQueues:
+    """Reply queues that were found missing for so long that no reply is sent there any more."""
+
+    def __init__(self) -> None:
+        self._names: set[str] = set()
+
+    def add(self, queue: str, _message: str) -> None:
+        """Give a queue up."""
+        self._names.add(queue)
+
+    def reply_q_valid(self, queue: str, _message: str) -> bool:
+        """Return whether it was not given up."""
+        return queue not in self._names
+
+
+class Listener(base.PollStyleListener):
+    """Receives messages in one process; a repeated one is not handed on, as by ``amqp.LateListener``."""
+
+    driver = SimpleNamespace(missing_destination_retry_timeout=MISSING_QUEUE)
+
+    def __init__(self, broker: Broker) -> None:
         super().__init__()
-        self.driver = driver
-        self._process = driver.broker.runtime.current.process
+        self.broker = broker
+        self.process = broker.runtime.current.process
         self._stopped = False
-        self._process.at_exit.append(self._disconnect)
+        self._in_progress: dict[int, list[Message]] = {}
+        self._answered: set[int] = set()
+        self.obsolete_queues = ObsoleteQueues()
+        self.process.at_exit.append(self.cleanup)
 
     def poll(
         self, timeout: float | None = None, batch_size: int = 1, batch_timeout: float | None = None
-    ) -> list:
-        message = self.driver.broker.receive(lambda: self._stopped)
-        return [Incoming(self.driver.broker, message, self._process)] if message else []
+    ) -> list[Incoming]:
+        """Wait for a message; none after ``stop``."""
+        while (message := self.broker.receive(lambda: self._stopped)) is not None:
+            if message.number in self._answered:
+                self.broker.acknowledge(message, self.process)
+                continue
+            deliveries = self._in_progress.setdefault(message.number, [])
+            deliveries.append(message)
+            if len(deliveries) == 1:
+                overdue = amqp.LONGEST_UNACKNOWLEDGED
+                self.broker.runtime.after(overdue, self.broker.acknowledge, message, self.process)
+                return [Incoming(self, message)]
+        return []
+
+    def settle(self, incoming: Incoming) -> None:
+        """Acknowledge a message, however often it was received."""
+        if incoming.undelivered is None:
+            self._answered.add(incoming.sent.number)
+        for message in self._in_progress.pop(incoming.sent.number, ()):
+            self.broker.acknowledge(message, self.process)
+
+    def hand_back(self, incoming: Incoming) -> bool:
+        """Return a message to the broker if this listener has stopped."""
+        if not self._stopped:
+            return False
+        for message in self._in_progress.pop(incoming.sent.number, ()):
+            self.broker.give_back(message, self.process)
+        return True
 
     def stop(self) -> None:
+        """Take no more messages."""
         self._stopped = True
-        self.driver.broker.wake_consumers()
+        self.broker.wake_consumers()
 
     def cleanup(self) -> None:
-        self._disconnect()
-
-    def _disconnect(self) -> None:
-        self.driver.broker.disconnected(self._process)
+        """Close the connection."""
+        self.broker.disconnected(self.process)
 
 
 class Driver:
-    """What oslo.messaging's transport uses of a driver. Made in the process that uses it."""
-
-    missing_destination_retry_timeout = MISSING_QUEUE
+    """What oslo.messaging's transport uses of a driver."""
 
     def __init__(self, conf: Any, broker: Broker) -> None:
         self.conf = conf
@@ -279,10 +326,11 @@ class Driver:
     def require_features(self, requeue: bool = False) -> None:
         """Accept what is asked for."""
 
-    def listen(self, _target: Any, batch_size: int, batch_timeout: float | None) -> Any:
-        """Return a listener on the request queue."""
-        return base.PollStyleListenerAdapter(_Listener(self), batch_size, batch_timeout)
-
     def cleanup(self) -> None:
         """Close the connections."""
         self.broker.disconnected(self.broker.runtime.current.process)
+
+
+def listen(transport: Any, _target: Any, _largest: int) -> base.PollStyleListenerAdapter:
+    """Return a listener on the request queue, in the place of ``amqp.listen``."""
+    return base.PollStyleListenerAdapter(Listener(transport._driver.broker), 1, None)  # noqa: SLF001

@@ -79,9 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         chosen = plan.Plan.from_json(pathlib.Path(arguments.plan).read_text())
         return _replay(chosen, arguments)
     if arguments.histories == 1:
-        late = arguments.late_acknowledgement
-        chosen = plan.draw(arguments.seed, arguments.profile, late_acknowledgement=late)
-        return _replay(chosen, arguments)
+        return _replay(plan.draw(arguments.seed, arguments.profile), arguments)
     return _campaign(arguments)
 
 
@@ -106,9 +104,6 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, help="processes that run histories (default: 1)")
     parser.add_argument(
         "--profile", default="", choices=["", *plan.PROFILES], help="kinds of faults (default: each in turn)"
-    )
-    parser.add_argument(
-        "--late-acknowledgement", action="store_true", help="messages are acknowledged after their reply"
     )
     parser.add_argument("--shrink", action="store_true", help="make the first failing history smaller")
     parser.add_argument("--trace", action="store_true", help="print what happens in a history")
@@ -170,10 +165,10 @@ def _shrink(outcome: Any, arguments: argparse.Namespace) -> None:
 # -- many histories ------------------------------------------------------------------------------------------
 
 
-def run_seed(task: tuple[int, str, bool]) -> tuple[int, dict[str, Any]]:
+def run_seed(task: tuple[int, str]) -> tuple[int, dict[str, Any]]:
     """Run one history; returns its seed and what came of it, as plain values."""
-    seed, profile, late = task
-    outcome = _run(plan.draw(seed, profile, late_acknowledgement=late))
+    seed, profile = task
+    outcome = _run(plan.draw(seed, profile))
     result = {
         "profile": outcome.plan.profile,
         "violations": [(violation.kind, violation.text) for violation in outcome.violations],
@@ -206,7 +201,7 @@ def _results(arguments: argparse.Namespace, start: float) -> Iterator[tuple[int,
         )
     else:
         seeds = range(arguments.seed, arguments.seed + arguments.histories)
-    tasks = ((seed, arguments.profile, arguments.late_acknowledgement) for seed in seeds)
+    tasks = ((seed, arguments.profile) for seed in seeds)
     if arguments.jobs == 1:
         yield from map(run_seed, tasks)
         return
@@ -215,7 +210,7 @@ def _results(arguments: argparse.Namespace, start: float) -> Iterator[tuple[int,
             yield from pool.imap_unordered(run_seed, some, CHUNK)
 
 
-def _batches(tasks: Iterator[tuple[int, str, bool]], size: int) -> Iterator[list[tuple[int, str, bool]]]:
+def _batches(tasks: Iterator[tuple[int, str]], size: int) -> Iterator[list[tuple[int, str]]]:
     """Yield lists, so that no more tasks are drawn than can be begun."""
     while some := list(itertools.islice(tasks, size)):
         yield some
@@ -238,8 +233,7 @@ def _report(found: Found, arguments: argparse.Namespace) -> int:
         return 0
     (profile, _), (seed, _) = min(found.first.items(), key=lambda item: item[1][0])
     print(f"\nThe first failing history is tools/simulate --faults --seed {seed} --profile {profile} --trace")
-    chosen = plan.draw(seed, profile, late_acknowledgement=arguments.late_acknowledgement)
-    outcome = _run(chosen, trace=True)
+    outcome = _run(plan.draw(seed, profile), trace=True)
     _show(outcome)
     if arguments.shrink or arguments.save:
         _shrink(outcome, arguments)

@@ -100,9 +100,7 @@ class History:
         self._placement = Placement([Provider(product.host_uuid(n), dict(room)) for n in range(limits.hosts)])
         self._server = Server(self._runtime, self._placement, plan.seed, tell)
         self._faults = Faults(Weather(), plan.seed)
-        self._broker = Broker(
-            self._runtime, plan.seed, tell, late_acknowledgement=limits.late_acknowledgement
-        )
+        self._broker = Broker(self._runtime, plan.seed, tell)
         self._callers = Callers(
             self._runtime,
             self._broker,

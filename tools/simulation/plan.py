@@ -88,7 +88,6 @@ class Limits:
     long_timeout: int = 300
     shutdown_timeout: int = 60
     subset: int = 1
-    late_acknowledgement: bool = False
     preemption: float = 0.2
 
     @property
@@ -140,12 +139,12 @@ def profile_of(seed: int) -> str:
     return list(PROFILES)[seed % len(PROFILES)]
 
 
-def draw(seed: int, profile: str = "", *, late_acknowledgement: bool = False) -> Plan:
+def draw(seed: int, profile: str = "") -> Plan:
     """Return the plan of a seed; without a profile, of the seed's own."""
     profile = profile or profile_of(seed)
     chance = random.Random(f"plan {seed} {profile}")
     kinds = PROFILES[profile]
-    limits = replace(_draw_limits(chance), late_acknowledgement=late_acknowledgement)
+    limits = _draw_limits(chance)
     jobs = tuple(_draw_jobs(chance, kinds))
     if "many" in kinds:
         limits = replace(limits, room=60)

@@ -34,10 +34,10 @@ from scheduler.nova_db.scatter_gather import CellUnavailable
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.session import Timeouts
-from scheduler.rpc import notifications, serializer, server
+from scheduler.rpc import amqp, notifications, serializer, server
 from scheduler.rpc.heartbeats import Heartbeats
 from tools.simulation import threads
-from tools.simulation.broker import Broker, Driver
+from tools.simulation.broker import Broker, Driver, listen
 from tools.simulation.plan import Limits
 
 CELL = "c0000000-0000-4000-8000-000000000001"
@@ -262,6 +262,7 @@ def prepare_libraries() -> None:
     """Replace what would reach out of the simulation; once for an operating system process."""
     executors = type("Executors", (), {"__init__": lambda *_args: None, "driver": Pool})
     library_server.driver = type("driver", (), {"DriverManager": executors})
+    amqp.listen = listen
     service.spare_the_collector = lambda: None
     service.check_temporary_directory = lambda _conf: None
     service.reports = type("reports", (), {"install": staticmethod(lambda _conf: None)})

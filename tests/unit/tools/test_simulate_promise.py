@@ -2,7 +2,9 @@
 
 import pytest
 
-from tools.simulation.broker import Broker, Driver, Message
+from scheduler.rpc import amqp
+from tools.simulation import threads
+from tools.simulation.broker import Broker, Listener, Message
 from tools.simulation.callers import Call, Instance
 from tools.simulation.placement import Consumer, Placement, Provider
 from tools.simulation.promise import check_allocations, check_calls, check_waits
@@ -107,30 +109,38 @@ def test_waits_beyond_the_caller_s_are_found():
 # -- the broker ----------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(autouse=True)
+def virtual_time(monkeypatch):
+    monkeypatch.setattr(amqp, "time", threads.MODULES["time"])
+
+
 class Worker:
-    """A process that receives messages through oslo.messaging's listener, and acts on each."""
+    """A process that receives messages and acts on each, as the product's server does."""
 
     def __init__(self, runtime, broker, act):
         self.process = runtime.process("worker")
         self.got = []
         self.broker = broker
         self.act = act
+        self.outcomes = []
         runtime.spawn(self.process, "poll", self.run)
 
     def run(self):
-        listener = Driver(None, self.broker).listen(None, 1, None)._poll_style_listener
+        listener = Listener(self.broker)
         while True:
             (incoming,) = listener.poll()
             self.got.append((incoming.msg_id, incoming.redelivered))
             incoming.acknowledge()
             self.act(incoming)
+            self.outcomes.append((type(incoming.undelivered), incoming.caller_waits))
+            incoming.settle()
 
 
-def play(act, *, late=False, events=(), replies=None, workers=1, until=200.0):
-    """Publish one call at 1 s; what each worker received, the replies that arrived, and the message."""
+def play(act, *, events=(), workers=1, until=200.0):
+    """Publish one call at 1 s; the workers, the replies that arrived, and the message."""
     arrived = []
     with Runtime(1) as runtime:
-        broker = Broker(runtime, 1, lambda _text: None, late_acknowledgement=late)
+        broker = Broker(runtime, 1, lambda _text: None)
         broker.queues["replies"] = lambda reply: arrived.append((reply.result, reply.failure))
         serving = [Worker(runtime, broker, act) for _ in range(workers)]
         conductor = runtime.process("conductor")
@@ -143,13 +153,17 @@ def play(act, *, late=False, events=(), replies=None, workers=1, until=200.0):
         for at, event in events:
             runtime.after(at, event, runtime, broker, serving)
         runtime.run(until)
-        return [each.got for each in serving], arrived, broker.messages[0]
+        return serving, arrived, broker.messages[0]
 
 
-def working(seconds):
+def received(workers):
+    return sorted(each.got for each in workers)
+
+
+def working(seconds, reply=(1,)):
     def act(incoming):
         Runtime.active.sleep(seconds)
-        incoming.reply([1])
+        incoming.reply(list(reply))
 
     return act
 
@@ -159,60 +173,57 @@ def kill_first(runtime, _broker, workers):
     runtime.kill(killed.process)
 
 
+def setting(name, value):
+    return lambda _runtime, broker, _workers: setattr(broker, name, value)
+
+
 def test_a_call_is_received_once_and_answered():
-    received, arrived, sent = play(working(1.0), workers=2)
-    assert sorted(received) == [[], [("1", False)]]
+    workers, arrived, sent = play(working(1.0), workers=2)
+    assert received(workers) == [[], [("1", False)]]
     assert arrived == [([1], None)]
     assert sent.acknowledged
     assert sent.waits == [1.0]
 
 
-def test_acknowledged_on_receipt_a_call_dies_with_its_worker():
-    received, arrived, sent = play(working(5.0), workers=2, events=[(3.0, kill_first)])
-    assert sorted(received) == [[], [("1", False)]]
-    assert arrived == sent.replies == []
-
-
-def test_acknowledged_late_a_call_comes_once_more():
-    received, arrived, sent = play(working(5.0), late=True, workers=2, events=[(3.0, kill_first)])
-    assert sorted(received) == [[("1", False)], [("1", True)]]
+def test_a_call_of_a_killed_worker_comes_once_more():
+    workers, arrived, sent = play(working(5.0), workers=2, events=[(3.0, kill_first)])
+    assert received(workers) == [[("1", False)], [("1", True)]]
     assert arrived == [([1], None)]
     assert sent.acknowledged
 
 
-def test_a_lost_acknowledgement_brings_a_call_twice():
-    received, arrived, _ = play(
-        working(0.1), events=[(0.0, lambda _runtime, broker, _workers: setattr(broker, "redelivery", 1.0)),
-                              (1.5, lambda _runtime, broker, _workers: setattr(broker, "redelivery", 0.0))]
-    )  # fmt: skip
-    assert received == [[("1", False), ("1", True)]]
-    assert len(arrived) == 2
+REPEATED = [(0.0, setting("redelivery", 1.0)), (1.5, setting("redelivery", 0.0))]
+
+
+def test_one_worker_does_not_answer_a_repeated_call_again():
+    workers, arrived, _ = play(working(0.1), events=REPEATED)
+    assert received(workers) == [[("1", False)]]
+    assert len(arrived) == 1
+
+
+def test_another_worker_gets_a_repeated_call():
+    seen = [received(play(working(0.1), workers=2, events=REPEATED)[0])]
+    assert seen[0] in ([[], [("1", False)]], [[("1", False)], [("1", True)]])
 
 
 def test_a_reply_waits_for_the_broker():
-    _, arrived, sent = play(
-        working(2.0),
-        events=[(2.0, lambda _runtime, broker, _workers: broker.stop()),
-                (50.0, lambda _runtime, broker, _workers: broker.start())],
-    )  # fmt: skip
-    assert arrived == [([1], None)]
+    outage = [(2.0, lambda _runtime, broker, _workers: broker.stop()),
+              (50.0, lambda _runtime, broker, _workers: broker.start())]  # fmt: skip
+    workers, arrived, sent = play(working(2.0), events=outage)
+    assert ([1], None) in arrived
     assert sent.replies[0] > 50.0
+    assert workers[0].outcomes[0] == (type(None), False)
 
 
 def test_a_reply_to_a_queue_that_is_gone_is_given_up_after_a_minute():
-    _, arrived, sent = play(
-        working(1.0), events=[(1.5, lambda _runtime, broker, _workers: broker.queues.clear())]
-    )
+    gone = (1.5, lambda _runtime, broker, _workers: broker.queues.clear())
+    workers, arrived, sent = play(working(1.0), events=[gone])
     assert arrived == []
     assert 62.0 < sent.replies[0] < 64.0
+    assert workers[0].outcomes == [(amqp.ReplyQueueMissing, False)]
 
 
-def test_a_reply_that_is_too_large_is_refused():
-    def act(incoming):
-        with pytest.raises(ValueError, match="PRECONDITION_FAILED"):
-            incoming.reply(["x" * 200])
-
-    _, arrived, sent = play(
-        act, events=[(0.0, lambda _runtime, broker, _workers: setattr(broker, "largest", 100))]
-    )
+def test_of_a_reply_that_is_too_large_another_may_be_sent():
+    workers, arrived, sent = play(working(1.0, "x" * 200), events=[(0.0, setting("largest", 100))])
     assert arrived == sent.replies == []
+    assert workers[0].outcomes == [(amqp.ReplyTooLarge, True)]
