@@ -6,7 +6,7 @@ claimed on the way is either in the reply or released.
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 import time
 from typing import Any, Protocol
@@ -18,6 +18,7 @@ from scheduler import conf as options
 from scheduler import objects
 from scheduler.claims.claim_session import ClaimSession
 from scheduler.claims.claimer import Claimer
+from scheduler.claims.held import held_candidate
 from scheduler.claims.journal import Journal
 from scheduler.deadline import Deadline, limit_to
 from scheduler.errors import NoValidHost
@@ -25,8 +26,10 @@ from scheduler.filters.numa_topology_filter import fitter_of
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import CandidateLists, HostView
 from scheduler.nova_db.inventory import Inventory
+from scheduler.placement.answer import Resources
 from scheduler.placement.candidates import Candidates, CandidateSource
 from scheduler.placement.client import PlacementClient
+from scheduler.placement.errors import PlacementSilent
 from scheduler.placement.mirror import MirrorAnswer
 from scheduler.placement.mirror_source import CandidateMirror, NoMirror, make_mirror
 from scheduler.placement.provider_aggregates import ProviderAggregates
@@ -245,6 +248,10 @@ class SchedulerManager:
         # What was decided for these instances before is void.
         self.hosts.pending.remove(request.instance_uuids if request.claims else ())
         queries = self._queries(request)
+        if request.claims and was_redelivered(request.context):
+            again = self._answer_again(queries, request, as_reply)
+            if again is not None:
+                return again
         table = partial(self._table_for, request)
         mirrored = self._mirrored_hosts.find(queries, table, request.cell_uuid)
         if mirrored is None:
@@ -254,6 +261,79 @@ class SchedulerManager:
         except NoValidHost:
             LOG.info("No host of the mirror is left: Placement is asked")
             return self._schedule_by_query(queries, request.restarted(), as_reply, announced=True)
+
+    def _answer_again(
+        self,
+        queries: Sequence[query.Query],
+        request: SchedulingRequest,
+        as_reply: Callable[[Selections], Reply],
+    ) -> Reply | None:
+        """Answer a redelivered request with the hosts that its instances hold, without alternates.
+
+        Its first delivery may have been answered with them; so their allocations must not be moved.
+
+        Returns:
+            The reply; None if not all instances hold what the request wants on a host that passes: then the
+            first delivery was not answered, or not with hosts that would do.
+        """
+        views = self._views_of_held(queries, request)
+        if views is None:
+            return None
+        table = views[0][0].table
+        try:
+            for (
+                view,
+                each,
+            ) in views:  # before anything is claimed: a claim of several is given back as a whole
+                self._driver.select(view, each.restarted(), None)
+        except NoValidHost:
+            return None
+        LOG.info(
+            "Redelivered request is answered with the hosts that its instances hold: %s",
+            request.instance_uuids,
+        )
+        with self._claim_session(table, request, keeps_claims=True) as claims:
+            reply = as_reply(
+                [row for view, each in views for row in self._driver.select(view, each.restarted(), claims)]
+            )
+        if claims is not None:
+            keep_until_answered(request.context, claims)
+        return reply
+
+    def _views_of_held(
+        self, queries: Sequence[query.Query], request: SchedulingRequest
+    ) -> list[tuple[HostView, SchedulingRequest]] | None:
+        """Return for each instance the one host that it holds, and a request for it alone; or None."""
+        held = {}
+        for uuid in request.instance_uuids:
+            held[uuid] = self._read_held(uuid, request.context)
+            if not held[uuid]:
+                return None
+        table = self._table_with({provider for each in held.values() for provider in each}, request)
+        ignored = table.nodes_of_hosts(request.spec.ignore_hosts or ())
+        views = []
+        for uuid, allocations in held.items():
+            candidate = held_candidate(allocations, table.row_of_uuid, ignored, queries)
+            if candidate is None:
+                return None
+            rows = table.find([candidate.root], request.cell_uuid)
+            lists = [[candidate]] * len(rows)
+            view = HostView.of(table, rows, lists, self.hosts.instances, self.hosts.pending)
+            views.append((view, replace(request, instance_uuids=(uuid,), with_alternates=False)))
+        return views or None
+
+    def _read_held(self, uuid: str, context: Any) -> Resources:
+        """Return what an instance holds.
+
+        Raises:
+            NoValidHost: Placement does not tell; so it is not known whether a host may be chosen.
+        """
+        try:
+            return self._claimer.get_held(uuid, context).allocations
+        except PlacementSilent as error:
+            raise NoValidHost(
+                f"Placement does not tell what a redelivered instance holds: {error}"
+            ) from error
 
     def _schedule_by_mirror(
         self,
@@ -405,7 +485,7 @@ class SchedulerManager:
         return HostView.of(table, rows, None, self.hosts.instances, self.hosts.pending)
 
     def _claim_session(
-        self, table: HostTable, request: SchedulingRequest
+        self, table: HostTable, request: SchedulingRequest, *, keeps_claims: bool = False
     ) -> AbstractContextManager[ClaimSession | None]:
         """Return what claims for the request; None in the context of one that claims nothing."""
         if not request.claims:
@@ -421,6 +501,7 @@ class SchedulerManager:
             request.deadline,
             host_name=partial(host_of_provider, table),
             clock=self._clock,
+            keeps_claims=keeps_claims,
             observer=self._mirror,
         )
 
@@ -449,6 +530,12 @@ class SchedulerManager:
     def sync_instance_info(self, context: Any, host_name: str, instance_uuids: Sequence[str]) -> None:
         """Note that a host has exactly these instances."""
         self.hosts.sync_instance_info(host_name, instance_uuids)
+
+
+def was_redelivered(context: Any) -> bool:
+    """Return whether the broker has delivered the message of a request before."""
+    delivery = getattr(context, "delivery", None)
+    return delivery is not None and delivery.redelivered
 
 
 def keep_until_answered(context: Any, claims: ClaimSession) -> None:

@@ -94,6 +94,8 @@ class ClaimSession:
         deadline: When the caller stops waiting for the reply; seconds of the clock.
         host_name: Returns the name of the host of a root provider, for the log.
         clock: Returns the time in seconds.
+        keeps_claims: Whether nothing is ever given back: an earlier delivery of the message may have been
+            answered with what is claimed.
         observer: Is told what becomes of the claims.
     """
 
@@ -106,6 +108,7 @@ class ClaimSession:
     deadline: float = math.inf
     host_name: Callable[[str], str] = _as_it_is
     clock: Callable[[], float] = time.monotonic
+    keeps_claims: bool = False
     observer: ClaimObserver = field(default_factory=NoObserver)
     _claims: dict[str, ClaimResult | None] = field(default_factory=dict, init=False)
     _events: dict[str, list[ClaimEvent]] = field(default_factory=dict, init=False)
@@ -162,7 +165,13 @@ class ClaimSession:
 
     def give_back(self) -> None:
         """Give back claims and reservations: the request has failed, or its reply cannot be delivered."""
-        claims = {uuid: claim for uuid, claim in self._claims.items() if claim}
+        if self.keeps_claims:
+            LOG.warning(
+                "Allocations of instances %s are kept although the reply was not delivered: an earlier "
+                "delivery of the request may have been answered",
+                ", ".join(self.instance_uuids),
+            )
+        claims = {uuid: claim for uuid, claim in self._claims.items() if claim and not self.keeps_claims}
         self._claims |= dict.fromkeys(claims)
         try:
             self._release(claims)
@@ -201,9 +210,10 @@ class ClaimSession:
         try:
             yield
         except BaseException:
-            assumed = {request.uuid: _assumed_claim(request) for request in requests}
-            self._claims |= dict.fromkeys(assumed)
-            self.claimer.release_many(assumed, self.context)
+            if not self.keeps_claims:
+                assumed = {request.uuid: _assumed_claim(request) for request in requests}
+                self._claims |= dict.fromkeys(assumed)
+                self.claimer.release_many(assumed, self.context)
             raise
 
     def _remember(

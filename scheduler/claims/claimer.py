@@ -254,6 +254,14 @@ class Claimer:
             return result
         return replace(result, unsure=True, lost=result.lost + earlier.writes)
 
+    def get_held(self, instance_uuid: str, context: Any = None) -> ConsumerAllocations:
+        """Return what an instance holds now.
+
+        Raises:
+            PlacementSilent: Placement does not tell.
+        """
+        return self._api.get_allocations(instance_uuid, context)
+
     def release(self, instance_uuid: str, claim: ClaimResult, context: Any = None) -> None:
         """Give back a claim; as ``release_many``."""
         self.release_many({instance_uuid: claim}, context)

@@ -9,6 +9,7 @@ import pytest
 
 from scheduler import conf as options
 from scheduler import objects
+from scheduler.claims.allocations_api import ConsumerAllocations
 from scheduler.claims.result import ClaimResult, Outcome
 from scheduler.errors import HostsUnknown, NoValidHost, RequestFilterFailed
 from scheduler.hosts.aggregates import Aggregates
@@ -20,7 +21,7 @@ from scheduler.placement.mirror import Mirror, plain_query
 from scheduler.placement.mirror_source import NoMirror
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.delivery import Delivery
-from tests.builders import CELL, OTHER_CELL, Instances, make_aggregates, make_table, uuid_of
+from tests.builders import CELL, OTHER_CELL, Instances, make_aggregates, make_host, make_table, uuid_of
 from tests.support.clock import Clock
 from tests.unit.placement.test_mirror import provider, snapshot
 from tests.unit.selection.requests import REFUSED, group, host_with_candidate, make_spec
@@ -96,6 +97,7 @@ class FakePlacement:
         self.beyond_limit = {}
         self.before_a_claim = lambda: None
         self.queries, self.claimed, self.released, self.settled = [], [], [], []
+        self.held = {}
 
     def fetch(self, queries, context):
         self.queries.append([query.querystring for query in queries])
@@ -114,6 +116,9 @@ class FakePlacement:
 
     def claim_many(self, requests):
         return {request.uuid: self.claim(request) for request in requests}
+
+    def get_held(self, instance_uuid, context=None):
+        return ConsumerAllocations(self.held.get(instance_uuid, {}), 1)
 
     def confirm_claims(self, instance_uuids):
         self.settled.extend(instance_uuids)
@@ -234,6 +239,67 @@ def test_a_message_that_claims_nothing_leaves_nothing_to_settle(make_world):
     ask(world, uuids=None, delivery=delivery)
     delivery.give_back()
     assert world.placement.released == world.placement.settled == []
+
+
+WANTED = {"VCPU": 2, "MEMORY_MB": 512, "DISK_GB": 4}
+
+
+def held(name, **amounts):
+    return {uuid_of(name): {"resources": WANTED | amounts}}
+
+
+@pytest.mark.parametrize("full", [False, True], ids=["offered", "not offered any more"])
+def test_a_redelivered_request_is_answered_with_the_host_that_its_instance_holds(make_world, full):
+    hosts = [host_with_candidate("h1").ram(8192), make_host("h2") if full else host_with_candidate("h2")]
+    world, delivery = make_world(hosts), Delivery(redelivered=True)
+    world.placement.held = {"i1": held("h2")}
+    ((chosen,),) = ask(world, None, delivery=delivery)
+    assert chosen.service_host == "h2"
+    assert json.loads(chosen.allocation_request)["allocations"] == held("h2")
+    assert [claim[:2] for claim in world.placement.claimed] == [("i1", uuid_of("h2"))]
+    delivery.confirm()
+    assert world.placement.settled == ["i1"]
+
+
+def test_what_a_redelivered_request_holds_is_kept_if_its_reply_cannot_be_delivered(make_world, caplog):
+    world, delivery = make_world(two_hosts()), Delivery(redelivered=True)
+    world.placement.held = {"i1": held("h2")}
+    ask(world, None, delivery=delivery)
+    delivery.give_back()
+    assert world.placement.released == []
+    assert world.placement.settled == ["i1"]
+    assert "Allocations of instances i1 are kept" in caplog.text
+
+
+def test_each_instance_of_a_redelivered_request_keeps_its_host(make_world):
+    world = make_world(two_hosts())
+    world.placement.held = {"i1": held("h2"), "i2": held("h1")}
+    reply = ask(world, None, uuids=("i1", "i2"), delivery=Delivery(redelivered=True))
+    assert [row[0].service_host for row in reply] == ["h2", "h1"]
+
+
+@pytest.mark.parametrize(
+    ("allocations", "fields"),
+    [
+        ({}, {}),
+        ({"i1": held("h2", VCPU=3)}, {}),
+        ({"i1": held("h2") | held("h1")}, {}),
+        ({"i1": held("h2")}, {"ignore_hosts": ["h2"]}),
+        ({"i1": held("unknown")}, {}),
+    ],
+    ids=["nothing held", "another flavor", "two hosts", "the evacuated host", "no such host"],
+)
+def test_a_redelivered_request_that_holds_nothing_of_use_is_scheduled_anew(make_world, allocations, fields):
+    world = make_world(two_hosts())
+    world.placement.held = allocations
+    reply = ask(world, make_spec(project_id="p", **fields), delivery=Delivery(redelivered=True))
+    assert reply[0][0].service_host == "h1"
+
+
+def test_a_request_that_is_delivered_once_does_not_read_what_its_instance_holds(make_world):
+    world = make_world(two_hosts())
+    world.placement.held = {"i1": held("h2")}
+    assert ask(world, None, delivery=Delivery())[0][0].service_host == "h1"
 
 
 def test_a_caller_who_has_given_up_is_not_answered(make_world, conf):

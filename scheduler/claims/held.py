@@ -1,0 +1,51 @@
+"""What an instance holds already, as a candidate to claim again.
+
+The broker delivers a request again if it does not know that the request was answered. The first delivery may
+have been answered with the hosts that its instances hold now, so these are to be the answer once more.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+
+from scheduler.placement.answer import AllocationCandidate, Resources
+from scheduler.request.query import Query
+
+
+def held_candidate(
+    held: Resources, nodes: Collection[str], ignored: Collection[str], queries: Iterable[Query]
+) -> AllocationCandidate | None:
+    """Return what an instance holds as a candidate, if it is what a request wants.
+
+    Args:
+        held: The allocations of the instance.
+        nodes: UUIDs of the compute nodes among the providers.
+        ignored: UUIDs of the compute nodes of hosts that the request ignores: what an evacuated instance
+            holds there is not from this request.
+        queries: What the request asks Placement for.
+
+    Returns:
+        The candidate; None if the instance holds nothing, something else, or something of several nodes.
+    """
+    ours = {provider: entry for provider, entry in held.items() if provider not in ignored}
+    roots = [provider for provider in ours if provider in nodes]
+    if len(roots) != 1 or _total(ours) not in [_wanted(query) for query in queries]:
+        return None
+    return AllocationCandidate.of(roots[0], (roots[0],), ours, {})
+
+
+def _total(allocations: Resources) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for entry in allocations.values():
+        total.update(entry["resources"])
+    return total
+
+
+def _wanted(query: Query) -> Counter[str]:
+    """Return the amounts that a query asks for in all its groups, by resource class."""
+    wanted: Counter[str] = Counter()
+    for name, value in query.params:
+        if name.startswith("resources"):
+            for text in value.split(","):
+                resource_class, _, amount = text.partition(":")
+                wanted[resource_class] += int(amount)
+    return wanted
