@@ -9,6 +9,7 @@
 - allocations_api, responses: the requests to Placement, and what its responses mean
 - result: what the caller of a claim is told
 - cleanup: giving claims back, in the background if Placement does not answer
+- held: what an instance holds already, as a candidate for a redelivered request
 - empty_consumers: consumers of which Placement has a record without allocations
 - journal, journal_page: claims whose request is not over yet, in files that outlive the process
 """
