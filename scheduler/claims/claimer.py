@@ -17,7 +17,7 @@ from typing import Any
 
 from oslo_log import log
 
-from scheduler.claims.allocations_api import AllocationsApi
+from scheduler.claims.allocations_api import AllocationsApi, ConsumerAllocations
 from scheduler.claims.batch import Batch, Results, claim_one_by_one
 from scheduler.claims.claim import STOPPING, AllocationClaim, ClaimRequest, ConsumerState
 from scheduler.claims.cleanup import AllocationCleanup
