@@ -4,8 +4,8 @@ Nothing is decided here: each step is one line, and is implemented in the packag
 claimed on the way is either in the reply or released.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 import time
@@ -21,7 +21,7 @@ from scheduler.claims.claimer import Claimer
 from scheduler.claims.held import held_candidate
 from scheduler.claims.journal import Journal
 from scheduler.deadline import Deadline, limit_to
-from scheduler.errors import NoValidHost
+from scheduler.errors import BerthError, NoValidHost
 from scheduler.filters.numa_topology_filter import fitter_of
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import CandidateLists, HostView
@@ -34,6 +34,7 @@ from scheduler.placement.mirror import MirrorAnswer
 from scheduler.placement.mirror_source import CandidateMirror, NoMirror, make_mirror
 from scheduler.placement.provider_aggregates import ProviderAggregates
 from scheduler.request import prefilters, query, targets
+from scheduler.request.decision_line import amounts_of, placed_lines, refused_line
 from scheduler.request.network import NeutronNetwork
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rules import nova_modules
@@ -241,13 +242,26 @@ class SchedulerManager:
             deadline=self._clock() + options.caller_patience(self.conf),
         )
         serve = self._check_rebuild if request.is_rebuild else self._schedule
-        with limit_to(Deadline(request.deadline, self._clock)):
+        with limit_to(Deadline(request.deadline, self._clock)), self._logging(request):
             return serve(request, list if return_objects else as_dicts)
+
+    @contextmanager
+    def _logging(self, request: SchedulingRequest) -> Iterator[None]:
+        """Log the decision on a request: a line for each instance that was placed, or one with the reason."""
+        started, uuids, counts = self._clock(), request.instance_uuids, request.counts
+        try:
+            yield
+        except BerthError as error:
+            LOG.info("%s", refused_line(uuids, counts, self._clock() - started, str(error)))
+            raise
+        for line in placed_lines(uuids, counts, self._clock() - started, self.hosts.cell_names()):
+            LOG.info("%s", line)
 
     def _schedule(self, request: SchedulingRequest, as_reply: Callable[[Selections], Reply]) -> Reply:
         # What was decided for these instances before is void.
         self.hosts.pending.remove(request.instance_uuids if request.claims else ())
         queries = self._queries(request)
+        request.counts.amounts = amounts_of(queries[0].params)
         if request.claims and was_redelivered(request.context):
             again = self._answer_again(queries, request, as_reply)
             if again is not None:

@@ -174,6 +174,10 @@ class Inventory:
             raise HostsUnknown(unread)
         return True
 
+    def cell_names(self) -> dict[str, str | None]:
+        """Return the names of all cells by uuid."""
+        return {cell.uuid: cell.name for cell in self.cells.all}
+
     def aggregates(self) -> Aggregates:
         """Return all aggregates as last known."""
         return self._aggregates.current

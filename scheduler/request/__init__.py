@@ -14,5 +14,5 @@ spec: placement-and-workflow 1, filters-and-weighers 4
 what may be unset; ``network`` asks Neutron for the pre-filters.
 
 ``scheduling_request`` is the request as everything after the query knows it, ``progress`` the part of it that
-changes.
+changes. ``decision_line`` makes the log line on the decision.
 """

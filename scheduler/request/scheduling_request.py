@@ -14,6 +14,7 @@ from typing import Any
 from scheduler import objects
 from scheduler.numa.guest import GuestTopology, guest_topology_from
 from scheduler.pci.requests import PciRequest, requests_from
+from scheduler.request.decision_line import DecisionCounts
 from scheduler.request.progress import Progress
 
 
@@ -87,6 +88,7 @@ class SchedulingRequest:
         pci_requests: The PCI requests; None if the spec has no such field set (nothing is consumed then).
         server_group: The server group as it was when the request was made, or as it was brought up to date.
         progress: What changes while hosts are chosen.
+        counts: What the log says of the decision; the same object for all versions of a request.
     """
 
     spec: objects.RequestSpec
@@ -100,6 +102,7 @@ class SchedulingRequest:
     pci_requests: tuple[PciRequest, ...] | None
     server_group: ServerGroup | None
     progress: Progress
+    counts: DecisionCounts = field(default_factory=DecisionCounts, compare=False)
 
     @classmethod
     def of(

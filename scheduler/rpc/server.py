@@ -14,6 +14,7 @@ from oslo_messaging.rpc import server
 
 from scheduler.logs import RateLimitedLogger
 from scheduler.rpc import amqp, delivery, endpoints
+from scheduler.rpc.broker_errors import refusals_as_config_errors
 from scheduler.rpc.errors import InternalError, for_caller
 from scheduler.rpc.heartbeats import Heartbeats
 from scheduler.rpc.serializer import ServerSerializer
@@ -49,8 +50,9 @@ class Server(server.RPCServer):
         super().__init__(transport, target, _Dispatcher(dispatcher, heartbeats, warnings), "threading")
 
     def _create_listener(self) -> Any:
-        listener = amqp.listen(self.transport, self._target, self.conf.berth.largest_message)
-        return listener or super()._create_listener()
+        with refusals_as_config_errors():
+            listener = amqp.listen(self.transport, self._target, self.conf.berth.largest_message)
+            return listener or super()._create_listener()
 
     def _on_incoming(self, incoming: Any) -> None:
         for message in incoming:

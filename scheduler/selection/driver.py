@@ -12,6 +12,7 @@ from scheduler.hosts.coordinates import ViewIndex
 from scheduler.hosts.view import HostView
 from scheduler.numa.fit import Fitter
 from scheduler.objects import Selection
+from scheduler.request.decision_line import Place
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.alternates import Selections, alternates, selection
 from scheduler.selection.consume import consume, consumed_amounts
@@ -88,11 +89,14 @@ class FilterDriver:
         ranker = self._ranker(request)
         ranking = ranker(hosts)
         if not len(ranking) and (others := more()):
-            ranking = ranker(others)
+            hosts, ranking = others, ranker(others)
         claiming = HostClaiming(
             ranking, claims, consumed_amounts(request.flavor), self._is_mapped, Headroom(usages)
         )
+        counts = request.counts
+        counts.candidates, counts.passed, counts.tries = len(hosts), len(ranking), claiming.tries
         chosen, last = self._choose_all(ranking, claiming, request)
+        counts.places = [Place(one.service_host, one.cell_uuid) for one in chosen]
         at_most = self._conf.scheduler.max_attempts - 1 if request.with_alternates else 0
         if not at_most:
             return [[one] for one in chosen]

@@ -1,5 +1,6 @@
 """Claiming the best host that Placement grants (spec: placement-and-workflow 4, 5.4)."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from typing import Any, NamedTuple, Protocol
@@ -54,6 +55,9 @@ class HostClaiming:
     """The claims of one request on the hosts of its ranking.
 
     Before a host is claimed it is reserved, so that other requests of this process choose others meanwhile.
+
+    Attributes:
+        tries: How many hosts were claimed, by instance uuid.
     """
 
     def __init__(
@@ -74,6 +78,7 @@ class HostClaiming:
                 other hosts into error.
             headroom: What Placement has left, for choices that are not claimed at once.
         """
+        self.tries: Counter[str] = Counter()
         self._headroom = headroom or Headroom()
         self._is_mapped = is_mapped
         self._ranking = ranking
@@ -114,6 +119,7 @@ class HostClaiming:
         planned, self._planned = self._planned, {}
         if not self._claims or not planned:
             return []
+        self.tries.update(planned.keys())
         results = self._claims.claim_many({uuid: one.candidate for uuid, one in planned.items()})
         refused = [uuid for uuid in planned if not results[uuid].claimed]
         for uuid in refused:
@@ -194,6 +200,7 @@ class HostClaiming:
         if self._claims is None or not self._has_cell(index):
             return None
         hosts = self._ranking.hosts
+        self.tries[instance_uuid] += 1
         refusals: list[tuple[Candidate, ClaimResult]] = []
         for candidate in hosts.candidates(index)[:CANDIDATES_A_HOST]:
             if any(refusal_holds(earlier, result, candidate) for earlier, result in refusals):

@@ -1,6 +1,8 @@
 """The steps of a request, with the world outside replaced: what is asked of whom, and what comes of it."""
 
 import json
+import logging
+import re
 import time
 from typing import NamedTuple
 from unittest import mock
@@ -53,6 +55,9 @@ class FakeHosts:
 
     def aggregates(self):
         return self._aggregates
+
+    def cell_names(self):
+        return {CELL: "cell1"}
 
     def snapshot(self, max_age=None, cell_uuid=None):
         self.snapshots.append(cell_uuid)
@@ -197,6 +202,43 @@ def test_the_query_is_that_of_the_prefiltered_request(make_world):
     ask(world)
     (query,) = world.placement.queries[0]
     assert "root_required=OWNER_NOVA%2C%21COMPUTE_STATUS_DISABLED" in query
+
+
+@pytest.fixture
+def decisions(caplog):
+    """The lines on decisions, with the milliseconds left out."""
+    caplog.set_level(logging.INFO, "scheduler.manager")
+
+    def lines():
+        return [
+            re.sub(r"\d+ ms", "N ms", text)
+            for text in caplog.messages
+            if text.startswith(("Placed instance", "No host for instance"))
+        ]
+
+    return lines
+
+
+def test_a_decision_is_one_line(make_world, decisions):
+    ask(make_world(two_hosts(), {uuid_of("h1"): REFUSED}))
+    (line,) = decisions()
+    assert line.startswith("Placed instance i1 on host h2 (cell1): 2 candidates -> 2 passed, 2 tries, N ms, ")
+    assert line.endswith(", DISK_GB:4 MEMORY_MB:512 VCPU:2")
+
+
+def test_of_several_instances_each_has_its_line(make_world, decisions):
+    ask(make_world(two_hosts()), uuids=("i1", "i2"))
+    first, second = decisions()
+    assert first.startswith("Placed instance i1 on host h1 (cell1): 2 candidates -> 2 passed, 1 try, N ms, ")
+    assert second.startswith("Placed instance i2 on host ")
+
+
+def test_a_request_without_host_is_one_line_with_its_reason(make_world, decisions):
+    with pytest.raises(NoValidHost):
+        ask(make_world([host_with_candidate("h1")], {uuid_of("h1"): REFUSED}), uuids=("i1", "i2"))
+    (line,) = decisions()
+    assert line.startswith("No host for instance i1 and 1 more: 1 candidates -> 1 passed, 3 tries, N ms, ")
+    assert line.endswith(": No valid host was found. There are not enough hosts available.")
 
 
 def test_without_candidates_nobody_is_told_and_the_reason_is_empty(make_world):
