@@ -88,8 +88,8 @@ OPTS = [
         default=16 << 20,
         min=64 << 10,
         help="Size in bytes of the largest reply: the max_message_size of RabbitMQ, which is 16 MiB by "
-        "default from RabbitMQ 4.0 on. A request for more instances than fit into such a reply is refused before "
-        "anything is claimed; with two alternates an instance needs about 3.5 kB.",
+        "default from RabbitMQ 4.0 on. A request for more instances than fit into such a reply is refused "
+        "before anything is claimed; with two alternates an instance needs about 3.5 kB.",
     ),
     cfg.FloatOpt(
         "ready_timeout",
