@@ -90,6 +90,10 @@ class Host:
         machine = HARDWARE[self.number % len(HARDWARE)]
         return dataclasses.replace(machine, memory_mb=machine.memory_mb - 1024 - self.number * 7919 % 4096)
 
+    def provider(self, aggregates: Sequence[str] = ()) -> Provider:
+        """Return the resource provider, a member of the aggregates with these UUIDs."""
+        return Provider(self.nodename, self.uuid, _inventories(self.hardware), TRAITS, aggregates)
+
 
 @dataclasses.dataclass(frozen=True)
 class Aggregate:
@@ -132,10 +136,7 @@ class Fleet:
         for aggregate in self.aggregates:
             for host in aggregate.hosts:
                 aggregates[host.uuid].append(aggregate.uuid)
-        return [
-            Provider(host.nodename, host.uuid, _inventories(host.hardware), TRAITS, aggregates[host.uuid])
-            for host in self.hosts
-        ]
+        return [host.provider(aggregates[host.uuid]) for host in self.hosts]
 
     def write(self, api_url: str, cell0_url: str) -> None:
         """Create nova's API database, cell0 and the databases of the cells, and write the fleet to them."""
@@ -146,8 +147,8 @@ class Fleet:
             pass
         for cell in self.cells:
             with _database(cell.database_url, schema.CELL) as connection:
-                _insert(connection, schema.services, map(_service, self.of_cell(cell)))
-                _insert(connection, schema.compute_nodes, map(_compute_node, self.of_cell(cell)))
+                _insert(connection, schema.services, map(service_row, self.of_cell(cell)))
+                _insert(connection, schema.compute_nodes, map(compute_node_row, self.of_cell(cell)))
 
     def _write_cells(self, connection, cell0_url) -> None:
         cell0 = Cell("cell0", cell0_url)
@@ -205,7 +206,8 @@ def _inventories(machine: Hardware) -> dict[str, dict]:
     }
 
 
-def _service(host: Host) -> dict:
+def service_row(host: Host) -> dict:
+    """Return the row of the compute service of a host."""
     return {
         "uuid": _uuid(f"service {host.name}"),
         "host": host.name,
@@ -217,7 +219,8 @@ def _service(host: Host) -> dict:
     }
 
 
-def _compute_node(host: Host) -> dict:
+def compute_node_row(host: Host) -> dict:
+    """Return the row of the compute node of a host."""
     machine = host.hardware
     number = host.number
     return {
