@@ -1,0 +1,141 @@
+"""What may come of an input: a reply or a documented error, within bounds, and no secret anywhere."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+import logging
+from pathlib import Path
+import traceback
+from types import TracebackType
+from typing import Any
+
+import oslo_messaging as messaging
+
+from scheduler.errors import BerthError
+from tools.fuzzing.mutation import SECRET
+from tools.fuzzing.world import Answer
+
+#: Characters of the text of an error.
+LONGEST_ERROR = 1000
+#: Characters of a line of the log, without a traceback.
+LONGEST_LOG_LINE = 5000
+#: Seconds of CPU time for one input, and for each MiB of it.
+SECONDS, SECONDS_PER_MIB = 1.5, 1.0
+#: MiB by which one input may raise the highest memory use, and for each MiB of it.
+MEMORY_MIB, MEMORY_PER_MIB = 100, 40
+
+#: Errors of the library for what is no call of this interface.
+OF_LIBRARY = {messaging.NoSuchMethod.__name__, messaging.UnsupportedVersion.__name__}
+
+
+@dataclass
+class Outcome:
+    """What came of one input.
+
+    Attributes:
+        answer: What the caller got; None where there is no caller.
+        records: What was logged.
+        seconds: CPU time.
+        memory_mib: How much the highest memory use rose.
+        input_mib: Size of the input.
+        broken: What a target found out itself, as one line each.
+    """
+
+    answer: Answer | None = None
+    records: list[logging.LogRecord] = field(default_factory=list)
+    seconds: float = 0.0
+    memory_mib: float = 0.0
+    input_mib: float = 0.0
+    broken: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that must not come of an input.
+
+    Attributes:
+        kind: What it is; the same for all inputs that have the same cause.
+        detail: What is special to this input.
+    """
+
+    kind: str
+    detail: str = ""
+
+
+def problems(outcome: Outcome) -> list[Problem]:
+    """Return all that is wrong with an outcome."""
+    found = [Problem(line) for line in outcome.broken]
+    found += _of_budget(outcome)
+    found += _of_log(outcome.records)
+    if outcome.answer is not None:
+        found += _of_answer(outcome.answer, outcome.records)
+    return found
+
+
+def documented_names() -> set[str]:
+    """Return the names of the classes that callers may get."""
+    found, waiting = set(OF_LIBRARY), [BerthError]
+    while waiting:
+        cls = waiting.pop()
+        found |= {cls.__name__, cls.nova_name or cls.__name__}
+        waiting += cls.__subclasses__()
+    return found
+
+
+def _of_answer(answer: Answer, records: Iterable[logging.LogRecord]) -> Iterable[Problem]:
+    if answer.error is None:
+        return
+    if answer.error not in documented_names() and not _is_of_arguments(answer):
+        yield Problem(f"undocumented {answer.error} at {_origin(answer, records)}", answer.text[:200])
+    place = f"in the text of {answer.error}"
+    if SECRET in answer.text:
+        yield Problem(f"secret {place}", answer.text[:200])
+    if len(answer.text) > LONGEST_ERROR:
+        yield Problem(f"more than {LONGEST_ERROR} characters {place}", answer.text[:200])
+    if len(answer.text.splitlines()) > 1:
+        yield Problem(f"line break {place}", answer.text[:200])
+
+
+def _is_of_arguments(answer: Answer) -> bool:
+    """Tell whether a call had other arguments than its method."""
+    return answer.error == "TypeError" and "argument" in answer.text
+
+
+def _of_log(records: Iterable[logging.LogRecord]) -> Iterable[Problem]:
+    for record in records:
+        text = record.getMessage()
+        where = f"in a log line of {record.name}:{record.lineno}"
+        if SECRET in text or SECRET in _error_text(record):
+            yield Problem(f"secret {where}", text[:200])
+        if len(text.splitlines()) > 1:
+            yield Problem(f"line break {where}", text[:200])
+        if len(text) > LONGEST_LOG_LINE:
+            yield Problem(f"more than {LONGEST_LOG_LINE} characters {where}", text[:200])
+
+
+def _error_text(record: logging.LogRecord) -> str:
+    return "".join(traceback.format_exception_only(record.exc_info[1])) if record.exc_info else ""
+
+
+def _of_budget(outcome: Outcome) -> Iterable[Problem]:
+    seconds = SECONDS + SECONDS_PER_MIB * outcome.input_mib
+    if outcome.seconds > seconds:
+        yield Problem("over the budget of time", f"{outcome.seconds:.1f} s of {seconds:.1f} s")
+    memory = MEMORY_MIB + MEMORY_PER_MIB * outcome.input_mib
+    if outcome.memory_mib > memory:
+        yield Problem("over the budget of memory", f"{outcome.memory_mib:.0f} MiB of {memory:.0f} MiB")
+
+
+def _origin(answer: Answer, records: Iterable[logging.LogRecord]) -> str:
+    """Return file and line of this project where an exception came from."""
+    logged: list[Any] = [record.exc_info[2] for record in records if record.exc_info]
+    found = [_innermost(trace) for trace in [*logged, getattr(answer.raised, "__traceback__", None)]]
+    return next((place for place in found if place), "?")
+
+
+def _innermost(trace: TracebackType | None) -> str | None:
+    frames = [frame for frame in traceback.extract_tb(trace) if "/scheduler/" in frame.filename]
+    if not frames or frames[-1].filename.endswith("rpc/endpoints.py"):
+        return None
+    last = frames[-1]
+    path = Path(last.filename)
+    return f"{path.parent.name}/{path.name}:{last.name}"

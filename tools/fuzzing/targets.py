@@ -1,0 +1,297 @@
+"""Where input enters the scheduler: each target takes one kind of it, and gives what comes of it."""
+
+from collections.abc import Mapping, Sequence
+import functools
+from typing import Any, Protocol
+
+from oslo_serialization import jsonutils
+import sqlalchemy as sa
+
+from scheduler import objects
+from scheduler.nova_db import schema
+from tools.fleet import compute_node_row, service_row
+from tools.fuzzing import corpus
+from tools.fuzzing.mutation import SECRET, Json, copied
+from tools.fuzzing.oracle import Outcome
+from tools.fuzzing.world import ScriptedResponse, World
+
+CONTEXT = "_context_"
+SAMPLE_CONTEXT = {"user_id": "u", "project_id": "p", "auth_token": SECRET, "request_id": "req-1"}
+HINTS = "query group same_host different_host build_near_host_ip cidr reservation _nova_check_type".split()
+EXTRA_SPECS = (
+    "hw:cpu_policy hw:cpu_thread_policy hw:numa_nodes hw:numa_cpus.0 hw:numa_mem.0 hw:mem_page_size "
+    "hw:cpu_realtime hw:cpu_realtime_mask hw:cpu_dedicated_mask hw:emulator_threads_policy hw:mem_encryption "
+    "hw:pci_numa_affinity_policy hw:pmem hw:maxphysaddr_mode hw:maxphysaddr_bits hw:cpu_max_threads "
+    "hw:tpm_version hw:tpm_model hw:cpu_sockets hw:locked_memory hw:sound_model hw:vif_multiqueue_enabled "
+    "resources:VCPU resources1:CUSTOM_X resources_A:VGPU trait:HW_CPU_X86_AVX trait1:CUSTOM_T group_policy "
+    "same_subtree in_tree1 accel:device_profile pci_passthrough:alias capabilities:free_ram_mb "
+    "capabilities:cpu_info:vendor capabilities:stats:x aggregate_instance_extra_specs:disk "
+    "trait:COMPUTE_STATUS_DISABLED"
+).split()
+PROPERTIES = (
+    "hw_architecture hw_cpu_policy hw_cpu_thread_policy hw_numa_nodes hw_numa_cpus hw_numa_mem hw_mem_page_size "
+    "hw_machine_type hw_mem_encryption hw_vm_mode img_hv_type img_hv_requested_version hw_pci_numa_affinity_policy "
+    "hw_cpu_realtime_mask hw_emulator_threads_policy hw_locked_memory traits_required hw_firmware_type "
+    "hw_tpm_version hw_video_model hw_disk_bus hw_vif_model os_distro os_secure_boot hw_cpu_max_sockets"
+).split()
+
+
+class Target(Protocol):
+    """One way into the scheduler.
+
+    Attributes:
+        name: Its name on the command line, and its directory in the corpus.
+        words: Names that mean something in its input.
+    """
+
+    name: str
+    words: Sequence[str]
+
+    def seeds(self) -> Mapping[str, Json]:
+        """Return the inputs to start from, besides those of the corpus, by their names."""
+
+    def run(self, world: World, value: Json) -> Outcome:
+        """Feed one input."""
+
+
+class Messages:
+    """Whole messages from the bus: calls or casts."""
+
+    def __init__(self, name: str, prefixes: Sequence[str]) -> None:
+        """Begin with the captured messages whose names begin with one of ``prefixes``."""
+        self.name = name
+        self.words = (*field_names(), *HINTS, *EXTRA_SPECS, "method", "version", "namespace")
+        self._prefixes = prefixes
+
+    def seeds(self) -> dict[str, Json]:
+        """Return the captured messages."""
+        return {
+            name: {key: value for key, value in message.items() if not key.startswith("_")}
+            | {"context": {k.removeprefix(CONTEXT): v for k, v in message.items() if k.startswith(CONTEXT)}}
+            | {"namespace": message.get("namespace")}
+            for prefix in self._prefixes
+            for name, message in corpus.captured(prefix).items()
+        }
+
+    def run(self, world: World, value: Json) -> Outcome:
+        """Handle the message."""
+        message = {key: item for key, item in value.items() if key != "context"}
+        context = value.get("context")
+        return Outcome(world.call(message, context if isinstance(context, dict) else {}))
+
+
+class Hints:
+    """Scheduler hints, extra specs of the flavor and image properties, in a request that is otherwise usual."""
+
+    name = "hints"
+    words = (*HINTS, *EXTRA_SPECS, *PROPERTIES)
+
+    def seeds(self) -> dict[str, Json]:
+        """Return one input with a value for each name."""
+        return {
+            "every-name": {
+                "hints": {name: ["1"] for name in HINTS},
+                "extra_specs": dict.fromkeys(EXTRA_SPECS, "1"),
+                "properties": dict.fromkeys(PROPERTIES, "1"),
+            },
+            "none": {"hints": {}, "extra_specs": {}, "properties": {}},
+        } | {
+            f"extra-spec-{number}": {"hints": {}, "extra_specs": {name: "1"}, "properties": {}}
+            for number, name in enumerate(EXTRA_SPECS)
+        }
+
+    def run(self, world: World, value: Json) -> Outcome:
+        """Ask for hosts with these hints."""
+        message = _ordinary_request()
+        spec = message["args"]["spec_obj"]["nova_object.data"]
+        spec["scheduler_hints"] = value.get("hints")
+        spec["flavor"]["nova_object.data"]["extra_specs"] = value.get("extra_specs")
+        spec["image"]["nova_object.data"]["properties"]["nova_object.data"] = value.get("properties")
+        return Outcome(world.call(message, SAMPLE_CONTEXT))
+
+
+class Placement:
+    """Responses of Placement to a usual request."""
+
+    name = "placement"
+    words = (
+        "allocation_requests allocations mappings provider_summaries resources traits capacity used "
+        "root_provider_uuid parent_provider_uuid errors code detail consumer_generation "
+        "placement.concurrent_update VCPU MEMORY_MB"
+    ).split()
+
+    def seeds(self) -> dict[str, Json]:
+        """Return usual responses, and the errors that Placement is known to give."""
+        usual = {"candidates": {"status": 200, "body": None}}
+        held = {"resources": {"VCPU": 1}}
+        conflict = {"errors": [{"status": 409, "detail": "conflict", "code": "placement.concurrent_update"}]}
+        return {
+            "usual": usual,
+            "held": usual
+            | {
+                "allocations": {
+                    "status": 200,
+                    "body": {
+                        "allocations": {"00000000-0000-0000-0000-000000000000": held},
+                        "consumer_generation": 1,
+                        "project_id": "p",
+                        "user_id": "u",
+                    },
+                }
+            },
+            "conflict": usual | {"write": {"status": 409, "body": conflict}},
+            "error": {"candidates": {"status": 503, "body": "<html>\nSorry</html>"}},
+        }
+
+    def run(self, world: World, value: Json) -> Outcome:
+        """Ask for hosts while Placement answers like this."""
+        world.placement.script = {
+            kind: ScriptedResponse(_status(scripted.get("status")), _body(world, kind, scripted.get("body")))
+            for kind, scripted in value.items()
+            if isinstance(scripted, dict)
+        }
+        try:
+            return Outcome(world.call(_ordinary_request(), SAMPLE_CONTEXT))
+        finally:
+            world.placement.script = {}
+
+
+class Database:
+    """Rows of one host, and an aggregate, in nova's databases. Other hosts must stay usable."""
+
+    name = "database"
+    words = (
+        *(str(column.name) for column in schema.compute_nodes.columns),
+        *(str(column.name) for column in schema.services.columns),
+        *"nova_object.name nova_object.data nova_object.version cells cpuset pcpuset mempages siblings".split(),
+        *"vendor_id product_id count numa_node tags num_instances io_workload failed_builds".split(),
+    )
+
+    def seeds(self) -> dict[str, Json]:
+        """Return the rows of a usual host, its JSON texts spelled out."""
+        world_host = _any_host()
+        node = {
+            key: _parsed(value) for key, value in compute_node_row(world_host).items() if key not in _KEPT_COLUMNS
+        }
+        node["updated_at"] = "2026-01-01 00:00:00.000000"
+        node["metrics"] = [{"name": "cpu.percent", "value": 0.5, "timestamp": "now", "source": "x"}]
+        node["pci_stats"] = _pools()
+        service = {"disabled": 0, "forced_down": 0, "version": 74, "last_seen_up": "2026-01-01 00:00:00.000000"}
+        aggregate = {"name": "ssd", "metadata": {"disk": "ssd", "availability_zone": "az1"}}
+        return {"usual": {"compute_nodes": node, "services": service, "aggregate": aggregate}}
+
+    def run(self, world: World, value: Json) -> Outcome:
+        """Write the rows, read the hosts again, and ask for hosts."""
+        victim, engines = _victim(world)
+        _write_row(engines["cell"], schema.compute_nodes, victim.name, value.get("compute_nodes"), victim)
+        _write_row(engines["cell"], schema.services, victim.name, value.get("services"), victim)
+        _write_metadata(engines["api"], value.get("aggregate"))
+        table = world.manager.hosts.snapshot(0)
+        outcome = Outcome(world.call(_ordinary_request(), SAMPLE_CONTEXT))
+        others = {host.uuid for host in world.fleet.hosts} - {victim.uuid}
+        missing = others - {row.uuid for row in table.rows}
+        if missing:
+            outcome.broken.append("rows of one host made other hosts disappear")
+        return outcome
+
+
+#: Columns by which rows are found; they stay.
+_KEPT_COLUMNS = frozenset("id uuid host hypervisor_hostname deleted mapped".split())
+
+
+def field_names() -> list[str]:
+    """Return the names of all fields of all wire objects."""
+    return sorted({name for cls in objects.base.REGISTRY.values() for name in cls.fields})
+
+
+@functools.cache
+def _request_text() -> Json:
+    message = corpus.captured("boot_two_instances")["boot_two_instances"]
+    return {key: message[key] for key in ("method", "args", "version")}
+
+
+def _ordinary_request() -> dict[str, Any]:
+    return copied(_request_text())
+
+
+def _status(value: Json) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 100 <= value < 600 else 200
+
+
+def _body(world: World, kind: str, value: Json) -> Json:
+    return world.placement.candidates if value is None and kind == "candidates" else value
+
+
+def _any_host() -> Any:
+    from tools.fleet import Cell, Host
+
+    return Host(0, Cell("cell1", "sqlite://"), "az1")
+
+
+def _parsed(value: Json) -> Json:
+    if isinstance(value, str) and value[:1] in "[{":
+        return jsonutils.loads(value)
+    return value if isinstance(value, str | int | float | None) else str(value)
+
+
+def _pools() -> Json:
+    pool = {"vendor_id": "8086", "product_id": "154d", "numa_node": 0, "count": 2, "tags": {"physical_network": "n"}}
+    names = {"nova_object.namespace": "nova", "nova_object.version": "1.1"}
+    pools = [{"nova_object.name": "PciDevicePool", "nova_object.data": pool, **names}]
+    return {"nova_object.name": "PciDevicePoolList", "nova_object.data": {"objects": pools}, **names}
+
+
+def _victim(world: World) -> tuple[Any, dict[str, sa.Engine]]:
+    if not hasattr(world, "database_engines"):
+        victim = world.fleet.hosts[0]
+        world.database_engines = {"cell": world.engine(victim.cell.name), "api": world.engine("api")}
+    return world.fleet.hosts[0], world.database_engines
+
+
+def _write_row(engine: sa.Engine, table: sa.Table, host: str, values: Json, victim: Any) -> None:
+    """Replace the row of a host with usual values, and with ``values`` where they name columns."""
+    usual = compute_node_row(victim) if table is schema.compute_nodes else service_row(victim)
+    changed = values if isinstance(values, dict) else {}
+    row = {key: _bound(value) for key, value in {**usual, **changed}.items() if key not in _KEPT_COLUMNS}
+    row = {key: value for key, value in row.items() if key in table.columns}
+    names = ", ".join(f"{name} = ?" for name in row)
+    with engine.begin() as connection:
+        connection.exec_driver_sql(
+            f"UPDATE OR IGNORE {table.name} SET {names} WHERE host = ?",  # noqa: S608 - names of columns
+            (*row.values(), host),
+        )
+
+
+def _write_metadata(engine: sa.Engine, values: Json) -> None:
+    metadata = values.get("metadata") if isinstance(values, dict) else None
+    items = metadata.items() if isinstance(metadata, dict) else ()
+    with engine.begin() as connection:
+        connection.exec_driver_sql("DELETE FROM aggregate_metadata WHERE aggregate_id = 4")
+        for key, value in items:
+            connection.exec_driver_sql(
+                "INSERT OR IGNORE INTO aggregate_metadata (aggregate_id, key, value) VALUES (4, ?, ?)",
+                (_bound(key), str(_bound(value))),
+            )
+
+
+def _bound(value: Json) -> Any:
+    """Return a value as SQLite can store it."""
+    if isinstance(value, dict | list):
+        value = jsonutils.dumps(value)
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, int) and abs(value) >= 2**63:
+        return float(value) if abs(value) < 10**300 else str(value % 10**20)
+    return value if isinstance(value, int | float | None) else str(value)
+
+
+TARGETS: Mapping[str, Target] = {
+    target.name: target
+    for target in (
+        Messages("messages", ("boot", "migrate", "rebuild", "resize")),
+        Messages("casts", ("fanout",)),
+        Hints(),
+        Placement(),
+        Database(),
+    )
+}

@@ -1,0 +1,326 @@
+"""What mutated input is fed to: the parts of a worker process, with Placement and message bus replaced.
+
+The databases are SQLite files with a small fleet. Clock and sleep of claims are virtual: nothing waits.
+"""
+
+from collections.abc import Mapping
+import contextlib
+from dataclasses import dataclass, field
+import logging
+from pathlib import Path
+import random
+import threading
+from types import SimpleNamespace
+from typing import Any, Self
+
+import oslo_messaging as messaging
+from oslo_messaging._drivers import common
+from oslo_serialization import jsonutils
+import sqlalchemy as sa
+
+from scheduler import conf as options
+from scheduler.claims.allocations_api import AllocationsApi
+from scheduler.claims.claimer import Claimer
+from scheduler.claims.policy import ClaimPolicy, Timing
+from scheduler.filters import builtin
+from scheduler.logs import OneLineRecord
+from scheduler.manager import ManagerParts, SchedulerManager
+from scheduler.nova_db import schema
+from scheduler.nova_db.inventory import Inventory
+from scheduler.placement.candidates import CandidateSource
+from scheduler.placement.client import PlacementClient
+from scheduler.request.network import NeutronNetwork
+from scheduler.rpc import payloads, server
+from tools.fleet import Cell, Fleet, Host
+from tools.fuzzing.mutation import Json
+from tools.small_cloud import CONFIGURATION
+
+HOSTS = 8
+METRICS = ("cpu.percent=-1.0", "cpu.frequency=0.5")
+PREFILTERS = (
+    "limit_tenants_to_placement_aggregate",
+    "query_placement_for_image_type_support",
+)
+
+
+class World(contextlib.ExitStack):
+    """A context manager for one worker without processes.
+
+    Attributes:
+        manager: The scheduler.
+        placement: Answers in place of Placement.
+        fleet: The hosts.
+        log: What was logged.
+    """
+
+    def __init__(self, directory: str | Path) -> None:
+        """Prepare a world; its databases are created in ``directory`` on entry."""
+        super().__init__()
+        self._directory = Path(directory)
+        self.fleet = Fleet(HOSTS, [Cell(name, self._database(name)) for name in ("cell1", "cell2")])
+        self.placement = ScriptedPlacement(self.fleet.hosts)
+        self.log = LogRecords()
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        self.fleet.write(self._database("api"), self._database("cell0"))
+        self.enter_context(self.log)
+        self.conf = self._configure()
+        self.manager = self._make_manager()
+        self.manager.start()
+        self.callback(self.manager.stop, 5)
+        self.transport = messaging.get_rpc_transport(self.conf)
+        self.callback(self.transport.cleanup)
+        self._server = server.build(self.conf, self.transport, self.manager)
+        return self
+
+    def roots(self) -> dict[str, Any]:
+        """Return what a worker keeps for its whole life."""
+        return {"manager": self.manager, "server": self._server, "heartbeats": self._server.heartbeats}
+
+    def engine(self, name: str) -> sa.Engine:
+        """Return an engine for a database that ends with this world."""
+        engine = sa.create_engine(self._database(name))
+        self.callback(engine.dispose)
+        return engine
+
+    def call(self, message: Mapping[str, Json], context: Mapping[str, Json]) -> "Answer":
+        """Handle a message as if it had come from the bus.
+
+        Args:
+            message: ``method``, ``args``, ``version`` and ``namespace``.
+            context: The request context of the caller, as it is sent.
+        """
+        incoming = _Incoming(dict(message), dict(context))
+        self._server.heartbeats.watch(incoming)
+        self._server._process_incoming([incoming])  # noqa: SLF001 - the threads of a running server call it
+        return incoming.answer
+
+    def _database(self, name: str) -> str:
+        return f"sqlite:///{self._directory}/{name}.sqlite"
+
+    def _configure(self) -> Any:
+        text = CONFIGURATION.format(
+            transport_url="fake://",
+            api=self._database("api"),
+            cell0=self._database("cell0"),
+            placement="http://127.0.0.1:1",
+        )
+        path = self._directory / "nova.conf"
+        path.write_text(text)
+        conf = options.load(["--config-file", str(path)])
+        conf.set_override("enabled_filters", [each.__name__ for each in builtin.defined()], "filter_scheduler")
+        conf.set_override("weight_setting", list(METRICS), "metrics")
+        conf.set_override("required", False, "metrics")
+        for name in PREFILTERS:
+            conf.set_override(name, True, "scheduler")
+        return conf
+
+    def _make_manager(self) -> SchedulerManager:
+        time = VirtualTime()
+        client = PlacementClient(self.placement, sleep=time.sleep)
+        timing = Timing(time, time.sleep, random.Random(0).uniform)
+        parts = ManagerParts(
+            hosts=Inventory(self.conf),
+            placement=client,
+            candidates=CandidateSource.of(client),
+            claimer=Claimer(AllocationsApi(client), ClaimPolicy(), timing),
+            network=NeutronNetwork.from_conf(self.conf),
+        )
+        return SchedulerManager(self.conf, EveryPayload(), parts=parts)
+
+
+@dataclass
+class Answer:
+    """What the caller of a message gets.
+
+    Attributes:
+        result: The result, as it was sent.
+        error: The name of the class of the exception; None for a result.
+        module: The module of this class.
+        text: The text of the exception.
+        raised: The exception as it was raised.
+    """
+
+    result: Json = None
+    error: str | None = None
+    module: str = ""
+    text: str = ""
+    raised: BaseException | None = None
+
+
+class _Incoming:
+    """A message that was received, as oslo.messaging's drivers make it."""
+
+    msg_id = "fuzz"
+    unique_id = "fuzz"
+    client_timeout = 60
+
+    def __init__(self, message: dict[str, Json], ctxt: dict[str, Json]) -> None:
+        self.message = message
+        self.ctxt = ctxt
+        self.answer = Answer()
+
+    def acknowledge(self) -> None:
+        """Do nothing."""
+
+    def heartbeat(self) -> None:
+        """Do nothing."""
+
+    def reply(self, reply: Json = None, failure: Any = None) -> None:
+        """Write the reply down as it goes over the wire."""
+        if failure is None:
+            self.answer.result = jsonutils.loads(jsonutils.dumps(reply))
+            return
+        sent = jsonutils.loads(common.serialize_remote_exception(failure))
+        self.answer.error, self.answer.module = sent["class"], sent["module"]
+        self.answer.text, self.answer.raised = str(sent["message"]), failure[1]
+
+
+class VirtualTime:
+    """A clock that only sleeping moves."""
+
+    def __init__(self) -> None:
+        self._now = 1000.0
+
+    def __call__(self) -> float:
+        """Return the time in seconds."""
+        return self._now
+
+    def sleep(self, seconds: float) -> None:
+        """Move the clock on."""
+        self._now += max(seconds, 0.0)
+
+
+class EveryPayload:
+    """Makes the body of each kind of notification, and sends none."""
+
+    def select_destinations_start(self, context: Any, spec: Any) -> None:
+        """Make the bodies of a request that begins."""
+        for payload in (payloads.unversioned_request(spec), payloads.versioned_request(spec)):
+            jsonutils.dumps(payload)
+
+    select_destinations_end = select_destinations_start
+
+    def stop(self, timeout: float) -> None:
+        """Do nothing."""
+
+
+@dataclass
+class ScriptedResponse:
+    """A response of Placement; ``body`` is JSON, or a text that is sent as it is."""
+
+    status: int = 200
+    body: Json = field(default_factory=dict)
+
+    @property
+    def data(self) -> bytes:
+        """The body as it is sent."""
+        if isinstance(self.body, str):
+            return self.body.encode("utf-8", "surrogatepass")
+        return jsonutils.dump_as_bytes(self.body)
+
+
+class ScriptedPlacement:
+    """Stands in for a keystoneauth adapter. It offers every host and grants every claim, unless told otherwise.
+
+    Only requests of the thread that set ``script`` get answers from it; background work gets the usual ones.
+    """
+
+    connect_retries = 0
+    connect_retry_delay = 0.0
+
+    def __init__(self, hosts: list[Host]) -> None:
+        self.candidates = candidates_of(hosts)
+        self.script: Mapping[str, ScriptedResponse] = {}
+        self._thread = threading.get_ident()
+        self.session = SimpleNamespace(session=None)
+
+    def get_token(self) -> str:
+        """Return a token."""
+        return "admin"
+
+    def get_endpoint(self) -> str:
+        """Return an endpoint."""
+        return "http://127.0.0.1:1"
+
+    def invalidate(self) -> None:
+        """Do nothing."""
+
+    def request(self, path: str, method: str, **options: Any) -> Any:
+        """Return the response to a request."""
+        scripted = self.script if threading.get_ident() == self._thread else {}
+        response = scripted.get(_kind(path, method)) or self._usual(path, method)
+        return SimpleNamespace(
+            status_code=response.status, iter_content=lambda _: [response.data], content=response.data
+        )
+
+    def _usual(self, path: str, method: str) -> ScriptedResponse:
+        kind = _kind(path, method)
+        if kind == "candidates":
+            return ScriptedResponse(200, self.candidates)
+        if kind == "allocations":
+            return ScriptedResponse(200, {"allocations": {}})
+        return ScriptedResponse(204, "") if kind == "write" else ScriptedResponse(404, {})
+
+
+def _kind(path: str, method: str) -> str:
+    if method != "GET":
+        return "write"
+    return {"allocation_candidates": "candidates", "allocations": "allocations"}.get(
+        path.strip("/").partition("?")[0].partition("/")[0], "other"
+    )
+
+
+def candidates_of(hosts: list[Host]) -> Json:
+    """Return Placement's response that offers one vCPU and some memory on each host."""
+    taken = {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 1}
+    return {
+        "allocation_requests": [
+            {"allocations": {host.uuid: {"resources": taken}}, "mappings": {"": [host.uuid]}} for host in hosts
+        ],
+        "provider_summaries": {
+            host.uuid: {
+                "resources": {name: {"capacity": 10**6, "used": 0} for name in taken},
+                "traits": ["COMPUTE_NODE"],
+                "parent_provider_uuid": None,
+                "root_provider_uuid": host.uuid,
+            }
+            for host in hosts
+        },
+    }
+
+
+class LogRecords(logging.Handler):
+    """Collects the records of this project from INFO on; a context manager that restores logging at its end."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.records: list[logging.LogRecord] = []
+
+    def __enter__(self) -> Self:
+        self._logger = logging.getLogger("scheduler")
+        self._before = self._logger.level, self._logger.propagate, logging.getLogRecordFactory()
+        self._logger.setLevel(logging.INFO)
+        self._logger.propagate = False
+        self._logger.addHandler(self)
+        logging.setLogRecordFactory(OneLineRecord)
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        level, propagate, factory = self._before
+        self._logger.setLevel(level)
+        self._logger.propagate = propagate
+        self._logger.removeHandler(self)
+        logging.setLogRecordFactory(factory)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a record."""
+        self.records.append(record)
+
+    def take(self) -> list[logging.LogRecord]:
+        """Return what was logged since the last call."""
+        taken, self.records = self.records, []
+        return taken
+
+
