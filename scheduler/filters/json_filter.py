@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from scheduler.errors import NoValidHost
 from scheduler.filters import columns
 from scheduler.filters.base import HostFilter, Judge
 from scheduler.filters.columns import of_numbers, together
@@ -26,34 +27,78 @@ from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
 from scheduler.request.scheduling_request import SchedulingRequest
 
+#: Bounds of one query, in which each operator, argument and list is a term. nova's API admits about 5,000.
+MOST_TERMS = 500
+MOST_LEVELS = 50
+
+#: Terms times hosts of a query that has to be evaluated for each host; a million take about two seconds.
+MOST_EVALUATIONS = 1_000_000
+
 
 class JsonFilter(HostFilter):
     """Hint ``query``, a JSON text such as ``["and", [">=", "$free_ram_mb", 1024], ["<", "$num_io_ops", 3]]``.
 
     The hosts' services are not looked at. Raises ``KeyError`` for an unknown operator, ``TypeError`` where
     values cannot be compared, ``AttributeError`` for keys of what has none, ``ValueError`` for a text that is
-    no JSON.
+    no JSON. Unlike nova's, a query has bounds, since any user can send one: beyond them, and for
+    ``$instances``, the request is refused with a reason.
     """
 
     nova_modules = ("json_filter",)
 
     def prepare(self, request: SchedulingRequest) -> Judge | None:
         text = request.hint("query")
-        return _Query(json.loads(text)) if text else None
+        if not text:
+            return None
+        query = _parsed(text)
+        return _Query(query, _checked_size(query))
 
 
 @dataclass(frozen=True)
 class _Query(Judge):
     query: Any
+    terms: int
 
     def passes(self, hosts: HostView) -> np.ndarray:
         try:
             return verdicts(self.query, hosts)
         except Uneven:
+            if self.terms * len(hosts) > MOST_EVALUATIONS:
+                raise _refused(f"{self.terms} terms are too many to look at each of {len(hosts)} hosts") from None
             return np.array([holds_on(self.query, host) for host in hosts.hosts()], dtype=bool)
 
     def reason(self, host: HostState) -> str:
         return "query is false"
+
+
+def _parsed(text: Any) -> Any:
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise _refused("it is nested too deeply") from None
+
+
+def _checked_size(query: Any) -> int:
+    """Return the number of terms of a query.
+
+    Raises:
+        NoValidHost: The query is beyond a bound, or asks for ``$instances``.
+    """
+    terms, level = 0, [query]
+    for _ in range(MOST_LEVELS):
+        level = [item for each in level if isinstance(each, list) for item in each]
+        terms += len(level)
+        if any(isinstance(item, str) and variable(item)[:1] == ["instances"] for item in level):
+            raise _refused("$instances cannot be used: it would be built for each host")
+        if terms > MOST_TERMS:
+            raise _refused(f"it has more than {MOST_TERMS} terms")
+        if not level:
+            return terms
+    raise _refused(f"it has more than {MOST_LEVELS} levels")
+
+
+def _refused(why: str) -> NoValidHost:
+    return NoValidHost(f"The scheduler hint 'query' is refused: {why}.")
 
 
 COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {

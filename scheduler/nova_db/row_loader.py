@@ -56,6 +56,9 @@ NODE_COLUMNS = tuple(
 
 MIB_PER_GIB = 1024
 
+# A larger amount is an error of the compute. A sum of many, in MiB, still fits in the columns of the table.
+LARGEST_AMOUNT = 2**48
+
 # Seconds after which an unreadable value that is still there is reported again.
 REPORT_INTERVAL = 86400.0
 
@@ -126,17 +129,17 @@ class RowLoader:
             cell_uuid=cell_uuid,
             host=host,
             nodename=node,
-            free_ram_mb=int(row.free_ram_mb or 0),
-            total_usable_ram_mb=int(row.memory_mb or 0),
+            free_ram_mb=_whole(row.free_ram_mb),
+            total_usable_ram_mb=_whole(row.memory_mb),
             free_disk_mb=MIB_PER_GIB * self._free_disk_gb(row),
-            total_usable_disk_gb=int(row.local_gb or 0),
-            disk_mb_used=MIB_PER_GIB * int(row.local_gb_used or 0),
-            vcpus_total=int(row.vcpus or 0),
-            vcpus_used=int(row.vcpus_used or 0),
+            total_usable_disk_gb=_whole(row.local_gb),
+            disk_mb_used=MIB_PER_GIB * _whole(row.local_gb_used),
+            vcpus_total=_whole(row.vcpus),
+            vcpus_used=_whole(row.vcpus_used),
             num_instances=json_columns.counter(stats.data, "num_instances"),
             num_io_ops=json_columns.counter(stats.data, "io_workload"),
             failed_builds=json_columns.counter(stats.data, "failed_builds"),
-            hypervisor_version=int(row.hypervisor_version or 0),
+            hypervisor_version=_whole(row.hypervisor_version),
             hypervisor_type=row.hypervisor_type,
             host_ip=self._address(row.host_ip, node),
             cpu_info=self._cpu_info(row.cpu_info),
@@ -161,10 +164,10 @@ class RowLoader:
 
     def _free_disk_gb(self, row: sa.Row) -> int:
         """Return ``disk_available_least`` if the driver reports it and it is the smaller amount."""
-        free = int(row.free_disk_gb)
+        free = _whole(row.free_disk_gb)
         if row.disk_available_least is None:
             return free
-        least = int(row.disk_available_least)
+        least = _whole(row.disk_available_least)
         if least > free:
             node = row.hypervisor_hostname
             self._report(node, "disk_available_least", "disk_available_least is more than free_disk_gb")
@@ -197,3 +200,15 @@ class RowLoader:
     def _report(self, node: str, column: str, problem: str) -> None:
         # One kind for all problems of a column: their texts may differ with each report of a compute.
         self._reports.warning((node, column), "Compute node %s: %s", node, problem)
+
+
+def _whole(stored: Any) -> int:
+    """Return a stored amount as a whole number; null is 0.
+
+    Raises:
+        ValueError: It is no number, or out of range.
+    """
+    number = int(stored or 0)
+    if abs(number) > LARGEST_AMOUNT:
+        raise ValueError(f"a number is beyond {LARGEST_AMOUNT}")
+    return number

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+import re
 import time
 from typing import Any
 
@@ -12,6 +13,7 @@ import oslo_messaging as messaging
 from oslo_messaging.rpc import dispatcher as library
 from oslo_messaging.rpc import server
 
+from scheduler.errors import InvalidRequest
 from scheduler.logs import RateLimitedLogger
 from scheduler.rpc import amqp, delivery, endpoints
 from scheduler.rpc.broker_errors import refusals_as_config_errors
@@ -21,6 +23,8 @@ from scheduler.rpc.serializer import ServerSerializer
 from scheduler.rpc.transport import TOPIC
 
 LOG = logging.getLogger(__name__)
+
+_VERSION = re.compile(r"\d{1,9}\.\d{1,9}(\.\d{1,9})?", re.ASCII)
 
 
 class Server(server.RPCServer):
@@ -120,9 +124,10 @@ class _Dispatcher:
     def dispatch(self, incoming: Any) -> Any:
         """Return the result, or raise what oslo.messaging sends to the caller."""
         try:
+            _check_frame(incoming.message)
             with _giving_back_on_error():
                 return self._dispatcher.dispatch(incoming)
-        except (messaging.NoSuchMethod, messaging.UnsupportedVersion) as error:
+        except (messaging.NoSuchMethod, messaging.UnsupportedVersion, InvalidRequest) as error:
             # anyone on the bus can send these: oslo.messaging would log a traceback for each
             self._warnings.warning(type(error).__name__, "Message refused: %.200s", error)
             raise messaging.ExpectedException from None
@@ -134,6 +139,23 @@ class _Dispatcher:
             raise for_caller(error) from error
         finally:
             self._heartbeats.release(incoming)
+
+
+def _check_frame(message: dict[str, Any]) -> None:
+    """Refuse a message that oslo.messaging cannot read, and would log a traceback for.
+
+    Raises:
+        InvalidRequest: Method, arguments, version or namespace are of another type or form.
+    """
+    version, arguments = message.get("version", "1.0"), message.get("args", {})
+    readable = (
+        isinstance(message.get("method"), str)
+        and isinstance(arguments, dict)
+        and (message.get("namespace") is None or isinstance(message["namespace"], str))
+        and (version is None or (isinstance(version, str) and _VERSION.fullmatch(version)))
+    )
+    if not readable:
+        raise InvalidRequest("Method, arguments, version or namespace of the message cannot be read")
 
 
 def build(

@@ -130,7 +130,7 @@ def _report(taken: list[Sample], load: Load, churn: Churn, problems: list[str]) 
     last = taken[-1]
     print(f"{load.finished} requests in {last.seconds / 60:.1f} minutes, {load.finished / last.seconds:.1f} a second")
     print(", ".join(f"{name}: {count}" for name, count in sorted(load.outcomes.items())))
-    print(f"Hosts added: {churn.added}")
+    print(f"Hosts added: {churn.added}; hosts at the end: {len(churn.hosts)}")
     growths = verdict.judge(taken)
     for line in (*growths, *problems):
         print(line)

@@ -55,6 +55,8 @@ class Churn:
         self._rng = rng
         self._lock = threading.RLock()
         self._disabled: Host | None = None
+        self._newest: Host | None = None
+        self._leaving: list[Host] = []
         self._aggregate_ids = len(fleet.aggregates)
         self._steps: Sequence[Callable[[Any], None]] = (
             self._sync_instances,
@@ -147,14 +149,15 @@ class Churn:
             )
 
     def _replace_host(self, context: Any) -> None:
-        """Add a host; remove the one that was added before it, if it has no instance."""
+        """Add a host, disable the one that was added before it, and remove the disabled ones that are empty."""
+        self._leaving = [host for host in self._leaving if not self._remove_host(host)]
+        if self._newest:
+            self._set_disabled(self._newest, disabled=True)
+            self._leaving.append(self._newest)
         number = FIRST_NEW_HOST + self.added
-        cell = self._fleet.cells[number % len(self._fleet.cells)]
         self.added += 1
-        self._add_host(Host(number, cell, "az1"))
-        previous = self.hosts.get(Host(number - 1, cell, "az1").name)
-        if previous is not None:
-            self._remove_host(previous)
+        self._newest = Host(number, self._fleet.cells[number % len(self._fleet.cells)], "az1")
+        self._add_host(self._newest)
 
     def _add_host(self, host: Host) -> None:
         create_fleet(self._placement_url, [host.provider()])
@@ -167,12 +170,13 @@ class Churn:
             connection.execute(sa.insert(schema.host_mappings).values(host=host.name, cell_id=number))
         self.hosts[host.name] = host
 
-    def _remove_host(self, host: Host) -> None:
+    def _remove_host(self, host: Host) -> bool:
+        """Remove a host that has no instance, and return whether it had none."""
         answer = requests.delete(
             f"{self._placement_url}/resource_providers/{host.uuid}", headers=HEADERS, timeout=30
         )
         if answer.status_code == requests.codes.conflict:
-            return  # it has instances
+            return False
         answer.raise_for_status()
         del self.hosts[host.name]
         with self._engines[host.cell.name].begin() as connection:
@@ -182,9 +186,10 @@ class Churn:
         with self._engines["api"].begin() as connection:
             mappings = schema.host_mappings
             connection.execute(sa.delete(mappings).where(mappings.c.host == host.name))
+        return True
 
     def _some_host(self) -> Host:
-        return self._rng.choice(list(self.hosts.values()))
+        return self._rng.choice(self._fleet.hosts)
 
 
 def _usage(host: Host, memory_mb: int) -> sa.Update:

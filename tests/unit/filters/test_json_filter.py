@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from scheduler.errors import NoValidHost
 from scheduler.filters import json_filter
 from scheduler.filters.json_filter import JsonFilter
 from tests.builders import make_host, make_view
@@ -103,6 +104,45 @@ def test_without_a_query_all_hosts_pass():
 def test_raises(row, query, error):
     with pytest.raises(error):
         ask(JsonFilter, the_host(), request_for(query))
+
+
+def nested(levels):
+    query = ["and"]
+    for _ in range(levels - 1):
+        query = ["and", query]
+    return query
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        (["=", "$instances.x", 1], "$instances"),
+        (["and", ["not", ["in", "$instances", 1]]], "$instances"),
+        (["=", *[1] * json_filter.MOST_TERMS], "more than 500 terms"),
+        (["or", *[["=", 1, 1]] * 200], "more than 500 terms"),
+        (nested(60), "more than 50 levels"),
+        ("[" * 100_000 + "]" * 100_000, "nested too deeply"),
+    ],
+    ids=["instances", "instances inside", "long", "wide", "deep", "beyond the JSON reader"],
+)
+def test_a_query_beyond_its_bounds_is_refused_with_a_reason(query, reason):
+    with pytest.raises(NoValidHost) as refused:
+        ask(JsonFilter, the_host(), request_for(query))
+    assert reason in refused.value.reason
+
+
+def test_a_query_within_its_bounds_is_evaluated():
+    assert ask(JsonFilter, the_host(), request_for(nested(40)))
+    assert ask(JsonFilter, the_host(), request_for(["and", *[[">=", "$free_ram_mb", 1]] * 100]))
+
+
+def test_a_long_query_on_keys_of_many_hosts_is_refused(monkeypatch):
+    monkeypatch.setattr(json_filter, "MOST_EVALUATIONS", 10)
+    query = ["=", "$limits.x", 1, 1]
+    assert ask(JsonFilter, the_host(), request_for(query))
+    judge = JsonFilter(make_conf()).prepare(request_for(query))
+    with pytest.raises(NoValidHost, match="too many to look at each of 3 hosts"):
+        judge.passes(make_view([make_host(name) for name in "abc"]))
 
 
 def test_a_hint_with_two_queries_raises():

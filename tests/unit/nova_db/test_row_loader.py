@@ -162,6 +162,13 @@ def test_a_row_that_cannot_be_read_is_left_out_alone(loader, caplog, column):
     assert "node1" in caplog.text
 
 
+@pytest.mark.parametrize("column", ["free_ram_mb", "memory_mb", "local_gb", "vcpus_used", "hypervisor_version"])
+@pytest.mark.parametrize("amount", [2**62, -(2**80), 10**400], ids=["2^62", "-2^80", "10^400"])
+def test_a_row_with_an_amount_beyond_the_columns_of_the_table_is_left_out(loader, caplog, column, amount):
+    assert loader.node(stored(**{column: amount}), CELL, {}) is None
+    assert "node1" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [

@@ -1,6 +1,7 @@
 import logging
 import threading
 import time
+from types import SimpleNamespace
 
 import oslo_messaging as messaging
 from oslo_messaging._drivers import impl_fake
@@ -254,6 +255,34 @@ def test_claims_are_kept_only_if_a_reply_names_them(serving, client, context, ma
         with pytest.raises(ValueError, match="late"):
             client().call(context, "select_destinations", spec_obj=asked)
     assert eventually(lambda: claims.ends) == [end]
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        {"method": None},
+        {"method": 5},
+        {"args": []},
+        {"args": None},
+        {"version": ""},
+        {"version": "4"},
+        {"version": "4.x"},
+        {"version": 4.5},
+        {"version": "9" * 5000 + ".1"},
+        {"namespace": ["x"]},
+    ],
+    ids=str,
+)
+def test_a_message_that_the_library_cannot_read_is_refused_without_a_traceback(conf, manager, caplog, frame):
+    running = server.build(conf, transport.rpc_transport(conf), manager)
+    message = {"method": "ping", "args": {"arg": 1}, "version": "1.1", "namespace": "baseapi"}
+    incoming = SimpleNamespace(message=message | frame, ctxt={})
+    with pytest.raises(messaging.ExpectedException) as refused:
+        running.dispatcher.dispatch(incoming)
+    assert refused.value.exc_info[0] is errors.InvalidRequest
+    (logged,) = (record for record in caplog.records if record.levelno > logging.DEBUG)
+    assert "refused" in logged.getMessage()
+    assert not logged.exc_info
 
 
 def test_bad_cast_is_logged_and_dropped(serving, client, context, manager, caplog):
