@@ -64,7 +64,9 @@ class _Query(Judge):
             return verdicts(self.query, hosts)
         except Uneven:
             if self.terms * len(hosts) > MOST_EVALUATIONS:
-                raise _refused(f"{self.terms} terms are too many to look at each of {len(hosts)} hosts") from None
+                raise _refused(
+                    f"{self.terms} terms are too many to look at each of {len(hosts)} hosts"
+                ) from None
             return np.array([holds_on(self.query, host) for host in hosts.hosts()], dtype=bool)
 
     def reason(self, host: HostState) -> str:

@@ -58,6 +58,7 @@ MIB_PER_GIB = 1024
 
 # A larger amount is an error of the compute. A sum of many, in MiB, still fits in the columns of the table.
 LARGEST_AMOUNT = 2**48
+LARGEST_RATIO = 1e9
 
 # Seconds after which an unreadable value that is still there is reported again.
 REPORT_INTERVAL = 86400.0
@@ -177,8 +178,14 @@ class RowLoader:
         """Return an allocation ratio; a row without one gets that of the options.
 
         spec: host-state-and-cells 3.5
+
+        Raises:
+            ValueError: It is no number, or out of range.
         """
-        return float(stored or self._conf[name] or self._conf[f"initial_{name}"])
+        ratio = float(stored or self._conf[name] or self._conf[f"initial_{name}"])
+        if not abs(ratio) <= LARGEST_RATIO:  # false for NaN, too
+            raise ValueError(f"{name} is {ratio}")
+        return ratio
 
     def _time(self, stored: Any, node: str) -> datetime | None:
         """Return a time; drivers return the text of one that is no time, such as MySQL's day zero."""

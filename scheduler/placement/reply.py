@@ -5,6 +5,9 @@ from typing import Any
 
 import orjson
 
+#: Characters of a body or of an error's text that go into log lines.
+LONGEST_TEXT = 2000
+
 
 @dataclass(frozen=True, slots=True)
 class Reply:
@@ -30,7 +33,7 @@ class Reply:
     @property
     def text(self) -> str:
         """The first 2000 characters of the body, for log lines."""
-        return self.body[:2000].decode("utf-8", "replace").strip()
+        return self.body[:LONGEST_TEXT].decode("utf-8", "replace").strip()
 
     @property
     def error(self) -> dict[str, Any]:
@@ -46,8 +49,8 @@ class Reply:
 
     @property
     def detail(self) -> str:
-        """The text of the error on one line."""
-        return " ".join(str(self.error.get("detail") or "").split())
+        """The text of the error on one line, at most 2000 characters of it."""
+        return " ".join(str(self.error.get("detail") or "")[:LONGEST_TEXT].split())
 
     @property
     def summary(self) -> str:

@@ -12,9 +12,10 @@ from typing import Any
 from oslo_serialization import jsonutils
 
 from scheduler import errors
+from scheduler.logs import escape
 
 MODULE = "nova.exception"
-_LONGEST_TEXT = 2000
+_LONGEST_TEXT = 800
 
 
 class RemoteError(Exception):
@@ -39,11 +40,13 @@ def for_caller(error: BaseException) -> Exception:
     """Return the exception to send in place of ``error``; it may be the same one.
 
     An exception that would end a thread or process (``SystemExit``, ``KeyboardInterrupt``, ``GeneratorExit``)
-    becomes an ``InternalError``: neither end of the connection may be ended by it.
+    becomes an ``InternalError``: neither end of the connection may be ended by it. So does one whose text has
+    several lines or is long: such texts quote what a user sent, and callers log them.
     """
     if isinstance(error, errors.BerthError):
         return _of_berth(error)
-    return error if isinstance(error, Exception) and _can_be_sent(error) else InternalError(_describe(error))
+    sendable = isinstance(error, Exception) and _can_be_sent(error) and _is_short_line(str(error))
+    return error if sendable else InternalError(_describe(error))
 
 
 def _of_berth(error: errors.BerthError) -> Exception:
@@ -70,6 +73,10 @@ def _can_be_sent(error: Exception) -> bool:
     return True
 
 
+def _is_short_line(text: str) -> bool:
+    return len(text) <= _LONGEST_TEXT and escape(text) == text
+
+
 def _refuse(value: Any) -> None:
     raise TypeError(type(value).__name__)
 
@@ -79,4 +86,4 @@ def _describe(error: BaseException) -> str:
         text = str(error)
     except Exception:  # noqa: BLE001 - as above
         text = ""
-    return f"{type(error).__name__}: {text[:_LONGEST_TEXT]}"
+    return f"{type(error).__name__}: {escape(text[:_LONGEST_TEXT])}"

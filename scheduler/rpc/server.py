@@ -25,6 +25,8 @@ from scheduler.rpc.transport import TOPIC
 LOG = logging.getLogger(__name__)
 
 _VERSION = re.compile(r"\d{1,9}\.\d{1,9}(\.\d{1,9})?", re.ASCII)
+# Arguments of these names would be given to an endpoint twice.
+_RESERVED = {"self", "context"}
 
 
 class Server(server.RPCServer):
@@ -151,6 +153,7 @@ def _check_frame(message: dict[str, Any]) -> None:
     readable = (
         isinstance(message.get("method"), str)
         and isinstance(arguments, dict)
+        and not _RESERVED & arguments.keys()
         and (message.get("namespace") is None or isinstance(message["namespace"], str))
         and (version is None or (isinstance(version, str) and _VERSION.fullmatch(version)))
     )

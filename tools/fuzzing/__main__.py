@@ -12,12 +12,20 @@ from tools.fuzzing.world import World
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a campaign and print what it found; return 1 if it found anything."""
-    parser = argparse.ArgumentParser(prog="tools/fuzz", description="Mutated input by seed, and what comes of it")
+    parser = argparse.ArgumentParser(
+        prog="tools/fuzz", description="Mutated input by seed, and what comes of it"
+    )
     parser.add_argument("--seed", type=int, default=1, help="determines all mutations (default: %(default)s)")
-    parser.add_argument("--count", type=int, default=10_000, help="number of mutations (default: %(default)s)")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="end after this time at the latest")
+    parser.add_argument(
+        "--count", type=int, default=10_000, help="number of mutations (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=float("inf"), help="end after this time at the latest"
+    )
     parser.add_argument("--target", choices=TARGETS, action="append", help="only this one; may be repeated")
-    parser.add_argument("--keep", action="store_true", help="save each failing input, made small, in the corpus")
+    parser.add_argument(
+        "--keep", action="store_true", help="save each failing input, made small, in the corpus"
+    )
     options = parser.parse_args(arguments)
     targets = [TARGETS[name] for name in options.target or TARGETS]
     with tempfile.TemporaryDirectory(prefix="berth-fuzz-") as directory, World(directory) as world:
@@ -43,7 +51,9 @@ def _print(report: Report) -> None:
         print(f"    input: {corpus.abbreviated(finding.value)!r:.1500}")
     for line in report.grown:
         print(f"GREW {line}")
-    print(f"{report.done.total()} inputs, {len(report.findings)} findings, {len(report.grown)} containers grew")
+    print(
+        f"{report.done.total()} inputs, {len(report.findings)} findings, {len(report.grown)} containers grew"
+    )
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ Path = tuple[str | int, ...]
 Container = dict[str, Json] | list[Json]
 
 #: Stands for a password. It must not reach a log line or a caller.
-SECRET = "c0ffee-SECRET-c0ffee"
+SECRET = "c0ffee-SECRET-c0ffee"  # noqa: S105
 #: A decoder of JSON refuses what is nested deeper.
 MOST_DEPTH = 900
 #: Characters of the largest texts, which are rare: they take time.
@@ -28,11 +28,65 @@ NUMBERS: Sequence[Json] = (
     *(True, False),
 )
 TEXTS: Sequence[str] = (
-    *("", " ", "0", "-1", "1e400", "nan", "inf", "9" * 30, "9" * 5000, "0x10", "1_000", "\u0663", "None", "null"),
-    *("true", "yes", "a\nb", "a\r\nERROR forged line", "\x00", "\x1b[31m", "\u2028", "\ud800", "x\udfff", "\u202e"),
-    *("%s%n%d", "{0.__class__}", "$free_ram_mb", "$instances.x", "<in> ", "<or> ", "s== ", ">= ", "<all-in> a"),
-    *("0-4294967295", "^0", "0-", "1,2,^3", "0.0.0.0/0", "::/0", "999.1.1.1", "../../etc/passwd", "' OR 1=1 --"),
-    *("2026-01-01T00:00:00Z", "0000-00-00 00:00:00", "9999-12-31T23:59:59+99:00", "large", "any", "1GB", "1.2.3"),
+    *(
+        "",
+        " ",
+        "0",
+        "-1",
+        "1e400",
+        "nan",
+        "inf",
+        "9" * 30,
+        "9" * 5000,
+        "0x10",
+        "1_000",
+        "\u0663",
+        "None",
+        "null",
+    ),
+    *(
+        "true",
+        "yes",
+        "a\nb",
+        "a\r\nERROR forged line",
+        "\x00",
+        "\x1b[31m",
+        "\u2028",
+        "\ud800",
+        "x\udfff",
+        "\u202e",
+    ),
+    *(
+        "%s%n%d",
+        "{0.__class__}",
+        "$free_ram_mb",
+        "$instances.x",
+        "<in> ",
+        "<or> ",
+        "s== ",
+        ">= ",
+        "<all-in> a",
+    ),
+    *(
+        "0-4294967295",
+        "^0",
+        "0-",
+        "1,2,^3",
+        "0.0.0.0/0",
+        "::/0",
+        "999.1.1.1",
+        "../../etc/passwd",
+        "' OR 1=1 --",
+    ),
+    *(
+        "2026-01-01T00:00:00Z",
+        "0000-00-00 00:00:00",
+        "9999-12-31T23:59:59+99:00",
+        "large",
+        "any",
+        "1GB",
+        "1.2.3",
+    ),
     *("[" * 500, '{"a":' * 300, '["and", [">=", "$free_ram_mb", 1]]', '["=", "$instances.x", 1]', "x" * 300),
     f"rabbit://nova:{SECRET}@controller:5672/",
     "00000000-0000-0000-0000-000000000000",
@@ -122,7 +176,9 @@ class Mutator:
         if not envelopes:
             return self._replace_leaf(value, path)
         envelope = at(value, self._rng.choice(envelopes))
-        key = self._rng.choice((base.VERSION, base.VERSION, base.NAME, base.NAMESPACE, base.DATA, base.CHANGES))
+        key = self._rng.choice(
+            (base.VERSION, base.VERSION, base.NAME, base.NAMESPACE, base.DATA, base.CHANGES)
+        )
         hostile = {base.VERSION: VERSIONS, base.NAME: sorted(base.REGISTRY)}.get(key, TEXTS)
         envelope[key] = self._rng.choice((self._rng.choice(hostile), self._hostile()))
         return value
@@ -181,7 +237,9 @@ def all_paths(value: Json, limit: int = 2000) -> list[Path]:
     waiting: list[tuple[Path, Json]] = [((), value)]
     while waiting and len(found) < limit:
         path, inner = waiting.pop()
-        items = inner.items() if isinstance(inner, dict) else enumerate(inner) if isinstance(inner, list) else ()
+        items = (
+            inner.items() if isinstance(inner, dict) else enumerate(inner) if isinstance(inner, list) else ()
+        )
         for key, item in items:
             found.append((*path, key))
             if isinstance(item, dict | list):

@@ -29,9 +29,9 @@ EXTRA_SPECS = (
     "trait:COMPUTE_STATUS_DISABLED"
 ).split()
 PROPERTIES = (
-    "hw_architecture hw_cpu_policy hw_cpu_thread_policy hw_numa_nodes hw_numa_cpus hw_numa_mem hw_mem_page_size "
-    "hw_machine_type hw_mem_encryption hw_vm_mode img_hv_type img_hv_requested_version hw_pci_numa_affinity_policy "
-    "hw_cpu_realtime_mask hw_emulator_threads_policy hw_locked_memory traits_required hw_firmware_type "
+    "hw_architecture hw_cpu_policy hw_cpu_thread_policy hw_numa_nodes hw_numa_cpus hw_numa_mem "
+    "hw_mem_page_size hw_machine_type hw_mem_encryption hw_vm_mode img_hv_type img_hv_requested_version "
+    "hw_pci_numa_affinity_policy hw_cpu_realtime_mask hw_emulator_threads_policy hw_locked_memory traits_required hw_firmware_type "
     "hw_tpm_version hw_video_model hw_disk_bus hw_vif_model os_distro os_secure_boot hw_cpu_max_sockets"
 ).split()
 
@@ -81,7 +81,7 @@ class Messages:
 
 
 class Hints:
-    """Scheduler hints, extra specs of the flavor and image properties, in a request that is otherwise usual."""
+    """Hints, extra specs of the flavor and image properties, in a request that is otherwise usual."""
 
     name = "hints"
     words = (*HINTS, *EXTRA_SPECS, *PROPERTIES)
@@ -163,7 +163,7 @@ class Database:
     words = (
         *(str(column.name) for column in schema.compute_nodes.columns),
         *(str(column.name) for column in schema.services.columns),
-        *"nova_object.name nova_object.data nova_object.version cells cpuset pcpuset mempages siblings".split(),
+        *"nova_object.name nova_object.data nova_object.version cells cpuset pcpuset mempages".split(),
         *"vendor_id product_id count numa_node tags num_instances io_workload failed_builds".split(),
     )
 
@@ -171,12 +171,19 @@ class Database:
         """Return the rows of a usual host, its JSON texts spelled out."""
         world_host = _any_host()
         node = {
-            key: _parsed(value) for key, value in compute_node_row(world_host).items() if key not in _KEPT_COLUMNS
+            key: _parsed(value)
+            for key, value in compute_node_row(world_host).items()
+            if key not in _KEPT_COLUMNS
         }
         node["updated_at"] = "2026-01-01 00:00:00.000000"
         node["metrics"] = [{"name": "cpu.percent", "value": 0.5, "timestamp": "now", "source": "x"}]
         node["pci_stats"] = _pools()
-        service = {"disabled": 0, "forced_down": 0, "version": 74, "last_seen_up": "2026-01-01 00:00:00.000000"}
+        service = {
+            "disabled": 0,
+            "forced_down": 0,
+            "version": 74,
+            "last_seen_up": "2026-01-01 00:00:00.000000",
+        }
         aggregate = {"name": "ssd", "metadata": {"disk": "ssd", "availability_zone": "az1"}}
         return {"usual": {"compute_nodes": node, "services": service, "aggregate": aggregate}}
 
@@ -235,7 +242,13 @@ def _parsed(value: Json) -> Json:
 
 
 def _pools() -> Json:
-    pool = {"vendor_id": "8086", "product_id": "154d", "numa_node": 0, "count": 2, "tags": {"physical_network": "n"}}
+    pool = {
+        "vendor_id": "8086",
+        "product_id": "154d",
+        "numa_node": 0,
+        "count": 2,
+        "tags": {"physical_network": "n"},
+    }
     names = {"nova_object.namespace": "nova", "nova_object.version": "1.1"}
     pools = [{"nova_object.name": "PciDevicePool", "nova_object.data": pool, **names}]
     return {"nova_object.name": "PciDevicePoolList", "nova_object.data": {"objects": pools}, **names}

@@ -25,7 +25,6 @@ from scheduler.claims.policy import ClaimPolicy, Timing
 from scheduler.filters import builtin
 from scheduler.logs import OneLineRecord
 from scheduler.manager import ManagerParts, SchedulerManager
-from scheduler.nova_db import schema
 from scheduler.nova_db.inventory import Inventory
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.client import PlacementClient
@@ -228,7 +227,7 @@ class ScriptedResponse:
 
 
 class ScriptedPlacement:
-    """Stands in for a keystoneauth adapter. It offers every host and grants every claim, unless told otherwise.
+    """Stands in for a keystoneauth adapter: offers every host and grants every claim unless told otherwise.
 
     Only requests of the thread that set ``script`` get answers from it; background work gets the usual ones.
     """
@@ -283,7 +282,8 @@ def candidates_of(hosts: list[Host]) -> Json:
     taken = {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 1}
     return {
         "allocation_requests": [
-            {"allocations": {host.uuid: {"resources": taken}}, "mappings": {"": [host.uuid]}} for host in hosts
+            {"allocations": {host.uuid: {"resources": taken}}, "mappings": {"": [host.uuid]}}
+            for host in hosts
         ],
         "provider_summaries": {
             host.uuid: {
@@ -298,7 +298,7 @@ def candidates_of(hosts: list[Host]) -> Json:
 
 
 class LogRecords(logging.Handler):
-    """Collects the records of this project from INFO on; a context manager that restores logging at its end."""
+    """Collects the records of this project from INFO on; a context manager that restores logging."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
@@ -328,5 +328,3 @@ class LogRecords(logging.Handler):
         """Return what was logged since the last call."""
         taken, self.records = self.records, []
         return taken
-
-

@@ -31,7 +31,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Run, write the samples and the plot, and print the verdict; return 1 if something is wrong."""
     options = _parse(arguments)
     with contextlib.ExitStack() as stack:
-        directory = options.directory or stack.enter_context(tempfile.TemporaryDirectory(prefix="berth-soak-"))
+        directory = options.directory or stack.enter_context(
+            tempfile.TemporaryDirectory(prefix="berth-soak-")
+        )
         cloud = stack.enter_context(SoakCloud(directory, options.hosts, options.workers))
         print(f"A scheduler with {options.workers} workers for {options.hosts} hosts", flush=True)
         load, churn = _load_on(cloud, options, stack)
@@ -44,7 +46,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tools/soak", description=__doc__)
-    parser.add_argument("--requests", type=int, default=100_000, help="requests to send (default: %(default)s)")
+    parser.add_argument(
+        "--requests", type=int, default=100_000, help="requests to send (default: %(default)s)"
+    )
     parser.add_argument("--minutes", type=float, default=240, help="end after this time at the latest")
     parser.add_argument("--hosts", type=int, default=60, help="compute hosts (default: %(default)s)")
     parser.add_argument("--workers", type=int, default=2, help="workers of the scheduler")
@@ -113,7 +117,9 @@ def _problems(cloud: SoakCloud, load: Load, churn: Churn) -> list[str]:
     time.sleep(SETTLE_TIME)
     providers = [host.provider() for host in churn.hosts.values()]
     found = truth.check(cloud.placement_url, providers, {}).problems
-    found += [f"{count} requests ended with {name}" for name, count in load.outcomes.items() if name not in EXPECTED]
+    found += [
+        f"{count} requests ended with {name}" for name, count in load.outcomes.items() if name not in EXPECTED
+    ]
     status = cloud.stop_scheduler()
     if status != 0:
         found.append(f"The scheduler ended with status {status}")
@@ -128,7 +134,10 @@ def _logged_errors(text: str) -> list[str]:
 
 def _report(taken: list[Sample], load: Load, churn: Churn, problems: list[str]) -> int:
     last = taken[-1]
-    print(f"{load.finished} requests in {last.seconds / 60:.1f} minutes, {load.finished / last.seconds:.1f} a second")
+    print(
+        f"{load.finished} requests in {last.seconds / 60:.1f} minutes,"
+        f" {load.finished / last.seconds:.1f} a second"
+    )
     print(", ".join(f"{name}: {count}" for name, count in sorted(load.outcomes.items())))
     print(f"Hosts added: {churn.added}; hosts at the end: {len(churn.hosts)}")
     growths = verdict.judge(taken)

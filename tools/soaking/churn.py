@@ -149,7 +149,7 @@ class Churn:
             )
 
     def _replace_host(self, context: Any) -> None:
-        """Add a host, disable the one that was added before it, and remove the disabled ones that are empty."""
+        """Add a host, disable the one added before it, and remove the disabled ones that are empty."""
         self._leaving = [host for host in self._leaving if not self._remove_host(host)]
         if self._newest:
             self._set_disabled(self._newest, disabled=True)

@@ -132,7 +132,9 @@ class SoakCloud(contextlib.ExitStack):
             with contextlib.suppress(messaging.MessagingTimeout):
                 client.call(RequestContext(user_id="u", project_id="p"), "ping", arg=1)
                 return
-        raise RuntimeError(f"The scheduler does not answer; its log ends with:\n{self.log.read_text()[-2000:]}")
+        raise RuntimeError(
+            f"The scheduler does not answer; its log ends with:\n{self.log.read_text()[-2000:]}"
+        )
 
 
 @contextlib.contextmanager

@@ -21,10 +21,10 @@ def draw(path: Path, samples: Sequence[Sample]) -> None:
     import matplotlib as mpl
 
     mpl.use("agg")
-    from matplotlib import pyplot
+    from matplotlib import pyplot as plt
 
     requests = [sample.requests for sample in samples]
-    figure, panels = pyplot.subplots(len(_PANELS), sharex=True, figsize=(8, 8), layout="constrained")
+    figure, panels = plt.subplots(len(_PANELS), sharex=True, figsize=(8, 8), layout="constrained")
     for panel, (name, label) in zip(panels, _PANELS, strict=True):
         panel.plot(requests, [getattr(sample, name) for sample in samples], linewidth=1)
         panel.set_ylabel(label)
@@ -32,4 +32,4 @@ def draw(path: Path, samples: Sequence[Sample]) -> None:
         panel.grid(alpha=0.3)
     panels[-1].set_xlabel("requests")
     figure.savefig(path, dpi=80)
-    pyplot.close(figure)
+    plt.close(figure)

@@ -65,4 +65,7 @@ def write(path: Path, samples: Iterable[Sample]) -> None:
 def read(path: Path) -> list[Sample]:
     """Return the samples in a CSV file."""
     with path.open(newline="") as file:
-        return [Sample(**{name: _FIELDS[name](text) for name, text in row.items()}) for row in csv.DictReader(file)]
+        return [
+            Sample(**{name: _FIELDS[name](text) for name, text in row.items()})
+            for row in csv.DictReader(file)
+        ]

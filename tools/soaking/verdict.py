@@ -87,9 +87,7 @@ def judge(samples: Sequence[Sample]) -> list[Growth]:
     first, last = warm[:third], warm[-third:]
     requests = _median(last, "requests") - _median(first, "requests")
     return [
-        Growth(
-            name, _median(first, name), _median(last, name), requests, BOUNDS[name].allowed(requests)
-        )
+        Growth(name, _median(first, name), _median(last, name), requests, BOUNDS[name].allowed(requests))
         for name in MEASURES
     ]
 

@@ -162,7 +162,15 @@ def test_a_row_that_cannot_be_read_is_left_out_alone(loader, caplog, column):
     assert "node1" in caplog.text
 
 
-@pytest.mark.parametrize("column", ["free_ram_mb", "memory_mb", "local_gb", "vcpus_used", "hypervisor_version"])
+@pytest.mark.parametrize("ratio", [float("inf"), float("nan"), -1e308])
+def test_a_row_with_an_allocation_ratio_that_makes_no_sense_is_left_out(loader, caplog, ratio):
+    assert loader.node(stored(ram_allocation_ratio=ratio), CELL, {}) is None
+    assert "ram_allocation_ratio" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "column", ["free_ram_mb", "memory_mb", "local_gb", "vcpus_used", "hypervisor_version"]
+)
 @pytest.mark.parametrize("amount", [2**62, -(2**80), 10**400], ids=["2^62", "-2^80", "10^400"])
 def test_a_row_with_an_amount_beyond_the_columns_of_the_table_is_left_out(loader, caplog, column, amount):
     assert loader.node(stored(**{column: amount}), CELL, {}) is None

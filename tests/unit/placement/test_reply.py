@@ -1,3 +1,5 @@
+import json
+
 from hypothesis import given
 from hypothesis import strategies as st
 import pytest
@@ -31,3 +33,9 @@ def test_error(body, code, detail):
 
 def test_text_of_a_large_body_is_cut():
     assert len(Reply(503, b"x" * 10_000).text) == 2000
+
+
+def test_a_long_detail_is_cut_for_log_lines():
+    reply = Reply(409, json.dumps({"errors": [{"detail": "x" * 100_000}]}).encode())
+    assert len(reply.detail) == 2000
+    assert len(reply.summary) < 2100

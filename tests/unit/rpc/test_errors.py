@@ -80,3 +80,14 @@ def test_hosts_that_are_unknown_are_not_no_valid_host():
     sent = on_the_wire(errors.HostsUnknown(["cell1 (uuid)"]))
     assert (sent["module"], sent["class"], sent["kwargs"]) == ("nova.exception", "CellTimeout", {"code": 503})
     assert "cell1 (uuid)" in sent["message"]
+
+
+@pytest.mark.parametrize(
+    "text", ["one\nERROR forged", "\x1b[31m", "x" * 5000], ids=["lines", "controls", "long"]
+)
+def test_a_text_that_is_no_short_line_is_sent_escaped_and_cut(text):
+    sent = on_the_wire(ValueError(text))
+    assert sent["class"] == "InternalError"
+    assert sent["message"].startswith("ValueError: ")
+    assert sent["message"].isprintable()
+    assert len(sent["message"]) < 1000

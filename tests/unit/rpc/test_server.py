@@ -264,6 +264,8 @@ def test_claims_are_kept_only_if_a_reply_names_them(serving, client, context, ma
         {"method": 5},
         {"args": []},
         {"args": None},
+        {"args": {"context": {}}},
+        {"args": {"self": 1}},
         {"version": ""},
         {"version": "4"},
         {"version": "4.x"},
