@@ -45,8 +45,9 @@ def for_caller(error: BaseException) -> Exception:
     """
     if isinstance(error, errors.BerthError):
         return _of_berth(error)
-    sendable = isinstance(error, Exception) and _can_be_sent(error) and _is_short_line(str(error))
-    return error if sendable else InternalError(_describe(error))
+    if isinstance(error, Exception) and _can_be_sent(error) and _is_short_line(str(error)):
+        return error
+    return InternalError(_describe(error))
 
 
 def _of_berth(error: errors.BerthError) -> Exception:
