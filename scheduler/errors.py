@@ -53,6 +53,11 @@ class NoValidHost(BerthError):
         self.reason = reason
         super().__init__(f"No valid host was found. {reason}")
 
+    def add_detail(self, text: str) -> None:
+        """Append to the reason what left no host, for callers that may know of hosts."""
+        self.reason = f"{self.reason} {text}".strip()
+        self.args = (f"No valid host was found. {self.reason}",)
+
 
 class RequestFilterFailed(NoValidHost):
     """A pre-filter refused the request; the user sees ``Scheduling failed: <reason>``."""

@@ -22,6 +22,8 @@ from scheduler.claims.held import held_candidate
 from scheduler.claims.journal import Journal
 from scheduler.deadline import Deadline, limit_to
 from scheduler.errors import BerthError, NoValidHost
+from scheduler.explain.recorder import DecisionRecorder
+from scheduler.explain.trace import Trace
 from scheduler.filters.numa_topology_filter import fitter_of
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import CandidateLists, HostView
@@ -114,6 +116,7 @@ class SchedulerManager:
     Attributes:
         hosts: What is known of the hosts.
         notifications: Where requests are announced.
+        decisions: The records of the latest requests.
     """
 
     def __init__(
@@ -152,6 +155,7 @@ class SchedulerManager:
         self._journal = journal
         self._provider_aggregates = ProviderAggregates(parts.placement)
         self._groups = ServerGroups()
+        self.decisions = DecisionRecorder(conf, parts.clock)
         self.use_rules()
 
     def use_rules(self) -> None:
@@ -195,6 +199,7 @@ class SchedulerManager:
         """
         self.hosts.reset()
         self.use_rules()
+        self.decisions.reset()
 
     def stop(self, timeout: float) -> None:
         """After the last request: finish background work, in ``timeout`` seconds at most.
@@ -242,8 +247,13 @@ class SchedulerManager:
             deadline=self._clock() + options.caller_patience(self.conf),
         )
         serve = self._check_rebuild if request.is_rebuild else self._schedule
-        with limit_to(Deadline(request.deadline, self._clock)), self._logging(request):
-            return serve(request, list if return_objects else as_dicts)
+        trace = self.decisions.begin(request)
+        with (
+            limit_to(Deadline(request.deadline, self._clock)),
+            self._logging(request),
+            self.decisions.recording(trace),
+        ):
+            return serve(request, list if return_objects else as_dicts, trace)
 
     @contextmanager
     def _logging(self, request: SchedulingRequest) -> Iterator[None]:
@@ -257,30 +267,35 @@ class SchedulerManager:
         for line in placed_lines(uuids, counts, self._clock() - started, self.hosts.cell_names()):
             LOG.info("%s", line)
 
-    def _schedule(self, request: SchedulingRequest, as_reply: Callable[[Selections], Reply]) -> Reply:
+    def _schedule(
+        self, request: SchedulingRequest, as_reply: Callable[[Selections], Reply], trace: Trace
+    ) -> Reply:
         # What was decided for these instances before is void.
         self.hosts.pending.remove(request.instance_uuids if request.claims else ())
         queries = self._queries(request)
+        trace.asked(queries)
         request.counts.amounts = amounts_of(queries[0].params)
         if request.claims and was_redelivered(request.context):
-            again = self._answer_again(queries, request, as_reply)
+            again = self._answer_again(queries, request, as_reply, trace)
             if again is not None:
                 return again
         table = partial(self._table_for, request)
         mirrored = self._mirrored_hosts.find(queries, table, request.cell_uuid)
         if mirrored is None:
-            return self._schedule_by_query(queries, request, as_reply)
+            return self._schedule_by_query(queries, request, as_reply, trace)
+        trace.mirrored(len(mirrored[0]), self._mirror.age())
         try:
-            return self._schedule_by_mirror(*mirrored, request, as_reply)
+            return self._schedule_by_mirror(*mirrored, request, as_reply, trace)
         except NoValidHost:
             LOG.info("No host of the mirror is left: Placement is asked")
-            return self._schedule_by_query(queries, request.restarted(), as_reply, announced=True)
+            return self._schedule_by_query(queries, request.restarted(), as_reply, trace, announced=True)
 
     def _answer_again(
         self,
         queries: Sequence[query.Query],
         request: SchedulingRequest,
         as_reply: Callable[[Selections], Reply],
+        trace: Trace,
     ) -> Reply | None:
         """Answer a redelivered request with the hosts that its instances hold, without alternates.
 
@@ -307,9 +322,13 @@ class SchedulerManager:
             request.instance_uuids,
         )
         with self._claim_session(table, request, keeps_claims=True) as claims:
-            reply = as_reply(
-                [row for view, each in views for row in self._driver.select(view, each.restarted(), claims)]
-            )
+            trace.held(len(views))
+            trace.claiming(claims)
+            selections = [
+                row for view, each in views for row in self._driver.select(view, each.restarted(), claims)
+            ]
+            trace.selected(selections)
+            reply = as_reply(selections)
         if claims is not None:
             keep_until_answered(request.context, claims)
         return reply
@@ -355,10 +374,11 @@ class SchedulerManager:
         answer: MirrorAnswer,
         request: SchedulingRequest,
         as_reply: Callable[[Selections], Reply],
+        trace: Trace,
     ) -> Reply:
         self.notifications.select_destinations_start(request.context, request.spec)
         with self._groups.serialized(request, self.hosts) as current:
-            reply = self._choose(hosts, current, as_reply, usages=answer.usage)
+            reply = self._choose(hosts, current, as_reply, trace, usages=answer.usage)
         self._announce_end(current)
         return reply
 
@@ -367,14 +387,15 @@ class SchedulerManager:
         queries: Sequence[query.Query],
         request: SchedulingRequest,
         as_reply: Callable[[Selections], Reply],
+        trace: Trace,
         *,
         announced: bool = False,
     ) -> Reply:
-        candidates = self._ask_placement(queries, request)
+        candidates = self._ask_placement(queries, request, trace)
         if not announced:
             self.notifications.select_destinations_start(request.context, request.spec)
         with self._groups.serialized(request, self.hosts) as current:
-            return self._choose_offered(queries, candidates, current, as_reply)
+            return self._choose_offered(queries, candidates, current, as_reply, trace)
 
     def _choose_offered(
         self,
@@ -382,13 +403,15 @@ class SchedulerManager:
         candidates: Candidates,
         request: SchedulingRequest,
         as_reply: Callable[[Selections], Reply],
+        trace: Trace,
     ) -> Reply:
         """Choose among the hosts that Placement offers; once more if cells come back that were left out."""
         table = self._table_with(candidates.by_root, request)
         hosts = self._offered_hosts(table, candidates, request)
         more = partial(self._hosts_beyond_limit, table, queries, candidates, len(hosts), request)
+        trace.mark("table")
         try:
-            reply = self._choose(hosts, request, as_reply, more, candidates.usage)
+            reply = self._choose(hosts, request, as_reply, trace, more, candidates.usage)
         except NoValidHost:
             lacks = any(uuid not in table.row_of_uuid for uuid in candidates.by_root)
             if not (lacks and self.hosts.recover(table, request.cell_uuid)):
@@ -396,27 +419,32 @@ class SchedulerManager:
         else:
             self._announce_end(request)
             return reply
-        return self._choose_offered(queries, candidates, request.restarted(), as_reply)
+        return self._choose_offered(queries, candidates, request.restarted(), as_reply, trace)
 
     def _choose(
         self,
         hosts: HostView,
         request: SchedulingRequest,
         as_reply: Callable[[Selections], Reply],
+        trace: Trace,
         more: Callable[[], HostView | None] = lambda: None,
         usages: Usages = no_usages,
     ) -> Reply:
         # The reply is part of the session: if it cannot be made, the claims are released.
         with self._claim_session(hosts.table, request) as claims:
-            reply = as_reply(self._driver.select(hosts, request, claims, more, usages))
+            trace.claiming(claims)
+            reply = as_reply(self._driver.select(hosts, request, claims, more, usages, trace))
         if claims is not None:
             keep_until_answered(request.context, claims)
         return reply
 
-    def _check_rebuild(self, request: SchedulingRequest, as_reply: Callable[[Selections], Reply]) -> Reply:
+    def _check_rebuild(
+        self, request: SchedulingRequest, as_reply: Callable[[Selections], Reply], trace: Trace
+    ) -> Reply:
         self.notifications.select_destinations_start(request.context, request.spec)
         hosts = self._hosts_to_check(request)
-        reply = as_reply(self._driver.select(hosts, request, None))
+        trace.looked_up(hosts)
+        reply = as_reply(self._driver.select(hosts, request, None, observer=trace))
         self._announce_end(request)
         return reply
 
@@ -437,13 +465,16 @@ class SchedulerManager:
             provider_aggregates=self._provider_aggregates,
         )
 
-    def _ask_placement(self, queries: Sequence[query.Query], request: SchedulingRequest) -> Candidates:
+    def _ask_placement(
+        self, queries: Sequence[query.Query], request: SchedulingRequest, trace: Trace
+    ) -> Candidates:
         """Return the allocation candidates.
 
         Raises:
             NoValidHost: There are none, or Placement does not answer.
         """
         candidates = self._candidates.fetch(queries, request.context)
+        trace.answered(candidates)
         if not candidates.by_root:
             raise NoValidHost
         return candidates

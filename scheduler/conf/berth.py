@@ -75,6 +75,30 @@ OPTS = [
         help="Seconds between two refreshes of the mirror. It is shortened while Placement refuses more than "
         "2 % of the claims.",
     ),
+    cfg.IntOpt(
+        "decision_records",
+        default=1000,
+        min=0,
+        mutable=True,
+        help="Number of decisions that each worker keeps in memory for explanations. 0: none.",
+    ),
+    cfg.IntOpt(
+        "decision_memory",
+        default=64,
+        min=0,
+        mutable=True,
+        help="MiB of memory that the kept decisions of a worker and the host data that they refer to may "
+        "take, as estimated. If it is short, the oldest decisions can no longer be explained host by host; "
+        "those of failed requests last longest.",
+    ),
+    cfg.BoolOpt(
+        "explain_no_valid_host",
+        default=False,
+        mutable=True,
+        help="Append to the reason of a NoValidHost what left no host, in one line. It names hosts and "
+        "rules, and users of the cloud can see it in the fault of their instance. The line is in the log in "
+        "any case.",
+    ),
     cfg.FloatOpt(
         "database_start_timeout",
         default=60.0,

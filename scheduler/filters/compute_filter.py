@@ -39,17 +39,17 @@ class ComputeFilter(HostFilter):
         self._clock = clock
 
     def prepare(self, request: SchedulingRequest) -> Judge:
-        return _ServiceUp(service_down_time(self.conf), self._clock)
+        return _ServiceUp(service_down_time(self.conf), self._clock())
 
 
 @dataclass(frozen=True)
 class _ServiceUp(Judge):
     down_time: float
-    clock: Clock
+    now: float
 
     def passes(self, hosts: HostView) -> np.ndarray:
         enabled = ~hosts.numbers("service_disabled")
-        age = np.abs(self.clock() - hosts.numbers("service_seen"))
+        age = np.abs(self.now - hosts.numbers("service_seen"))
         up = ~hosts.numbers("service_forced_down") & (age <= self.down_time)
         down = np.flatnonzero(enabled & ~up)
         if len(down):
@@ -66,4 +66,4 @@ class _ServiceUp(Judge):
         seen = service["last_seen_up"] or service["created_at"]
         if seen is None:
             return "service never seen"
-        return f"service last seen {self.clock() - seen.timestamp():.0f} s ago, limit {self.down_time} s"
+        return f"service last seen {self.now - seen.timestamp():.0f} s ago, limit {self.down_time} s"

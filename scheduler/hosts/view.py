@@ -16,7 +16,14 @@ from scheduler.hosts.coordinates import TableRow, TableRows, ViewPosition, ViewP
 from scheduler.hosts.encoded_column import EncodedColumn
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.pending import AMOUNTS, COUNTERS, PendingPlacements, Reservations
-from scheduler.hosts.request_instances import HostKey, InstanceSource, Needs, NoInstances, RequestInstances
+from scheduler.hosts.request_instances import (
+    HostKey,
+    InstanceSource,
+    KnownInstances,
+    Needs,
+    NoInstances,
+    RequestInstances,
+)
 from scheduler.hosts.rows import HostRow
 from scheduler.hosts.table import HostTable
 
@@ -59,6 +66,7 @@ class _Request:
         self.coded: dict[str, EncodedColumn] = {}
         self.limits: dict[int, dict[str, Any]] = {}
         self.limit_columns: dict[str, np.ndarray] = {}
+        self.offered: dict[int, Sequence[Any]] = {}
         self.states: dict[int, HostState] = {}
 
     def refresh_pending(self) -> None:
@@ -66,6 +74,11 @@ class _Request:
         more = self.reservations.catch_up()
         for name in COUNTERS:
             self.numbers[name] += more[AMOUNTS.index(name)]
+
+    def narrow(self, position: int, candidates: Sequence[Any]) -> None:
+        """Leave a host only these candidates; the offered ones are kept for explanations."""
+        self.offered.setdefault(position, self.candidates[position])
+        self.candidates[position] = candidates
 
     def column(self, name: str) -> np.ndarray:
         column = self.numbers.get(name)
@@ -124,6 +137,11 @@ class HostView:
         pending = PendingPlacements() if pending is None else pending
         shared = _Request(table, rows, lists, instances or NoInstances(), pending)
         return cls(shared, ViewPositions(np.arange(len(rows))))
+
+    @property
+    def table_rows(self) -> TableRows:
+        """The row of the table of each host; shape (hosts,)."""
+        return TableRows(self._shared.rows[self.positions])
 
     @property
     def table(self) -> HostTable:
@@ -213,6 +231,10 @@ class HostView:
         """
         return self._shared.instances.image_properties(self._places())
 
+    def known_instances(self) -> KnownInstances:
+        """Return what the request knows of instances now."""
+        return self._shared.instances.known()
+
     def _places(self) -> list[HostKey]:
         return [(row.cell_uuid, row.host) for row in self.rows]
 
@@ -236,7 +258,12 @@ class HostView:
 
     def narrow(self, index: int, candidates: Sequence[Any]) -> None:
         """Leave a host only these candidates for the rest of the request."""
-        self._shared.candidates[int(self.positions[index])] = candidates
+        self._shared.narrow(int(self.positions[index]), candidates)
+
+    def offered_candidates(self, index: int) -> Sequence[Any]:
+        """Return the allocation candidates of a host as they were before any rule took some away."""
+        position = int(self.positions[index])
+        return self._shared.offered.get(position) or self._shared.candidates[position]
 
     def limits(self, index: int) -> dict[str, Any]:
         """Return the limits that rules wrote for a host: a dict of its own, writable."""
@@ -297,6 +324,16 @@ class HostView:
     def serialized(self) -> AbstractContextManager[None]:
         """Let requests whose host was taken by another one choose one after the other."""
         return self._shared.reservations.pending.serialized()
+
+    def pending_counters(self) -> tuple[ViewPositions, np.ndarray]:
+        """Return what pending placements of other requests add to ``COUNTERS``.
+
+        Returns:
+            The positions in the root view of the hosts with any; int64, shape (counters, positions).
+        """
+        others = self._shared.reservations.others[[AMOUNTS.index(name) for name in COUNTERS]]
+        positions = np.flatnonzero(others.any(axis=0))
+        return ViewPositions(positions), others[:, positions]
 
     def refresh_pending(self) -> None:
         """Read what other requests have reserved since."""

@@ -143,6 +143,10 @@ class CandidateMirror:
                 self._claims + self._refusals,
             )
 
+    def age(self) -> float:
+        """Return the seconds since the question was sent that the mirror answers from."""
+        return self._clock() - self._refreshed_at
+
     def nodes_changed(self, nodes: Collection[str]) -> None:
         """Read again what is used of nodes that lost instances or refused a claim."""
         if nodes:
@@ -250,6 +254,10 @@ class NoMirror:
 
     def refused(self, refusal: Refusal, candidate: AllocationCandidate) -> None:
         """Ignore a refusal."""
+
+    def age(self) -> float:
+        """Return 0: there is nothing that could be old."""
+        return 0.0
 
     def nodes_changed(self, nodes: Collection[str]) -> None:
         """Ignore a change."""

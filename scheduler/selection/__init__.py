@@ -8,4 +8,5 @@
 - consume: what a chosen host has less of
 - alternates: the hosts to fall back to, and the answer
 - server_groups: requests of one affinity group, one at a time
+- observer: what a decision tells the one who watches it
 """

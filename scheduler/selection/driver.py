@@ -18,6 +18,7 @@ from scheduler.selection.alternates import Selections, alternates, selection
 from scheduler.selection.consume import consume, consumed_amounts
 from scheduler.selection.headroom import Candidate, Headroom, Usages, no_usages
 from scheduler.selection.host_claiming import NOT_ENOUGH, Chosen, Claims, HostClaiming, all_mapped
+from scheduler.selection.observer import NO_OBSERVER, DecisionObserver
 from scheduler.selection.ranking import Ranking, rank
 from scheduler.weights.base import HostWeigher
 from scheduler.weights.scores import prepare_weighers
@@ -65,6 +66,7 @@ class FilterDriver:
         claims: Claims | None,
         more: More = lambda: None,
         usages: Usages = no_usages,
+        observer: DecisionObserver = NO_OBSERVER,
     ) -> Selections:
         """Choose a host for each instance, and claim it.
 
@@ -74,6 +76,7 @@ class FilterDriver:
             claims: What claims for the request; None: hosts are chosen without a claim.
             more: Called if no host passes.
             usages: What Placement reported of the hosts' providers.
+            observer: Is told of each step.
 
         Returns:
             For each instance the chosen host, then its alternates.
@@ -86,7 +89,7 @@ class FilterDriver:
         """
         if not request.instance_uuids:
             raise NoValidHost(NOT_ENOUGH)
-        ranker = self._ranker(request)
+        ranker = self._ranker(request, observer)
         ranking = ranker(hosts)
         if not len(ranking) and (others := more()):
             hosts, ranking = others, ranker(others)
@@ -95,19 +98,29 @@ class FilterDriver:
         )
         counts = request.counts
         counts.candidates, counts.passed, counts.tries = len(hosts), len(ranking), claiming.tries
-        chosen, last = self._choose_all(ranking, claiming, request)
+        chosen, last = self._choose_all(ranking, claiming, request, observer)
         counts.places = [Place(one.service_host, one.cell_uuid) for one in chosen]
         at_most = self._conf.scheduler.max_attempts - 1 if request.with_alternates else 0
-        if not at_most:
-            return [[one] for one in chosen]
-        return self._with_alternates(ranking, claiming, chosen, last, at_most)
+        selections = (
+            self._with_alternates(ranking, claiming, chosen, last, at_most)
+            if at_most
+            else [[one] for one in chosen]
+        )
+        observer.selected(selections)
+        return selections
 
-    def _ranker(self, request: SchedulingRequest) -> Callable[[HostView], Ranking]:
+    def _ranker(
+        self, request: SchedulingRequest, observer: DecisionObserver
+    ) -> Callable[[HostView], Ranking]:
         chain, weighers = self._chain.prepare(request), prepare_weighers(self._weighers, request)
-        return lambda hosts: rank(chain, weighers, hosts, request, self._conf.filter_scheduler)
+        return lambda hosts: rank(chain, weighers, hosts, request, self._conf.filter_scheduler, observer)
 
     def _choose_all(
-        self, ranking: Ranking, claiming: HostClaiming, request: SchedulingRequest
+        self,
+        ranking: Ranking,
+        claiming: HostClaiming,
+        request: SchedulingRequest,
+        observer: DecisionObserver,
     ) -> tuple[list[Selection], ViewIndex]:
         """Return the Selection of each instance, and the index of the host chosen last.
 
@@ -129,6 +142,7 @@ class FilterDriver:
                 chosen[number] = self._selection(ranking.hosts, index, candidate)
                 note_providers(request, candidate)
                 consume(ranking.hosts, index, request, self._fitter)
+                observer.consumed(number, ranking.hosts, index)
             refused = claiming.claim_chosen()
             left = [(number, uuid) for number, uuid in left if uuid in refused]
             for number, _ in left:

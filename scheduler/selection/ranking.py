@@ -20,6 +20,7 @@ from scheduler.hosts.view import HostView
 from scheduler.numa.guest import carried_state
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.narrowing import narrow
+from scheduler.selection.observer import NO_OBSERVER, DecisionObserver
 from scheduler.weights.scores import PreparedWeighers
 
 LOG = logging.getLogger(__name__)
@@ -34,6 +35,7 @@ def rank(
     hosts: HostView,
     request: SchedulingRequest,
     options: Any,
+    observer: DecisionObserver = NO_OBSERVER,
 ) -> "Ranking":
     """Narrow the hosts to those that the request allows, load what the rules need, and rank the hosts.
 
@@ -45,7 +47,8 @@ def rank(
         chain = PreparedChain((), request)
     if len(narrowed.hosts):
         narrowed.hosts.load(chain.needs | weighers.needs)
-    return Ranking(chain, weighers, narrowed.hosts, request, options)
+    observer.begin_ranking(hosts, narrowed.hosts, chain, request)
+    return Ranking(chain, weighers, narrowed.hosts, request, options, observer)
 
 
 class Ranking:
@@ -58,6 +61,7 @@ class Ranking:
         hosts: HostView,
         request: SchedulingRequest,
         options: Any,
+        observer: DecisionObserver = NO_OBSERVER,
     ) -> None:
         """Judge for the first instance.
 
@@ -67,12 +71,14 @@ class Ranking:
             hosts: The hosts, with what both need loaded.
             request: The request.
             options: The group ``[filter_scheduler]``.
+            observer: Is told of each filtering and weighing.
         """
         self._chain = chain
         self._weighers = weighers
         self._number = 0
         self._request = request
         self._options = options
+        self._observer = observer
         self._carried = _carried(request)
         self._refused: set[ViewPosition] = set()
         self.hosts = hosts
@@ -101,6 +107,7 @@ class Ranking:
     def _filter(self, number: int, changed: ViewIndex | None) -> np.ndarray:
         offered = self._offered()
         filtered = self._chain.run(self.hosts, number, changed)
+        self._observer.filtered(number, self.hosts, filtered)
         self.hosts = filtered.hosts
         self._settled = self._offered().items() <= offered.items()
         self._log_filtered(filtered)
@@ -135,6 +142,7 @@ class Ranking:
         totals = self.totals()
         if not len(totals):
             return
+        self._observer.weighed(self._number, self.hosts, self.scores, totals)
         if LOG.isEnabledFor(logging.DEBUG):
             self._log_best(totals)
         first = self._pick(totals)

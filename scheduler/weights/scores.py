@@ -4,6 +4,8 @@ Raw weights are kept between the instances of a request: after a choice only wha
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,6 +13,55 @@ from scheduler.hosts.request_instances import Needs
 from scheduler.hosts.view import HostView
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.weights.base import HostWeigher, Scorer
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """What one weigher says of one host.
+
+    Attributes:
+        weigher: The name of the weigher.
+        raw: The raw weight, clamped.
+        normalised: The raw weight on the scale of all hosts; 0 if all are alike.
+        multiplier: The factor of the host.
+    """
+
+    weigher: str
+    raw: float
+    normalised: float
+    multiplier: float
+
+    @property
+    def weighted(self) -> float:
+        """What the weigher adds to the total."""
+        return self.multiplier * self.normalised
+
+
+class SomeWeights(NamedTuple):
+    """The weights of some hosts by one weigher.
+
+    Attributes:
+        weigher: The name of the weigher.
+        raw: The raw weight of all, or float64, shape (some hosts,).
+        scale: The raw weights that become 0 and 1.
+        multiplier: The factor of all, or of each of these hosts.
+    """
+
+    weigher: str
+    raw: float | np.ndarray
+    scale: tuple[float, float]
+    multiplier: float | np.ndarray
+
+    def of(self, index: int) -> Weight:
+        """Return the weight of one of the hosts."""
+        low, high = self.scale
+        raw = _at(self.raw, index)
+        normal = 0.0 if low == high else (raw - low) / (high - low)
+        return Weight(self.weigher, raw, normal, _at(self.multiplier, index))
+
+
+def _at(value: float | np.ndarray, index: int) -> float:
+    return float(value[index] if isinstance(value, np.ndarray) else value)
 
 
 class PreparedWeighers:
@@ -48,6 +99,7 @@ class Scores:
         self._multipliers = [weigher.multiplier(hosts) for weigher, _ in self._weighers]
         self._raw = [clamped(scorer.weigh(hosts), weigher) for weigher, scorer in self._weighers]
         self._length = len(hosts)
+        self._scales: list[tuple[float, float]] = []
 
     def keep(self, kept: np.ndarray) -> None:
         """Forget all hosts but those at the indices ``kept``."""
@@ -71,12 +123,33 @@ class Scores:
     def parts(self) -> list[tuple[str, np.ndarray]]:
         """Return what each weigher adds to the totals, float64 of shape (hosts,), by weigher name."""
         added = []
+        self._scales = []
         for (weigher, _), multiplier, raw in zip(self._weighers, self._multipliers, self._raw, strict=True):
-            normal = normalize(raw, weigher.minval, weigher.maxval)
-            if normal is not None:
+            low, high = scale_of(raw, weigher.minval, weigher.maxval)
+            self._scales.append((low, high))
+            if low != high:
                 with np.errstate(invalid="ignore"):
-                    added.append((weigher.name, multiplier * normal))
+                    added.append((weigher.name, multiplier * ((raw - low) / (high - low))))
         return added
+
+    def weights(self, indices: np.ndarray) -> list[SomeWeights]:
+        """Return what each weigher says of the hosts at these indices; nothing if a host is alone.
+
+        Call it after ``totals``, with nothing in between.
+        """
+        if self._alone or self._length <= 1:
+            return []
+        return [
+            SomeWeights(
+                weigher.name,
+                scale[0] if scale[0] == scale[1] else raw[indices],
+                scale,
+                multiplier[indices] if isinstance(multiplier, np.ndarray) else multiplier,
+            )
+            for (weigher, _), multiplier, raw, scale in zip(
+                self._weighers, self._multipliers, self._raw, self._scales, strict=True
+            )
+        ]
 
     def totals(self) -> np.ndarray:
         """Return the total of each host; float64, shape (hosts,). A host that is alone is not weighed: 0.
@@ -104,9 +177,16 @@ def normalize(raw: np.ndarray, minval: float | None = None, maxval: float | None
     """
     if not len(raw):
         return None
-    low = float(raw.min() if minval is None else minval)
-    high = float(raw.max() if maxval is None else maxval)
+    low, high = scale_of(raw, minval, maxval)
     return None if low == high else (raw - low) / (high - low)
+
+
+def scale_of(raw: np.ndarray, minval: float | None, maxval: float | None) -> tuple[float, float]:
+    """Return the raw weights that become 0 and 1; see ``normalize``."""
+    return (
+        float(raw.min() if minval is None else minval),
+        float(raw.max() if maxval is None else maxval),
+    )
 
 
 def clamped(raw: np.ndarray, weigher: HostWeigher) -> np.ndarray:

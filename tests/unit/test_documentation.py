@@ -40,6 +40,7 @@ def test_options(document, known):
     [
         "audit",
         "claims",
+        "explain",
         "hosts",
         "nova_db",
         "numa",

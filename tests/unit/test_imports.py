@@ -56,11 +56,12 @@ ALLOWED = {
     "weights": {"hosts", "request", "objects"},
     "rules": {"conf", "filters", "weights", "hosts", "request"},
     "selection": {"request", "placement", "filters", "weights", "claims", "hosts", "objects", "numa", "pci"},
-    "manager": FLOW,
+    "explain": {"selection", "request", "placement", "filters", "weights", "claims", "hosts", "objects"},
+    "manager": {*FLOW, "explain"},
     "audit": {"placement", "claims", "nova_db"},
     "rpc": {"objects", "manager"},
-    "service": {*FLOW, "manager", "rpc", "reports"},
-    "cmd": {*FLOW, "manager", "rpc", "reports", "service", "nova_service", "audit"},
+    "service": {*FLOW, "explain", "manager", "rpc", "reports"},
+    "cmd": {*FLOW, "explain", "manager", "rpc", "reports", "service", "nova_service", "audit"},
 }
 
 #: Modules of ``scheduler`` that ``conductor_client`` may know: the scheduler's interface.

@@ -12,8 +12,9 @@ import pytest
 from scheduler import conf as options
 from scheduler import objects
 from scheduler.claims.allocations_api import ConsumerAllocations
+from scheduler.claims.events import ClaimEvent, ClaimState
 from scheduler.claims.result import ClaimResult, Outcome
-from scheduler.errors import HostsUnknown, NoValidHost, RequestFilterFailed
+from scheduler.errors import BerthError, HostsUnknown, NoValidHost, RequestFilterFailed
 from scheduler.hosts.aggregates import Aggregates
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.manager import ManagerParts, SchedulerManager
@@ -664,3 +665,92 @@ def test_a_refusal_by_known_hosts_asks_for_no_recovery(make_world):
     world.hosts.recovery = recovery
     with pytest.raises(NoValidHost):
         ask(world)
+
+
+def failure_line(world, caplog, **request):
+    """The line about a request that fails."""
+    caplog.set_level("INFO", "scheduler.explain")
+    with pytest.raises(BerthError):
+        ask(world, **request)
+    (line,) = [one.getMessage() for one in caplog.records if one.name == "scheduler.explain.recorder"]
+    assert line.startswith("No host for instances ")
+    return line.partition(": ")[2]
+
+
+def test_a_failure_because_placement_offers_nothing_is_explained(make_world, caplog):
+    assert failure_line(make_world([]), caplog) == "Placement offers no host (nothing fits)"
+
+
+@pytest.mark.usefixtures("few_io_ops")
+def test_a_failure_by_filters_is_explained(make_world, caplog):
+    hosts = [host_with_candidate(name).set(num_io_ops=99) for name in ("h1", "h2")]
+    assert failure_line(make_world(hosts), caplog) == (
+        "Placement offers 2 hosts; IoOpsFilter turned down 2 (99 I/O operations, limit 8)"
+    )
+
+
+def test_a_failure_by_refused_claims_is_explained(make_world, caplog):
+    refused = ClaimResult(
+        Outcome.REFUSED,
+        "no room",
+        "VCPU",
+        events=(ClaimEvent(1, "h1", 409, "no room", ClaimState.NEXT_HOST),),
+    )
+    line = failure_line(make_world([host_with_candidate("h1")], {uuid_of("h1"): refused}), caplog)
+    assert line == (
+        "Placement offers 1 host; 1 host passed the filters; 1 claim was refused, the last on host h1: no room"
+    )
+
+
+def test_a_failure_because_a_cell_is_away_is_explained(make_world, caplog):
+    world = make_world([host_with_candidate("h1")])
+    world.hosts.table = world.hosts.whole = make_table([])
+    assert failure_line(world, caplog) == (
+        "Placement offers 1 host; none of them is known in a cell that is enabled, readable and wanted"
+    )
+
+
+def test_a_failure_by_the_request_itself_is_explained(make_world, caplog):
+    spec = make_spec(project_id="p", ignore_hosts=["h1", "h2"])
+    assert failure_line(make_world(two_hosts()), caplog, spec=spec) == (
+        "Placement offers 2 hosts; the requested destination, ignored and forced hosts leave none of them"
+    )
+
+
+def test_a_failure_by_an_unknown_host_is_explained(make_world, caplog):
+    line = failure_line(make_world(two_hosts()), caplog, spec=make_spec(project_id="p", force_hosts=["zz"]))
+    assert "No such host - host: zz" in line
+
+
+def test_a_failure_by_a_weigher_is_explained(make_world, conf, caplog):
+    conf.set_override("weight_setting", ["cpu.load=1.0"], "metrics")
+    assert "ComputeHostMetricNotFound: Metric cpu.load could not be found" in failure_line(
+        make_world(two_hosts()), caplog
+    )
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+def test_the_exception_says_what_left_no_host_only_if_an_option_allows_it(make_world, conf, wanted):
+    conf.set_override("explain_no_valid_host", wanted, "berth")
+    with pytest.raises(NoValidHost) as caught:
+        ask(make_world([]))
+    assert ("nothing fits" in str(caught.value)) is wanted
+    assert ("nothing fits" in caught.value.reason) is wanted
+
+
+def test_a_request_leaves_a_record(make_world):
+    world = make_world(two_hosts())
+    ask(world)
+    record = world.manager.decisions.memory.find("i1")
+    assert record.candidates.name == "placement"
+    assert record.candidates.offered == 2
+    assert [(one.host, one.alternates) for one in record.chosen] == [(("h1", "h1"), (("h2", "h2"),))]
+    assert record.request_id
+    assert set(record.times) >= {"query", "placement", "total"}
+    assert record.error is None
+
+
+def test_a_record_says_that_the_mirror_answered(make_world):
+    world = make_world(mirrored_hosts(), mirror=FakeMirror(["h1", "h2"]))
+    ask(world)
+    assert world.manager.decisions.memory.find("i1").candidates.name == "mirror"

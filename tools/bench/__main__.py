@@ -3,6 +3,7 @@
 stages       a plain request from the message to the reply, stage by stage
 rules        every built-in filter and weigher over all hosts
 multicreate  100 instances in one request
+explain      what recording decisions costs
 numa         NUMA and PCI verdicts for one host, in shapes that need much work
 
 Times are CPU times of one thread, the best of a few runs. Compare runs on the same machine only.
@@ -19,7 +20,7 @@ from tools.bench import report
 from tools.bench.timing import RUNS, Measurement
 
 # Modules beside this one; each has ``run(number of hosts, runs)``.
-BENCHMARKS = ("stages", "rules", "multicreate", "numa")
+BENCHMARKS = ("stages", "rules", "multicreate", "explain", "numa")
 ONE_HOST = ("numa",)
 
 

@@ -33,12 +33,12 @@ from tools.bench.timing import Measurement, best
 
 def run(count: int, runs: int) -> Iterator[Measurement]:
     """Measure each stage of a plain boot request with the default rules, and several stages together."""
-    bench = _Stages(count)
+    bench = Stages(count)
     for name, work in bench.stages().items():
         yield Measurement("stages", "default rules", name, count, best(work, runs=runs))
 
 
-class _Stages:
+class Stages:
     def __init__(self, count: int) -> None:
         self.conf = requests.make_conf()
         self.spec = requests.plain()

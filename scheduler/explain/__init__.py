@@ -1,0 +1,9 @@
+"""Why a request was decided as it was.
+
+- trace: notes what a decision does while it is made
+- record: what is noted: references and bit masks, no texts
+- memory: keeps the records of the latest requests within bounds
+- recorder: does so for every request of a worker, and logs why a request failed
+- summary: the reason for a failure in one line
+- replay: reasons and verdicts for single hosts, from what a record refers to, when they are asked for
+"""

@@ -1,0 +1,283 @@
+"""What is kept of one decision: references and bit masks while it is in memory, no texts."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+import threading
+from typing import Any
+
+import numpy as np
+
+from scheduler.claims.events import ClaimEvent
+from scheduler.filters.base import HostFilter, Judge
+from scheduler.filters.chain import PreparedChain
+from scheduler.hosts.coordinates import ViewPosition, ViewPositions
+from scheduler.hosts.request_instances import KnownInstances
+from scheduler.hosts.table import HostTable
+from scheduler.hosts.view import HostView
+from scheduler.request.progress import Progress
+from scheduler.request.scheduling_request import SchedulingRequest
+from scheduler.weights.scores import SomeWeights, Weight
+
+#: Bytes that the request, its chain and the texts of a record take, more or less.
+BASE_SIZE = 16 * 1024
+
+#: Bytes of the allocation candidates of one host, which are kept for NUMA and PCI requests only.
+CANDIDATES_SIZE = 600
+
+#: Bytes of one row of a table that other records do not share.
+ROW_SIZE = 256
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """What one filter did.
+
+    Attributes:
+        rule: The filter.
+        judge: What it prepared for the request; None if it did not apply.
+        start: The number of hosts that it was given.
+        end: The number of hosts that passed.
+        packed: Which passed, as bits; None if all did.
+    """
+
+    rule: HostFilter
+    judge: Judge | None
+    start: int
+    end: int
+    packed: np.ndarray | None
+
+    def kept(self) -> np.ndarray:
+        """Return which hosts passed: bool, shape (start,)."""
+        if self.packed is None:
+            return np.ones(self.start, dtype=bool)
+        return np.unpackbits(self.packed, count=self.start).astype(bool)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What verdicts depended on beside the table, at the time of a round that turned hosts down.
+
+    Attributes:
+        progress: A copy of the request's progress.
+        instances: Where the instances were that rules asked for.
+        pending: Positions with pending placements of other requests, and what these add to the counters.
+        consumed: How many hosts the request had consumed from; see ``DecisionRecord.consumed``.
+    """
+
+    progress: Progress
+    instances: KnownInstances
+    pending: tuple[ViewPositions, np.ndarray]
+    consumed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One run of the filters.
+
+    Attributes:
+        number: The number of the instance, from 0.
+        instance_uuid: The instance.
+        start: The number of hosts.
+        steps: What each filter did, in order; filters after one that left no host did nothing.
+        moment: What the verdicts depended on; None if no host was turned down.
+    """
+
+    number: int
+    instance_uuid: str
+    start: int
+    steps: tuple[StepRecord, ...]
+    moment: Moment | None
+
+    @property
+    def end(self) -> int:
+        """The number of hosts that passed all filters."""
+        return self.steps[-1].end if self.steps else self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Consumed:
+    """A host after an instance was charged to it.
+
+    Attributes:
+        position: The host.
+        values: Dictionary-encoded values that the charge replaced, by column.
+    """
+
+    position: ViewPosition
+    values: dict[str, Any]
+
+
+@dataclass(slots=True)
+class HostData:
+    """What is needed to explain single hosts; dropped before the rest when memory is short.
+
+    Attributes:
+        table: The table that decided.
+        rows: The row of each offered host, int32; positions below are indices of it.
+        narrowed: The positions of the hosts that the request itself allows; None: all.
+        chain: The filters, prepared for the request.
+        request: The request that they were prepared for.
+        offered: The view of the offered hosts, for their candidates; None unless rules look at these.
+        rounds: The runs of the filters, in order. Each began with the hosts that the one before left.
+        consumed: The hosts that were charged, in order.
+    """
+
+    table: HostTable
+    rows: np.ndarray
+    narrowed: np.ndarray | None
+    chain: PreparedChain
+    request: SchedulingRequest
+    offered: HostView | None
+    rounds: list[Round] = field(default_factory=list)
+    consumed: list[Consumed] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def size(self) -> int:
+        """Bytes, without the table, which records share."""
+        masks = sum(
+            step.packed.nbytes for each in self.rounds for step in each.steps if step.packed is not None
+        )
+        narrowed = 0 if self.narrowed is None else self.narrowed.nbytes
+        candidates = 0 if self.offered is None else CANDIDATES_SIZE * len(self.rows)
+        return self.rows.nbytes + narrowed + masks + candidates + 200 * len(self.rounds)
+
+
+@dataclass(frozen=True, slots=True)
+class StepCount:
+    """How many hosts a filter was given and left; ``name`` is the filter's."""
+
+    name: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why a filter turned hosts down, from a sample of them.
+
+    Attributes:
+        filter: The name of the filter.
+        reason: The reason.
+        hosts: The first service hosts of the sample with this reason.
+        count: How many of the sample have it.
+    """
+
+    filter: str
+    reason: str
+    hosts: tuple[str, ...]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class RankedHost:
+    """One of the best hosts of the first instance.
+
+    Attributes:
+        host: The service host.
+        node: The name of the compute node.
+        total: The total weight.
+        weights: What each weigher says; empty for a host that was alone.
+    """
+
+    host: str
+    node: str
+    total: float
+    weights: tuple[Weight, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BestHosts:
+    """The best hosts of the first instance, best first.
+
+    Attributes:
+        names: Service host and node of each.
+        totals: float64, shape (hosts,).
+        columns: Their weights by weigher.
+    """
+
+    names: tuple[tuple[str, str], ...] = ()
+    totals: Sequence[float] = ()
+    columns: Sequence[SomeWeights] = ()
+
+    def __iter__(self) -> Iterator[RankedHost]:
+        for index, (host, node) in enumerate(self.names):
+            weights = tuple(column.of(index) for column in self.columns)
+            yield RankedHost(host, node, float(self.totals[index]), weights)
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenHost:
+    """The host of an instance, as (host, node), and its alternates."""
+
+    instance_uuid: str
+    host: tuple[str, str]
+    alternates: tuple[tuple[str, str], ...]
+
+
+@dataclass(slots=True)
+class CandidateSource:
+    """Where the candidates came from.
+
+    Attributes:
+        name: ``placement``, ``mirror``, ``table`` (rebuild checks) or ``held`` (by the instances of a
+            redelivered request); "" if none were looked for.
+        offered: The number of compute nodes.
+        known: How many of them the table has in cells that take part; None if that was not looked at.
+        age: Seconds, at the time of the decision, since the answer was asked for.
+        sent_at: When the query was sent, monotonic seconds, by which shared answers are recognised.
+        truncated: Whether a limit may have cut the answer.
+        reason: Why there are none.
+    """
+
+    name: str = ""
+    offered: int = 0
+    known: int | None = None
+    age: float = 0.0
+    sent_at: float = 0.0
+    truncated: bool = False
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class DecisionRecord:
+    """One decision.
+
+    Attributes:
+        request: The request.
+        request_id: The id of the request, as in log lines.
+        started_at: Seconds since the epoch.
+        queries: The query strings for Placement.
+        candidates: Where the candidates came from.
+        allowed: The number of hosts that the request itself allows; None if no host was looked at.
+        last_counts: What each filter did for the last instance that was judged.
+        rejections: Why, for a request of which no host was left.
+        best: The best hosts of the first instance.
+        chosen: The chosen hosts and their alternates.
+        claims: The events of all claims, by instance.
+        times: Seconds by stage.
+        error: The name of the exception's class and its text; None for a request that was served.
+        summary: The reason for a failure in one line.
+        hosts: What explains single hosts; None once it was dropped.
+    """
+
+    request: SchedulingRequest
+    request_id: str
+    started_at: float
+    queries: tuple[str, ...] = ()
+    candidates: CandidateSource = field(default_factory=CandidateSource)
+    allowed: int | None = None
+    last_counts: tuple[StepCount, ...] = ()
+    rejections: tuple[Rejection, ...] = ()
+    best: BestHosts = BestHosts()
+    chosen: tuple[ChosenHost, ...] = ()
+    claims: dict[str, Sequence[ClaimEvent]] = field(default_factory=dict)
+    times: dict[str, float] = field(default_factory=dict)
+    error: tuple[str, str] | None = None
+    summary: str = ""
+    hosts: HostData | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes that the record keeps from being freed, without the table; an estimate."""
+        return BASE_SIZE + (self.hosts.size if self.hosts else 0)

@@ -1,0 +1,67 @@
+"""Recording every request of a worker."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+import time
+from typing import Any
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from scheduler.errors import BerthError, NoValidHost
+from scheduler.explain.memory import DecisionMemory
+from scheduler.explain.record import DecisionRecord
+from scheduler.explain.summary import summarize
+from scheduler.explain.trace import Trace
+from scheduler.request.scheduling_request import SchedulingRequest
+
+LOG = logging.getLogger(__name__)
+
+MIB = 2**20
+
+#: Instances that the log line of a failure names.
+NAMED = 3
+
+
+class DecisionRecorder:
+    """Keeps a record of each request, and logs why a request failed.
+
+    Attributes:
+        memory: The latest records.
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts, clock: Callable[[], float] = time.monotonic) -> None:
+        self._conf: Any = conf
+        self._clock = clock
+        self.memory = DecisionMemory(*self._bounds())
+
+    def reset(self) -> None:
+        """Take over changed options."""
+        self.memory.resize(*self._bounds())
+
+    def begin(self, request: SchedulingRequest) -> Trace:
+        """Return what notes the decision on a request."""
+        return Trace(request, self._clock)
+
+    @contextmanager
+    def recording(self, trace: Trace) -> Iterator[None]:
+        """Keep what was noted until the end of the context, be it an error."""
+        try:
+            yield
+        except BaseException as error:
+            self._keep_failed(trace.finish(error), error)
+            raise
+        self.memory.add(trace.finish(None))
+
+    def _keep_failed(self, record: DecisionRecord, error: BaseException) -> None:
+        record.summary = summarize(record)
+        self.memory.add(record)
+        if isinstance(error, BerthError):
+            uuids = record.request.instance_uuids
+            more = f" and {len(uuids) - NAMED} more" if len(uuids) > NAMED else ""
+            LOG.info("No host for instances %s%s: %s", ", ".join(uuids[:NAMED]), more, record.summary)
+        if isinstance(error, NoValidHost) and self._conf.berth.explain_no_valid_host:
+            error.add_detail(record.summary)
+
+    def _bounds(self) -> tuple[int, int]:
+        return self._conf.berth.decision_records, self._conf.berth.decision_memory * MIB

@@ -1,0 +1,222 @@
+"""Reasons and verdicts for the hosts of a recorded decision, given when they are asked for.
+
+The judges of the decision are asked again, about a view with the values that the decision saw. What a judge
+reads from the request's progress is restored for that time, which is safe because the request has ended.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from oslo_log import log as logging
+
+from scheduler.explain.record import HostData, Moment, Round, StepRecord
+from scheduler.filters.base import HostFilter, Judge
+from scheduler.hosts.pending import COUNTERS, PendingPlacements
+from scheduler.hosts.rows import HostRow
+from scheduler.hosts.view import HostView
+from scheduler.request.progress import Progress
+from scheduler.selection.consume import consumed_amounts
+
+LOG = logging.getLogger(__name__)
+
+PASSED = "passed"
+REJECTED = "rejected"
+NOT_APPLICABLE = "does not apply"
+NOT_RUN = "not run"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one filter says of one host.
+
+    Attributes:
+        filter: The name of the filter.
+        verdict: ``passed``, ``rejected``, ``does not apply`` or ``not run``.
+        reason: Why it was rejected, or not run.
+        decisive: Whether this filter turned the host down; those after it did not see the host.
+    """
+
+    filter: str
+    verdict: str
+    reason: str = ""
+    decisive: bool = False
+
+
+class Replay:
+    """Explains the hosts of one decision. One thread at a time explains a decision; others wait."""
+
+    def __init__(self, data: HostData) -> None:
+        self._data = data
+
+    def row(self, position: int) -> HostRow:
+        """Return the host at a position."""
+        return self._data.table.rows[int(self._data.rows[position])]
+
+    def positions_of(self, name: str) -> list[int]:
+        """Return the positions of the offered compute nodes whose host, node name or uuid is this."""
+        rows = self._data.table.rows
+        return [
+            position
+            for position, row in enumerate(self._data.rows.tolist())
+            if name in (rows[row].host, rows[row].nodename, rows[row].uuid)
+        ]
+
+    def allowed(self, position: int) -> bool:
+        """Return whether the request itself allows the host: destination, ignored and forced hosts."""
+        return self._data.narrowed is None or position in self._data.narrowed
+
+    def given_to(self, number: int) -> np.ndarray:
+        """Return the positions of the hosts that a round began with."""
+        data = self._data
+        positions = np.arange(len(data.rows)) if data.narrowed is None else data.narrowed
+        for each in data.rounds[:number]:
+            for step in each.steps:
+                if step.packed is not None:
+                    positions = positions[step.kept()]
+        return positions
+
+    def rejected(self, number: int) -> Iterator[tuple[StepRecord, list[tuple[HostRow, str]]]]:
+        """Yield for each filter of a round the hosts that it turned down, each with the reason."""
+        this = self._data.rounds[number]
+        positions = self.given_to(number)
+        for step in this.steps:
+            found: list[tuple[HostRow, str]] = []
+            if step.packed is not None and this.moment is not None:
+                kept = step.kept()
+                found = self._reasons(this.moment, step, positions[~kept])
+                positions = positions[kept]
+            yield step, found
+
+    def verdicts(self, position: int) -> list[Verdict]:
+        """Return what every filter says of a host, in the round that turned it down, else in the last.
+
+        Filters after the one that turned it down are asked now, with the values of that time.
+        """
+        for number, this in enumerate(self._data.rounds):
+            step = self._rejecting_step(number, position)
+            if step is not None and this.moment is not None:
+                with self._at(this.moment):
+                    return list(self._all_verdicts(this, this.moment, step, position))
+        last = self._data.rounds[-1] if self._data.rounds else None
+        return list(self._passed(last)) if last else []
+
+    def _rejecting_step(self, number: int, position: int) -> StepRecord | None:
+        positions = self.given_to(number)
+        for step in self._data.rounds[number].steps:
+            if step.packed is not None:
+                kept = step.kept()
+                if position in positions[~kept]:
+                    return step
+                positions = positions[kept]
+        return None
+
+    def _passed(self, this: Round) -> Iterator[Verdict]:
+        ran = {id(step.rule) for step in this.steps}
+        for rule, judge in self._data.chain.rules:
+            if id(rule) not in ran:
+                yield Verdict(rule.name, NOT_RUN, "the filter runs for the first instance only")
+            else:
+                yield Verdict(rule.name, NOT_APPLICABLE if judge is None else PASSED)
+
+    def _all_verdicts(
+        self, this: Round, moment: Moment, rejecting: StepRecord, position: int
+    ) -> Iterator[Verdict]:
+        before = True
+        for rule, judge in self._data.chain.rules:
+            if not rule.run_filter_for_index(this.number):
+                yield Verdict(rule.name, NOT_RUN, "the filter runs for the first instance only")
+            elif judge is None:
+                yield Verdict(rule.name, NOT_APPLICABLE)
+            elif rule is rejecting.rule:
+                before = False
+                yield Verdict(rule.name, REJECTED, self._reason(moment, judge, position), decisive=True)
+            elif before:
+                yield Verdict(rule.name, PASSED)
+            else:
+                yield self._asked_now(this, moment, rule, judge, position)
+
+    def _asked_now(
+        self, this: Round, moment: Moment, rule: HostFilter, judge: Judge, position: int
+    ) -> Verdict:
+        if not rule.repeatable:
+            return Verdict(rule.name, NOT_RUN, "a class of the operator is not asked again")
+        if this.number and self._data.offered is not None:
+            return Verdict(rule.name, NOT_RUN, "the candidates of the host at that time are not known")
+        try:
+            verdict = judge.passes(self._view(moment, [position]))
+        except Exception as error:  # noqa: BLE001 - as the request would have ended
+            return Verdict(rule.name, NOT_RUN, f"{type(error).__name__}: {error}")
+        if verdict is not None and verdict[0]:
+            return Verdict(rule.name, PASSED)
+        return Verdict(rule.name, REJECTED, self._reason(moment, judge, position))
+
+    def _reasons(
+        self, moment: Moment, step: StepRecord, positions: Sequence[int] | np.ndarray
+    ) -> list[tuple[HostRow, str]]:
+        view = self._view(moment, positions)
+        with self._at(moment):
+            return [(row, _reason(step.judge, view, index)) for index, row in enumerate(view.rows)]
+
+    def _reason(self, moment: Moment, judge: Judge, position: int) -> str:
+        return _reason(judge, self._view(moment, [position]), 0)
+
+    def _view(self, moment: Moment, positions: Sequence[int] | np.ndarray) -> HostView:
+        """Return these hosts with the values that they had at a moment of the request."""
+        data = self._data
+        positions = np.asarray(positions, dtype=np.int64)
+        offered = data.offered
+        candidates = (
+            None if offered is None else [offered.offered_candidates(at) for at in positions.tolist()]
+        )
+        view = HostView.of(
+            data.table,
+            data.rows[positions].astype(np.int64),
+            candidates,
+            moment.instances,
+            PendingPlacements(),
+        )
+        index_of = {int(at): index for index, at in enumerate(positions)}
+        at, counters = moment.pending
+        for column, position in enumerate(at.tolist()):
+            if position in index_of:
+                amounts = dict(zip(COUNTERS, counters[:, column].tolist(), strict=True))
+                view.consume(index_of[position], **amounts)
+        for charged in data.consumed[: moment.consumed]:
+            if charged.position in index_of:
+                index = index_of[charged.position]
+                view.consume(index, **consumed_amounts(data.request.flavor))
+                for name, value in charged.values.items():
+                    view.replace_value(index, name, value)
+        view.load(data.chain.needs)
+        return view
+
+    @contextmanager
+    def _at(self, moment: Moment) -> Iterator[None]:
+        progress = self._data.request.progress
+        with self._data.lock:
+            now = _values(progress)
+            _set(progress, _values(moment.progress))
+            try:
+                yield
+            finally:
+                _set(progress, now)
+
+
+def _reason(judge: Judge | None, view: HostView, index: int) -> str:
+    try:
+        return "" if judge is None else judge.reason(view.host(index))
+    except Exception as error:  # noqa: BLE001 - a class of an operator may raise anything
+        LOG.debug("A filter gave no reason: %s", error)
+        return "rejected"
+
+
+def _values(progress: Progress) -> dict[str, Any]:
+    return {each.name: getattr(progress, each.name) for each in fields(progress)}
+
+
+def _set(progress: Progress, values: dict[str, Any]) -> None:
+    for name, value in values.items():
+        setattr(progress, name, value)

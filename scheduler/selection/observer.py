@@ -1,0 +1,43 @@
+"""What a decision tells the one who watches it, step by step, on the thread that decides.
+
+Methods are called on the path of every request, so that they only note what they are given. What is passed
+changes afterwards: whatever must stay as it is has to be copied.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from scheduler.filters.chain import Filtered, PreparedChain
+from scheduler.hosts.coordinates import ViewIndex
+from scheduler.hosts.view import HostView
+from scheduler.objects import Selection
+from scheduler.request.scheduling_request import SchedulingRequest
+from scheduler.weights.scores import Scores
+
+
+class DecisionObserver:
+    """Ignores everything; the base of observers."""
+
+    def begin_ranking(
+        self, offered: HostView, narrowed: HostView, chain: PreparedChain, request: SchedulingRequest
+    ) -> None:
+        """Note the hosts that were offered, those that the request itself allows, and the filters.
+
+        Called again if further hosts are asked for; what was noted before is void then.
+        """
+
+    def filtered(self, number: int, hosts: HostView, filtered: Filtered) -> None:
+        """Note what the filters did with ``hosts`` for instance ``number`` of the request."""
+
+    def weighed(self, number: int, hosts: HostView, scores: Scores, totals: np.ndarray) -> None:
+        """Note the weights of the hosts that passed, before one is chosen for instance ``number``."""
+
+    def consumed(self, number: int, hosts: HostView, index: ViewIndex) -> None:
+        """Note that a host was chosen for instance ``number``, and what the instance takes was charged."""
+
+    def selected(self, selections: Sequence[Sequence[Selection]]) -> None:
+        """Note the hosts and alternates of all instances."""
+
+
+NO_OBSERVER = DecisionObserver()

@@ -1,0 +1,45 @@
+"""Decisions of the driver over builders, noted by a trace."""
+
+import numpy as np
+
+from scheduler.errors import NoValidHost
+from scheduler.explain.trace import Trace
+from scheduler.filters.chain import FilterChain
+from scheduler.hosts.pending import AMOUNTS, PendingPlacements
+from scheduler.hosts.view import HostView
+from scheduler.numa.fit import Fitter
+from scheduler.rules import load_filters, load_weighers
+from scheduler.selection.driver import FilterDriver
+from tests.builders import Instances, make_table
+from tests.unit.selection.requests import FakeClaims
+
+
+def pending_on(table, rows):
+    """Placements of other requests, one on each of these rows."""
+    placements = PendingPlacements()
+    for row in rows:
+        placements.add(f"pending {row}", table, row, np.array([-64, -1024, 1, 1, 1])[: len(AMOUNTS)])
+    return placements
+
+
+def decide(conf, hosts, request, claims=None, pending_rows=()):
+    """Choose hosts with the configured rules; return the record and what stays alive of the request."""
+    table = make_table(hosts)
+    pending = pending_on(table, pending_rows)
+    view = HostView.of(
+        table,
+        np.arange(len(hosts)),
+        [tuple(host.candidates) for host in hosts],
+        Instances(hosts),
+        pending,
+    )
+    driver = FilterDriver(
+        conf, FilterChain(load_filters.load(conf)), load_weighers.load(conf), Fitter(), lambda host: True
+    )
+    trace = Trace(request)
+    error = None
+    try:
+        driver.select(view, request, claims or FakeClaims(), observer=trace)
+    except NoValidHost as caught:
+        error = caught
+    return trace.finish(error), view, pending
