@@ -27,7 +27,7 @@ def refusal_in(error: BaseException) -> Exception | None:
     found: Exception | None = None
     current: BaseException | None = error
     while current is not None:
-        if isinstance(current, tuple(_ADVICE)):
+        if isinstance(current, Exception) and isinstance(current, tuple(_ADVICE)):
             found = current
         current = current.__cause__ or current.__context__
     return found
