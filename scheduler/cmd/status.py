@@ -80,9 +80,11 @@ class StatusApp(App):
 def commands() -> CommandManager:
     """Return the commands of berth-status."""
     from scheduler.cmd.audit import AuditCommand
+    from scheduler.cmd.upgrade_check import UpgradeCheckCommand
 
     manager = CommandManager()
     manager.add_command("audit", AuditCommand)
+    manager.add_command("upgrade check", UpgradeCheckCommand)
     return manager
 
 

@@ -1,0 +1,334 @@
+"""berth-status upgrade check: can Berth take the place of nova-scheduler here?
+
+Exit status, as of nova-status: 0 nothing was found, 1 warnings, 2 failures, 255 it could not be run. Nothing
+is written anywhere.
+"""
+
+import argparse
+from collections.abc import Callable, Iterator
+from enum import IntEnum
+import logging
+import sys
+import textwrap
+from typing import Any, NamedTuple
+
+from amqp import exceptions as amqp
+from cliff.lister import Lister
+from keystoneauth1 import exceptions as keystone
+import kombu
+from oslo_config import cfg
+import oslo_messaging as messaging
+import requests
+import sqlalchemy as sa
+
+from scheduler import conf as options
+from scheduler.conf import derived
+from scheduler.errors import BerthError, ConfigError
+from scheduler.logs import brief
+from scheduler.nova_db.cells import CELL0, UNREADABLE, Cell, read_cells
+from scheduler.nova_db.compute_versions import OLDEST_SUPPORTED
+from scheduler.nova_db.engines import Engines
+from scheduler.nova_db.schema import API, CELL, host_mappings, services
+from scheduler.placement.client import NEEDED_VERSION
+from scheduler.placement.session import make_adapter
+from scheduler.rpc.broker_errors import advice, refusal_in
+from scheduler.rpc.transport import TOPIC
+from scheduler.rules import load_filters, load_weighers, nova_modules
+
+COLUMNS = ("Result", "Check", "Detail", "Next step")
+WIDTH = 60
+TIMEOUT = 10.0
+
+
+class State(IntEnum):
+    """What a check found; the highest one is the exit status."""
+
+    SUCCESS = 0
+    WARNING = 1
+    FAILURE = 2
+
+
+class Finding(NamedTuple):
+    """One line of the result."""
+
+    state: State
+    check: str
+    detail: str
+    next_step: str = ""
+
+
+class UpgradeCheckCommand(Lister):
+    """Check that Berth can take the place of nova-scheduler; run it before the swap. Nothing is written.
+
+    Exit status: 0 nothing was found, 1 warnings, 2 failures, 255 it could not run.
+    """
+
+    needs_conf = True
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Run the checks, show what they found, and return the exit status."""
+        self._status = 0
+        super().run(parsed_args)
+        return self._status
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Return the columns, and a row for each finding."""
+        conf: cfg.ConfigOpts = getattr(self.app, "conf")  # noqa: B009 - of our application, not of every one
+        # Each error is a row of the table
+        logging.disable(logging.ERROR)
+        try:
+            found = list(check(conf))
+        finally:
+            logging.disable(logging.NOTSET)
+        self._status = int(max(one.state for one in found))
+        fitted = parsed_args.max_width > 0 or parsed_args.fit_width or sys.stdout.isatty()
+        wrap = parsed_args.formatter == "table" and not fitted
+        return COLUMNS, [_row(one, wrap) for one in found]
+
+
+def check(conf: cfg.ConfigOpts) -> Iterator[Finding]:
+    """Yield what all checks find."""
+    engines = Engines(conf)
+    try:
+        yield from _options(conf)
+        yield from _rules(conf)
+        yield from _databases(conf, engines)
+        yield from _placement(conf)
+        yield from _broker(conf)
+    finally:
+        engines.dispose()
+
+
+# -- options and rules -----------------------------------------------------------------------------------
+
+
+def _options(conf: cfg.ConfigOpts) -> Iterator[Finding]:
+    found = False
+    for remark in options.remarks(conf):
+        found = True
+        yield Finding(State.WARNING, "Options", remark, "Correct nova.conf, or leave it if this is wanted")
+    try:
+        derived.check_driver(conf)
+    except ConfigError as error:
+        found = True
+        yield Finding(State.FAILURE, "Options", str(error), "Keep nova-scheduler, or use the driver db")
+    if not found:
+        yield Finding(State.SUCCESS, "Options", "All values can be used")
+
+
+def _rules(conf: cfg.ConfigOpts) -> Iterator[Finding]:
+    nova_modules.provide(conf)
+    for what, load in (("Filters", load_filters.load), ("Weighers", load_weighers.load)):
+        try:
+            names = [rule.name for rule in load(conf)]
+        except BerthError as error:
+            yield Finding(
+                State.FAILURE, what, str(error), "Correct the class path, or install its package here"
+            )
+        except Exception as error:  # noqa: BLE001 - a rule of an operator may raise anything
+            text = f"{type(error).__name__}: {brief(error)}"
+            yield Finding(State.FAILURE, what, text, "Correct the class: it cannot be imported or made")
+        else:
+            yield Finding(State.SUCCESS, what, ", ".join(names))
+
+
+# -- databases -------------------------------------------------------------------------------------------
+
+
+def _databases(conf: cfg.ConfigOpts, engines: Engines) -> Iterator[Finding]:
+    where, mapped, cells = "API database", set[str](), list[Cell]()
+    try:
+        with engines.api_connection() as connection:
+            yield from _schema(connection, where, API)
+            cells = list(read_cells(connection, conf.database.connection))
+            mapped = set(connection.execute(sa.select(host_mappings.c.host)).scalars())
+    except UNREADABLE as error:
+        yield _unreachable(where, error, "[api_database]/connection")
+        return
+    if not any(cell.uuid != CELL0 for cell in cells):
+        yield Finding(
+            State.FAILURE, "Cells", "No cell besides cell0 is mapped", "nova-manage cell_v2 create_cell"
+        )
+    for cell in cells:
+        if not cell.enabled:
+            text = f"{cell} is disabled: only requests that name it get its hosts"
+            yield Finding(
+                State.WARNING, "Cells", text, "nova-manage cell_v2 update_cell --enable, if not wanted"
+            )
+        yield from _cell(engines, cell, mapped)
+
+
+def _cell(engines: Engines, cell: Cell, mapped: set[str]) -> Iterator[Finding]:
+    where = f"Database of cell {cell.name or cell.uuid}"
+    try:
+        if cell.url is None:
+            raise ConfigError("the cell has no database connection")
+        with engines.cell(cell.uuid, cell.url).connect() as connection:
+            yield from _schema(connection, where, CELL)
+            rows = connection.execute(
+                sa.select(services.c.host, services.c.binary, services.c.version).where(
+                    services.c.deleted == 0
+                )
+            ).all()
+    except UNREADABLE as error:
+        yield _unreachable(where, error, "nova-manage cell_v2 list_cells --verbose")
+        return
+    computes = {row.host for row in rows if row.binary == "nova-compute"}
+    if unmapped := sorted(computes - mapped):
+        text = f"{len(unmapped)} hosts of cell {cell.name} are not mapped: {_some(unmapped)}"
+        yield Finding(State.WARNING, "Host mappings", text, "nova-manage cell_v2 discover_hosts")
+    old = sorted(
+        {f"{row.binary} on {row.host}" for row in rows if row.version and row.version < OLDEST_SUPPORTED}
+    )
+    if old:
+        text = f"{len(old)} services are older than nova 27 (version {OLDEST_SUPPORTED}): {_some(old)}"
+        yield Finding(
+            State.WARNING, "Versions", text, "Upgrade them, or delete the rows of services that are gone"
+        )
+
+
+def _schema(connection: sa.Connection, where: str, metadata: sa.MetaData) -> Iterator[Finding]:
+    inspector = sa.inspect(connection)
+    present = set(inspector.get_table_names())
+    missing = []
+    for table in metadata.sorted_tables:
+        if table.name not in present:
+            missing.append(table.name)
+            continue
+        columns = {column["name"] for column in inspector.get_columns(table.name)}
+        missing += [f"{table.name}.{column.name}" for column in table.columns if column.name not in columns]
+    if missing:
+        text = f"Tables or columns are missing: {_some(missing)}"
+        yield Finding(State.FAILURE, where, text, "nova-manage api_db sync and db sync, of nova 27 or later")
+    else:
+        yield Finding(State.SUCCESS, where, "Reachable, with a known schema")
+
+
+def _unreachable(where: str, error: Exception, option: str) -> Finding:
+    return Finding(
+        State.FAILURE, where, f"Cannot be read: {brief(error)}", f"Check {option}, server and rights"
+    )
+
+
+# -- Placement -------------------------------------------------------------------------------------------
+
+
+def _placement(conf: cfg.ConfigOpts) -> Iterator[Finding]:
+    step = "Check [placement] in nova.conf, and that Keystone and Placement answer"
+    try:
+        adapter = make_adapter(conf)
+        adapter.get_token()
+        newest = _newest_version(adapter.get("/", timeout=TIMEOUT, authenticated=False).json())
+        reply = adapter.get("/resource_classes", microversion="1.36", timeout=TIMEOUT, raise_exc=False)
+    except keystone.Unauthorized as error:
+        yield Finding(State.FAILURE, "Placement", f"Keystone refuses the credentials: {brief(error)}", step)
+    except (keystone.ClientException, requests.RequestException, BerthError, ValueError) as error:
+        yield Finding(State.FAILURE, "Placement", brief(error), step)
+    else:
+        if newest < NEEDED_VERSION:
+            text = f"It offers version {newest[0]}.{newest[1]}, 1.36 is needed"
+            yield Finding(State.FAILURE, "Placement", text, "Upgrade Placement to Train or later")
+        elif reply.status_code != 200:
+            text = f"It answers {reply.status_code} to this user"
+            yield Finding(
+                State.FAILURE, "Placement", text, "Give the user of [placement] the role service or admin"
+            )
+        else:
+            yield Finding(State.SUCCESS, "Placement", f"Answers, with version {newest[0]}.{newest[1]}")
+
+
+def _newest_version(document: Any) -> tuple[int, int]:
+    try:
+        major, minor = document["versions"][0]["max_version"].split(".")
+        return int(major), int(minor)
+    except (KeyError, IndexError, TypeError, AttributeError):
+        raise ValueError("GET / was not answered by a Placement") from None
+
+
+# -- broker ----------------------------------------------------------------------------------------------
+
+
+def _broker(conf: cfg.ConfigOpts) -> Iterator[Finding]:
+    step = "Check [DEFAULT]/transport_url and that RabbitMQ runs"
+    try:
+        url = messaging.TransportURL.parse(conf)
+    except (messaging.InvalidTransportURL, ValueError):
+        text = "[DEFAULT]/transport_url cannot be read as a URL"
+        yield Finding(
+            State.FAILURE, "Message broker", text, "Percent-encode special characters of the password"
+        )
+        return
+    if not url.transport.startswith(("rabbit", "kombu")):
+        text = f"The driver is {url.transport}; only RabbitMQ is checked"
+        yield Finding(State.WARNING, "Message broker", text, "Berth is tested with RabbitMQ only")
+        return
+    for host in url.hosts:
+        name = f"Message broker {host.hostname}:{host.port or 5672}"
+        try:
+            yield from _each_broker(conf, name, host, url.virtual_host)
+        except (OSError, kombu.exceptions.OperationalError, amqp.AMQPError) as error:
+            refusal = refusal_in(error)
+            text, next_step = (advice(refusal).split("; ", 1)) if refusal else (brief(error), step)
+            yield Finding(State.FAILURE, name, text, next_step)
+
+
+def _each_broker(conf: cfg.ConfigOpts, name: str, host: Any, vhost: str | None) -> Iterator[Finding]:
+    rabbit = conf.oslo_messaging_rabbit
+    connection = kombu.Connection(
+        hostname=host.hostname,
+        port=host.port or 5672,
+        userid=host.username or "guest",
+        password=host.password or "guest",
+        virtual_host=vhost or "/",
+        ssl={"ca_certs": rabbit.ssl_ca_file or None} if rabbit.ssl else False,
+        connect_timeout=TIMEOUT,
+    )
+    with connection:
+        connection.connect()
+        present = _declared(connection, lambda channel: channel.queue_declare(TOPIC, passive=True))
+        if not present:
+            yield Finding(State.SUCCESS, name, f"Answers; queue {TOPIC} does not exist and will be created")
+            return
+        quorum = rabbit.rabbit_quorum_queue
+        # Declaring a queue that exists changes nothing: RabbitMQ compares the properties.
+        with connection.channel() as channel:
+            channel.queue_declare(
+                TOPIC,
+                durable=rabbit.amqp_durable_queues or quorum,
+                auto_delete=rabbit.amqp_auto_delete,
+                arguments=_quorum_arguments(rabbit) if quorum else None,
+            )
+        kind = "quorum" if quorum else "classic"
+        yield Finding(State.SUCCESS, name, f"Answers; queue {TOPIC} exists with the wanted type ({kind})")
+
+
+def _quorum_arguments(rabbit: Any) -> dict[str, Any]:
+    """Return the arguments with which oslo.messaging declares a quorum queue."""
+    limits = {
+        "x-delivery-limit": rabbit.rabbit_quorum_delivery_limit,
+        "x-max-in-memory-length": rabbit.rabbit_quorum_max_memory_length,
+        "x-max-in-memory-bytes": rabbit.rabbit_quorum_max_memory_bytes,
+    }
+    return {"x-queue-type": "quorum"} | {name: value for name, value in limits.items() if value}
+
+
+def _declared(connection: kombu.Connection, declare: Callable[[Any], Any]) -> bool:
+    try:
+        with connection.channel() as channel:
+            declare(channel)
+    except amqp.NotFound:
+        return False
+    return True
+
+
+# -- rows ------------------------------------------------------------------------------------------------
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return ", ".join(names[:5]) + more
+
+
+def _row(one: Finding, wrap: bool) -> tuple[str, ...]:
+    texts = (one.state.name.title(), one.check, one.detail, one.next_step)
+    return tuple("\n".join(textwrap.wrap(text, WIDTH)) if wrap else text for text in texts)
