@@ -52,13 +52,14 @@ def for_caller(error: BaseException) -> Exception:
 
 def _of_berth(error: errors.BerthError) -> Exception:
     if error.nova_name is None:
-        return error if _can_be_sent(error) else InternalError(_describe(error))
+        sendable = _can_be_sent(error) and _is_short_line(str(error))
+        return error if sendable else InternalError(_describe(error))
     kwargs: dict[str, Any] = {}
     if isinstance(error, errors.NoValidHost):
-        kwargs = {"reason": error.reason, "code": 500}
+        kwargs = {"reason": _short_line(error.reason), "code": 500}
     elif isinstance(error, errors.HostsUnknown):
         kwargs = {"code": 503}  # nova's class stands for 404, but nothing was found to be missing
-    return _nova_class(error.nova_name)(str(error), **kwargs)
+    return _nova_class(error.nova_name)(_short_line(str(error)), **kwargs)
 
 
 def _nova_class(name: str) -> type[RemoteError]:
@@ -76,6 +77,10 @@ def _can_be_sent(error: Exception) -> bool:
 
 def _is_short_line(text: str) -> bool:
     return len(text) <= _LONGEST_TEXT and escape(text) == text
+
+
+def _short_line(text: str) -> str:
+    return text if _is_short_line(text) else escape(text[:_LONGEST_TEXT])
 
 
 def _refuse(value: Any) -> None:

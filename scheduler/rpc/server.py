@@ -24,6 +24,7 @@ from scheduler.rpc.transport import TOPIC
 
 LOG = logging.getLogger(__name__)
 
+_WORD = re.compile(r"\w{1,200}", re.ASCII)
 _VERSION = re.compile(r"\d{1,9}\.\d{1,9}(\.\d{1,9})?", re.ASCII)
 # Arguments of these names would be given to an endpoint twice.
 _RESERVED = {"self", "context"}
@@ -152,6 +153,7 @@ def _check_frame(message: dict[str, Any]) -> None:
     version, arguments = message.get("version", "1.0"), message.get("args", {})
     readable = (
         isinstance(message.get("method"), str)
+        and _WORD.fullmatch(message["method"])
         and isinstance(arguments, dict)
         and not _RESERVED & arguments.keys()
         and (message.get("namespace") is None or isinstance(message["namespace"], str))

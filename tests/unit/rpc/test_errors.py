@@ -91,3 +91,10 @@ def test_a_text_that_is_no_short_line_is_sent_escaped_and_cut(text):
     assert sent["message"].startswith("ValueError: ")
     assert sent["message"].isprintable()
     assert len(sent["message"]) < 1000
+
+
+def test_a_refusal_that_quotes_a_long_text_is_sent_escaped_and_cut():
+    sent = on_the_wire(errors.InvalidSetting("hw:x\n" + "x" * 5000))
+    assert sent["class"] == "Invalid"
+    assert sent["message"].isprintable()
+    assert len(sent["message"]) < 1000

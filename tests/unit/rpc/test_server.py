@@ -262,6 +262,7 @@ def test_claims_are_kept_only_if_a_reply_names_them(serving, client, context, ma
     [
         {"method": None},
         {"method": 5},
+        {"method": "rabbit://nova:password@controller"},
         {"args": []},
         {"args": None},
         {"args": {"context": {}}},
