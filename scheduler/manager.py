@@ -52,6 +52,9 @@ LOG = logging.getLogger(__name__)
 # Seconds at the end of a process for notifications that still wait for their broker.
 NOTIFY_TIMEOUT = 5.0
 
+# Seconds at the end of a process for decisions that still have to be written to disk.
+DECISIONS_TIMEOUT = 2.0
+
 Reply = list[Any]
 """For each instance its Selections; or, for callers that want no objects, the dict of the first of them."""
 
@@ -181,6 +184,7 @@ class SchedulerManager:
             self._claimer.open_journal(self._journal)
         self.hosts.start()
         self._mirror.start()
+        self.decisions.start()
 
     def wait_until_ready(self, timeout: float) -> bool:
         """Wait until the API database has been read once, for at most ``timeout`` seconds.
@@ -209,6 +213,7 @@ class SchedulerManager:
         self._claimer.stop_claiming()
         self._claimer.drain(timeout)
         self.notifications.stop(min(timeout, NOTIFY_TIMEOUT))
+        self.decisions.stop(min(timeout, DECISIONS_TIMEOUT))
         self._mirror.stop()
         self.hosts.stop()
 

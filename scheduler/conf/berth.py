@@ -91,6 +91,24 @@ OPTS = [
         "take, as estimated. If it is short, the oldest decisions can no longer be explained host by host; "
         "those of failed requests last longest.",
     ),
+    cfg.StrOpt(
+        "decision_log",
+        help="Directory to which each worker writes its decisions, one JSON object a line. It must exist and "
+        "be writable. Not set: decisions are in memory only.",
+    ),
+    cfg.IntOpt(
+        "decision_log_size",
+        default=64,
+        min=1,
+        help="MiB after which a worker begins the next file of the decision log.",
+    ),
+    cfg.FloatOpt(
+        "decision_log_days",
+        default=7.0,
+        min=0.01,
+        help="Days after which a worker begins the next file of the decision log, and files to which nothing "
+        "was written for so long are removed.",
+    ),
     cfg.BoolOpt(
         "explain_no_valid_host",
         default=False,

@@ -5,5 +5,7 @@
 - memory: keeps the records of the latest requests within bounds
 - recorder: does so for every request of a worker, and logs why a request failed
 - summary: the reason for a failure in one line
+- document: a record as plain values
+- decision_log: the same on disk, if that is wanted
 - replay: reasons and verdicts for single hosts, from what a record refers to, when they are asked for
 """

@@ -9,6 +9,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from scheduler.errors import BerthError, NoValidHost
+from scheduler.explain.decision_log import DecisionFile, DecisionLog
 from scheduler.explain.memory import DecisionMemory
 from scheduler.explain.record import DecisionRecord
 from scheduler.explain.summary import summarize
@@ -34,6 +35,24 @@ class DecisionRecorder:
         self._conf: Any = conf
         self._clock = clock
         self.memory = DecisionMemory(*self._bounds())
+        options = self._conf.berth
+        self._log = (
+            DecisionLog(
+                DecisionFile(options.decision_log, options.decision_log_size * MIB, options.decision_log_days)
+            )
+            if options.decision_log
+            else None
+        )
+
+    def start(self) -> None:
+        """Begin to write decisions to disk, if that is wanted."""
+        if self._log is not None:
+            self._log.start()
+
+    def stop(self, timeout: float) -> None:
+        """Write to disk what still waits, in ``timeout`` seconds at most."""
+        if self._log is not None:
+            self._log.stop(timeout)
 
     def reset(self) -> None:
         """Take over changed options."""
@@ -51,17 +70,22 @@ class DecisionRecorder:
         except BaseException as error:
             self._keep_failed(trace.finish(error), error)
             raise
-        self.memory.add(trace.finish(None))
+        self._keep(trace.finish(None))
 
     def _keep_failed(self, record: DecisionRecord, error: BaseException) -> None:
         record.summary = summarize(record)
-        self.memory.add(record)
+        self._keep(record)
         if isinstance(error, BerthError):
             uuids = record.request.instance_uuids
             more = f" and {len(uuids) - NAMED} more" if len(uuids) > NAMED else ""
             LOG.info("No host for instances %s%s: %s", ", ".join(uuids[:NAMED]), more, record.summary)
         if isinstance(error, NoValidHost) and self._conf.berth.explain_no_valid_host:
             error.add_detail(record.summary)
+
+    def _keep(self, record: DecisionRecord) -> None:
+        self.memory.add(record)
+        if self._log is not None:
+            self._log.add(record)
 
     def _bounds(self) -> tuple[int, int]:
         return self._conf.berth.decision_records, self._conf.berth.decision_memory * MIB

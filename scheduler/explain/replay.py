@@ -78,15 +78,22 @@ class Replay:
                     positions = positions[step.kept()]
         return positions
 
-    def rejected(self, number: int) -> Iterator[tuple[StepRecord, list[tuple[HostRow, str]]]]:
-        """Yield for each filter of a round the hosts that it turned down, each with the reason."""
+    def rejected(
+        self, number: int, at_most: int | None = None
+    ) -> Iterator[tuple[StepRecord, list[tuple[HostRow, str]]]]:
+        """Yield for each filter of a round the hosts that it turned down, each with the reason.
+
+        Args:
+            number: The number of the round.
+            at_most: How many hosts of each filter are asked for their reason; None: all.
+        """
         this = self._data.rounds[number]
         positions = self.given_to(number)
         for step in this.steps:
             found: list[tuple[HostRow, str]] = []
             if step.packed is not None and this.moment is not None:
                 kept = step.kept()
-                found = self._reasons(this.moment, step, positions[~kept])
+                found = self._reasons(this.moment, step, positions[~kept][:at_most])
                 positions = positions[kept]
             yield step, found
 

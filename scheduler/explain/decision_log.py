@@ -1,0 +1,145 @@
+"""Decisions on disk: JSON lines in files of one process, which are never changed, only ended and removed.
+
+A thread writes, so that no request waits for a disk. If it falls behind, decisions are left out.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+import os
+from pathlib import Path
+import queue
+import threading
+import time
+from typing import IO
+
+import orjson
+from oslo_log import log as logging
+
+from scheduler.explain.document import document
+from scheduler.explain.record import DecisionRecord
+from scheduler.logs import OutageLog, RateLimitedLogger
+
+LOG = logging.getLogger(__name__)
+
+SUFFIX = ".jsonl"
+PREFIX = "decisions-"
+
+#: Decisions that wait to be written.
+MOST_WAITING = 200
+
+DAY = 86400.0
+
+
+class DecisionFile:
+    """The file that is written now. One thread uses it."""
+
+    def __init__(
+        self,
+        directory: str,
+        max_bytes: int,
+        max_days: float,
+        clock: Callable[[], float] = time.time,
+        pid: int | None = None,
+    ) -> None:
+        """Open no file yet.
+
+        Args:
+            directory: Where files are; it must exist.
+            max_bytes: The size at which a file is ended.
+            max_days: The age at which a file is ended, and after another such time removed.
+            clock: Seconds since the epoch.
+            pid: The process, by which the files of several workers differ.
+        """
+        self._directory = Path(directory)
+        self._max_bytes = max_bytes
+        self._max_age = max_days * DAY
+        self._clock = clock
+        self._pid = os.getpid() if pid is None else pid
+        self._number = 0
+        self._file: IO[bytes] | None = None
+        self._opened_at = 0.0
+
+    def write(self, line: bytes) -> None:
+        """Append a line, to the next file if this one is full or old.
+
+        Raises:
+            OSError: It cannot be written. The next line goes to a new file.
+        """
+        full = self._file is not None and self._file.tell() + len(line) + 1 > self._max_bytes
+        try:
+            if self._file is None or full or self._clock() - self._opened_at > self._max_age:
+                self.close()
+                self._file = self._open()
+            self._file.write(line + b"\n")
+            self._file.flush()
+        except OSError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End the file."""
+        ended, self._file = self._file, None
+        if ended is not None:
+            ended.close()
+
+    def _open(self) -> IO[bytes]:
+        self._remove_old()
+        self._opened_at = self._clock()
+        self._number += 1
+        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(self._opened_at))
+        path = self._directory / f"{PREFIX}{stamp}-{self._pid}-{self._number}{SUFFIX}"
+        return os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640), "ab")
+
+    def _remove_old(self) -> None:
+        for path in self._directory.glob(f"{PREFIX}*{SUFFIX}"):
+            with suppress(FileNotFoundError):  # another worker may have removed it
+                if self._clock() - path.stat().st_mtime > self._max_age:
+                    path.unlink()
+
+
+class DecisionLog:
+    """Writes decisions in a thread of its own."""
+
+    def __init__(self, file: DecisionFile) -> None:
+        """Write to a file from ``start`` on."""
+        self._file = file
+        self._queue: queue.Queue[DecisionRecord | None] = queue.Queue(MOST_WAITING)
+        self._outage = OutageLog(
+            LOG, "The decision log cannot be written", "The decision log is written again"
+        )
+        self._warnings = RateLimitedLogger(LOG)
+        self._thread = threading.Thread(target=self._run, name="decision log", daemon=True)
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._thread.start()
+
+    def add(self, record: DecisionRecord) -> None:
+        """Write a record that is complete, or leave it out if too many wait."""
+        try:
+            self._queue.put_nowait(record)
+        except queue.Full:
+            self._warnings.warning("behind", "The decision log is behind: decisions are left out")
+
+    def stop(self, timeout: float) -> None:
+        """Write what still waits, in ``timeout`` seconds at most."""
+        try:
+            self._queue.put(None, timeout=timeout)
+        except queue.Full:
+            return
+        self._thread.join(timeout)
+
+    def _run(self) -> None:
+        while (record := self._queue.get()) is not None:
+            self._write(record)
+        self._file.close()
+
+    def _write(self, record: DecisionRecord) -> None:
+        try:
+            self._file.write(orjson.dumps(document(record)))
+        except OSError as error:
+            self._outage.report_failure(error)
+        except Exception:
+            LOG.exception("Decision on request %s cannot be written", record.request_id)
+        else:
+            self._outage.report_success()
