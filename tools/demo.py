@@ -1,26 +1,75 @@
 """Boot instances in a small cloud, with computes that sometimes fail, and check the outcome in Placement."""
 
 import argparse
+from functools import partial
 import sys
 
 from oslo_service import backend
+
+INTERRUPTED = 130
 
 
 def arguments(argv):
     """Parse the command line."""
     parser = argparse.ArgumentParser(prog="tools/demo", description=__doc__)
-    parser.add_argument("--hosts", type=int, default=100, help="compute hosts (%(default)s)")
-    parser.add_argument("--cells", type=int, default=2, help="cells to spread the hosts over (%(default)s)")
-    parser.add_argument("--instances", type=int, default=20, help="instances to boot (%(default)s)")
+    whole = partial(number, int, 1)
     parser.add_argument(
-        "--fail-rate", type=float, default=0.15, help="share of builds that fail (%(default)s)"
+        "--hosts", type=partial(whole, 20000), default=100, help="compute hosts, 1 to 20000 (%(default)s)"
+    )
+    parser.add_argument(
+        "--cells",
+        type=partial(whole, 50),
+        default=2,
+        help="cells to spread the hosts over, 1 to 50, at most as many as hosts (%(default)s)",
+    )
+    parser.add_argument(
+        "--instances",
+        type=partial(whole, 100000),
+        default=20,
+        help="instances to boot, at least 1 (%(default)s)",
+    )
+    parser.add_argument(
+        "--fail-rate",
+        type=partial(number, float, 0, 1),
+        default=0.15,
+        help="share of builds that fail, 0 to 1 (%(default)s)",
     )
     parser.add_argument(
         "--seed", type=int, default=1, help="seed of the random requests and failures (%(default)s)"
     )
-    parser.add_argument("--rabbit", metavar="URL", help="use this RabbitMQ, not the in-memory bus")
+    parser.add_argument(
+        "--rabbit",
+        metavar="URL",
+        type=rabbit_url,
+        help="use this RabbitMQ, not the in-memory bus; the demo makes virtual hosts of its own there with "
+        "rabbitmqctl, and removes them in the end",
+    )
     parser.add_argument("--verbose", action="store_true", help="also show the log")
-    return parser.parse_args(argv)
+    options = parser.parse_args(argv)
+    if options.cells > options.hosts:
+        parser.error(f"argument --cells: {options.cells} cells need at least as many hosts")
+    return options
+
+
+def number(kind, least, most, text):
+    """Return the value of an argument; raise ArgumentTypeError out of range."""
+    try:
+        value = kind(text)
+    except ValueError:
+        value = None
+    if value is None or not least <= value <= most:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from {least} to {most}")
+    return value
+
+
+def rabbit_url(text):
+    """Return the URL of a RabbitMQ; raise ArgumentTypeError if it cannot be used."""
+    from tools import vhosts
+
+    try:
+        return vhosts.check(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def main(argv=None):
@@ -30,7 +79,16 @@ def main(argv=None):
     backend.init_backend(backend.BackendType.THREADING)
     from tools import demo_run
 
-    return demo_run.run(options)
+    # The table has signs that a terminal without UTF-8 cannot show
+    sys.stdout.reconfigure(errors="replace")
+    try:
+        return demo_run.run(options)
+    except KeyboardInterrupt:
+        print("\ntools/demo: interrupted, everything is stopped and removed", file=sys.stderr)
+        return INTERRUPTED
+    except RuntimeError as error:
+        print(f"tools/demo: {error}", file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":

@@ -1,10 +1,24 @@
 """Print the results of the demo as plain text."""
 
 import statistics
+import sys
+import textwrap
 
 from conductor_client import journal
 
-GOOD, BAD, REFUSED = "\N{CHECK MARK}", "\N{MULTIPLICATION SIGN}", "\N{CIRCLED MINUS}"
+
+def signs(encoding):
+    """Return the signs for built, failed and refused that an encoding can show."""
+    wanted = "\N{CHECK MARK}", "\N{MULTIPLICATION SIGN}", "\N{CIRCLED MINUS}"
+    try:
+        "".join(wanted).encode(encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return "+", "x", "-"
+    return wanted
+
+
+GOOD, BAD, REFUSED = signs(sys.stdout.encoding)
+WIDTH = 120
 MARKS = {journal.ACTIVE: GOOD, journal.FAILED: BAD, journal.REFUSED: REFUSED}
 LEGEND = f"{GOOD} built   {BAD} build failed, allocation removed   {REFUSED} alternate could not be claimed"
 HEADERS = ("REQ", "FLAVOR", "ZONE", "MS", "INSTANCE", "CELL", "HOST", "ATTEMPTS", "SPARE", "WHAT HAPPENED")
@@ -27,7 +41,12 @@ def table(headers, rows):
             text.rjust(width) if right else text.ljust(width)
             for text, width, right in zip(line, widths, numeric, strict=True)
         ]
-        print("  " + "  ".join(aligned).rstrip())
+        text = "  " + "  ".join(aligned).rstrip()
+        indent = " " * (2 + sum(widths[:-1]) + 2 * len(widths[:-1]))
+        first, *rest = textwrap.wrap(text[len(indent) :], WIDTH - len(indent)) or [""]
+        print((text[: len(indent)] + first).rstrip())
+        for more in rest:
+            print(indent + more)
 
 
 def parts(cloud, seconds):
@@ -105,11 +124,13 @@ def verdict(found, finished):
     """Print the result of the comparison with Placement; return the exit status."""
     say("Truth, as Placement has it")
     problems = list(found.problems)
+    if not found.consumers:
+        problems.append("No instance was built")
     if not finished:
         problems.append("Some instances were neither built nor given up in time")
     if problems:
         for problem in problems:
-            print(f"  {BAD} {problem}")
+            print(textwrap.fill(problem, WIDTH, initial_indent=f"  {BAD} ", subsequent_indent="    "))
         return 1
     print(f"  {GOOD} {count(found.consumers, 'allocation')}: one for each instance built, as its flavor says")
     print(f"  {GOOD} none left over from a failed build")

@@ -19,6 +19,9 @@ from tools.small_cloud import SmallCloud
 PROJECT, USER = "5f6d2f0f3c2b4d0c9f3e7f2e5c9a1b22", "a6bfbc0a4b1d4f3f8a4a5d2f1f0c7e11"
 TIMEOUT = 120
 
+# Seconds between two lines on how far a phase has come.
+PROGRESS_INTERVAL = 2.0
+
 # Share in tenths, name, vCPUs, MiB of memory, GiB of disk.
 FLAVORS = (
     (4, "m1.small", 1, 2048, 20),
@@ -92,12 +95,27 @@ def make_requests(instances, seed):
 def boot(cloud, requests):
     """Send the requests to the super-conductor one by one; return whether all builds ended in time."""
     uuids = [instance for request in requests for instance in request.uuids]
-    for request in requests:
+    shown = time.monotonic()
+    for number, request in enumerate(requests, 1):
+        if time.monotonic() - shown > PROGRESS_INTERVAL:
+            shown = time.monotonic()
+            print(f"  {number - 1} of {len(requests)} requests sent", flush=True)
         context = RequestContext(user_id=USER, project_id=PROJECT)
         cloud.client.prepare(timeout=TIMEOUT).call(
             context, "build_instances", request_spec=request.spec(), instance_uuids=request.uuids
         )
-    return cloud.conductor.journal.wait(uuids, TIMEOUT)
+    return wait(cloud.conductor.journal, uuids)
+
+
+def wait(records, uuids):
+    """Wait for all builds, saying how many have ended; return whether all have in time."""
+    end = time.monotonic() + TIMEOUT
+    while not records.wait(uuids, PROGRESS_INTERVAL):
+        ended = sum(record.state in journal.FINAL for record in records.records(uuids))
+        print(f"  {ended} of {len(uuids)} builds ended", flush=True)
+        if time.monotonic() >= end:
+            return False
+    return True
 
 
 def check(cloud, requests, records):
@@ -128,6 +146,7 @@ def run(options):
         directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="berth-demo-"))
         demo_report.say(f"A cloud of {options.hosts} hosts in {options.cells} cells")
         started = time.monotonic()
+        print("  starting Placement, databases and services ...", flush=True)
         cloud = stack.enter_context(
             SmallCloud(directory, options.hosts, options.cells, failures, options.rabbit)
         )
@@ -140,5 +159,6 @@ def run(options):
         records = cloud.conductor.journal.records([uuid for request in requests for uuid in request.uuids])
         demo_report.instances(requests, records)
         demo_report.totals(requests, records, took)
+        print("\n  reading all allocations and inventories of Placement ...", flush=True)
         found = check(cloud, requests, records)
     return demo_report.verdict(found, finished)

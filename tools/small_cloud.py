@@ -58,7 +58,8 @@ class SmallCloud(contextlib.ExitStack):
     ):
         super().__init__()
         self.directory = Path(directory)
-        self.rabbit = rabbit
+        # Never the virtual host of the URL: on a cloud's broker the scheduler would take real requests
+        self.rabbit = vhosts.of_run(rabbit) if rabbit else None
         self.failures = failures
         names = [f"cell{number}" for number in range(1, cells + 1)]
         self.fleet = Fleet(hosts, [Cell(name, self.database(name), self._cell_url(name)) for name in names])
@@ -91,7 +92,8 @@ class SmallCloud(contextlib.ExitStack):
         self.fleet.write(self.database("api"), self.database("cell0"))
         self.conf = self._configure()
         if self.rabbit:
-            vhosts.ensure(cell.transport_url for cell in self.fleet.cells)
+            urls = [self.rabbit, *(cell.transport_url for cell in self.fleet.cells)]
+            self.enter_context(vhosts.made(urls))
         self.callback(self._close_buses)
         bus = self._bus(self.rabbit)
         self._start_scheduler()

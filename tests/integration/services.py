@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 import socket
+import subprocess
 import uuid
 
 import pytest
@@ -41,6 +42,30 @@ class Rabbit:
     def __init__(self, driver, node):
         self._driver = driver
         self._node = node
+
+    @property
+    def environment(self):
+        """The environment in which rabbitmqctl talks to this node."""
+        path = os.pathsep.join([*self._driver._path, os.environ.get("PATH", "")])
+        return {**self._driver.env, "RABBITMQ_NODENAME": self._node, "PATH": path}
+
+    def vhosts(self):
+        """Return the names of all virtual hosts."""
+        return sorted(self._list("list_vhosts", "name"))
+
+    def queues(self, vhost):
+        """Return the names of the queues of a virtual host."""
+        return self._list("list_queues", "-p", vhost, "name")
+
+    def _list(self, *command):
+        done = subprocess.run(
+            ["rabbitmqctl", "-q", "--no-table-headers", *command],
+            env={**os.environ, **self.environment},
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        return done.stdout.split()
 
     def vhost(self, name=None):
         """Make a virtual host; returns its transport URL."""

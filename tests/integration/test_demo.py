@@ -1,8 +1,10 @@
 """The demo as a visitor runs it."""
 
 import pathlib
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -25,10 +27,24 @@ def test_builds_that_fail_end_on_alternates():
 
 
 @pytest.mark.rabbitmq
-def test_over_a_real_broker(rabbit):
+def test_over_a_real_broker_nothing_of_its_url_is_touched_or_left(rabbit, monkeypatch):
     url = rabbit.vhost("demo")
-    for cell in ("cell1", "cell2"):
-        rabbit.vhost(f"demo-{cell}")
+    for name, value in rabbit.environment.items():
+        monkeypatch.setenv(name, value)
+    before = rabbit.vhosts()
     done = run("--hosts", "10", "--instances", "4", "--fail-rate", "0", "--rabbit", url)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "built          4 of 4" in done.stdout
+    assert rabbit.vhosts() == before
+    assert rabbit.queues("demo") == []
+
+
+def test_an_interrupt_is_one_line():
+    command = [sys.executable, "-W", "ignore", "-m", "tools.demo", "--hosts", "10"]
+    running = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    running.stdout.readline()
+    time.sleep(2)
+    running.send_signal(signal.SIGINT)
+    _, errors = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert errors.splitlines() == ["", "tools/demo: interrupted, everything is stopped and removed"]

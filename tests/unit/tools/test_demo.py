@@ -2,7 +2,7 @@ import pytest
 
 from conductor_client import journal
 from conductor_client.journal import Event, Record
-from tools import demo_report, demo_run, vhosts
+from tools import demo, demo_report, demo_run, vhosts
 from tools.truth import Truth
 
 
@@ -53,3 +53,66 @@ def test_the_verdict(capsys, problems, finished, status, shown):
 )
 def test_virtual_hosts_of_cells(url, cell_url):
     assert vhosts.sibling(url, "cell1") == cell_url
+
+
+@pytest.mark.parametrize("url", ["rabbit://u:p@host:5672/", "rabbit://u:p@host/nova?ssl=1"])
+def test_a_run_has_a_virtual_host_of_its_own(url):
+    first, second = vhosts.of_run(url), vhosts.of_run(url)
+    assert first != second
+    assert "/berth-demo-" in first
+    assert "/nova" not in first
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["--hosts", "0"],
+        ["--cells", "0"],
+        ["--hosts", "2", "--cells", "3"],
+        ["--instances", "-1"],
+        ["--fail-rate", "1.5"],
+        ["--fail-rate", "nan"],
+        ["--hosts", "many"],
+        ["--rabbit", "host:5672"],
+        ["--rabbit", "rabbit://u:p@host:port/"],
+        ["--rabbit", "rabbit://host/"],
+    ],
+    ids=" ".join,
+)
+def test_an_argument_that_cannot_work_is_refused_in_one_line(capsys, argv):
+    with pytest.raises(SystemExit) as end:
+        demo.arguments(argv)
+    assert end.value.code == 2
+    assert "error: argument" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_virtual_hosts_are_removed_if_a_later_one_cannot_be_made(monkeypatch):
+    done = []
+
+    def control(what, *command):
+        done.append(command[:2])
+        if command[1] == "b":
+            raise RuntimeError("Cannot make virtual host b")
+
+    monkeypatch.setattr(vhosts, "_control", control)
+    monkeypatch.setattr(vhosts, "_check_answer", lambda url: None)
+    with pytest.raises(RuntimeError, match="b"), vhosts.made(["rabbit://u:p@h/a", "rabbit://u:p@h/b"]):
+        pytest.fail("not reached")
+    assert done == [("add_vhost", "a"), ("set_permissions", "-p"), ("add_vhost", "b"), ("delete_vhost", "a")]
+
+
+def test_a_run_that_built_nothing_has_failed(capsys):
+    assert demo_report.verdict(Truth(0, 2, []), True) == 1
+    assert "No instance was built" in capsys.readouterr().out
+
+
+def test_a_terminal_without_utf_8_gets_ascii():
+    assert demo_report.signs("ascii") == ("+", "x", "-")
+    assert demo_report.signs("utf-8")[0] == "\N{CHECK MARK}"
+
+
+def test_no_line_is_over_120_columns(capsys):
+    demo_report.table(("A", "B"), [("short", "word " * 60)])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) > 2
+    assert max(map(len, lines)) <= 120
