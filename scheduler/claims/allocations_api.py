@@ -79,10 +79,6 @@ class AllocationsApi:
         """Write the allocations of many consumers, all or none; raises as ``PlacementClient.write``."""
         return self._client.write("POST", "/allocations", MICROVERSION, context, orjson.dumps(bodies))
 
-    def delete_allocations(self, uuid: str, context: Any = None) -> Reply:
-        """Delete all that a consumer holds: 204, or 404 for nothing; raises as ``PlacementClient.write``."""
-        return self._client.write("DELETE", _path(uuid), None, context)
-
 
 def _path(uuid: str) -> str:
     return f"/allocations/{quote(uuid, safe='')}"

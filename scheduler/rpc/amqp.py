@@ -162,6 +162,10 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
         """Acknowledge the message after its reply, or because it cannot be answered."""
         self.listener.settle(self)
 
+    def requeue(self) -> None:
+        """Return the message to the broker, to be delivered again."""
+        self.listener.requeue(self)
+
     def hand_back(self) -> bool:
         """Return the message to the broker if the listener stops.
 
@@ -219,7 +223,8 @@ class Operations(amqpdriver.MessageOperationsHandler):
 class LateListener(amqpdriver.RpcAMQPListener):
     """Receives messages, and acknowledges calls after their replies.
 
-    Any thread may call ``settle`` and ``hand_back``; kombu's objects are used by the reading thread alone.
+    Any thread may call ``settle``, ``requeue`` and ``hand_back``; kombu's objects are used by the reading
+    thread alone.
 
     Attributes:
         largest_message: Bytes of the largest reply.
@@ -264,11 +269,15 @@ class LateListener(amqpdriver.RpcAMQPListener):
         """Return a call to the broker if this listener stops; whether that is so."""
         if not self._stopping:
             return False
+        self.requeue(message)
+        return True
+
+    def requeue(self, message: ConfirmedMessage) -> None:
+        """Return a call to the broker, however often it was delivered."""
         with self._lock:
             deliveries = self._in_progress.pop(message.unique_id, [message])
         for each in deliveries:
             self._message_operations_handler.do(lambda each=each: self._requeue(each))
-        return True
 
     def stop(self) -> None:
         """Take no more messages. What is not begun is returned to the broker."""

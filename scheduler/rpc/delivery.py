@@ -23,6 +23,13 @@ class Held(Protocol):
         """Give it back: the reply cannot be delivered."""
 
 
+class Postponed(BaseException):
+    """The message is to be delivered once more instead of being answered now.
+
+    No handler of errors may answer it, so it is no ``Exception``.
+    """
+
+
 class Delivery:
     """A message that is being answered. One thread uses it.
 
@@ -30,12 +37,16 @@ class Delivery:
         redelivered: Whether the broker has delivered the message before. Its first run may be under way in
             another process, or may have been answered.
         message_id: The identity of the message, the same at each delivery; "" if it has none.
+        can_be_postponed: Whether the message may be returned to the broker once more.
     """
 
-    def __init__(self, redelivered: bool = False, message_id: str = "") -> None:
+    def __init__(
+        self, redelivered: bool = False, message_id: str = "", can_be_postponed: bool = False
+    ) -> None:
         """Begin with nothing that depends on the reply."""
         self.redelivered = redelivered
         self.message_id = message_id
+        self.can_be_postponed = can_be_postponed
         self._held: list[Held] = []
 
     def hold(self, held: Held) -> None:

@@ -79,12 +79,26 @@ def _attempt(
         LOG.debug("%s", error)
         return None, for_caller(error)
     except errors.BerthError as error:
+        if isinstance(error, errors.AllocationUpdateFailed):
+            _postpone_if_redelivered(context.delivery, error)
         name, kind = method.__name__, type(error).__name__
         endpoint.warnings.warning(f"{name} {kind}", "%s failed: %s: %s", name, kind, error)
         return None, for_caller(error)
     except BaseException as error:  # also SystemExit, which a rule of an operator may raise
         LOG.exception("%s failed", method.__name__)
         return None, for_caller(error)
+
+
+def _postpone_if_redelivered(current: delivery.Delivery | None, error: Exception) -> None:
+    """Postpone a redelivered request that meets its own first run in another process.
+
+    An error would reach the caller before the reply of the first run.
+
+    Raises:
+        Postponed: The message is to be delivered once more.
+    """
+    if current is not None and current.redelivered and current.can_be_postponed:
+        raise delivery.Postponed(str(error)) from error
 
 
 def _refuse_unreadable(arguments: dict[str, Any]) -> None:

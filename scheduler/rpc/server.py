@@ -7,6 +7,7 @@ import re
 import time
 from typing import Any
 
+from cachetools import LRUCache
 from oslo_config import cfg
 from oslo_log import log as logging
 import oslo_messaging as messaging
@@ -29,13 +30,21 @@ _VERSION = re.compile(r"\d{1,9}\.\d{1,9}(\.\d{1,9})?", re.ASCII)
 # Arguments of these names would be given to an endpoint twice.
 _RESERVED = {"self", "context"}
 
+#: How often a process returns one redelivered call to the broker, and seconds before it does.
+MOST_POSTPONED = 5
+POSTPONE_DELAY = 1.0
+
+#: Redelivered calls of which that is counted.
+MOST_REMEMBERED = 10_000
+
 
 class Server(server.RPCServer):
     """oslo.messaging's server, with heartbeats from the receipt of a message, and confirmed replies.
 
     ``start()`` begins to consume messages, ``stop()`` ends that, and ``wait()`` returns when all messages
     that were begun are answered. What a request claimed is kept if its reply was delivered, and given back
-    otherwise; the message is acknowledged after that.
+    otherwise; the message is acknowledged after that. A redelivered call that meets its first run in another
+    process is returned to the broker, a bounded number of times.
 
     Attributes:
         heartbeats: The heartbeats of the calls that are not answered yet.
@@ -50,10 +59,13 @@ class Server(server.RPCServer):
         *,
         heartbeats: Heartbeats,
         warnings: RateLimitedLogger,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """Make a server as ``oslo_messaging.get_rpc_server`` calls for; ``executor`` is ignored."""
         self.heartbeats = heartbeats
         self._warnings = warnings
+        self._sleep = sleep
+        self._postponed: LRUCache[str, int] = LRUCache(MOST_REMEMBERED)
         super().__init__(transport, target, _Dispatcher(dispatcher, heartbeats, warnings), "threading")
 
     def _create_listener(self) -> Any:
@@ -73,16 +85,24 @@ class Server(server.RPCServer):
             self.heartbeats.release(message)
             return
         redelivered = confirmed and message.redelivered
-        current = delivery.Delivery(redelivered, getattr(message, "unique_id", None) or "")
+        identity = getattr(message, "unique_id", None) or ""
+        postponed = self._postponed.get(identity, 0)
+        current = delivery.Delivery(redelivered, identity, bool(identity) and postponed < MOST_POSTPONED)
         token = delivery.CURRENT.set(current)
+        finish = partial(self._finish, message, current) if confirmed else current.confirm
         try:
             super()._process_incoming(incoming)
+        except delivery.Postponed as reason:
+            LOG.info("Redelivered call %s is returned to the broker: %s", message.msg_id, reason)
+            finish = partial(self._postpone, message, postponed + 1)
         finally:
             delivery.CURRENT.reset(token)
-            if confirmed:
-                self._finish(message, current)
-            else:
-                current.confirm()
+            finish()
+
+    def _postpone(self, message: amqp.ConfirmedMessage, times: int) -> None:
+        self._postponed[message.unique_id] = times
+        self._sleep(POSTPONE_DELAY)
+        message.requeue()
 
     def _finish(self, message: amqp.ConfirmedMessage, current: delivery.Delivery) -> None:
         """Keep or give back what depends on the reply, then acknowledge the message."""
@@ -134,7 +154,7 @@ class _Dispatcher:
             # anyone on the bus can send these: oslo.messaging would log a traceback for each
             self._warnings.warning(type(error).__name__, "Message refused: %.200s", error)
             raise messaging.ExpectedException from None
-        except Exception:
+        except (Exception, delivery.Postponed):
             raise
         except BaseException as error:
             # oslo.messaging answers an Exception only, and SystemExit would end the thread of its pool
@@ -169,6 +189,7 @@ def build(
     manager: Any,
     clock: Callable[[], float] = time.monotonic,
     heartbeats: Heartbeats | None = None,
+    sleep: Callable[[float], None] = time.sleep,
 ) -> Server:
     """Return a server that hands requests to ``manager``, named ``[DEFAULT]/host``; not started.
 
@@ -178,6 +199,7 @@ def build(
         manager: A ``SchedulerManager``.
         clock: Seconds that only grow, for the interval between warnings about refused messages.
         heartbeats: Sends heartbeats to callers; by default a new one with its own thread.
+        sleep: Waits for a number of seconds, before a redelivered call is returned to the broker.
     """
     warnings = RateLimitedLogger(LOG, clock=clock)
     scheduler = endpoints.Scheduler(
@@ -193,5 +215,5 @@ def build(
         served,
         serializer=ServerSerializer(),
         access_policy=messaging.DefaultRPCAccessPolicy,
-        server_cls=partial(Server, heartbeats=heartbeats or Heartbeats(), warnings=warnings),
+        server_cls=partial(Server, heartbeats=heartbeats or Heartbeats(), warnings=warnings, sleep=sleep),
     )

@@ -302,9 +302,14 @@ class Listener(base.PollStyleListener):
         """Return a message to the broker if this listener has stopped."""
         if not self._stopped:
             return False
+        self.requeue(incoming)
+        return True
+
+    def requeue(self, incoming: Incoming) -> None:
+        """Return a message to the broker."""
+        incoming.sent.working.discard(self.process)
         for message in self._in_progress.pop(incoming.sent.number, ()):
             self.broker.give_back(message, self.process)
-        return True
 
     def stop(self) -> None:
         """Take no more messages."""

@@ -69,16 +69,6 @@ class FakeConsumers:
         fault, _, number = (self.write_faults.pop(0) if self.write_faults else "ok").partition(" ")
         return getattr(self, f"_{'after' if fault + number == '500after' else fault}")(None, bodies, number)
 
-    def delete_allocations(self, uuid, context=None):
-        self._tick("delete")
-        fault = self.write_faults.pop(0) if self.write_faults else "ok"
-        if fault not in ("ok", "unanswered"):
-            raise PlacementUnanswered("no")
-        reply = self._delete(uuid)
-        if fault == "ok":
-            return reply
-        raise PlacementUnanswered("no")
-
     def _delete(self, uuid):
         held = self.consumers.get(uuid, NOTHING)
         if not held.allocations or uuid in self.hidden:

@@ -9,7 +9,7 @@ import pytest
 
 from scheduler import errors, objects
 from scheduler.logs import RateLimitedLogger
-from scheduler.rpc import checks, endpoints
+from scheduler.rpc import checks, delivery, endpoints
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.serializer import Unreadable
 from tests.support.clock import Clock
@@ -255,3 +255,25 @@ def test_only_the_documented_methods_are_there():
         "ping",
         "get_backdoor_port",
     }
+
+
+@pytest.mark.parametrize(
+    ("redelivered", "can_be_postponed", "raised", "postponed"),
+    [
+        (True, True, errors.AllocationUpdateFailed(UUID, "busy"), True),
+        (False, True, errors.AllocationUpdateFailed(UUID, "busy"), False),
+        (True, False, errors.AllocationUpdateFailed(UUID, "busy"), False),
+        (True, True, errors.NoValidHost("none"), False),
+    ],
+    ids=["redelivered", "first delivery", "too often", "another error"],
+)
+def test_a_redelivered_request_in_conflict_is_postponed(
+    endpoint, manager, redelivered, can_be_postponed, raised, postponed
+):
+    manager.answer = raised
+    token = delivery.CURRENT.set(delivery.Delivery(redelivered, "m", can_be_postponed))
+    try:
+        with pytest.raises(delivery.Postponed if postponed else messaging.ExpectedException):
+            select(endpoint)
+    finally:
+        delivery.CURRENT.reset(token)

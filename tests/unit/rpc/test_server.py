@@ -8,7 +8,7 @@ from oslo_messaging._drivers import impl_fake
 import pytest
 
 from scheduler import errors, objects
-from scheduler.rpc import heartbeats, server, transport
+from scheduler.rpc import amqp, heartbeats, server, transport
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.errors import RemoteError
 from tests.support.waiting import eventually
@@ -381,3 +381,51 @@ class TestHeartbeats:
     @staticmethod
     def nothing_is_watched(running):
         assert len(running.heartbeats) == 0
+
+
+class Redelivered(amqp.ConfirmedMessage):
+    """A call that the broker has delivered before: notes what becomes of it."""
+
+    redelivered = True
+    unique_id = msg_id = "m1"
+    client_timeout = None
+
+    def __init__(self, frame):
+        self.message, self.ctxt, self.ends = frame, {}, []
+
+    def acknowledge(self):
+        """Do nothing: late acknowledgement."""
+
+    def hand_back(self):
+        return False
+
+    def requeue(self):
+        self.ends.append("requeued")
+
+    def reply(self, reply=None, failure=None):
+        self.ends.append(failure[0].__name__ if failure else "hosts")
+
+    def settle(self):
+        self.ends.append("acknowledged")
+
+
+def test_a_redelivered_call_in_conflict_is_requeued_some_times_then_answered(conf, manager):
+    claims, pauses = Claims(), []
+
+    def answer(context, *_):
+        context.delivery.hold(claims)
+        raise errors.AllocationUpdateFailed("i1", "another request for the instance is being served")
+
+    manager.answer = answer
+    running = server.build(conf, transport.rpc_transport(conf), manager, sleep=pauses.append)
+    arguments = {"spec_obj": spec("boot_two_instances")}
+    frame = {"method": "select_destinations", "args": arguments, "version": "4.5"}
+    seen = []
+    for _ in range(server.MOST_POSTPONED + 1):
+        message = Redelivered(frame)
+        running._process_incoming([message])
+        seen.append(message.ends)
+    assert seen[:-1] == [["requeued"]] * server.MOST_POSTPONED
+    assert seen[-1] == ["AllocationUpdateFailed", "acknowledged"]
+    assert pauses == [server.POSTPONE_DELAY] * server.MOST_POSTPONED
+    assert claims.ends == ["given back"] * (server.MOST_POSTPONED + 1)

@@ -121,9 +121,6 @@ class Mortal:
     def post_allocations(self, *arguments):
         return self._call(self.consumers.post_allocations, *arguments)
 
-    def delete_allocations(self, *arguments):
-        return self._call(self.consumers.delete_allocations, *arguments)
-
     def _call(self, method, *arguments):
         if self.dead:
             raise self.end
@@ -320,10 +317,6 @@ class Crowded(FakeConsumers):
         providers = {provider for body in bodies.values() for provider in body["allocations"]}
         with self._alone([*bodies, *providers]), self.lock:
             return super().post_allocations(bodies)
-
-    def delete_allocations(self, uuid, context=None):
-        with self._alone([uuid]), self.lock:
-            return super().delete_allocations(uuid)
 
     @contextlib.contextmanager
     def _alone(self, keys):
