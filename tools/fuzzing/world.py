@@ -111,6 +111,8 @@ class World(contextlib.ExitStack):
         conf.set_override("enabled_filters", enabled_filters(), "filter_scheduler")
         conf.set_override("weight_setting", list(METRICS), "metrics")
         conf.set_override("required", False, "metrics")
+        # Few, so that their memory is full before containers are measured for the first time.
+        conf.set_override("decision_records", 5, "berth")
         for name in PREFILTERS:
             conf.set_override(name, True, "scheduler")
         return conf

@@ -18,6 +18,7 @@ UNLISTED = {
     "DEFAULT": {"config_file", "config_dir", "config_source", "shell_completion"},
     "api_database": {"use_db_reconnect"},
     "placement": {"version", "min_version", "max_version", "interface"},
+    "scheduler": {"driver"},  # of older releases of nova
     "neutron": {"version", "min_version", "max_version", "interface"},
 }
 
