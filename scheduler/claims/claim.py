@@ -82,6 +82,8 @@ class ClaimRequest:
         host: The name of the candidate's host; "" if it is not known.
         deadline: When the caller stops waiting for the reply; seconds of the clock of claims.
         message_id: The identity of the message that the claim is for; "" if there is none.
+        confirms_held: Whether the instance was read to hold the candidate, and an earlier delivery of the
+            request may have been answered with it. Then it is not given back before the claim.
     """
 
     uuid: str
@@ -92,6 +94,7 @@ class ClaimRequest:
     host: str = ""
     deadline: float = math.inf
     message_id: str = ""
+    confirms_held: bool = False
 
     @property
     def plain(self) -> OwnWrite:

@@ -195,7 +195,16 @@ class ClaimSession:
         self, uuid: str, candidate: AllocationCandidate, evacuating_from: Collection[str] = ()
     ) -> ClaimRequest:
         host = self.host_name(candidate.root)
-        return ClaimRequest(uuid, candidate, self._owner, self.context, evacuating_from, host, self.deadline)
+        return ClaimRequest(
+            uuid,
+            candidate,
+            self._owner,
+            self.context,
+            evacuating_from,
+            host,
+            self.deadline,
+            confirms_held=self.keeps_claims,
+        )
 
     def _refuse(self, request: ClaimRequest) -> ClaimResult:
         outcome, reason = (Outcome.CONFLICT, BUSY) if self._busy else (Outcome.UNAVAILABLE, TOO_LATE)

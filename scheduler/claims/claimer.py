@@ -85,7 +85,7 @@ class Claimer:
 
     def _clean_up_recorded(self, uuid: str, claim: ClaimResult) -> None:
         LOG.warning("Removing allocations of instance %s left by a worker that died", uuid)
-        self._cleanup.schedule_cleanup(uuid, claim)
+        self._cleanup.schedule_cleanup(uuid, claim, delay=self._policy.recorded_claim_delay)
 
     def confirm_claims(self, instance_uuids: Iterable[str]) -> None:
         """Remove the records of claims whose request is over.
@@ -199,7 +199,11 @@ class Claimer:
 
     def _claim_locked(self, request: ClaimRequest) -> ClaimResult:
         try:
-            unsure = self._cleanup.finish_cleanup(request.uuid)
+            unsure = (
+                self._cleanup.is_pending(request.uuid)
+                if request.confirms_held
+                else self._cleanup.finish_cleanup(request.uuid)
+            )
         except PlacementSilent as error:
             reason = f"an earlier claim cannot be given back: {error}"
             return unsent_claim(request.uuid, request.host_label, Outcome.UNAVAILABLE, reason)
@@ -212,16 +216,20 @@ class Claimer:
     def _record_claims(self, requests: Sequence[ClaimRequest]) -> bool:
         """Record claims before they are sent; return False if another process has claims for an instance.
 
-        Of two processes that record at once both see the other, step back and try again.
+        Of two processes that record at once both see the other, step back and try again. A claim of what the
+        instance holds waits for no other process: the allocations may be recorded by one that died, and would
+        be given back when its record is settled. The write raises the generation: so they are left alone.
         """
-        uuids = [request.uuid for request in requests]
+        made = {request.uuid: request.plain.made for request in requests}
+        unrecorded = made
         end = self._timing.monotonic() + self._lock_timeout(requests)
         while True:
-            made = {request.uuid: request.plain.made for request in requests}
-            self._journal.record_claims(made, request=requests[0].message_id)
-            if not self._journal.recorded_by_others(uuids):
+            self._journal.record_claims(unrecorded, request=requests[0].message_id)
+            if requests[0].confirms_held or not self._journal.recorded_by_others(list(made)):
                 return True
-            self._journal.remove_records([uuid for uuid in uuids if not self._cleanup.is_pending(uuid)])
+            # Records of what is still to be given back stay, and those with them.
+            unrecorded = {uuid: one for uuid, one in made.items() if not self._cleanup.is_pending(uuid)}
+            self._journal.remove_records(list(unrecorded))
             if self._timing.monotonic() >= end or self._stopping.is_set():
                 return False
             self._timing.sleep(self._timing.uniform(*self._policy.retry_delay))

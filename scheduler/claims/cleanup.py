@@ -204,9 +204,19 @@ class AllocationCleanup:
                 self._policy.release_timeout,
             )
 
-    def schedule_cleanup(self, uuid: str, claim: ClaimResult, context: Any = None) -> None:
-        """Give back in the background what a claim wrote, or what a lost write may yet do."""
-        cleanup = self._add_cleanup(uuid, claim, context, delay=self._policy.cleanup_delays[0])
+    def schedule_cleanup(
+        self, uuid: str, claim: ClaimResult, context: Any = None, delay: float | None = None
+    ) -> None:
+        """Give back in the background what a claim wrote, or what a lost write may yet do.
+
+        Args:
+            uuid: The instance.
+            claim: The claim.
+            context: The context of the request, for Placement's log.
+            delay: Seconds before the first attempt; None for the first of ``policy.cleanup_delays``.
+        """
+        first = self._policy.cleanup_delays[0] if delay is None else delay
+        cleanup = self._add_cleanup(uuid, claim, context, delay=first)
         with self._changed:
             if len(self._pending) > self._policy.cleanup_capacity:
                 self._give_up(cleanup)

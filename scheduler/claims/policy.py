@@ -55,6 +55,9 @@ class ClaimPolicy:
             background. Its caller waits for the error, and learns nothing from the release.
         cleanup_delays: Delays between the attempts of a cleanup in the background; the last one repeats. The
             first are short because most outages are.
+        recorded_claim_delay: How long the recorded claims of a dead process are left alone. The broker
+            delivers their request once more, to a process that confirms what its first delivery may have been
+            answered with; that takes a second or two.
         cleanup_timeout: After this time a cleanup is left to the operator, with an error in the log. It is
             longer than a restart of Placement and its database takes.
         cleanup_capacity: Pending cleanups that are kept. It bounds memory; the allocations of further ones
@@ -77,6 +80,7 @@ class ClaimPolicy:
     batch_refusals: int = 3
     release_timeout: float = 2.0
     cleanup_delays: tuple[float, ...] = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+    recorded_claim_delay: float = 10.0
     cleanup_timeout: float = 1800.0
     cleanup_capacity: int = 10_000
     drain_delay: float = 0.2

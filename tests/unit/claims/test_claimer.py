@@ -297,6 +297,57 @@ def test_what_an_evacuated_instance_held_before_is_recorded_too():
     assert page.recorded == {}
 
 
+def confirm_held(claimer):
+    """Claim what the instance holds, as a redelivered request does."""
+    return claimer.claim(replace(make_request(UUID, A), confirms_held=True))
+
+
+def test_what_a_redelivered_request_confirms_is_not_given_back_by_the_successor_of_the_dead_process():
+    """The process died after its reply and before it removed the record."""
+    claimer, api, page = make_recorded()
+    api.give(UUID, candidate(A).allocations)
+    page.elsewhere = {UUID}  # the record of the dead process
+    assert confirm_held(claimer).claimed
+    assert api.get_allocations(UUID).generation == 2
+    successor, its_api, its_page = make_recorded((UUID, record_of([A])))
+    its_api.consumers = api.consumers
+    assert successor.drain(5) == []
+    assert api.get_allocations(UUID).allocations == candidate(A).allocations
+    assert its_page.recorded == {}
+
+
+def test_what_a_redelivered_request_confirms_is_not_given_back_first_by_its_own_process():
+    claimer, api, page = make_recorded(
+        (UUID, record_of([A])), policy=replace(PROMPT, recorded_claim_delay=60.0)
+    )
+    api.give(UUID, candidate(A).allocations)
+    assert confirm_held(claimer).claimed
+    assert api.get_allocations(UUID).generation == 2
+    claimer.confirm_claims([UUID])
+    assert page.recorded == {}
+    assert claimer.drain(5) == []
+    assert api.get_allocations(UUID).allocations == candidate(A).allocations
+
+
+def test_recorded_claims_of_a_dead_process_are_left_alone_for_some_time():
+    policy = replace(PROMPT, cleanup_delays=(0.0,), recorded_claim_delay=60.0)
+    claimer, api, _ = make_recorded((UUID, record_of([A])), policy=policy)
+    api.give(UUID, candidate(A).allocations)
+    time.sleep(0.05)
+    assert api.calls == []
+    assert claimer.drain(5) == []
+    assert api.get_allocations(UUID) == NOTHING
+
+
+def test_a_claim_that_waits_for_another_process_is_recorded_once():
+    """Also while an earlier claim is still to be given back, and its record stays."""
+    policy = replace(PROMPT, lock_timeout=0.05, retry_delay=(0.001, 0.001), recorded_claim_delay=60.0)
+    claimer, _, page = make_recorded((UUID, record_of([A])), policy=replace(policy, late_write_window=60.0))
+    page.elsewhere = {UUID}
+    assert claim(claimer, B).outcome is Outcome.CONFLICT
+    assert page.recorded[UUID].count(record_of([B])) == 1
+
+
 def test_confirming_claims_while_a_release_ends_does_not_deadlock():
     """The end of a release removes records while it holds the lock of the cleanups."""
     claimer, _ = make_claimer()
