@@ -224,7 +224,11 @@ class PlacementClient:
     def _exchange(self, method: str, path: str, version: str | None, context: Any, **options: Any) -> Reply:
         try:
             adapter = self._searches if options.get("stream") else self._adapter
-            answer = adapter.request(path, method, headers=_headers(version, context, options), **options)
+            headers = _headers(version, context, options)
+            if adapter is not self._adapter:
+                # Not in the pool of writes: one could go out on a connection that the server is closing.
+                headers["Connection"] = "close"
+            answer = adapter.request(path, method, headers=headers, **options)
             # in one piece: ``content`` reads a large answer 10 kB at a time, and takes six times as long
             reply = Reply(answer.status_code, b"".join(answer.iter_content(None)))
         except (exceptions.ClientException, requests.exceptions.RequestException) as error:
@@ -268,8 +272,6 @@ def _headers(version: str | None, context: Any, options: Mapping[str, Any]) -> d
     headers = {"Accept": "application/json"}
     if version:
         headers["OpenStack-API-Version"] = f"placement {version}"
-    if options.get("stream"):
-        headers["Connection"] = "close"
     if options.get("data") is not None:
         headers["Content-Type"] = "application/json"
     if context is not None and context.global_id:

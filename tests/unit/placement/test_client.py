@@ -370,3 +370,9 @@ def test_a_search_has_a_connection_of_its_own(session, http, search, connection)
     PlacementClient(others, searches=searches).get("/x", "1.36", search=search)
     assert used == [searches if search else others]
     assert http.last_request.headers["Connection"] == connection
+
+
+def test_a_search_on_the_connections_of_writes_keeps_them_open(client, http):
+    http.get(f"{URL}/x")
+    client.get("/x", "1.36", search=True)
+    assert http.last_request.headers["Connection"] == "keep-alive"
