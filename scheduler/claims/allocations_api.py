@@ -134,11 +134,6 @@ def claim_body_beside(
     return allocations_body(allocations, owner, source.generation)
 
 
-def restoring_body(previous: ConsumerAllocations, generation: int | None) -> dict[str, Any]:
-    """Return the body that puts back what a consumer held before."""
-    return allocations_body(previous.allocations, previous.owner, generation)
-
-
 def emptying_body(current: ConsumerAllocations) -> dict[str, Any]:
     """Return the body that takes everything from a consumer, unless another writer changed it since.
 

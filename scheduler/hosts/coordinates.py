@@ -7,7 +7,7 @@
 ``Code``           the number of a distinct value in one encoded column
 =================  =========================================================================================
 
-The plural types are arrays of them: int64 of shape (hosts,) for rows, positions and indices, int32 for codes.
+The plural types are arrays of them: int64 of shape (hosts,) for rows and positions, int32 for codes.
 """
 
 from typing import NewType
@@ -22,5 +22,4 @@ Code = NewType("Code", int)
 
 TableRows = NewType("TableRows", NDArray[np.int64])
 ViewPositions = NewType("ViewPositions", NDArray[np.int64])
-ViewIndices = NewType("ViewIndices", NDArray[np.int64])
 Codes = NewType("Codes", NDArray[np.int32])

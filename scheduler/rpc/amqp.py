@@ -8,7 +8,7 @@ oslo.messaging acknowledges a request on receipt, logs a reply that was not deli
   deliverable; ``undelivered`` tells which. Its time is bounded in total.
 * The same message may arrive twice, after a lost connection. While it is being answered, and for some time
   after that, the repetition is acknowledged and not answered again.
-* A listener that stops takes no more messages, and returns to the broker what nobody has begun to answer.
+* A listener that stops takes no more messages, and returns to the broker what was not begun yet.
 
 This module uses private names of oslo.messaging; ``tests/unit/rpc/test_amqp.py`` lists them.
 """

@@ -11,7 +11,6 @@ from scheduler.claims.allocations_api import (
     claim_body,
     claim_body_beside,
     emptying_body,
-    restoring_body,
 )
 from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.client import Reply
@@ -117,8 +116,8 @@ BODIES = {
             "consumer_generation": 5,
         },
     ),
-    "restoring": (
-        restoring_body(HELD, 9),
+    "what was held before": (
+        allocations_body(HELD.allocations, HELD.owner, 9),
         {"allocations": candidate(B).allocations, **THEIRS, "consumer_generation": 9},
     ),
     "emptying": (emptying_body(HELD), {"allocations": {}, **THEIRS, "consumer_generation": 5}),
