@@ -1,6 +1,5 @@
 import io
 import json
-import logging
 
 import pytest
 
@@ -14,15 +13,6 @@ auth_type = admin_token
 endpoint = http://127.0.0.1:1
 token = admin
 """
-
-
-@pytest.fixture(autouse=True)
-def root_logger():
-    """Commands set up logging for their process; tests have theirs back afterwards."""
-    logger = logging.getLogger()
-    handlers, level = list(logger.handlers), logger.level
-    yield
-    logger.handlers[:], logger.level = handlers, level
 
 
 @pytest.fixture

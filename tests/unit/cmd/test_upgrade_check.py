@@ -1,6 +1,5 @@
 import io
 import json
-import logging
 
 import pytest
 import sqlalchemy as sa
@@ -23,15 +22,6 @@ token = admin
 [scheduler]
 workers = 1
 """
-
-
-@pytest.fixture(autouse=True)
-def root_logger():
-    """Commands set up logging for their process; tests have theirs back afterwards."""
-    logger = logging.getLogger()
-    handlers, level = list(logger.handlers), logger.level
-    yield
-    logger.handlers[:], logger.level = handlers, level
 
 
 @pytest.fixture

@@ -1,0 +1,12 @@
+import logging
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def root_logger():
+    """Commands set up logging for their process; tests have theirs back afterwards."""
+    logger = logging.getLogger()
+    handlers, level = list(logger.handlers), logger.level
+    yield
+    logger.handlers[:], logger.level = handlers, level
