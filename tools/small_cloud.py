@@ -171,8 +171,12 @@ class SmallCloud(contextlib.ExitStack):
         self._servers.append(rpc_server)
 
     def _stop_servers(self):
+        # The scheduler stops last: a conductor that waits for its answer would wait until the call times out
+        scheduler, callers = self._servers[:1], self._servers[1:]
         with ThreadPoolExecutor() as pool:
-            pool.map(_stop, self._servers)
+            pool.map(_stop, callers)
+        for rpc_server in scheduler:
+            _stop(rpc_server)
 
     def _close_buses(self):
         for bus in self._buses:
