@@ -185,12 +185,18 @@ class ClassNotFound(BerthError):
 
 
 class AllocationUpdateFailed(BerthError):
-    """The allocations of the instance were changed in Placement by another client during a claim."""
+    """The allocations of the instance were changed in Placement by another client during a claim.
+
+    Attributes:
+        consumer_uuid: The instance.
+        held: Whether it holds allocations of another request that is over, and may have been answered.
+    """
 
     nova_name = "AllocationUpdateFailed"
 
-    def __init__(self, consumer_uuid: str, error: str) -> None:
+    def __init__(self, consumer_uuid: str, error: str, *, held: bool = False) -> None:
         self.consumer_uuid = consumer_uuid
+        self.held = held
         super().__init__(f"Failed to update allocations for consumer {consumer_uuid}. Error: {error}")
 
 

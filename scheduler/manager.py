@@ -21,7 +21,7 @@ from scheduler.claims.claimer import Claimer
 from scheduler.claims.held import held_candidate
 from scheduler.claims.journal import Journal
 from scheduler.deadline import Deadline, limit_to
-from scheduler.errors import BerthError, NoValidHost
+from scheduler.errors import AllocationUpdateFailed, BerthError, NoValidHost
 from scheduler.explain.recorder import DecisionRecorder
 from scheduler.explain.trace import Trace
 from scheduler.filters.numa_topology_filter import fitter_of
@@ -280,10 +280,26 @@ class SchedulerManager:
         queries = self._queries(request)
         trace.asked(queries)
         request.counts.amounts = amounts_of(queries[0].params)
-        if request.claims and was_redelivered(request.context):
+        if request.claims and request.was_redelivered:
             again = self._answer_again(queries, request, as_reply, trace)
             if again is not None:
                 return again
+        try:
+            return self._schedule_anew(queries, request, as_reply, trace)
+        except AllocationUpdateFailed as error:
+            again = self._answer_again(queries, request, as_reply, trace) if error.held else None
+            if again is None:
+                raise
+            self._announce_end(request)
+            return again
+
+    def _schedule_anew(
+        self,
+        queries: Sequence[query.Query],
+        request: SchedulingRequest,
+        as_reply: Callable[[Selections], Reply],
+        trace: Trace,
+    ) -> Reply:
         table = partial(self._table_for, request)
         mirrored = self._mirrored_hosts.find(queries, table, request.cell_uuid)
         if mirrored is None:
@@ -302,9 +318,10 @@ class SchedulerManager:
         as_reply: Callable[[Selections], Reply],
         trace: Trace,
     ) -> Reply | None:
-        """Answer a redelivered request with the hosts that its instances hold, without alternates.
+        """Answer a request with the hosts that its instances hold already, without alternates.
 
-        Its first delivery may have been answered with them; so their allocations must not be moved.
+        Its first delivery, or another request for the same instances, may have been answered with them; so
+        their allocations must not be moved.
 
         Returns:
             The reply; None if not all instances hold what the request wants on a host that passes: then the
@@ -315,17 +332,13 @@ class SchedulerManager:
             return None
         table = views[0][0].table
         try:
-            for (
-                view,
-                each,
-            ) in views:  # before anything is claimed: a claim of several is given back as a whole
+            # Before anything is claimed: a claim of several is given back as a whole.
+            for view, each in views:
                 self._driver.select(view, each.restarted(), None)
         except NoValidHost:
             return None
-        LOG.info(
-            "Redelivered request is answered with the hosts that its instances hold: %s",
-            request.instance_uuids,
-        )
+        kind = "Redelivered request" if request.was_redelivered else "Request beside another one"
+        LOG.info("%s is answered with the hosts that its instances hold: %s", kind, request.instance_uuids)
         with self._claim_session(table, request, keeps_claims=True) as claims:
             trace.held(len(views))
             trace.claiming(claims)
@@ -369,9 +382,7 @@ class SchedulerManager:
         try:
             return self._claimer.get_held(uuid, context).allocations
         except PlacementSilent as error:
-            raise NoValidHost(
-                f"Placement does not tell what a redelivered instance holds: {error}"
-            ) from error
+            raise NoValidHost(f"Placement does not tell what an instance holds: {error}") from error
 
     def _schedule_by_mirror(
         self,
@@ -543,12 +554,9 @@ class SchedulerManager:
         return ClaimSession(
             self._claimer,
             self.hosts.pending,
-            request.context,
-            request.spec,
-            request.instance_uuids,
+            request,
             # An evacuation names the failed host there.
             table.nodes_of_hosts(request.spec.ignore_hosts or ()),
-            request.deadline,
             host_name=partial(host_of_provider, table),
             clock=self._clock,
             keeps_claims=keeps_claims,
@@ -580,12 +588,6 @@ class SchedulerManager:
     def sync_instance_info(self, context: Any, host_name: str, instance_uuids: Sequence[str]) -> None:
         """Note that a host has exactly these instances."""
         self.hosts.sync_instance_info(host_name, instance_uuids)
-
-
-def was_redelivered(context: Any) -> bool:
-    """Return whether the broker has delivered the message of a request before."""
-    delivery = getattr(context, "delivery", None)
-    return delivery is not None and delivery.redelivered
 
 
 def keep_until_answered(context: Any, claims: ClaimSession) -> None:

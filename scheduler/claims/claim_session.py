@@ -7,9 +7,8 @@ called then.
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-import math
 import time
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 from oslo_log import log as logging
 
@@ -20,6 +19,7 @@ from scheduler.claims.events import ClaimEvent
 from scheduler.claims.result import ClaimResult, Outcome, unsent_claim
 from scheduler.errors import NoValidHost
 from scheduler.placement.answer import AllocationCandidate, Resources
+from scheduler.request.scheduling_request import SchedulingRequest
 
 LOG = logging.getLogger(__name__)
 
@@ -29,18 +29,6 @@ class Reservations(Protocol):
 
     def remove(self, instances: Iterable[str]) -> None:
         """Give back what is reserved for these instances."""
-
-
-class OwnedRequest(Protocol):
-    """Whose instances a request is about."""
-
-    @property
-    def project_id(self) -> str | None:
-        """The project."""
-
-    @property
-    def user_id(self) -> str | None:
-        """The user; None if it is the caller."""
 
 
 class ClaimObserver(Protocol):
@@ -86,26 +74,20 @@ class ClaimSession:
     Attributes:
         claimer: Makes the claims.
         reservations: Where hosts are reserved for the instances.
-        context: The context of the request.
-        spec: Names project and user; without a user, the user of the context counts.
-        instance_uuids: The instances of the request.
+        request: For whom and until when is claimed. Without a user in its spec, that of its context counts.
         ignored: UUIDs of the compute nodes of the hosts that the request ignores. An evacuated instance keeps
             what it holds there.
-        deadline: When the caller stops waiting for the reply; seconds of the clock.
         host_name: Returns the name of the host of a root provider, for the log.
         clock: Returns the time in seconds.
-        keeps_claims: Whether nothing is ever given back: an earlier delivery of the message may have been
-            answered with what is claimed.
+        keeps_claims: Whether nothing is ever given back: an earlier delivery of the message, or another
+            request, may have been answered with what is claimed.
         observer: Is told what becomes of the claims.
     """
 
     claimer: Claimer
     reservations: Reservations
-    context: Any
-    spec: OwnedRequest
-    instance_uuids: Sequence[str]
+    request: SchedulingRequest
     ignored: Collection[str] = ()
-    deadline: float = math.inf
     host_name: Callable[[str], str] = _as_it_is
     clock: Callable[[], float] = time.monotonic
     keeps_claims: bool = False
@@ -121,7 +103,7 @@ class ClaimSession:
 
     def claim(self, instance_uuid: str, candidate: AllocationCandidate) -> ClaimResult:
         """Claim a candidate for an instance; as ``Claimer.claim``."""
-        request = self._request(instance_uuid, candidate, self.ignored)
+        request = self._claim_request(instance_uuid, candidate, self.ignored)
         if self._busy or self._is_late():
             result = self._refuse(request)
         else:
@@ -132,7 +114,7 @@ class ClaimSession:
 
     def claim_many(self, candidates: Mapping[str, AllocationCandidate]) -> Mapping[str, ClaimResult]:
         """Claim a candidate for each instance, by instance UUID; as ``Claimer.claim_many``."""
-        requests = [self._request(uuid, candidate) for uuid, candidate in candidates.items()]
+        requests = [self._claim_request(uuid, candidate) for uuid, candidate in candidates.items()]
         if self._busy or self._is_late():
             results = {request.uuid: self._refuse(request) for request in requests}
         else:
@@ -142,7 +124,7 @@ class ClaimSession:
         return results
 
     def __enter__(self) -> Self:
-        self._finish = self.claimer.begin_request(self.instance_uuids, self.deadline)
+        self._finish = self.claimer.begin_request(self.request.instance_uuids, self.request.deadline)
         self._busy = self._finish is None
         return self
 
@@ -168,14 +150,14 @@ class ClaimSession:
         if self.keeps_claims:
             LOG.warning(
                 "Allocations of instances %s are kept although the reply was not delivered: an earlier "
-                "delivery of the request may have been answered",
-                ", ".join(self.instance_uuids),
+                "delivery of the request, or another request, may have been answered",
+                ", ".join(self.request.instance_uuids),
             )
         claims = {uuid: claim for uuid, claim in self._claims.items() if claim and not self.keeps_claims}
         self._claims |= dict.fromkeys(claims)
         try:
             self._release(claims)
-            self.reservations.remove(self.instance_uuids)
+            self.reservations.remove(self.request.instance_uuids)
         finally:
             self._end()
 
@@ -189,20 +171,21 @@ class ClaimSession:
 
     @property
     def _owner(self) -> Owner:
-        return Owner(self.spec.project_id, self.spec.user_id or self.context.user_id)
+        spec = self.request.spec
+        return Owner(spec.project_id, spec.user_id or self.request.context.user_id)
 
-    def _request(
+    def _claim_request(
         self, uuid: str, candidate: AllocationCandidate, evacuating_from: Collection[str] = ()
     ) -> ClaimRequest:
-        host = self.host_name(candidate.root)
         return ClaimRequest(
             uuid,
             candidate,
             self._owner,
-            self.context,
+            self.request.context,
             evacuating_from,
-            host,
-            self.deadline,
+            self.host_name(candidate.root),
+            self.request.deadline,
+            self.request.message_id,
             confirms_held=self.keeps_claims,
         )
 
@@ -222,7 +205,7 @@ class ClaimSession:
             if not self.keeps_claims:
                 assumed = {request.uuid: _assumed_claim(request) for request in requests}
                 self._claims |= dict.fromkeys(assumed)
-                self.claimer.release_many(assumed, self.context)
+                self.claimer.release_many(assumed, self.request.context)
             raise
 
     def _remember(
@@ -240,10 +223,10 @@ class ClaimSession:
         for claim in claims.values():
             if claim.made:
                 self.observer.released(claim.made.allocations)
-        self.claimer.release_many(claims, self.context)
+        self.claimer.release_many(claims, self.request.context)
 
     def _is_late(self) -> bool:
-        return self.clock() > self.deadline
+        return self.clock() > self.request.deadline
 
 
 def _assumed_claim(request: ClaimRequest) -> ClaimResult:

@@ -11,6 +11,7 @@ refused. Requests of other processes of the daemon are known by the journal.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 import math
 import threading
 from typing import Any
@@ -25,7 +26,7 @@ from scheduler.claims.empty_consumers import EmptyConsumers
 from scheduler.claims.group_commit import GroupCommit
 from scheduler.claims.journal import ClaimJournal, Journal
 from scheduler.claims.policy import ClaimPolicy, Timing
-from scheduler.claims.result import ClaimResult, Outcome, unsent_claim
+from scheduler.claims.result import ClaimResult, Outcome, OwnWrite, unsent_claim
 from scheduler.locks import KeyedLocks
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementSilent
@@ -35,6 +36,9 @@ LOG = log.getLogger(__name__)
 BUSY = "another request for the instance is being served"
 
 TOO_LATE = "its caller has given up by now"
+
+AbandonedWrites = Mapping[str, tuple[OwnWrite, ...]]
+"""Instance UUID → writes of processes that have died, for the same message."""
 
 # Seconds between looks at whether claims are in flight, while the process stops.
 _DRAIN_POLL = 0.05
@@ -180,8 +184,11 @@ class Claimer:
                 return _refuse_all(requests, Outcome.CONFLICT, BUSY)
             if any(self._cleanup.is_pending(uuid) for uuid in uuids):
                 return claim_one_by_one(requests, self._claim_locked)
-            if not self._record_claims(requests):
+            abandoned = self._record_claims(requests)
+            if abandoned is None:
                 return _refuse_all(requests, Outcome.CONFLICT, BUSY)
+            if abandoned:
+                return claim_one_by_one(requests, partial(self._claim_recorded, abandoned=abandoned))
             results = self._make_batch(requests).claim_all()
             return {request.uuid: self._settle(request, results[request.uuid]) for request in requests}
 
@@ -207,31 +214,46 @@ class Claimer:
         except PlacementSilent as error:
             reason = f"an earlier claim cannot be given back: {error}"
             return unsent_claim(request.uuid, request.host_label, Outcome.UNAVAILABLE, reason)
-        if not self._record_claims([request]):
+        abandoned = self._record_claims([request])
+        if abandoned is None:
             return unsent_claim(request.uuid, request.host_label, Outcome.CONFLICT, BUSY)
-        generation = self._empty_consumers.generation_of(request.uuid)
-        known = ConsumerState(generation, unsure=unsure, earlier=self._cleanup.writes_of(request.uuid))
+        return self._claim_recorded(request, abandoned, unsure=unsure)
+
+    def _claim_recorded(
+        self, request: ClaimRequest, abandoned: AbandonedWrites, *, unsure: bool = False
+    ) -> ClaimResult:
+        left = abandoned.get(request.uuid, ())
+        known = ConsumerState(
+            self._empty_consumers.generation_of(request.uuid),
+            unsure=unsure or bool(left),
+            earlier=(*self._cleanup.writes_of(request.uuid), *left),
+        )
         return self._settle(request, self._claim_alone(request, known))
 
-    def _record_claims(self, requests: Sequence[ClaimRequest]) -> bool:
-        """Record claims before they are sent; return False if another process has claims for an instance.
+    def _record_claims(self, requests: Sequence[ClaimRequest]) -> AbandonedWrites | None:
+        """Record claims before they are sent.
 
         Of two processes that record at once both see the other, step back and try again. A claim of what the
         instance holds waits for no other process: the allocations may be recorded by one that died, and would
         be given back when its record is settled. The write raises the generation: so they are left alone.
+
+        Returns:
+            What processes that died have written for the same message, which may be replaced; None if another
+            process has claims for an instance, and nothing may be sent.
         """
         made = {request.uuid: request.plain.made for request in requests}
         unrecorded = made
         end = self._timing.monotonic() + self._lock_timeout(requests)
         while True:
             self._journal.record_claims(unrecorded, request=requests[0].message_id)
-            if requests[0].confirms_held or not self._journal.recorded_by_others(list(made)):
-                return True
+            others = self._journal.claims_of_others(list(made), requests[0].message_id)
+            if requests[0].confirms_held or not others.busy:
+                return others.abandoned
             # Records of what is still to be given back stay, and those with them.
             unrecorded = {uuid: one for uuid, one in made.items() if not self._cleanup.is_pending(uuid)}
             self._journal.remove_records(list(unrecorded))
             if self._timing.monotonic() >= end or self._stopping.is_set():
-                return False
+                return None
             self._timing.sleep(self._timing.uniform(*self._policy.retry_delay))
 
     def _claim_alone(self, request: ClaimRequest, known: ConsumerState) -> ClaimResult:

@@ -13,6 +13,7 @@ JSON.
 
 import atexit
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 import os
 from pathlib import Path
 import re
@@ -25,8 +26,8 @@ from oslo_config import cfg
 from oslo_log import log
 
 from scheduler.claims.allocations_api import ConsumerAllocations, Owner
-from scheduler.claims.journal_page import SUFFIX, JournalPage, PageLock, Records
-from scheduler.claims.result import ClaimResult, Outcome
+from scheduler.claims.journal_page import SUFFIX, JournalPage, PageLock, Record, Records
+from scheduler.claims.result import ClaimResult, Outcome, OwnWrite
 
 LOG = log.getLogger(__name__)
 
@@ -49,8 +50,22 @@ class Page(Protocol):
     def remove_records(self, instance_uuids: Collection[str]) -> None:
         """Remove all records of these instances."""
 
-    def recorded_by_others(self, instance_uuids: Collection[str]) -> Collection[str]:
-        """Return those of the instances for which other processes have recorded claims."""
+    def recorded_by_others(self, instance_uuids: Collection[str]) -> Collection[Record]:
+        """Return what is recorded of these instances in the pages of other processes."""
+
+
+@dataclass(frozen=True, slots=True)
+class OtherClaims:
+    """The claims that other processes have recorded for the instances of a request.
+
+    Attributes:
+        busy: Instances whose claims are of another request, or of a process that is alive.
+        abandoned: Instance UUID → writes for the same request by a process that has died. No reply that names
+            them was confirmed.
+    """
+
+    busy: frozenset[str] = frozenset()
+    abandoned: Mapping[str, tuple[OwnWrite, ...]] = field(default_factory=dict)
 
 
 class Journal:
@@ -213,9 +228,32 @@ class ClaimJournal:
         if self._page:
             self._page.remove_records(uuids)
 
-    def recorded_by_others(self, uuids: Collection[str]) -> Collection[str]:
-        """Return those of the instances for which another process has claims whose request is not over."""
-        return self._page.recorded_by_others(uuids) if self._page else ()
+    def claims_of_others(self, uuids: Collection[str], request: str = "") -> OtherClaims:
+        """Return the claims of other processes for these instances whose request is not over.
+
+        Args:
+            uuids: The instances.
+            request: The identity of the request that asks.
+        """
+        busy: set[str] = set()
+        abandoned: dict[str, tuple[OwnWrite, ...]] = {}
+        for record in self._page.recorded_by_others(uuids) if self._page else ():
+            claim = _abandoned_claim(record) if request and record.request == request else None
+            if claim is None:
+                busy.add(record.instance)
+            else:
+                abandoned[record.instance] = (*abandoned.get(record.instance, ()), *claim.own_writes)
+        return OtherClaims(frozenset(busy), abandoned)
+
+
+def _abandoned_claim(record: Record) -> ClaimResult | None:
+    """Return the claim of a process that has died; None of one that is alive, or if it is not understood."""
+    if not record.abandoned:
+        return None
+    try:
+        return _claim_of(record.claim)
+    except (KeyError, TypeError, AttributeError):
+        return None
 
 
 def _record_of(made: ConsumerAllocations, previous: ConsumerAllocations | None) -> dict[str, Any]:

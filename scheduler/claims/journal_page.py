@@ -13,7 +13,7 @@ from pathlib import Path
 import sqlite3
 import threading
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from oslo_log import log
@@ -34,7 +34,29 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS records (
     id INTEGER PRIMARY KEY, instance TEXT NOT NULL, request TEXT NOT NULL, claim BLOB NOT NULL);
 CREATE INDEX IF NOT EXISTS records_by_instance ON records (instance);
+CREATE TABLE IF NOT EXISTS abandoned (id INTEGER PRIMARY KEY REFERENCES records (id) ON DELETE CASCADE);
 """
+_ABANDON = "INSERT OR IGNORE INTO abandoned SELECT id FROM records"
+_READ = """
+SELECT instance, request, claim, abandoned.id IS NOT NULL
+FROM records LEFT JOIN abandoned ON abandoned.id = records.id {condition} ORDER BY records.id
+"""
+
+
+class Record(NamedTuple):
+    """One recorded claim.
+
+    Attributes:
+        instance: The UUID of the instance.
+        request: The identity of the request; "" if it is not known.
+        claim: What is needed to give it back.
+        abandoned: Whether the process that recorded it has died.
+    """
+
+    instance: str
+    request: str
+    claim: Mapping[str, Any]
+    abandoned: bool
 
 
 class PageLock:
@@ -86,11 +108,12 @@ class JournalPage:
             f"Claims are recorded in the journal {path} again",
         )
         self._database = _open_or_put_aside(path)
-        self._found = list(_rows(self._database))
+        self._database.execute(_ABANDON)
+        self._found = list(_records(self._database))
 
     def found_records(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Return what a dead process recorded and did not remove: instance UUID and claim."""
-        return iter(self._found)
+        return ((record.instance, record.claim) for record in self._found)
 
     def take_over(self, other: Path) -> None:
         """Move the records of a page without an owner to this one; the caller has its lock.
@@ -101,10 +124,11 @@ class JournalPage:
         """
         database = _open_or_put_aside(other)
         try:
-            records = list(_rows(database))
+            records = list(_records(database))
             with self._lock, self._transaction():
-                for instance, claim in records:
-                    self._insert(instance, claim, "")
+                for record in records:
+                    number = self._insert(record.instance, record.claim, record.request)
+                    self._database.execute("INSERT INTO abandoned VALUES (?)", (number,))
             with database:
                 database.execute("DELETE FROM records")
         finally:
@@ -150,13 +174,13 @@ class JournalPage:
             else:
                 self._unremoved.clear()
 
-    def recorded_by_others(self, instance_uuids: Collection[str]) -> set[str]:
-        """Return those of the instances for which other processes have recorded claims."""
-        found: set[str] = set()
+    def recorded_by_others(self, instance_uuids: Collection[str]) -> list[Record]:
+        """Return what is recorded of these instances in the pages of other processes."""
+        found: list[Record] = []
         with self._lock:
             for path in self._path.parent.glob(f"*{SUFFIX}"):
                 if path != self._path:
-                    found |= self._recorded_in(path, instance_uuids)
+                    found += self._recorded_in(path, instance_uuids)
         return found
 
     def close(self) -> None:
@@ -166,24 +190,24 @@ class JournalPage:
                 database.close()
             self._page_lock.release()
 
-    def _recorded_in(self, path: Path, instance_uuids: Collection[str]) -> set[str]:
-        marks = ",".join("?" * len(instance_uuids))
-        query = f"SELECT DISTINCT instance FROM records WHERE instance IN ({marks})"  # noqa: S608 - marks only
+    def _recorded_in(self, path: Path, instance_uuids: Collection[str]) -> list[Record]:
         try:
             reader = self._readers.get(path)
             if reader is None:
                 reader = self._readers[path] = _connect(path, read_only=True)
-            return {instance for (instance,) in reader.execute(query, tuple(instance_uuids))}
-        except sqlite3.Error:
+            return list(_records(reader, instance_uuids))
+        except (sqlite3.Error, ValueError):
             if failed := self._readers.pop(path, None):
                 failed.close()
-            return set()
+            return []
 
-    def _insert(self, instance: str, claim: Mapping[str, Any], request: str) -> None:
-        self._database.execute(
+    def _insert(self, instance: str, claim: Mapping[str, Any], request: str) -> int | None:
+        """Return the number of the new record."""
+        cursor = self._database.execute(
             "INSERT INTO records (instance, request, claim) VALUES (?, ?, ?)",
             (instance, request, orjson.dumps(claim)),
         )
+        return cursor.lastrowid
 
     @contextmanager
     def _transaction(self, mode: str = "NORMAL") -> Iterator[None]:
@@ -200,16 +224,21 @@ def read_records(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     except sqlite3.Error:
         return
     try:
-        yield from _rows(database)
+        for record in _records(database):
+            yield record.instance, record.claim
     except sqlite3.Error:
         return
     finally:
         database.close()
 
 
-def _rows(database: sqlite3.Connection) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for instance, claim in database.execute("SELECT instance, claim FROM records ORDER BY id").fetchall():
-        yield instance, orjson.loads(claim)
+def _records(database: sqlite3.Connection, instance_uuids: Collection[str] | None = None) -> Iterator[Record]:
+    """Return the records of these instances, or all, in their order."""
+    marks = ",".join("?" * len(instance_uuids or ()))
+    condition = "" if instance_uuids is None else f"WHERE instance IN ({marks})"
+    rows = database.execute(_READ.format(condition=condition), tuple(instance_uuids or ())).fetchall()
+    for instance, request, claim, abandoned in rows:
+        yield Record(instance, request, orjson.loads(claim), bool(abandoned))
 
 
 def _open_or_put_aside(path: Path) -> sqlite3.Connection:
@@ -233,7 +262,7 @@ def _open(path: Path) -> sqlite3.Connection:
     try:
         database.execute("PRAGMA journal_mode = WAL")
         database.executescript(_SCHEMA)
-        list(_rows(database))
+        list(_records(database))
     except (sqlite3.Error, ValueError):
         database.close()
         raise
@@ -242,10 +271,12 @@ def _open(path: Path) -> sqlite3.Connection:
 
 def _connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     mode = "ro" if read_only else "rw"
-    return sqlite3.connect(
+    database = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode={mode}",
         uri=True,
         timeout=BUSY_TIMEOUT,
         isolation_level=None,
         check_same_thread=False,
     )
+    database.execute("PRAGMA foreign_keys = ON")
+    return database

@@ -194,6 +194,18 @@ class SchedulingRequest:
         return self.spec.get_scheduler_hint(name, default)
 
     @property
+    def message_id(self) -> str:
+        """The identity of the message, the same at each delivery; "" if there is none."""
+        delivery = getattr(self.context, "delivery", None)
+        return delivery.message_id if delivery else ""
+
+    @property
+    def was_redelivered(self) -> bool:
+        """Whether the broker has delivered the message before."""
+        delivery = getattr(self.context, "delivery", None)
+        return bool(delivery and delivery.redelivered)
+
+    @property
     def moves_instance(self) -> bool:
         """Whether the instance exists already, and is resized, migrated, evacuated or unshelved.
 

@@ -14,7 +14,13 @@ from scheduler import objects
 from scheduler.claims.allocations_api import ConsumerAllocations
 from scheduler.claims.events import ClaimEvent, ClaimState
 from scheduler.claims.result import ClaimResult, Outcome
-from scheduler.errors import BerthError, HostsUnknown, NoValidHost, RequestFilterFailed
+from scheduler.errors import (
+    AllocationUpdateFailed,
+    BerthError,
+    HostsUnknown,
+    NoValidHost,
+    RequestFilterFailed,
+)
 from scheduler.hosts.aggregates import Aggregates
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.manager import ManagerParts, SchedulerManager
@@ -337,6 +343,29 @@ def test_a_redelivered_request_that_holds_nothing_of_use_is_scheduled_anew(make_
     world.placement.held = allocations
     reply = ask(world, make_spec(project_id="p", **fields), delivery=Delivery(redelivered=True))
     assert reply[0][0].service_host == "h1"
+
+
+HELD = ClaimResult(Outcome.CONFLICT, "held by another request", held=ConsumerAllocations({}, 1))
+
+
+@pytest.mark.parametrize("redelivered", [False, True], ids=["delivered once", "redelivered"])
+def test_a_request_is_answered_with_what_its_instance_holds_by_another_request(make_world, redelivered):
+    """The other request ended after the first look, and before the claim."""
+    world, delivery = make_world(two_hosts(), {uuid_of("h1"): HELD}), Delivery(redelivered)
+    world.placement.before_a_claim = lambda: world.placement.held.update(i1=held("h2"))
+    ((chosen,),) = ask(world, None, delivery=delivery)
+    assert chosen.service_host == "h2"
+    delivery.give_back()
+    assert world.placement.released == []
+    assert world.told.events == ["start", "end"]
+
+
+def test_a_request_whose_instance_holds_what_would_not_do_by_another_request_is_refused(make_world):
+    world = make_world(two_hosts(), {uuid_of("h1"): HELD})
+    world.placement.held = {"i1": held("h2", VCPU=3)}
+    with pytest.raises(AllocationUpdateFailed):
+        ask(world)
+    assert world.placement.claimed == []
 
 
 def test_a_request_that_is_delivered_once_does_not_read_what_its_instance_holds(make_world):

@@ -14,9 +14,10 @@ from scheduler.claims.result import ClaimResult, Outcome
 from scheduler.errors import NoValidHost
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.view import HostView
+from scheduler.rpc.delivery import Delivery
 from tests.builders import make_host, make_table
 from tests.support.clock import Clock
-from tests.unit.selection.requests import REFUSED, make_candidate, make_spec
+from tests.unit.selection.requests import REFUSED, make_candidate, make_request, make_spec
 
 CLAIMED = ClaimResult(Outcome.CLAIMED)
 
@@ -53,7 +54,7 @@ class Claimer:
         self.confirmed += uuids
 
 
-CONTEXT = SimpleNamespace(user_id="caller")
+CONTEXT = SimpleNamespace(user_id="caller", delivery=Delivery(message_id="message"))
 
 
 def make(result=CLAIMED, deadline=float("inf"), clock=None, **fields):
@@ -62,11 +63,8 @@ def make(result=CLAIMED, deadline=float("inf"), clock=None, **fields):
     return claimer, ClaimSession(
         claimer,
         PendingPlacements(),
-        CONTEXT,
-        spec,
-        ["a", "b", "c"],
+        make_request(spec, ["a", "b", "c"], context=CONTEXT, deadline=deadline),
         {"ignored"},
-        deadline,
         host_name={"p": "host 1"}.get,
         clock=clock or Clock(),
     )
@@ -168,14 +166,14 @@ def test_claims_of_a_request_that_ends_after_its_deadline_are_given_back(caplog)
     assert "too long" in caplog.text
 
 
-def test_the_claimer_is_told_owner_context_ignored_nodes_and_host():
+def test_the_claimer_is_told_owner_context_ignored_nodes_host_and_message():
     claimer, claims = make(user_id=None)
     claims.claim("a", CANDIDATE)
     claims.claim_many({"b": CANDIDATE})
     owner = Owner("project", "caller")
     assert claimer.asked == [
-        ClaimRequest("a", CANDIDATE, owner, CONTEXT, {"ignored"}, "host 1"),
-        ClaimRequest("b", CANDIDATE, owner, CONTEXT, (), "host 1"),
+        ClaimRequest("a", CANDIDATE, owner, CONTEXT, {"ignored"}, "host 1", message_id="message"),
+        ClaimRequest("b", CANDIDATE, owner, CONTEXT, (), "host 1", message_id="message"),
     ]
 
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 import pytest
 
 from scheduler.claims.allocations_api import NOTHING, Owner
+from scheduler.claims.journal_page import Record
 from scheduler.claims.policy import ClaimPolicy
 from scheduler.claims.result import Outcome
 from tests.unit.claims.builders import (
@@ -237,7 +238,7 @@ class FakePage:
     """A journal and its page: what another process left, and what is recorded now."""
 
     def __init__(self, *found):
-        self.recorded, self.elsewhere = {}, set()
+        self.recorded, self.elsewhere = {}, []
         for uuid, record in found:
             self.add_records({uuid: record})
 
@@ -252,7 +253,7 @@ class FakePage:
             self.recorded.setdefault(uuid, []).append(record)
 
     def recorded_by_others(self, uuids):
-        return self.elsewhere & set(uuids)
+        return [record for record in self.elsewhere if record.instance in uuids]
 
     def remove_records(self, uuids):
         for uuid in uuids:
@@ -306,7 +307,7 @@ def test_what_a_redelivered_request_confirms_is_not_given_back_by_the_successor_
     """The process died after its reply and before it removed the record."""
     claimer, api, page = make_recorded()
     api.give(UUID, candidate(A).allocations)
-    page.elsewhere = {UUID}  # the record of the dead process
+    page.elsewhere = [Record(UUID, "", record_of([A]), True)]
     assert confirm_held(claimer).claimed
     assert api.get_allocations(UUID).generation == 2
     successor, its_api, its_page = make_recorded((UUID, record_of([A])))
@@ -329,6 +330,30 @@ def test_what_a_redelivered_request_confirms_is_not_given_back_first_by_its_own_
     assert api.get_allocations(UUID).allocations == candidate(A).allocations
 
 
+@pytest.mark.parametrize(
+    ("message", "abandoned", "outcome"),
+    [("m1", True, Outcome.CLAIMED), ("m1", False, Outcome.CONFLICT), ("m2", True, Outcome.CONFLICT)],
+    ids=["of the same message", "of a process that is alive", "of another message"],
+)
+@pytest.mark.parametrize("several", [False, True], ids=["alone", "together"])
+def test_an_abandoned_claim_of_the_same_message_in_another_page_is_replaced(
+    several, message, abandoned, outcome
+):
+    claimer, api, page = make_recorded(policy=replace(PROMPT, lock_timeout=0.0))
+    api.give(UUID, candidate(A).allocations)
+    page.elsewhere = [Record(UUID, "m1", record_of([A]), abandoned)]
+    requests = [replace(make_request(uuid, B), message_id=message) for uuid in (UUID, "other")]
+    results = claimer.claim_many(requests) if several else {UUID: claimer.claim(requests[0])}
+    assert results[UUID].outcome is outcome
+    replaced = outcome is Outcome.CLAIMED
+    assert api.get_allocations(UUID).allocations == candidate(B if replaced else A).allocations
+    # The cleanup of the process that took the record over leaves the new allocations alone.
+    successor, its_api, _ = make_recorded((UUID, record_of([A])))
+    its_api.consumers = api.consumers
+    assert successor.drain(5) == []
+    assert bool(its_api.used(B)) == replaced
+
+
 def test_recorded_claims_of_a_dead_process_are_left_alone_for_some_time():
     policy = replace(PROMPT, cleanup_delays=(0.0,), recorded_claim_delay=60.0)
     claimer, api, _ = make_recorded((UUID, record_of([A])), policy=policy)
@@ -343,7 +368,7 @@ def test_a_claim_that_waits_for_another_process_is_recorded_once():
     """Also while an earlier claim is still to be given back, and its record stays."""
     policy = replace(PROMPT, lock_timeout=0.05, retry_delay=(0.001, 0.001), recorded_claim_delay=60.0)
     claimer, _, page = make_recorded((UUID, record_of([A])), policy=replace(policy, late_write_window=60.0))
-    page.elsewhere = {UUID}
+    page.elsewhere = [Record(UUID, "", record_of([A]), False)]
     assert claim(claimer, B).outcome is Outcome.CONFLICT
     assert page.recorded[UUID].count(record_of([B])) == 1
 
@@ -546,7 +571,7 @@ def test_a_cleanup_leaves_a_later_claim_of_equal_content():
 
 def test_an_instance_with_open_claims_of_another_process_is_refused():
     claimer, api, page = make_recorded(policy=replace(PROMPT, lock_timeout=0.0))
-    page.elsewhere = {UUID}
+    page.elsewhere = [Record(UUID, "", record_of([A]), False)]
     assert claim(claimer, A).outcome is Outcome.CONFLICT
     results = claimer.claim_many([make_request(UUID, A), make_request("other", B)])
     assert {result.outcome for result in results.values()} == {Outcome.CONFLICT}

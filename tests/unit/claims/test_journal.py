@@ -9,7 +9,7 @@ from oslo_config import cfg
 import pytest
 
 from scheduler.claims.allocations_api import ConsumerAllocations
-from scheduler.claims.journal import ClaimJournal, Journal, journal_directory
+from scheduler.claims.journal import ClaimJournal, Journal, OtherClaims, journal_directory
 from scheduler.claims.journal_page import JournalPage, PageLock, read_records
 from tests.unit.claims.builders import OWNER, A, B, candidate
 
@@ -102,10 +102,30 @@ def test_what_other_processes_have_recorded_is_known(journal):
     mine, theirs = journal.open_page(), journal.open_page()
     mine.add_records({"i1": CLAIM})
     theirs.add_records({"i2": CLAIM, "i3": CLAIM})
-    assert mine.recorded_by_others(["i1", "i2"]) == {"i2"}
-    assert theirs.recorded_by_others(["i1", "i2"]) == {"i1"}
+    assert mine.recorded_by_others(["i1", "i2"]) == [("i2", "", CLAIM, False)]
+    assert theirs.recorded_by_others(["i1", "i2"]) == [("i1", "", CLAIM, False)]
     theirs.remove_records(["i2"])
-    assert mine.recorded_by_others(["i1", "i2"]) == set()
+    assert mine.recorded_by_others(["i1", "i2"]) == []
+
+
+@pytest.mark.parametrize("pages", [1, 2], ids=["its own page", "another page"])
+def test_what_a_dead_process_recorded_is_abandoned_by_its_request_until_it_is_removed(journal, pages):
+    """Also after the process that took it over has died."""
+    mine, *dead = [journal.open_page() for _ in range(3)]
+    dead[-1].add_records({"i1": CLAIM}, "m1")
+    for page in dead:
+        page.close()
+    for _ in range(2):
+        successors = [journal.open_page() for _ in range(pages)]
+        successors[0].add_records({"i1": CLAIM}, "m2")
+        assert sorted(mine.recorded_by_others(["i1"]), key=lambda one: one.request) == [
+            ("i1", "m1", CLAIM, True),
+            ("i1", "m2", CLAIM, False),
+        ]
+        successors[0].remove_records(["i1"])
+        successors[0].add_records({"i1": CLAIM}, "m1")
+        for page in successors:
+            page.close()
 
 
 def test_a_page_that_cannot_be_read_is_put_aside(journal, caplog):
@@ -260,7 +280,7 @@ class TestClaimJournal:
         claims.open_page(full, lambda *_: pytest.fail("there is no page"))
         claims.record_claim("i1", self.made)
         claims.remove_records(["i1"])
-        assert claims.recorded_by_others(["i1"]) == ()
+        assert claims.claims_of_others(["i1"]) == OtherClaims()
 
     def test_records_that_are_not_understood_are_removed(self, journal, caplog):
         page = journal.open_page()

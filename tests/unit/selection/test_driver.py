@@ -42,9 +42,9 @@ def driver(**options):
 
 def select(hosts, uuids, claims=None, spec=None, alternates=True, **options):
     spec = spec or make_spec()
-    request = make_request(spec, uuids, with_alternates=alternates)
+    request = make_request(spec, uuids, context=CONTEXT, with_alternates=alternates)
     claimer = FakeClaimer(claims or FakeClaims())
-    with ClaimSession(claimer, PendingPlacements(), CONTEXT, spec, uuids) as of_request:
+    with ClaimSession(claimer, PendingPlacements(), request) as of_request:
         reply = driver(**options).select(make_view(hosts), request, of_request)
     request.write_progress()
     return reply
@@ -234,12 +234,10 @@ def test_what_a_request_gave_back_is_not_pending_any_more():
     hosts = [host_with_candidate("h1"), host_with_candidate("h2")]
     away = ClaimResult(Outcome.UNAVAILABLE, "away")
     claims = FakeClaims({uuid_of("h1"): [ClaimResult(Outcome.CLAIMED), away], uuid_of("h2"): away})
-    (view,), uuids = views_of(hosts, pending, 1), ["i1", "i2"]
-    with (
-        pytest.raises(NoValidHost),
-        ClaimSession(FakeClaimer(claims), pending, CONTEXT, make_spec(), uuids) as of_request,
-    ):
-        driver().select(view, make_request(uuids=uuids, with_alternates=True), of_request)
+    (view,) = views_of(hosts, pending, 1)
+    request = make_request(uuids=["i1", "i2"], context=CONTEXT, with_alternates=True)
+    with pytest.raises(NoValidHost), ClaimSession(FakeClaimer(claims), pending, request) as of_request:
+        driver().select(view, request, of_request)
     assert len(pending) == 0
 
 

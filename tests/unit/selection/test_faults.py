@@ -207,12 +207,12 @@ class Run:
 
     def ask(self, driver):
         spec = make_spec(project_id="project", user_id="user")
-        request = make_request(spec, self.uuids, with_alternates=True)
+        request = make_request(spec, self.uuids, context=CONTEXT, with_alternates=True)
         rows = np.arange(len(self.hosts))
         view = HostView.of(TABLE, rows, [host.candidates for host in self.hosts], pending=self.pending)
         ignored = {SOURCE} if self.before else ()
         with contextlib.suppress(BerthError, Killed):
-            with ClaimSession(self.claimer, self.pending, CONTEXT, spec, self.uuids, ignored) as claims:
+            with ClaimSession(self.claimer, self.pending, request, ignored) as claims:
                 self.reply = driver.select(view, request, claims)
             claims.confirm()
 
@@ -345,10 +345,10 @@ def test_many_requests_at_once(driver, journal, later, seed):
 
     def ask(uuids):
         spec = make_spec(project_id="project", user_id="user")
-        request = make_request(spec, uuids, with_alternates=True)
+        request = make_request(spec, uuids, context=CONTEXT, with_alternates=True)
         view = HostView.of(TABLE, np.arange(4), [host.candidates for host in HOSTS], pending=pending)
         with contextlib.suppress(BerthError):
-            with ClaimSession(claimer, pending, CONTEXT, spec, uuids) as claims:
+            with ClaimSession(claimer, pending, request) as claims:
                 found = driver.select(view, request, claims)
             claims.confirm()
             replies.append((uuids, found))
