@@ -180,6 +180,7 @@ class SchedulerManager:
             PlacementAuthFailure: Keystone refuses the credentials.
         """
         self._placement.start()
+        self._claimer.start()
         if self._journal:
             self._claimer.open_journal(self._journal)
         self.hosts.start()

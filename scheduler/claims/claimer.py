@@ -83,6 +83,14 @@ class Claimer:
         """
         return cls(GroupCommit(client, writes_in_flight), ClaimPolicy())
 
+    def start(self) -> None:
+        """Start the background thread that gives claims back, before the first request is served.
+
+        Raises:
+            RuntimeError: The system has no thread left.
+        """
+        self._cleanup.start()
+
     def open_journal(self, journal: Journal) -> None:
         """Record claims there from now on, and give back in the background what a dead process recorded."""
         self._journal.open_page(journal, self._clean_up_recorded)

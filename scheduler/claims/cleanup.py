@@ -154,7 +154,9 @@ def _delete_hidden_rows(api: AllocationsApi, cleanup: PendingCleanup) -> None:
 class AllocationCleanup:
     """The cleanups of a process; any thread may use it.
 
-    The background thread exists only while a cleanup is pending.
+    A process that serves requests calls ``start`` first: its background thread lives as long as the process,
+    so that a release never depends on whether another thread can be started. Otherwise the thread exists only
+    while a cleanup is pending.
     """
 
     def __init__(
@@ -182,7 +184,19 @@ class AllocationCleanup:
         self._changed = threading.Condition()
         self._pending: dict[str, PendingCleanup] = {}
         self._worker: threading.Thread | None = None
+        self._stays = False
         self._draining = False
+
+    def start(self) -> None:
+        """Start the background thread now, for as long as the process lives.
+
+        Raises:
+            RuntimeError: The system has no thread left.
+        """
+        with self._changed:
+            if self._worker is None:
+                self._worker = self._start_thread()
+            self._stays = True
 
     def release_claims(self, claims: Mapping[str, ClaimResult], context: Any = None) -> None:
         """Give back claims, by instance UUID. Never raises.
@@ -309,13 +323,15 @@ class AllocationCleanup:
         """Start the background thread unless it is running. Without a free thread the next call tries it."""
         if self._worker is not None or not self._pending:
             return
-        worker = threading.Thread(target=self._work, name="placement-releases", daemon=True)
         try:
-            worker.start()
+            self._worker = self._start_thread()
         except RuntimeError as error:
             LOG.error("Claims cannot be given back now: %s", error)
-        else:
-            self._worker = worker
+
+    def _start_thread(self) -> threading.Thread:
+        thread = threading.Thread(target=self._work, name="placement-releases", daemon=True)
+        thread.start()
+        return thread
 
     def _work(self) -> None:
         while due := self._wait_for_due():
@@ -325,15 +341,15 @@ class AllocationCleanup:
                 self._attempt(due[0])
 
     def _wait_for_due(self) -> list[PendingCleanup]:
-        """Return the next cleanups once they are due; none if nothing is left, and the thread ends."""
+        """Return the next cleanups once they are due; none if nothing is left, and the thread is to end."""
         with self._changed:
-            while self._pending:
+            while self._pending or self._stays:
                 in_order = sorted(self._pending.values(), key=lambda cleanup: cleanup.due)
-                wait = in_order[0].due - self._timing.monotonic()
-                if wait <= 0:
-                    now = self._timing.monotonic()
-                    return [one for one in in_order if one.due <= now][: self._policy.batch_size]
-                self._changed.wait(wait)
+                now = self._timing.monotonic()
+                due = [one for one in in_order if one.due <= now]
+                if due:
+                    return due[: self._policy.batch_size]
+                self._changed.wait(in_order[0].due - now if in_order else None)
             self._worker = None
             return []
 

@@ -35,7 +35,7 @@ class Heartbeats:
         tick: float = TICK,
         make_loop: MakeLoop = BackgroundLoop,
     ) -> None:
-        """Watch no call yet; the thread starts with the first one.
+        """Watch no call yet; the thread starts with ``start``, or with the first call.
 
         Args:
             clock: Seconds that only grow.
@@ -52,6 +52,14 @@ class Heartbeats:
     def __len__(self) -> int:
         """Return the number of watched calls."""
         return len(self._calls)
+
+    def start(self) -> None:
+        """Start the thread, before the first call is received.
+
+        Raises:
+            RuntimeError: The system has no thread left.
+        """
+        self._loop.start()
 
     def watch(self, incoming: Any) -> None:
         """Begin to send heartbeats for a message, instead of those of oslo.messaging. Never raises.

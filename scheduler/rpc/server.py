@@ -46,6 +46,9 @@ class Server(server.RPCServer):
     otherwise; the message is acknowledged after that. A redelivered call that meets its first run in another
     process is returned to the broker, a bounded number of times.
 
+    All threads are started before the first message is consumed: oslo.messaging starts them one by one with
+    the messages, and loses a message for which none can be started.
+
     Attributes:
         heartbeats: The heartbeats of the calls that are not answered yet.
     """
@@ -69,9 +72,20 @@ class Server(server.RPCServer):
         super().__init__(transport, target, _Dispatcher(dispatcher, heartbeats, warnings), "threading")
 
     def _create_listener(self) -> Any:
+        self._start_threads()
         with refusals_as_config_errors():
             listener = amqp.listen(self.transport, self._target, self.conf.berth.largest_message)
             return listener or super()._create_listener()
+
+    def _start_threads(self) -> None:
+        """Start the heartbeats, and as many threads as the pool may have.
+
+        Raises:
+            RuntimeError: The system has no thread left.
+        """
+        self.heartbeats.start()
+        for _ in range(self.conf.executor_thread_pool_size):
+            self._work_executor.submit(_do_nothing)
 
     def _on_incoming(self, incoming: Any) -> None:
         for message in incoming:
@@ -117,6 +131,10 @@ class Server(server.RPCServer):
             if message.caller_waits:
                 message.reply(failure=_too_large(error))
         message.settle()
+
+
+def _do_nothing() -> None:
+    """Occupy a thread of the pool, which is started for that."""
 
 
 def _too_large(error: Exception) -> Any:

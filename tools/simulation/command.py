@@ -105,6 +105,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--profile", default="", choices=["", *plan.PROFILES], help="kinds of faults (default: each in turn)"
     )
+    parser.add_argument("--also", help="run first the histories of this file: lines of a seed and a profile")
     parser.add_argument("--shrink", action="store_true", help="make the first failing history smaller")
     parser.add_argument("--trace", action="store_true", help="print what happens in a history")
     parser.add_argument("--plan", help="run the history of this file, which --save has written")
@@ -201,13 +202,21 @@ def _results(arguments: argparse.Namespace, start: float) -> Iterator[tuple[int,
         )
     else:
         seeds = range(arguments.seed, arguments.seed + arguments.histories)
-    tasks = ((seed, arguments.profile) for seed in seeds)
+    tasks = itertools.chain(_listed(arguments.also), ((seed, arguments.profile) for seed in seeds))
     if arguments.jobs == 1:
         yield from map(run_seed, tasks)
         return
     with multiprocessing.get_context("fork").Pool(arguments.jobs, maxtasksperchild=RECYCLE) as pool:
         for some in _batches(tasks, CHUNK * arguments.jobs):
             yield from pool.imap_unordered(run_seed, some, CHUNK)
+
+
+def _listed(path: str | None) -> Iterator[tuple[int, str]]:
+    """Yield seed and profile of each line of a file; empty lines and comments are left out."""
+    for line in pathlib.Path(path).read_text(encoding="utf-8").splitlines() if path else ():
+        words = line.partition("#")[0].split()
+        if words:
+            yield int(words[0]), words[1]
 
 
 def _batches(tasks: Iterator[tuple[int, str]], size: int) -> Iterator[list[tuple[int, str]]]:

@@ -226,6 +226,20 @@ def test_a_cleanup_that_never_succeeds_is_given_up_with_an_error(caplog):
     assert world.cleanup.drain(0) == []
 
 
+def test_a_started_cleanup_needs_no_other_thread(monkeypatch):
+    def no_thread(self):
+        raise RuntimeError("can't start new thread")
+
+    world = World(["500"], policy=replace(PROMPT, cleanup_delays=(0.0,)))
+    world.cleanup.start()
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    world.cleanup.release_claims({UUID: CLAIMED})
+    assert eventually(lambda: world.finished == [UUID])
+    world.api.give(UUID, candidate(A).allocations)
+    world.cleanup.release_claims({UUID: CLAIMED})
+    assert world.held == {}
+
+
 def test_cleanups_above_the_capacity_are_given_up_with_an_error(caplog):
     world = World(policy=replace(PROMPT, cleanup_capacity=1))
     world.cleanup.schedule_cleanup("first", UNSURE)

@@ -186,6 +186,37 @@ def test_an_exception_that_ends_threads_is_answered_and_every_thread_lives(
         running.wait()
 
 
+def test_a_call_is_answered_after_the_system_has_run_out_of_threads(
+    conf, caller, context, manager, monkeypatch
+):
+    def no_thread(self):
+        raise RuntimeError("can't start new thread")
+
+    bus = transport.rpc_transport(conf)
+    conf.set_override("executor_thread_pool_size", 2)
+    running = server.build(conf, bus, manager)
+    running.start()
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", no_thread)
+            for _ in range(3):
+                caller(bus, "4.2").call(context, "sync_instance_info", host_name="h", instance_uuids=[])
+    finally:
+        running.stop()
+        running.wait()
+    assert len(manager.asked) == 3
+
+
+def test_a_server_without_threads_does_not_start(conf, manager, monkeypatch):
+    def no_thread(self):
+        raise RuntimeError("can't start new thread")
+
+    running = server.build(conf, transport.rpc_transport(conf), manager)
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    with pytest.raises(RuntimeError):
+        running.start()
+
+
 def test_an_exception_that_ends_threads_is_answered_when_no_endpoint_catches_it(
     serving, client, context, monkeypatch
 ):
