@@ -1,11 +1,13 @@
 """Log lines that would otherwise repeat with every request or every round of a background loop.
 
 ``OutageLog`` reports one thing that fails and recovers, ``OutageLogs`` several of a kind, each under its key.
-``RateLimitedLogger`` logs one warning of a kind in an interval. ``OneLineRecord`` escapes line breaks.
+``RateLimitedLogger`` logs one warning of a kind in an interval. ``OneLineRecord`` bounds and
+cleans what users send.
 """
 
 from collections.abc import Callable, Hashable
 import logging
+import re
 import threading
 import time
 from typing import Any
@@ -19,6 +21,12 @@ REMINDER_INTERVAL = 300.0
 
 #: Kinds of warnings that one RateLimitedLogger remembers; beyond that the least recent ones are forgotten.
 MAX_KINDS = 100_000
+
+#: Characters of a line of the log above debug level; hints and extra specs can be as long as a message.
+LONGEST_LINE = 4000
+
+#: Name and password in a URL.
+_CREDENTIALS = re.compile(r"(?<=://)[^\s/@]+(?=@)")
 
 #: Characters of an exception's text that are searched in a message, which may have cut it.
 COMPARED = 100
@@ -154,9 +162,10 @@ class RateLimitedLogger:
 
 
 class OneLineRecord(logging.LogRecord):
-    """A log record that is one line and says an error once.
+    """A log record that is one line of bounded length and says an error once.
 
-    Line breaks and other control characters of the message are escaped.
+    Line breaks and other control characters of the message are escaped, and credentials in URLs are masked.
+    Above debug level, a line is cut after ``LONGEST_LINE`` characters.
 
     Names, hints and keys come from users of the cloud: a line break in them must not begin a line of the log.
     Made by ``logging`` after ``logging.setLogRecordFactory(OneLineRecord)``.
@@ -164,7 +173,10 @@ class OneLineRecord(logging.LogRecord):
 
     def getMessage(self) -> str:  # noqa: N802 - the name is that of logging
         """Return the message with its arguments."""
-        return escape(super().getMessage())
+        text = sanitize(super().getMessage())
+        if len(text) > LONGEST_LINE and self.levelno > logging.DEBUG:
+            text = f"{text[:LONGEST_LINE]} ... ({len(text) - LONGEST_LINE} more characters)"
+        return text
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Escape also the text of the exception that oslo.log appends; empty it if the message has the text.
@@ -173,7 +185,7 @@ class OneLineRecord(logging.LogRecord):
         that names the cause itself would say it twice.
         """
         if name == "error_summary":
-            value = escape(value)
+            value = sanitize(value)
             value = "" if _repeats(self.getMessage(), value) else value
         super().__setattr__(name, value)
 
@@ -184,8 +196,10 @@ def _repeats(message: str, summary: str) -> bool:
     return bool(text) and text[:COMPARED] in message
 
 
-def escape(text: str) -> str:
-    """Return ``text`` with its unprintable characters as Python writes them in a string literal."""
+def sanitize(text: str) -> str:
+    """Return a text with credentials in URLs masked, and unprintable characters as in a string literal."""
+    if "://" in text:
+        text = _CREDENTIALS.sub("***", text)
     if text.isprintable():
         return text
     return "".join(

@@ -82,8 +82,8 @@ class _HoldsAny(Judge):
 class SimpleCIDRAffinityFilter(HostFilter):
     """Hints ``build_near_host_ip`` and ``cidr`` (``/24``): only hosts with an address in that network.
 
-    The two texts are put together as they are. Raises ``netaddr.AddrFormatError`` if that is no network,
-    ``TypeError`` if a hint does not have exactly one value or a host has no address.
+    The two texts are put together as they are. Raises ``netaddr.AddrFormatError`` or ``ValueError`` if that
+    is no network, ``TypeError`` if a hint does not have exactly one value or a host has no address.
     """
 
     nova_modules = ("affinity_filter",)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from scheduler.errors import InvalidRequest
 from scheduler.pci.wire import field
 
 SMALL, LARGE, ANY = -1, -2, -3
@@ -81,7 +82,11 @@ def carried_state(guest: GuestTopology | None) -> tuple[tuple[int, int | None], 
 
 
 def guest_topology_from(obj: object | None) -> GuestTopology | None:
-    """Return the plain topology of an InstanceNUMATopology object; None for None and without cells."""
+    """Return the plain topology of an InstanceNUMATopology object; None for None and without cells.
+
+    Raises:
+        InvalidRequest: A cell has no id, or no memory.
+    """
     cells = field(obj, "cells")
     if not cells:
         return None
@@ -96,13 +101,20 @@ def _cell_from(obj: object) -> GuestCell:
         cpuset, pcpuset = frozenset(), cpuset
     pins, reserved = field(obj, "cpu_pinning_raw"), field(obj, "cpuset_reserved")
     return GuestCell(
-        id=field(obj, "id"),
+        id=_number_of(obj, "id"),
         cpuset=cpuset,
         pcpuset=frozenset(pcpuset or ()),
-        memory=field(obj, "memory"),
+        memory=_number_of(obj, "memory"),
         pagesize=field(obj, "pagesize"),
         cpu_policy=policy,
         thread_policy=field(obj, "cpu_thread_policy"),
         pins=None if pins is None else tuple(sorted((int(vcpu), cpu) for vcpu, cpu in pins.items())),
         reserved=None if reserved is None else frozenset(reserved),
     )
+
+
+def _number_of(cell: object, name: str) -> int:
+    value = field(cell, name)
+    if value is None:
+        raise InvalidRequest(f"A cell of numa_topology has no {name}")
+    return int(value)

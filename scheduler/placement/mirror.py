@@ -222,9 +222,19 @@ class Mirror:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def mark(self) -> int:
-        """Return a marker in the order of events: changes before it are part of an answer asked for now."""
+        """Return a marker in the order of events: changes before it are part of an answer asked for now.
+
+        They are dropped, so that refreshes that fail one after the other let nothing grow.
+        """
         with self._lock:
+            self._changes.clear()
             return next(self._numbers)
+
+    @property
+    def kept_changes(self) -> int:
+        """The number of changes kept for the snapshot that is published next."""
+        with self._lock:
+            return len(self._changes)
 
     def publish(self, snapshot: MirrorSnapshot, marker: int) -> None:
         """Use a snapshot from now on, with all changes since its ``marker`` added."""

@@ -12,6 +12,11 @@ from scheduler import errors, objects
 #: Instances of one request, however small the reply.
 MOST_INSTANCES = 16_000
 
+#: The largest amount of a flavor: nova keeps each in a database column of 32 bits.
+MOST_OF_FLAVOR = 2**31 - 1
+
+_FLAVOR_AMOUNTS = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap")
+
 #: Bytes of a Selection in a message, its quotes escaped; with a network or nested providers it has more.
 SELECTION_SIZE = 1160
 
@@ -41,10 +46,13 @@ def request_spec(value: Any) -> Any:
     """Return a RequestSpec that has a flavor and a number of instances within bounds.
 
     Raises:
-        InvalidRequest: It is no RequestSpec, has no flavor, or asks for too many instances.
+        InvalidRequest: It is no RequestSpec, has no flavor, or one with an amount that nova cannot store, or
+            asks for too many instances.
     """
     spec = _require(value, objects.RequestSpec, "spec_obj", "a RequestSpec")
-    _ = spec.flavor  # raises MissingField
+    for name in _FLAVOR_AMOUNTS:
+        if name in spec.flavor and not 0 <= (spec.flavor[name] or 0) <= MOST_OF_FLAVOR:
+            raise errors.InvalidRequest(f"spec_obj.flavor.{name} must be 0 to {MOST_OF_FLAVOR}")
     if not 0 <= spec.num_instances <= MOST_INSTANCES:
         raise errors.InvalidRequest(f"spec_obj.num_instances must be 0 to {MOST_INSTANCES}")
     return spec

@@ -12,7 +12,7 @@ from typing import Any
 from oslo_serialization import jsonutils
 
 from scheduler import errors
-from scheduler.logs import escape
+from scheduler.logs import sanitize
 
 MODULE = "nova.exception"
 _LONGEST_TEXT = 800
@@ -41,7 +41,8 @@ def for_caller(error: BaseException) -> Exception:
 
     An exception that would end a thread or process (``SystemExit``, ``KeyboardInterrupt``, ``GeneratorExit``)
     becomes an ``InternalError``: neither end of the connection may be ended by it. So does one whose text has
-    several lines or is long: such texts quote what a user sent, and callers log them.
+    several lines, is long or has a URL with a password: such texts quote what a user sent, and callers log
+    them.
     """
     if isinstance(error, errors.BerthError):
         return _of_berth(error)
@@ -76,11 +77,11 @@ def _can_be_sent(error: Exception) -> bool:
 
 
 def _is_short_line(text: str) -> bool:
-    return len(text) <= _LONGEST_TEXT and escape(text) == text
+    return len(text) <= _LONGEST_TEXT and sanitize(text) == text
 
 
 def _short_line(text: str) -> str:
-    return text if _is_short_line(text) else escape(text[:_LONGEST_TEXT])
+    return text if _is_short_line(text) else sanitize(text[:_LONGEST_TEXT])
 
 
 def _refuse(value: Any) -> None:
@@ -92,4 +93,4 @@ def _describe(error: BaseException) -> str:
         text = str(error)
     except Exception:  # noqa: BLE001 - as above
         text = ""
-    return f"{type(error).__name__}: {escape(text[:_LONGEST_TEXT])}"
+    return f"{type(error).__name__}: {sanitize(text[:_LONGEST_TEXT])}"

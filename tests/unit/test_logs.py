@@ -139,6 +139,31 @@ def test_control_characters_of_messages_are_escaped(message, arguments, seen):
 
 
 @pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("amqp://nova:secret@broker:5672/", "amqp://***@broker:5672/"),
+        ("see http://host:8778/path?at=me@home", "see http://host:8778/path?at=me@home"),
+    ],
+    ids=["with a password", "without"],
+)
+def test_credentials_in_urls_of_messages_are_masked(text, seen):
+    record = logs.OneLineRecord("name", logging.DEBUG, __file__, 1, "hint %s", (text,), None)
+    assert record.getMessage() == f"hint {seen}"
+
+
+@pytest.mark.parametrize(
+    ("level", "most"),
+    [(logging.INFO, logs.LONGEST_LINE + 40), (logging.DEBUG, 100_005)],
+    ids=["info", "debug"],
+)
+def test_lines_above_debug_level_are_cut(level, most):
+    text = logs.OneLineRecord("n", level, __file__, 1, "hint %s", ("x" * 100_000,), None).getMessage()
+    assert text.startswith("hint xxx")
+    assert len(text) <= most
+    assert (level == logging.DEBUG) or text.endswith(" more characters)")
+
+
+@pytest.mark.parametrize(
     ("message", "summary", "appended"),
     [
         ("Cell east cannot be read: flooded", "OSError: flooded", ""),

@@ -29,7 +29,7 @@ OF_LIBRARY = {messaging.NoSuchMethod.__name__, messaging.UnsupportedVersion.__na
 #: Plain exceptions that rules raise for a hint, as nova's do: file of the rule, and names of their classes.
 OF_RULES = {
     "filters/json_filter.py": {"KeyError", "TypeError", "AttributeError", "ValueError", "JSONDecodeError"},
-    "filters/affinity_filter.py": {"AddrFormatError"},
+    "filters/affinity_filter.py": {"AddrFormatError", "TypeError", "ValueError"},
 }
 
 

@@ -2,6 +2,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from scheduler.errors import InvalidRequest
 from scheduler.numa.guest import GuestCell, GuestTopology, carried_state, guest_topology_from
 from scheduler.numa.topology import Limits, Network, limits_from, network_from
 
@@ -64,3 +65,10 @@ def test_carried_state_is_page_sizes_and_where_there_are_several_cells_their_ids
     assert carried_state(GuestTopology((one,))) != carried_state(GuestTopology((GuestCell(0, pagesize=-1),)))
     assert carried_state(GuestTopology((one, other))) != carried_state(GuestTopology((other, one)))
     assert carried_state(None) is None
+
+
+@pytest.mark.parametrize("missing", ["id", "memory"])
+def test_a_cell_without_a_number_is_refused_by_its_name(missing):
+    cell = SimpleNamespace(**{"id": 0, "memory": 512, missing: None})
+    with pytest.raises(InvalidRequest, match=f"A cell of numa_topology has no {missing}"):
+        guest_topology_from(SimpleNamespace(cells=[cell]))

@@ -180,6 +180,13 @@ def test_only_claims_after_the_question_are_added_to_its_answer(mirror, late, ex
     assert found(mirror) == expected
 
 
+def test_only_changes_since_the_last_question_are_kept_while_refreshes_fail(mirror):
+    for _ in range(3):
+        mirror.mark()
+        mirror.claimed(allocation("b", MEMORY_MB=1))
+    assert mirror.kept_changes == 1
+
+
 def test_usage_that_placement_tells_replaces_what_was_known(mirror):
     mirror.set_used("a", {"MEMORY_MB": 4000, "VGPU": 1})
     mirror.set_used("unknown", {"MEMORY_MB": 0})

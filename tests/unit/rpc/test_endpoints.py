@@ -68,6 +68,14 @@ def test_legacy_form(endpoint, manager):
         ({"spec_obj": objects.Flavor()}, "spec_obj"),
         ({"spec_obj": objects.RequestSpec(flavor=objects.Flavor(), num_instances=-1)}, "num_instances"),
         ({"spec_obj": objects.RequestSpec(flavor=objects.Flavor(), num_instances=10**9)}, "num_instances"),
+        (
+            {"spec_obj": objects.RequestSpec(flavor=objects.Flavor(memory_mb=2**31), num_instances=1)},
+            "spec_obj.flavor.memory_mb must be 0 to",
+        ),
+        (
+            {"spec_obj": objects.RequestSpec(flavor=objects.Flavor(vcpus=-1), num_instances=1)},
+            "spec_obj.flavor.vcpus must be 0 to",
+        ),
         ({"instance_uuids": UUID}, "instance_uuids"),
         ({"instance_uuids": {UUID: 1}}, "instance_uuids"),
         ({"instance_uuids": [1]}, "instance_uuids"),

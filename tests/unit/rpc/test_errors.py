@@ -98,3 +98,12 @@ def test_a_refusal_that_quotes_a_long_text_is_sent_escaped_and_cut():
     assert sent["class"] == "Invalid"
     assert sent["message"].isprintable()
     assert len(sent["message"]) < 1000
+
+
+@pytest.mark.parametrize(
+    "kind", [errors.InvalidSetting, errors.InvalidRequest, ValueError], ids=lambda kind: kind.__name__
+)
+def test_credentials_in_a_text_are_not_sent(kind):
+    sent = on_the_wire(kind("'amqp://nova:secret@broker/' is not a value"))
+    assert "amqp://***@broker/" in sent["message"]
+    assert "secret" not in sent["message"]
