@@ -20,6 +20,7 @@ from scheduler.claims.claim_session import ClaimSession
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.held import held_candidate
 from scheduler.claims.journal import Journal
+from scheduler.claims.observers import MirrorAndOthers
 from scheduler.deadline import Deadline, limit_to
 from scheduler.errors import AllocationUpdateFailed, BerthError, NoValidHost
 from scheduler.explain.recorder import DecisionRecorder
@@ -46,6 +47,7 @@ from scheduler.selection.driver import FilterDriver
 from scheduler.selection.headroom import Usages, no_usages
 from scheduler.selection.mirrored_hosts import MirroredHosts
 from scheduler.selection.server_groups import ServerGroups
+from scheduler.stream.shared_decisions import NoSharing
 
 LOG = logging.getLogger(__name__)
 
@@ -153,6 +155,7 @@ class SchedulerManager:
         self._claimer = parts.claimer
         self._network = parts.network
         self._mirror = parts.mirror
+        self._claim_observer = MirrorAndOthers(parts.mirror, NoSharing())
         self._mirrored_hosts = MirroredHosts(parts.mirror, parts.hosts.instances, parts.hosts.pending)
         self._clock = parts.clock
         self._journal = journal
@@ -561,7 +564,7 @@ class SchedulerManager:
             host_name=partial(host_of_provider, table),
             clock=self._clock,
             keeps_claims=keeps_claims,
-            observer=self._mirror,
+            observer=self._claim_observer,
         )
 
     def _announce_end(self, request: SchedulingRequest) -> None:

@@ -8,6 +8,7 @@
 - policy: every bound of a claim, with the reason for its value
 - allocations_api, responses: the requests to Placement, and what its responses mean
 - result: what the caller of a claim is told
+- observers: who is told what becomes of claims
 - cleanup: giving claims back, in the background if Placement does not answer
 - held: what an instance holds already, as a candidate for a redelivered request
 - empty_consumers: consumers of which Placement has a record without allocations

@@ -16,9 +16,10 @@ from scheduler.claims.allocations_api import Owner
 from scheduler.claims.claim import ClaimRequest
 from scheduler.claims.claimer import BUSY, TOO_LATE, Claimer
 from scheduler.claims.events import ClaimEvent
+from scheduler.claims.observers import ClaimObserver, NoObserver
 from scheduler.claims.result import ClaimResult, Outcome, unsent_claim
 from scheduler.errors import NoValidHost
-from scheduler.placement.answer import AllocationCandidate, Resources
+from scheduler.placement.answer import AllocationCandidate
 from scheduler.request.scheduling_request import SchedulingRequest
 
 LOG = logging.getLogger(__name__)
@@ -29,32 +30,6 @@ class Reservations(Protocol):
 
     def remove(self, instances: Iterable[str]) -> None:
         """Give back what is reserved for these instances."""
-
-
-class ClaimObserver(Protocol):
-    """Is told what becomes of the claims of requests, after it is known."""
-
-    def claimed(self, allocations: Resources) -> None:
-        """Learn what a claim gave an instance, by provider."""
-
-    def released(self, allocations: Resources) -> None:
-        """Learn that a claim is given back."""
-
-    def refused(self, result: ClaimResult, candidate: AllocationCandidate) -> None:
-        """Learn that a claim was refused, and another host may do."""
-
-
-class NoObserver:
-    """Ignores what becomes of claims."""
-
-    def claimed(self, allocations: Resources) -> None:
-        """Ignore a claim."""
-
-    def released(self, allocations: Resources) -> None:
-        """Ignore a release."""
-
-    def refused(self, result: ClaimResult, candidate: AllocationCandidate) -> None:
-        """Ignore a refusal."""
 
 
 def _as_it_is(provider: str) -> str:
@@ -215,14 +190,14 @@ class ClaimSession:
         for uuid, result in results.items():
             self._events.setdefault(uuid, []).extend(result.events)
             if result.claimed:
-                self.observer.claimed(candidates[uuid].allocations)
+                self.observer.claimed(uuid, candidates[uuid].allocations)
             elif result.try_next:
                 self.observer.refused(result, candidates[uuid])
 
     def _release(self, claims: Mapping[str, ClaimResult]) -> None:
-        for claim in claims.values():
+        for uuid, claim in claims.items():
             if claim.made:
-                self.observer.released(claim.made.allocations)
+                self.observer.released(uuid, claim.made.allocations)
         self.claimer.release_many(claims, self.request.context)
 
     def _is_late(self) -> bool:

@@ -1,4 +1,4 @@
-"""Placements that were decided here and that no database shows yet.
+"""Placements that were decided, here or by another scheduler, and that no database shows yet.
 
 Between a decision and the report of the compute the host's row looks as free as before for some seconds.
 Until then the decision is laid over it, so that a burst of requests does not choose one host: preferences see
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 import threading
 import time
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,9 @@ LIFETIME = 180.0
 # Seconds that a request waits for its turn to choose alone. Only an operator's slow rule takes so long.
 SERIALIZED_TIMEOUT = 1.0
 
+# Placements of other schedulers that are kept at most; further ones are left out.
+MOST_SHARED = 200_000
+
 Amounts = NDArray[np.int64]
 
 
@@ -43,6 +47,7 @@ class PendingPlacement:
         amounts: int64 in the order of ``AMOUNTS``.
         updated: The stamp of the node's row when the decision was made.
         expires_at: When the placement is given up, by the clock of ``PendingPlacements``.
+        shared: Whether another scheduler has decided it.
     """
 
     instance: str
@@ -50,17 +55,45 @@ class PendingPlacement:
     amounts: Amounts
     updated: datetime | None
     expires_at: float
+    shared: bool = False
+
+
+class PlacementListener(Protocol):
+    """Is told which placements this scheduler decides, on the thread that decides; it must not wait."""
+
+    def reserved(self, placement: PendingPlacement) -> None:
+        """Learn that a placement was added."""
+
+    def unreserved(self, placement: PendingPlacement) -> None:
+        """Learn that a placement was taken back. Placements that computes have reported are not named."""
+
+
+class NoListener:
+    """Ignores placements."""
+
+    def reserved(self, placement: PendingPlacement) -> None:
+        """Ignore a placement."""
+
+    def unreserved(self, placement: PendingPlacement) -> None:
+        """Ignore a placement."""
 
 
 class PendingPlacements:
-    """The pending placements of one process, at most one for an instance. Any thread may use it."""
+    """The pending placements of one process, at most one for an instance. Any thread may use it.
+
+    Attributes:
+        listener: Is told which placements this scheduler decides.
+    """
 
     def __init__(
         self,
         clock: Callable[[], float] = time.monotonic,
         serialized_timeout: float = SERIALIZED_TIMEOUT,
+        most_shared: int = MOST_SHARED,
     ) -> None:
+        self.listener: PlacementListener = NoListener()
         self._clock = clock
+        self._most_shared = most_shared
         self._serialized_timeout = serialized_timeout
         self._lock = threading.Lock()
         self._serialized = threading.Lock()
@@ -75,6 +108,10 @@ class PendingPlacements:
         """Return the uuid of the node that an instance is to be on; None if nothing is pending for it."""
         placement = self._placements.get(instance)
         return placement.node if placement else None
+
+    def get(self, instance: str) -> PendingPlacement | None:
+        """Return what is pending for an instance; None if nothing is."""
+        return self._placements.get(instance)
 
     def row_of(self, instance: str, table: HostTable) -> TableRow | None:
         """Return the row of the node that an instance is to be on; None if there is none in the table."""
@@ -93,7 +130,7 @@ class PendingPlacements:
         row: TableRow,
         amounts: Amounts,
         expected: Amounts | None = None,
-    ) -> bool:
+    ) -> PendingPlacement | None:
         """Add a placement of an instance, in place of the one that it may have.
 
         Args:
@@ -104,7 +141,8 @@ class PendingPlacements:
             expected: What the caller believes to be pending on the row.
 
         Returns:
-            False, and nothing is added, if something else than ``expected`` is pending on the row.
+            The placement; None, and nothing is added, if something else than ``expected`` is pending on the
+            row.
         """
         node = table.rows[row]
         expires_at = self._clock() + LIFETIME
@@ -112,11 +150,46 @@ class PendingPlacements:
         with self._lock:
             sums = self._sums_of(table)
             if expected is not None and not np.array_equal(sums[:, row], expected):
-                return False
+                return None
             self._remove([instance])
             self._placements[instance] = placement
             sums[:, row] += amounts
-            return True
+        self.listener.reserved(placement)
+        return placement
+
+    def share(
+        self, instance: str, node: str, amounts: Amounts, updated: datetime | None, age: float = 0.0
+    ) -> bool:
+        """Add a placement that another scheduler has decided, in place of the one that the instance may have.
+
+        Args:
+            instance: The uuid of the instance.
+            node: The uuid of the compute node.
+            amounts: What the instance takes, in the order of ``AMOUNTS``.
+            updated: The stamp of the node's row when the decision was made.
+            age: Seconds since then.
+
+        Returns:
+            False, and nothing is added, if it is past its lifetime, or if too many placements are pending.
+        """
+        if age >= LIFETIME or (len(self) >= self._most_shared and instance not in self._placements):
+            return False
+        placement = PendingPlacement(
+            instance, node, amounts, updated, self._clock() + LIFETIME - age, shared=True
+        )
+        with self._lock:
+            self._remove([instance])
+            self._placements[instance] = placement
+            self._add_to_sums(placement, 1)
+        return True
+
+    def unshare(self, instance: str, node: str) -> None:
+        """Remove the placement of an instance on a node, if there is one; another scheduler says so."""
+        placement = self._placements.get(instance)
+        if placement is not None and placement.node == node:
+            with self._lock:
+                if self._placements.get(instance) is placement:
+                    self._remove([instance])
 
     @contextmanager
     def serialized(self) -> Iterator[None]:
@@ -134,7 +207,10 @@ class PendingPlacements:
     def remove(self, instances: Iterable[str]) -> None:
         """Remove the placements of these instances; those without one do not matter."""
         with self._lock:
-            self._remove(instances)
+            removed = self._remove(instances)
+        for placement in removed:
+            if not placement.shared:
+                self.listener.unreserved(placement)
 
     def on_changed_rows(self, table: HostTable) -> list[PendingPlacement]:
         """Return the placements on nodes whose row has changed since: the compute may have reported them."""
@@ -163,11 +239,15 @@ class PendingPlacements:
                 self._add_to_sums(placement, 1)
         return self._sums
 
-    def _remove(self, instances: Iterable[str]) -> None:
-        for instance in instances:
-            placement = self._placements.pop(instance, None)
-            if placement:
-                self._add_to_sums(placement, -1)
+    def _remove(self, instances: Iterable[str]) -> list[PendingPlacement]:
+        removed = [
+            placement
+            for instance in instances
+            if (placement := self._placements.pop(instance, None)) is not None
+        ]
+        for placement in removed:
+            self._add_to_sums(placement, -1)
+        return removed
 
     def _add_to_sums(self, placement: PendingPlacement, sign: int) -> None:
         row = self._row_of_uuid.get(placement.node)
@@ -195,7 +275,7 @@ class Reservations:
         self._rows = rows
         self.others: Amounts = np.zeros((len(AMOUNTS), len(rows)), np.int64)
         self._own: Amounts = np.zeros_like(self.others)
-        self._reserved: dict[str, tuple[ViewPosition, Amounts]] = {}
+        self._reserved: dict[str, tuple[ViewPosition, PendingPlacement]] = {}
 
     def catch_up(self) -> Amounts:
         """Look again at what others have pending.
@@ -203,6 +283,10 @@ class Reservations:
         Returns:
             By how much it is more than before: int64, shape (amounts, hosts).
         """
+        for instance, (position, placement) in list(self._reserved.items()):
+            if self.pending.get(instance) is not placement:  # another scheduler decides for it now
+                del self._reserved[instance]
+                self._own[:, position] -= placement.amounts
         before, self.others = self.others, self.pending.overlay(self._table, self._rows) - self._own
         return self.others - before
 
@@ -223,15 +307,16 @@ class Reservations:
         taken = np.array([amounts.get(name, 0) for name in AMOUNTS], np.int64)
         expected = None if anyway else self.others[:, position] + self._own[:, position]
         row = TableRow(int(self._rows[position]))
-        reserved = self.pending.add(instance_uuid, self._table, row, taken, expected)
-        if reserved:
+        placement = self.pending.add(instance_uuid, self._table, row, taken, expected)
+        if placement is not None:
             self._own[:, position] += taken
-            self._reserved[instance_uuid] = position, taken
-        return reserved
+            self._reserved[instance_uuid] = position, placement
+        return placement is not None
 
     def unreserve(self, instance_uuid: str) -> None:
         """Remove a placement that this request has added; without one nothing happens."""
         if instance_uuid in self._reserved:
-            position, taken = self._reserved.pop(instance_uuid)
-            self._own[:, position] -= taken
-            self.pending.remove([instance_uuid])
+            position, placement = self._reserved.pop(instance_uuid)
+            self._own[:, position] -= placement.amounts
+            if self.pending.get(instance_uuid) is placement:
+                self.pending.remove([instance_uuid])

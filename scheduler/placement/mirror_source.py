@@ -123,6 +123,14 @@ class CandidateMirror:
         """Count a claim that was given back."""
         self._mirror.released(allocations)
 
+    def claimed_elsewhere(self, allocations: Allocations) -> None:
+        """Count a claim that Placement granted to another scheduler."""
+        self._mirror.claimed(allocations)
+
+    def released_elsewhere(self, allocations: Allocations) -> None:
+        """Count a claim that another scheduler has given back."""
+        self._mirror.released(allocations)
+
     def refused(self, refusal: Refusal, candidate: AllocationCandidate) -> None:
         """Learn from a claim that Placement refused, and that another host may be granted."""
         provider, name = refusal.refused_provider, refusal.refused_class
@@ -251,6 +259,12 @@ class NoMirror:
 
     def released(self, allocations: Allocations) -> None:
         """Ignore a release."""
+
+    def claimed_elsewhere(self, allocations: Allocations) -> None:
+        """Ignore a claim of another scheduler."""
+
+    def released_elsewhere(self, allocations: Allocations) -> None:
+        """Ignore a release by another scheduler."""
 
     def refused(self, refusal: Refusal, candidate: AllocationCandidate) -> None:
         """Ignore a refusal."""

@@ -50,6 +50,7 @@ def test_options(document, known):
         "rpc",
         "rules",
         "selection",
+        "stream",
     ],
 )
 def test_packages_list_their_modules(package):

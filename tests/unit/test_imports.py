@@ -22,6 +22,7 @@ FLOW = {
     "weights",
     "rules",
     "selection",
+    "stream",
 }
 
 #: Packages that know of no other but each other.
@@ -55,6 +56,7 @@ ALLOWED = {
     "filters": {"hosts", "request", "objects", "numa", "pci", "conf"},
     "weights": {"hosts", "request", "objects"},
     "rules": {"conf", "filters", "weights", "hosts", "request"},
+    "stream": {"hosts", "conf"},
     "selection": {"request", "placement", "filters", "weights", "claims", "hosts", "objects", "numa", "pci"},
     "explain": {"selection", "request", "placement", "filters", "weights", "claims", "hosts", "objects"},
     "manager": {*FLOW, "explain"},

@@ -199,11 +199,11 @@ class Observer:
     def __init__(self):
         self.seen = []
 
-    def claimed(self, allocations):
-        self.seen.append(("claimed", allocations))
+    def claimed(self, instance_uuid, allocations):
+        self.seen.append(("claimed", instance_uuid, allocations))
 
-    def released(self, allocations):
-        self.seen.append(("released", allocations))
+    def released(self, instance_uuid, allocations):
+        self.seen.append(("released", instance_uuid, allocations))
 
     def refused(self, result, candidate):
         self.seen.append(("refused", result.refused_class, candidate))
@@ -215,7 +215,10 @@ def test_an_observer_learns_of_claims_and_of_their_release():
     claims.observer = Observer()
     with contextlib.suppress(ZeroDivisionError):
         use(claims, "a", then=fail)
-    assert claims.observer.seen == [("claimed", CANDIDATE.allocations), ("released", CANDIDATE.allocations)]
+    assert claims.observer.seen == [
+        ("claimed", "a", CANDIDATE.allocations),
+        ("released", "a", CANDIDATE.allocations),
+    ]
 
 
 def test_an_observer_learns_of_refusals_that_concern_one_host():

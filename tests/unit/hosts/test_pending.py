@@ -138,6 +138,81 @@ def test_the_row_of_a_placement_is_that_of_its_node_in_any_table(pending):
     assert pending.row_of("unknown", table_of(hosts)) is None
 
 
+# -- placements of other schedulers
+
+
+class Listener:
+    def __init__(self):
+        self.seen = []
+
+    def reserved(self, placement):
+        self.seen.append(("reserved", placement.instance, placement.node))
+
+    def unreserved(self, placement):
+        self.seen.append(("unreserved", placement.instance, placement.node))
+
+
+def test_a_shared_placement_lies_over_its_row_as_an_own_one_does(pending):
+    table = table_of(three())
+    assert pending.share("i1", uuid_of("h2"), ONE, EARLIER)
+    assert on(pending, table, 1) == ONE.tolist()
+    assert pending.row_of("i1", table) == 1
+    assert [one.instance for one in pending.on_changed_rows(table_of(three(LATER)))] == ["i1"]
+    pending.unshare("i1", uuid_of("h2"))
+    assert on(pending, table, 1) == NOTHING.tolist()
+
+
+def test_the_last_decision_on_an_instance_counts_whoever_made_it(pending):
+    table = table_of(three())
+    pending.add("i1", table, 0, ONE)
+    pending.share("i1", uuid_of("h2"), ONE, None)
+    assert [on(pending, table, row) for row in (0, 1)] == [NOTHING.tolist(), ONE.tolist()]
+    pending.add("i1", table, 2, ONE)
+    assert [on(pending, table, row) for row in (1, 2)] == [NOTHING.tolist(), ONE.tolist()]
+
+
+def test_a_placement_on_another_node_is_not_unshared(pending):
+    pending.add("i1", table_of(three()), 0, ONE)
+    pending.unshare("i1", uuid_of("h2"))
+    pending.unshare("unknown", uuid_of("h2"))
+    assert pending.node_of("i1") == uuid_of("h1")
+
+
+def test_a_shared_placement_has_the_rest_of_its_lifetime(pending, clock):
+    assert not pending.share("i0", uuid_of("h1"), ONE, None, age=LIFETIME)
+    pending.share("i1", uuid_of("h1"), ONE, None, age=LIFETIME - 10)
+    clock.now += 9
+    pending.settle()
+    assert len(pending) == 1
+    clock.now += 2
+    pending.settle()
+    assert len(pending) == 0
+
+
+def test_there_is_a_bound_on_shared_placements_and_none_on_own_ones(clock):
+    pending, table = PendingPlacements(clock, most_shared=2), table_of(three())
+    assert [pending.share(f"i{n}", uuid_of("h1"), ONE, None) for n in range(4)] == [True, True, False, False]
+    assert pending.share("i1", uuid_of("h2"), ONE, None)
+    assert pending.add("own", table, 0, ONE)
+    assert len(pending) == 3
+
+
+def test_a_listener_is_told_of_own_placements_only(pending):
+    pending.listener = Listener()
+    table = table_of(three())
+    pending.add("i1", table, 0, ONE)
+    assert not pending.add("i2", table, 0, ONE, expected=NOTHING)
+    pending.share("i3", uuid_of("h2"), ONE, None)
+    pending.remove(["i1", "i3", "unknown"])
+    pending.add("i4", table, 0, ONE)
+    pending.settle([pending.get("i4")])
+    assert pending.listener.seen == [
+        ("reserved", "i1", uuid_of("h1")),
+        ("unreserved", "i1", uuid_of("h1")),
+        ("reserved", "i4", uuid_of("h1")),
+    ]
+
+
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 2) | st.none()), max_size=30))
 def test_sums_are_those_of_what_is_there(steps):
     pending, table, where = PendingPlacements(), table_of(three()), {}
@@ -207,6 +282,17 @@ def test_what_a_view_reserves_itself_does_not_count_as_others(table, pending):
     hosts.refresh_pending()
     assert hosts.numbers("num_instances").tolist() == [0, 0, 0]
     assert len(pending) == 0
+
+
+def test_a_reservation_that_another_scheduler_takes_over_counts_as_others(table, pending):
+    hosts = view(table, pending)
+    assert hosts.reserve(0, "i1", AMOUNTS_OF_ONE)
+    pending.share("i1", uuid_of("h2"), ONE, None)
+    hosts.refresh_pending()
+    assert hosts.numbers("num_instances").tolist() == [0, 1, 0]
+    hosts.unreserve("i1")
+    assert pending.node_of("i1") == uuid_of("h2")
+    assert hosts.reserve(0, "i2", AMOUNTS_OF_ONE)
 
 
 @pytest.mark.parametrize(

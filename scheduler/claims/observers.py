@@ -1,0 +1,77 @@
+"""Who is told what becomes of claims: the mirror of Placement, and other schedulers."""
+
+from typing import Protocol
+
+from scheduler.claims.result import ClaimResult
+from scheduler.placement.answer import AllocationCandidate, Resources
+
+
+class ClaimObserver(Protocol):
+    """Is told what becomes of the claims of requests, after it is known."""
+
+    def claimed(self, instance_uuid: str, allocations: Resources) -> None:
+        """Learn what a claim gave an instance, by provider."""
+
+    def released(self, instance_uuid: str, allocations: Resources) -> None:
+        """Learn that a claim is given back."""
+
+    def refused(self, result: ClaimResult, candidate: AllocationCandidate) -> None:
+        """Learn that a claim was refused, and another host may do."""
+
+
+class NoObserver:
+    """Ignores what becomes of claims."""
+
+    def claimed(self, instance_uuid: str, allocations: Resources) -> None:
+        """Ignore a claim."""
+
+    def released(self, instance_uuid: str, allocations: Resources) -> None:
+        """Ignore a release."""
+
+    def refused(self, result: ClaimResult, candidate: AllocationCandidate) -> None:
+        """Ignore a refusal."""
+
+
+class Mirror(Protocol):
+    """What is known of Placement's compute nodes."""
+
+    def claimed(self, allocations: Resources) -> None:
+        """Count a claim."""
+
+    def released(self, allocations: Resources) -> None:
+        """Count a claim that is given back."""
+
+    def refused(self, refusal: ClaimResult, candidate: AllocationCandidate) -> None:
+        """Learn from a refusal."""
+
+
+class Sharing(Protocol):
+    """What tells other schedulers of claims."""
+
+    def claimed(self, instance: str, allocations: Resources) -> None:
+        """Tell of a claim."""
+
+    def released(self, instance: str, allocations: Resources) -> None:
+        """Tell of a claim that is given back."""
+
+
+class MirrorAndOthers:
+    """Tells the mirror and other schedulers of the claims of a process."""
+
+    def __init__(self, mirror: Mirror, others: Sharing) -> None:
+        self._mirror = mirror
+        self._others = others
+
+    def claimed(self, instance_uuid: str, allocations: Resources) -> None:
+        """Tell both of a claim."""
+        self._mirror.claimed(allocations)
+        self._others.claimed(instance_uuid, allocations)
+
+    def released(self, instance_uuid: str, allocations: Resources) -> None:
+        """Tell both of a claim that is given back."""
+        self._mirror.released(allocations)
+        self._others.released(instance_uuid, allocations)
+
+    def refused(self, result: ClaimResult, candidate: AllocationCandidate) -> None:
+        """Tell the mirror of a refusal. Others learn that the host is no longer reserved."""
+        self._mirror.refused(result, candidate)

@@ -1,0 +1,7 @@
+"""Decisions shared with other schedulers, through a RabbitMQ stream.
+
+- records: what is written to the stream, encoded and decoded
+- membership: which schedulers are alive, and how much work each does
+- slices: which hosts each of them owns
+- shared_decisions: own decisions as records, and the effect of others' records here
+"""

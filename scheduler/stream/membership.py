@@ -1,0 +1,152 @@
+"""Which schedulers are alive, and how much work each of them does.
+
+Every scheduler says so in the decision stream every few seconds. Each of them draws its own conclusions; they
+may differ for some seconds, which costs quality of decisions and never their correctness.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import blake2b
+import math
+import threading
+import time
+
+from scheduler.stream.records import Sender
+
+BEAT_INTERVAL = 5.0
+"""Seconds between two records by which a scheduler tells that it is alive."""
+
+ALIVE_FOR = 15.0
+"""Seconds after the last record of a scheduler in which it counts as alive."""
+
+MOST_MEMBERS = 256
+"""Schedulers that are known at once; further ones are left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A scheduler that is alive.
+
+    Attributes:
+        sender: Identifies its process.
+        host: The name of its service host; several workers share it.
+        rate: Instances that it places in a second, as of late.
+        partition: The group of hosts that it serves; "" for all.
+        topic: Where it takes requests that others forward to it; "" if it takes none.
+    """
+
+    sender: str
+    host: str = ""
+    rate: float = 0.0
+    partition: str = ""
+    topic: str = ""
+
+    @classmethod
+    def of(cls, sender: str, about: Sender) -> "Member":
+        """Return the member that a HELLO or BEAT record describes."""
+        return cls(sender, about.host, about.rate, about.partition, about.topic)
+
+    @property
+    def weight(self) -> float:
+        """How much of the whole it should own, relative to the others.
+
+        It follows the rate in coarse steps, so that it is the same in most beats. Below one instance a second
+        all are equal.
+        """
+        return float(2.0 ** (round(2 * math.log2(max(self.rate, 1.0))) / 2))
+
+
+class Membership:
+    """The schedulers of a cloud that are alive, this one among them. Any thread may use it."""
+
+    def __init__(self, own: Member, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin with this scheduler alone.
+
+        Args:
+            own: This scheduler.
+            clock: Seconds that only grow.
+        """
+        self._own = own
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._known: dict[str, tuple[Member, float]] = {}
+        self._alive: tuple[Member, ...] = (own,)
+        self._check_at = math.inf
+
+    @property
+    def own(self) -> Member:
+        """This scheduler, as the others know it."""
+        return self._own
+
+    def alive(self) -> tuple[Member, ...]:
+        """Return the schedulers that are alive, this one among them, in the order of their senders.
+
+        It is the same tuple until one of them changes, comes or goes.
+        """
+        if self._clock() >= self._check_at:
+            with self._lock:
+                self._rebuild()
+        return self._alive
+
+    def peers(self) -> tuple[Member, ...]:
+        """Return the schedulers of the same partition that are alive, this one among them."""
+        alive, own = self.alive(), self._own
+        if all(member.partition == own.partition for member in alive):
+            return alive
+        return tuple(member for member in alive if member.partition == own.partition)
+
+    def owner_of(self, key: str) -> Member:
+        """Return the scheduler of this partition that owns a key, such as the uuid of a server group.
+
+        All schedulers that agree on who is alive return the same one. Weights do not count.
+        """
+        return max(self.peers(), key=lambda member: hash64(f"{member.sender}/{key}"))
+
+    def update(self, member: Member, age: float = 0.0) -> None:
+        """Take over what a scheduler tells of itself.
+
+        Args:
+            member: What it tells.
+            age: Seconds since it did.
+        """
+        with self._lock:
+            if member.sender == self._own.sender:
+                self._own = member
+            elif member.sender in self._known or len(self._known) < MOST_MEMBERS:
+                self._known[member.sender] = member, max(self._heard_at(member.sender), self._clock() - age)
+            self._rebuild()
+
+    def hear(self, sender: str, age: float = 0.0) -> None:
+        """Note that a scheduler was alive ``age`` seconds ago; one that never told of itself is ignored."""
+        with self._lock:
+            if sender in self._known:
+                member = self._known[sender][0]
+                self._known[sender] = member, max(self._heard_at(sender), self._clock() - age)
+
+    def remove(self, sender: str) -> None:
+        """Remove a scheduler that stops."""
+        with self._lock:
+            if self._known.pop(sender, None):
+                self._rebuild()
+
+    def _heard_at(self, sender: str) -> float:
+        return self._known[sender][1] if sender in self._known else -math.inf
+
+    def _rebuild(self) -> None:
+        """Leave out the schedulers that were not heard of for too long."""
+        now = self._clock()
+        self._known = {
+            sender: (member, heard)
+            for sender, (member, heard) in self._known.items()
+            if now < heard + ALIVE_FOR
+        }
+        self._check_at = min((heard + ALIVE_FOR for _, heard in self._known.values()), default=math.inf)
+        alive = [self._own, *(member for member, _ in self._known.values())]
+        members = tuple(sorted(alive, key=lambda member: member.sender))
+        if members != self._alive:
+            self._alive = members
+
+
+def hash64(text: str) -> int:
+    """Return a number below 2**64 that is the same for a text in every process."""
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")

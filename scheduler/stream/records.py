@@ -1,0 +1,203 @@
+"""What is written to the decision stream.
+
+A message of the stream is a JSON list of records. Each record says which scheduler sent it, when, and what it
+tells. Messages come from a bus that other services use too, and from other releases of Berth: so each record
+is decoded by type and within bounds, one that cannot be read costs only itself, and kinds or versions that
+are not known here are left out.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+
+VERSION = 1
+"""The version of records. Fields may be added within a version; a reader of an older release ignores them."""
+
+LARGEST_MESSAGE = 64 << 10
+"""Bytes of the largest message that is written or read."""
+
+MOST_RECORDS = 1000
+"""Records of one message."""
+
+MOST_ENTRIES = 1000
+"""Instances of one record."""
+
+LARGEST_AMOUNT = 1 << 40
+"""The largest amount of anything that one instance takes, positive or negative."""
+
+Kind = StrEnum(
+    "Kind",
+    {
+        "INTENT": "intent",
+        "CLAIMED": "claimed",
+        "REFUSED": "refused",
+        "RELEASED": "released",
+        "GONE": "gone",
+        "HELLO": "hello",
+        "BEAT": "beat",
+        "MARK": "mark",
+        "BYE": "bye",
+    },
+)
+"""What a record tells.
+
+INTENT: an instance is to be claimed on a node. CLAIMED: Placement granted it. REFUSED: it is not to be on the
+node after all. RELEASED: a granted claim is given back. GONE: a compute reports that the instance is deleted.
+HELLO, BEAT, BYE: a scheduler starts, lives, stops. MARK: a place in the stream that its sender looks for.
+"""
+
+_KINDS = frozenset(kind.value for kind in Kind)
+
+Identifier = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+Name = Annotated[str, msgspec.Meta(max_length=255)]
+Amount = Annotated[int, msgspec.Meta(ge=-LARGEST_AMOUNT, le=LARGEST_AMOUNT)]
+AmountsByName = Annotated[dict[Name, Amount], msgspec.Meta(max_length=64)]
+
+
+class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What a record tells of one instance.
+
+    Attributes:
+        instance: The uuid of the instance.
+        node: The uuid of the compute node; "" if it does not matter.
+        columns: What the instance adds to the node, by column of the host table.
+        resources: What it takes of the node's own inventories, by resource class.
+        updated: The stamp of the node's row that the decision was based on.
+    """
+
+    instance: Identifier
+    node: Annotated[str, msgspec.Meta(max_length=64)] = ""
+    columns: AmountsByName = {}
+    resources: AmountsByName = {}
+    updated: datetime | None = None
+
+
+class Sender(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What a scheduler tells of itself.
+
+    Attributes:
+        host: The name of its service host.
+        rate: Instances that it places in a second, as of late.
+        partition: The group of hosts that it serves; "" for all.
+        topic: Where it takes requests that others forward to it; "" if it takes none.
+    """
+
+    host: Name = ""
+    rate: Annotated[float, msgspec.Meta(ge=0, le=1e6)] = 0.0
+    partition: Name = ""
+    topic: Name = ""
+
+
+class Record(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One record.
+
+    Attributes:
+        version: The version of the record.
+        kind: A ``Kind``.
+        sender: Identifies the process that wrote it.
+        counter: How many records the sender wrote before. Gaps tell of lost records.
+        time: When it was written, by the sender's clock; seconds since the epoch.
+        entries: The instances that the record is about.
+        about: The sender itself, for HELLO and BEAT.
+    """
+
+    version: int
+    kind: str
+    sender: Identifier
+    counter: Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
+    time: Annotated[float, msgspec.Meta(ge=0, le=1e11)]
+    entries: Annotated[tuple[Entry, ...], msgspec.Meta(max_length=MOST_ENTRIES)] = ()
+    about: Sender | None = None
+
+
+class _Header(msgspec.Struct):
+    version: int
+    kind: str
+
+
+@dataclass(slots=True)
+class Message:
+    """What was decoded of one message.
+
+    Attributes:
+        records: The records that can be used.
+        ignored: How many are of a kind or version that is not known here.
+        faults: Why others cannot be read.
+    """
+
+    records: list[Record] = field(default_factory=list)
+    ignored: int = 0
+    faults: list[str] = field(default_factory=list)
+
+
+_records = msgspec.json.Decoder(Annotated[list[msgspec.Raw], msgspec.Meta(max_length=MOST_RECORDS)])
+_header = msgspec.json.Decoder(_Header)
+_record = msgspec.json.Decoder(Record)
+_encoder = msgspec.json.Encoder()
+
+
+def decode(body: bytes) -> Message:
+    """Decode a message. Never raises: what cannot be read is in ``faults``."""
+    message = Message()
+    if len(body) > LARGEST_MESSAGE:
+        message.faults.append(f"the message has {len(body)} bytes")
+        return message
+    try:
+        parts = _records.decode(body)
+    except (msgspec.DecodeError, RecursionError) as error:
+        message.faults.append(str(error))
+        return message
+    for part in parts:
+        _decode_record(part, message)
+    return message
+
+
+def _decode_record(part: msgspec.Raw, message: Message) -> None:
+    try:
+        header = _header.decode(part)
+        if header.version != VERSION or header.kind not in _KINDS:
+            message.ignored += 1
+        else:
+            message.records.append(_record.decode(part))
+    except (msgspec.DecodeError, RecursionError) as error:
+        message.faults.append(str(error))
+
+
+def encode(records: Iterable[Record]) -> Iterator[tuple[bytes, int]]:
+    """Encode records into as few messages as their bounds allow.
+
+    A record that is larger than a message is left out.
+
+    Yields:
+        The body of a message, and how many of the records it accounts for.
+    """
+    parts: list[bytes] = []
+    size = accounted = 0
+    for record in records:
+        part = _encoder.encode(record)
+        if parts and (size + len(part) + 2 > LARGEST_MESSAGE or len(parts) == MOST_RECORDS):
+            yield _join(parts), accounted
+            parts, size, accounted = [], 0, 0
+        accounted += 1
+        if len(part) + 2 <= LARGEST_MESSAGE:
+            parts.append(part)
+            size += len(part) + 1
+    if accounted:
+        yield _join(parts), accounted
+
+
+def _join(parts: list[bytes]) -> bytes:
+    return b"[" + b",".join(parts) + b"]"
+
+
+def without_zeros(amounts: Mapping[str, int]) -> dict[str, int]:
+    """Return the amounts that are not 0, as plain ints within the bounds of a record."""
+    return {
+        name: max(-LARGEST_AMOUNT, min(LARGEST_AMOUNT, int(amount)))
+        for name, amount in amounts.items()
+        if amount
+    }

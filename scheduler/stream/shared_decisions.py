@@ -1,0 +1,164 @@
+"""What schedulers tell each other of their decisions, and what comes of it.
+
+What another scheduler has decided lies over the host table exactly as an own pending placement does, and
+counts in the mirror of Placement's compute nodes as an own claim does. The last record of an instance wins.
+The worst that a wrong record can do is a bad choice of host for ``LIFETIME`` seconds: Placement decides every
+claim.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from cachetools import TTLCache
+import numpy as np
+
+from scheduler.hosts.pending import AMOUNTS, LIFETIME, PendingPlacement, PendingPlacements
+from scheduler.hosts.table import HostTable
+from scheduler.stream.records import Entry, Kind, Record, without_zeros
+
+Allocations = Mapping[str, Mapping[str, Any]]
+"""Provider uuid → ``{"resources": {resource class: amount}}``."""
+
+Publish = Callable[[Kind, Entry], None]
+
+# Deleted instances that are remembered, and for how many seconds: all schedulers get the cast of the compute,
+# and one record of it is enough.
+MOST_GONE = 10_000
+GONE_FOR = 60.0
+
+
+class SharedMirror(Protocol):
+    """The mirror of Placement's compute nodes, as far as other schedulers' claims concern it."""
+
+    def claimed_elsewhere(self, allocations: Allocations) -> None:
+        """Count a claim of another scheduler."""
+
+    def released_elsewhere(self, allocations: Allocations) -> None:
+        """Count that another scheduler has given back a claim."""
+
+    def age(self) -> float:
+        """Return the seconds since the question was sent that the mirror answers from."""
+
+
+class SharedDecisions:
+    """Makes records of own decisions, and applies those of others. Any thread may use it.
+
+    It is a ``PlacementListener``, and an observer of claims.
+    """
+
+    def __init__(
+        self,
+        pending: PendingPlacements,
+        table: Callable[[], HostTable],
+        mirror: SharedMirror,
+        publish: Publish,
+    ) -> None:
+        """Share the decisions of a scheduler.
+
+        Args:
+            pending: Its pending placements.
+            table: Returns the host table as last read, without a wait.
+            mirror: Its mirror of Placement's compute nodes.
+            publish: Publishes a record of one instance, without a wait.
+        """
+        self._pending = pending
+        self._table = table
+        self._mirror = mirror
+        self._publish = publish
+        self._gone: TTLCache[str, bool] = TTLCache(MOST_GONE, GONE_FOR)
+
+    # -- own decisions ---------------------------------------------------------------------------------------
+
+    def reserved(self, placement: PendingPlacement) -> None:
+        """Publish that an instance is to be claimed on a node."""
+        self._publish(Kind.INTENT, _entry_of(placement))
+
+    def unreserved(self, placement: PendingPlacement) -> None:
+        """Publish that an instance is not to be on a node after all."""
+        self._publish(Kind.REFUSED, Entry(instance=placement.instance, node=placement.node))
+
+    def claimed(self, instance: str, allocations: Allocations) -> None:
+        """Publish that Placement granted a claim."""
+        placement = self._pending.get(instance)
+        for entry in self._entries(instance, allocations):
+            pending = placement if placement and placement.node == entry.node else None
+            self._publish(Kind.CLAIMED, _entry_of(pending, entry.resources) if pending else entry)
+
+    def released(self, instance: str, allocations: Allocations) -> None:
+        """Publish that a claim is given back."""
+        for entry in self._entries(instance, allocations):
+            self._publish(Kind.RELEASED, entry)
+
+    def gone(self, instance: str) -> None:
+        """Publish that a compute reports an instance to be deleted, unless another scheduler already has."""
+        if instance not in self._gone:
+            self._gone[instance] = True
+            self._publish(Kind.GONE, Entry(instance=instance))
+
+    def _entries(self, instance: str, allocations: Allocations) -> list[Entry]:
+        nodes = self._table().row_of_uuid
+        return [
+            Entry(instance=instance, node=provider, resources=without_zeros(part["resources"]))
+            for provider, part in allocations.items()
+            if provider in nodes
+        ]
+
+    # -- others' decisions -----------------------------------------------------------------------------------
+
+    def apply(self, record: Record, age: float = 0.0) -> None:
+        """Apply a record of another scheduler.
+
+        Args:
+            record: The record; kinds that are about no instance have no effect.
+            age: Seconds since it was written; 0 for one that has just arrived.
+        """
+        if age >= LIFETIME:
+            return
+        for entry in record.entries:
+            if record.kind == Kind.GONE:
+                self._gone[entry.instance] = True
+                self._remove_gone(entry.instance)
+            elif entry.node in self._table().row_of_uuid:
+                self._apply(record.kind, entry, age)
+
+    def _apply(self, kind: str, entry: Entry, age: float) -> None:
+        if kind in {Kind.INTENT, Kind.CLAIMED} and entry.columns:
+            amounts = np.array([entry.columns.get(name, 0) for name in AMOUNTS], np.int64)
+            self._pending.share(entry.instance, entry.node, amounts, entry.updated, age)
+        elif kind in {Kind.REFUSED, Kind.RELEASED}:
+            self._pending.unshare(entry.instance, entry.node)
+        # What is older than the mirror's question is part of its answer.
+        if entry.resources and age < self._mirror.age():
+            allocations = {entry.node: {"resources": entry.resources}}
+            if kind == Kind.CLAIMED:
+                self._mirror.claimed_elsewhere(allocations)
+            elif kind == Kind.RELEASED:
+                self._mirror.released_elsewhere(allocations)
+
+    def _remove_gone(self, instance: str) -> None:
+        placement = self._pending.get(instance)
+        if placement is not None:
+            self._pending.unshare(instance, placement.node)
+
+
+def _entry_of(placement: PendingPlacement, resources: Mapping[str, int] | None = None) -> Entry:
+    return Entry(
+        instance=placement.instance,
+        node=placement.node,
+        columns=without_zeros(dict(zip(AMOUNTS, placement.amounts.tolist(), strict=True))),
+        resources=dict(resources or {}),
+        updated=placement.updated,
+    )
+
+
+class NoSharing:
+    """The shared decisions of a scheduler that has no decision stream."""
+
+    def claimed(self, instance: str, allocations: Allocations) -> None:
+        """Ignore a claim."""
+
+    def released(self, instance: str, allocations: Allocations) -> None:
+        """Ignore a release."""
+
+    def gone(self, instance: str) -> None:
+        """Ignore a deleted instance."""

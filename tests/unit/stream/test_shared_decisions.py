@@ -1,0 +1,165 @@
+from datetime import datetime
+
+import numpy as np
+import pytest
+
+from scheduler.hosts.pending import AMOUNTS, LIFETIME, PendingPlacements
+from scheduler.hosts.view import HostView
+from scheduler.stream.records import Entry, Kind, Record, decode, encode
+from scheduler.stream.shared_decisions import SharedDecisions
+from tests.builders import make_host, make_table, uuid_of
+
+STAMP = datetime(2026, 1, 1, 12)
+ONE = np.array([-512, -20480, 1, 1, 1])
+NOTHING = np.zeros(len(AMOUNTS), int)
+H1, H2 = uuid_of("h1"), uuid_of("h2")
+TAKEN = {"VCPU": 1, "MEMORY_MB": 512}
+
+
+class Mirror:
+    def __init__(self):
+        self.seen = []
+        self.question_age = 60.0
+
+    def claimed_elsewhere(self, allocations):
+        self.seen.append(("claimed", allocations))
+
+    def released_elsewhere(self, allocations):
+        self.seen.append(("released", allocations))
+
+    def age(self):
+        return self.question_age
+
+
+class Scheduler:
+    """One side of the stream; ``others`` apply what it publishes, after it was encoded and decoded."""
+
+    def __init__(self):
+        self.table = make_table([make_host(name).set(updated=STAMP) for name in ("h1", "h2")])
+        self.pending, self.mirror = PendingPlacements(), Mirror()
+        self.shared = SharedDecisions(self.pending, lambda: self.table, self.mirror, self.publish)
+        self.pending.listener = self.shared
+        self.published, self.others = [], []
+
+    def publish(self, kind, entry):
+        record = Record(version=1, kind=kind, sender="s", counter=0, time=0, entries=(entry,))
+        self.published.append(kind.value)
+        ((body, _),) = encode([record])
+        for other in self.others:
+            other.shared.apply(*decode(body).records)
+
+    def reserve(self, instance, row):
+        return self.pending.add(instance, self.table, row, ONE)
+
+    def on(self, row):
+        return self.pending.overlay(self.table, np.array([row]))[:, 0].tolist()
+
+
+@pytest.fixture
+def one():
+    return Scheduler()
+
+
+@pytest.fixture
+def another(one):
+    made = Scheduler()
+    one.others.append(made)
+    return made
+
+
+def allocations(node=H1, **resources):
+    return {node: {"resources": resources or TAKEN}}
+
+
+def record(kind, **fields):
+    entry = Entry(**{"instance": "i1", "node": H1, "columns": {"vcpus_used": 1}} | fields)
+    return Record(version=1, kind=kind, sender="s", counter=0, time=0, entries=(entry,))
+
+
+def test_an_intent_lies_over_the_table_of_another_scheduler_as_over_its_own(one, another):
+    one.reserve("i1", 0)
+    assert (one.published, one.on(0), another.on(0)) == (["intent"], ONE.tolist(), ONE.tolist())
+    assert another.pending.get("i1").updated == STAMP
+    assert another.mirror.seen == another.published == []
+
+
+def test_a_claim_counts_in_the_mirror_of_another_scheduler(one, another):
+    one.reserve("i1", 0)
+    one.shared.claimed("i1", allocations())
+    assert one.published == ["intent", "claimed"]
+    assert another.mirror.seen == [("claimed", allocations())]
+    assert another.on(0) == ONE.tolist()
+
+
+def test_a_claim_is_enough_for_one_that_missed_the_intent(one):
+    one.reserve("i1", 0)
+    late = Scheduler()
+    one.others.append(late)
+    one.shared.claimed("i1", allocations())
+    assert late.on(0) == ONE.tolist()
+
+
+def test_a_refused_host_is_free_again(one, another):
+    one.reserve("i1", 0)
+    one.pending.remove(["i1"])
+    one.reserve("i1", 1)
+    assert one.published == ["intent", "refused", "intent"]
+    assert (another.on(0), another.on(1)) == (NOTHING.tolist(), ONE.tolist())
+
+
+def test_a_release_frees_the_host_and_the_mirror(one, another):
+    one.reserve("i1", 0)
+    one.shared.claimed("i1", allocations())
+    one.shared.released("i1", allocations())
+    assert another.on(0) == NOTHING.tolist()
+    assert another.mirror.seen == [("claimed", allocations()), ("released", allocations())]
+
+
+def test_a_view_of_another_scheduler_shows_the_decision(one, another):
+    one.reserve("i1", 0)
+    view = HostView.of(another.table, np.arange(2), pending=another.pending)
+    assert view.numbers("num_instances").tolist() == [1, 0]
+
+
+def test_a_deleted_instance_is_published_once_and_removed_everywhere(one, another):
+    another.others.append(one)
+    one.reserve("i1", 0)
+    one.shared.gone("i1")
+    another.shared.gone("i1")
+    assert (one.published, another.published) == (["intent", "gone"], [])
+    assert another.on(0) == NOTHING.tolist()
+
+
+def test_providers_that_are_no_compute_nodes_are_not_published(one):
+    one.shared.claimed("i1", {"another provider": {"resources": {"VGPU": 1}}})
+    assert one.published == []
+
+
+@pytest.mark.parametrize("kind", [Kind.INTENT, Kind.CLAIMED])
+def test_unknown_nodes_have_no_effect(one, kind):
+    one.shared.apply(record(kind, node="unknown", resources=TAKEN))
+    assert (len(one.pending), one.mirror.seen) == (0, [])
+
+
+def test_a_record_past_its_lifetime_has_no_effect(one):
+    one.shared.apply(record(Kind.CLAIMED, resources=TAKEN), age=LIFETIME)
+    assert (len(one.pending), one.mirror.seen) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("age", "counted"), [(0.0, 1), (59.0, 1), (61.0, 0)], ids=["new", "later than the question", "earlier"]
+)
+def test_a_claim_that_is_part_of_the_mirrors_answer_is_not_counted_again(one, age, counted):
+    one.shared.apply(record(Kind.CLAIMED, resources=TAKEN), age=age)
+    assert (len(one.mirror.seen), len(one.pending)) == (counted, 1)
+
+
+def test_columns_that_are_not_known_here_are_left_out(one):
+    one.shared.apply(record(Kind.INTENT, columns={"vcpus_used": 2, "gpus": 3}))
+    assert one.on(0) == [0, 0, 2, 0, 0]
+
+
+def test_a_refusal_on_another_node_leaves_the_placement(one):
+    one.reserve("i1", 0)
+    one.shared.apply(record(Kind.REFUSED, node=H2))
+    assert one.on(0) == ONE.tolist()
