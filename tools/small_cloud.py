@@ -5,7 +5,6 @@ files, a Placement on loopback, and an in-memory message bus or a RabbitMQ with 
 """
 
 from concurrent.futures import ThreadPoolExecutor
-import contextlib
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -17,36 +16,17 @@ from conductor_client.cells import CellMap
 from conductor_client.claims import Allocations, placement_adapter
 from conductor_client.client import SchedulerClient
 from conductor_client.super_conductor import CellConductors, SuperConductor
-from scheduler import conf as options
 from scheduler.manager import SchedulerManager
 from scheduler.rpc import notifications, server, transport
 from tools import vhosts
+from tools.cloud import Cloud
 from tools.embedded_placement import EmbeddedPlacement
-from tools.fleet import Cell, Fleet
-from tools.placement_fleet import fill
+from tools.fleet import Cell
 
 IN_MEMORY = "fake://"
 
-# The hosts of the fleet send no heartbeats; with this interval the scheduler regards them as up.
-CONFIGURATION = """\
-[DEFAULT]
-host = controller
-transport_url = {transport_url}
-service_down_time = 315360000
-[api_database]
-connection = {api}
-[database]
-connection = {cell0}
-[placement]
-auth_type = admin_token
-endpoint = {placement}
-token = admin
-[scheduler]
-workers = 1
-"""
 
-
-class SmallCloud(contextlib.ExitStack):
+class SmallCloud(Cloud):
     """A context manager that starts the services on entry and stops them on exit.
 
     directory: where databases and configuration are created. rabbit: URL of a RabbitMQ, or None for the
@@ -56,41 +36,23 @@ class SmallCloud(contextlib.ExitStack):
     def __init__(
         self, directory: str | Path, hosts: int, cells: int, failures=None, rabbit: str | None = None
     ):
-        super().__init__()
-        self.directory = Path(directory)
+        super().__init__(directory)
         # Never the virtual host of the URL: on a cloud's broker the scheduler would take real requests
         self.rabbit = vhosts.of_run(rabbit) if rabbit else None
         self.failures = failures
         names = [f"cell{number}" for number in range(1, cells + 1)]
-        self.fleet = Fleet(hosts, [Cell(name, self.database(name), self._cell_url(name)) for name in names])
-        self.placement_url = self.conf = self.conductor = self.client = None
+        self.make_fleet(hosts, [Cell(name, self.database(name), self._cell_url(name)) for name in names])
+        self.conductor = self.client = None
         self._buses = []
         self._servers = []
-
-    def __enter__(self):
-        super().__enter__()
-        try:
-            self._start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def database(self, name: str) -> str:
-        """Return the URL of a database of the cloud."""
-        return f"sqlite:///{self.directory}/{name}.sqlite"
 
     def _cell_url(self, name):
         return vhosts.sibling(self.rabbit, name) if self.rabbit else IN_MEMORY
 
     def _start(self):
-        placement = self.directory / "placement.sqlite"
-        with EmbeddedPlacement(placement):
-            pass  # the first start creates the tables, resource classes and traits
-        fill(placement, self.fleet.providers())
-        self.placement_url = self.enter_context(EmbeddedPlacement(placement))
-        self.fleet.write(self.database("api"), self.database("cell0"))
-        self.conf = self._configure()
+        self.placement_url = self.enter_context(EmbeddedPlacement(self.fill_placement()))
+        self.write_databases()
+        self.configure(self.rabbit or IN_MEMORY)
         if self.rabbit:
             urls = [self.rabbit, *(cell.transport_url for cell in self.fleet.cells)]
             self.enter_context(vhosts.made(urls))
@@ -100,17 +62,6 @@ class SmallCloud(contextlib.ExitStack):
         self._start_super_conductor(bus)
         for cell in self.fleet.cells:
             self._start_cell(bus, cell)
-
-    def _configure(self):
-        path = self.directory / "nova.conf"
-        text = CONFIGURATION.format(
-            transport_url=self.rabbit or IN_MEMORY,
-            api=self.database("api"),
-            cell0=self.database("cell0"),
-            placement=self.placement_url,
-        )
-        path.write_text(text)
-        return options.load(["--config-file", str(path)])
 
     def _engine(self, url):
         engine = sa.create_engine(url)

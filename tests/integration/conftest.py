@@ -1,6 +1,6 @@
 import pytest
 
-from tests.integration import databases, services
+from tests.integration import services
 from tools.embedded_placement import PlacementProcess
 
 
@@ -27,30 +27,30 @@ def placement_url(tmp_path_factory):
 @pytest.fixture(scope="session")
 def mysql_url():
     """A MariaDB of this test process."""
-    with databases.mariadb() as url:
+    with services.mariadb() as url:
         yield url
 
 
 @pytest.fixture(scope="session")
 def postgresql_url():
     """A PostgreSQL of this test process."""
-    with databases.postgresql() as url:
+    with services.postgresql() as url:
         yield url
 
 
 @pytest.fixture(scope="session")
 def mysql_databases(mysql_url):
-    with databases.kept(mysql_url) as make:
+    with services.databases_of(mysql_url) as make:
         yield make
 
 
 @pytest.fixture(scope="session")
 def postgresql_databases(postgresql_url):
-    with databases.kept(postgresql_url) as make:
+    with services.databases_of(postgresql_url) as make:
         yield make
 
 
-@pytest.fixture(params=databases.KINDS)
+@pytest.fixture(params=services.DATABASE_KINDS)
 def make_database(request, tmp_path):
     """A function from a name to the URL of an empty database, on each kind of server in turn.
 

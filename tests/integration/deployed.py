@@ -13,14 +13,12 @@ import oslo_messaging as messaging
 
 from conductor_client import journal
 from conductor_client.bus import Bus
-from scheduler import conf as options
 from tests.unit.conductor_client.doubles import context
+from tools.cloud import ROOT, Cloud
 from tools.embedded_placement import PlacementProcess
-from tools.fleet import Cell, Fleet
+from tools.fleet import Cell
 from tools.placement_fleet import create_fleet
-from tools.small_cloud import CONFIGURATION
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 PATIENCE = 60
 STOP_PATIENCE = 30
 
@@ -93,43 +91,29 @@ def until(condition, complaint, patience=PATIENCE):
         time.sleep(0.05)
 
 
-class DeployedCloud(contextlib.ExitStack):
+class DeployedCloud(Cloud):
     """A cloud in separate processes; a context manager whose services are up once it is entered.
 
-    rabbit: ``services.Rabbit``. stub: options for the fake computes, by cell name. conductors false leaves out
+    rabbit: ``servers.Rabbit``. stub: options for the fake computes, by cell name. conductors false leaves out
     all but the scheduler.
     """
 
     def __init__(self, directory, rabbit, hosts, cells, stub=None, conductors=True, workers=1):
-        super().__init__()
-        self.directory = pathlib.Path(directory)
+        super().__init__(directory)
         self.rabbit = rabbit
         self.transport_url = rabbit.vhost()
         names = [f"cell{number}" for number in range(1, cells + 1)]
-        self.fleet = Fleet(hosts, [Cell(name, self.database(name), rabbit.vhost()) for name in names])
+        self.make_fleet(hosts, [Cell(name, self.database(name), rabbit.vhost()) for name in names])
         self.processes = []
         self._stub = stub or {}
         self._conductors = conductors
         self._workers = workers
 
-    def __enter__(self):
-        super().__enter__()
-        try:
-            self._start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def database(self, name):
-        return f"sqlite:///{self.directory}/{name}.sqlite"
-
     def _start(self):
         self.placement_url = self.enter_context(PlacementProcess(self.directory / "placement.sqlite"))
         create_fleet(self.placement_url, self.fleet.providers())
-        self.fleet.write(self.database("api"), self.database("cell0"))
-        self.config_file = self._configure()
-        self.conf = options.load(["--config-file", str(self.config_file)])
+        self.write_databases()
+        self.config_file = self.configure(self.transport_url, workers=self._workers)
         self.bus = Bus(self.conf)
         self.callback(self.bus.close)
         self.callback(self.stop_processes)
@@ -145,17 +129,6 @@ class DeployedCloud(contextlib.ExitStack):
         for process in self.processes:
             process.ask_to_stop()
         return [(process.module, process.stop()) for process in self.processes]
-
-    def _configure(self):
-        text = CONFIGURATION.format(
-            transport_url=self.transport_url,
-            api=self.database("api"),
-            cell0=self.database("cell0"),
-            placement=self.placement_url,
-        )
-        path = self.directory / "nova.conf"
-        path.write_text(text.replace("workers = 1", f"workers = {self._workers}"))
-        return path
 
     def run(self, module, *arguments, name):
         """Start one more process."""

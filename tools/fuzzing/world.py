@@ -30,9 +30,9 @@ from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.client import PlacementClient
 from scheduler.request.network import NeutronNetwork
 from scheduler.rpc import payloads, server
+from tools.cloud import CONFIGURATION
 from tools.fleet import Cell, Fleet, Host
 from tools.fuzzing.mutation import Json
-from tools.small_cloud import CONFIGURATION
 
 HOSTS = 8
 METRICS = ("cpu.percent=-1.0", "cpu.frequency=0.5")
@@ -100,6 +100,8 @@ class World(contextlib.ExitStack):
 
     def _configure(self) -> Any:
         text = CONFIGURATION.format(
+            host="controller",
+            workers=1,
             transport_url="fake://",
             api=self._database("api"),
             cell0=self._database("cell0"),

@@ -120,10 +120,10 @@ def _problems(cloud: SoakCloud, load: Load, churn: Churn) -> list[str]:
     found += [
         f"{count} requests ended with {name}" for name, count in load.outcomes.items() if name not in EXPECTED
     ]
-    status = cloud.stop_scheduler()
+    status = cloud.scheduler.stop()
     if status != 0:
         found.append(f"The scheduler ended with status {status}")
-    found += _logged_errors(cloud.log.read_text())
+    found += _logged_errors(cloud.scheduler.log.read_text())
     return found
 
 

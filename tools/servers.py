@@ -1,0 +1,278 @@
+"""Private servers on loopback (RabbitMQ, MariaDB, PostgreSQL) that can be stopped, killed and started again.
+
+Each has its data in a directory of its own, which is removed in the end. The programs must be installed.
+"""
+
+from collections.abc import Iterator, Sequence
+import contextlib
+import getpass
+import os
+from pathlib import Path
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import uuid
+
+import psutil
+import sqlalchemy as sa
+
+#: Erlang's own port is this one plus 20000.
+RABBIT_PORTS = range(21000, 25000)
+DATABASE_PORTS = range(25000, 29000)
+START_TIMEOUT = 60  # seconds until a database answers
+#: RabbitMQ's own programs; those on PATH change the user, whose node is another one.
+RABBIT_PROGRAMS = "/usr/lib/rabbitmq/bin"
+
+
+def path_of_servers() -> str:
+    """Return PATH with the directories in which servers are installed."""
+    return os.pathsep.join([RABBIT_PROGRAMS, os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"])
+
+
+def free_port(ports: Sequence[int]) -> int:
+    """Return a port out of these on which nothing listens."""
+    while True:
+        port = random.choice(ports)
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)):
+                return port
+
+
+def signal_tree(pid: int, number: int) -> None:
+    """Send a signal to a process and to all its children, parents first."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        parent = psutil.Process(pid)
+        for process in (parent, *parent.children(recursive=True)):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(number)
+
+
+class Rabbit:
+    """A running RabbitMQ; its users keep apart by virtual hosts.
+
+    Attributes:
+        port: Its TCP port.
+    """
+
+    def __init__(self, driver, node: str) -> None:
+        """Wrap a driver of pifpaf; see ``rabbitmq``."""
+        self.port: int = driver.port
+        self._driver = driver
+        self._node = node
+
+    @property
+    def pid(self) -> int:
+        """The process that started the broker."""
+        return self._driver._process[self._node].pid  # noqa: SLF001
+
+    @property
+    def url(self) -> str:
+        """The transport URL of the default virtual host."""
+        return self.url_of("/")
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment in which rabbitmqctl talks to this node."""
+        return {**self._driver.env, "RABBITMQ_NODENAME": self._node, "PATH": path_of_servers()}
+
+    def url_of(self, vhost: str, port: int | None = None) -> str:
+        """Return the transport URL of a virtual host, also by another port that leads to the broker."""
+        return (
+            f"rabbit://{self._driver.username}:{self._driver.password}@127.0.0.1:{port or self.port}/{vhost}"
+        )
+
+    def vhost(self, name: str | None = None) -> str:
+        """Make a virtual host and return its transport URL."""
+        name = name or uuid.uuid4().hex
+        user = self._driver.username
+        self._driver.rabbitmqctl(self._node, ["add_vhost", name])
+        self._driver.rabbitmqctl(self._node, ["set_permissions", "-p", name, user, ".*", ".*", ".*"])
+        return self.url_of(name)
+
+    def vhosts(self) -> list[str]:
+        """Return the names of all virtual hosts."""
+        return sorted(self._list("list_vhosts", "name"))
+
+    def queues(self, vhost: str) -> list[str]:
+        """Return the names of the queues of a virtual host."""
+        return self._list("list_queues", "-p", vhost, "name")
+
+    def messages(self, vhost: str, queue: str) -> int:
+        """Return how many messages a queue has, also those that are delivered and not acknowledged."""
+        words = self._list("list_queues", "-p", vhost, "name", "messages")
+        return sum(int(n) for name, n in zip(words[::2], words[1::2], strict=True) if name == queue)
+
+    def evaluate(self, expression: str) -> None:
+        """Let the broker evaluate an Erlang expression."""
+        self._driver.rabbitmqctl(self._node, ["eval", expression])
+
+    def close_connections(self) -> None:
+        """Close all connections of clients."""
+        self._driver.rabbitmqctl(self._node, ["close_all_connections", "test"])
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the broker."""
+        signal_tree(self.pid, number)
+
+    def kill(self) -> None:
+        """Kill the broker; what it has on disk stays."""
+        pid = self.pid
+        signal_tree(pid, signal.SIGKILL)
+        self._driver.kill_node(self._node, signal.SIGKILL)
+
+    def start(self) -> None:
+        """Start the broker again after ``kill``."""
+        self._driver.start_node(self._node)
+
+    def _list(self, *command: str) -> list[str]:
+        done = subprocess.run(
+            ["rabbitmqctl", "-q", "--no-table-headers", *command],
+            env={**os.environ, **self.environment},
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        return done.stdout.split()
+
+
+@contextlib.contextmanager
+def rabbitmq() -> Iterator[Rabbit]:
+    """Run a RabbitMQ by pifpaf, which has to be installed."""
+    from pifpaf.drivers.rabbitmq import RabbitMQDriver
+
+    port = free_port(RABBIT_PORTS)
+    nodename = f"berth-{port}"
+    with RabbitMQDriver(port=port, nodename=nodename) as driver:
+        yield Rabbit(driver, f"{nodename}@localhost")
+
+
+class Database:
+    """A database server.
+
+    Attributes:
+        url: The SQLAlchemy URL of a user who may create databases.
+        port: Its TCP port on loopback; None if it listens on a Unix socket only.
+    """
+
+    def __init__(
+        self, command: Sequence[str], url: str, port: int | None = None, user: str | None = None
+    ) -> None:
+        """Describe a server; ``start`` runs it.
+
+        Args:
+            command: The program and its arguments.
+            url: See ``url``.
+            port: See ``port``.
+            user: The user of the operating system to run as; None for that of this process.
+        """
+        self.url = url
+        self.port = port
+        self._command = command
+        self._user = user
+        self._process: subprocess.Popen[bytes]
+
+    def start(self) -> None:
+        """Start the server, also again, and wait until it answers.
+
+        Raises:
+            RuntimeError: It does not answer in time.
+        """
+        self._process = subprocess.Popen(
+            self._command, user=self._user, cwd="/", stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        engine = sa.create_engine(self.url, poolclass=sa.NullPool)
+        deadline = time.monotonic() + START_TIMEOUT
+        while time.monotonic() < deadline and self._process.poll() is None:
+            with contextlib.suppress(sa.exc.OperationalError), engine.connect():
+                return
+            time.sleep(0.1)
+        raise RuntimeError(f"{self._command[0]} does not start")
+
+    def signal(self, number: int) -> None:
+        """Send a signal to all processes of the server."""
+        signal_tree(self._process.pid, number)
+
+    def kill(self) -> None:
+        """Kill the server; what it has on disk stays."""
+        self.signal(signal.SIGKILL)
+        self._process.wait()
+
+    def end(self) -> None:
+        """End the server without saving anything."""
+        self._process.send_signal(signal.SIGCONT)
+        self._process.send_signal(signal.SIGQUIT)
+        self._process.wait()
+
+
+@contextlib.contextmanager
+def mariadb(*, tcp: bool = False) -> Iterator[Database]:
+    """Run a MariaDB, on a Unix socket or also on a TCP port."""
+    with _directory(None) as directory:
+        common = ["--no-defaults", f"--datadir={directory}/data", f"--user={getpass.getuser()}"]
+        install = ["mariadb-install-db", *common, "--auth-root-authentication-method=normal"]
+        _make([*install, "--skip-test-db"])
+        port = free_port(DATABASE_PORTS) if tcp else None
+        network = [f"--port={port}", "--bind-address=127.0.0.1"] if tcp else ["--skip-networking"]
+        command = ["mariadbd", *common, f"--socket={directory}/socket", *network]
+        url = f"mysql+pymysql://root@localhost/mysql?unix_socket={directory}/socket"
+        with _running(Database([*command, "--innodb-flush-method=nosync"], url, port)) as server:
+            yield server
+
+
+@contextlib.contextmanager
+def postgresql(*, tcp: bool = False) -> Iterator[Database]:
+    """Run a PostgreSQL, on a Unix socket or also on a TCP port."""
+    programs = subprocess.check_output(["pg_config", "--bindir"], text=True).strip()
+    user = "postgres" if os.geteuid() == 0 else None  # it refuses to run as root
+    with _directory(user) as directory:
+        data = ["-D", f"{directory}/data"]
+        _make([f"{programs}/initdb", *data, "-A", "trust", "-U", "berth", "-N"], user)
+        port = free_port(DATABASE_PORTS) if tcp else None
+        network = ["-p", str(port), "-c", f"listen_addresses={'127.0.0.1' if tcp else ''}"]
+        command = [f"{programs}/postgres", *data, "-k", directory, "-F", *network[0 if tcp else 2 :]]
+        place = f"host={directory}&port={port}" if tcp else f"host={directory}"
+        url = f"postgresql+psycopg2://berth@/postgres?{place}"
+        with _running(Database(command, url, port, user)) as server:
+            yield server
+
+
+@contextlib.contextmanager
+def made_database(server_url: str, name: str) -> Iterator[str]:
+    """Give the URL of an empty database on a server; it is dropped in the end."""
+    name = f"{name}_{random.randrange(10**9)}"
+    engine = sa.create_engine(server_url, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
+    _execute(engine, f"CREATE DATABASE {name}")
+    yield sa.make_url(server_url).set(database=name).render_as_string(hide_password=False)
+    force = " WITH (FORCE)" if engine.name == "postgresql" else ""
+    _execute(engine, f"DROP DATABASE {name}{force}")
+
+
+@contextlib.contextmanager
+def _directory(user: str | None) -> Iterator[str]:
+    with tempfile.TemporaryDirectory(prefix="berth-server-") as directory:
+        if user:
+            shutil.chown(Path(directory), user)
+        yield directory
+
+
+def _make(command: Sequence[str], user: str | None = None) -> None:
+    environment = {**os.environ, "PATH": path_of_servers()}
+    subprocess.run(command, user=user, cwd="/", check=True, capture_output=True, env=environment)
+
+
+@contextlib.contextmanager
+def _running(server: Database) -> Iterator[Database]:
+    try:
+        server.start()
+        yield server
+    finally:
+        server.end()
+
+
+def _execute(engine: sa.Engine, statement: str) -> None:
+    with engine.connect() as connection:
+        connection.execute(sa.text(statement))
