@@ -1,6 +1,6 @@
 """How the documentation is built."""
 
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 import re
 
 from sphinx.roles import XRefRole
@@ -10,6 +10,13 @@ copyright = "the Berth authors"  # noqa: A001 - Sphinx's name
 extensions = ["myst_parser"]
 html_theme = "alabaster"
 exclude_patterns = []
+
+# Release notes are read from git's history, which a source archive does not have
+if (Path(__file__).resolve().parents[2] / ".git").exists():
+    extensions.append("reno.sphinxext")
+else:
+    exclude_patterns.append("release-notes.rst")
+    suppress_warnings = ["toc.excluded"]
 
 NUMBERED_HEADING = re.compile(r"^(?=#+ (\d+(?:\.\d+)*)\.? )", re.MULTILINE)
 
