@@ -19,7 +19,7 @@ from scheduler import objects
 from scheduler.claims.claim_session import ClaimSession
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.held import held_candidate
-from scheduler.claims.journal import Journal
+from scheduler.claims.journal import ClaimJournal, Journal
 from scheduler.claims.observers import MirrorAndOthers
 from scheduler.deadline import Deadline, limit_to
 from scheduler.errors import AllocationUpdateFailed, BerthError, NoValidHost
@@ -173,6 +173,11 @@ class SchedulerManager:
         # Conductors refuse server groups whose filter is missing in *their* options: for comparison.
         LOG.info("Filters: %s", ", ".join(each.name for each in chain.filters))
         LOG.info("Weighers: %s", ", ".join(each.name for each in weighers))
+
+    @property
+    def message_runs(self) -> ClaimJournal:
+        """Where this process records which redelivered messages it runs."""
+        return self._claimer.journal
 
     # -- life ------------------------------------------------------------------------------------------------
 

@@ -83,6 +83,11 @@ class Claimer:
         """
         return cls(GroupCommit(client, writes_in_flight), ClaimPolicy())
 
+    @property
+    def journal(self) -> ClaimJournal:
+        """The records of this process."""
+        return self._journal
+
     def start(self) -> None:
         """Start the background thread that gives claims back, before the first request is served.
 

@@ -53,6 +53,12 @@ class Page(Protocol):
     def recorded_by_others(self, instance_uuids: Collection[str]) -> Collection[Record]:
         """Return what is recorded of these instances in the pages of other processes."""
 
+    def begin_run(self, message_id: str) -> int:
+        """Record that a message is being run; return how many of its runs ended with their process."""
+
+    def end_run(self, message_id: str) -> None:
+        """Remove the records of a message."""
+
 
 @dataclass(frozen=True, slots=True)
 class OtherClaims:
@@ -227,6 +233,19 @@ class ClaimJournal:
         """Remove the records of these instances: none of their claims is to be given back any more."""
         if self._page:
             self._page.remove_records(uuids)
+
+    def begin_run(self, message_id: str) -> int:
+        """Record that a redelivered message is being run.
+
+        Returns:
+            How many of its runs ended with their process, as far as the journal knows.
+        """
+        return self._page.begin_run(message_id) if self._page else 0
+
+    def end_run(self, message_id: str) -> None:
+        """Remove the records of a message that was answered, or returned to the broker."""
+        if self._page:
+            self._page.end_run(message_id)
 
     def claims_of_others(self, uuids: Collection[str], request: str = "") -> OtherClaims:
         """Return the claims of other processes for these instances whose request is not over.

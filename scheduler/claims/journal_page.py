@@ -5,7 +5,7 @@ file at any time, even while its owner is stopped. A lock file says whether the 
 with the process, however that ends.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 import fcntl
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 import sqlite3
 import threading
 import time
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
 from oslo_log import log
@@ -21,6 +21,8 @@ from oslo_log import log
 from scheduler.logs import OutageLog
 
 LOG = log.getLogger(__name__)
+
+Read = TypeVar("Read")
 
 Records = Mapping[str, Mapping[str, Any]]
 """Instance UUID -> what is needed to give back its claim; anything that is JSON."""
@@ -30,13 +32,20 @@ SUFFIX = ".sqlite"
 #: Seconds that a write waits for another connection to the same file. Only audits and successors open one.
 BUSY_TIMEOUT = 2.0
 
+#: Seconds for which runs of messages are remembered whose end was not recorded.
+RUNS_KEPT = 86_400.0
+
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS records (
     id INTEGER PRIMARY KEY, instance TEXT NOT NULL, request TEXT NOT NULL, claim BLOB NOT NULL);
 CREATE INDEX IF NOT EXISTS records_by_instance ON records (instance);
 CREATE TABLE IF NOT EXISTS abandoned (id INTEGER PRIMARY KEY REFERENCES records (id) ON DELETE CASCADE);
+CREATE TABLE IF NOT EXISTS runs (message TEXT NOT NULL, began REAL NOT NULL, interrupted INTEGER NOT NULL);
 """
 _ABANDON = "INSERT OR IGNORE INTO abandoned SELECT id FROM records"
+_INTERRUPT = "UPDATE runs SET interrupted = 1"
+_EXPIRE = "DELETE FROM runs WHERE began < ?"
+_COUNT_INTERRUPTED = "SELECT count(*) FROM runs WHERE message = ? AND interrupted"
 _READ = """
 SELECT instance, request, claim, abandoned.id IS NOT NULL
 FROM records LEFT JOIN abandoned ON abandoned.id = records.id {condition} ORDER BY records.id
@@ -108,6 +117,8 @@ class JournalPage:
             f"Claims are recorded in the journal {path} again",
         )
         self._database = _open_or_put_aside(path)
+        self._database.execute(_EXPIRE, (time.time() - RUNS_KEPT,))
+        self._database.execute(_INTERRUPT)
         self._database.execute(_ABANDON)
         self._found = list(_records(self._database))
 
@@ -116,7 +127,7 @@ class JournalPage:
         return ((record.instance, record.claim) for record in self._found)
 
     def take_over(self, other: Path) -> None:
-        """Move the records of a page without an owner to this one; the caller has its lock.
+        """Move all that is recorded in a page without an owner to this one; the caller has its lock.
 
         Raises:
             sqlite3.Error: It cannot be done. No record is lost.
@@ -125,12 +136,15 @@ class JournalPage:
         database = _open_or_put_aside(other)
         try:
             records = list(_records(database))
+            runs = database.execute("SELECT message, began FROM runs").fetchall()
             with self._lock, self._transaction():
+                self._database.executemany("INSERT INTO runs VALUES (?, ?, 1)", runs)
                 for record in records:
                     number = self._insert(record.instance, record.claim, record.request)
                     self._database.execute("INSERT INTO abandoned VALUES (?)", (number,))
             with database:
                 database.execute("DELETE FROM records")
+                database.execute("DELETE FROM runs")
         finally:
             database.close()
         self._found.extend(records)
@@ -176,12 +190,35 @@ class JournalPage:
 
     def recorded_by_others(self, instance_uuids: Collection[str]) -> list[Record]:
         """Return what is recorded of these instances in the pages of other processes."""
-        found: list[Record] = []
         with self._lock:
-            for path in self._path.parent.glob(f"*{SUFFIX}"):
-                if path != self._path:
-                    found += self._recorded_in(path, instance_uuids)
-        return found
+            pages = list(self._read_others(lambda reader: list(_records(reader, instance_uuids))))
+        return [record for records in pages for record in records]
+
+    def begin_run(self, message_id: str) -> int:
+        """Record that a message is being run.
+
+        Returns:
+            How many of its runs ended with their process.
+        """
+
+        def count(database: sqlite3.Connection) -> int:
+            return int(database.execute(_COUNT_INTERRUPTED, (message_id,)).fetchone()[0])
+
+        try:
+            with self._lock, self._transaction():
+                self._database.execute("INSERT INTO runs VALUES (?, ?, 0)", (message_id, time.time()))
+                return count(self._database) + sum(self._read_others(count))
+        except sqlite3.Error as error:
+            self._outage.report_failure(error)
+            return 0
+
+    def end_run(self, message_id: str) -> None:
+        """Remove what is recorded here of the runs of a message."""
+        try:
+            with self._lock, self._transaction():
+                self._database.execute("DELETE FROM runs WHERE message = ?", (message_id,))
+        except sqlite3.Error as error:
+            self._outage.report_failure(error)
 
     def close(self) -> None:
         """Give the page up; its records are for the next process that opens it."""
@@ -190,16 +227,19 @@ class JournalPage:
                 database.close()
             self._page_lock.release()
 
-    def _recorded_in(self, path: Path, instance_uuids: Collection[str]) -> list[Record]:
-        try:
-            reader = self._readers.get(path)
-            if reader is None:
-                reader = self._readers[path] = _connect(path, read_only=True)
-            return list(_records(reader, instance_uuids))
-        except (sqlite3.Error, ValueError):
-            if failed := self._readers.pop(path, None):
-                failed.close()
-            return []
+    def _read_others(self, read: Callable[[sqlite3.Connection], Read]) -> Iterator[Read]:
+        """Yield what is read from each page of another process; those that cannot be read are left out."""
+        for path in self._path.parent.glob(f"*{SUFFIX}"):
+            if path == self._path:
+                continue
+            try:
+                reader = self._readers.get(path)
+                if reader is None:
+                    reader = self._readers[path] = _connect(path, read_only=True)
+                yield read(reader)
+            except (sqlite3.Error, ValueError):
+                if failed := self._readers.pop(path, None):
+                    failed.close()
 
     def _insert(self, instance: str, claim: Mapping[str, Any], request: str) -> int | None:
         """Return the number of the new record."""

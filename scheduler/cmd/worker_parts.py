@@ -32,7 +32,7 @@ def make_manager(conf: cfg.ConfigOpts, journal: Journal | None = None) -> manage
 
 def make_server(conf: cfg.ConfigOpts, serving: manager.SchedulerManager) -> server.Server:
     """Return an RPC server for a manager, not started."""
-    return server.build(conf, transport.rpc_transport(conf), serving)
+    return server.build(conf, transport.rpc_transport(conf), serving, runs=serving.message_runs)
 
 
 def make_periodics(conf: cfg.ConfigOpts, serving: manager.SchedulerManager) -> Iterator[service.Periodic]:

@@ -7,7 +7,8 @@
                heartbeats    objects)
 
 ``amqp`` acknowledges a request after its reply, and confirms replies; ``delivery`` tells the manager the
-outcome. ``broker_errors`` says what to do if the broker refuses the server. ``errors`` turns exceptions into
-what callers can read. ``notifications`` are sent beside all this, and ``payloads`` makes their bodies.
-oslo.messaging does the messaging itself (spec: wire-and-config 1, 2, 4, 5).
+outcome. ``redelivery`` bounds how often a request runs again. ``broker_errors`` says what to do if the broker
+refuses the server. ``errors`` turns exceptions into what callers can read. ``notifications`` are sent beside
+all this, and ``payloads`` makes their bodies. oslo.messaging does the messaging itself
+(spec: wire-and-config 1, 2, 4, 5).
 """

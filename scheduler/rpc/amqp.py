@@ -144,6 +144,12 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
         """Whether the broker says that it has delivered the message before."""
         return bool(self.message._raw_message.delivery_info.get("redelivered"))
 
+    @property
+    def delivery_count(self) -> int:
+        """How often the queue has delivered the message before; 0 if it does not tell."""
+        count = (self.message._raw_message.headers or {}).get("x-delivery-count")
+        return count if isinstance(count, int) else 0
+
     def reply(self, reply: Any = None, failure: Any = None) -> None:
         """Send a reply and wait until the broker has confirmed it. Never raises; see ``undelivered``."""
         self.undelivered, self.caller_waits = None, False

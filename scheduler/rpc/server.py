@@ -20,6 +20,7 @@ from scheduler.rpc import amqp, delivery, endpoints
 from scheduler.rpc.broker_errors import refusals_as_config_errors
 from scheduler.rpc.errors import InternalError, for_caller
 from scheduler.rpc.heartbeats import Heartbeats
+from scheduler.rpc.redelivery import MessageRuns, NoRuns, RedeliveryLimit
 from scheduler.rpc.serializer import ServerSerializer
 from scheduler.rpc.transport import TOPIC
 
@@ -44,7 +45,8 @@ class Server(server.RPCServer):
     ``start()`` begins to consume messages, ``stop()`` ends that, and ``wait()`` returns when all messages
     that were begun are answered. What a request claimed is kept if its reply was delivered, and given back
     otherwise; the message is acknowledged after that. A redelivered call that meets its first run in another
-    process is returned to the broker, a bounded number of times.
+    process is returned to the broker, a bounded number of times. One that was delivered too often is answered
+    with an error.
 
     All threads are started before the first message is consumed: oslo.messaging starts them one by one with
     the messages, and loses a message for which none can be started.
@@ -62,12 +64,14 @@ class Server(server.RPCServer):
         *,
         heartbeats: Heartbeats,
         warnings: RateLimitedLogger,
+        runs: MessageRuns,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """Make a server as ``oslo_messaging.get_rpc_server`` calls for; ``executor`` is ignored."""
         self.heartbeats = heartbeats
         self._warnings = warnings
         self._sleep = sleep
+        self._redeliveries = RedeliveryLimit(runs)
         self._postponed: LRUCache[str, int] = LRUCache(MOST_REMEMBERED)
         super().__init__(transport, target, _Dispatcher(dispatcher, heartbeats, warnings), "threading")
 
@@ -98,6 +102,9 @@ class Server(server.RPCServer):
         if confirmed and message.hand_back():
             self.heartbeats.release(message)
             return
+        if confirmed and (refusal := self._redeliveries.refusal(message)):
+            self._refuse(message, refusal)
+            return
         redelivered = confirmed and message.redelivered
         identity = getattr(message, "unique_id", None) or ""
         postponed = self._postponed.get(identity, 0)
@@ -116,7 +123,14 @@ class Server(server.RPCServer):
     def _postpone(self, message: amqp.ConfirmedMessage, times: int) -> None:
         self._postponed[message.unique_id] = times
         self._sleep(POSTPONE_DELAY)
+        self._redeliveries.end(message)
         message.requeue()
+
+    def _refuse(self, message: amqp.ConfirmedMessage, refusal: str) -> None:
+        """Answer with an error, and acknowledge the message whether or not that can be delivered."""
+        self.heartbeats.release(message)
+        message.reply(failure=_failure(refusal))
+        message.settle()
 
     def _finish(self, message: amqp.ConfirmedMessage, current: delivery.Delivery) -> None:
         """Keep or give back what depends on the reply, then acknowledge the message."""
@@ -129,7 +143,8 @@ class Server(server.RPCServer):
             )
             current.give_back()
             if message.caller_waits:
-                message.reply(failure=_too_large(error))
+                message.reply(failure=_failure(f"The reply cannot be sent: {error}"))
+        self._redeliveries.end(message)
         message.settle()
 
 
@@ -137,9 +152,10 @@ def _do_nothing() -> None:
     """Occupy a thread of the pool, which is started for that."""
 
 
-def _too_large(error: Exception) -> Any:
-    refusal = InternalError(f"The reply cannot be sent: {error}")
-    return (type(refusal), refusal, None)
+def _failure(text: str) -> Any:
+    """Return an error as oslo.messaging sends it."""
+    error = InternalError(text)
+    return (type(error), error, None)
 
 
 @contextmanager
@@ -208,6 +224,7 @@ def build(
     clock: Callable[[], float] = time.monotonic,
     heartbeats: Heartbeats | None = None,
     sleep: Callable[[float], None] = time.sleep,
+    runs: MessageRuns = NoRuns(),  # noqa: B008 - it has no state
 ) -> Server:
     """Return a server that hands requests to ``manager``, named ``[DEFAULT]/host``; not started.
 
@@ -218,6 +235,7 @@ def build(
         clock: Seconds that only grow, for the interval between warnings about refused messages.
         heartbeats: Sends heartbeats to callers; by default a new one with its own thread.
         sleep: Waits for a number of seconds, before a redelivered call is returned to the broker.
+        runs: Records which redelivered calls are run.
     """
     warnings = RateLimitedLogger(LOG, clock=clock)
     scheduler = endpoints.Scheduler(
@@ -233,5 +251,7 @@ def build(
         served,
         serializer=ServerSerializer(),
         access_policy=messaging.DefaultRPCAccessPolicy,
-        server_cls=partial(Server, heartbeats=heartbeats or Heartbeats(), warnings=warnings, sleep=sleep),
+        server_cls=partial(
+            Server, heartbeats=heartbeats or Heartbeats(), warnings=warnings, runs=runs, sleep=sleep
+        ),
     )

@@ -8,6 +8,7 @@ import oslo_messaging as messaging
 import pytest
 
 from scheduler import conf as options
+from scheduler.rpc import redelivery
 from tests.support.daemon import Daemon
 from tests.support.wire_examples import message
 
@@ -30,7 +31,10 @@ class Call(threading.Thread):
         self.start()
 
     def run(self):
-        self.reply = self.client.call({}, "select_destinations", **ARGUMENTS)
+        try:
+            self.reply = self.client.call({}, "select_destinations", **ARGUMENTS)
+        except messaging.RemoteError as error:
+            self.reply = error
         self.client.transport.cleanup()
 
 
@@ -76,6 +80,23 @@ def test_requests_of_a_daemon_that_is_killed_are_answered_after_its_next_start(d
             assert call.reply == []
     finally:
         successor.kill()
+
+
+def test_a_request_that_kills_its_worker_is_answered_with_an_error_after_some_workers(tmp_path, rabbit_url):
+    text = f"[DEFAULT]\ntransport_url={rabbit_url}\nstate_path={tmp_path}\n[scheduler]\nworkers=2\n"
+    daemon = Daemon(tmp_path, text, {"TEST_RPC": "0", "TEST_POISON": "1"})
+    try:
+        daemon.expect("beat .*")
+        call = Call(rabbit_url)
+        daemon.expect("request begins .*", times=2 + redelivery.MOST_INTERRUPTED)
+        call.join(60)
+        assert "ended while they served it" in str(call.reply)
+        daemon.signal(signal.SIGTERM)
+        status, told = daemon.end()
+        assert (status, [line for line in told if line.startswith("request")]) == (0, [])
+        assert daemon.errors.read_text().count("is answered with an error and not run again") == 1
+    finally:
+        daemon.kill()
 
 
 def test_sighup_does_not_touch_a_request_in_progress(daemon, rabbit_url):

@@ -4,7 +4,7 @@ Behaviour is chosen in the environment: ``TEST_BUSY`` seconds that a stopping se
 ``TEST_NO_BROKER`` a server that waits for its broker for ever, ``TEST_FAIL`` a manager that cannot start,
 ``TEST_NO_DATABASE`` a file without which the API database cannot be read,
 ``TEST_GATE`` a file without which no server starts. With ``TEST_RPC`` the server is the real one, and a request takes
-that many seconds.
+that many seconds; with ``TEST_POISON`` too it kills its process then.
 
 A manager with 13 attempts cannot be built; with 14 it raises SystemExit and with 15 it is killed.
 """
@@ -27,8 +27,13 @@ def tell(*words):
 
 
 class Manager:
+    journal = None  # of the master
+
     def __init__(self, conf):
         self.conf = conf
+        from scheduler.claims.journal import ClaimJournal
+
+        self.message_runs = ClaimJournal()
         attempts = conf.scheduler.max_attempts
         if attempts == 13:
             raise errors.HostFilterNotFound(["NoSuchFilter"])
@@ -49,6 +54,7 @@ class Manager:
     def start(self):
         if os.environ.get("TEST_FAIL"):
             raise errors.HostFilterNotFound(["NoSuchFilter"])
+        self.message_runs.open_page(self.journal, lambda *_: None)
         tell("manager starts", os.getpid())
 
     def stop(self, timeout):
@@ -60,6 +66,8 @@ class Manager:
     def select_destinations(self, context, spec, instance_uuids, return_objects, return_alternates):
         tell("request begins", os.getpid())
         time.sleep(float(os.environ["TEST_RPC"]))
+        if os.environ.get("TEST_POISON"):
+            os.kill(os.getpid(), signal.SIGKILL)
         tell("request ends")
         return []
 
@@ -91,6 +99,9 @@ original = command.parts
 
 def parts(conf):
     from scheduler import service
+    from scheduler.claims.journal import Journal
+
+    Manager.journal = Journal.from_conf(conf)
 
     def periodics(conf, manager):
         return [service.Periodic("beat", lambda: tell("beat", os.getpid()), interval=1000)]

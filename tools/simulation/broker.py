@@ -191,7 +191,9 @@ class Broker:
 
 
 class Incoming(amqp.ConfirmedMessage):
-    """A message as the product's server sees it."""
+    """A message as the product's server sees it, from a classic queue."""
+
+    delivery_count = 0
 
     def __init__(self, listener: "Listener", message: Message) -> None:
         base.RpcIncomingMessage.__init__(self, message.context, message.body, msg_id=str(message.number))

@@ -335,7 +335,9 @@ class Parts:
         conf.set_override("executor_thread_pool_size", self._limits.threads)
         transport = library_transport.RPCTransport(Driver(conf, self._broker))
         # Looks once a second, not four times: half of all steps of a history would be these.
-        return server.build(conf, transport, manager, heartbeats=Heartbeats(tick=1.0))
+        return server.build(
+            conf, transport, manager, heartbeats=Heartbeats(tick=1.0), runs=manager.message_runs
+        )
 
 
 @functools.cache

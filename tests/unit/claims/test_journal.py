@@ -8,6 +8,7 @@ from unittest import mock
 from oslo_config import cfg
 import pytest
 
+from scheduler.claims import journal_page
 from scheduler.claims.allocations_api import ConsumerAllocations
 from scheduler.claims.journal import ClaimJournal, Journal, OtherClaims, journal_directory
 from scheduler.claims.journal_page import JournalPage, PageLock, read_records
@@ -126,6 +127,33 @@ def test_what_a_dead_process_recorded_is_abandoned_by_its_request_until_it_is_re
         successors[0].add_records({"i1": CLAIM}, "m1")
         for page in successors:
             page.close()
+
+
+def test_runs_of_a_message_that_ended_with_their_process_are_counted_in_all_pages(journal):
+    def run_and_die(message):
+        journal.open_page().begin_run(message)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    other = journal.open_page()
+    other.begin_run("m1")  # by a process that is alive
+    for _ in range(2):
+        assert in_a_process(run_and_die, "m1") == -signal.SIGKILL
+    page = journal.open_page()
+    assert [other.begin_run("m1"), page.begin_run("m1"), page.begin_run("m2")] == [2, 2, 0]
+    page.end_run("m1")
+    assert other.begin_run("m1") == 0
+
+
+def test_runs_whose_end_was_not_recorded_are_forgotten_after_a_day(journal):
+    for age, expected in ((journal_page.RUNS_KEPT - 60, 1), (journal_page.RUNS_KEPT + 60, 0)):
+        with mock.patch.object(journal_page.time, "time", return_value=time.time() - age):
+            page = journal.open_page()
+            page.begin_run("m1")
+            page.close()
+        page = journal.open_page()
+        assert page.begin_run("m1") == expected
+        page.end_run("m1")
+        page.close()
 
 
 def test_a_page_that_cannot_be_read_is_put_aside(journal, caplog):

@@ -99,5 +99,5 @@ def test_notifications_only_where_a_driver_is_set(make_conf, monkeypatch, text, 
 
 
 def test_the_server_listens_under_the_host_s_name(make_conf):
-    built = worker_parts.make_server(make_conf("host=me\n"), SimpleNamespace())
+    built = worker_parts.make_server(make_conf("host=me\n"), SimpleNamespace(message_runs=None))
     assert (built._target.topic, built._target.server) == ("scheduler", "me")

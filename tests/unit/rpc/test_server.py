@@ -8,7 +8,7 @@ from oslo_messaging._drivers import impl_fake
 import pytest
 
 from scheduler import errors, objects
-from scheduler.rpc import amqp, heartbeats, server, transport
+from scheduler.rpc import amqp, heartbeats, redelivery, server, transport
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.errors import RemoteError
 from tests.support.waiting import eventually
@@ -418,6 +418,7 @@ class Redelivered(amqp.ConfirmedMessage):
     """A call that the broker has delivered before: notes what becomes of it."""
 
     redelivered = True
+    delivery_count = 0
     unique_id = msg_id = "m1"
     client_timeout = None
 
@@ -440,6 +441,46 @@ class Redelivered(amqp.ConfirmedMessage):
         self.ends.append("acknowledged")
 
 
+class Runs:
+    """Says that so many runs of each message ended with their process; notes which runs are open."""
+
+    def __init__(self, interrupted=0):
+        self.interrupted, self.open = interrupted, []
+
+    def begin_run(self, message_id):
+        self.open.append(message_id)
+        return self.interrupted
+
+    def end_run(self, message_id):
+        self.open.remove(message_id)
+
+
+@pytest.mark.parametrize(
+    ("redelivered", "interrupted", "deliveries", "runs"),
+    [
+        (True, redelivery.MOST_INTERRUPTED, redelivery.MOST_DELIVERIES, True),
+        (True, redelivery.MOST_INTERRUPTED + 1, 0, False),
+        (True, 0, redelivery.MOST_DELIVERIES + 1, False),
+        (False, redelivery.MOST_INTERRUPTED + 1, 0, True),
+    ],
+    ids=["up to both limits", "too many ends", "too many deliveries", "first delivery"],
+)
+def test_a_call_whose_runs_end_their_process_is_answered_with_one_error_after_some_of_them(
+    conf, manager, caplog, redelivered, interrupted, deliveries, runs
+):
+    records = Runs(interrupted)
+    manager.answer = lambda *_: [records.open.copy()]
+    running = server.build(conf, transport.rpc_transport(conf), manager, runs=records)
+    arguments = {"spec_obj": spec("boot_two_instances")}
+    message = Redelivered({"method": "select_destinations", "args": arguments, "version": "4.5"})
+    message.redelivered, message.delivery_count = redelivered, deliveries
+    running._process_incoming([message])
+    assert message.ends == ["hosts" if runs else "InternalError", "acknowledged"]
+    assert bool(manager.asked) == runs
+    assert caplog.text.count("is answered with an error and not run again") == (not runs)
+    assert records.open == []
+
+
 def test_a_redelivered_call_in_conflict_is_requeued_some_times_then_answered(conf, manager):
     claims, pauses = Claims(), []
 
@@ -448,7 +489,8 @@ def test_a_redelivered_call_in_conflict_is_requeued_some_times_then_answered(con
         raise errors.AllocationUpdateFailed("i1", "another request for the instance is being served")
 
     manager.answer = answer
-    running = server.build(conf, transport.rpc_transport(conf), manager, sleep=pauses.append)
+    runs = Runs()
+    running = server.build(conf, transport.rpc_transport(conf), manager, sleep=pauses.append, runs=runs)
     arguments = {"spec_obj": spec("boot_two_instances")}
     frame = {"method": "select_destinations", "args": arguments, "version": "4.5"}
     seen = []
@@ -460,3 +502,4 @@ def test_a_redelivered_call_in_conflict_is_requeued_some_times_then_answered(con
     assert seen[-1] == ["AllocationUpdateFailed", "acknowledged"]
     assert pauses == [server.POSTPONE_DELAY] * server.MOST_POSTPONED
     assert claims.ends == ["given back"] * (server.MOST_POSTPONED + 1)
+    assert runs.open == []
