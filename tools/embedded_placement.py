@@ -5,9 +5,10 @@
     with EmbeddedPlacement() as url: ...              # in memory, deleted at the end
     with EmbeddedPlacement("/tmp/placement.db") as url: ...
     with PlacementProcess("/tmp/placement.db") as url: ...
+    with PlacementProcess("mysql+pymysql://...") as url: ...
     python -m tools.embedded_placement --db FILE --port 8778
 
-Clients send the token ``admin`` (Placement's ``noauth2``). SQLite allows one writer, so
+Clients send the token ``admin`` (Placement's ``noauth2``). SQLite allows one writer, so with it
 writes go one at a time (spec: placement-and-workflow 8.2). Placement's database layer is global to a process:
 a process can run one ``EmbeddedPlacement`` at a time, and any number of ``PlacementProcess``.
 """
@@ -26,6 +27,8 @@ import warnings
 
 from cheroot import wsgi
 
+from tools.placement_fleet import database_url
+
 LOG = logging.getLogger(__name__)
 
 IDLE_TIMEOUT = 300  # seconds after which a connection without a request is closed
@@ -34,6 +37,8 @@ STOP_TIMEOUT = 2  # seconds that a stop waits for requests that are being receiv
 CONFIGURATION = """\
 [api]
 auth_strategy = noauth2
+[placement]
+allocation_conflict_retry_count = {conflict_retries}
 [placement_database]
 connection = {connection}
 sync_on_startup = True
@@ -41,24 +46,43 @@ sqlite_synchronous = False
 """
 
 
+#: Placement's default of the option.
+CONFLICT_RETRIES = 10
+
+
 class EmbeddedPlacement:
-    """Placement in this process; a context manager that gives its URL.
+    """Placement in this process; a context manager that gives its URL."""
 
-    ``path`` is an SQLite file, which is created if it does not exist; without a path the database is in
-    memory. ``port`` 0 selects a free port.
-    """
+    def __init__(
+        self,
+        database: str | Path | None = None,
+        port: int = 0,
+        conflict_retries: int = CONFLICT_RETRIES,
+    ) -> None:
+        """Describe a Placement; it is started on entry.
 
-    def __init__(self, path: str | Path | None = None, port: int = 0) -> None:
-        self._connection = f"sqlite:///{path}" if path else "sqlite://"
-        self._read_lock = contextlib.nullcontext() if path else None
+        Args:
+            database: An SQLite file, which is created if it does not exist, or the URL of a database; None
+                for a database in memory.
+            port: The TCP port; 0 selects a free port.
+            conflict_retries: Its ``allocation_conflict_retry_count``. With 1 a claim that meets another one
+                on the same provider is refused. With more, Placement tries again in the transaction of the
+                failed try, whose rows it counts as the previous usage: concurrent claims can over-commit.
+        """
+        self._connection = database_url(database) if database else "sqlite://"
+        self._in_memory = not database
+        self._conflict_retries = conflict_retries
         self._port = port
         self._undo = contextlib.ExitStack()
 
     def __enter__(self) -> str:
         with contextlib.ExitStack() as undo:
-            application = undo.enter_context(_application(self._connection))
-            writes = threading.Lock()
-            application = _Locking(application, self._read_lock or writes, writes)
+            application = undo.enter_context(_application(self._connection, self._conflict_retries))
+            if self._connection.startswith("sqlite"):
+                writes = threading.Lock()
+                application = _Locking(
+                    application, writes if self._in_memory else contextlib.nullcontext(), writes
+                )
             url = undo.enter_context(_serving(application, self._port))
             self._undo = undo.pop_all()
         return url
@@ -70,8 +94,11 @@ class EmbeddedPlacement:
 class PlacementProcess:
     """Placement in a process of its own; a context manager that gives its URL."""
 
-    def __init__(self, path: str | Path, port: int = 0) -> None:
-        self._command = [sys.executable, "-m", "tools.embedded_placement", "--db", path, "--port", str(port)]
+    def __init__(self, database: str | Path, port: int = 0, conflict_retries: int = CONFLICT_RETRIES) -> None:
+        """Describe a Placement; the arguments are those of ``EmbeddedPlacement``."""
+        arguments = {"--db": database, "--port": port, "--conflict-retries": conflict_retries}
+        self._command = [sys.executable, "-m", "tools.embedded_placement"]
+        self._command += [str(word) for pair in arguments.items() for word in pair]
         self._process: subprocess.Popen | None = None
 
     def __enter__(self) -> str:
@@ -94,7 +121,7 @@ class PlacementProcess:
 
 
 @contextlib.contextmanager
-def _application(connection: str):
+def _application(connection: str, conflict_retries: int):
     """Give Placement's WSGI application on ``connection``; restore its process-wide state at the end."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # WebOb imports a module that Python 3.13 removed
@@ -106,7 +133,7 @@ def _application(connection: str):
     conf = cfg.ConfigOpts()
     placement_conf.register_opts(conf)
     with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
-        file.write(CONFIGURATION.format(connection=connection))
+        file.write(CONFIGURATION.format(connection=connection, conflict_retries=conflict_retries))
         file.flush()
         conf([], project="placement", default_config_files=[file.name], default_config_dirs=[])
     _quieten()
@@ -135,10 +162,12 @@ def _forget_synchronised() -> None:
 
 
 def _quieten() -> None:
-    for name in ("placement", "alembic", "oslo_policy"):
+    # A refused claim is a warning of Placement's, and what many tests and tools are about.
+    levels = {"placement": logging.ERROR, "alembic": logging.WARNING, "oslo_policy": logging.WARNING}
+    for name, level in levels.items():
         logger = logging.getLogger(name)
         if logger.level == logging.NOTSET:
-            logger.setLevel(logging.WARNING)
+            logger.setLevel(level)
 
 
 class _Server(wsgi.Server):
@@ -203,14 +232,22 @@ class _Locking:
 
 def main(arguments: list[str] | None = None) -> None:
     """Serve until SIGTERM or SIGINT; the first line on standard output is the URL."""
-    parser = argparse.ArgumentParser(description="OpenStack Placement on a loopback address, over SQLite")
-    parser.add_argument("--db", required=True, help="SQLite file; created if it does not exist")
+    parser = argparse.ArgumentParser(description="OpenStack Placement on a loopback address")
+    parser.add_argument(
+        "--db", required=True, help="SQLite file, created if it does not exist; or URL of a database"
+    )
     parser.add_argument("--port", type=int, default=0, help="TCP port; 0 selects a free port")
+    parser.add_argument(
+        "--conflict-retries",
+        type=int,
+        default=CONFLICT_RETRIES,
+        help="allocation_conflict_retry_count (default: %(default)s)",
+    )
     options = parser.parse_args(arguments)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    with EmbeddedPlacement(options.db, options.port) as url:
+    with EmbeddedPlacement(options.db, options.port, options.conflict_retries) as url:
         print(url, flush=True)
         stop.wait()
 

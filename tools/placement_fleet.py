@@ -1,17 +1,18 @@
-"""Create providers in Placement, over HTTP (``create_fleet``) or directly in its SQLite file (``fill``).
+"""Create providers in Placement, over HTTP (``create_fleet``) or directly in its database (``fill``).
 
 The provider of a compute host has the UUID of its ComputeNode record. A sharing provider has the trait
 ``MISC_SHARES_VIA_AGGREGATE`` and an aggregate in common with the providers that use it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-import sqlite3
+from typing import Any
 import uuid
 
 import requests
+import sqlalchemy as sa
 
 HEADERS = {"X-Auth-Token": "admin", "X-Roles": "admin,service", "OpenStack-API-Version": "placement 1.36"}
 INVENTORY = {
@@ -26,6 +27,15 @@ HOST_INVENTORIES = {
     "MEMORY_MB": {"total": 524288, "reserved": 512},
     "DISK_GB": {"total": 4000},
 }
+_TABLES = (
+    "resource_providers",
+    "resource_provider_traits",
+    "resource_provider_aggregates",
+    "placement_aggregates",
+    "inventories",
+    "traits",
+    "resource_classes",
+)
 HOST_TRAITS = ("COMPUTE_NODE", "OWNER_NOVA", "HW_CPU_X86_AVX2", "HW_CPU_X86_VMX")
 
 
@@ -93,54 +103,87 @@ def _send(session, method, url, body=None) -> None:
         raise RuntimeError(f"{method} {url}: {answer.status_code} {answer.text}")
 
 
-def fill(path: str | Path, providers: Sequence[Provider]) -> None:
-    """Write root providers directly into the SQLite file of a Placement that has started once and has ended.
+def fill(database: str | Path, providers: Sequence[Provider]) -> None:
+    """Write root providers directly into the database of a Placement that has started once.
 
     For load tests: ten thousand hosts take a few seconds. Traits and classes must be standard ones; parents
     are not supported.
+
+    Args:
+        database: An SQLite file, or the SQLAlchemy URL of a database.
+        providers: What to write.
     """
-    connection = sqlite3.connect(path)
-    with connection:
-        traits = dict(connection.execute("SELECT name, id FROM traits"))
-        classes = dict(connection.execute("SELECT name, id FROM resource_classes"))
-        (last,) = connection.execute("SELECT coalesce(max(id), 0) FROM resource_providers").fetchone()
-        numbered = list(enumerate(providers, last + 1))
-        now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
-        connection.executemany(
-            "INSERT INTO resource_providers"
-            " (id, uuid, name, generation, root_provider_id, created_at, updated_at)"
-            " VALUES (?, ?, ?, 3, ?, ?, ?)",
-            [(number, provider.uuid, provider.name, number, now, now) for number, provider in numbered],
+    engine = sa.create_engine(database_url(database), poolclass=sa.NullPool)
+    tables = sa.MetaData()
+    tables.reflect(engine, only=_TABLES)
+    with engine.begin() as connection:
+        _Filling(connection, tables.tables).write(providers)
+
+
+def database_url(database: str | Path) -> str:
+    """Return the SQLAlchemy URL of a database that is given by its URL or as an SQLite file."""
+    return str(database) if "://" in str(database) else f"sqlite:///{database}"
+
+
+class _Filling:
+    def __init__(self, connection: sa.Connection, tables: Mapping[str, sa.Table]) -> None:
+        self._connection = connection
+        self._tables = tables
+
+    def write(self, providers: Sequence[Provider]) -> None:
+        ids = self._write_providers(providers)
+        traits, classes = self._ids("traits", "name"), self._ids("resource_classes", "name")
+        self._insert(
+            "resource_provider_traits",
+            [
+                {"resource_provider_id": ids[provider.uuid], "trait_id": traits[trait]}
+                for provider in providers
+                for trait in provider.traits
+            ],
         )
-        connection.executemany(
-            "INSERT INTO resource_provider_traits (resource_provider_id, trait_id) VALUES (?, ?)",
-            [(number, traits[trait]) for number, provider in numbered for trait in provider.traits],
+        self._insert(
+            "inventories",
+            [
+                {
+                    "resource_provider_id": ids[provider.uuid],
+                    "resource_class_id": classes[name],
+                    **INVENTORY,
+                    **fields,
+                }
+                for provider in providers
+                for name, fields in provider.inventories.items()
+            ],
         )
-        _insert_inventories(connection, numbered, classes)
-        _insert_aggregates(connection, numbered)
-    connection.close()
+        self._write_aggregates(providers, ids)
 
+    def _write_providers(self, providers: Sequence[Provider]) -> dict[str, int]:
+        now = datetime.now(UTC).replace(tzinfo=None)
+        common = {"generation": 3, "created_at": now, "updated_at": now}
+        rows = [{"uuid": provider.uuid, "name": provider.name, **common} for provider in providers]
+        self._insert("resource_providers", rows)
+        table = self._tables["resource_providers"]
+        lone = table.c.root_provider_id.is_(None) & table.c.parent_provider_id.is_(None)
+        self._connection.execute(sa.update(table).where(lone).values(root_provider_id=table.c.id))
+        return self._ids("resource_providers", "uuid")
 
-def _insert_inventories(connection, numbered, classes) -> None:
-    columns = ("total", *INVENTORY)
-    rows = [
-        (number, classes[name], *({**INVENTORY, **fields}[column] for column in columns))
-        for number, provider in numbered
-        for name, fields in provider.inventories.items()
-    ]
-    connection.executemany(
-        f"INSERT INTO inventories (resource_provider_id, resource_class_id, {', '.join(columns)})"  # noqa: S608
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        rows,
-    )
+    def _write_aggregates(self, providers: Sequence[Provider], ids: Mapping[str, int]) -> None:
+        wanted = {aggregate for provider in providers for aggregate in provider.aggregates}
+        missing = sorted(wanted - self._ids("placement_aggregates", "uuid").keys())
+        self._insert("placement_aggregates", [{"uuid": aggregate} for aggregate in missing])
+        aggregates = self._ids("placement_aggregates", "uuid")
+        self._insert(
+            "resource_provider_aggregates",
+            [
+                {"resource_provider_id": ids[provider.uuid], "aggregate_id": aggregates[aggregate]}
+                for provider in providers
+                for aggregate in provider.aggregates
+            ],
+        )
 
+    def _ids(self, table: str, key: str) -> dict[str, int]:
+        columns = self._tables[table].c
+        return dict(self._connection.execute(sa.select(columns[key], columns.id)).all())
 
-def _insert_aggregates(connection, numbered) -> None:
-    wanted = sorted({aggregate for _, provider in numbered for aggregate in provider.aggregates})
-    for aggregate in wanted:
-        connection.execute("INSERT OR IGNORE INTO placement_aggregates (uuid) VALUES (?)", (aggregate,))
-    ids = dict(connection.execute("SELECT uuid, id FROM placement_aggregates"))
-    connection.executemany(
-        "INSERT INTO resource_provider_aggregates (resource_provider_id, aggregate_id) VALUES (?, ?)",
-        [(number, ids[aggregate]) for number, provider in numbered for aggregate in provider.aggregates],
-    )
+    def _insert(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        if rows:
+            self._connection.execute(sa.insert(self._tables[table]), rows)

@@ -7,12 +7,17 @@ explain      what recording decisions costs
 numa         NUMA and PCI verdicts for one host, in shapes that need much work
 
 Times are CPU times of one thread, the best of a few runs. Compare runs on the same machine only.
+
+Commands with arguments of their own (COMMAND --help):
+
+contention   is what Berth claims true while others claim and delete on nearly full hosts?
 """
 
 import argparse
 from collections.abc import Iterator, Sequence
 import importlib
 from pathlib import Path
+import sys
 
 from oslo_service import backend
 
@@ -23,11 +28,17 @@ from tools.bench.timing import RUNS, Measurement
 BENCHMARKS = ("stages", "rules", "multicreate", "explain", "numa")
 ONE_HOST = ("numa",)
 
+# Modules with ``main(arguments)``, which returns the exit status.
+COMMANDS = {"contention": "tools.contention.run"}
+
 
 def main() -> None:
-    arguments = _arguments()
     # Select the backend before oslo.messaging is imported, which would select eventlet.
     backend.init_backend(backend.BackendType.THREADING)
+    if sys.argv[1:] and sys.argv[1] in COMMANDS:
+        command = importlib.import_module(COMMANDS[sys.argv[1]])
+        sys.exit(command.main(sys.argv[2:]))
+    arguments = _arguments()
     found: list[Measurement] = []
     for name in BENCHMARKS if arguments.which == "all" else [arguments.which]:
         part = list(_run(name, arguments.hosts, arguments.runs))

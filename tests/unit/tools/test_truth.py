@@ -1,4 +1,5 @@
 import pytest
+import sqlalchemy as sa
 
 from tools import truth
 from tools.placement_fleet import Provider
@@ -46,3 +47,56 @@ def test_all_is_well(look):
 def test_what_is_wrong_is_found(look, held, expected, problem):
     (line,) = look(held, expected).problems
     assert problem in line
+
+
+def make_database(rows):
+    """A database with the tables of Placement that are read, and these allocations: provider, consumer, VCPU."""
+    engine = sa.create_engine("sqlite://", poolclass=sa.StaticPool)
+    with engine.begin() as connection:
+        for statement in (
+            "CREATE TABLE resource_providers (id INTEGER, uuid TEXT, name TEXT)",
+            "CREATE TABLE resource_classes (id INTEGER, name TEXT)",
+            (
+                "CREATE TABLE inventories (resource_provider_id INTEGER, resource_class_id INTEGER,"
+                " total INTEGER, reserved INTEGER, allocation_ratio FLOAT)"
+            ),
+            (
+                "CREATE TABLE allocations (id INTEGER PRIMARY KEY, resource_provider_id INTEGER,"
+                " resource_class_id INTEGER, consumer_id TEXT, used INTEGER)"
+            ),
+            "INSERT INTO resource_providers VALUES (1, 'a', 'a'), (2, 'b', 'b')",
+            "INSERT INTO resource_classes VALUES (1, 'VCPU')",
+            "INSERT INTO inventories VALUES (1, 1, 2, 1, 4.0), (2, 1, 2, 1, 4.0)",
+        ):
+            connection.execute(sa.text(statement))
+        for provider, consumer, used in rows:
+            connection.execute(
+                sa.text(
+                    "INSERT INTO allocations (resource_provider_id, resource_class_id, consumer_id, used)"
+                    " VALUES (:provider, 1, :consumer, :used)"
+                ),
+                {"provider": provider, "consumer": consumer, "used": used},
+            )
+    return engine
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected", "problem"),
+    [
+        ([(1, "i", 2), (1, "j", 2)], {"i": ("a", {"VCPU": 2}), "j": ("a", {"VCPU": 2})}, None),
+        ([], {"i": ("a", {"VCPU": 2})}, "i should hold"),
+        ([(2, "i", 2)], {"i": ("a", {"VCPU": 2})}, "i should hold"),
+        ([(1, "x", 2)], {}, "Left over: x"),
+        ([(1, "x", 2)], None, None),
+        ([(1, "i", 3), (1, "j", 2)], None, "a is over-committed: 5 of 4 VCPU"),
+    ],
+    ids=["well", "missing", "elsewhere", "left over", "any consumer will do", "over-committed"],
+)
+def test_a_database_is_compared_the_same_way(rows, expected, problem):
+    found = truth.check_database(make_database(rows), expected)
+    assert (found.problems == []) if problem is None else (problem in found.problems[0])
+
+
+def test_consumers_of_an_overcommitted_provider_are_in_the_order_of_their_writes():
+    found = truth.check_database(make_database([(1, "z", 3), (2, "i", 2), (1, "a", 2)]))
+    assert found.overcommitted == {"a": ["z", "a"]}
