@@ -189,14 +189,15 @@ class AllocationUpdateFailed(BerthError):
 
     Attributes:
         consumer_uuid: The instance.
-        held: Whether it holds allocations of another request that is over, and may have been answered.
+        held: The resource providers of which it holds allocations of another request that is over, and may
+            have been answered; none if something else is the reason.
     """
 
     nova_name = "AllocationUpdateFailed"
 
-    def __init__(self, consumer_uuid: str, error: str, *, held: bool = False) -> None:
+    def __init__(self, consumer_uuid: str, error: str, *, held: Iterable[str] = ()) -> None:
         self.consumer_uuid = consumer_uuid
-        self.held = held
+        self.held = frozenset(held)
         super().__init__(f"Failed to update allocations for consumer {consumer_uuid}. Error: {error}")
 
 

@@ -296,11 +296,39 @@ class SchedulerManager:
         try:
             return self._schedule_anew(queries, request, as_reply, trace)
         except AllocationUpdateFailed as error:
-            again = self._answer_again(queries, request, as_reply, trace) if error.held else None
-            if again is None:
+            if not error.held:
                 raise
+            again = self._answer_again(queries, request, as_reply, trace)
+            if again is None:
+                return self._schedule_beside(error, queries, request, as_reply, trace)
             self._announce_end(request)
             return again
+
+    def _schedule_beside(
+        self,
+        error: AllocationUpdateFailed,
+        queries: Sequence[query.Query],
+        request: SchedulingRequest,
+        as_reply: Callable[[Selections], Reply],
+        trace: Trace,
+    ) -> Reply:
+        """Evacuate an instance that holds something on a further host which is of no use to the request.
+
+        An earlier evacuation left it there: a host that is down gives its allocations back when it returns.
+
+        Raises:
+            AllocationUpdateFailed: It is no evacuation: the instance holds nothing on an ignored host.
+        """
+        ignored = self._table_with(error.held, request).nodes_of_hosts(request.spec.ignore_hosts or ())
+        if not ignored & error.held:
+            raise error
+        LOG.info(
+            "Instance %s keeps what it holds on hosts that it cannot be evacuated to: %s",
+            error.consumer_uuid,
+            ", ".join(sorted(error.held - ignored)),
+        )
+        beside = replace(request.restarted(), kept_providers=error.held)
+        return self._schedule_by_query(queries, beside, as_reply, trace, announced=True)
 
     def _schedule_anew(
         self,
@@ -565,7 +593,8 @@ class SchedulerManager:
             self.hosts.pending,
             request,
             # An evacuation names the failed host there.
-            table.nodes_of_hosts(request.spec.ignore_hosts or ()),
+            table.nodes_of_hosts(request.spec.ignore_hosts or ()) | request.kept_providers,
+            table.row_of_uuid,
             host_name=partial(host_of_provider, table),
             clock=self._clock,
             keeps_claims=keeps_claims,

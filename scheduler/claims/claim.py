@@ -13,7 +13,7 @@ The states and what follows them; ``ClaimState`` tells what each means::
     RESENDING                        GIVEN_UP           no host will do, or the time is over
     BACKING_OFF
     CONSUMER_CHANGED  the allocations are there, ours: GRANTED; of another request: ADOPTING;
-                      others, of the evacuated host: KEEPING_SOURCE; of an earlier claim of ours: REPLACING;
+                      others, only of evacuated hosts: KEEPING_SOURCE; of an earlier claim of ours: REPLACING;
                       of another request, which may have been answered with them: GIVEN_UP;
                       none: FIRST_WRITE with the generation that the conflict named; too often: GIVEN_UP
     OUTCOME_UNKNOWN   as CONSUMER_CHANGED if the consumer has changed; else RESENDING; too often: GIVEN_UP
@@ -26,7 +26,7 @@ What is ours is known by its generation: a write that sends none makes 1, each o
 (spec: placement-and-workflow 4.2).
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Container, Sequence
 from dataclasses import dataclass, replace
 import math
 from typing import Any
@@ -38,6 +38,7 @@ from scheduler.claims.allocations_api import (
     AllocationsApi,
     ConsumerAllocations,
     Owner,
+    allocations_body,
     claim_body,
     claim_body_beside,
 )
@@ -84,6 +85,8 @@ class ClaimRequest:
         message_id: The identity of the message that the claim is for; "" if there is none.
         confirms_held: Whether the instance was read to hold the candidate, and an earlier delivery of the
             request may have been answered with it. Then it is not given back before the claim.
+        nodes: UUIDs of all compute nodes. What an evacuated instance holds on a node that it does not
+            leave is from another request.
     """
 
     uuid: str
@@ -95,6 +98,7 @@ class ClaimRequest:
     deadline: float = math.inf
     message_id: str = ""
     confirms_held: bool = False
+    nodes: Container[str] = ()
 
     @property
     def plain(self) -> OwnWrite:
@@ -379,14 +383,26 @@ class AllocationClaim:
         if not (self._lost_writes or self._known.earlier):
             # Nothing was written: a successor of this process must not take them for ours.
             self._journal.remove_records([self._request.uuid])
-        request = self._request
-        if current.allocations == request.candidate.allocations:
-            body = claim_body(request.candidate, request.owner, current.generation)
+        if body := self._body_that_adopts(current):
             self._write = _Write(body, current, adopts=True)
             return self._go(ClaimState.ADOPTING, "the instance holds the allocations by another request")
         self._held = current
         reason = "the instance holds allocations of another request"
         return self._fail_after_last(Outcome.CONFLICT, reason)
+
+    def _body_that_adopts(self, current: ConsumerAllocations) -> dict[str, Any] | None:
+        """Return the body that writes once more what the consumer holds; None if that is not the candidate.
+
+        An evacuated instance may hold the candidate beside the allocations that it keeps.
+        """
+        request, candidate = self._request, self._request.candidate
+        if current.allocations == candidate.allocations:
+            return claim_body(candidate, request.owner, current.generation)
+        root, held = candidate.root, current.allocations
+        holds_all = held.keys() >= candidate.allocations.keys()
+        if self._other_nodes(current) == {root} and holds_all and held[root] == candidate.allocations[root]:
+            return allocations_body(held, request.owner, current.generation)
+        return None
 
     def _start_empty(self, generation: int | None) -> ClaimState:
         if self._conflicts_too_often():
@@ -406,12 +422,22 @@ class AllocationClaim:
 
     def _is_source(self, current: ConsumerAllocations) -> bool:
         sources = self._request.evacuating_from
+        if self._other_nodes(current):
+            return False
         if not sources or any(provider in sources for provider in current.allocations):
             return bool(sources)
         return any(
             self._api.get_root_provider(provider, self._request.context) in sources
             for provider in current.allocations
         )
+
+    def _other_nodes(self, current: ConsumerAllocations) -> set[str]:
+        """Return the nodes that an evacuated instance does not leave, and holds allocations of."""
+        request = self._request
+        if not request.evacuating_from:
+            return set()
+        leaves = request.evacuating_from
+        return {node for node in current.allocations if node in request.nodes and node not in leaves}
 
     def _plain_write(self, before: ConsumerAllocations, generation: int | None) -> _Write:
         return _Write(claim_body(self._request.candidate, self._request.owner, generation), before)

@@ -4,7 +4,7 @@ A request is over when its reply is delivered, or cannot be: ``confirm`` or ``gi
 called then.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 import time
@@ -52,6 +52,7 @@ class ClaimSession:
         request: For whom and until when is claimed. Without a user in its spec, that of its context counts.
         ignored: UUIDs of the compute nodes of the hosts that the request ignores. An evacuated instance keeps
             what it holds there.
+        nodes: UUIDs of all compute nodes.
         host_name: Returns the name of the host of a root provider, for the log.
         clock: Returns the time in seconds.
         keeps_claims: Whether nothing is ever given back: an earlier delivery of the message, or another
@@ -63,6 +64,7 @@ class ClaimSession:
     reservations: Reservations
     request: SchedulingRequest
     ignored: Collection[str] = ()
+    nodes: Container[str] = ()
     host_name: Callable[[str], str] = _as_it_is
     clock: Callable[[], float] = time.monotonic
     keeps_claims: bool = False
@@ -162,6 +164,7 @@ class ClaimSession:
             self.request.deadline,
             self.request.message_id,
             confirms_held=self.keeps_claims,
+            nodes=self.nodes,
         )
 
     def _refuse(self, request: ClaimRequest) -> ClaimResult:

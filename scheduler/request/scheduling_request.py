@@ -89,6 +89,8 @@ class SchedulingRequest:
         server_group: The server group as it was when the request was made, or as it was brought up to date.
         progress: What changes while hosts are chosen.
         counts: What the log says of the decision; the same object for all versions of a request.
+        kept_providers: Resource providers whose allocations the instance keeps besides those that it gets, as
+            those of an ignored host.
     """
 
     spec: objects.RequestSpec
@@ -103,6 +105,7 @@ class SchedulingRequest:
     server_group: ServerGroup | None
     progress: Progress
     counts: DecisionCounts = field(default_factory=DecisionCounts, compare=False)
+    kept_providers: frozenset[str] = frozenset()
 
     @classmethod
     def of(

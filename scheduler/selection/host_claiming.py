@@ -219,7 +219,8 @@ class HostClaiming:
 def final_refusal(instance_uuid: str, result: ClaimResult) -> BerthError:
     """Return the error that ends a request after a claim that no other host can replace."""
     if result.outcome is Outcome.CONFLICT:
-        return AllocationUpdateFailed(instance_uuid, result.reason, held=result.held is not None)
+        held = result.held.allocations if result.held else ()
+        return AllocationUpdateFailed(instance_uuid, result.reason, held=held)
     LOG.warning("Claim for instance %s failed (%s); no other host is tried", instance_uuid, result.reason)
     return NoValidHost(NOT_ENOUGH)
 

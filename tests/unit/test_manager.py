@@ -120,11 +120,14 @@ class FakePlacement:
     def claim(self, request):
         self.before_a_claim()
         root, owner = request.candidate.root, request.owner
-        answer = self.answers.get(root, ClaimResult(Outcome.CLAIMED))
+        answer = self.answer(request)
         if answer.claimed:
             who = owner.project_id, owner.user_id
             self.claimed.append((request.uuid, root, *who, set(request.evacuating_from)))
         return answer
+
+    def answer(self, request):
+        return self.answers.get(request.candidate.root, ClaimResult(Outcome.CLAIMED))
 
     def claim_many(self, requests):
         return {request.uuid: self.claim(request) for request in requests}
@@ -345,7 +348,12 @@ def test_a_redelivered_request_that_holds_nothing_of_use_is_scheduled_anew(make_
     assert reply[0][0].service_host == "h1"
 
 
-HELD = ClaimResult(Outcome.CONFLICT, "held by another request", held=ConsumerAllocations({}, 1))
+def in_conflict(*names):
+    allocations = {uuid: entry for name in names for uuid, entry in held(name).items()}
+    return ClaimResult(Outcome.CONFLICT, "held by another request", held=ConsumerAllocations(allocations, 1))
+
+
+HELD = in_conflict("h2")
 
 
 @pytest.mark.parametrize("redelivered", [False, True], ids=["delivered once", "redelivered"])
@@ -366,6 +374,35 @@ def test_a_request_whose_instance_holds_what_would_not_do_by_another_request_is_
     with pytest.raises(AllocationUpdateFailed):
         ask(world)
     assert world.placement.claimed == []
+
+
+def three_hosts():
+    return [host_with_candidate(name).ram(ram) for name, ram in (("h1", 4096), ("h2", 4096), ("h3", 8192))]
+
+
+def test_a_repeated_evacuation_is_answered_with_the_host_that_the_first_one_got(make_world):
+    world = make_world(three_hosts(), {uuid_of("h3"): in_conflict("h1", "h2")})
+    world.placement.held = {"i1": held("h1") | held("h2")}
+    reply = ask(world, make_spec(project_id="p", ignore_hosts=["h1"]))
+    assert [row[0].service_host for row in reply] == ["h2"]
+
+
+def test_an_evacuation_keeps_what_an_earlier_one_left_on_a_host_that_does_not_pass(make_world):
+    hosts = three_hosts()
+    hosts[1].disabled()
+    world = make_world(hosts)
+    world.placement.held = {"i1": held("h1") | held("h2")}
+
+    def conflict_unless_h2_is_kept(request):
+        if uuid_of("h2") in request.evacuating_from:
+            return ClaimResult(Outcome.CLAIMED)
+        return in_conflict("h1", "h2")
+
+    world.placement.answer = conflict_unless_h2_is_kept
+    reply = ask(world, make_spec(project_id="p", ignore_hosts=["h1"]))
+    assert [row[0].service_host for row in reply] == ["h3"]
+    assert world.placement.claimed[0][-1] == {uuid_of("h1"), uuid_of("h2")}
+    assert world.told.events == ["start", "end"]
 
 
 def test_a_request_that_is_delivered_once_does_not_read_what_its_instance_holds(make_world):

@@ -21,7 +21,7 @@ PROMPT = ClaimPolicy(
     cleanup_delays=(3600.0,),
 )
 UUID = "instance"
-A, B, GONE = "aaaa", "bbbb", "dead"
+A, B, C, GONE = "aaaa", "bbbb", "cccc", "dead"
 OWNER = Owner("project", "user")
 
 #: Faults of writes and reads of ``FakeConsumers``, for random sequences.

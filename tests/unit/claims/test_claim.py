@@ -23,6 +23,7 @@ from tests.unit.claims.builders import (
     UUID,
     A,
     B,
+    C,
     SleepClock,
     candidate,
     make_request,
@@ -69,12 +70,14 @@ class World:
     """A claim and all that it meets."""
 
     def __init__(self, writes=(), reads=(), held=None, source=(), where=A, policy=PROMPT, known=NEW):
-        self.api = FakeConsumers({A: 1, B: 1, "full": 0}, write_faults=[*writes], read_faults=[*reads])
+        self.api = FakeConsumers(
+            {A: 1, B: 1, C: 1, "disks": 1, "full": 0}, write_faults=[*writes], read_faults=[*reads]
+        )
         if held is not None:
             self.api.consumers[UUID] = held
         self.clock, self.journal, self.locks = SleepClock(), Journal(), KeyedLocks()
         self.claim = AllocationClaim(
-            make_request(where=where, evacuating_from=source, host="host 1"),
+            replace(make_request(where=where, evacuating_from=source, host="host 1"), nodes={A, B, C}),
             self.api,
             self.locks,
             policy,
@@ -93,8 +96,8 @@ class World:
         return [event.next_step for event in self.result.events]
 
 
-def holding(where, generation=1):
-    return ConsumerAllocations(candidate(where).allocations if where else {}, generation, OWNER)
+def holding(*where, generation=1):
+    return ConsumerAllocations(candidate(*where).allocations if any(where) else {}, generation, OWNER)
 
 
 #: An earlier claim of ours gave the instance B.
@@ -155,7 +158,7 @@ PATHS = {
         [CONSUMER_CHANGED, REPLACING, GRANTED],
     ),
     "consumer changed, an earlier claim's generation has passed": (
-        {"held": holding(B, 2), "known": EARLIER},
+        {"held": holding(B, generation=2), "known": EARLIER},
         [CONSUMER_CHANGED, GIVEN_UP],
     ),
     "response lost, adopted": (
@@ -166,7 +169,38 @@ PATHS = {
         {"held": holding(B), "source": {B}},
         [CONSUMER_CHANGED, KEEPING_SOURCE, GRANTED],
     ),
-    "consumer changed, an empty record": ({"held": holding("", 0)}, [CONSUMER_CHANGED, FIRST_WRITE, GRANTED]),
+    "evacuated, holds the candidate already": (
+        {"held": holding(A, B), "source": {B}},
+        [CONSUMER_CHANGED, ADOPTING, GRANTED],
+    ),
+    "evacuated, holds something on another host": (
+        {"held": holding(B, C), "source": {B}},
+        [CONSUMER_CHANGED, GIVEN_UP],
+    ),
+    "evacuated, holds the candidate and something on another host": (
+        {"held": holding(A, B, C), "source": {B}},
+        [CONSUMER_CHANGED, GIVEN_UP],
+    ),
+    "evacuated, keeps what it holds on another host": (
+        {"held": holding(B, C), "source": {B, C}},
+        [CONSUMER_CHANGED, KEEPING_SOURCE, GRANTED],
+    ),
+    "evacuated, uses shared disks": (
+        {"held": holding(B, "disks"), "source": {B}},
+        [CONSUMER_CHANGED, KEEPING_SOURCE, GRANTED],
+    ),
+    "evacuated, holds the candidate by an earlier claim": (
+        {
+            "held": holding(A, B, generation=2),
+            "source": {B},
+            "known": ConsumerState(earlier=(OwnWrite(holding(A, B, generation=2), holding(B)),)),
+        },
+        [CONSUMER_CHANGED, KEEPING_SOURCE, GRANTED],
+    ),
+    "consumer changed, an empty record": (
+        {"held": holding("", generation=0)},
+        [CONSUMER_CHANGED, FIRST_WRITE, GRANTED],
+    ),
     "consumer changed, does not exist": ({"writes": ["conflict"]}, [CONSUMER_CHANGED, FIRST_WRITE, GRANTED]),
     "consumer changed, cannot be read": (
         {"writes": ["conflict"], "reads": SILENT},
@@ -204,7 +238,7 @@ PATHS = {
     ),
     "an earlier claim's write may come": ({"known": ConsumerState(unsure=True)}, [VERIFYING, GRANTED]),
     "a batch's write may come": ({"known": ConsumerState(lost=1)}, [VERIFYING, GRANTED]),
-    "known to be empty": ({"known": ConsumerState(0), "held": holding("", 0)}, [GRANTED]),
+    "known to be empty": ({"known": ConsumerState(0), "held": holding("", generation=0)}, [GRANTED]),
     "host is full": ({"where": "full"}, [NEXT_HOST]),
     "provider is gone": ({"where": GONE}, [NEXT_HOST]),
     "concurrent updates end": ({"writes": ["concurrent"] * 3}, [BACKING_OFF] * 3 + [GRANTED]),
@@ -229,7 +263,7 @@ def test_every_state_is_reached():
 @given(
     st.lists(st.one_of(FAULTS, st.sampled_from(["conflict", "refused", "hidden", "html"])), max_size=10),
     st.lists(READS, max_size=12),
-    st.sampled_from([None, holding(A), holding(B), holding("", 0)]),
+    st.sampled_from([None, holding(A), holding(B), holding("", generation=0)]),
     st.sampled_from([(), {B}]),
 )
 def test_under_random_faults_only_known_transitions_are_made(writes, reads, held, source):
@@ -305,6 +339,18 @@ def test_a_claim_beside_the_source_is_recorded_and_puts_it_back():
     assert (world.result.made.allocations, world.result.made.generation) == (both, 2)
 
 
+def test_an_evacuated_instance_that_holds_the_candidate_gets_it_once_and_keeps_the_source():
+    world = World(held=holding(A, B), source={B}).run()
+    assert world.api.get_allocations(UUID).allocations == candidate(A, B).allocations
+    assert (world.result.claimed, world.result.adopted, world.result.own_writes) == (True, True, ())
+
+
+def test_a_claim_names_what_an_evacuated_instance_holds_on_a_further_host():
+    world = World(held=holding(B, C), source={B}).run()
+    assert world.result.held == holding(B, C)
+    assert world.api.get_allocations(UUID) == holding(B, C)
+
+
 def test_an_evacuation_whose_source_disappeared_has_nothing_to_put_back():
     """Its release would otherwise write allocations without an owner, which Placement refuses."""
     world = World(held=holding(B), source={B})
@@ -328,7 +374,9 @@ def test_an_evacuation_whose_source_disappeared_has_nothing_to_put_back():
     ids=["new consumer on a missing provider", "known empty consumer", "full host"],
 )
 def test_only_a_new_consumer_on_a_missing_provider_leaves_an_empty_one(where, known, left):
-    world = World(where=where, known=known, held=holding("", 0) if known.generation == 0 else None).run()
+    world = World(
+        where=where, known=known, held=holding("", generation=0) if known.generation == 0 else None
+    ).run()
     assert world.claim.left_empty_consumer is left
 
 
