@@ -95,11 +95,14 @@ class Parts:
             without a bound; stop(), after which nothing is consumed; wait(), which returns when all that
             was consumed is answered; and transport.cleanup(), which closes the connections.
         periodics: ``periodics(conf, manager)`` returns the periodic work of worker 0.
+        explanations: ``explanations(conf, manager, transport, worker_id)`` builds the server that answers
+            questions about decisions, with start(), stop() and wait().
     """
 
     manager: Callable[[cfg.ConfigOpts], Any]
     server: Callable[[cfg.ConfigOpts, Any], Any]
     periodics: Callable[[cfg.ConfigOpts, Any], Iterable[Periodic]]
+    explanations: Callable[[cfg.ConfigOpts, Any, Any, int], Any] | None = None
 
 
 class SharedState:
@@ -143,6 +146,7 @@ class Worker(cotyledon.Service):
         self._accepted = shared.accepted.value
         self._manager: Any = None
         self._server: Any = None
+        self._explanations: Any = None
         self._loops: list[loopingcall.FixedIntervalLoopingCall] = []
         self._stopping = threading.Event()
         reports.install(conf)
@@ -210,8 +214,21 @@ class Worker(cotyledon.Service):
         server.start()
         self._server = server
         LOG.info("Worker %d takes requests", self.worker_id)
+        self._start_explanations(manager, server)
         if self.worker_id == 0:
             self._start_periodics(manager)
+
+    def _start_explanations(self, manager: Any, server: Any) -> None:
+        """Begin to answer questions about decisions; requests are served without that, too."""
+        if self._parts.explanations is None:
+            return
+        try:
+            explanations = self._parts.explanations(self.conf, manager, server.transport, int(self.worker_id))
+            explanations.start()
+        except Exception:
+            LOG.exception("Worker %d answers no questions about decisions", self.worker_id)
+        else:
+            self._explanations = explanations
 
     def _wait_for_database(self, manager: Any) -> None:
         """Wait until the cells are known: before that every request would end with 'not enough hosts'."""
@@ -254,6 +271,8 @@ class Worker(cotyledon.Service):
             LOG.warning("Worker %d leaves requests unanswered, its time to stop is over", self.worker_id)
 
     def _finish_requests(self) -> None:
+        if self._explanations is not None:
+            self._explanations.stop()
         self._server.stop()
         LOG.info("Worker %d takes no more requests", self.worker_id)
         self._server.wait()

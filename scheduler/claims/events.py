@@ -79,6 +79,16 @@ class ClaimEvent:
     cause: str
     next_step: ClaimState
 
+    @property
+    def ended(self) -> bool:
+        """Whether the claim on the host ended with this event."""
+        return self.next_step in ENDS
+
+    @property
+    def granted(self) -> bool:
+        """Whether the instance has its allocations on the host."""
+        return self.next_step is ClaimState.GRANTED
+
 
 class ClaimHistory:
     """The events of the claim for one instance on one host; each is logged when it is added.

@@ -10,14 +10,16 @@ from oslo_config import cfg
 from scheduler import conf as options
 from scheduler import manager, service
 from scheduler.claims.journal import Journal
+from scheduler.explain.explainer import Explainer
+from scheduler.explain.explanation import Names
 from scheduler.nova_service import host_discovery, service_record
-from scheduler.rpc import context, notifications, serializer, server, transport
+from scheduler.rpc import context, explain, notifications, serializer, server, transport
 
 
 def all_parts(conf: cfg.ConfigOpts) -> service.Parts:
     """Return the parts for service.Daemon; to be called before it forks its workers."""
     make = partial(make_manager, journal=Journal.from_conf(conf))
-    return service.Parts(manager=make, server=make_server, periodics=make_periodics)
+    return service.Parts(make, make_server, make_periodics, make_explanations)
 
 
 def make_manager(conf: cfg.ConfigOpts, journal: Journal | None = None) -> manager.SchedulerManager:
@@ -33,6 +35,17 @@ def make_manager(conf: cfg.ConfigOpts, journal: Journal | None = None) -> manage
 def make_server(conf: cfg.ConfigOpts, serving: manager.SchedulerManager) -> server.Server:
     """Return an RPC server for a manager, not started."""
     return server.build(conf, transport.rpc_transport(conf), serving, runs=serving.message_runs)
+
+
+def make_explanations(
+    conf: cfg.ConfigOpts, serving: manager.SchedulerManager, bus: Any, worker_id: int
+) -> Any:
+    """Return the server that answers questions about the decisions of a manager, not started."""
+    explainer = Explainer(
+        serving.decisions.memory,
+        lambda: Names(serving.hosts.cell_names(), conf.default_availability_zone),
+    )
+    return explain.build(conf, bus, explainer, worker_id, options.worker_count(conf))
 
 
 def make_periodics(conf: cfg.ConfigOpts, serving: manager.SchedulerManager) -> Iterator[service.Periodic]:

@@ -7,5 +7,8 @@
 - summary: the reason for a failure in one line
 - document: a record as plain values
 - decision_log: the same on disk, if that is wanted
+- log_reader: reads decisions back from there
 - replay: reasons and verdicts for single hosts, from what a record refers to, when they are asked for
+- explanation: a decision with its stages and hosts, as operators see it
+- explainer: answers questions about the decisions of a worker
 """

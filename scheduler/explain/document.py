@@ -1,13 +1,13 @@
 """A decision as plain values: what is written to disk, and what is shown (see doc/source/explain.rst)."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from scheduler.claims.events import ClaimEvent
-from scheduler.explain.record import DecisionRecord, HostData, Round
-from scheduler.explain.replay import Replay
+from scheduler.explain.record import DecisionRecord, HostData, RankedHost, Rejection
+from scheduler.explain.replay import Replay, StepRejections
 from scheduler.request.scheduling_request import RequestKind, SchedulingRequest
 
 #: The version of the schema; it grows if a key changes its meaning or goes away.
@@ -18,15 +18,23 @@ ASKED = 500
 NAMED = 20
 
 KINDS = {RequestKind.BUILD: "build", RequestKind.REBUILD_CHECK: "rebuild check"}
+Rejections = list[list[StepRejections]]
+"""What each filter turned down, by round of filtering."""
+
 AMOUNTS = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap")
 
 
-def document(record: DecisionRecord) -> dict[str, Any]:
-    """Return a record that is complete as values that JSON has."""
+def document(record: DecisionRecord, rejections: Rejections | None = None) -> dict[str, Any]:
+    """Return a record that is complete as values that JSON has.
+
+    Args:
+        record: The record.
+        rejections: What ``rejections_of`` returned, if more hosts were asked for their reasons than usual.
+    """
     error = record.error
     return {
         "version": VERSION,
-        "time": datetime.fromtimestamp(record.started_at, UTC).isoformat(timespec="milliseconds"),
+        "time": time_text(record.started_at),
         "request_id": record.request_id,
         **_request(record.request),
         "result": "failed" if error else "scheduled",
@@ -34,26 +42,13 @@ def document(record: DecisionRecord) -> dict[str, Any]:
         "summary": record.summary,
         "queries": list(record.queries),
         "candidates": _candidates(record),
-        "filters": _filters(record.hosts, record),
+        "excluded": [_rejection(each) for each in record.excluded],
+        "filters": _filters(record, rejections),
         "best": [
-            {
-                "host": one.host,
-                "node": one.node,
-                "total": one.total,
-                "weights": [
-                    {
-                        "weigher": each.weigher,
-                        "raw": each.raw,
-                        "normalised": each.normalised,
-                        "multiplier": each.multiplier,
-                        "weighted": each.weighted,
-                    }
-                    for each in one.weights
-                ],
-            }
+            {"host": one.host, "node": one.node, "total": one.total, "weights": weight_values(one)}
             for one in record.best
         ],
-        "claims": {uuid: [_event(event) for event in events] for uuid, events in record.claims.items()},
+        "claims": {uuid: [event_values(event) for event in events] for uuid, events in record.claims.items()},
         "chosen": [
             {
                 "instance": one.instance_uuid,
@@ -64,6 +59,34 @@ def document(record: DecisionRecord) -> dict[str, Any]:
         ],
         "milliseconds": {stage: round(seconds * 1000, 3) for stage, seconds in record.times.items()},
     }
+
+
+def entry(record: DecisionRecord) -> dict[str, Any]:
+    """Return a record as one entry of a list of decisions."""
+    return {
+        "time": time_text(record.started_at),
+        "request_id": record.request_id,
+        **_request(record.request),
+        "result": "failed" if record.error else "scheduled",
+        "summary": record.summary,
+        "hosts": [one.host[0] for one in record.chosen],
+        "milliseconds": round(record.times.get("total", 0.0) * 1000, 3),
+    }
+
+
+def entry_of(decision: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of ``document`` as one entry of a list of decisions."""
+    kept = "time request_id kind project_id instances flavor availability_zone result summary".split()
+    return {
+        **{name: decision[name] for name in kept},
+        "hosts": [one["host"]["host"] for one in decision["chosen"]],
+        "milliseconds": decision["milliseconds"].get("total", 0.0),
+    }
+
+
+def time_text(seconds: float) -> str:
+    """Return a time in UTC, to the millisecond, from seconds since the epoch."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
 
 
 def _request(request: SchedulingRequest) -> dict[str, Any]:
@@ -86,6 +109,7 @@ def _candidates(record: DecisionRecord) -> dict[str, Any]:
     return {
         "source": found.name,
         "age": round(found.age, 3),
+        "requests": found.requests,
         "hosts": found.offered,
         "known": found.known,
         "allowed": record.allowed,
@@ -94,58 +118,90 @@ def _candidates(record: DecisionRecord) -> dict[str, Any]:
     }
 
 
-def _filters(data: HostData | None, record: DecisionRecord) -> list[dict[str, Any]]:
+def rejections_of(replay: Replay, data: HostData, asked: int | None = None) -> Rejections:
+    """Return what filters turned down, by round.
+
+    Args:
+        replay: Explains single hosts.
+        data: What it explains.
+        asked: Hosts of each filter that are asked for their reason; None: all.
+    """
+    return [list(replay.rejections(number, asked)) for number in range(len(data.rounds))]
+
+
+def _filters(record: DecisionRecord, rejections: Rejections | None) -> list[dict[str, Any]]:
     """Return what the filters did, instance by instance; the counts of the last one if no more is known."""
+    data = record.hosts
     if data is None:
-        return [
-            {
-                "instance": None,
-                "filter": count.name,
-                "start": count.start,
-                "end": count.end,
-                "asked": sum(each.count for each in record.rejections if each.filter == count.name),
-                "rejected": [
-                    {"reason": each.reason, "count": each.count, "hosts": list(each.hosts)}
-                    for each in record.rejections
-                    if each.filter == count.name
-                ],
-            }
-            for count in record.last_counts
-        ]
+        return list(_sampled_filters(record))
     replay = Replay(data)
+    found = rejections_of(replay, data, ASKED) if rejections is None else rejections
     return [
-        entry
-        for number, this in enumerate(data.rounds)
+        {
+            "instance": this.instance_uuid,
+            "filter": each.step.rule.name,
+            "start": each.step.start,
+            "end": each.step.end,
+            "asked": len(each.reasons),
+            "rejected": _grouped(replay, each),
+        }
+        for number, (this, steps) in enumerate(zip(data.rounds, found, strict=True))
         if not number or this.moment is not None
-        for entry in _round(replay, number, this)
+        for each in steps
     ]
 
 
-def _round(replay: Replay, number: int, this: Round) -> Iterable[dict[str, Any]]:
-    for step, found in replay.rejected(number, ASKED):
-        names: defaultdict[str, list[str]] = defaultdict(list)
-        for row, reason in found:
-            names[reason].append(row.host)
+def _sampled_filters(record: DecisionRecord) -> Iterator[dict[str, Any]]:
+    for count in record.last_counts:
+        sampled = [each for each in record.rejections if each.filter == count.name]
         yield {
-            "instance": this.instance_uuid,
-            "filter": step.rule.name,
-            "start": step.start,
-            "end": step.end,
-            "asked": len(found),
-            "rejected": [
-                {"reason": reason, "count": len(names[reason]), "hosts": names[reason][:NAMED]}
-                for reason in sorted(names, key=lambda reason: -len(names[reason]))
-            ],
+            "instance": None,
+            "filter": count.name,
+            "start": count.start,
+            "end": count.end,
+            "asked": sum(each.count for each in sampled),
+            "rejected": [_rejection(each) for each in sampled],
         }
 
 
-def _event(event: ClaimEvent) -> dict[str, Any]:
+def _rejection(each: Rejection) -> dict[str, Any]:
+    return {"reason": each.reason, "count": each.count, "hosts": list(each.hosts)}
+
+
+def _grouped(replay: Replay, each: StepRejections) -> list[dict[str, Any]]:
+    names: defaultdict[str, list[str]] = defaultdict(list)
+    for position, reason in zip(each.positions.tolist(), each.reasons, strict=False):
+        names[reason].append(replay.row(position).host)
+    return [
+        {"reason": reason, "count": len(names[reason]), "hosts": names[reason][:NAMED]}
+        for reason in sorted(names, key=lambda reason: -len(names[reason]))
+    ]
+
+
+def weight_values(one: RankedHost) -> list[dict[str, Any]]:
+    """Return what each weigher says of one of the best hosts."""
+    return [
+        {
+            "weigher": each.weigher,
+            "raw": each.raw,
+            "normalised": each.normalised,
+            "multiplier": each.multiplier,
+            "weighted": each.weighted + 0.0,  # no -0.0
+        }
+        for each in one.weights
+    ]
+
+
+def event_values(event: ClaimEvent) -> dict[str, Any]:
+    """Return one step of a claim."""
     return {
         "attempt": event.attempt,
         "host": event.host,
         "status": event.status,
         "cause": event.cause,
         "next_step": str(event.next_step),
+        "ended": event.ended,
+        "granted": event.granted,
     }
 
 

@@ -114,7 +114,7 @@ class HostData:
     Attributes:
         table: The table that decided.
         rows: The row of each offered host, int32; positions below are indices of it.
-        narrowed: The positions of the hosts that the request itself allows; None: all.
+        excluded: The positions of the hosts that the request itself leaves out, by reason.
         chain: The filters, prepared for the request.
         request: The request that they were prepared for.
         offered: The view of the offered hosts, for their candidates; None unless rules look at these.
@@ -124,7 +124,7 @@ class HostData:
 
     table: HostTable
     rows: np.ndarray
-    narrowed: np.ndarray | None
+    excluded: tuple[tuple[str, np.ndarray], ...]
     chain: PreparedChain
     request: SchedulingRequest
     offered: HostView | None
@@ -138,9 +138,9 @@ class HostData:
         masks = sum(
             step.packed.nbytes for each in self.rounds for step in each.steps if step.packed is not None
         )
-        narrowed = 0 if self.narrowed is None else self.narrowed.nbytes
+        excluded = sum(positions.nbytes for _, positions in self.excluded)
         candidates = 0 if self.offered is None else CANDIDATES_SIZE * len(self.rows)
-        return self.rows.nbytes + narrowed + masks + candidates + 200 * len(self.rounds)
+        return self.rows.nbytes + excluded + masks + candidates + 200 * len(self.rounds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ class Rejection:
     """Why a filter turned hosts down, from a sample of them.
 
     Attributes:
-        filter: The name of the filter.
+        filter: The name of the filter; "" if the request itself turned them down.
         reason: The reason.
         hosts: The first service hosts of the sample with this reason.
         count: How many of the sample have it.
@@ -220,12 +220,14 @@ class CandidateSource:
     """Where the candidates came from.
 
     Attributes:
-        name: ``placement``, ``mirror``, ``table`` (rebuild checks) or ``held`` (by the instances of a
-            redelivered request); "" if none were looked for.
+        name: ``placement``, ``coalesced`` (one answer of Placement for several requests), ``mirror``,
+            ``table`` (rebuild checks) or ``held`` (by the instances of a redelivered request); "" if none
+            were looked for.
         offered: The number of compute nodes.
         known: How many of them the table has in cells that take part; None if that was not looked at.
         age: Seconds, at the time of the decision, since the answer was asked for.
         sent_at: When the query was sent, monotonic seconds, by which shared answers are recognised.
+        requests: The number of requests that waited for the same answer.
         truncated: Whether a limit may have cut the answer.
         reason: Why there are none.
     """
@@ -235,6 +237,7 @@ class CandidateSource:
     known: int | None = None
     age: float = 0.0
     sent_at: float = 0.0
+    requests: int = 1
     truncated: bool = False
     reason: str = ""
 
@@ -250,6 +253,7 @@ class DecisionRecord:
         queries: The query strings for Placement.
         candidates: Where the candidates came from.
         allowed: The number of hosts that the request itself allows; None if no host was looked at.
+        excluded: Why others are not.
         last_counts: What each filter did for the last instance that was judged.
         rejections: Why, for a request of which no host was left.
         best: The best hosts of the first instance.
@@ -267,6 +271,7 @@ class DecisionRecord:
     queries: tuple[str, ...] = ()
     candidates: CandidateSource = field(default_factory=CandidateSource)
     allowed: int | None = None
+    excluded: tuple[Rejection, ...] = ()
     last_counts: tuple[StepCount, ...] = ()
     rejections: tuple[Rejection, ...] = ()
     best: BestHosts = BestHosts()

@@ -4,7 +4,7 @@ The judges of the decision are asked again, about a view with the values that th
 reads from the request's progress is restored for that time, which is safe because the request has ended.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any
@@ -27,6 +27,11 @@ REJECTED = "rejected"
 NOT_APPLICABLE = "does not apply"
 NOT_RUN = "not run"
 
+#: Reasons that are asked for in one go.
+PIECE = 100
+
+EXCLUDED = "the request itself excludes the host"
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -45,11 +50,37 @@ class Verdict:
     decisive: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class StepRejections:
+    """The hosts that one filter turned down in one round.
+
+    Attributes:
+        step: What the filter did.
+        positions: The hosts that it turned down, int64.
+        reasons: The reasons of the first of them, as many as were asked for.
+    """
+
+    step: StepRecord
+    positions: np.ndarray
+    reasons: Sequence[str] = ()
+
+
+def no_pause() -> None:
+    """Go on at once."""
+
+
 class Replay:
     """Explains the hosts of one decision. One thread at a time explains a decision; others wait."""
 
-    def __init__(self, data: HostData) -> None:
+    def __init__(self, data: HostData, pause: Callable[[], None] = no_pause) -> None:
+        """Explain what a record refers to.
+
+        Args:
+            data: What a record refers to.
+            pause: Called after every ``PIECE`` reasons, so that other threads get the processor.
+        """
         self._data = data
+        self._pause = pause
 
     def row(self, position: int) -> HostRow:
         """Return the host at a position."""
@@ -66,22 +97,26 @@ class Replay:
 
     def allowed(self, position: int) -> bool:
         """Return whether the request itself allows the host: destination, ignored and forced hosts."""
-        return self._data.narrowed is None or position in self._data.narrowed
+        return not self.exclusion(position)
+
+    def exclusion(self, position: int) -> str:
+        """Return why the request itself leaves a host out; "" if it does not."""
+        return next((reason for reason, positions in self._data.excluded if position in positions), "")
 
     def given_to(self, number: int) -> np.ndarray:
         """Return the positions of the hosts that a round began with."""
         data = self._data
-        positions = np.arange(len(data.rows)) if data.narrowed is None else data.narrowed
+        positions = np.arange(len(data.rows))
+        for _, out in data.excluded:
+            positions = positions[~np.isin(positions, out)]
         for each in data.rounds[:number]:
             for step in each.steps:
                 if step.packed is not None:
                     positions = positions[step.kept()]
         return positions
 
-    def rejected(
-        self, number: int, at_most: int | None = None
-    ) -> Iterator[tuple[StepRecord, list[tuple[HostRow, str]]]]:
-        """Yield for each filter of a round the hosts that it turned down, each with the reason.
+    def rejections(self, number: int, at_most: int | None = None) -> Iterator[StepRejections]:
+        """Yield for each filter of a round the hosts that it turned down.
 
         Args:
             number: The number of the round.
@@ -90,18 +125,28 @@ class Replay:
         this = self._data.rounds[number]
         positions = self.given_to(number)
         for step in this.steps:
-            found: list[tuple[HostRow, str]] = []
-            if step.packed is not None and this.moment is not None:
-                kept = step.kept()
-                found = self._reasons(this.moment, step, positions[~kept][:at_most])
-                positions = positions[kept]
-            yield step, found
+            if step.packed is None or this.moment is None:
+                yield StepRejections(step, positions[:0])
+                continue
+            kept = step.kept()
+            out, positions = positions[~kept], positions[kept]
+            yield StepRejections(step, out, self._reasons(this.moment, step, out[:at_most]))
+
+    def rejected(
+        self, number: int, at_most: int | None = None
+    ) -> Iterator[tuple[StepRecord, list[tuple[HostRow, str]]]]:
+        """Yield the same as ``rejections``, by filter: each host that was asked, with its reason."""
+        for each in self.rejections(number, at_most):
+            asked = zip(each.positions.tolist(), each.reasons, strict=False)
+            yield each.step, [(self.row(position), reason) for position, reason in asked]
 
     def verdicts(self, position: int) -> list[Verdict]:
         """Return what every filter says of a host, in the round that turned it down, else in the last.
 
         Filters after the one that turned it down are asked now, with the values of that time.
         """
+        if not self.allowed(position):
+            return [Verdict(rule.name, NOT_RUN, EXCLUDED) for rule, _ in self._data.chain.rules]
         for number, this in enumerate(self._data.rounds):
             step = self._rejecting_step(number, position)
             if step is not None and this.moment is not None:
@@ -160,12 +205,14 @@ class Replay:
             return Verdict(rule.name, PASSED)
         return Verdict(rule.name, REJECTED, self._reason(moment, judge, position))
 
-    def _reasons(
-        self, moment: Moment, step: StepRecord, positions: Sequence[int] | np.ndarray
-    ) -> list[tuple[HostRow, str]]:
-        view = self._view(moment, positions)
-        with self._at(moment):
-            return [(row, _reason(step.judge, view, index)) for index, row in enumerate(view.rows)]
+    def _reasons(self, moment: Moment, step: StepRecord, positions: np.ndarray) -> list[str]:
+        reasons: list[str] = []
+        for start in range(0, len(positions), PIECE):
+            view = self._view(moment, positions[start : start + PIECE])
+            with self._at(moment):
+                reasons += [_reason(step.judge, view, index) for index in range(len(view))]
+            self._pause()
+        return reasons
 
     def _reason(self, moment: Moment, judge: Judge, position: int) -> str:
         return _reason(judge, self._view(moment, [position]), 0)

@@ -34,6 +34,7 @@ def _candidates(record: DecisionRecord) -> Iterator[str]:
         return
     source = {
         "placement": "Placement",
+        "coalesced": "Placement",
         "mirror": "the mirror",
         "table": "the host table",
         "held": "an earlier delivery",

@@ -28,6 +28,7 @@ from scheduler.objects import Selection
 from scheduler.placement.candidates import Candidates
 from scheduler.request.query import Query
 from scheduler.request.scheduling_request import SchedulingRequest
+from scheduler.selection.narrowing import Exclusion, Narrowed
 from scheduler.selection.observer import DecisionObserver
 from scheduler.weights.scores import Scores
 
@@ -86,10 +87,11 @@ class Trace(DecisionObserver):
     def answered(self, found: Candidates) -> None:
         """Note what Placement has answered."""
         self.record.candidates = CandidateSource(
-            "placement",
+            "coalesced" if found.requests > 1 else "placement",
             len(found.by_root),
             age=max(0.0, self._clock() - found.sent_at) if found.sent_at else 0.0,
             sent_at=found.sent_at,
+            requests=found.requests,
             truncated=found.truncated,
             reason=found.reason,
         )
@@ -132,18 +134,18 @@ class Trace(DecisionObserver):
     # -- told by the selection -------------------------------------------------------------------------------
 
     def begin_ranking(
-        self, offered: HostView, narrowed: HostView, chain: PreparedChain, request: SchedulingRequest
+        self, offered: HostView, narrowed: Narrowed, chain: PreparedChain, request: SchedulingRequest
     ) -> None:
         """Note the hosts and the filters."""
-        same = len(narrowed) == len(offered)
         looks_at_candidates = bool(request.guest or request.pci_requests)
         self.record.candidates.known = len(offered)
-        self.record.allowed = len(narrowed)
+        self.record.allowed = len(narrowed.hosts)
+        self.record.excluded = tuple(map(_excluded, narrowed.excluded))
         self.record.best = BestHosts()
         self.record.hosts = HostData(
             offered.table,
             offered.table_rows.astype(np.int32),
-            None if same else narrowed.positions.astype(np.int32),
+            tuple([(each.reason, each.hosts.positions.astype(np.int32)) for each in narrowed.excluded]),
             chain,
             request,
             offered if looks_at_candidates else None,
@@ -224,6 +226,11 @@ def best_indices(totals: np.ndarray, count: int) -> np.ndarray:
     else:
         indices = np.arange(len(totals))
     return indices[np.argsort(-totals[indices], kind="stable")]
+
+
+def _excluded(each: Exclusion) -> Rejection:
+    names = tuple([row.host for row in each.hosts.at(range(len(each.hosts))[:NAMED]).rows])
+    return Rejection("", each.reason, names, len(each.hosts))
 
 
 def _step_record(step: Step, end: int) -> StepRecord:

@@ -1,6 +1,7 @@
 """The scheduler's own row among nova's services (spec: host-state-and-cells 4.4, 4.5)."""
 
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import Any
 
 from oslo_config import cfg
@@ -124,6 +125,24 @@ class OwnService:
                 "The service row of %s on %s is gone; no more heartbeats are written", BINARY, self._host
             )
         return written
+
+
+def live_schedulers(engines: Engines, down_time: float) -> list[str]:
+    """Return the hosts of the schedulers that have written a heartbeat lately.
+
+    Args:
+        engines: The engines of all databases; the local one has the records.
+        down_time: Seconds since the last heartbeat at most.
+
+    Raises:
+        UNREADABLE: The database cannot be read.
+    """
+    oldest = utcnow() - timedelta(seconds=down_time)
+    query = (
+        sa.select(services.c.host).where(_live, services.c.last_seen_up >= oldest).order_by(services.c.host)
+    )
+    with engines.local().connect() as connection:
+        return list(connection.execute(query).scalars())
 
 
 def _version(connection: sa.Connection) -> int:

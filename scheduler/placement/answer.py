@@ -196,6 +196,7 @@ class Candidates:
         reason: Why it is empty; "" if it is not.
         failed: Whether it is empty because Placement did not respond, or refused the query.
         sent_at: When the query was sent, in seconds of ``time.monotonic``.
+        requests: The number of requests that waited for this answer together.
         read_usage: Reads the usage of a provider from Placement; None if the response has told it.
     """
 
@@ -204,6 +205,7 @@ class Candidates:
     reason: str = ""
     failed: bool = False
     sent_at: float = 0.0
+    requests: int = 1
     read_usage: Callable[[str], Mapping[str, Usage]] | None = field(default=None, repr=False)
     _summaries: tuple[Summaries, ...] = field(default=(), repr=False)
     _usages: dict[str, Mapping[str, Usage]] = field(default_factory=dict, repr=False)
@@ -286,6 +288,7 @@ def merge(first: Candidates, second: Candidates) -> Candidates:
         reason="" if by_root else first.reason if first.failed else second.reason,
         failed=not by_root and (first.failed or second.failed),
         sent_at=min(first.sent_at, second.sent_at),
+        requests=max(first.requests, second.requests),
         read_usage=first.read_usage or second.read_usage,
         _summaries=second._summaries + first._summaries,  # noqa: SLF001 - of the same class
     )

@@ -9,7 +9,7 @@ candidates.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 import time
 from typing import Any
@@ -118,7 +118,8 @@ class FreshCandidates:
     def _ask(self, key: _ListKey | str, items: Sequence[_Item]) -> Sequence[Candidates | None]:
         """Return the candidates for each item; None for those that need allocation candidates."""
         if not isinstance(key, _ListKey):
-            return [self._fetch_in_full(items[0].query, items[0].context)] * len(items)
+            found = self._fetch_in_full(items[0].query, items[0].context)
+            return [replace(found, requests=len(items)) if len(items) > 1 else found] * len(items)
         try:
             by_aggregates = self._ask_lists(key, items)
         except (ListRefused, msgspec.DecodeError):
@@ -127,7 +128,8 @@ class FreshCandidates:
             # The client has logged it, and not once for every request.
             failed = Candidates(reason=f"Placement does not respond: {error}", failed=True)
             return [failed] * len(items)
-        return [by_aggregates[item.aggregates] for item in items]
+        answers = [by_aggregates[item.aggregates] for item in items]
+        return [replace(each, requests=len(items)) for each in answers] if len(items) > 1 else answers
 
     def _ask_lists(self, key: _ListKey, items: Sequence[_Item]) -> Mapping[_Aggregates, Candidates]:
         """Return the candidates for each condition on aggregates.

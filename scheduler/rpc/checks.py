@@ -90,6 +90,17 @@ def text(value: Any, name: str) -> str:
     return value
 
 
+def number(value: Any, name: str) -> Any:
+    """Return a number that is not negative.
+
+    Raises:
+        InvalidRequest: It is none.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
+        raise _wrong_type(name, "a number that is not negative", value)
+    return value
+
+
 def text_list(value: Any, name: str) -> list[str]:
     """Return a list of strings, which may be empty."""
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):

@@ -5,7 +5,7 @@ spec: filters-and-weighers 1.6. Nothing here depends on a filter; forced hosts e
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from oslo_log import log as logging
@@ -20,12 +20,26 @@ LOG = logging.getLogger("nova.scheduler.host_manager")
 SHOWN = 20
 
 
+class Exclusion(NamedTuple):
+    """Hosts that a part of the request leaves out, and how this is said."""
+
+    reason: str
+    hosts: HostView
+
+
 @dataclass(frozen=True)
 class Narrowed:
-    """The hosts that are left, and whether filters are to judge them."""
+    """What a request itself leaves of the hosts.
+
+    Attributes:
+        hosts: The hosts that are left.
+        filtered: Whether filters are to judge them.
+        excluded: The others.
+    """
 
     hosts: HostView
     filtered: bool
+    excluded: tuple[Exclusion, ...] = ()
 
 
 def narrow(hosts: HostView, request: SchedulingRequest) -> Narrowed:
@@ -36,23 +50,27 @@ def narrow(hosts: HostView, request: SchedulingRequest) -> Narrowed:
     if ignored:
         _ignore(work, ignored)
         if not len(work.hosts):
-            return Narrowed(work.hosts, filtered=False)
+            return Narrowed(work.hosts, filtered=False, excluded=tuple(work.excluded))
     forced_hosts, forced_nodes = spec.force_hosts or (), spec.force_nodes or ()
     _force(work, "hosts", forced_hosts, _same_host(forced_hosts))
     _force(work, "nodes", forced_nodes, lambda row: row.nodename in forced_nodes)
     check = (spec.scheduler_hints or {}).get("_nova_check_type")
-    return Narrowed(work.hosts, filtered=bool(check or not (forced_hosts or forced_nodes)))
+    filtered = bool(check or not (forced_hosts or forced_nodes))
+    return Narrowed(work.hosts, filtered, tuple(work.excluded))
 
 
 class _Narrowing:
     def __init__(self, hosts: HostView) -> None:
         self.hosts = hosts
+        self.excluded: list[Exclusion] = []
 
     def keep(self, wanted: Callable[[HostRow], bool], reason: str) -> HostView:
         """Keep the hosts that are wanted; returns those that are not."""
         mask = np.array([wanted(row) for row in self.hosts.rows], dtype=bool)
         dropped = self.hosts.at(np.flatnonzero(~mask))
         self.hosts = self.hosts.where(mask)
+        if len(dropped):
+            self.excluded.append(Exclusion(reason, dropped))
         if LOG.isEnabledFor(logging.DEBUG):
             for row in dropped.at(range(len(dropped))[:SHOWN]).rows:
                 LOG.debug("Turned down: %s (%s) %s", row.host, row.nodename, reason)

@@ -13,6 +13,7 @@ from scheduler.hosts.coordinates import ViewIndex
 from scheduler.hosts.view import HostView
 from scheduler.objects import Selection
 from scheduler.request.scheduling_request import SchedulingRequest
+from scheduler.selection.narrowing import Narrowed
 from scheduler.weights.scores import Scores
 
 
@@ -20,7 +21,7 @@ class DecisionObserver:
     """Ignores everything; the base of observers."""
 
     def begin_ranking(
-        self, offered: HostView, narrowed: HostView, chain: PreparedChain, request: SchedulingRequest
+        self, offered: HostView, narrowed: Narrowed, chain: PreparedChain, request: SchedulingRequest
     ) -> None:
         """Note the hosts that were offered, those that the request itself allows, and the filters.
 

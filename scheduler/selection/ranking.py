@@ -47,7 +47,7 @@ def rank(
         chain = PreparedChain((), request)
     if len(narrowed.hosts):
         narrowed.hosts.load(chain.needs | weighers.needs)
-    observer.begin_ranking(hosts, narrowed.hosts, chain, request)
+    observer.begin_ranking(hosts, narrowed, chain, request)
     return Ranking(chain, weighers, narrowed.hosts, request, options, observer)
 
 

@@ -79,7 +79,7 @@ class Server:
 
 @pytest.fixture
 def build(tmp_path):
-    def build(worker_id=0, manager=None, answered=None, periodics=(), text=""):
+    def build(worker_id=0, manager=None, answered=None, periodics=(), text="", explanations=None):
         path = tmp_path / "nova.conf"
         path.write_text(text)
         argv = ["--config-file", str(path)]
@@ -88,6 +88,7 @@ def build(tmp_path):
             manager=lambda conf: Manager(log, **(manager or {})),
             server=lambda conf, manager: Server(log, answered),
             periodics=lambda conf, manager: list(periodics),
+            explanations=explanations,
         )
         shared = shared_state()
         worker = service.Worker(worker_id, options.load(argv), argv, parts, shared)
@@ -248,3 +249,41 @@ def test_options_that_a_manager_can_be_built_with_are_accepted_and_leave_nothing
 def test_a_build_that_hangs_is_refused_after_the_timeout(fork):
     with pytest.raises(errors.ConfigError, match=r"no result within 0\.1 seconds"):
         service.try_in_child(fork, lambda conf: threading.Event().wait(), "options", timeout=0.1)
+
+
+class Explanations:
+    """The server of questions; notes what is asked of it."""
+
+    def __init__(self, failure=None):
+        self.failure = failure
+        self.log = []
+
+    def __call__(self, conf, manager, transport, worker_id):
+        self.log.append(("build", worker_id))
+        return self
+
+    def start(self):
+        if self.failure:
+            raise self.failure
+        self.log.append("start")
+
+    def stop(self):
+        self.log.append("stop")
+
+
+def test_questions_are_answered_as_long_as_requests_are(build):
+    explanations = Explanations()
+    worker, _, _ = build(3, explanations=explanations)
+    worker.run()
+    assert explanations.log == [("build", 3), "start"]
+    worker.terminate()
+    assert explanations.log[-1] == "stop"
+
+
+def test_a_worker_that_can_answer_no_questions_takes_requests(build, caplog):
+    worker, log, _ = build(explanations=Explanations(OSError("broker")))
+    worker.run()
+    assert log == ["manager.start", "server.start"]
+    assert worker.shared.serving.released == 1
+    assert "Worker 0 answers no questions about decisions" in caplog.text
+    worker.terminate()

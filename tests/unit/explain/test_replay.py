@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from scheduler.explain.explanation import Names, explain
 from scheduler.explain.replay import NOT_APPLICABLE, PASSED, REJECTED, Replay
 from scheduler.filters.base import BaseHostFilter
 from scheduler.request.scheduling_request import SchedulingRequest
@@ -148,6 +149,7 @@ def test_explanations_of_random_requests_say_what_the_plain_rules_say(conf):
     for hosts, spec, record, rows in decisions(conf):
         seen["failed" if record.error else "served"] += 1
         replay = Replay(record.hosts)
+        lines = {line["host"]: line for line in explain(record, Names(), 100)["hosts"]}
         for number, this in enumerate(record.hosts.rounds):
             if this.moment is None:
                 continue
@@ -165,6 +167,7 @@ def test_explanations_of_random_requests_say_what_the_plain_rules_say(conf):
                 first = next((name for name in names if not expected[name]), None)
                 assert turned_down.get(host, (None,))[0] == first, (host, record.summary)
                 if first:
+                    assert (lines[host]["filter"], lines[host]["reason"]) == turned_down[host]
                     compare(replay.verdicts(position), expected, first, turned_down[host][1])
     assert min(seen["failed"], seen["served"]) > 100, seen
     assert seen["later round"] > 30, seen

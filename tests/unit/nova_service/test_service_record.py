@@ -1,11 +1,12 @@
+from datetime import timedelta
 import logging
 
 from oslo_db.exception import DBDeadlock, DBDuplicateEntry
 import pytest
 import sqlalchemy as sa
 
-from scheduler.nova_db.schema import services
-from scheduler.nova_service.service_record import OwnService
+from scheduler.nova_db.schema import services, utcnow
+from scheduler.nova_service.service_record import OwnService, live_schedulers
 
 
 @pytest.fixture
@@ -116,3 +117,25 @@ def test_a_deadlock_is_no_failure(nova, own, monkeypatch):
     monkeypatch.setattr(nova.engines, "local", sometimes)
     own.beat()
     assert beats(nova) == [("controller", 1)]
+
+
+def test_schedulers_are_alive_that_have_written_a_heartbeat_lately(nova):
+    now = utcnow()
+    for host, binary, age, deleted in (
+        ("b", "nova-scheduler", 10, 0),
+        ("a", "nova-scheduler", 50, 0),
+        ("silent", "nova-scheduler", 100, 0),
+        ("gone", "nova-scheduler", 10, 1),
+        ("other", "nova-conductor", 10, 0),
+    ):
+        seen = now - timedelta(seconds=age)
+        nova.insert(
+            services,
+            host=host,
+            binary=binary,
+            topic=binary,
+            last_seen_up=seen,
+            deleted=deleted,
+            report_count=1,
+        )
+    assert live_schedulers(nova.engines, 60) == ["a", "b"]

@@ -158,6 +158,11 @@ def test_trees_are_examined_once_a_minute_and_unchanged_children_are_not_read_ag
 
 
 def ask_together(placement, source, queries):
+    """Ask all at once while another question is in flight; return the hosts of the answers in order."""
+    return [list(answer.by_root) for answer in answers_together(placement, source, queries)]
+
+
+def answers_together(placement, source, queries):
     """Ask all at once while another question is in flight; return the answers in order."""
     source(query(), None)
     placement.wait_for = threading.Event()
@@ -169,7 +174,7 @@ def ask_together(placement, source, queries):
         time.sleep(0.2)
         placement.wait_for.set()
         first.result(5)
-        return [list(answer.result(5).by_root) for answer in answers]
+        return [answer.result(5) for answer in answers]
 
 
 def wait_until(condition):
@@ -193,6 +198,11 @@ def test_queries_that_wait_share_one_list_that_is_cut_by_zone(placement, source)
     assert answers == [["n0", "n1"], everywhere, ["n1", "n2"], ["n0", "n1"], outside]
     members = [f"/resource_providers?member_of=in%3A{name}" for name in "yz"]
     assert sorted(placement.asked) == sorted([list_path(), *members])
+
+
+def test_an_answer_tells_how_many_requests_it_is_for(placement, source):
+    assert [each.requests for each in answers_together(placement, source, [query()] * 3)] == [3, 3, 3]
+    assert source(query(), None).requests == 1
 
 
 def test_one_zone_alone_is_part_of_the_question(placement, source):

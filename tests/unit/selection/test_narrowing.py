@@ -50,3 +50,12 @@ def test_each_host_that_is_out_has_a_reason(caplog):
         "Turned down: a (n1) not in force_nodes ['n2']",
         "Turned down: C (c) not in force_nodes ['n2']",
     ]
+
+
+def test_what_is_left_out_is_told_with_its_reason():
+    narrowed = narrow(view(), make_request(make_spec(ignore_hosts=["b"], force_nodes=["n2"])))
+    assert [(each.reason, [row.nodename for row in each.hosts.rows]) for each in narrowed.excluded] == [
+        ("ignored by request", ["b"]),
+        ("not in force_nodes ['n2']", ["n1", "c"]),
+    ]
+    assert narrow(view(), make_request(make_spec())).excluded == ()

@@ -1,0 +1,381 @@
+"""berth-explain decision, host and list: questions about decisions that were made."""
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+import logging
+import re
+import sys
+import textwrap
+from typing import Any, NamedTuple
+
+from cliff.lister import Lister
+from oslo_config import cfg
+
+from scheduler import conf as options
+from scheduler.cmd import explain_text as text
+from scheduler.errors import BerthError
+from scheduler.explain.explainer import seconds_of
+from scheduler.explain.explanation import LOG_FILE, explain_document, explain_host_of
+from scheduler.explain.log_reader import DecisionLogReader
+from scheduler.logs import brief
+from scheduler.nova_db.cells import UNREADABLE
+from scheduler.nova_db.engines import Engines
+from scheduler.nova_service.service_record import live_schedulers
+from scheduler.rpc import explain, transport
+
+LOG = logging.getLogger(__name__)
+
+UNKNOWN = 1
+
+#: Seconds that a scheduler may take to answer.
+TIMEOUT = 5.0
+
+#: The width of a column with sentences, in a table.
+WIDTH = 70
+
+Document = dict[str, Any]
+Table = tuple[tuple[str, ...], list[tuple[Any, ...]]]
+
+_AGE = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+class NotAnswered(BerthError):
+    """Neither a scheduler nor a decision log answered."""
+
+
+class Shown(NamedTuple):
+    """What a command shows.
+
+    Attributes:
+        document: All of it, for JSON and YAML.
+        head: Lines before the tables.
+        tables: The tables of the text form, the last of them also as CSV and as values.
+    """
+
+    document: Any
+    head: Sequence[str]
+    tables: Sequence[Table]
+
+
+class Question(Lister):
+    """The base of the commands: shows a document as text with tables, or as it is."""
+
+    needs_conf = True
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser of the options that all commands have."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--scheduler",
+            action="append",
+            metavar="HOST",
+            default=[],
+            help="[DEFAULT]/host of a scheduler to ask; can be repeated. By default those are asked that "
+            "write heartbeats to nova's database, and the one of this host.",
+        )
+        parser.add_argument(
+            "--timeout",
+            type=text.positive_number,
+            default=TIMEOUT,
+            metavar="SECONDS",
+            help="seconds that an answer may take (default: %(default)g)",
+        )
+        return parser
+
+    @property
+    def conf(self) -> cfg.ConfigOpts:
+        """The options of the scheduler's configuration files."""
+        return getattr(self.app, "conf")  # noqa: B009 - of our application, not of every one
+
+    def show(self, args: argparse.Namespace) -> Shown | None:
+        """Return what is to be shown; None if there is nothing.
+
+        Raises:
+            BerthError: It could not be found out.
+        """
+        raise NotImplementedError
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
+        """Not called: ``run`` shows more than one table."""
+        raise NotImplementedError
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Ask, show what was answered, and return the exit status."""
+        shown = self.show(parsed_args)
+        if shown is None:
+            return UNKNOWN
+        self._print(shown, parsed_args)
+        return 0
+
+    def _print(self, shown: Shown, args: argparse.Namespace) -> None:
+        if args.formatter in {"json", "yaml"}:
+            self._print_document(shown.document, args)
+            return
+        if args.formatter != "table":
+            self._emit(shown.tables[-1], args)
+            return
+        for line in shown.head:
+            self.app.stdout.write(f"{line}\n")
+        for table in shown.tables:
+            if table[1]:
+                self._emit(table, args)
+
+    def _print_document(self, document: Any, args: argparse.Namespace) -> None:
+        if isinstance(document, dict):
+            self._emitter(args).emit_one(tuple(document), tuple(document.values()), self.app.stdout, args)
+            return
+        columns = tuple(document[0]) if document else ()
+        rows = [tuple(one.values()) for one in document]
+        self._emitter(args).emit_list(columns, rows, self.app.stdout, args)
+
+    def _emitter(self, args: argparse.Namespace) -> Any:
+        # some formatters are made for lists, others for single documents as well
+        return self._formatter_plugins[args.formatter].obj
+
+    def _emit(self, table: Table, args: argparse.Namespace) -> None:
+        columns, rows = table
+        fitted = args.max_width > 0 or args.fit_width or sys.stdout.isatty()
+        if args.formatter == "table" and not fitted:
+            rows = [tuple(map(_wrapped, row)) for row in rows]
+        self._emitter(args).emit_list(columns, rows, self.app.stdout, args)
+
+    def ask(self, args: argparse.Namespace, method: str, **arguments: Any) -> explain.Answers:
+        """Return what all running schedulers answer."""
+        bus = transport.rpc_transport(self.conf)
+        hosts = args.scheduler or scheduler_hosts(self.conf)
+        return explain.Schedulers(bus, hosts, args.timeout).ask(method, **arguments)
+
+
+def _wrapped(cell: Any) -> Any:
+    if not isinstance(cell, str) or len(cell) <= WIDTH:
+        return cell
+    return "\n".join(textwrap.wrap(cell, WIDTH, break_long_words=False, break_on_hyphens=False))
+
+
+def scheduler_hosts(conf: cfg.ConfigOpts) -> list[str]:
+    """Return the hosts of all schedulers that are alive, and this one."""
+    engines = Engines(conf)
+    try:
+        live = live_schedulers(engines, options.service_down_time(conf))
+    except UNREADABLE as error:
+        LOG.warning("Only the scheduler of this host is asked: the others cannot be read: %s", brief(error))
+        live = []
+    finally:
+        engines.dispose()
+    return [*live, conf.host]
+
+
+class RecordedQuestion(Question):
+    """A question about decisions that schedulers keep in memory, or have written to a decision log."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser of the options of such questions."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--log",
+            metavar="DIRECTORY",
+            help="read the decision log in this directory, and ask no scheduler. By default the directory "
+            "[berth]/decision_log is read if no scheduler knows the decision.",
+        )
+        return parser
+
+    def find(
+        self,
+        args: argparse.Namespace,
+        asked: Callable[[], explain.Answers],
+        logged: Callable[[DecisionLogReader], Any],
+    ) -> tuple[str, Any] | None:
+        """Return who answered, and what: the latest answer of a scheduler, else that of the decision log.
+
+        Raises:
+            NotAnswered: Nothing could be asked.
+        """
+        failed: Mapping[str, str] = {}
+        if not args.log:
+            answers = asked()
+            failed = answers.failed
+            found = [(name, answer) for name, answer in answers.found.items() if answer]
+            if found:
+                return max(found, key=lambda pair: text.time_of(pair[1]))
+            if answers.found and not self.conf.berth.decision_log:
+                _complain(failed)
+                return None
+        directory = args.log or self.conf.berth.decision_log
+        if not directory:
+            raise NotAnswered(f"No scheduler answers: {_joined(failed)}")
+        _complain(failed)
+        return read_log(directory, logged)
+
+
+def read_log(directory: str, logged: Callable[[DecisionLogReader], Any]) -> tuple[str, Any] | None:
+    """Return the directory and what was found there; None if nothing was.
+
+    Raises:
+        NotAnswered: The directory cannot be read.
+    """
+    try:
+        found = logged(DecisionLogReader(directory))
+    except OSError as error:
+        raise NotAnswered(f"The decision log cannot be read: {error}") from error
+    return (directory, found) if found else None
+
+
+def _complain(failed: Mapping[str, str]) -> None:
+    for name, reason in failed.items():
+        LOG.warning("Scheduler %s did not answer: %s", name, reason)
+
+
+def _joined(failed: Mapping[str, str]) -> str:
+    return "; ".join(f"{name}: {reason}" for name, reason in failed.items())
+
+
+class Decision(RecordedQuestion):
+    """Explain a decision: what became of the hosts stage by stage, then one by one with reasons.
+
+    JSON and YAML have the whole document, CSV has the hosts.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser of the command's arguments."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("name", metavar="REQUEST_ID|INSTANCE_UUID", help="of the latest decision on it")
+        parser.add_argument(
+            "--hosts",
+            type=text.whole_number,
+            default=20,
+            metavar="N",
+            help="hosts that are listed, those that matter most first; 0: all (default: %(default)d)",
+        )
+        return parser
+
+    def show(self, args: argparse.Namespace) -> Shown | None:
+        """Return the explanation of a decision."""
+        explained = self.explanation(args, args.hosts or explain.MOST_HOSTS)
+        if explained is None:
+            LOG.error("There is no decision on %s, or it is no longer kept", args.name)
+            return None
+        return Shown(
+            explained, text.decision_lines(explained), [text.funnel(explained), text.hosts(explained)]
+        )
+
+    def explanation(self, args: argparse.Namespace, most_hosts: int) -> Document | None:
+        """Return the explanation of the decision that is asked for; None if it is not known.
+
+        Raises:
+            BerthError: It could not be asked for.
+        """
+        found = self.find(
+            args,
+            partial(self.ask, args, "decision", name=args.name, most_hosts=most_hosts),
+            partial(logged_decision, args.name, most_hosts),
+        )
+        if found is None:
+            return None
+        who, explained = found
+        return {**explained, "scheduler": explained["scheduler"] or who}
+
+
+def logged_decision(name: str, most_hosts: int, log: DecisionLogReader) -> Document | None:
+    """Return the explanation of a decision in the decision log; None if it is not there."""
+    found = log.find(name)
+    if found is None:
+        return None
+    explained = explain_document(found[0], LOG_FILE)
+    return {**explained, "hosts": explained["hosts"][:most_hosts], "scheduler": found[1]}
+
+
+class Host(RecordedQuestion):
+    """Say what each filter says of one host for a decision, not only the first one that turned it down."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser of the command's arguments."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("host", metavar="HOST", help="a service host, a node name or the UUID of a node")
+        parser.add_argument(
+            "--decision", required=True, metavar="REQUEST_ID|INSTANCE_UUID", help="the latest decision on it"
+        )
+        return parser
+
+    def show(self, args: argparse.Namespace) -> Shown | None:
+        """Return what each filter says of a host."""
+        found = self.find(
+            args,
+            partial(self.ask, args, "host", name=args.decision, host=args.host),
+            partial(_logged_host, args.decision, args.host),
+        )
+        if found is None:
+            LOG.error("There is no decision on %s, or it is no longer kept", args.decision)
+            return None
+        who, answer = found
+        answer["scheduler"] = answer["scheduler"] or who
+        if not answer["nodes"]:
+            LOG.error("%s", answer["note"])
+            return None
+        return Shown(answer, text.host_lines(answer), [text.verdicts(answer)])
+
+
+def _logged_host(name: str, host: str, log: DecisionLogReader) -> Document | None:
+    explained = logged_decision(name, explain.MOST_HOSTS, log)
+    return None if explained is None else explain_host_of(explained, host)
+
+
+class ListDecisions(RecordedQuestion):
+    """List the latest decisions of all schedulers."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser of the command's arguments."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--failed", action="store_true", help="only requests that found no host")
+        parser.add_argument(
+            "--since",
+            type=since,
+            default=0.0,
+            metavar="TIME",
+            help="an age such as 90s, 15m or 2h, or a time in UTC",
+        )
+        parser.add_argument("--project", metavar="ID", help="only those for instances of this project")
+        parser.add_argument(
+            "--limit",
+            type=text.positive_number,
+            default=100,
+            metavar="N",
+            help="entries (default: %(default)d)",
+        )
+        return parser
+
+    def show(self, args: argparse.Namespace) -> Shown | None:
+        """Return the latest decisions."""
+        wanted = {
+            "failed": args.failed,
+            "since": args.since,
+            "project": args.project,
+            "at_most": int(args.limit),
+        }
+        if args.log:
+            found = read_log(args.log, lambda log: log.entries(**wanted))
+            entries = found[1] if found else []
+        else:
+            entries = self._entries(self.ask(args, "decisions", **wanted))
+        entries = sorted(entries, key=lambda one: one["time"], reverse=True)[: wanted["at_most"]]
+        return Shown(entries, (), [text.entries(entries)])
+
+    def _entries(self, answers: explain.Answers) -> list[Document]:
+        if not answers.found:
+            raise NotAnswered(f"No scheduler answers: {_joined(answers.failed)}")
+        _complain(answers.failed)
+        return [{**entry, "scheduler": name} for name, answer in answers.found.items() for entry in answer]
+
+
+def since(words: str) -> float:
+    """Return the seconds since the epoch of an age such as ``15m``, or of a time in ISO format, in UTC.
+
+    Raises:
+        ValueError: It is neither.
+    """
+    age = _AGE.fullmatch(words)
+    if age:
+        return (datetime.now(UTC) - timedelta(seconds=float(age[1]) * _SECONDS[age[2]])).timestamp()
+    return seconds_of(words)

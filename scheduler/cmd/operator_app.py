@@ -1,0 +1,106 @@
+"""What berth-status and berth-explain have in common: an application with commands for operators.
+
+Exit status of all commands: what the command documents, and 255 if it could not be run: a wrong argument,
+options that cannot be read, or an error that was not expected.
+"""
+
+import argparse
+from collections.abc import Callable
+import logging
+import sys
+import warnings
+
+from cliff.app import App
+from cliff.commandmanager import CommandManager
+from oslo_config import cfg
+from oslo_service import backend
+
+NOT_RUN = 255
+
+
+class OperatorApp(App):
+    """The commands and the options that all of them have.
+
+    Attributes:
+        conf: the options of the scheduler's configuration files, once a command is run.
+        completed: whether a command ran to its end, so that the exit status is the command's own.
+    """
+
+    def __init__(self, name: str, description: str, commands: CommandManager, **streams) -> None:
+        from scheduler.version import version
+
+        self.NAME = name
+        self.LOG = logging.getLogger(name)
+        super().__init__(description, version(), commands, deferred_help=True, **streams)
+        self.conf: cfg.ConfigOpts | None = None
+        self.completed = False
+
+    def build_option_parser(self, description, version, argparse_kwargs=None) -> argparse.ArgumentParser:
+        """Return the parser of what comes before the command."""
+        # an abbreviation of an option of cliff may be an option of a command
+        arguments = {"prog": self.NAME, "allow_abbrev": False, **(argparse_kwargs or {})}
+        parser = super().build_option_parser(description, version, arguments)
+        parser.add_argument(
+            "--config-file",
+            action="append",
+            metavar="FILE",
+            default=[],
+            help="A configuration file, as berth-scheduler takes it: nova.conf. Can be repeated.",
+        )
+        parser.add_argument(
+            "--config-dir", action="append", metavar="DIRECTORY", default=[], help="More configuration files."
+        )
+        return parser
+
+    def configure_logging(self) -> None:
+        """Log to standard error; libraries prepare debug output, at some cost, only where it is shown."""
+        super().configure_logging()
+        logging.getLogger().setLevel(logging.DEBUG if self.options.verbose_level > 1 else logging.INFO)
+
+    def prepare_to_run_command(self, cmd) -> None:
+        """Read the configuration, unless the command is one of cliff's own."""
+        from scheduler import conf as options
+
+        if not getattr(cmd, "needs_conf", False):
+            return
+        argv = [f"--config-file={name}" for name in self.options.config_file]
+        argv += [f"--config-dir={name}" for name in self.options.config_dir]
+        self.conf = options.load(argv)
+
+    def clean_up(self, cmd, result, err) -> None:
+        """Note whether the command ran to its end."""
+        self.completed = err is None
+
+    def interact(self) -> None:
+        """Show the help: there is no interactive mode."""
+        self.parser.print_help(self.stdout)
+
+
+def run(
+    name: str,
+    description: str,
+    commands: Callable[[], CommandManager],
+    argv: list[str] | None = None,
+    **streams,
+) -> int:
+    """Run a command and return its exit status.
+
+    Args:
+        name: The name of the program.
+        description: What it is for.
+        commands: Returns its commands; called once threads are set up, so that their modules may be imported.
+        argv: The command line without the name of the program; None for that of the process.
+        streams: ``stdin``, ``stdout`` and ``stderr`` in place of those of the process.
+    """
+    # A library imports eventlet where it finds it, though nothing here uses it
+    warnings.filterwarnings("ignore", message=r"\s*Eventlet is deprecated")
+    # To be settled before anything imports oslo.messaging, which would choose eventlet
+    backend.init_backend(backend.BackendType.THREADING)
+    app = OperatorApp(name, description, commands(), **streams)
+    try:
+        status = app.run(sys.argv[1:] if argv is None else argv)
+    except SystemExit as stop:
+        # argparse ends with 2 for a wrong argument, which means something else to our commands
+        return NOT_RUN if stop.code else 0
+    # cliff reports its own errors as 1 or 2, which mean something else to our commands
+    return status if app.completed or status > 2 else NOT_RUN

@@ -1,0 +1,209 @@
+"""Questions about decisions: a topic of its own, its server in each worker, and its callers.
+
+Each worker listens under a name of its own, ``HOST.NUMBER``, as its decisions are in its memory alone.
+Only contexts of administrators are answered. Nothing can be changed here.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+import threading
+import time
+from typing import Any, NamedTuple
+
+from oslo_config import cfg
+from oslo_log import log as logging
+import oslo_messaging as messaging
+
+from scheduler import errors
+from scheduler.rpc import checks
+from scheduler.rpc.context import RequestContext
+from scheduler.rpc.endpoints import Endpoint, answering
+from scheduler.rpc.serializer import ObjectSerializer, ServerSerializer
+
+LOG = logging.getLogger(__name__)
+
+TOPIC = "berth-explain"
+VERSION = "1.0"
+
+#: Hosts of one explanation, and entries of one list.
+MOST_HOSTS = 20_000
+MOST_ENTRIES = 10_000
+
+
+class AdminRequired(errors.BerthError):
+    """The question comes from a context without an administrator's rights."""
+
+
+def server_name(host: str, worker: int) -> str:
+    """Return the name under which a worker listens."""
+    return f"{host}.{worker}"
+
+
+class Explanations(Endpoint):
+    """The questions that a worker answers. Each answer names the worker, and how many its daemon has."""
+
+    target = messaging.Target(version=VERSION)
+
+    def __init__(self, explainer: Any, name: str, workers: int) -> None:
+        """Answer with the explainer of a worker.
+
+        Args:
+            explainer: Has ``decision``, ``host`` and ``decisions``.
+            name: The name of the worker.
+            workers: The number of workers of its daemon.
+        """
+        super().__init__()
+        self._explainer = explainer
+        self._name = name
+        self._workers = workers
+
+    @answering
+    def decision(self, context: Any, name: Any, most_hosts: Any = 1000) -> dict[str, Any]:
+        """Explain the latest decision on a request id or an instance."""
+        _require_admin(context)
+        count = min(checks.number(most_hosts, "most_hosts"), MOST_HOSTS)
+        return self._answer(self._explainer.decision(checks.text(name, "name"), count))
+
+    @answering
+    def host(self, context: Any, name: Any, host: Any) -> dict[str, Any]:
+        """Say what each filter says of a host for the latest decision on a request id or an instance."""
+        _require_admin(context)
+        return self._answer(self._explainer.host(checks.text(name, "name"), checks.text(host, "host")))
+
+    @answering
+    def decisions(
+        self, context: Any, failed: Any = False, since: Any = 0, project: Any = None, at_most: Any = 100
+    ) -> dict[str, Any]:
+        """List the latest decisions."""
+        _require_admin(context)
+        found = self._explainer.decisions(
+            failed=checks.flag(failed, "failed"),
+            since=checks.number(since, "since"),
+            project=None if project is None else checks.text(project, "project"),
+            at_most=min(checks.number(at_most, "at_most"), MOST_ENTRIES),
+        )
+        return self._answer(found)
+
+    def _answer(self, content: Any) -> dict[str, Any]:
+        return {"scheduler": self._name, "workers": self._workers, "answer": content}
+
+
+def _require_admin(context: Any) -> None:
+    if not context.is_admin:
+        raise AdminRequired("Questions about decisions are answered to administrators only")
+
+
+def build(conf: cfg.ConfigOpts, transport: Any, explainer: Any, worker: int, workers: int) -> Any:
+    """Return the server of a worker, not started.
+
+    Args:
+        conf: The options.
+        transport: The transport of requests.
+        explainer: Answers the questions.
+        worker: The number of the worker, from 0.
+        workers: The number of workers of the daemon.
+    """
+    name = server_name(conf.host, worker)
+    return messaging.get_rpc_server(
+        transport,
+        messaging.Target(topic=TOPIC, server=name),
+        [Explanations(explainer, name, workers)],
+        serializer=ServerSerializer(),
+        access_policy=messaging.DefaultRPCAccessPolicy,
+    )
+
+
+# -- callers ---------------------------------------------------------------------------------------------
+
+
+class Answers(NamedTuple):
+    """What the workers of all schedulers answered.
+
+    Attributes:
+        found: What each worker answered, by its name.
+        failed: Why there is no answer, by the name of the worker.
+    """
+
+    found: dict[str, Any]
+    failed: dict[str, str]
+
+
+class Schedulers:
+    """Asks the workers of some hosts at the same time; every wait is bounded."""
+
+    def __init__(
+        self,
+        transport: Any,
+        hosts: Iterable[str],
+        timeout: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Ask the schedulers of ``hosts``; nothing is connected to yet.
+
+        Args:
+            transport: What ``transport.rpc_transport`` returned.
+            hosts: ``[DEFAULT]/host`` of each scheduler.
+            timeout: Seconds that an answer may take, and that a broker may take to be reached.
+            clock: Seconds that only grow.
+        """
+        self._hosts = list(dict.fromkeys(hosts))
+        self._timeout = timeout
+        self._clock = clock
+        self._client = messaging.get_rpc_client(
+            transport,
+            messaging.Target(topic=TOPIC, version=VERSION),
+            timeout=timeout,
+            serializer=ObjectSerializer(),
+            retry=0,
+        )
+
+    def ask(self, method: str, **arguments: Any) -> Answers:
+        """Return what all workers answer. The first worker of a host tells how many there are."""
+        answers = Answers({}, {})
+        first = [server_name(host, 0) for host in self._hosts]
+        replies = self._ask_all(first, method, arguments, answers)
+        more = [
+            server_name(host, number)
+            for host, name in zip(self._hosts, first, strict=True)
+            for number in range(1, replies.get(name, {}).get("workers", 1))
+        ]
+        self._ask_all(more, method, arguments, answers)
+        return answers
+
+    def _ask_all(
+        self, names: Sequence[str], method: str, arguments: Mapping[str, Any], answers: Answers
+    ) -> dict[str, dict[str, Any]]:
+        calls = {name: self._begin(name, method, arguments) for name in names}
+        end = self._clock() + self._timeout + 1
+        replies = {}
+        for name, call in calls.items():
+            try:
+                replies[name] = call.result(max(0.0, end - self._clock()))
+                answers.found[name] = replies[name]["answer"]
+            except (FutureTimeout, messaging.MessagingTimeout):
+                answers.failed[name] = f"no answer within {self._timeout:g} seconds"
+            except Exception as error:  # noqa: BLE001 - also what a scheduler raised, under whatever name
+                answers.failed[name] = one_line(error)
+        return replies
+
+    def _begin(self, name: str, method: str, arguments: Mapping[str, Any]) -> Future[dict[str, Any]]:
+        # a daemon thread: a broker that is away may keep it longer than the command runs
+        future: Future[dict[str, Any]] = Future()
+        call = self._client.prepare(server=name)
+
+        def run() -> None:
+            try:
+                future.set_result(call.call(RequestContext(is_admin=True), method, **arguments))
+            except BaseException as error:  # noqa: BLE001 - raised again where the result is read
+                future.set_exception(error)
+
+        threading.Thread(target=run, name=f"ask {name}", daemon=True).start()
+        return future
+
+
+def one_line(error: BaseException) -> str:
+    """Return an error of a scheduler or of the bus as one line."""
+    name = getattr(error, "exc_type", None) or type(error).__name__
+    text = str(getattr(error, "value", None) or error).strip()
+    return f"{name}: {text.splitlines()[0] if text else 'no text'}"

@@ -1,0 +1,208 @@
+"""berth-explain: what it prints of decisions that schedulers or a decision log have."""
+
+import csv
+import io
+import json
+import uuid
+
+import pytest
+import yaml
+
+from scheduler import conf as options
+from scheduler.cmd import explain as command
+from scheduler.cmd import explain_decisions, operator_app
+from scheduler.explain.document import document
+from scheduler.explain.explainer import Explainer
+from scheduler.explain.explanation import Names
+from scheduler.explain.memory import DecisionMemory
+from scheduler.explain.record import DecisionRecord
+from scheduler.request.scheduling_request import SchedulingRequest
+from scheduler.rpc import explain, transport
+from tests.support.options import make_conf
+from tests.unit.explain.decisions import decide
+from tests.unit.filters.asking import make_spec
+from tests.unit.selection.requests import host_with_candidate
+
+CONF = """\
+[DEFAULT]
+transport_url = fake://
+control_exchange = {exchange}
+host = ctl
+[api_database]
+connection = sqlite:///{directory}/api.db
+"""
+
+
+@pytest.fixture(scope="module")
+def record() -> DecisionRecord:
+    """A request that no host could take."""
+    conf = make_conf(
+        enabled_filters=["ComputeFilter", "RamFilter"],
+        available_filters=[
+            "nova.scheduler.filters.all_filters",
+            "nova.scheduler.filters.ram_filter.RamFilter",
+        ],
+    )
+    hosts = [host_with_candidate("h1").down(), host_with_candidate("h2"), host_with_candidate("h3")]
+    spec = make_spec(sizes={"memory_mb": 99999}, instance_uuid="i", project_id="p")
+    found, *_ = decide(conf, hosts, SchedulingRequest.of(spec, ["i"]))
+    found.request_id, found.summary = "req-1", "RamFilter turned down 2"
+    found.candidates.name, found.candidates.offered = "placement", 3
+    return found
+
+
+@pytest.fixture
+def config(tmp_path):
+    path = tmp_path / "nova.conf"
+    path.write_text(CONF.format(exchange=uuid.uuid4().hex, directory=tmp_path))
+    return path
+
+
+@pytest.fixture
+def run(config, caplog):
+    """A function from arguments to exit status, output and what was logged."""
+
+    def run(*argv):
+        output = io.StringIO()
+        caplog.clear()
+        status = command.main(["--config-file", str(config), *argv], stdout=output, stderr=io.StringIO())
+        return status, output.getvalue(), caplog.text
+
+    return run
+
+
+@pytest.fixture
+def scheduler(config, record):
+    """A running scheduler that knows the record."""
+    conf = options.load(["--config-file", str(config)])
+    memory = DecisionMemory(10, 2**30)
+    memory.add(record)
+    server = explain.build(conf, transport.rpc_transport(conf), Explainer(memory, Names), 0, 1)
+    server.start()
+    yield
+    server.stop()
+    server.wait()
+
+
+@pytest.fixture
+def log(tmp_path, record):
+    """A decision log with the record."""
+    directory = tmp_path / "log"
+    directory.mkdir()
+    (directory / "decisions-1-1-1.jsonl").write_text(json.dumps(document(record)) + "\n")
+    return str(directory)
+
+
+def cells(output, word):
+    """The cells of the first line of a table that has a word."""
+    line = next(line for line in output.splitlines() if word in line)
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_a_scheduler_explains_a_decision(run, scheduler):
+    status, output, _ = run("decision", "req-1")
+    assert status == 0
+    assert output.startswith("Request req-1: build of i\n")
+    assert "Result: no host (NoValidHost): RamFilter turned down 2" in output
+    assert cells(output, "| Placement")[:3] == ["Placement", "", "3"]
+    assert cells(output, "| ComputeFilter")[1:3] == ["3", "2"]
+    assert cells(output, "| RamFilter")[1:3] == ["2", "0"]
+    assert cells(output, "| h2")[3] == "rejected"
+    assert "RamFilter: " in cells(output, "| h2")[4]
+
+
+def test_the_document_is_the_same_in_json_and_yaml(run, scheduler):
+    _, as_json, _ = run("decision", "i", "-f", "json")
+    _, as_yaml, _ = run("decision", "i", "-f", "yaml")
+    assert json.loads(as_json) == yaml.safe_load(as_yaml)
+    assert json.loads(as_json)["scheduler"] == "ctl.0"
+
+
+def test_csv_has_the_hosts(run, scheduler):
+    _, output, _ = run("decision", "req-1", "-f", "csv", "--hosts", "0")
+    assert [row["Host"] for row in csv.DictReader(io.StringIO(output))] == ["h3", "h2", "h1"]
+
+
+def test_hosts_beyond_the_bound_are_counted(run, scheduler):
+    _, output, _ = run("decision", "req-1", "--hosts", "1")
+    assert cells(output, "2 more")[0] == "2 more"
+
+
+def test_a_host_is_explained_by_every_filter(run, scheduler):
+    status, output, _ = run("host", "h1", "--decision", "req-1")
+    assert status == 0
+    assert cells(output, "| ComputeFilter ")[2] == "rejected (decisive)"
+    assert cells(output, "| RamFilter ")[2] == "rejected"
+
+
+def test_decisions_are_listed(run, scheduler):
+    _, output, _ = run("list", "-f", "json")
+    assert [(one["request_id"], one["scheduler"]) for one in json.loads(output)] == [("req-1", "ctl.0")]
+    assert "req-1" in run("list", "--failed")[1]
+    assert "req-1" not in run("list", "--project", "other")[1]
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["decision", "req-9"], "There is no decision on req-9"),
+        (["host", "h1", "--decision", "req-9"], "There is no decision on req-9"),
+        (["host", "h9", "--decision", "req-1"], "No compute node"),
+    ],
+    ids=" ".join,
+)
+def test_what_is_not_known_has_its_own_exit_status(run, scheduler, argv, words):
+    status, output, logged = run(*argv)
+    assert (status, output) == (explain_decisions.UNKNOWN, "")
+    assert words in logged
+
+
+@pytest.mark.parametrize("argv", [["decision", "req-1"], ["list"]], ids=" ".join)
+def test_without_schedulers_and_log_the_failure_is_one_line(run, argv):
+    status, output, logged = run(*argv, "--timeout", "0.2")
+    assert (status, output) == (operator_app.NOT_RUN, "")
+    assert "No scheduler answers: ctl.0: no answer within 0.2 seconds" in logged
+    assert "Traceback" not in logged
+
+
+def test_a_decision_log_is_read_without_schedulers(run, log):
+    status, output, _ = run("decision", "req-1", "--log", log)
+    assert status == 0
+    assert "from the log of decisions-1-1-1.jsonl" in output
+    assert cells(output, "| RamFilter")[1:3] == ["2", "0"]
+    assert "req-1" in run("list", "--log", log)[1]
+    assert "no longer kept" in run("host", "h1", "--decision", "i", "--log", log)[1]
+
+
+def test_the_configured_decision_log_is_read_if_no_scheduler_knows_the_decision(run, config, log):
+    config.write_text(config.read_text() + f"[berth]\ndecision_log = {log}\n")
+    status, output, logged = run("decision", "req-1", "--timeout", "0.2")
+    assert status == 0
+    assert "from the log" in output
+    assert "Scheduler ctl.0 did not answer" in logged
+
+
+def test_a_log_that_is_missing_is_one_line(run, tmp_path):
+    status, _, logged = run("decision", "req-1", "--log", str(tmp_path / "missing"))
+    assert status == operator_app.NOT_RUN
+    assert "The decision log cannot be read" in logged
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [["decision"], ["decision", "r", "--hosts", "-1"], ["list", "--since", "soon"], ["list", "--limit", "0"]],
+    ids=" ".join,
+)
+def test_wrong_arguments(run, argv, capsys):
+    assert run(*argv)[0] == operator_app.NOT_RUN
+
+
+@pytest.mark.parametrize("words", ["90s", "1.5m", "2h", "1d"])
+def test_ages_are_before_now(words):
+    assert explain_decisions.since(words) < explain_decisions.since("0s")
+
+
+def test_help_needs_no_configuration(capsys):
+    output = io.StringIO()
+    assert command.main(["--help"], stdout=output) == 0
+    assert "usage: berth-explain" in output.getvalue() + capsys.readouterr().out

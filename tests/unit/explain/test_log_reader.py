@@ -1,0 +1,76 @@
+"""Decisions are read back from the files of all workers, the latest first."""
+
+import json
+import os
+
+import pytest
+
+from scheduler.explain import log_reader
+from scheduler.explain.decision_log import DecisionFile
+from scheduler.explain.document import document
+from scheduler.explain.log_reader import DecisionLogReader
+from tests.unit.explain.test_memory import records
+
+
+@pytest.fixture(scope="module")
+def decisions():
+    """Three decisions; the second one failed, the third is of another project."""
+    made = records(1, 99999, 1)
+    for number, record in enumerate(made):
+        record.started_at = 1000.0 + number
+        record.request_id = f"req-{number}"
+        record.request.spec.project_id = "a" if number < 2 else "b"
+    return [json.dumps(document(record)).encode() for record in made]
+
+
+@pytest.fixture
+def directory(tmp_path, decisions):
+    """The first two decisions in one file, then a line that was cut; the third in a later file."""
+    for pid, lines in ((1, [*decisions[:2], decisions[0][:50], b"[]"]), (2, decisions[2:])):
+        file = DecisionFile(str(tmp_path), 1 << 20, 1, clock=lambda: 1000.0, pid=pid)
+        for line in lines:
+            file.write(line)
+        file.close()
+        path = next(path for path in tmp_path.iterdir() if f"-{pid}-1" in path.name)
+        os.utime(path, (1001.0 + pid, 1001.0 + pid))
+    return tmp_path
+
+
+@pytest.mark.parametrize("block", [7, 1 << 20])
+def test_a_decision_is_found_by_request_and_instance(directory, monkeypatch, block):
+    monkeypatch.setattr(log_reader, "BLOCK", block)
+    reader = DecisionLogReader(directory)
+    for name in ("req-0", "i0"):
+        decision, file = reader.find(name)
+        assert decision["request_id"] == "req-0"
+        assert "-1-1" in file
+    assert reader.find("req-9") is None
+
+
+def test_the_latest_of_two_decisions_on_an_instance_is_found(directory, decisions):
+    file = DecisionFile(str(directory), 1 << 20, 1, pid=3)
+    again = json.loads(decisions[0]) | {"request_id": "req-again"}
+    file.write(json.dumps(again).encode())
+    file.close()
+    assert DecisionLogReader(directory).find("i0")[0]["request_id"] == "req-again"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ({}, ["i2", "i1", "i0"]),
+        ({"failed": True}, ["i1"]),
+        ({"since": 1000.5}, ["i2", "i1"]),
+        ({"since": 1002.5}, ["i2"][:0]),
+        ({"project": "a"}, ["i1", "i0"]),
+        ({"at_most": 2}, ["i2", "i1"]),
+    ],
+    ids=str,
+)
+def test_a_list_has_the_latest_first(directory, wanted, found):
+    assert [one["instances"][0] for one in DecisionLogReader(directory).entries(**wanted)] == found
+
+
+def test_a_directory_that_is_missing_is_an_error(tmp_path):
+    with pytest.raises(OSError, match="no directory"):
+        DecisionLogReader(tmp_path / "missing").find("i0")

@@ -1,0 +1,122 @@
+"""Questions over the bus: who may ask, which workers answer, and how failures are told."""
+
+import uuid
+
+import oslo_messaging as messaging
+import pytest
+
+from scheduler import conf as configuration
+from scheduler.errors import InvalidRequest
+from scheduler.rpc import explain, transport
+from scheduler.rpc.context import RequestContext
+
+TIMEOUT = 20
+
+
+class Memory:
+    """An explainer that knows one decision; ``asked`` is what it was asked last."""
+
+    def __init__(self, known):
+        self.known = known
+        self.asked = None
+
+    def decision(self, name, most_hosts):
+        self.asked = name, most_hosts
+        return {"name": name} if name == self.known else None
+
+    def host(self, name, host):
+        if host == "broken":
+            raise InvalidRequest("first line\nsecond line")
+        return {"name": name, "host": host} if name == self.known else None
+
+    def decisions(self, **wanted):
+        self.asked = wanted
+        return [{"name": self.known}]
+
+
+@pytest.fixture(scope="module")
+def workers():
+    """The transport, and the memories of the two workers of a daemon that listen on it."""
+    conf = configuration.new()
+    conf([], default_config_files=[])
+    conf.set_override("transport_url", "fake://")
+    conf.set_override("control_exchange", uuid.uuid4().hex)
+    conf.set_override("host", "ctl")
+    bus = transport.rpc_transport(conf)
+    memories = [Memory("req-0"), Memory("req-1")]
+    servers = [explain.build(conf, bus, memory, number, 2) for number, memory in enumerate(memories)]
+    for server in servers:
+        server.start()
+    yield bus, memories
+    for server in servers:
+        server.stop()
+    for server in servers:
+        server.wait()
+
+
+@pytest.fixture
+def endpoint():
+    return explain.Explanations(Memory("req-0"), "ctl.0", 1)
+
+
+def test_all_workers_of_a_host_are_asked(workers):
+    answers = explain.Schedulers(workers[0], ["ctl", "ctl"], TIMEOUT).ask("decision", name="req-1")
+    assert answers.found == {"ctl.0": None, "ctl.1": {"name": "req-1"}}
+    assert answers.failed == {}
+
+
+def test_arguments_reach_the_explainer(workers):
+    bus, memories = workers
+    explain.Schedulers(bus, ["ctl"], TIMEOUT).ask("decisions", failed=True, since=5.5, project="p", at_most=3)
+    wanted = {"failed": True, "since": 5.5, "project": "p", "at_most": 3}
+    assert [memory.asked for memory in memories] == [wanted, wanted]
+
+
+def test_what_a_worker_raises_is_one_line(workers):
+    answers = explain.Schedulers(workers[0], ["ctl"], TIMEOUT).ask("host", name="req-0", host="broken")
+    assert answers.found == {}
+    assert answers.failed["ctl.0"].startswith("InternalError: InvalidRequest: first line")
+    assert "\n" not in answers.failed["ctl.0"]
+
+
+def test_a_scheduler_that_does_not_answer_is_told_after_the_timeout(workers):
+    answers = explain.Schedulers(workers[0], ["ctl", "away"], 0.5).ask("host", name="req-0", host="h")
+    assert answers.failed == {"away.0": "no answer within 0.5 seconds"}
+    assert answers.found["ctl.0"] == {"name": "req-0", "host": "h"}
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [("decision", {"name": "req-0"}), ("host", {"name": "req-0", "host": "h"}), ("decisions", {})],
+)
+def test_only_administrators_are_answered(endpoint, method, arguments):
+    with pytest.raises(messaging.ExpectedException) as caught:
+        getattr(endpoint, method)(RequestContext(user_id="u"), **arguments)
+    assert isinstance(caught.value.exc_info[1], explain.AdminRequired)
+    assert getattr(endpoint, method)(RequestContext(is_admin=True), **arguments)["answer"]
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [
+        ("decision", {"name": ""}),
+        ("decision", {"name": "req-0", "most_hosts": "all"}),
+        ("decision", {"name": "req-0", "most_hosts": True}),
+        ("decisions", {"since": -1}),
+        ("decisions", {"since": float("nan")}),
+        ("decisions", {"project": 5}),
+        ("host", {"name": "req-0", "host": None}),
+    ],
+)
+def test_wrong_arguments_are_refused(endpoint, method, arguments):
+    with pytest.raises(messaging.ExpectedException) as caught:
+        getattr(endpoint, method)(RequestContext(is_admin=True), **arguments)
+    assert isinstance(caught.value.exc_info[1], InvalidRequest)
+
+
+def test_counts_are_bounded(endpoint):
+    context = RequestContext(is_admin=True)
+    endpoint.decision(context, name="req-0", most_hosts=10**9)
+    assert endpoint._explainer.asked == ("req-0", explain.MOST_HOSTS)
+    endpoint.decisions(context, at_most=10**9)
+    assert endpoint._explainer.asked["at_most"] == explain.MOST_ENTRIES
