@@ -22,6 +22,7 @@
     ├── HostFilterNotFound       enabled_filters names a class that is not available
     ├── ClassNotFound            a class path does not lead to a filter or weigher
     ├── AllocationUpdateFailed   the consumer changed in Placement during a claim
+    ├── SchedulerStopping        the process stops before all is claimed; another one may serve the request
     └── ConfigError              the value of an option cannot be used; the daemon does not start
 
 An exception that callers get under the name of one of nova's classes has this name in ``nova_name``.
@@ -199,6 +200,10 @@ class AllocationUpdateFailed(BerthError):
         self.consumer_uuid = consumer_uuid
         self.held = frozenset(held)
         super().__init__(f"Failed to update allocations for consumer {consumer_uuid}. Error: {error}")
+
+
+class SchedulerStopping(BerthError):
+    """This process stops and claims nothing any more. What the request has claimed is given back."""
 
 
 class ConfigError(BerthError):

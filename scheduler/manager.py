@@ -214,11 +214,15 @@ class SchedulerManager:
         self.use_rules()
         self.decisions.reset()
 
-    def stop(self, timeout: float) -> None:
-        """After the last request: finish background work, in ``timeout`` seconds at most.
+    def stop_claiming(self) -> None:
+        """Claim nothing more. Requests that have not claimed all they need give back what they claimed.
 
-        Requests that are still being served claim nothing more, and give back what they claimed.
+        They end with ``SchedulerStopping``, and are returned to the broker.
         """
+        self._claimer.stop_claiming()
+
+    def stop(self, timeout: float) -> None:
+        """After the last request: finish background work, in ``timeout`` seconds at most."""
         self._claimer.stop_claiming()
         self._claimer.drain(timeout)
         self.notifications.stop(min(timeout, NOTIFY_TIMEOUT))
@@ -251,6 +255,7 @@ class SchedulerManager:
         Raises:
             NoValidHost: An instance would be left without a host. Nothing stays claimed then.
             HostsUnknown: Placement offers hosts of cells that cannot be read, and no other one is left.
+            SchedulerStopping: The process stops. Nothing stays claimed.
         """
         LOG.debug("Starting to schedule for instances: %s", instance_uuids)
         request = SchedulingRequest.of(

@@ -8,8 +8,8 @@
 =======  ===============================================  ==============================================
 signal   to the master                                    to a worker
 =======  ===============================================  ==============================================
-SIGTERM  the same to all workers, then exit 0             stop consuming, finish the requests in progress,
-                                                          exit 0
+SIGTERM  the same to all workers, then exit 0             stop consuming and claiming, finish the requests
+                                                          in progress or return them to the broker, exit 0
 SIGINT   all exit 1 at once                               exit 1 at once
 SIGHUP   try the changed options, take them over if a     take over what the master has accepted; read
          worker can start with them, the same to all      cells and open connections again; requests
@@ -90,7 +90,8 @@ class Parts:
 
     Attributes:
         manager: ``manager(conf)`` builds a manager without connecting to anything, or raises ``BerthError``
-            for options that cannot work. It has start(), wait_until_ready(timeout), stop(timeout), reset().
+            for options that cannot work. It has start(), wait_until_ready(timeout), reset(), and at the end
+            stop_claiming(), then stop(timeout).
         server: ``server(conf, manager)`` builds a server. It has start(), which may wait for the broker
             without a bound; stop(), after which nothing is consumed; wait(), which returns when all that
             was consumed is answered; and transport.cleanup(), which closes the connections.
@@ -168,6 +169,8 @@ class Worker(cotyledon.Service):
         timer.start()
         LOG.info("Worker %d stops", self.worker_id)
         self._stopping.set()
+        if self._manager is not None:
+            self._manager.stop_claiming()
         for loop in self._loops:
             loop.stop()
         if self._server is not None:

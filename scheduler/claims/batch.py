@@ -14,7 +14,7 @@ from scheduler.claims.empty_consumers import EmptyConsumers
 from scheduler.claims.events import ClaimHistory, ClaimState
 from scheduler.claims.policy import ClaimPolicy, Timing
 from scheduler.claims.responses import WriteOutcome, cause_of, refused_resource, write_outcome
-from scheduler.claims.result import ClaimResult, Outcome
+from scheduler.claims.result import ClaimResult, Outcome, Refusal
 from scheduler.locks import KeyedLocks
 from scheduler.placement.client import Reply
 from scheduler.placement.errors import PlacementSilent, PlacementUnanswered, PlacementUnreachable
@@ -34,7 +34,7 @@ class Batch:
         policy: ClaimPolicy,
         claim_alone: Callable[[ClaimRequest, ConsumerState], ClaimResult],
         timing: Timing = Timing(),  # noqa: B008 - it is immutable
-        refusal: Callable[[], str] = lambda: "",
+        refusal: Callable[[], Refusal | None] = lambda: None,
     ) -> None:
         """Prepare the claims; they are made once.
 
@@ -46,7 +46,7 @@ class Batch:
             policy: The bounds.
             claim_alone: Claims for one instance, with what is known of it beforehand.
             timing: Sleep and randomness.
-            refusal: Returns why nothing more may be sent; "" while it may.
+            refusal: Returns why nothing more may be sent; None while it may.
         """
         self._open = {request.uuid: request for request in requests}
         self._histories = {
@@ -73,9 +73,9 @@ class Batch:
     # -- the request: each method returns whether to send what is left once more -----------------------------
 
     def _send(self) -> bool:
-        if reason := self._refusal():
-            self._add_event(ClaimState.GIVEN_UP, reason)
-            return self._finish_all(Outcome.UNAVAILABLE, reason)
+        if refusal := self._refusal():
+            self._add_event(ClaimState.GIVEN_UP, refusal.reason)
+            return self._finish_all(*refusal)
         for uuid in self._open:
             self._histories[uuid].begin_try()
         try:

@@ -238,7 +238,7 @@ class AllocationClaim:
         if left < 0:
             return self._fail(Outcome.UNAVAILABLE, "the claim took too long")
         if self._stopping():
-            return self._fail(Outcome.UNAVAILABLE, STOPPING)
+            return self._fail(Outcome.STOPPING, STOPPING)
         self._history.begin_try()
         candidate, timeout = self._request.candidate, min(self._policy.lock_timeout, left)
         with self._provider_locks.hold(candidate.roots, timeout) as held:

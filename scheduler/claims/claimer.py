@@ -26,7 +26,7 @@ from scheduler.claims.empty_consumers import EmptyConsumers
 from scheduler.claims.group_commit import GroupCommit
 from scheduler.claims.journal import ClaimJournal, Journal
 from scheduler.claims.policy import ClaimPolicy, Timing
-from scheduler.claims.result import ClaimResult, Outcome, OwnWrite, unsent_claim
+from scheduler.claims.result import ClaimResult, Outcome, OwnWrite, Refusal, unsent_claim
 from scheduler.locks import KeyedLocks
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementSilent
@@ -149,8 +149,8 @@ class Claimer:
         elsewhere is replaced.
         """
         LOG.debug("Attempting to claim resources in the placement API for instance %s", request.uuid)
-        if reason := self._refusal(request.deadline):
-            return unsent_claim(request.uuid, request.host_label, Outcome.UNAVAILABLE, reason)
+        if refusal := self._refusal(request.deadline):
+            return unsent_claim(request.uuid, request.host_label, *refusal)
         with self._instance_locks.hold([request.uuid], self._lock_timeout([request])) as held:
             if not held:
                 return unsent_claim(request.uuid, request.host_label, Outcome.CONFLICT, BUSY)
@@ -177,11 +177,14 @@ class Claimer:
                 return {request.uuid: given_up for request in ordered} | results
         return results
 
-    def _refusal(self, deadline: float) -> str:
-        """Return why nothing may be claimed any more; "" while it may."""
+    def _refusal(self, deadline: float) -> Refusal | None:
+        """Return why nothing may be claimed any more; None while it may."""
         if self._stopping.is_set():
-            return STOPPING
-        return TOO_LATE if self._timing.monotonic() > deadline else ""
+            return Refusal(Outcome.STOPPING, STOPPING)
+        return Refusal(Outcome.UNAVAILABLE, TOO_LATE) if self._timing.monotonic() > deadline else None
+
+    def _refusal_of_busy(self) -> Refusal:
+        return self._refusal(math.inf) or Refusal(Outcome.CONFLICT, BUSY)
 
     def _lock_timeout(self, requests: Iterable[ClaimRequest]) -> float:
         left = min(request.deadline for request in requests) - self._timing.monotonic()
@@ -189,8 +192,8 @@ class Claimer:
 
     def _claim_batch(self, requests: Sequence[ClaimRequest]) -> Results:
         uuids = [request.uuid for request in requests]
-        if reason := self._refusal(min(request.deadline for request in requests)):
-            return _refuse_all(requests, Outcome.UNAVAILABLE, reason)
+        if refusal := self._refusal(min(request.deadline for request in requests)):
+            return _refuse_all(requests, *refusal)
         LOG.debug("Attempting to claim resources in the placement API for instances %s", uuids)
         with self._instance_locks.hold(uuids, self._lock_timeout(requests)) as held:
             if not held:
@@ -199,7 +202,7 @@ class Claimer:
                 return claim_one_by_one(requests, self._claim_locked)
             abandoned = self._record_claims(requests)
             if abandoned is None:
-                return _refuse_all(requests, Outcome.CONFLICT, BUSY)
+                return _refuse_all(requests, *self._refusal_of_busy())
             if abandoned:
                 return claim_one_by_one(requests, partial(self._claim_recorded, abandoned=abandoned))
             results = self._make_batch(requests).claim_all()
@@ -229,7 +232,7 @@ class Claimer:
             return unsent_claim(request.uuid, request.host_label, Outcome.UNAVAILABLE, reason)
         abandoned = self._record_claims([request])
         if abandoned is None:
-            return unsent_claim(request.uuid, request.host_label, Outcome.CONFLICT, BUSY)
+            return unsent_claim(request.uuid, request.host_label, *self._refusal_of_busy())
         return self._claim_recorded(request, abandoned, unsure=unsure)
 
     def _claim_recorded(

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import NamedTuple
 
 from scheduler.claims.allocations_api import ConsumerAllocations
 from scheduler.claims.events import ClaimEvent, ClaimHistory, ClaimState
@@ -18,6 +19,7 @@ class Outcome(Enum):
         CONFLICT: Another writer changes the allocations of this instance: nova's ``AllocationUpdateFailed``.
         INVALID: The request is malformed (no project, no valid UUID); no host will do.
         UNAVAILABLE: Placement does not answer, or refuses all requests; no host will do.
+        STOPPING: The process stops; another scheduler can serve the request.
     """
 
     CLAIMED = auto()
@@ -27,6 +29,7 @@ class Outcome(Enum):
     CONFLICT = auto()
     INVALID = auto()
     UNAVAILABLE = auto()
+    STOPPING = auto()
 
     @property
     def end(self) -> ClaimState:
@@ -34,6 +37,13 @@ class Outcome(Enum):
         if self is Outcome.CLAIMED:
             return ClaimState.GRANTED
         return ClaimState.NEXT_HOST if self in _ANOTHER_HOST else ClaimState.GIVEN_UP
+
+
+class Refusal(NamedTuple):
+    """Why nothing may be claimed any more, whatever Placement would say."""
+
+    outcome: Outcome
+    reason: str
 
 
 _ANOTHER_HOST = frozenset({Outcome.REFUSED, Outcome.GONE, Outcome.CONTENDED})

@@ -27,7 +27,14 @@ class Postponed(BaseException):
     """The message is to be delivered once more instead of being answered now.
 
     No handler of errors may answer it, so it is no ``Exception``.
+
+    Attributes:
+        at_once: Whether it is not to wait for another run of the message.
     """
+
+    def __init__(self, reason: str, *, at_once: bool = False) -> None:
+        super().__init__(reason)
+        self.at_once = at_once
 
 
 class Delivery:
@@ -37,16 +44,22 @@ class Delivery:
         redelivered: Whether the broker has delivered the message before. Its first run may be under way in
             another process, or may have been answered.
         message_id: The identity of the message, the same at each delivery; "" if it has none.
-        can_be_postponed: Whether the message may be returned to the broker once more.
+        can_be_postponed: Whether the message may be returned to the broker, to wait for another run of it.
+        can_be_returned: Whether it may be returned to the broker, for another scheduler.
     """
 
     def __init__(
-        self, redelivered: bool = False, message_id: str = "", can_be_postponed: bool = False
+        self,
+        redelivered: bool = False,
+        message_id: str = "",
+        can_be_postponed: bool = False,
+        can_be_returned: bool = False,
     ) -> None:
         """Begin with nothing that depends on the reply."""
         self.redelivered = redelivered
         self.message_id = message_id
         self.can_be_postponed = can_be_postponed
+        self.can_be_returned = can_be_returned
         self._held: list[Held] = []
 
     def hold(self, held: Held) -> None:

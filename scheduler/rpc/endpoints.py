@@ -81,6 +81,8 @@ def _attempt(
     except errors.BerthError as error:
         if isinstance(error, errors.AllocationUpdateFailed):
             _postpone_if_redelivered(context.delivery, error)
+        if isinstance(error, errors.SchedulerStopping):
+            _return_for_another(context.delivery, error)
         name, kind = method.__name__, type(error).__name__
         endpoint.warnings.warning(f"{name} {kind}", "%s failed: %s: %s", name, kind, error)
         return None, for_caller(error)
@@ -99,6 +101,16 @@ def _postpone_if_redelivered(current: delivery.Delivery | None, error: Exception
     """
     if current is not None and current.redelivered and current.can_be_postponed:
         raise delivery.Postponed(str(error)) from error
+
+
+def _return_for_another(current: delivery.Delivery | None, error: Exception) -> None:
+    """Return a request to the broker: another scheduler, or the next process of this one, can serve it.
+
+    Raises:
+        Postponed: The message is to be delivered once more.
+    """
+    if current is not None and current.can_be_returned:
+        raise delivery.Postponed(str(error), at_once=True) from error
 
 
 def _refuse_unreadable(arguments: dict[str, Any]) -> None:

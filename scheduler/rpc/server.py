@@ -45,7 +45,8 @@ class Server(server.RPCServer):
     ``start()`` begins to consume messages, ``stop()`` ends that, and ``wait()`` returns when all messages
     that were begun are answered. What a request claimed is kept if its reply was delivered, and given back
     otherwise; the message is acknowledged after that. A redelivered call that meets its first run in another
-    process is returned to the broker, a bounded number of times. One that was delivered too often is answered
+    process is returned to the broker, a bounded number of times. So is a call that cannot be finished because
+    this process stops. One that was delivered too often is answered
     with an error.
 
     All threads are started before the first message is consumed: oslo.messaging starts them one by one with
@@ -108,21 +109,25 @@ class Server(server.RPCServer):
         redelivered = confirmed and message.redelivered
         identity = getattr(message, "unique_id", None) or ""
         postponed = self._postponed.get(identity, 0)
-        current = delivery.Delivery(redelivered, identity, bool(identity) and postponed < MOST_POSTPONED)
+        can_be_postponed = bool(identity) and postponed < MOST_POSTPONED
+        current = delivery.Delivery(redelivered, identity, can_be_postponed, can_be_returned=confirmed)
         token = delivery.CURRENT.set(current)
         finish = partial(self._finish, message, current) if confirmed else current.confirm
         try:
             super()._process_incoming(incoming)
         except delivery.Postponed as reason:
-            LOG.info("Redelivered call %s is returned to the broker: %s", message.msg_id, reason)
-            finish = partial(self._postpone, message, postponed + 1)
+            LOG.info("Call %s is returned to the broker: %s", message.msg_id, reason)
+            finish = partial(self._return if reason.at_once else self._postpone, message)
         finally:
             delivery.CURRENT.reset(token)
             finish()
 
-    def _postpone(self, message: amqp.ConfirmedMessage, times: int) -> None:
-        self._postponed[message.unique_id] = times
+    def _postpone(self, message: amqp.ConfirmedMessage) -> None:
+        self._postponed[message.unique_id] = self._postponed.get(message.unique_id, 0) + 1
         self._sleep(POSTPONE_DELAY)
+        self._return(message)
+
+    def _return(self, message: amqp.ConfirmedMessage) -> None:
         self._redeliveries.end(message)
         message.requeue()
 

@@ -9,7 +9,7 @@ import numpy as np
 from oslo_log import log as logging
 
 from scheduler.claims.result import ClaimResult, Outcome
-from scheduler.errors import AllocationUpdateFailed, BerthError, NoValidHost
+from scheduler.errors import AllocationUpdateFailed, BerthError, NoValidHost, SchedulerStopping
 from scheduler.hosts.coordinates import ViewIndex, ViewPosition
 from scheduler.selection.headroom import Candidate, Headroom
 from scheduler.selection.ranking import Ranking
@@ -99,6 +99,7 @@ class HostClaiming:
         Raises:
             NoValidHost: No host is left, or trying others would be of no use or not safe.
             AllocationUpdateFailed: Another writer changed the allocations of the instance.
+            SchedulerStopping: Nothing is claimed any more.
         """
         return self._choose(instance_uuid, self._claim_on)
 
@@ -115,6 +116,7 @@ class HostClaiming:
         Raises:
             NoValidHost: As ``claim_best``.
             AllocationUpdateFailed: As ``claim_best``.
+            SchedulerStopping: As ``claim_best``.
         """
         planned, self._planned = self._planned, {}
         if not self._claims or not planned:
@@ -221,6 +223,8 @@ def final_refusal(instance_uuid: str, result: ClaimResult) -> BerthError:
     if result.outcome is Outcome.CONFLICT:
         held = result.held.allocations if result.held else ()
         return AllocationUpdateFailed(instance_uuid, result.reason, held=held)
+    if result.outcome is Outcome.STOPPING:
+        return SchedulerStopping(result.reason)
     LOG.warning("Claim for instance %s failed (%s); no other host is tried", instance_uuid, result.reason)
     return NoValidHost(NOT_ENOUGH)
 

@@ -57,6 +57,9 @@ class Manager:
         self.message_runs.open_page(self.journal, lambda *_: None)
         tell("manager starts", os.getpid())
 
+    def stop_claiming(self):
+        """Nothing is claimed here."""
+
     def stop(self, timeout):
         tell("manager stops", timeout > 0)
 

@@ -20,6 +20,7 @@ from scheduler.errors import (
     HostsUnknown,
     NoValidHost,
     RequestFilterFailed,
+    SchedulerStopping,
 )
 from scheduler.hosts.aggregates import Aggregates
 from scheduler.hosts.pending import PendingPlacements
@@ -366,6 +367,14 @@ def test_a_request_is_answered_with_what_its_instance_holds_by_another_request(m
     delivery.give_back()
     assert world.placement.released == []
     assert world.told.events == ["start", "end"]
+
+
+def test_a_request_that_the_stop_interrupts_fails_with_an_error_of_its_own(make_world):
+    stopped = ClaimResult(Outcome.STOPPING, "the scheduler is stopping")
+    world = make_world(two_hosts(), {uuid_of("h1"): ClaimResult(Outcome.CLAIMED), uuid_of("h2"): stopped})
+    with pytest.raises(SchedulerStopping, match="is stopping"):
+        ask(world, make_spec(project_id="p", num_instances=2), uuids=("i1", "i2"))
+    assert world.placement.released == ["i1"]
 
 
 def test_a_request_whose_instance_holds_what_would_not_do_by_another_request_is_refused(make_world):

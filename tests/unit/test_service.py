@@ -42,6 +42,9 @@ class Manager:
             self.log.append(("manager.wait", timeout))
         return self.database
 
+    def stop_claiming(self):
+        self.log.append("manager.stop_claiming")
+
     def stop(self, timeout):
         self.log.append(("manager.stop", timeout > 0))
 
@@ -110,7 +113,13 @@ def test_a_worker_stops_consuming_then_answers_then_closes(build):
     worker.run()
     del log[:]
     worker.terminate()
-    assert log == ["server.stop", "server.wait", "transport.cleanup", ("manager.stop", True)]
+    assert log == [
+        "manager.stop_claiming",
+        "server.stop",
+        "server.wait",
+        "transport.cleanup",
+        ("manager.stop", True),
+    ]
 
 
 def test_a_worker_that_has_not_started_has_nothing_to_stop(build):

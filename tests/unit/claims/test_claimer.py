@@ -487,9 +487,38 @@ def test_after_the_stop_claims_are_refused_and_releases_are_made():
     result = claim(claimer)
     claimer.stop_claiming()
     api.calls.clear()
-    assert (claim(claimer, B, uuid="other").outcome, api.calls) == (Outcome.UNAVAILABLE, [])
+    assert (claim(claimer, B, uuid="other").outcome, api.calls) == (Outcome.STOPPING, [])
     results = claimer.claim_many([make_request("i1", B), make_request("i2", B)])
+    assert {one.outcome for one in results.values()} == {Outcome.STOPPING}
     assert {one.reason for one in results.values()} == {"the scheduler is stopping"}
+    claimer.release(UUID, result)
+    assert (claimer.drain(5), api.consumers) == ([], {})
+
+
+@pytest.mark.parametrize("several", [False, True], ids=["alone", "together"])
+def test_a_claim_that_waits_for_another_process_ends_with_the_stop(several):
+    claimer, api, page = make_recorded()
+    page.elsewhere = [Record(UUID, "", record_of([A]), False)]
+    threading.Timer(0.05, claimer.stop_claiming).start()
+    requests = [make_request(UUID, A), make_request("other", B)]
+    result = claimer.claim_many(requests)[UUID] if several else claimer.claim(requests[0])
+    assert (result.outcome, api.calls) == (Outcome.STOPPING, [])
+
+
+@pytest.mark.parametrize("fault", ["lost", "concurrent", "unanswered"])
+def test_a_claim_in_flight_sends_nothing_more_after_the_stop(fault):
+    claimer, api = make_claimer([fault])
+    put = api.put_allocations
+
+    def stop_meanwhile(*arguments):
+        claimer.stop_claiming()
+        return put(*arguments)
+
+    api.put_allocations = stop_meanwhile
+    result = claim(claimer)
+    claimed = fault == "unanswered"
+    assert result.outcome is (Outcome.CLAIMED if claimed else Outcome.STOPPING)
+    assert api.calls.count("put") == 1
     claimer.release(UUID, result)
     assert (claimer.drain(5), api.consumers) == ([], {})
 

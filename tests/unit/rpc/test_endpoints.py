@@ -265,6 +265,17 @@ def test_only_the_documented_methods_are_there():
     }
 
 
+@pytest.mark.parametrize("can_be_returned", [True, False], ids=["late acknowledgement", "acknowledged"])
+def test_a_request_that_the_stop_interrupts_is_returned_to_the_broker(endpoint, manager, can_be_returned):
+    manager.answer = errors.SchedulerStopping("the scheduler is stopping")
+    token = delivery.CURRENT.set(delivery.Delivery(can_be_returned=can_be_returned))
+    try:
+        with pytest.raises(delivery.Postponed if can_be_returned else messaging.ExpectedException):
+            select(endpoint)
+    finally:
+        delivery.CURRENT.reset(token)
+
+
 @pytest.mark.parametrize(
     ("redelivered", "can_be_postponed", "raised", "postponed"),
     [

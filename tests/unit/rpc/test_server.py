@@ -481,6 +481,23 @@ def test_a_call_whose_runs_end_their_process_is_answered_with_one_error_after_so
     assert records.open == []
 
 
+def test_a_call_that_the_stop_interrupts_is_requeued_at_once_and_its_claims_are_given_back(conf, manager):
+    claims, pauses, runs = Claims(), [], Runs()
+
+    def answer(context, *_):
+        context.delivery.hold(claims)
+        raise errors.SchedulerStopping("the scheduler is stopping")
+
+    manager.answer = answer
+    running = server.build(conf, transport.rpc_transport(conf), manager, sleep=pauses.append, runs=runs)
+    arguments = {"spec_obj": spec("boot_two_instances")}
+    for _ in range(server.MOST_POSTPONED + 2):
+        message = Redelivered({"method": "select_destinations", "args": arguments, "version": "4.5"})
+        running._process_incoming([message])
+        assert message.ends == ["requeued"]
+    assert (pauses, runs.open, set(claims.ends)) == ([], [], {"given back"})
+
+
 def test_a_redelivered_call_in_conflict_is_requeued_some_times_then_answered(conf, manager):
     claims, pauses = Claims(), []
 
