@@ -105,10 +105,11 @@ class ManagerParts:
             PlacementAuthFailure: ``[placement]`` names no usable credentials.
         """
         placement = PlacementClient.from_conf(conf)
+        hosts = Inventory(conf)
         return cls(
-            hosts=Inventory(conf),
+            hosts=hosts,
             placement=placement,
-            candidates=CandidateSource.of(placement, conf.berth.searches_at_once),
+            candidates=CandidateSource.of(placement, conf.berth.searches_at_once, hosts.begin_reading),
             claimer=Claimer.of(placement, conf.berth.claims_at_once),
             network=NeutronNetwork.from_conf(conf),
             mirror=make_mirror(conf, placement),
@@ -258,12 +259,14 @@ class SchedulerManager:
             SchedulerStopping: The process stops. Nothing stays claimed.
         """
         LOG.debug("Starting to schedule for instances: %s", instance_uuids)
+        arrived_at = self._clock()
         request = SchedulingRequest.of(
             spec,
             instance_uuids,
             context,
             with_alternates=return_objects and return_alternates,
-            deadline=self._clock() + options.caller_patience(self.conf),
+            deadline=arrived_at + options.caller_patience(self.conf),
+            arrived_at=arrived_at,
         )
         serve = self._check_rebuild if request.is_rebuild else self._schedule
         trace = self.decisions.begin(request)
@@ -542,11 +545,12 @@ class SchedulerManager:
         return self.hosts.complete(self._table_for(request), node_uuids)
 
     def _table_for(self, request: SchedulingRequest) -> HostTable:
-        """Return a snapshot of the hosts, read now if the request moves an instance.
+        """Return a snapshot of the hosts, read after the request arrived if it moves an instance.
 
         What an operator or a compute changed just before a move (a service forced down, for one) counts then.
         """
-        return self.hosts.snapshot(0.0 if request.moves_instance else None, request.cell_uuid)
+        max_age = 0.0 if request.moves_instance else None
+        return self.hosts.snapshot(max_age, request.cell_uuid, request.arrived_at)
 
     def _offered_hosts(
         self, table: HostTable, candidates: Candidates, request: SchedulingRequest
@@ -579,7 +583,7 @@ class SchedulerManager:
     def _hosts_to_check(self, request: SchedulingRequest) -> HostView:
         """Return the host that a rebuild check forces, or all of its cell."""
         cell_uuid = request.cell_uuid
-        table = self.hosts.snapshot(cell_uuid=cell_uuid)
+        table = self.hosts.snapshot(cell_uuid=cell_uuid, arrived_at=request.arrived_at)
         target = targets.named_target(request.spec)
         nodes = table.nodes(target.host, target.node, cell_uuid) if target else table.rows
         rows = table.find((row.uuid for row in nodes), cell_uuid)

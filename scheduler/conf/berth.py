@@ -7,11 +7,12 @@ GROUP = "berth"
 OPTS = [
     cfg.FloatOpt(
         "host_state_max_age",
-        default=1.0,
         min=0.0,
         mutable=True,
-        help="Maximum age, in seconds, of the host data that a request uses. 0: the databases are read "
-        "before each request. Capacity is checked by Placement in any case.",
+        help="Maximum age, in seconds, of the host data that a request uses, as of its arrival. 0: the "
+        "databases are read after the request has arrived, at the same time as Placement. Not set: 0, and 1 "
+        "with candidates = mirror; requests that move an instance have 0 in any case. Capacity is checked by "
+        "Placement anyway.",
     ),
     cfg.FloatOpt(
         "cell_timeout",

@@ -11,6 +11,9 @@ from scheduler.errors import ConfigError
 
 FILTER, CHANCE, CACHING = "filter_scheduler", "chance_scheduler", "caching_scheduler"
 
+# Seconds that host data may be old where no query is waited for.
+MIRROR_HOST_STATE_MAX_AGE = 1.0
+
 
 def service_down_time(conf: cfg.ConfigOpts) -> int:
     """Return the seconds without a heartbeat after which a service is down (spec: wire-and-config 6.2).
@@ -53,6 +56,18 @@ def driver(conf: cfg.ConfigOpts) -> str:
 def uses_mirror(conf: cfg.ConfigOpts) -> bool:
     """Return whether candidates come from a mirror of Placement's compute nodes."""
     return conf.berth.candidates == "mirror" or conf.scheduler.driver == CACHING
+
+
+def host_state_max_age(conf: cfg.ConfigOpts) -> float:
+    """Return how many seconds before a request the host data that it uses may have been read.
+
+    Where Placement is asked for each request, reading after it has arrived costs no time. With the mirror it
+    would be all that the request waits for.
+    """
+    configured: float | None = conf.berth.host_state_max_age
+    if configured is not None:
+        return configured
+    return MIRROR_HOST_STATE_MAX_AGE if uses_mirror(conf) else 0.0
 
 
 def remarks(conf: cfg.ConfigOpts) -> Iterator[str]:

@@ -110,20 +110,25 @@ class HostStore:
         """Look again for providers that were no compute nodes."""
         self._foreign.clear()
 
-    def snapshot(self, max_age: float | None = None) -> HostTable:
+    def begin_reading(self) -> None:
+        """Begin to read, if the next requests will want a newer table; do not wait for it."""
+        with self._changed:
+            self._want(self._clock(), self._max_age())
+
+    def snapshot(self, max_age: float | None = None, arrived_at: float | None = None) -> HostTable:
         """Return a table. What cannot be read in time is not in it, or is as it was last read.
 
         Args:
-            max_age: Seconds since its reading began at most; 0: it begins after this call.
+            max_age: Seconds from the begin of its reading to the arrival of the request at most; 0: it begins
+                after that.
+            arrived_at: When the request arrived, in seconds of the clock; None: now.
         """
         max_age = self._max_age() if max_age is None else max_age
-        now = self._clock()
+        arrived_at = self._clock() if arrived_at is None else arrived_at
         with self._changed:
-            if self._table.read_at < now - max_age / 2:
-                self._wanted = max(self._wanted, now - max_age / 2)
-                self._loop.wake()
+            self._want(arrived_at, max_age)
             timeout = self._refresh_timeout()
-            if self._changed.wait_for(lambda: self._is_fresh(now - max_age), timeout):
+            if self._changed.wait_for(lambda: self._is_fresh(arrived_at - max_age), timeout):
                 self._late.report_success()
             else:
                 self._late.report_failure(TimeoutError(f"no new table within {timeout:g} seconds"))
@@ -240,6 +245,13 @@ class HostStore:
             self._unreadable.report_failure(cell, error)
 
     # -- details ---------------------------------------------------------------------------------------------
+
+    def _want(self, arrived_at: float, max_age: float) -> None:
+        """Wake the writer if the table is past half its age. The caller holds the lock."""
+        wanted = arrived_at - max_age / 2
+        if self._table.read_at < wanted:
+            self._wanted = max(self._wanted, wanted)
+            self._loop.wake()
 
     def _is_fresh(self, since: float) -> bool:
         return self._stopped or self._table.read_at >= since

@@ -29,6 +29,9 @@ LOG = logging.getLogger(__name__)
 #: Seconds between two looks whether the API database answers, at start.
 READY_INTERVAL = 0.5
 
+#: Seconds that the table may be old in which a compute node is looked up by name, before it is asked for.
+LOOKUP_MAX_AGE = 1.0
+
 
 class FoundNode(NamedTuple):
     """A compute node that a request named."""
@@ -72,7 +75,7 @@ class Inventory:
             self._calls,
             RowLoader(conf),
             self._aggregates,
-            max_age=lambda: conf.berth.host_state_max_age,
+            max_age=lambda: derived.host_state_max_age(conf),
             on_publish=self._table_published,
             unread_max_age=lambda: conf.berth.unread_cell_max_age,
         )
@@ -133,16 +136,24 @@ class Inventory:
 
     # -- requests --------------------------------------------------------------------------------------------
 
-    def snapshot(self, max_age: float | None = None, cell_uuid: str | None = None) -> HostTable:
+    def begin_reading(self) -> None:
+        """Begin to read the table that the next requests will want, while they wait for something else."""
+        self._store.begin_reading()
+
+    def snapshot(
+        self, max_age: float | None = None, cell_uuid: str | None = None, arrived_at: float | None = None
+    ) -> HostTable:
         """Return the table of all hosts.
 
         Args:
-            max_age: Seconds since its reading began at most; None: [berth]/host_state_max_age.
+            max_age: Seconds from the begin of its reading to the arrival of the request at most; None:
+                [berth]/host_state_max_age.
             cell_uuid: A cell that the request names. If it was added since the start, it is read now.
+            arrived_at: When the request arrived, in seconds of ``time.monotonic``; None: now.
         """
         if cell_uuid and not self.cells.knows(cell_uuid) and self.cells.load():
-            max_age = 0
-        return self._store.snapshot(max_age)
+            max_age, arrived_at = 0, None
+        return self._store.snapshot(max_age, arrived_at)
 
     def complete(self, table: HostTable, uuids: Iterable[str]) -> HostTable:
         """Return ``table``, or a newer one if it lacks a compute node among the provider ``uuids``."""
@@ -211,7 +222,10 @@ class Inventory:
         Raises:
             HostsUnknown: They may be in cells that cannot be read.
         """
-        for max_age in (None, 0):  # an unknown node may have just been created, or moved to another cell
+        for max_age in (
+            LOOKUP_MAX_AGE,
+            0,
+        ):  # an unknown node may have just been created, or moved to another cell
             cell_uuid = wanted.cell_uuid or (wanted.host and self._cell_of(wanted.host, fresh=max_age == 0))
             table = self.snapshot(max_age, cell_uuid)
             rows = table.nodes(wanted.host, wanted.node, cell_uuid)

@@ -26,14 +26,17 @@ class CandidateSource:
         self._fetch = fetch
 
     @classmethod
-    def of(cls, client: PlacementClient, at_once: int = 2) -> "CandidateSource":
+    def of(
+        cls, client: PlacementClient, at_once: int = 2, before_question: Callable[[], None] = lambda: None
+    ) -> "CandidateSource":
         """Make the default source: every question is sent after the request came; see ``fresh``.
 
         Args:
             client: Sends the questions.
             at_once: How many different ones are in flight.
+            before_question: Called when questions are about to be sent for requests that waited for them.
         """
-        return cls(FreshCandidates(client, FetchCandidates(client), at_once))
+        return cls(FreshCandidates(client, FetchCandidates(client), at_once, before_question=before_question))
 
     def fetch(self, queries: Sequence[Query], context: Any) -> Candidates:
         """Return the candidates of one query, or of two: those of the fallback query come last."""

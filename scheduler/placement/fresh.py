@@ -80,6 +80,7 @@ class FreshCandidates:
         at_once: int = 2,
         wait_timeout: float = WAIT_TIMEOUT,
         clock: Callable[[], float] = time.monotonic,
+        before_question: Callable[[], None] = lambda: None,
     ) -> None:
         """Set up the questions; nothing is sent yet.
 
@@ -89,8 +90,10 @@ class FreshCandidates:
             at_once: How many batches of queries are in flight.
             wait_timeout: Seconds to wait for a place among them.
             clock: Seconds that only grow.
+            before_question: Called when questions are about to be sent for the queries of a batch.
         """
         self._client = client
+        self._before_question = before_question
         self._fetch_in_full = fetch_in_full
         self._clock = clock
         self._lists = ProviderLists(client, clock)
@@ -117,6 +120,7 @@ class FreshCandidates:
 
     def _ask(self, key: _ListKey | str, items: Sequence[_Item]) -> Sequence[Candidates | None]:
         """Return the candidates for each item; None for those that need allocation candidates."""
+        self._before_question()
         if not isinstance(key, _ListKey):
             found = self._fetch_in_full(items[0].query, items[0].context)
             return [replace(found, requests=len(items)) if len(items) > 1 else found] * len(items)

@@ -83,6 +83,7 @@ class SchedulingRequest:
         claims: Whether chosen hosts are claimed; not so if the caller named no instances, nor for a check.
         with_alternates: Whether the caller wants alternates.
         deadline: When the caller stops waiting, in seconds of ``time.monotonic``.
+        arrived_at: When the request arrived, in the same seconds; None if that does not matter.
         kind: Build or rebuild check.
         guest: The NUMA topology of the guest; None for none.
         pci_requests: The PCI requests; None if the spec has no such field set (nothing is consumed then).
@@ -106,6 +107,7 @@ class SchedulingRequest:
     progress: Progress
     counts: DecisionCounts = field(default_factory=DecisionCounts, compare=False)
     kept_providers: frozenset[str] = frozenset()
+    arrived_at: float | None = None
 
     @classmethod
     def of(
@@ -116,6 +118,7 @@ class SchedulingRequest:
         *,
         with_alternates: bool = False,
         deadline: float = math.inf,
+        arrived_at: float | None = None,
     ) -> "SchedulingRequest":
         """Make the request that a call of ``select_destinations`` describes.
 
@@ -125,6 +128,7 @@ class SchedulingRequest:
             context: The request context of the caller.
             with_alternates: Whether the caller wants alternates.
             deadline: When the caller stops waiting, in seconds of ``time.monotonic``.
+            arrived_at: When the request arrived, in the same seconds.
         """
         kind = RequestKind.REBUILD_CHECK if spec.is_rebuild else RequestKind.BUILD
         uuids = _stand_ins(spec) if instance_uuids is None else tuple(instance_uuids)
@@ -137,6 +141,7 @@ class SchedulingRequest:
             claims=instance_uuids is not None and kind is RequestKind.BUILD,
             with_alternates=with_alternates,
             deadline=deadline,
+            arrived_at=arrived_at,
             kind=kind,
             guest=guest,
             pci_requests=None if spec.pci_requests is None else requests_from(spec.pci_requests),

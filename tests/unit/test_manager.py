@@ -59,6 +59,7 @@ class FakeHosts:
         self.looked_up = []
         self.recovery = lambda cell_uuid: False
         self.snapshots = []
+        self.arrivals = []
         self.ages = []
 
     def aggregates(self):
@@ -67,7 +68,8 @@ class FakeHosts:
     def cell_names(self):
         return {CELL: "cell1"}
 
-    def snapshot(self, max_age=None, cell_uuid=None):
+    def snapshot(self, max_age=None, cell_uuid=None, arrived_at=None):
+        self.arrivals.append(arrived_at)
         self.snapshots.append(cell_uuid)
         self.ages.append(max_age)
         return self.table
@@ -639,6 +641,20 @@ def test_a_request_takes_one_snapshot_of_the_hosts(make_world):
     world = make_world([host_with_candidate("h1")])
     ask(world)
     assert world.hosts.snapshots == [None]
+
+
+def test_the_table_is_asked_for_as_of_the_arrival_of_the_request(make_world):
+    clock = Clock(7.0)
+    world = make_world([host_with_candidate("h1")], clock=clock)
+    fetch = world.placement.fetch
+
+    def slow(queries, context):
+        clock.now += 5
+        return fetch(queries, context)
+
+    world.placement.fetch = slow
+    ask(world)
+    assert world.hosts.arrivals == [7.0]
 
 
 class FakeMirror(NoMirror):

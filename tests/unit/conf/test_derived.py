@@ -4,7 +4,7 @@ import os
 import pytest
 
 from scheduler import conf as options
-from scheduler.conf.derived import check_driver
+from scheduler.conf.derived import check_driver, host_state_max_age
 from scheduler.errors import ConfigError
 
 
@@ -31,6 +31,17 @@ def test_service_down_time(down, report, expected):
 def test_drain_timeout(manager, graceful, expected):
     found = conf(manager_shutdown_timeout=manager, graceful_shutdown_timeout=graceful)
     assert options.drain_timeout(found) == expected
+
+
+@pytest.mark.parametrize(
+    ("candidates", "configured", "expected"),
+    [("fresh", None, 0.0), ("mirror", None, 1.0), ("fresh", 2.5, 2.5), ("mirror", 0.0, 0.0)],
+)
+def test_host_state_may_be_old_only_where_no_query_is_waited_for(candidates, configured, expected):
+    found = conf()
+    found.set_override("candidates", candidates, "berth")
+    found.set_override("host_state_max_age", configured, "berth")
+    assert host_state_max_age(found) == expected
 
 
 @pytest.mark.parametrize(("timeout", "expected"), [(1800, 1800), (0, math.inf), (-1, math.inf)])

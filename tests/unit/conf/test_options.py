@@ -156,7 +156,7 @@ OTHERS = [
     ("oslo_concurrency", "lock_path", None),
     ("oslo_reports", "log_dir", None),
     ("oslo_reports", "file_event_handler_interval", 1),
-    ("berth", "host_state_max_age", 1.0),
+    ("berth", "host_state_max_age", None),
     ("berth", "cell_timeout", 10.0),
     ("berth", "unread_cell_max_age", 600.0),
     ("berth", "aggregate_refresh_interval", 60.0),

@@ -89,6 +89,31 @@ def test_with_an_age_of_zero_each_request_reads(nova, stores):
         assert table.read_at >= asked
 
 
+def test_a_table_that_was_read_after_the_request_arrived_is_used_without_a_wait(nova, stores):
+    stores.store.start()
+    arrived_at = time.monotonic()
+    read = stores.store.snapshot(0)
+    reads = stores.reads
+    assert stores.store.snapshot(0, arrived_at) is read
+    assert stores.reads == reads
+
+
+def test_reading_begins_before_a_request_waits_for_it(nova):
+    stores = Stores(nova, max_age=0.0)
+    stores.store.start()
+    try:
+        stores.store.snapshot()
+        nova.add_host("cmp1")
+        arrived_at = time.monotonic()
+        stores.store.begin_reading()
+        assert eventually(lambda: len(stores.store.snapshot(1000)) == 1)
+        reads = stores.reads
+        assert hosts_of(stores.store.snapshot(0, arrived_at)) == ["cmp1"]
+        assert stores.reads == reads
+    finally:
+        stores.store.stop()
+
+
 def test_requests_of_a_burst_share_readings(nova, stores):
     stores.store.start()
     stores.store.snapshot()

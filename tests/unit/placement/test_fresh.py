@@ -90,6 +90,16 @@ def test_a_plain_query_is_answered_by_a_list_that_no_limit_cuts(placement, sourc
     assert placement.asked == [EVERYTHING, SHARING, expected]
 
 
+@pytest.mark.parametrize("pair", [("limit", "1"), ("in_tree", "a")], ids=["list", "candidates"])
+def test_a_batch_of_queries_is_announced_before_its_questions_are_sent(placement, pair):
+    announced = []
+    source = FreshCandidates(
+        placement, placement.in_full, before_question=lambda: announced.append(len(placement.asked))
+    )
+    source(query(pair), None)
+    assert announced == [len(placement.asked) - 1]
+
+
 NOT_PLAIN = {
     "one tree": ("in_tree", "a"),
     "a device": ("resources1", "VGPU:1"),
