@@ -24,6 +24,7 @@ from scheduler.claims.observers import MirrorAndOthers
 from scheduler.deadline import Deadline, limit_to
 from scheduler.errors import AllocationUpdateFailed, BerthError, NoValidHost
 from scheduler.explain.recorder import DecisionRecorder
+from scheduler.explain.summary import with_summary
 from scheduler.explain.trace import Trace
 from scheduler.filters.numa_topology_filter import fitter_of
 from scheduler.hosts.table import HostTable
@@ -272,19 +273,20 @@ class SchedulerManager:
         trace = self.decisions.begin(request)
         with (
             limit_to(Deadline(request.deadline, self._clock)),
-            self._logging(request),
+            self._logging(request, trace),
             self.decisions.recording(trace),
         ):
             return serve(request, list if return_objects else as_dicts, trace)
 
     @contextmanager
-    def _logging(self, request: SchedulingRequest) -> Iterator[None]:
+    def _logging(self, request: SchedulingRequest, trace: Trace) -> Iterator[None]:
         """Log the decision on a request: a line for each instance that was placed, or one with the reason."""
         started, uuids, counts = self._clock(), request.instance_uuids, request.counts
         try:
             yield
         except BerthError as error:
-            LOG.info("%s", refused_line(uuids, counts, self._clock() - started, str(error)))
+            reason = with_summary(str(error), trace.record.summary)
+            LOG.info("%s", refused_line(uuids, counts, self._clock() - started, reason))
             raise
         for line in placed_lines(uuids, counts, self._clock() - started, self.hosts.cell_names()):
             LOG.info("%s", line)

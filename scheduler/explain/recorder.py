@@ -6,9 +6,8 @@ import time
 from typing import Any
 
 from oslo_config import cfg
-from oslo_log import log as logging
 
-from scheduler.errors import BerthError, NoValidHost
+from scheduler.errors import NoValidHost
 from scheduler.explain.decision_log import DecisionFile, DecisionLog
 from scheduler.explain.memory import DecisionMemory
 from scheduler.explain.record import DecisionRecord
@@ -16,16 +15,11 @@ from scheduler.explain.summary import summarize
 from scheduler.explain.trace import Trace
 from scheduler.request.scheduling_request import SchedulingRequest
 
-LOG = logging.getLogger(__name__)
-
 MIB = 2**20
-
-#: Instances that the log line of a failure names.
-NAMED = 3
 
 
 class DecisionRecorder:
-    """Keeps a record of each request, and logs why a request failed.
+    """Keeps a record of each request, with the reason in one line if the request failed.
 
     Attributes:
         memory: The latest records.
@@ -75,11 +69,9 @@ class DecisionRecorder:
     def _keep_failed(self, record: DecisionRecord, error: BaseException) -> None:
         record.summary = summarize(record)
         self._keep(record)
-        if isinstance(error, BerthError):
-            uuids = record.request.instance_uuids
-            more = f" and {len(uuids) - NAMED} more" if len(uuids) > NAMED else ""
-            LOG.info("No host for instances %s%s: %s", ", ".join(uuids[:NAMED]), more, record.summary)
-        if isinstance(error, NoValidHost) and self._conf.berth.explain_no_valid_host:
+        if not isinstance(error, NoValidHost) or not self._conf.berth.explain_no_valid_host:
+            return
+        if str(error).strip() not in record.summary:
             error.add_detail(record.summary)
 
     def _keep(self, record: DecisionRecord) -> None:

@@ -14,6 +14,14 @@ def summarize(record: DecisionRecord) -> str:
     return "; ".join(_parts(record)) or "no host was looked at"
 
 
+def with_summary(text: str, summary: str) -> str:
+    """Return the text of an error followed by the summary of its record; one alone if it has the other."""
+    text = text.strip()
+    if summary in text:
+        return text
+    return summary if text in summary else f"{text} {summary}"
+
+
 def _parts(record: DecisionRecord) -> Iterator[str]:
     yield from _candidates(record)
     if record.allowed is not None and record.candidates.known is not None:
@@ -24,7 +32,7 @@ def _parts(record: DecisionRecord) -> Iterator[str]:
     yield from _filters(record)
     yield from _claims(record)
     if record.error and record.error[1] not in _SAYS_NOTHING:
-        name, text = record.error
+        name, text = record.error[0], record.error[1].strip()
         yield text if name in {"NoValidHost", "RequestFilterFailed"} else f"{name}: {text}"
 
 
@@ -57,6 +65,8 @@ def _filters(record: DecisionRecord) -> Iterator[str]:
         yield f"{count.name} turned down {count.start - count.end}" + (f" ({detail}{more})" if detail else "")
     if record.last_counts and record.last_counts[-1].end:
         yield f"{_hosts(record.last_counts[-1].end)} passed the filters"
+    elif record.hosts is not None and not record.hosts.chain.rules and record.allowed:
+        yield f"{_hosts(record.allowed)} allowed, without filters"
 
 
 def _claims(record: DecisionRecord) -> Iterator[str]:
@@ -70,6 +80,13 @@ def _claims(record: DecisionRecord) -> Iterator[str]:
         last = lost[-1]
         count = "1 claim was" if len(lost) == 1 else f"{len(lost)} claims were"
         yield f"{count} refused, the last on host {last.host}: {last.cause}"
+    elif record.error and record.error[1] == _SAYS_NOTHING[1] and _left(record) and record.request.claims:
+        yield "no claim was made on them: they are mapped to no cell, or have no candidate that is left"
+
+
+def _left(record: DecisionRecord) -> int:
+    """Return how many hosts were left to be claimed."""
+    return (record.last_counts[-1].end if record.last_counts else record.allowed) or 0
 
 
 def _hosts(number: int) -> str:

@@ -31,6 +31,7 @@ from scheduler.placement.mirror import Mirror, plain_query
 from scheduler.placement.mirror_source import NoMirror
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.delivery import Delivery
+from scheduler.selection.host_claiming import NOT_ENOUGH
 from tests.builders import CELL, OTHER_CELL, Instances, make_aggregates, make_host, make_table, uuid_of
 from tests.support.clock import Clock
 from tests.unit.placement.test_mirror import provider, snapshot
@@ -251,7 +252,9 @@ def test_a_request_without_host_is_one_line_with_its_reason(make_world, decision
         ask(make_world([host_with_candidate("h1")], {uuid_of("h1"): REFUSED}), uuids=("i1", "i2"))
     (line,) = decisions()
     assert line.startswith("No host for instance i1 and 1 more: 1 candidates -> 1 passed, 3 tries, N ms, ")
-    assert line.endswith(": No valid host was found. There are not enough hosts available.")
+    assert (
+        ": No valid host was found. There are not enough hosts available. Placement offers 1 host; " in line
+    )
 
 
 def test_without_candidates_nobody_is_told_and_the_reason_is_empty(make_world):
@@ -760,12 +763,19 @@ def test_a_refusal_by_known_hosts_asks_for_no_recovery(make_world):
 
 def failure_line(world, caplog, **request):
     """The line about a request that fails."""
-    caplog.set_level("INFO", "scheduler.explain")
+    caplog.set_level("INFO", "scheduler")
     with pytest.raises(BerthError):
         ask(world, **request)
-    (line,) = [one.getMessage() for one in caplog.records if one.name == "scheduler.explain.recorder"]
-    assert line.startswith("No host for instances ")
-    return line.partition(": ")[2]
+    (line,) = [
+        text
+        for text in caplog.messages
+        if re.match("No host for instance i1(?! and|: [A-Z]\\w+Filter: )", text)
+    ]
+    _, numbers, reason = re.fullmatch(
+        r"(No host for instance i1): (.*? ms(?:, [\w:; ]*\d)?): (.*)", line
+    ).groups()
+    assert "candidates -> " in numbers
+    return reason.removeprefix("No valid host was found. ").removeprefix(f"{NOT_ENOUGH} ")
 
 
 def test_a_failure_because_placement_offers_nothing_is_explained(make_world, caplog):

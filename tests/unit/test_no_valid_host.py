@@ -1,0 +1,196 @@
+"""Each cause of a failed request has its words, in the log, in the record and, if wanted, in the exception."""
+
+import pytest
+
+from scheduler import objects
+from scheduler.claims.claimer import TOO_LATE
+from scheduler.claims.events import ClaimEvent, ClaimState
+from scheduler.claims.result import ClaimResult, Outcome
+from scheduler.errors import HostsUnknown, NoValidHost, RequestFilterFailed
+from scheduler.placement.answer import Candidates
+from scheduler.placement.errors import PlacementUnanswered
+from scheduler.request import prefilters
+from scheduler.rpc.delivery import Delivery
+from tests.builders import make_table, uuid_of
+from tests.unit import test_manager
+from tests.unit.selection.requests import group, host_with_candidate, make_spec
+from tests.unit.test_manager import ask, two_hosts
+
+# fixtures
+conf, make_world = test_manager.conf, test_manager.make_world
+
+
+def refusal(step=ClaimState.NEXT_HOST, outcome=Outcome.REFUSED, cause="no room"):
+    return ClaimResult(outcome, cause, events=(ClaimEvent(1, "h1", 409, cause, step),))
+
+
+def spec_of(**fields):
+    return make_spec(project_id="p", **fields)
+
+
+def placement_empty(make_world, conf, monkeypatch):
+    return make_world([]), {}
+
+
+def placement_silent(make_world, conf, monkeypatch):
+    world = make_world(two_hosts())
+    silent = Candidates(reason="Placement does not respond: timed out", failed=True)
+    world.placement.fetch = lambda queries, context: silent
+    return world, {}
+
+
+def all_filtered(make_world, conf, monkeypatch):
+    return make_world([host_with_candidate("h1").disabled(), host_with_candidate("h2").disabled()]), {}
+
+
+def too_few_for_the_group(make_world, conf, monkeypatch):
+    members = group(policy="anti-affinity", members=["i1", "i2", "i3"], hosts=[])
+    return make_world(two_hosts()), {
+        "spec": spec_of(instance_group=members, scheduler_hints={"group": ["g"]}),
+        "uuids": ("i1", "i2", "i3"),
+    }
+
+
+def claims_refused(make_world, conf, monkeypatch):
+    return make_world(two_hosts(), {uuid_of("h1"): refusal(), uuid_of("h2"): refusal()}), {}
+
+
+def claim_given_up(make_world, conf, monkeypatch):
+    lost = refusal(ClaimState.GIVEN_UP, Outcome.UNAVAILABLE, "no response")
+    return make_world(two_hosts(), {uuid_of("h1"): lost}), {}
+
+
+def too_late(make_world, conf, monkeypatch):
+    world = make_world(two_hosts())
+
+    def late(request):
+        raise NoValidHost(TOO_LATE)
+
+    world.placement.claim = late
+    return world, {}
+
+
+def host_without_a_cell(make_world, conf, monkeypatch):
+    world = make_world(two_hosts())
+    monkeypatch.setattr(world.hosts, "mapped", lambda host: False)
+    world.manager.use_rules()
+    return world, {}
+
+
+def cell_disabled(make_world, conf, monkeypatch):
+    world = make_world(two_hosts())
+    world.hosts.table = world.hosts.whole = make_table([])
+    return world, {}
+
+
+def cell_away(make_world, conf, monkeypatch):
+    world = make_world([], unknown=[host_with_candidate("h9")])
+    world.hosts.complete = lambda table, uuids: world.hosts.table
+
+    def recovery(cell_uuid):
+        raise HostsUnknown(["cell2"])
+
+    world.hosts.recovery = recovery
+    return world, {}
+
+
+def all_ignored(make_world, conf, monkeypatch):
+    return make_world(two_hosts()), {"spec": spec_of(ignore_hosts=["h1", "h2"])}
+
+
+def host_unknown(make_world, conf, monkeypatch):
+    return make_world(two_hosts()), {"spec": spec_of(force_hosts=["zz"])}
+
+
+def prefilter_refuses(make_world, conf, monkeypatch):
+    def run(spec, context, services):
+        raise RequestFilterFailed("no aggregate for zone x")
+
+    monkeypatch.setattr(prefilters, "run", run)
+    return make_world(two_hosts()), {}
+
+
+def json_hint_refused(make_world, conf, monkeypatch):
+    conf.set_override("enabled_filters", ["JsonFilter"], "filter_scheduler")
+    hints = {"query": ['["=", "$instances", 0]']}
+    return make_world(two_hosts()), {"spec": spec_of(scheduler_hints=hints)}
+
+
+def held_unknown(make_world, conf, monkeypatch):
+    world = make_world(two_hosts())
+
+    def get_held(instance_uuid, context=None):
+        raise PlacementUnanswered("timed out", timed_out=True)
+
+    world.placement.get_held = get_held
+    return world, {"delivery": Delivery(redelivered=True)}
+
+
+def rebuild_refused(make_world, conf, monkeypatch):
+    conf.set_override("enabled_filters", ["ImagePropertiesFilter"], "filter_scheduler")
+    host = host_with_candidate("h1").supports(("x86_64", "kvm", "hvm"))
+    image = objects.ImageMeta(properties=objects.ImageMetaProps(hw_architecture="aarch64"))
+    hints = {"_nova_check_type": ["rebuild"]}
+    return make_world([host]), {
+        "spec": spec_of(force_hosts=["h1"], force_nodes=["h1"], scheduler_hints=hints, image=image)
+    }
+
+
+def no_instances(make_world, conf, monkeypatch):
+    return make_world(two_hosts()), {"spec": spec_of(num_instances=0), "uuids": None}
+
+
+CASES = {
+    placement_empty: "Placement offers no host (nothing fits)",
+    placement_silent: "Placement offers no host (Placement does not respond: timed out)",
+    all_filtered: "ComputeFilter turned down 2 (service disabled",
+    too_few_for_the_group: "ServerGroupAntiAffinityFilter turned down 1 (",
+    claims_refused: "2 claims were refused, the last on host h1: no room",
+    claim_given_up: "1 claim was refused, the last on host h1: no response",
+    too_late: TOO_LATE,
+    host_without_a_cell: "2 hosts passed the filters; no claim was made on them: they are mapped to no cell",
+    cell_disabled: "none of them is known in a cell that is enabled",
+    cell_away: "The hosts of these cells are not known",
+    all_ignored: "ignored and forced hosts leave none of them",
+    host_unknown: "No such host - host: zz",
+    prefilter_refuses: "Scheduling failed: no aggregate for zone x",
+    json_hint_refused: "The scheduler hint 'query' is refused",
+    held_unknown: "Placement does not tell what an instance holds",
+    rebuild_refused: "ImagePropertiesFilter turned down 1 (",
+    no_instances: "There are not enough hosts available.",
+}
+
+
+@pytest.mark.parametrize(("make", "words"), CASES.items(), ids=lambda case: getattr(case, "__name__", ""))
+def test_each_cause_is_told(make, words, make_world, conf, monkeypatch, caplog):
+    caplog.set_level("INFO", "scheduler.manager")
+    world, request = make(make_world, conf, monkeypatch)
+    with pytest.raises((NoValidHost, HostsUnknown)) as caught:
+        ask(world, **request)
+    told = [one.getMessage() for one in caplog.records if one.name == "scheduler.manager"]
+    (line,) = [text for text in told if text.startswith("No host for instance")]
+    (record,) = world.manager.decisions.memory.latest_first()
+    assert words in line
+    assert record.summary in line
+    assert record.error == (type(caught.value).__name__, str(caught.value))
+
+
+@pytest.mark.parametrize(
+    "make", [each for each in CASES if each is not cell_away], ids=lambda make: make.__name__
+)
+@pytest.mark.parametrize("wanted", [True, False])
+def test_the_exception_tells_it_only_if_an_option_allows_that(
+    make,
+    wanted,
+    make_world,
+    conf,
+    monkeypatch,
+):
+    conf.set_override("explain_no_valid_host", wanted, "berth")
+    world, request = make(make_world, conf, monkeypatch)
+    with pytest.raises(NoValidHost) as caught:
+        ask(world, **request)
+    (record,) = world.manager.decisions.memory.latest_first()
+    says_it_anyway = record.error[1].strip() in record.summary
+    assert (record.summary in caught.value.reason) is (wanted and not says_it_anyway)
+    assert str(caught.value).count("No valid host was found.") == 1
