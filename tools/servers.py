@@ -24,6 +24,8 @@ import sqlalchemy as sa
 RABBIT_PORTS = range(21000, 25000)
 DATABASE_PORTS = range(25000, 29000)
 START_TIMEOUT = 60  # seconds until a database answers
+#: An option of MariaDB: what it writes need not survive a crash of the machine.
+VOLATILE = ("--innodb-flush-method=nosync",)
 #: RabbitMQ's own programs; those on PATH change the user, whose node is another one.
 RABBIT_PROGRAMS = "/usr/lib/rabbitmq/bin"
 
@@ -175,6 +177,11 @@ class Database:
         self._user = user
         self._process: subprocess.Popen[bytes]
 
+    @property
+    def pid(self) -> int:
+        """The process ID of the server."""
+        return self._process.pid
+
     def start(self) -> None:
         """Start the server, also again, and wait until it answers.
 
@@ -209,8 +216,8 @@ class Database:
 
 
 @contextlib.contextmanager
-def mariadb(*, tcp: bool = False) -> Iterator[Database]:
-    """Run a MariaDB, on a Unix socket or also on a TCP port."""
+def mariadb(*, tcp: bool = False, options: Sequence[str] = VOLATILE) -> Iterator[Database]:
+    """Run a MariaDB, on a Unix socket or also on a TCP port, with more options."""
     with _directory(None) as directory:
         common = ["--no-defaults", f"--datadir={directory}/data", f"--user={getpass.getuser()}"]
         install = ["mariadb-install-db", *common, "--auth-root-authentication-method=normal"]
@@ -219,7 +226,7 @@ def mariadb(*, tcp: bool = False) -> Iterator[Database]:
         network = [f"--port={port}", "--bind-address=127.0.0.1"] if tcp else ["--skip-networking"]
         command = ["mariadbd", *common, f"--socket={directory}/socket", *network]
         url = f"mysql+pymysql://root@localhost/mysql?unix_socket={directory}/socket"
-        with _running(Database([*command, "--innodb-flush-method=nosync"], url, port)) as server:
+        with _running(Database([*command, *options], url, port)) as server:
             yield server
 
 

@@ -11,6 +11,7 @@ Times are CPU times of one thread, the best of a few runs. Compare runs on the s
 Commands with arguments of their own (COMMAND --help):
 
 contention   is what Berth claims true while others claim and delete on nearly full hosts?
+side-by-side Berth and nova-scheduler in the same rig, in turns
 """
 
 import argparse
@@ -29,7 +30,7 @@ BENCHMARKS = ("stages", "rules", "multicreate", "explain", "numa")
 ONE_HOST = ("numa",)
 
 # Modules with ``main(arguments)``, which returns the exit status.
-COMMANDS = {"contention": "tools.contention.run"}
+COMMANDS = {"contention": "tools.contention.run", "side-by-side": "tools.side_by_side.command"}
 
 
 def main() -> None:

@@ -4,7 +4,7 @@ A server on loopback that answers at once with a prepared body takes the place o
 the client is measured.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 import tempfile
 import threading
 from typing import Any
@@ -13,22 +13,28 @@ import numpy as np
 
 from scheduler import conf as options
 from scheduler.filters.chain import FilterChain
+from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.view import CandidateLists, HostView
 from scheduler.numa.fit import Fitter
 from scheduler.placement.answer import parse
 from scheduler.placement.client import PlacementClient
+from scheduler.placement.mirror import Mirror, MirrorAnswer, plain_query, read_snapshot
 from scheduler.request import query
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rpc.serializer import ServerSerializer
 from scheduler.rules import load_filters as filter_loader
 from scheduler.rules import load_weighers as weight_loader
 from scheduler.selection.driver import FilterDriver
+from scheduler.selection.mirrored_hosts import MirroredHosts
 from scheduler.weights.scores import prepare_weighers
 from tools import loopback
 from tools.bench import hosts as synthetic
 from tools.bench import requests
 from tools.bench.multicreate import Granting
 from tools.bench.timing import Measurement, best
+
+IN_ONE_GO = "decoded request to selections, in one go"
+BY_MIRROR = "the same from the mirror"
 
 
 def run(count: int, runs: int) -> Iterator[Measurement]:
@@ -50,6 +56,8 @@ class Stages:
         self.chain = FilterChain(filter_loader.load(self.conf))
         self.weighers = weight_loader.load(self.conf)
         self.driver = FilterDriver(self.conf, self.chain, self.weighers, Fitter())
+        mirror = _ReadOnce(self.body)
+        self.mirrored_hosts = MirroredHosts(mirror, synthetic.Instances(self.table), PendingPlacements())
 
     def stages(self) -> dict[str, Callable[[], Any]]:
         view = self.view()
@@ -67,7 +75,8 @@ class Stages:
             ),
             "reply": lambda: self.serializer.serialize_entity(None, reply),
             "view to selections, in one go": self.select,
-            "decoded request to selections, in one go": self.decoded_to_selections,
+            IN_ONE_GO: self.decoded_to_selections,
+            BY_MIRROR: self.decoded_to_selections_by_mirror,
         }
 
     def view(self) -> HostView:
@@ -87,6 +96,25 @@ class Stages:
         query.build(self.spec, self.conf)
         self.found = parse(self.body, None)
         return self.select()
+
+    def decoded_to_selections_by_mirror(self) -> list:
+        """Return the same selections from a mirror that is up to date."""
+        queries = query.build(self.spec, self.conf)
+        hosts, answer = self.mirrored_hosts.find(queries, lambda: self.table, None)
+        return self.driver.select(hosts, self.request(), Granting(), usages=answer.usage)
+
+
+class _ReadOnce:
+    """A mirror of the compute nodes that nothing changes."""
+
+    def __init__(self, body: bytes) -> None:
+        self._mirror = Mirror()
+        self._mirror.publish(read_snapshot(body), self._mirror.mark())
+
+    def find(self, queries: Sequence[query.Query]) -> MirrorAnswer | None:
+        return self._mirror.find(plain_query(queries[0]))
+
+    def nodes_changed(self, nodes: Collection[str]) -> None: ...
 
 
 class _Get:

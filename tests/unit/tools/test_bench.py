@@ -7,7 +7,14 @@ from tools.bench.timing import Measurement, best
 def test_stages():
     found = list(stages.run(5, runs=1))
     assert {one.hosts for one in found} == {5}
-    assert "parse" in {one.name for one in found}
+    assert {"parse", stages.BY_MIRROR} <= {one.name for one in found}
+
+
+def test_the_mirror_chooses_among_the_same_hosts_as_a_fresh_answer():
+    bench = stages.Stages(20)
+    fresh, mirrored = bench.decoded_to_selections(), bench.decoded_to_selections_by_mirror()
+    assert len(mirrored[0]) == len(fresh[0]) == 3
+    assert {each.compute_node_uuid for each in mirrored[0]} <= {row.uuid for row in bench.table.rows}
 
 
 def test_every_rule_is_measured_and_most_have_a_plain_form():

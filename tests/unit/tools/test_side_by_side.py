@@ -1,0 +1,190 @@
+"""What a comparison of schedulers concludes from answers and results; the comparison itself is a command."""
+
+import dataclasses
+import json
+import os
+from types import SimpleNamespace
+
+import pytest
+
+from scheduler import objects
+from tools import truth
+from tools.bench import stages
+from tools.bench.timing import Measurement
+from tools.fleet import Cell, Fleet
+from tools.side_by_side import command, measuring, plot, report, truthfulness
+from tools.side_by_side.load import FLAVORS, Answer, BootRequest, make_large_request, make_requests
+from tools.side_by_side.measuring import Result
+
+FLEET = Fleet(12, [Cell("cell1", "sqlite://"), Cell("cell2", "sqlite://")])
+RESULT = Result(
+    scheduler="nova-scheduler",
+    hosts=50,
+    round=1,
+    case=plot.SINGLE,
+    callers=4,
+    requests=10,
+    instances=10,
+    seconds=10.0,
+    p50=900.0,
+    p95=2000.0,
+    no_valid_host=0,
+    errors={},
+    hosts_used=7,
+    cpu={"scheduler": 1.0, "placement": 2.0, "mariadb": 0.5, "rabbitmq": 0.1, "callers": 0.1},
+    others=0.3,
+    memory_mb=150.0,
+    problems=[],
+)
+
+
+def result(**changes):
+    return dataclasses.replace(RESULT, **changes)
+
+
+def selection(host, **changes):
+    fields = {
+        "compute_node_uuid": host.uuid,
+        "service_host": host.name,
+        "nodename": host.nodename,
+        "cell_uuid": host.cell.uuid,
+        "allocation_request": json.dumps({"allocations": {host.uuid: {}}}),
+    }
+    return objects.Selection(**{**fields, **changes})
+
+
+def answer(selections, zone=None, spread=False, instances=1, started=0.0, ended=1.0):
+    uuids = [f"instance-{number}" for number in range(instances)]
+    return Answer(BootRequest(uuids, FLAVORS[0], zone, spread), started, ended, selections)
+
+
+HERE = [host for host in FLEET.hosts if host.cell.name == "cell1"]
+ELSEWHERE = [host for host in FLEET.hosts if host.cell.name == "cell2"]
+GOOD = [selection(host) for host in HERE[:3]]
+
+
+@pytest.fixture
+def judge(monkeypatch):
+    """A function from answers to problems; Placement has what it should have."""
+    monkeypatch.setattr(truth, "check_database", lambda engine, expected: truth.Truth())
+    return lambda *answers: truthfulness.problems(
+        SimpleNamespace(fleet=FLEET, placement_database=None), answers
+    )
+
+
+def test_a_good_answer_is_true(judge):
+    assert judge(answer([GOOD])) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        (answer([GOOD], instances=2), "another number of instances"),
+        (answer([GOOD[:2]]), "not 2 alternates"),
+        (answer([[GOOD[0], GOOD[1], GOOD[1]]]), "a host is twice"),
+        (answer([[selection(HERE[0], cell_uuid="x"), *GOOD[1:]]]), "wrong cell"),
+        (answer([[*GOOD[:2], selection(ELSEWHERE[0])]]), "alternate in another cell"),
+        (answer([GOOD], zone="az3"), "wrong zone"),
+        (
+            answer([[selection(HERE[0], allocation_request='{"allocations": {"x": {}}}'), *GOOD[1:]]]),
+            "allocation request for another host",
+        ),
+        (answer([GOOD, GOOD], spread=True, instances=2), "two members of an anti-affinity group"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_is_not_true_is_found(judge, given, problem):
+    assert any(problem in line for line in judge(given))
+
+
+def test_promised_allocations_are_compared_with_placement(monkeypatch):
+    seen = {}
+    monkeypatch.setattr(
+        truth, "check_database", lambda engine, expected: seen.update(expected) or truth.Truth(problems=["x"])
+    )
+    rig = SimpleNamespace(fleet=FLEET, placement_database=None)
+    failed = Answer(BootRequest(["other"], FLAVORS[0]), 0.0, 1.0, error="NoValidHost")
+    assert truthfulness.problems(rig, [answer([GOOD]), failed]) == ["x"]
+    assert seen == {"instance-0": (HERE[0].uuid, {"VCPU": 1, "MEMORY_MB": 2048, "DISK_GB": 20})}
+
+
+def test_answers_are_summed_up():
+    times = [answer([GOOD], started=number, ended=number + (number + 1) / 10) for number in range(20)]
+    failed = [
+        Answer(BootRequest(["i"], FLAVORS[0]), 3.0, 30.0, error=error) for error in ("NoValidHost", "Boom: x")
+    ]
+    found = measuring.summary([*times, *failed])
+    assert (found["requests"], found["instances"], found["seconds"]) == (22, 20, 30.0)
+    assert (found["p50"], found["p95"]) == (1050.0, 1900.0)
+    assert (found["no_valid_host"], found["errors"], found["hosts_used"]) == (1, {"Boom: x": 1}, 1)
+
+
+def test_a_load_without_any_host_has_a_summary():
+    failed = Answer(BootRequest(["i"], FLAVORS[0]), 3.0, 4.0, error="NoValidHost")
+    assert measuring.summary([failed])["p95"] == 0.0
+
+
+def test_cpu_of_the_rig_is_that_of_its_parts():
+    found = measuring.cpu_seconds({"scheduler": os.getpid()})
+    assert found["rig"] == pytest.approx(found["scheduler"] + found["callers"])
+    assert found["machine"] >= 0
+
+
+def test_requests_are_the_same_for_a_seed_but_for_their_instances():
+    first, second = make_requests(50, 3), make_requests(50, 3)
+    assert [(each.flavor, each.zone) for each in first] == [(each.flavor, each.zone) for each in second]
+    assert {each.uuids[0] for each in first}.isdisjoint(each.uuids[0] for each in second)
+    assert {each.zone for each in first} == {None, "az1", "az2", "az3"}
+
+
+def test_members_of_an_anti_affinity_request_are_a_group():
+    request = make_large_request(5, spread=True)
+    spec = request.spec()
+    assert (spec.num_instances, spec.instance_group.members) == (5, request.uuids)
+    assert spec.instance_group.policy == "anti-affinity"
+
+
+RESULTS = [
+    result(round=1, instances=10),
+    result(round=2, instances=20),
+    result(round=3, instances=10),
+    result(round=1, instances=40, scheduler="Berth, mirror", p95=100.0),
+    result(round=2, instances=40, scheduler="Berth, mirror", p95=200.0),
+    result(round=3, instances=50, scheduler="Berth, mirror", p95=300.0),
+]
+
+
+def test_ratios_compare_within_a_round():
+    assert report.ratios(RESULTS, "Berth, mirror") == [4.0, 2.0, 5.0]
+    assert report.ratios(RESULTS[3:], "Berth, mirror") == []
+
+
+def test_the_table_has_medians_and_what_was_not_true():
+    text = report.table(RESULTS)
+    (line,) = (line for line in text.splitlines() if line.startswith("Berth, mirror"))
+    assert line.split()[2:6] == ["4.00", "4.0", "900", "200"]
+    assert "50 hosts, 3 rounds" in text
+    assert "All answers are true" in text
+    wrong = [result(problems=["Left over: x"], no_valid_host=3, errors={"Boom": 2})]
+    text = report.table(wrong)
+    for words in ("Left over: x", "3 times NoValidHost", "2 times Boom"):
+        assert f"round 1, nova-scheduler, single instances, 4: {words}" in text
+
+
+def test_rounds_are_added_to_a_file_and_drawn_again(tmp_path, capsys):
+    path = tmp_path / "side-by-side-50.jsonl"
+    for each in RESULTS:
+        measuring.append(path, each)
+    assert measuring.read(path) == RESULTS
+    assert command.main(["--hosts", "50", "--rounds", "0", "--output", str(tmp_path)]) == 0
+    assert "Berth, mirror" in capsys.readouterr().out
+    assert path.with_suffix(".txt").read_text() == report.table(RESULTS)
+    assert "<svg" in path.with_suffix(".svg").read_text()
+    measuring.append(path, result(problems=["x"]))
+    assert command.main(["--hosts", "50", "--rounds", "0", "--output", str(tmp_path)]) == 1
+
+
+def test_own_cost_is_drawn(tmp_path):
+    found = [Measurement("stages", "", stages.BY_MIRROR, hosts, 1.0) for hosts in (10, 100)]
+    plot.draw_own_cost(tmp_path / "own-cost.svg", found)
+    assert "<svg" in (tmp_path / "own-cost.svg").read_text()

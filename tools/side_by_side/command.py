@@ -1,0 +1,136 @@
+"""The command line: ``tools/benchmark side-by-side``."""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+import fcntl
+import logging
+from pathlib import Path
+import tempfile
+
+import psutil
+
+from tools.bench import report as bench_report
+from tools.bench import stages
+from tools.cloud import ROOT
+from tools.side_by_side import measuring, plot, report
+from tools.side_by_side.contenders import BerthScheduler, Contender, NovaScheduler
+from tools.side_by_side.measuring import Case, Result, cases
+from tools.side_by_side.rig import Rig
+from tools.side_by_side.software import Software
+
+#: The contenders by the names of the command line.
+CONTENDERS: dict[str, Contender] = {
+    "nova": NovaScheduler(),
+    "fresh": BerthScheduler("fresh"),
+    "mirror": BerthScheduler("mirror"),
+}
+
+_DESCRIPTION = """\
+Compare Berth in each of its modes with nova-scheduler: in one rig, one after the other, in several rounds.
+After each load the answers are compared with Placement. RabbitMQ and MariaDB have to be installed; nova,
+Placement and gunicorn come from PyPI into a virtual environment. All servers are private and end with it."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print the table and draw the plots; return 1 if an answer was not true."""
+    options = _parse(arguments)
+    logging.basicConfig(level=logging.ERROR)
+    options.output.mkdir(parents=True, exist_ok=True)
+    path = options.output / f"side-by-side-{options.hosts}.jsonl"
+    if options.rounds:
+        _measure(options, path)
+    results = measuring.read(path) if path.exists() else []
+    if results:
+        text = report.table(results)
+        path.with_suffix(".txt").write_text(text)
+        print(text)
+        plot.draw_callers(path.with_suffix(".svg"), results)
+    if options.own_cost:
+        _own_cost(options.output, options.own_cost)
+    return 1 if any(each.problems for each in results) else 0
+
+
+def _measure(options: argparse.Namespace, path: Path) -> None:
+    software = Software(options.software)
+    software.make()
+    loads = cases(options.callers)
+    first = max((each.round for each in measuring.read(path)), default=0) + 1 if path.exists() else 1
+    contenders = [CONTENDERS[name] for name in options.schedulers]
+    with tempfile.TemporaryDirectory(prefix="berth-side-by-side-") as directory:
+        print(f"Starting the rig with {options.hosts} hosts in {options.cells} cells", flush=True)
+        with Rig(Path(directory), software, options.hosts, options.cells) as rig:
+            for number in range(first, first + options.rounds):
+                turn = number % len(contenders)
+                for contender in (*contenders[turn:], *contenders[:turn]):
+                    _round(rig, contender, number, loads, options, path)
+
+
+def _round(
+    rig: Rig,
+    contender: Contender,
+    number: int,
+    loads: Sequence[Case],
+    options: argparse.Namespace,
+    path: Path,
+) -> None:
+    with contender.run(rig) as running:
+        _set_priority(options.nice)
+        measuring.warm_up(rig, running)
+        for case in loads:
+            with _locked(options.lock):
+                found = measuring.measure(rig, running, case, options.seconds)
+            result = Result(contender.name, options.hosts, number, case.name, case.callers, **found)
+            measuring.append(path, result)
+            print(
+                f"round {number}, {contender.name}, {case.name}, {case.callers} callers:"
+                f" {result.throughput:.2f}/s, p95 {result.p95:.0f} ms, others {result.others:.1f} cores,"
+                f" {result.no_valid_host} NoValidHost, {len(result.problems)} problems",
+                flush=True,
+            )
+
+
+def _own_cost(output: Path, hosts: Sequence[int]) -> None:
+    found = [each for count in hosts for each in stages.run(count, runs=5) if each.name in plot.OWN_COST]
+    bench_report.write(output / "own-cost.jsonl", found)
+    bench_report.show(found)
+    plot.draw_own_cost(output / "own-cost.svg", found)
+
+
+@contextmanager
+def _locked(path: Path | None) -> Iterator[None]:
+    if path is None:
+        yield
+        return
+    with path.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _set_priority(nice: int) -> None:
+    """Set the priority of all processes of the rig: of each by itself, and of its autogroup."""
+    if not nice:
+        return
+    own = psutil.Process()
+    for process in (own, *own.children(recursive=True)):
+        process.nice(nice)
+        autogroup = Path(f"/proc/{process.pid}/autogroup")
+        if autogroup.exists():
+            autogroup.write_text(str(nice))
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="tools/benchmark side-by-side", description=_DESCRIPTION)
+    add = parser.add_argument
+    add("--hosts", type=int, default=1000, help="compute hosts (default: %(default)s)")
+    add("--cells", type=int, default=2, help="cells (default: %(default)s)")
+    add("--rounds", type=int, default=3, help="0: only draw what was measured before (default: %(default)s)")
+    add("--callers", type=int, nargs="+", default=[1, 4, 16, 64], help="(default: 1 4 16 64)")
+    add("--seconds", type=float, default=20, help="of each load; what was sent is waited for (default: 20)")
+    add("--schedulers", nargs="+", choices=CONTENDERS, default=list(CONTENDERS), help="(default: all)")
+    add("--own-cost", type=int, nargs="*", metavar="HOSTS", help="also Berth's own work for so many hosts")
+    add("--output", type=Path, default=Path("side-by-side"), help="directory; rounds are added to its files")
+    add("--software", type=Path, default=ROOT / ".venv" / "side-by-side", help="virtual environment to use")
+    add("--nice", type=int, default=0, help="priority of the rig, such as -5 on a busy machine; needs root")
+    add("--lock", type=Path, help="file that is locked during each load, for benchmarks that take turns")
+    return parser.parse_args(arguments)

@@ -1,0 +1,136 @@
+"""The schedulers that are compared: how each is started, prepared and stopped."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+import time
+from typing import Protocol
+
+from conductor_client.bus import Bus
+from conductor_client.client import SchedulerClient
+from scheduler.rpc.context import RequestContext
+from tools.cloud import SchedulerProcess
+from tools.side_by_side.rig import PLACEMENT_KEEPALIVE, Rig
+
+#: Seconds for casts to be consumed.
+SYNC_TIMEOUT = 600
+#: Seconds between two looks at the length of a queue.
+LOOK_INTERVAL = 0.5
+
+
+@dataclass(frozen=True)
+class Running:
+    """A scheduler that answers.
+
+    Attributes:
+        bus: Where it answers.
+        pid: Its process; others may be below it.
+    """
+
+    bus: Bus
+    pid: int
+
+
+class Contender(Protocol):
+    """A scheduler.
+
+    Attributes:
+        name: How results call it.
+    """
+
+    @property
+    def name(self) -> str:
+        """How results call it."""
+
+    def run(self, rig: Rig) -> AbstractContextManager[Running]:
+        """Run the scheduler with one worker, on a virtual host of its own."""
+
+
+class BerthScheduler:
+    """Berth in one of its modes."""
+
+    def __init__(self, candidates: str) -> None:
+        """Name the mode: ``[berth] candidates``."""
+        self._candidates = candidates
+
+    @property
+    def name(self) -> str:
+        """How results call it."""
+        return f"Berth, {self._candidates}"
+
+    @contextmanager
+    def run(self, rig: Rig) -> Iterator[Running]:
+        """Run Berth."""
+        transport_url = rig.rabbit.vhost()
+        path = rig.configure_nova(transport_url, f"[berth]\ncandidates = {self._candidates}\n")
+        process = SchedulerProcess(path, rig.directory / f"berth-{self._candidates}.log")
+        with _bus(rig) as bus:
+            process.start()
+            try:
+                process.wait_until_it_answers(bus)
+                yield Running(bus, process.pid)
+            finally:
+                process.stop()
+
+
+class NovaScheduler:
+    """nova-scheduler, whose computes have reported their instances."""
+
+    name = "nova-scheduler"
+
+    @contextmanager
+    def run(self, rig: Rig) -> Iterator[Running]:
+        """Run nova-scheduler."""
+        transport_url = rig.rabbit.vhost()
+        path = rig.configure_nova(transport_url)
+        process = _NovaProcess(path, rig)
+        with _bus(rig) as bus:
+            process.start()
+            try:
+                process.wait_until_it_answers(bus)
+                _sync_instances(rig, bus, transport_url.rpartition("/")[2])
+                # Started before its fork, its connection to Placement must not be alive in two processes.
+                time.sleep(PLACEMENT_KEEPALIVE + 1)
+                yield Running(bus, process.pid)
+            finally:
+                process.stop()
+
+
+class _NovaProcess(SchedulerProcess):
+    def __init__(self, config_file: Path, rig: Rig) -> None:
+        super().__init__(config_file, rig.directory / "nova-scheduler.log", {"PYTHONWARNINGS": "ignore"})
+        self._command = [rig.software.program("nova-scheduler"), "--config-file", str(config_file)]
+        self._environment.pop("PYTHONPATH")
+
+
+@contextmanager
+def _bus(rig: Rig) -> Iterator[Bus]:
+    bus = Bus(rig.conf)
+    try:
+        yield bus
+    finally:
+        bus.close()
+
+
+def _sync_instances(rig: Rig, bus: Bus, vhost: str) -> None:
+    """Report the instances of all computes twice, as computes do; else nova reads the database for each host.
+
+    Raises:
+        RuntimeError: The scheduler does not take the messages in time.
+    """
+    client = SchedulerClient(bus)
+    context = RequestContext(user_id="nova", project_id="service", is_admin=True)
+    deadline = time.monotonic() + SYNC_TIMEOUT
+    for _ in range(2):
+        for host in rig.fleet.hosts:
+            client.sync_instance_info(context, host.name, [])
+        while _waiting(rig, vhost):
+            if time.monotonic() > deadline:
+                raise RuntimeError("nova-scheduler does not take the reports of the computes")
+            time.sleep(LOOK_INTERVAL)
+
+
+def _waiting(rig: Rig, vhost: str) -> int:
+    queues = [name for name in rig.rabbit.queues(vhost) if name.startswith("scheduler_fanout")]
+    return sum(rig.rabbit.messages(vhost, name) for name in queues)

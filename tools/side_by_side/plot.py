@@ -1,0 +1,86 @@
+"""The plots of a comparison. matplotlib has to be installed."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from tools.bench import stages
+from tools.bench.timing import Measurement
+from tools.side_by_side.measuring import Result
+
+SINGLE = "single instances"
+#: Stages of ``tools/bench`` that are drawn, and what they are called.
+OWN_COST = {
+    stages.IN_ONE_GO: "fresh, one candidate for each host",
+    stages.BY_MIRROR: "mirror",
+    "filters": "of it filters",
+    "weighers": "of it weighers",
+}
+_COLOURS = {"nova-scheduler": "#888888", "Berth, fresh": "#1f77b4", "Berth, mirror": "#d62728"}
+_PANELS: Sequence[tuple[str, Callable[[Result], float]]] = (
+    ("instances a second", lambda result: result.throughput),
+    ("95th percentile of the answers (s)", lambda result: result.p95 / 1000),
+)
+
+
+def draw_callers(path: Path, results: Sequence[Result]) -> None:
+    """Draw throughput and 95th percentile over the number of callers, the range of the rounds around them."""
+    plt = _pyplot()
+    figure, panels = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
+    singles = [each for each in results if each.case == SINGLE]
+    callers = sorted({each.callers for each in singles})
+    for panel, (label, value) in zip(panels, _PANELS, strict=True):
+        for scheduler in dict.fromkeys(each.scheduler for each in singles):
+            _draw_line(panel, [each for each in singles if each.scheduler == scheduler], value)
+        panel.set(xscale="log", yscale="log", xlabel="callers", ylabel=label)
+        panel.set_xticks(callers, [str(number) for number in callers], minor=False)
+        panel.minorticks_off()
+        panel.grid(alpha=0.3)
+    panels[0].legend()
+    figure.suptitle(f"{results[0].hosts:,} hosts, {len({each.round for each in results})} rounds")
+    _save(figure, path)
+
+
+def draw_own_cost(path: Path, measurements: Sequence[Measurement]) -> None:
+    """Draw the CPU time of the scheduler for a request over the number of hosts, a line for each name."""
+    plt = _pyplot()
+    figure, panel = plt.subplots(figsize=(6, 3.8), layout="constrained")
+    for name in dict.fromkeys(each.name for each in measurements):
+        own = sorted((each.hosts, each.milliseconds) for each in measurements if each.name == name)
+        panel.plot(*zip(*own, strict=True), marker="o", label=OWN_COST[name])
+    hosts = sorted({each.hosts for each in measurements})
+    panel.set(xscale="log", yscale="log", xlabel="hosts", ylabel="CPU time of a request (ms)")
+    panel.set_xticks(hosts, [f"{number:,}" for number in hosts], minor=False)
+    panel.minorticks_off()
+    panel.grid(alpha=0.3)
+    panel.legend()
+    _save(figure, path)
+
+
+def _draw_line(panel: Any, results: Sequence[Result], value: Callable[[Result], float]) -> None:
+    values = {
+        callers: [value(each) for each in results if each.callers == callers and each.instances]
+        for callers in sorted({each.callers for each in results})
+    }
+    known = {callers: found for callers, found in values.items() if found}
+    colour = _COLOURS.get(results[0].scheduler)
+    callers = list(known)
+    low, middle, high = (list(map(each, known.values())) for each in (min, median, max))
+    panel.plot(callers, middle, marker="o", color=colour, label=results[0].scheduler)
+    panel.fill_between(callers, low, high, color=colour, alpha=0.15)
+
+
+def _pyplot() -> Any:
+    import matplotlib as mpl
+
+    mpl.use("agg")
+    mpl.rcParams["svg.hashsalt"] = "berth"  # the same results give the same file
+    from matplotlib import pyplot as plt
+
+    return plt
+
+
+def _save(figure: Any, path: Path) -> None:
+    figure.savefig(path, metadata={"Date": None})
+    _pyplot().close(figure)

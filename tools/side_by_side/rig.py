@@ -1,0 +1,193 @@
+"""The rig: RabbitMQ, MariaDB, Placement and a fleet, private, on loopback, removed in the end."""
+
+from collections.abc import Mapping
+import contextlib
+import os
+from pathlib import Path
+import subprocess
+import time
+
+import psutil
+import requests
+import sqlalchemy as sa
+
+from tools import servers
+from tools.cloud import Cloud
+from tools.fleet import Cell
+from tools.placement_fleet import HEADERS, fill
+from tools.side_by_side.software import Software
+
+PLACEMENT_PORTS = range(17000, 20000)
+PLACEMENT_PROCESSES, PLACEMENT_THREADS = 2, 4
+#: Seconds, as Apache's. A nova-scheduler that reuses a connection at this moment reports NoValidHost.
+PLACEMENT_KEEPALIVE = 5
+PLACEMENT_START_TIMEOUT = 120
+STOP_TIMEOUT = 30
+
+DATABASE_OPTIONS = (
+    "--character-set-server=utf8mb3",
+    "--max-connections=2000",
+    "--innodb-buffer-pool-size=1G",
+    "--innodb-log-file-size=256M",
+    "--max-allowed-packet=64M",
+)
+PLACEMENT_CONFIGURATION = """\
+[api]
+auth_strategy = noauth2
+[placement_database]
+connection = {database}
+"""
+#: nova's options besides those of every cloud here.
+NOVA_CONFIGURATION = """\
+[DEFAULT]
+state_path = {directory}
+log_file = {directory}/nova.log
+[oslo_concurrency]
+lock_path = {directory}
+"""
+
+
+class Rig(Cloud):
+    """Everything that a scheduler needs; a context manager.
+
+    Attributes:
+        software: Has nova and Placement.
+        rabbit: The broker.
+        placement_database: An engine of Placement's database.
+    """
+
+    rabbit: servers.Rabbit
+    placement_database: sa.Engine
+    _server: servers.Database
+    _placement: subprocess.Popen[bytes]
+
+    def __init__(self, directory: Path, software: Software, hosts: int, cells: int) -> None:
+        """Describe a rig; it is started on entry.
+
+        Args:
+            directory: Where configuration and logs are created.
+            software: Has nova and Placement.
+            hosts: Number of compute hosts.
+            cells: Number of cells.
+        """
+        super().__init__(directory)
+        self.software = software
+        self._hosts = hosts
+        self._cells = [f"cell{number}" for number in range(1, cells + 1)]
+
+    def database(self, name: str) -> str:
+        """Return the URL of a database of the rig."""
+        return (
+            sa.make_url(self._server.url).set(database=f"nova_{name}").render_as_string(hide_password=False)
+        )
+
+    def processes(self) -> Mapping[str, int]:
+        """Return the process IDs of the services by name."""
+        return {"placement": self._placement.pid, "mariadb": self._server.pid, "rabbitmq": self.rabbit.pid}
+
+    def reset(self) -> None:
+        """Remove all allocations from Placement."""
+        with self.placement_database.begin() as connection:
+            for table in ("allocations", "consumers"):
+                connection.execute(sa.text(f"DELETE FROM {table}"))  # noqa: S608
+
+    def _start(self) -> None:
+        self.rabbit = self.enter_context(servers.rabbitmq())
+        self._server = self.enter_context(servers.mariadb(options=DATABASE_OPTIONS))
+        # The transport URLs of cells have to be different; no scheduler connects to them.
+        cells = [Cell(name, self.database(name), self.rabbit.url_of(name)) for name in self._cells]
+        self.make_fleet(self._hosts, cells)
+        self._create_schemas()
+        self.placement_database = sa.create_engine(self.database("placement"))
+        self.callback(self.placement_database.dispose)
+        self._start_placement()
+        fill(self.database("placement"), self.fleet.providers())
+        self._analyze()
+        self.write_databases()
+
+    def _create_schemas(self) -> None:
+        names = ["api", "cell0", *self._cells, "placement"]
+        engine = sa.create_engine(self._server.url, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
+        with engine.connect() as connection:
+            for name in names:
+                connection.execute(sa.text(f"CREATE DATABASE nova_{name}"))
+        self.placement_url = "http://127.0.0.1:1"  # nova's configuration has to name one
+        configuration = self.configure_nova(self.rabbit.url)
+        environment = {**os.environ, "OS_NOVA_DISABLE_EVENTLET_PATCHING": "1", "PYTHONWARNINGS": "ignore"}
+        nova = ["nova-manage", "--config-file", str(configuration)]
+        self.software.run(*nova, "api_db", "sync", environment=environment)
+        self.software.run(*nova, "db", "sync", "--local_cell", environment=environment)
+        with engine.connect() as connection:
+            tables = connection.execute(sa.text("SHOW TABLES FROM nova_cell0")).scalars().all()
+            for cell in self._cells:
+                for table in tables:
+                    connection.execute(
+                        sa.text(f"CREATE TABLE nova_{cell}.`{table}` LIKE nova_cell0.`{table}`")
+                    )
+
+    def configure_nova(self, transport_url: str, more: str = "") -> Path:
+        """Write the configuration of a scheduler, which nova reads as well."""
+        return self.configure(transport_url, more=NOVA_CONFIGURATION.format(directory=self.directory) + more)
+
+    def _start_placement(self) -> None:
+        directory = self.directory / "placement"
+        directory.mkdir(exist_ok=True)
+        text = PLACEMENT_CONFIGURATION.format(database=self.database("placement"))
+        (directory / "placement.conf").write_text(text)
+        environment = {**os.environ, "OS_PLACEMENT_CONFIG_DIR": str(directory), "PYTHONWARNINGS": "ignore"}
+        configuration = ["--config-file", str(directory / "placement.conf")]
+        self.software.run("placement-manage", *configuration, "db", "sync", environment=environment)
+        port = servers.free_port(PLACEMENT_PORTS)
+        options = {
+            "--workers": PLACEMENT_PROCESSES,
+            "--worker-class": "gthread",
+            "--threads": PLACEMENT_THREADS,
+            "--keep-alive": PLACEMENT_KEEPALIVE,
+            "--backlog": 1024,
+            "--timeout": 300,
+            "--bind": f"127.0.0.1:{port}",
+        }
+        command = [self.software.program("gunicorn")]
+        command += [str(word) for pair in options.items() for word in pair]
+        with (self.directory / "placement.log").open("w") as log:
+            self._placement = subprocess.Popen(
+                [*command, "placement.wsgi.api:application"],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.callback(stop_process, self._placement)
+        self.placement_url = f"http://127.0.0.1:{port}"
+        self._await_placement()
+
+    def _await_placement(self) -> None:
+        deadline = time.monotonic() + PLACEMENT_START_TIMEOUT
+        while time.monotonic() < deadline and self._placement.poll() is None:
+            with contextlib.suppress(requests.RequestException):
+                # The first request creates the traits.
+                url = f"{self.placement_url}/traits?name=in:COMPUTE_NODE"
+                if requests.get(url, headers=HEADERS, timeout=60).ok:
+                    return
+            time.sleep(0.2)
+        raise RuntimeError(
+            f"Placement does not answer:\n{(self.directory / 'placement.log').read_text()[-2000:]}"
+        )
+
+    def _analyze(self) -> None:
+        with self.placement_database.connect() as connection:
+            tables = connection.execute(sa.text("SHOW TABLES")).scalars().all()
+            for table in tables:
+                connection.execute(sa.text(f"ANALYZE TABLE `{table}`")).all()
+
+
+def stop_process(process: subprocess.Popen[bytes]) -> None:
+    """Stop a process and, if it does not end in time, kill it with its children."""
+    process.terminate()
+    try:
+        process.wait(STOP_TIMEOUT)
+    except subprocess.TimeoutExpired:
+        for each in [*psutil.Process(process.pid).children(recursive=True), process]:
+            each.kill()
+        process.wait()

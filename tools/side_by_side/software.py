@@ -1,0 +1,48 @@
+"""The virtual environment with nova and Placement, which Berth's own does not have."""
+
+from pathlib import Path
+import subprocess
+import sys
+
+#: What both schedulers are measured with. gunicorn serves Placement in processes, as operators' servers do.
+REQUIREMENTS = ("nova==34.0.0", "openstack-placement==16.0.0", "PyMySQL", "gunicorn")
+
+
+class Software:
+    """A virtual environment with ``REQUIREMENTS``."""
+
+    def __init__(self, directory: Path) -> None:
+        """Name the directory of the environment; ``make`` makes it."""
+        self._directory = directory.absolute()
+
+    def make(self) -> None:
+        """Make the environment, unless it exists with everything."""
+        if all(
+            Path(self.program(name)).exists() for name in ("nova-scheduler", "placement-manage", "gunicorn")
+        ):
+            return
+        print(f"Making {self._directory} with {', '.join(REQUIREMENTS)}; this takes minutes", flush=True)
+        subprocess.run([sys.executable, "-m", "venv", str(self._directory)], check=True)
+        subprocess.run([self.program("pip"), "-q", "install", *REQUIREMENTS], check=True)
+
+    def program(self, name: str) -> str:
+        """Return the path of a program of the environment."""
+        return str(self._directory / "bin" / name)
+
+    def run(self, name: str, *arguments: str, environment: dict[str, str]) -> None:
+        """Run a program of the environment to its end.
+
+        Raises:
+            RuntimeError: It fails; the text has the end of its output.
+        """
+        done = subprocess.run(
+            [self.program(name), *arguments],
+            env=environment,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        if done.returncode:
+            raise RuntimeError(f"{name} {' '.join(arguments)} fails:\n{done.stdout[-2000:]}")
