@@ -16,17 +16,20 @@ from oslo_log import log as logging
 
 from scheduler import conf as options
 from scheduler import objects
+from scheduler.background import BackgroundLoop
 from scheduler.claims.claim_session import ClaimSession
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.held import held_candidate
 from scheduler.claims.journal import ClaimJournal, Journal
 from scheduler.claims.observers import MirrorAndOthers
+from scheduler.conf.derived import uses_mirror
 from scheduler.deadline import Deadline, limit_to
 from scheduler.errors import AllocationUpdateFailed, BerthError, NoValidHost
-from scheduler.explain.recorder import DecisionRecorder
+from scheduler.explain.recorder import DecisionRecorder, Observe, ignore_decision
 from scheduler.explain.summary import with_summary
 from scheduler.explain.trace import Trace
 from scheduler.filters.numa_topology_filter import fitter_of
+from scheduler.health.reports import MOST_CELLS, CellState, WorkerState
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import CandidateLists, HostView
 from scheduler.nova_db.inventory import Inventory
@@ -57,6 +60,9 @@ NOTIFY_TIMEOUT = 5.0
 
 # Seconds at the end of a process for decisions that still have to be written to disk.
 DECISIONS_TIMEOUT = 2.0
+
+# Seconds between questions to a Placement that requests do not ask, so that health checks can tell of it.
+CHECK_INTERVAL = 15.0
 
 Reply = list[Any]
 """For each instance its Selections; or, for callers that want no objects, the dict of the first of them."""
@@ -132,6 +138,7 @@ class SchedulerManager:
         notifications: Notifications,
         journal: Journal | None = None,
         parts: ManagerParts | None = None,
+        on_decision: Observe = ignore_decision,
     ) -> None:
         """Put the parts together; nothing is connected to yet.
 
@@ -141,6 +148,7 @@ class SchedulerManager:
             journal: Outlives this process. Without one, claims of unanswered requests stay in Placement when
                 the process is killed.
             parts: What to work with; by default what the options describe.
+            on_decision: Called with the record of each decision.
 
         Raises:
             ConfigError: An option cannot work.
@@ -163,7 +171,8 @@ class SchedulerManager:
         self._journal = journal
         self._provider_aggregates = ProviderAggregates(parts.placement)
         self._groups = ServerGroups()
-        self.decisions = DecisionRecorder(conf, parts.clock)
+        self.decisions = DecisionRecorder(conf, parts.clock, on_decision)
+        self._checks = BackgroundLoop("placement-check", self._check_placement)
         self.use_rules()
 
     def use_rules(self) -> None:
@@ -196,6 +205,8 @@ class SchedulerManager:
         self.hosts.start()
         self._mirror.start()
         self.decisions.start()
+        if self.conf.berth.monitoring_listen:
+            self._checks.start()
 
     def wait_until_ready(self, timeout: float) -> bool:
         """Wait until the API database has been read once, for at most ``timeout`` seconds.
@@ -225,12 +236,34 @@ class SchedulerManager:
 
     def stop(self, timeout: float) -> None:
         """After the last request: finish background work, in ``timeout`` seconds at most."""
+        self._checks.stop(0)
         self._claimer.stop_claiming()
         self._claimer.drain(timeout)
         self.notifications.stop(min(timeout, NOTIFY_TIMEOUT))
         self.decisions.stop(min(timeout, DECISIONS_TIMEOUT))
         self._mirror.stop()
         self.hosts.stop()
+
+    def state(self) -> WorkerState:
+        """Return what health checks and metrics show of this scheduler, apart from its messages."""
+        cells = self.hosts.cell_readings()[:MOST_CELLS]
+        return WorkerState(
+            cells=tuple(
+                CellState(cell.uuid, cell.name or cell.uuid, cell.enabled, usable, age)
+                for cell, usable, age in cells
+            ),
+            api_database=self.hosts.cells.readable,
+            placement=self._placement.answers,
+            compute_nodes=self.hosts.compute_node_count(),
+            pending=len(self.hosts.pending),
+            cleanups=self._claimer.pending_cleanups(),
+            mirror_age=self._mirror.age() if uses_mirror(self.conf) else None,
+            stalled=self.hosts.refresh_overdue(),
+        )
+
+    def _check_placement(self) -> float:
+        self._placement.check(unused_for=CHECK_INTERVAL)
+        return CHECK_INTERVAL
 
     # -- a request -------------------------------------------------------------------------------------------
 

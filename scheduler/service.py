@@ -26,12 +26,15 @@ status  of the daemon
 3       the API database could not be read within [berth]/database_start_timeout
 ======  ================================================================================================
 
+Each worker reports to the master once a second; what the master does with that is in ``scheduler/health``.
+
 The threading backend of oslo.service is cotyledon in a wrapper that ends a worker on SIGHUP. A SIGHUP must
 not interrupt service, so cotyledon is used without the wrapper.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 import dataclasses
+import faulthandler
 import gc
 import multiprocessing
 import os
@@ -45,11 +48,15 @@ from typing import Any
 import cotyledon
 from oslo_config import cfg
 from oslo_log import log as logging
-from oslo_service import loopingcall, systemd
+from oslo_service import loopingcall
 from oslo_utils import timeutils
 
 from scheduler import conf as options
 from scheduler import errors, reports
+from scheduler.health.counters import Counters
+from scheduler.health.monitor import Monitor
+from scheduler.health.reporter import Reporter
+from scheduler.health.reports import WorkerState
 
 LOG = logging.getLogger(__name__)
 
@@ -98,12 +105,17 @@ class Parts:
         periodics: ``periodics(conf, manager)`` returns the periodic work of worker 0.
         explanations: ``explanations(conf, manager, transport, worker_id)`` builds the server that answers
             questions about decisions, with start(), stop() and wait().
+        read_state: ``read_state(manager, server)`` returns what metrics and health checks show of a worker.
+            It must not block.
+        counters: What manager and server count into.
     """
 
     manager: Callable[[cfg.ConfigOpts], Any]
     server: Callable[[cfg.ConfigOpts, Any], Any]
     periodics: Callable[[cfg.ConfigOpts, Any], Iterable[Periodic]]
     explanations: Callable[[cfg.ConfigOpts, Any, Any, int], Any] | None = None
+    read_state: Callable[[Any, Any], WorkerState] = lambda _manager, _server: WorkerState()
+    counters: Counters = dataclasses.field(default_factory=Counters)
 
 
 class SharedState:
@@ -113,13 +125,18 @@ class SharedState:
         loaded: Released by each worker that has read the API database.
         serving: Released by each worker that takes requests.
         accepted: How many changes of the options the master has taken over.
+        reloads: How often the master has read the options again.
+        monitor: Where workers report.
     """
 
-    def __init__(self, context: Any) -> None:
+    def __init__(self, context: Any, monitor: Monitor) -> None:
         """Create it before the workers are forked; ``context`` is the multiprocessing context."""
+        self.monitor = monitor
         self.loaded = context.Semaphore(0)
         self.serving = context.Semaphore(0)
-        self.accepted = context.RawValue("L", 0)  # without a lock, which a killed worker would keep
+        # without locks, which a killed worker would keep
+        self.accepted = context.RawValue("L", 0)
+        self.reloads = context.RawValue("L", 0)
 
 
 class DatabaseAway(errors.BerthError):
@@ -150,6 +167,14 @@ class Worker(cotyledon.Service):
         self._explanations: Any = None
         self._loops: list[loopingcall.FixedIntervalLoopingCall] = []
         self._stopping = threading.Event()
+        shared.monitor.close_in_child()
+        self._reporter = Reporter(
+            worker_id,
+            shared.monitor.channel,
+            parts.counters,
+            lambda: parts.read_state(self._manager, self._server),
+        )
+        self._reporter.reloads = shared.reloads.value
         reports.install(conf)
 
     def run(self) -> None:
@@ -158,9 +183,12 @@ class Worker(cotyledon.Service):
         Raises:
             SystemExit: The worker cannot start, with status START_FAILED, or with NO_DATABASE.
         """
+        faulthandler.enable()  # the master ends a worker that hangs by SIGABRT: it writes the stack traces
+        self._reporter.start()
         failure = self._attempt("cannot start", self._start)
         if failure:
             sys.exit(NO_DATABASE if isinstance(failure, DatabaseAway) else START_FAILED)
+        self._reporter.phase = "serving"
         self._shared.serving.release()
 
     def terminate(self) -> None:
@@ -168,6 +196,7 @@ class Worker(cotyledon.Service):
         timer = timeutils.StopWatch(options.drain_timeout(self.conf))
         timer.start()
         LOG.info("Worker %d stops", self.worker_id)
+        self._reporter.phase = "stopping"
         self._stopping.set()
         if self._manager is not None:
             self._manager.stop_claiming()
@@ -177,6 +206,7 @@ class Worker(cotyledon.Service):
             self._drain(timer)
         if self._manager is not None:
             self._manager.stop(timer.leftover())
+        self._reporter.stop()
         LOG.info("Worker %d has stopped", self.worker_id)
 
     def reload(self) -> None:
@@ -188,6 +218,7 @@ class Worker(cotyledon.Service):
             options.reload(self.conf, self._argv)
         if self._manager is not None:
             self._attempt("could not take over everything", self._manager.reset)
+        self._reporter.reloads = self._shared.reloads.value
 
     def _attempt(self, complaint: str, call: Callable[[], None]) -> BaseException | None:
         """Call a function; log what it raises, and return it."""
@@ -286,12 +317,18 @@ class Daemon:
     """The master process."""
 
     def __init__(self, conf: cfg.ConfigOpts, argv: Sequence[str], parts: Parts) -> None:
+        """Prepare to run.
+
+        Raises:
+            ConfigError: ``[berth]/monitoring_listen`` is no address to listen on.
+        """
         self.conf = conf
         self._argv = argv
         self._parts = parts
         self._workers = options.worker_count(conf)
         self._context = multiprocessing.get_context("fork")
-        self._shared = SharedState(self._context)
+        self._monitor = Monitor(conf, self._workers)
+        self._shared = SharedState(self._context, self._monitor)
         self._was_ready = threading.Event()
         self._failure: int | None = None
 
@@ -301,22 +338,24 @@ class Daemon:
         Returns:
             The exit status.
         """
-        # cotyledon would tell systemd before a worker exists
-        socket = os.environ.pop("NOTIFY_SOCKET", None)
         supervisor = cotyledon.ServiceManager(
             graceful_shutdown_timeout=self.conf.graceful_shutdown_timeout, mp_context=self._context
         )
-        supervisor.register_hooks(on_reload=self._reload, on_dead_worker=self._worker_died)
+        supervisor.register_hooks(
+            on_reload=self._reload, on_dead_worker=self._worker_died, on_terminate=self._monitor.stopping
+        )
         supervisor.add(Worker, self._workers, args=(self.conf, self._argv, self._parts, self._shared))
-        threading.Thread(target=self._announce, args=(socket,), daemon=True).start()
+        self._monitor.start()
+        threading.Thread(target=self._announce, daemon=True).start()
         try:
             supervisor.run()
         except SystemExit as end:
+            self._monitor.stop()
             LOG.info("The daemon has stopped")
             return end.code if self._failure is None else self._failure  # type: ignore[return-value]
         return None
 
-    def _announce(self, socket: str | None) -> None:
+    def _announce(self) -> None:
         """Tell systemd when all workers take requests.
 
         A broker that is away delays this up to [berth]/ready_timeout, a database until workers give up.
@@ -330,25 +369,30 @@ class Daemon:
         ):
             serving += 1
         if serving < self._workers:
-            LOG.warning("Only %d of %d workers take requests so far", serving, self._workers)
+            text = f"Only {serving} of {self._workers} workers take requests so far"
+            LOG.warning("%s", text)
         else:
             self._was_ready.set()
-            LOG.info("All %d workers take requests", self._workers)
-        if socket:
-            os.environ["NOTIFY_SOCKET"] = socket
-            systemd.notify_once()
+            text = f"All {self._workers} workers take requests"
+            LOG.info("%s", text)
+        self._monitor.ready(text)
 
     def _reload(self) -> None:
         """Take over changed options if a worker can start with them; the workers follow."""
         LOG.info("Re-reading the configuration")
-        if options.reload(self.conf, self._argv, self._try):
+        self._monitor.begin_reload()
+        accepted = options.reload(self.conf, self._argv, self._try)
+        if accepted:
             self._shared.accepted.value += 1  # after the options: a worker forked in between has them
+        self._shared.reloads.value += 1
+        self._monitor.end_reload(accepted=accepted)
 
     def _try(self, conf: cfg.ConfigOpts) -> None:
         try_in_child(self._context, self._parts.manager, conf)
 
     def _worker_died(self, _service_id: Any, worker_id: int, status: int) -> None:
         """End the daemon if its first start cannot succeed; later the worker is started again."""
+        self._monitor.worker_ended(worker_id, status)
         if status in (START_FAILED, NO_DATABASE) and not self._was_ready.is_set() and self._failure is None:
             LOG.error("Worker %d could not start, the daemon ends", worker_id)
             self._failure = status

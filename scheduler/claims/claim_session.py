@@ -58,6 +58,7 @@ class ClaimSession:
         keeps_claims: Whether nothing is ever given back: an earlier delivery of the message, or another
             request, may have been answered with what is claimed.
         observer: Is told what becomes of the claims.
+        seconds: How long the claims of the request took.
     """
 
     claimer: Claimer
@@ -69,6 +70,7 @@ class ClaimSession:
     clock: Callable[[], float] = time.monotonic
     keeps_claims: bool = False
     observer: ClaimObserver = field(default_factory=NoObserver)
+    seconds: float = field(default=0.0, init=False)
     _claims: dict[str, ClaimResult | None] = field(default_factory=dict, init=False)
     _events: dict[str, list[ClaimEvent]] = field(default_factory=dict, init=False)
     _finish: Callable[[], None] | None = field(default=None, init=False)
@@ -84,7 +86,7 @@ class ClaimSession:
         if self._busy or self._is_late():
             result = self._refuse(request)
         else:
-            with self._releasing_on_error([request]):
+            with self._timed(), self._releasing_on_error([request]):
                 result = self.claimer.claim(request)
         self._remember({instance_uuid: result}, {instance_uuid: candidate})
         return result
@@ -95,7 +97,7 @@ class ClaimSession:
         if self._busy or self._is_late():
             results = {request.uuid: self._refuse(request) for request in requests}
         else:
-            with self._releasing_on_error(requests):
+            with self._timed(), self._releasing_on_error(requests):
                 results = self.claimer.claim_many(requests)
         self._remember(results, candidates)
         return results
@@ -170,6 +172,14 @@ class ClaimSession:
     def _refuse(self, request: ClaimRequest) -> ClaimResult:
         outcome, reason = (Outcome.CONFLICT, BUSY) if self._busy else (Outcome.UNAVAILABLE, TOO_LATE)
         return unsent_claim(request.uuid, request.host_label, outcome, reason)
+
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        started = self.clock()
+        try:
+            yield
+        finally:
+            self.seconds += self.clock() - started
 
     @contextmanager
     def _releasing_on_error(self, requests: Sequence[ClaimRequest]) -> Iterator[None]:

@@ -104,6 +104,10 @@ class Claimer:
         LOG.warning("Removing allocations of instance %s left by a worker that died", uuid)
         self._cleanup.schedule_cleanup(uuid, claim, delay=self._policy.recorded_claim_delay)
 
+    def pending_cleanups(self) -> int:
+        """Return for how many instances something is still to be given back."""
+        return len(self._cleanup)
+
     def confirm_claims(self, instance_uuids: Iterable[str]) -> None:
         """Remove the records of claims whose request is over.
 

@@ -250,6 +250,11 @@ class AllocationCleanup:
             self._changed.notify_all()
         return cleanup
 
+    def __len__(self) -> int:
+        """Return how many instances have something that is still to be given back."""
+        with self._changed:
+            return len(self._pending)
+
     def is_pending(self, uuid: str) -> bool:
         """Return whether anything of an earlier claim is still to be given back."""
         with self._changed:

@@ -112,7 +112,7 @@ def _serve(conf: ConfigOpts, argv: Sequence[str]) -> int | None:
     from oslo_log import log
 
     from scheduler import conf as options
-    from scheduler import service
+    from scheduler import errors, service
     from scheduler.version import version
 
     logger = log.getLogger(NAME)
@@ -123,7 +123,12 @@ def _serve(conf: ConfigOpts, argv: Sequence[str]) -> int | None:
         logger.warning(remark)
     if conf.log_options:
         conf.log_opt_values(logger, logging.DEBUG)
-    return service.Daemon(conf, argv, parts(conf)).run()
+    try:
+        daemon = service.Daemon(conf, argv, parts(conf))
+    except errors.ConfigError as error:
+        logger.error("%s", error)
+        return FAILED
+    return daemon.run()
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from functools import partial
 import random
 from typing import Any
 
+import msgspec
 from oslo_config import cfg
 
 from scheduler import conf as options
@@ -12,29 +13,52 @@ from scheduler import manager, service
 from scheduler.claims.journal import Journal
 from scheduler.explain.explainer import Explainer
 from scheduler.explain.explanation import Names
+from scheduler.health.counters import Counters
+from scheduler.health.decisions import DecisionCounter, TrafficCounter
+from scheduler.health.reports import WorkerState
 from scheduler.nova_service import host_discovery, service_record
 from scheduler.rpc import context, explain, notifications, serializer, server, transport
 
 
 def all_parts(conf: cfg.ConfigOpts) -> service.Parts:
     """Return the parts for service.Daemon; to be called before it forks its workers."""
-    make = partial(make_manager, journal=Journal.from_conf(conf))
-    return service.Parts(make, make_server, make_periodics, make_explanations)
+    counters = Counters()
+    return service.Parts(
+        manager=partial(make_manager, journal=Journal.from_conf(conf), counters=counters),
+        server=partial(make_server, counters=counters),
+        periodics=make_periodics,
+        explanations=make_explanations,
+        read_state=read_state,
+        counters=counters,
+    )
 
 
-def make_manager(conf: cfg.ConfigOpts, journal: Journal | None = None) -> manager.SchedulerManager:
+def make_manager(
+    conf: cfg.ConfigOpts, journal: Journal | None = None, counters: Counters | None = None
+) -> manager.SchedulerManager:
     """Return a manager, not started.
+
+    Args:
+        conf: The options.
+        journal: Where claims are recorded.
+        counters: What decisions are counted into.
 
     Raises:
         BerthError: The options cannot work.
     """
     notifier = notifications.build(conf, serializer.ObjectSerializer())
-    return manager.SchedulerManager(conf, notifier, journal)
+    count = DecisionCounter(counters or Counters()).count
+    return manager.SchedulerManager(conf, notifier, journal, on_decision=count)
 
 
-def make_server(conf: cfg.ConfigOpts, serving: manager.SchedulerManager) -> server.Server:
+def make_server(
+    conf: cfg.ConfigOpts, serving: manager.SchedulerManager, counters: Counters | None = None
+) -> server.Server:
     """Return an RPC server for a manager, not started."""
-    return server.build(conf, transport.rpc_transport(conf), serving, runs=serving.message_runs)
+    observer = TrafficCounter(counters or Counters())
+    return server.build(
+        conf, transport.rpc_transport(conf), serving, runs=serving.message_runs, observer=observer
+    )
 
 
 def make_explanations(
@@ -46,6 +70,20 @@ def make_explanations(
         lambda: Names(serving.hosts.cell_names(), conf.default_availability_zone),
     )
     return explain.build(conf, bus, explainer, worker_id, options.worker_count(conf))
+
+
+def read_state(serving: manager.SchedulerManager | None, answering: server.Server | None) -> WorkerState:
+    """Return what metrics and health checks show of a worker, as far as it has started."""
+    state = WorkerState() if serving is None else serving.state()
+    if answering is None:
+        return state
+    return msgspec.structs.replace(
+        state,
+        broker=answering.connected,
+        in_flight=answering.activity.in_flight,
+        unanswered=answering.unanswered,
+        stalled=max(state.stalled, answering.activity.stalled()),
+    )
 
 
 def make_periodics(conf: cfg.ConfigOpts, serving: manager.SchedulerManager) -> Iterator[service.Periodic]:

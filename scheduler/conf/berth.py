@@ -142,4 +142,20 @@ OPTS = [
         "requests. After this time systemd is told in any case that the daemon is ready. While RabbitMQ is "
         "away the daemon keeps running and reconnects.",
     ),
+    cfg.StrOpt(
+        "monitoring_listen",
+        help="Where health checks (/healthz, /readyz) and metrics (/metrics) are served over HTTP: a "
+        "loopback address and a port, such as 127.0.0.1:9812, or unix: and an absolute path, such as "
+        "unix:/run/berth/monitoring.sock. There is neither encryption nor a password, so other addresses "
+        "are refused. Not set: nowhere.",
+    ),
+    cfg.FloatOpt(
+        "worker_timeout",
+        default=120.0,
+        min=0.0,
+        mutable=True,
+        help="Seconds without progress after which a worker is killed and started again: it does not run, "
+        "its host table is not refreshed, or all of its threads are busy and no message is finished. Its "
+        "requests are delivered to other workers. 0: never.",
+    ),
 ]

@@ -17,6 +17,13 @@ from scheduler.request.scheduling_request import SchedulingRequest
 
 MIB = 2**20
 
+Observe = Callable[[DecisionRecord, BaseException | None], None]
+"""(record, error) -> None; it must not raise."""
+
+
+def ignore_decision(_record: DecisionRecord, _error: BaseException | None) -> None:
+    """Do nothing."""
+
 
 class DecisionRecorder:
     """Keeps a record of each request, with the reason in one line if the request failed.
@@ -25,8 +32,21 @@ class DecisionRecorder:
         memory: The latest records.
     """
 
-    def __init__(self, conf: cfg.ConfigOpts, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        clock: Callable[[], float] = time.monotonic,
+        observe: Observe = ignore_decision,
+    ) -> None:
+        """Keep no record yet.
+
+        Args:
+            conf: The options.
+            clock: Seconds that only grow.
+            observe: Called with each record that is complete, and the error that ended the request, if any.
+        """
         self._conf: Any = conf
+        self._observe = observe
         self._clock = clock
         self.memory = DecisionMemory(*self._bounds())
         options = self._conf.berth
@@ -62,9 +82,13 @@ class DecisionRecorder:
         try:
             yield
         except BaseException as error:
-            self._keep_failed(trace.finish(error), error)
+            record = trace.finish(error)
+            self._keep_failed(record, error)
+            self._observe(record, error)
             raise
-        self._keep(trace.finish(None))
+        record = trace.finish(None)
+        self._keep(record)
+        self._observe(record, None)
 
     def _keep_failed(self, record: DecisionRecord, error: BaseException) -> None:
         record.summary = summarize(record)

@@ -120,7 +120,8 @@ class Trace(DecisionObserver):
     def finish(self, error: BaseException | None) -> DecisionRecord:
         """Return the record of a request that was served, or ended with an error."""
         record = self.record
-        self.mark("selection and claims" if record.allowed is not None else "failed")
+        self.mark("selection" if record.allowed is not None else "failed")
+        self._split_claims(record.times)
         record.times["total"] = self._clock() - self._started
         for uuid in record.request.instance_uuids:
             events = tuple(event for claims in self._claims for event in claims.events_of(uuid))
@@ -130,6 +131,13 @@ class Trace(DecisionObserver):
         if error is not None:
             record.error = type(error).__name__, str(error)
         return record
+
+    def _split_claims(self, times: dict[str, float]) -> None:
+        """Show the time of claims, which are made while hosts are selected, as a stage of their own."""
+        claims = sum(each.seconds for each in self._claims)
+        if claims and "selection" in times:
+            times["claims"] = claims
+            times["selection"] = max(0.0, times["selection"] - claims)
 
     # -- told by the selection -------------------------------------------------------------------------------
 

@@ -68,6 +68,7 @@ class Cells:
         self._clock = clock
         self._lock = threading.Lock()
         self._loaded = False
+        self._readable: bool | None = None
         self._retry_at = float("-inf")
         self._reread_at = float("-inf")
         self._cells: tuple[Cell, ...] = ()
@@ -91,6 +92,11 @@ class Cells:
     def disabled(self) -> frozenset[str]:
         """The uuids of the cells that take no part in searches that name no cell."""
         return frozenset(cell.uuid for cell in self.all if not cell.enabled)
+
+    @property
+    def readable(self) -> bool | None:
+        """Whether the list could be read when that was last tried; None if it was not tried."""
+        return self._readable
 
     def knows(self, uuid: str) -> bool:
         """Tell whether the last list has this cell."""
@@ -135,9 +141,11 @@ class Cells:
             with self._engines.api_connection() as connection:
                 found = read_cells(connection, self._conf.database.connection)
         except UNREADABLE as error:
+            self._readable = False
             self._retry_at = self._clock() + RETRY_INTERVAL
             self._outage.report_failure(error)
             return self._loaded
+        self._readable = True
         self._outage.report_success()
         log_changes(self._cells, found, first=not self._loaded)
         self._cells = found

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 import math
 import threading
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 from oslo_db.exception import DBConnectionError
 from oslo_log import log as logging
@@ -39,6 +39,20 @@ IDLE_INTERVAL = 10.0
 
 # Seconds after which duplicate names that are still there are reported again.
 DUPLICATES_INTERVAL = 86400.0
+
+
+class CellReading(NamedTuple):
+    """How long ago a cell was read.
+
+    Attributes:
+        cell: The cell.
+        usable: Whether its hosts are used.
+        age: Seconds; None if it was never read.
+    """
+
+    cell: Cell
+    usable: bool
+    age: float | None
 
 
 class HostStore:
@@ -83,6 +97,7 @@ class HostStore:
         self._wanted = clock()
         self._idle_until = float("-inf")
         self._stopped = False
+        self._started_at = math.inf
         self._loop = BackgroundLoop("host-table", self._refresh_if_due)
         self._foreign = ForeignProviders(clock)
         self._duplicates = RateLimitedLogger(LOG, DUPLICATES_INTERVAL, clock)
@@ -94,9 +109,14 @@ class HostStore:
             clock,
         )
 
+    def __len__(self) -> int:
+        """Return the number of compute nodes in the last table."""
+        return len(self._table)
+
     def start(self) -> None:
         """Start the writer."""
         self._stopped = False
+        self._started_at = self._clock()
         self._loop.start()
 
     def stop(self) -> None:
@@ -174,6 +194,22 @@ class HostStore:
         if len(unread) < len(cells):
             self.snapshot(0)
         return unread
+
+    def cell_readings(self) -> list[CellReading]:
+        """Return how long ago each cell was read; nothing is read."""
+        now = self._clock()
+        trackers = dict(self._trackers)
+        ages = {cell: now - tracker.rows.read_at for cell, tracker in trackers.items()}
+        return [
+            CellReading(cell, self._usable(cell), None if age == math.inf else age)
+            for cell, age in ages.items()
+        ]
+
+    def overdue(self) -> float:
+        """Return the seconds by which the next table is late, however slow the databases are."""
+        longest = IDLE_INTERVAL + self._refresh_timeout()
+        begun = max(self._table.read_at, self._started_at)
+        return max(0.0, self._clock() - begun - longest)
 
     # -- the writer ------------------------------------------------------------------------------------------
 

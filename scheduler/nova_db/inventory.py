@@ -19,7 +19,7 @@ from scheduler.nova_db.cells import UNREADABLE, Cells
 from scheduler.nova_db.compute_versions import MinimumVersion
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.host_mappings import HostCells, MappedHosts
-from scheduler.nova_db.host_store import HostStore
+from scheduler.nova_db.host_store import CellReading, HostStore
 from scheduler.nova_db.instances import CellInstances
 from scheduler.nova_db.row_loader import RowLoader
 from scheduler.nova_db.scatter_gather import CellCalls
@@ -184,6 +184,18 @@ class Inventory:
         if len(unread) == len(lacking):
             raise HostsUnknown(unread)
         return True
+
+    def cell_readings(self) -> list[CellReading]:
+        """Return how long ago each cell was read; nothing is read."""
+        return self._store.cell_readings()
+
+    def refresh_overdue(self) -> float:
+        """Return the seconds by which the refresh of the table is late, however slow the databases are."""
+        return self._store.overdue()
+
+    def compute_node_count(self) -> int:
+        """Return the number of compute nodes as last read; nothing is read."""
+        return len(self._store)
 
     def cell_names(self) -> dict[str, str | None]:
         """Return the names of all cells by uuid."""

@@ -40,6 +40,9 @@ TIMEOUTS_IN_A_ROW = 3
 MAX_PROBE_INTERVAL = 2.0
 PROBE_TIMEOUT = 2.0
 
+# A provider that does not exist: the cheapest question that uses credentials and database.
+NO_PROVIDER = "00000000-0000-0000-0000-000000000000"
+
 # Seconds between requests for a new catalog while the old one leads to no Placement.
 CATALOG_INTERVAL = 30.0
 
@@ -76,6 +79,28 @@ class PlacementClient:
         )
         self._catalog_lock = threading.Lock()
         self._catalog_due = -math.inf
+        self._answers: bool | None = None
+        self._used_at = -math.inf
+
+    @property
+    def answers(self) -> bool | None:
+        """Whether Placement answered when it was last asked; None if it was not asked yet."""
+        return self._answers
+
+    def check(self, unused_for: float) -> None:
+        """Ask Placement for a provider that does not exist, unless it was asked something lately.
+
+        Never raises: ``answers`` has the result.
+
+        Args:
+            unused_for: Seconds without a question after which one is asked.
+        """
+        if self._clock() - self._used_at < unused_for:
+            return
+        try:
+            self.get(f"/resource_providers?uuid={NO_PROVIDER}", "1.36")
+        except PlacementSilent as error:
+            LOG.debug("Placement does not answer: %s", error)
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> "PlacementClient":
@@ -236,9 +261,14 @@ class PlacementClient:
                 self._breaker.failed(str(error))
             raise self._failure(error, sent=was_sent(error)) from error
         self._breaker.reset()
+        self._note(answered=reply.status < 500 and reply.status not in {401, 403})
         return reply
 
+    def _note(self, *, answered: bool) -> None:
+        self._answers, self._used_at = answered, self._clock()
+
     def _failure(self, error: Exception, *, sent: bool) -> PlacementSilent:
+        self._note(answered=False)
         self._warn.warning(type(error).__name__, "Placement API service is not responding: %s", error)
         if sent:
             return PlacementUnanswered(str(error), timed_out=timed_out(error))

@@ -252,6 +252,17 @@ class LateListener(amqpdriver.RpcAMQPListener):
         self._channel_number = 0
         self._last_tag = 0
         self._overdue_checked = 0.0
+        self._read_at = time.monotonic()
+
+    @property
+    def silent_for(self) -> float:
+        """The seconds since the reading thread last was between two reads; it is not while it reconnects."""
+        return time.monotonic() - self._read_at
+
+    @property
+    def unanswered(self) -> int:
+        """The number of calls that were received and not answered yet."""
+        return len(self._in_progress)
 
     def __call__(self, message: Any) -> None:
         """Take a message from the broker; in the reading thread."""
@@ -345,7 +356,7 @@ class LateListener(amqpdriver.RpcAMQPListener):
             LOG.info("Call %s could not be acknowledged: %s", call.msg_id, error)
 
     def _acknowledge_overdue(self) -> None:
-        now = time.monotonic()
+        now = self._read_at = time.monotonic()
         if now < self._overdue_checked + 1.0:
             return
         self._overdue_checked = now
@@ -363,9 +374,7 @@ class LateListener(amqpdriver.RpcAMQPListener):
                 LOG.info("A consumer could not be cancelled: %s", error)
 
 
-def listen(
-    transport: Any, target: messaging.Target, largest_message: int
-) -> base.PollStyleListenerAdapter | None:
+def listen(transport: Any, target: messaging.Target, largest_message: int) -> LateListener | None:
     """Return a listener for a server, on the queues of oslo.messaging's own.
 
     Args:
@@ -385,4 +394,9 @@ def listen(
     for topic in (target.topic, f"{target.topic}.{target.server}"):
         connection.declare_topic_consumer(exchange_name=exchange, topic=topic, callback=listener)
     connection.declare_fanout_consumer(target.topic, listener)
+    return listener
+
+
+def adapted(listener: LateListener) -> base.PollStyleListenerAdapter:
+    """Return a listener in the form that a server of oslo.messaging uses: it starts its reading thread."""
     return base.PollStyleListenerAdapter(listener, 1, None)

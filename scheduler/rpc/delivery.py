@@ -46,6 +46,7 @@ class Delivery:
         message_id: The identity of the message, the same at each delivery; "" if it has none.
         can_be_postponed: Whether the message may be returned to the broker, to wait for another run of it.
         can_be_returned: Whether it may be returned to the broker, for another scheduler.
+        waited: Seconds from its receipt until a thread was free.
     """
 
     def __init__(
@@ -54,12 +55,14 @@ class Delivery:
         message_id: str = "",
         can_be_postponed: bool = False,
         can_be_returned: bool = False,
+        waited: float = 0.0,
     ) -> None:
         """Begin with nothing that depends on the reply."""
         self.redelivered = redelivered
         self.message_id = message_id
         self.can_be_postponed = can_be_postponed
         self.can_be_returned = can_be_returned
+        self.waited = waited
         self._held: list[Held] = []
 
     def hold(self, held: Held) -> None:

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 import re
+import threading
 import time
-from typing import Any
+from typing import Any, Protocol
 
 from cachetools import LRUCache
 from oslo_config import cfg
@@ -39,6 +40,62 @@ POSTPONE_DELAY = 1.0
 MOST_REMEMBERED = 10_000
 
 
+#: Seconds without a read after which a listener counts as disconnected. It reads every five seconds at least.
+SILENT = 12.0
+
+
+class TrafficObserver(Protocol):
+    """Is told of messages that come to nothing."""
+
+    def refused(self) -> None:
+        """Learn that a message could not be read."""
+
+    def undelivered(self) -> None:
+        """Learn that a reply was not delivered."""
+
+
+class NoObserver:
+    """Ignores what becomes of messages."""
+
+    def refused(self) -> None:
+        """Ignore a message that could not be read."""
+
+    def undelivered(self) -> None:
+        """Ignore a reply that was not delivered."""
+
+
+class Activity:
+    """How busy the threads of a server are. Any thread may use it."""
+
+    def __init__(self, threads: int, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin with ``threads`` idle threads."""
+        self._threads = threads
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._moved_at = clock()
+        self.in_flight = 0
+
+    @contextmanager
+    def message(self) -> Iterator[None]:
+        """Count a message while it is handled."""
+        self._move(1)
+        try:
+            yield
+        finally:
+            self._move(-1)
+
+    def stalled(self) -> float:
+        """Return the seconds since a message was begun or finished, if no thread is free; otherwise 0."""
+        if self.in_flight < self._threads:
+            return 0.0
+        return self._clock() - self._moved_at
+
+    def _move(self, step: int) -> None:
+        with self._lock:
+            self.in_flight += step
+            self._moved_at = self._clock()
+
+
 class Server(server.RPCServer):
     """oslo.messaging's server, with heartbeats from the receipt of a message, and confirmed replies.
 
@@ -54,6 +111,8 @@ class Server(server.RPCServer):
 
     Attributes:
         heartbeats: The heartbeats of the calls that are not answered yet.
+        activity: How busy its threads are.
+        observer: Is told of messages that come to nothing.
     """
 
     def __init__(
@@ -74,13 +133,33 @@ class Server(server.RPCServer):
         self._sleep = sleep
         self._redeliveries = RedeliveryLimit(runs)
         self._postponed: LRUCache[str, int] = LRUCache(MOST_REMEMBERED)
-        super().__init__(transport, target, _Dispatcher(dispatcher, heartbeats, warnings), "threading")
+        self.observer: TrafficObserver = NoObserver()
+        self._late_listener: amqp.LateListener | None = None
+        super().__init__(
+            transport, target, _Dispatcher(dispatcher, heartbeats, warnings, self._tell_refusal), "threading"
+        )
+        self.activity = Activity(self.conf.executor_thread_pool_size)
+
+    @property
+    def connected(self) -> bool | None:
+        """Whether messages are read from the broker; None if that is not known."""
+        listener = self._late_listener
+        return None if listener is None else listener.silent_for < SILENT
+
+    @property
+    def unanswered(self) -> int:
+        """The number of calls that were received and not answered yet."""
+        listener = self._late_listener
+        return 0 if listener is None else listener.unanswered
 
     def _create_listener(self) -> Any:
         self._start_threads()
         with refusals_as_config_errors():
             listener = amqp.listen(self.transport, self._target, self.conf.berth.largest_message)
-            return listener or super()._create_listener()
+            if listener is None:
+                return super()._create_listener()
+            self._late_listener = listener
+            return amqp.adapted(listener)
 
     def _start_threads(self) -> None:
         """Start the heartbeats, and as many threads as the pool may have.
@@ -97,7 +176,14 @@ class Server(server.RPCServer):
             self.heartbeats.watch(message)
         super()._on_incoming(incoming)
 
+    def _tell_refusal(self) -> None:
+        self.observer.refused()
+
     def _process_incoming(self, incoming: Any) -> None:
+        with self.activity.message():
+            self._process(incoming)
+
+    def _process(self, incoming: Any) -> None:
         message = incoming[0]
         confirmed = isinstance(message, amqp.ConfirmedMessage)
         if confirmed and message.hand_back():
@@ -109,8 +195,11 @@ class Server(server.RPCServer):
         redelivered = confirmed and message.redelivered
         identity = getattr(message, "unique_id", None) or ""
         postponed = self._postponed.get(identity, 0)
+        waited = time.monotonic() - message.received if confirmed else 0.0
         can_be_postponed = bool(identity) and postponed < MOST_POSTPONED
-        current = delivery.Delivery(redelivered, identity, can_be_postponed, can_be_returned=confirmed)
+        current = delivery.Delivery(
+            redelivered, identity, can_be_postponed, can_be_returned=confirmed, waited=waited
+        )
         token = delivery.CURRENT.set(current)
         finish = partial(self._finish, message, current) if confirmed else current.confirm
         try:
@@ -147,6 +236,7 @@ class Server(server.RPCServer):
                 type(error).__name__, "Reply %s was not delivered: %.300s", message.msg_id, error
             )
             current.give_back()
+            self.observer.undelivered()
             if message.caller_waits:
                 message.reply(failure=_failure(f"The reply cannot be sent: {error}"))
         self._redeliveries.end(message)
@@ -178,7 +268,14 @@ def _giving_back_on_error() -> Iterator[None]:
 class _Dispatcher:
     """Calls endpoints so that each message gets a reply, whatever is raised on the way."""
 
-    def __init__(self, dispatcher: Any, heartbeats: Heartbeats, warnings: RateLimitedLogger) -> None:
+    def __init__(
+        self,
+        dispatcher: Any,
+        heartbeats: Heartbeats,
+        warnings: RateLimitedLogger,
+        on_refusal: Callable[[], None],
+    ) -> None:
+        self._on_refusal = on_refusal
         self._dispatcher = dispatcher
         self._heartbeats = heartbeats
         self._warnings = warnings
@@ -191,6 +288,7 @@ class _Dispatcher:
                 return self._dispatcher.dispatch(incoming)
         except (messaging.NoSuchMethod, messaging.UnsupportedVersion, InvalidRequest) as error:
             # anyone on the bus can send these: oslo.messaging would log a traceback for each
+            self._on_refusal()
             self._warnings.warning(type(error).__name__, "Message refused: %.200s", error)
             raise messaging.ExpectedException from None
         except (Exception, delivery.Postponed):
@@ -230,6 +328,7 @@ def build(
     heartbeats: Heartbeats | None = None,
     sleep: Callable[[float], None] = time.sleep,
     runs: MessageRuns = NoRuns(),  # noqa: B008 - it has no state
+    observer: TrafficObserver | None = None,
 ) -> Server:
     """Return a server that hands requests to ``manager``, named ``[DEFAULT]/host``; not started.
 
@@ -241,6 +340,7 @@ def build(
         heartbeats: Sends heartbeats to callers; by default a new one with its own thread.
         sleep: Waits for a number of seconds, before a redelivered call is returned to the broker.
         runs: Records which redelivered calls are run.
+        observer: Is told of messages that come to nothing.
     """
     warnings = RateLimitedLogger(LOG, clock=clock)
     scheduler = endpoints.Scheduler(
@@ -250,13 +350,19 @@ def build(
     if conf.rpc_ping_enabled:
         # oslo.messaging looks at the global configuration object only, which is not used here
         served.append(library.PingEndpoint())
-    return messaging.get_rpc_server(
+    made: Server = messaging.get_rpc_server(
         transport,
         messaging.Target(topic=TOPIC, server=conf.host),
         served,
         serializer=ServerSerializer(),
         access_policy=messaging.DefaultRPCAccessPolicy,
         server_cls=partial(
-            Server, heartbeats=heartbeats or Heartbeats(), warnings=warnings, runs=runs, sleep=sleep
+            Server,
+            heartbeats=heartbeats or Heartbeats(),
+            warnings=warnings,
+            runs=runs,
+            sleep=sleep,
         ),
     )
+    made.observer = observer or made.observer
+    return made

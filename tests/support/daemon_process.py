@@ -3,14 +3,16 @@
 Behaviour is chosen in the environment: ``TEST_BUSY`` seconds that a stopping server needs for its last request,
 ``TEST_NO_BROKER`` a server that waits for its broker for ever, ``TEST_FAIL`` a manager that cannot start,
 ``TEST_NO_DATABASE`` a file without which the API database cannot be read,
-``TEST_GATE`` a file without which no server starts. With ``TEST_RPC`` the server is the real one, and a request takes
-that many seconds; with ``TEST_POISON`` too it kills its process then.
+``TEST_GATE`` a file without which no server starts, ``TEST_HANG`` a file with the number of the process that hangs when
+it is reset. With ``TEST_RPC`` the server is the real one, and a request takes that many seconds; with ``TEST_POISON``
+too it kills its process then.
 
 A manager with 13 attempts cannot be built; with 14 it raises SystemExit and with 15 it is killed.
 """
 
 import os
 import pathlib
+import re
 import signal
 import sys
 import time
@@ -65,6 +67,10 @@ class Manager:
 
     def reset(self):
         tell("manager looks anew", self.conf.scheduler.max_attempts, self.conf.report_interval)
+        chosen = os.environ.get("TEST_HANG")
+        if chosen and pathlib.Path(chosen).read_text() == str(os.getpid()):
+            # takes years, and lets no other thread run
+            re.match("(a+)+b", "a" * 60)
 
     def select_destinations(self, context, spec, instance_uuids, return_objects, return_alternates):
         tell("request begins", os.getpid())

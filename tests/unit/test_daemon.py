@@ -7,6 +7,7 @@ import socket
 import pytest
 
 from tests.support.daemon import Daemon
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -186,12 +187,105 @@ def test_a_bad_configuration_is_one_line_and_1(start, text):
     assert "Traceback" not in log
 
 
+def test_a_worker_that_hangs_is_killed_with_its_stack_traces_and_replaced(start, tmp_path):
+    hanging = tmp_path / "hanging"
+    hanging.touch()
+    daemon = start("[berth]\nworker_timeout=4\n", workers=2, TEST_HANG=str(hanging))
+    pids = [match[1] for match in daemon.expect("server starts (.*)", times=2)]
+    daemon.expect("beat .*")
+    daemon.expect_log("All 2 workers take requests")
+    hanging.write_text(pids[0])
+    daemon.signal(signal.SIGHUP)
+    (replacement,) = daemon.expect("server starts (.*)")
+    assert replacement[1] not in pids
+    log = daemon.errors.read_text()
+    assert f"(process {pids[0]}) made no progress for" in log
+    assert "Fatal Python error: Aborted" in log
+    assert 'daemon_process.py", line' in log
+    assert f"(process {pids[1]})" not in log
+    daemon.signal(signal.SIGTERM)
+    assert daemon.end()[0] == 0
+
+
+class TestMonitoring:
+    @pytest.fixture
+    def path(self, tmp_path):
+        return str(tmp_path / "monitoring.sock")
+
+    def get(self, path, page):
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(30)
+            client.connect(path)
+            client.sendall(f"GET {page} HTTP/1.1\r\n\r\n".encode())
+            return b"".join(iter(lambda: client.recv(65536), b"")).decode()
+
+    def value(self, path, series):
+        for line in self.get(path, "/metrics").splitlines():
+            if line.startswith(f"{series} "):
+                return float(line.split(" ")[1])
+        return None
+
+    def test_counters_survive_workers_and_reloads(self, start, path):
+        daemon = start(f"[berth]\nmonitoring_listen=unix:{path}\n", workers=2)
+        (first, _second) = [match[1] for match in daemon.expect("server starts (.*)", times=2)]
+        serving = 'berth_workers{phase="serving"}'
+        assert eventually(lambda: self.value(path, serving) == 2, 60)
+        cpu = [self.value(path, f'berth_worker_cpu_seconds_total{{worker="{n}"}}') for n in (0, 1)]
+        assert all(cpu)
+        os.kill(int(first), signal.SIGKILL)
+        assert eventually(lambda: self.value(path, 'berth_worker_exits_total{reason="killed"}') == 1, 60)
+        daemon.signal(signal.SIGHUP)
+        assert eventually(lambda: self.value(path, 'berth_reloads_total{result="accepted"}') == 1, 60)
+        assert eventually(lambda: self.value(path, serving) == 2, 60)
+        after = [self.value(path, f'berth_worker_cpu_seconds_total{{worker="{n}"}}') for n in (0, 1)]
+        assert all(new >= old for new, old in zip(after, cpu, strict=True)), (cpu, after)
+        assert "200 OK" in self.get(path, "/healthz")
+
+    def test_nothing_listens_after_the_end_of_the_master_alone(self, start, path):
+        """A worker that outlives the master for a while must not keep the address from its successor."""
+        daemon = start(f"[berth]\nmonitoring_listen=unix:{path}\n", TEST_BUSY="1000")
+        daemon.expect("beat .*")
+        os.kill(daemon.process.pid, signal.SIGKILL)
+        daemon.process.wait()
+        with socket.socket(socket.AF_UNIX) as client, pytest.raises(ConnectionRefusedError):
+            client.connect(path)
+
+    def test_an_address_for_others_is_one_line_and_1(self, start):
+        daemon = start("[berth]\nmonitoring_listen=0.0.0.0:9812\n")
+        assert daemon.end() == (1, [])
+        log = daemon.errors.read_text()
+        assert "[berth]/monitoring_listen = 0.0.0.0:9812: it has to be a loopback address" in log
+        assert "Traceback" not in log
+
+
 class TestSystemd:
     @pytest.fixture
     def listener(self, tmp_path):
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
             listener.bind(str(tmp_path / "notify"))
             yield listener
+
+    def test_ready_reloading_watchdog_and_stopping(self, start, listener):
+        daemon = start(
+            workers=2, NOTIFY_SOCKET=listener.getsockname(), WATCHDOG_USEC="900000", WATCHDOG_PID=""
+        )
+        listener.settimeout(60)
+
+        def until(message):
+            told = []
+            while message not in told:
+                told.append(listener.recv(100).partition(b"\n")[0])
+            return told
+
+        until(b"READY=1")
+        assert until(b"STATUS=All 2 workers take requests")
+        daemon.signal(signal.SIGHUP)
+        until(b"RELOADING=1")
+        until(b"READY=1")
+        until(b"WATCHDOG=1")
+        daemon.signal(signal.SIGTERM)
+        until(b"STOPPING=1")
+        assert daemon.end()[0] == 0
 
     def test_ready_comes_when_all_workers_take_requests(self, start, listener, tmp_path):
         gate = tmp_path / "gate"

@@ -41,6 +41,7 @@ def test_options(document, known):
         "audit",
         "claims",
         "explain",
+        "health",
         "hosts",
         "nova_db",
         "numa",

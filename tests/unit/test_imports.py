@@ -58,12 +58,13 @@ ALLOWED = {
     "rules": {"conf", "filters", "weights", "hosts", "request"},
     "stream": {"hosts", "conf"},
     "selection": {"request", "placement", "filters", "weights", "claims", "hosts", "objects", "numa", "pci"},
+    "health": {"explain", "claims"},
     "explain": {"selection", "request", "placement", "filters", "weights", "claims", "hosts", "objects"},
-    "manager": {*FLOW, "explain"},
+    "manager": {*FLOW, "explain", "health"},
     "audit": {"placement", "claims", "nova_db"},
     "rpc": {"objects", "manager"},
-    "service": {*FLOW, "explain", "manager", "rpc", "reports"},
-    "cmd": {*FLOW, "explain", "manager", "rpc", "reports", "service", "nova_service", "audit"},
+    "service": {*FLOW, "explain", "manager", "rpc", "reports", "health"},
+    "cmd": {*FLOW, "explain", "health", "manager", "rpc", "reports", "service", "nova_service", "audit"},
 }
 
 #: Modules of ``scheduler`` that ``conductor_client`` may know: the scheduler's interface.

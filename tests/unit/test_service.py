@@ -9,6 +9,7 @@ import pytest
 
 from scheduler import conf as options
 from scheduler import errors, service
+from scheduler.health.reports import ReportChannel
 
 
 class Semaphore:
@@ -20,7 +21,13 @@ class Semaphore:
 
 
 def shared_state():
-    return SimpleNamespace(loaded=Semaphore(), serving=Semaphore(), accepted=SimpleNamespace(value=0))
+    return SimpleNamespace(
+        loaded=Semaphore(),
+        serving=Semaphore(),
+        accepted=SimpleNamespace(value=0),
+        reloads=SimpleNamespace(value=0),
+        monitor=SimpleNamespace(channel=ReportChannel(), close_in_child=lambda: None),
+    )
 
 
 class Manager:

@@ -230,3 +230,16 @@ def test_a_call_that_takes_too_long_is_acknowledged_before_the_broker_closes_the
     manager.may_answer.set()
     caller.join(30)
     assert caller.reply == []
+
+
+def test_a_server_tells_that_it_reads_from_the_broker_and_what_is_unanswered(serve, bus):
+    manager = Manager()
+    manager.may_answer.clear()
+    running = serve(manager)
+    assert eventually(lambda: running.connected)
+    call = Caller(bus)
+    assert manager.begun.acquire(timeout=30)
+    assert (running.unanswered, running.activity.in_flight) == (1, 1)
+    manager.may_answer.set()
+    call.join(30)
+    assert eventually(lambda: (running.unanswered, running.activity.in_flight) == (0, 0))

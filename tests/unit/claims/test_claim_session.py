@@ -242,3 +242,22 @@ def test_while_another_request_for_an_instance_is_served_claims_are_refused():
         assert claims.claim("a", CANDIDATE).outcome is Outcome.CONFLICT
         assert claims.claim_many({"b": CANDIDATE})["b"].outcome is Outcome.CONFLICT
     assert claimer.asked == []
+
+
+@pytest.mark.parametrize("result", [CLAIMED, ZeroDivisionError()], ids=["granted", "error"])
+def test_the_time_of_all_claims_is_added_up(result):
+    clock = Clock()
+    claimer, claims = make(result, clock=clock)
+    answer = claimer._answer
+
+    def slow():
+        clock.now += 2
+        return answer()
+
+    claimer._answer = slow
+    with contextlib.suppress(ZeroDivisionError), claims:
+        for _ in range(3):
+            with contextlib.suppress(ZeroDivisionError):
+                claims.claim("a", CANDIDATE)
+                claims.claim_many({"b": CANDIDATE})
+    assert claims.seconds == (12 if result is CLAIMED else 6)

@@ -427,3 +427,36 @@ def test_requests_share_an_attempt_to_read_a_cell_again(nova, stores, monkeypatc
         for _ in range(5):
             assert stores.store.reread(cells) == list(cells)
     assert len(attempts) == 1
+
+
+def test_how_long_ago_each_cell_was_read(nova, stores):
+    stores.store.refresh()
+    with nova.cells[nova.cell1].begin() as connection:
+        connection.execute(sa.text("ALTER TABLE compute_nodes RENAME TO elsewhere"))
+    stores.ahead += 100.0
+    stores.store.refresh()
+    found = {each.cell.uuid: each for each in stores.store.cell_readings()}
+    assert found.keys() == nova.cells.keys()
+    lost = found.pop(nova.cell1)
+    assert (lost.usable, lost.age >= 100.0) == (True, True)
+    assert all(each.usable and each.age < 100.0 for each in found.values())
+    stores.ahead += UNREAD_MAX_AGE
+    assert not any(each.usable for each in stores.store.cell_readings())
+
+
+def test_a_cell_that_was_never_read_has_no_age(nova, stores):
+    with nova.cells[nova.cell1].begin() as connection:
+        connection.execute(sa.text("ALTER TABLE compute_nodes RENAME TO elsewhere"))
+    stores.store.refresh()
+    (lost,) = [each for each in stores.store.cell_readings() if each.cell.uuid == nova.cell1]
+    assert (lost.usable, lost.age) == (False, None)
+
+
+def test_a_table_that_is_late_however_slow_the_databases_are_is_overdue(nova, stores):
+    assert stores.store.overdue() == 0.0, "not started"
+    stores.store.start()
+    stores.store.snapshot(0)
+    assert stores.store.overdue() == 0.0
+    stores.store.stop()
+    stores.ahead += 1000.0
+    assert stores.store.overdue() > 900.0

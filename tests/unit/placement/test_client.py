@@ -376,3 +376,38 @@ def test_a_search_on_the_connections_of_writes_keeps_them_open(client, http):
     http.get(f"{URL}/x")
     client.get("/x", "1.36", search=True)
     assert http.last_request.headers["Connection"] == "keep-alive"
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ({"json": {}}, True),
+        ({"status_code": 404}, True),
+        ({"status_code": 500}, False),
+        ({"status_code": 401}, False),
+        ({"status_code": 403}, False),
+        ({"exc": REFUSED}, False),
+        ({"exc": SLOW}, False),
+    ],
+    ids=["200", "404", "500", "401", "403", "refused", "slow"],
+)
+def test_a_check_tells_whether_placement_answers(session, http, answer, expected):
+    client = make(session)
+    assert client.answers is None
+    http.get(f"{URL}/resource_providers", **answer)
+    client.check(unused_for=15.0)
+    assert client.answers is expected
+
+
+def test_a_placement_that_requests_use_is_not_checked(session, http):
+    clock = Clock()
+    client = make(session, clock)
+    http.get(f"{URL}/usages", json={})
+    check = http.get(f"{URL}/resource_providers", json={})
+    client.get("/usages", "1.36")
+    clock.now += 14
+    client.check(unused_for=15.0)
+    assert (client.answers, check.call_count) == (True, 0)
+    clock.now += 1
+    client.check(unused_for=15.0)
+    assert check.call_count == 1

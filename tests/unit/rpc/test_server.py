@@ -11,6 +11,7 @@ from scheduler import errors, objects
 from scheduler.rpc import amqp, heartbeats, redelivery, server, transport
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.errors import RemoteError
+from tests.support.clock import Clock
 from tests.support.waiting import eventually
 from tests.support.wire_examples import as_json, message, settled, spec
 
@@ -520,3 +521,50 @@ def test_a_redelivered_call_in_conflict_is_requeued_some_times_then_answered(con
     assert pauses == [server.POSTPONE_DELAY] * server.MOST_POSTPONED
     assert claims.ends == ["given back"] * (server.MOST_POSTPONED + 1)
     assert runs.open == []
+
+
+def test_a_server_whose_threads_are_all_busy_and_finish_nothing_stalls():
+    clock = Clock()
+    activity = server.Activity(2, clock)
+    with activity.message():
+        clock.now += 100
+        assert activity.stalled() == 0.0, "a thread is free"
+        with activity.message():
+            clock.now += 7
+            assert (activity.in_flight, activity.stalled()) == (2, 7.0)
+        with activity.message():
+            clock.now += 3
+            assert activity.stalled() == 3.0, "a message was finished meanwhile"
+    assert (activity.in_flight, activity.stalled()) == (0, 0.0)
+
+
+def test_messages_that_come_to_nothing_are_told_to_the_observer(conf, manager):
+    told = []
+    observer = SimpleNamespace(
+        refused=lambda: told.append("refused"), undelivered=lambda: told.append("undelivered")
+    )
+    running = server.build(conf, transport.rpc_transport(conf), manager, observer=observer)
+    message = Redelivered({"method": "no such method", "args": {}, "version": "4.5"})
+    message.undelivered = ValueError("the broker does not take it")
+    running._process_incoming([message])
+    assert told == ["refused", "undelivered"]
+    assert running.activity.in_flight == 0
+
+
+def test_a_request_knows_how_long_its_message_waited(conf, manager):
+    waits = []
+    manager.answer = lambda context, *_: waits.append(context.delivery.waited) or []
+    running = server.build(conf, transport.rpc_transport(conf), manager)
+    frame = {
+        "method": "select_destinations",
+        "args": {"spec_obj": spec("boot_two_instances")},
+        "version": "4.5",
+    }
+    message = Redelivered(frame)
+    message.received = time.monotonic() - 5
+    running._process_incoming([message])
+    assert waits[0] >= 5
+
+
+def test_on_a_bus_that_is_no_amqp_it_is_not_known_whether_it_is_connected(serving):
+    assert (serving.connected, serving.unanswered) == (None, 0)

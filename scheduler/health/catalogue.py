@@ -1,0 +1,198 @@
+"""All metrics: the reference for operators, dashboards and alert rules is made of this table."""
+
+from dataclasses import dataclass
+
+#: Upper bounds of the buckets of durations, in seconds.
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
+
+#: Upper bounds of the buckets of numbers of hosts.
+HOSTS = (0.0, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10000.0, 30000.0)
+
+#: Upper bounds of the buckets of tries of a claim.
+TRIES = (1.0, 2.0, 3.0, 5.0, 10.0)
+
+OUTCOMES = ("placed", "no_valid_host", "hosts_unknown", "invalid", "error")
+STAGES = ("queue", "query", "placement", "mirror", "table", "held", "selection", "claims", "failed")
+SOURCES = ("placement", "mirror", "table", "held")
+ANSWERS = ("own", "shared", "mirror", "table", "held", "failed")
+CLAIM_OUTCOMES = ("granted", "next_host", "given_up")
+DEPENDENCIES = ("broker", "api_database", "placement")
+PHASES = ("starting", "serving", "stopping", "missing")
+EXITS = ("ended", "killed", "hung")
+RELOADS = ("accepted", "refused")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric.
+
+    Attributes:
+        name: Its name, without the suffix that Prometheus adds to a counter.
+        kind: ``counter``, ``gauge`` or ``histogram``.
+        help: What it says, in one sentence.
+        labels: The names of its labels.
+        values: The values of its one label that are shown as 0 before they occur.
+        buckets: Upper bounds, for a histogram.
+    """
+
+    name: str
+    kind: str
+    help: str
+    labels: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+
+    @property
+    def series(self) -> str:
+        """The name under which a query finds it."""
+        return f"{self.name}_total" if self.kind == "counter" else self.name
+
+
+REQUESTS = Metric(
+    "berth_requests", "counter", "Requests that were decided, by outcome.", ("outcome",), OUTCOMES
+)
+INSTANCES = Metric(
+    "berth_instances", "counter", "Instances of the decided requests, by outcome.", ("outcome",), OUTCOMES
+)
+REQUEST_SECONDS = Metric(
+    "berth_request_duration_seconds",
+    "histogram",
+    "Time from the begin of a request to its decision, without the wait for a free thread.",
+    buckets=SECONDS,
+)
+STAGE_SECONDS = Metric(
+    "berth_stage_duration_seconds",
+    "histogram",
+    "Time that a request spent in one stage; queue is the wait for a free thread.",
+    ("stage",),
+    STAGES,
+    SECONDS,
+)
+CANDIDATES = Metric(
+    "berth_candidates",
+    "histogram",
+    "Compute nodes that a request was offered, by where they came from.",
+    ("source",),
+    SOURCES,
+    HOSTS,
+)
+FILTERED = Metric("berth_hosts_filtered", "counter", "Hosts that a filter turned down.", ("filter",))
+ANSWERED = Metric(
+    "berth_candidate_answers",
+    "counter",
+    "How requests got their candidates: by a query of their own, by one that other requests shared, from the "
+    "mirror, from the host table (rebuild checks), from what redelivered instances hold, or not (failed).",
+    ("answer",),
+    ANSWERS,
+)
+CLAIMS = Metric(
+    "berth_claims",
+    "counter",
+    "Claims that ended, by outcome: granted, next_host (refused, another host is tried), given_up.",
+    ("outcome",),
+    CLAIM_OUTCOMES,
+)
+CLAIM_TRIES = Metric(
+    "berth_claim_tries", "histogram", "Tries that a claim needed until its end.", (), (), TRIES
+)
+REFUSED = Metric(
+    "berth_messages_refused", "counter", "Messages that could not be read and were answered with an error."
+)
+UNDELIVERED = Metric(
+    "berth_replies_undelivered",
+    "counter",
+    "Replies that the broker did not take; their claims are given back.",
+)
+
+#: What workers count.
+COUNTED = (
+    REQUESTS,
+    INSTANCES,
+    REQUEST_SECONDS,
+    STAGE_SECONDS,
+    CANDIDATES,
+    FILTERED,
+    ANSWERED,
+    CLAIMS,
+    CLAIM_TRIES,
+    REFUSED,
+    UNDELIVERED,
+)
+
+IN_FLIGHT = Metric("berth_requests_in_flight", "gauge", "Messages that threads handle.", ("worker",))
+UNANSWERED = Metric(
+    "berth_calls_unanswered",
+    "gauge",
+    "Calls that were received and not answered yet, those that wait for a thread included.",
+    ("worker",),
+)
+PENDING = Metric(
+    "berth_pending_placements", "gauge", "Placements that no compute has reported yet.", ("worker",)
+)
+CLEANUPS = Metric(
+    "berth_pending_cleanups", "gauge", "Claims that are still to be given back in Placement.", ("worker",)
+)
+COMPUTE_NODES = Metric("berth_compute_nodes", "gauge", "Compute nodes in the host table.", ("worker",))
+CELL_AGE = Metric(
+    "berth_cell_age_seconds",
+    "gauge",
+    "Time since the rows of a cell were read; absent for a cell that was never read.",
+    ("worker", "cell"),
+)
+MIRROR_AGE = Metric(
+    "berth_mirror_age_seconds",
+    "gauge",
+    "Time since the mirror of Placement was refreshed; absent without a mirror.",
+    ("worker",),
+)
+DEPENDENCY_UP = Metric(
+    "berth_dependency_up",
+    "gauge",
+    "1 if the broker, the API database or Placement answered when it was last used, 0 if not; absent if it "
+    "was not used yet.",
+    ("worker", "dependency"),
+)
+WORKER_MEMORY = Metric(
+    "berth_worker_resident_memory_bytes", "gauge", "Resident memory of a worker.", ("worker",)
+)
+WORKER_CPU = Metric(
+    "berth_worker_cpu_seconds", "counter", "CPU time of a worker and its predecessors.", ("worker",)
+)
+REPORT_AGE = Metric(
+    "berth_worker_report_age_seconds", "gauge", "Time since a worker reported to the master.", ("worker",)
+)
+
+WORKERS = Metric("berth_workers", "gauge", "Workers by phase.", ("phase",), PHASES)
+EXITS_SEEN = Metric(
+    "berth_worker_exits",
+    "counter",
+    "Workers that ended and were started again: by themselves, killed by a signal, or killed by the master "
+    "because they hung.",
+    ("reason",),
+    EXITS,
+)
+RELOADED = Metric(
+    "berth_reloads", "counter", "Changes of the configuration on SIGHUP, by result.", ("result",), RELOADS
+)
+STARTED = Metric("berth_start_time_seconds", "gauge", "When the daemon started, in seconds since the epoch.")
+BUILD = Metric("berth_build_info", "gauge", "1; its label has the version.", ("version",))
+
+METRICS = (
+    *COUNTED,
+    IN_FLIGHT,
+    UNANSWERED,
+    PENDING,
+    CLEANUPS,
+    COMPUTE_NODES,
+    CELL_AGE,
+    MIRROR_AGE,
+    DEPENDENCY_UP,
+    WORKER_MEMORY,
+    WORKER_CPU,
+    REPORT_AGE,
+    WORKERS,
+    EXITS_SEEN,
+    RELOADED,
+    STARTED,
+    BUILD,
+)

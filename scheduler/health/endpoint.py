@@ -1,0 +1,291 @@
+"""The HTTP server of health checks and metrics, in a thread of the master.
+
+No client may hurt the daemon: connections are limited in number, in bytes and in time as a whole, one thread
+serves them all, and a page is made once a second at most. GET and HEAD are answered, and each connection is
+closed after one answer.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+import contextlib
+from dataclasses import dataclass
+import ipaddress
+from pathlib import Path
+import socket
+import stat
+import threading
+import time
+
+from oslo_log import log as logging
+
+from scheduler.errors import ConfigError
+from scheduler.logs import OutageLog
+
+LOG = logging.getLogger(__name__)
+
+#: Connections at a time; further ones are closed at once.
+MOST_CONNECTIONS = 32
+
+#: Seconds that a connection may last, from its begin to its end.
+LONGEST = 5.0
+
+#: Bytes of a request.
+LARGEST_REQUEST = 8192
+
+#: Seconds for which a page is used again.
+KEPT = 1.0
+
+#: Seconds between attempts to listen where another process does.
+RETRY = 10.0
+
+UNIX = "unix:"
+
+
+@dataclass(frozen=True)
+class Page:
+    """What is answered.
+
+    Attributes:
+        status: Status code and reason, as in ``200 OK``.
+        content_type: The type of the body.
+        body: The body.
+    """
+
+    status: str
+    content_type: str
+    body: bytes
+
+
+Pages = Mapping[str, Callable[[], Page]]
+"""Path -> what makes its page."""
+
+
+def _error(status: str) -> Page:
+    return Page(status, "text/plain; charset=utf-8", f"{status}\n".encode())
+
+
+NOT_FOUND = _error("404 Not Found")
+NOT_ALLOWED = _error("405 Method Not Allowed")
+MALFORMED = _error("400 Bad Request")
+BROKEN = _error("500 Internal Server Error")
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where to listen: on a loopback address, or on a path for a unix socket."""
+
+    host: str = ""
+    port: int = 0
+    path: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> "Address":
+        """Read ``127.0.0.1:9812``, ``[::1]:9812`` or ``unix:/run/berth/monitoring.sock``.
+
+        Raises:
+            ConfigError: It is no such address. An address that other machines reach is refused: the endpoint
+                has neither encryption nor passwords.
+        """
+        problem = ConfigError(
+            f"[berth]/monitoring_listen = {text}: it has to be a loopback address and a port, such as "
+            "127.0.0.1:9812 or [::1]:9812, or unix: and an absolute path"
+        )
+        if text.startswith(UNIX):
+            path = text.removeprefix(UNIX)
+            if not path.startswith("/"):
+                raise problem
+            return cls(path=path)
+        host, _, port = text.rpartition(":")
+        try:
+            address = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
+            number = int(port)
+        except ValueError:
+            raise problem from None
+        if not address.is_loopback or not 0 <= number < 1 << 16:
+            raise problem
+        return cls(str(address), number)
+
+    def listen(self) -> socket.socket:
+        """Return a socket that listens there.
+
+        Raises:
+            OSError: That is not possible, for instance because another process listens there.
+        """
+        if self.path:
+            return self._listen_on_path()
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        return socket.create_server((self.host, self.port), family=family, backlog=MOST_CONNECTIONS)
+
+    def _listen_on_path(self) -> socket.socket:
+        listener = socket.socket(socket.AF_UNIX)
+        try:
+            self._remove_abandoned()
+            listener.bind(self.path)
+            Path(self.path).chmod(0o660)
+            listener.listen(MOST_CONNECTIONS)
+        except BaseException:
+            listener.close()
+            raise
+        return listener
+
+    def _remove_abandoned(self) -> None:
+        """Remove the socket of a daemon that has ended; one that is used stays."""
+        with contextlib.suppress(FileNotFoundError):
+            if not stat.S_ISSOCK(Path(self.path).stat().st_mode):
+                return
+            with socket.socket(socket.AF_UNIX) as probe:
+                try:
+                    probe.connect(self.path)
+                except ConnectionRefusedError:
+                    Path(self.path).unlink()
+
+    def __str__(self) -> str:
+        if self.path:
+            return f"{UNIX}{self.path}"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Endpoint:
+    """Answers GET on some paths.
+
+    Attributes:
+        connections: The number of open connections.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        pages: Pages,
+        clock: Callable[[], float] = time.monotonic,
+        longest: float = LONGEST,
+        retry: float = RETRY,
+    ) -> None:
+        """Listen nowhere yet.
+
+        Args:
+            address: Where to listen.
+            pages: Path -> what makes its page.
+            clock: Seconds that only grow.
+            longest: Seconds that a connection may last.
+            retry: Seconds between attempts to listen.
+        """
+        self._address = address
+        self._pages = pages
+        self._clock = clock
+        self._longest = longest
+        self._retry = retry
+        self._kept: dict[str, tuple[float, Page]] = {}
+        self.connections = 0
+        self._listener: socket.socket | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._outage = OutageLog(
+            LOG,
+            f"Health checks and metrics cannot be served on {address}",
+            f"Health checks and metrics are served on {address} again",
+        )
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on; 0 if it does not."""
+        return 0 if self._listener is None else self._listener.getsockname()[1]
+
+    def start(self) -> None:
+        """Begin to listen, in a thread of its own. While that is not possible it is tried again."""
+        self._try_to_listen()
+        threading.Thread(target=self._run, name="monitoring", daemon=True).start()
+
+    def close_in_child(self) -> None:
+        """Close what a forked process inherited: otherwise the address stays in use when the master ends."""
+        if self._listener is not None:
+            self._listener.close()
+
+    def remove(self) -> None:
+        """Remove the unix socket, at the end of the daemon."""
+        if self._address.path and self._listener is not None:
+            Path(self._address.path).unlink(missing_ok=True)
+
+    def _try_to_listen(self) -> None:
+        try:
+            self._listener = self._address.listen()
+        except OSError as error:
+            self._outage.report_failure(error)
+        else:
+            self._outage.report_success()
+            LOG.info("Health checks and metrics are served on %s", self._address)
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except Exception:
+            LOG.exception("Health checks and metrics are no longer served")
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()  # forked processes must not finalize it: they share its epoll
+        while self._listener is None:
+            await asyncio.sleep(self._retry)
+            self._try_to_listen()
+        server = await asyncio.start_server(self._accept, sock=self._listener, limit=LARGEST_REQUEST)
+        await server.serve_forever()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.connections >= MOST_CONNECTIONS:
+            writer.transport.abort()
+            return
+        self.connections += 1
+        try:
+            async with asyncio.timeout(self._longest):
+                await self._answer(reader, writer)
+        except (TimeoutError, OSError, asyncio.IncompleteReadError):
+            pass  # a client that is slow or has gone
+        finally:
+            self.connections -= 1
+            writer.transport.abort()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+        except asyncio.LimitOverrunError:
+            head = b""
+        method, page = self._find(head)
+        writer.transport.set_write_buffer_limits(0)  # drain() waits until all is sent
+        writer.write(_headers(page) + (b"" if method == "HEAD" else page.body))
+        await writer.drain()
+        writer.write_eof()  # reaches the client although forked processes have the socket too
+        await reader.read(1)  # until the client has closed, or the time is over
+
+    def _find(self, head: bytes) -> tuple[str, Page]:
+        """Return method and page of a request."""
+        words = head.partition(b"\r\n")[0].decode("latin-1").split(" ")
+        if len(words) != 3 or not words[2].startswith("HTTP/1."):
+            return "", MALFORMED
+        method, target, _ = words
+        if method not in {"GET", "HEAD"}:
+            return method, NOT_ALLOWED
+        return method, self._page(target.partition("?")[0])
+
+    def _page(self, path: str) -> Page:
+        make = self._pages.get(path)
+        if make is None:
+            return NOT_FOUND
+        made_at, page = self._kept.get(path, (float("-inf"), BROKEN))
+        if self._clock() - made_at < KEPT:
+            return page
+        try:
+            page = make()
+        except Exception:
+            LOG.exception("Page %s cannot be made", path)
+            page = BROKEN
+        self._kept[path] = self._clock(), page
+        return page
+
+
+def _headers(page: Page) -> bytes:
+    return (
+        f"HTTP/1.1 {page.status}\r\n"
+        f"Content-Type: {page.content_type}\r\n"
+        f"Content-Length: {len(page.body)}\r\n"
+        "Cache-Control: no-store\r\n"
+        "X-Content-Type-Options: nosniff\r\n"
+        "Connection: close\r\n"
+        "\r\n"
+    ).encode("latin-1")

@@ -1,0 +1,170 @@
+"""The master's part: it collects what workers report, serves it, and tells systemd.
+
+Each round reads reports, kills workers that hang, and feeds systemd's watchdog if the workers make progress:
+a master that hangs, or that cannot get its workers to work, is restarted as a whole.
+"""
+
+from collections.abc import Callable
+from functools import partial
+import json
+import threading
+import time
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from scheduler.background import BackgroundLoop
+from scheduler.health import catalogue, exposition, readiness
+from scheduler.health.counters import Totals
+from scheduler.health.endpoint import Address, Endpoint, Page
+from scheduler.health.reports import ReportChannel
+from scheduler.health.supervision import WorkerTable
+from scheduler.health.systemd import Notifier
+from scheduler.version import version
+
+LOG = logging.getLogger(__name__)
+
+#: Seconds between two rounds at most; a report begins one at once.
+INTERVAL = 1.0
+
+#: Seconds that workers have to take over a changed configuration, before systemd is told that it is done.
+RELOAD_TIMEOUT = 30.0
+
+_STATUS = {
+    readiness.Health.PASS: "200 OK",
+    readiness.Health.WARN: "200 OK",
+    readiness.Health.FAIL: "503 Service Unavailable",
+}
+
+
+class Monitor:
+    """Watches the workers of a daemon.
+
+    Attributes:
+        channel: Where workers report.
+        workers: What is known of them.
+        totals: What they have counted.
+        endpoint: The HTTP server; None if it is not wanted.
+    """
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        workers: int,
+        notifier: Notifier | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Begin to be told; nothing is served yet.
+
+        Args:
+            conf: The options.
+            workers: The number of workers.
+            notifier: Notifies systemd.
+            clock: Seconds that only grow.
+
+        Raises:
+            ConfigError: ``[berth]/monitoring_listen`` is no address to listen on.
+        """
+        self.channel = ReportChannel()
+        self.totals = Totals([metric for metric in catalogue.METRICS if metric.kind != "gauge"])
+        self.workers = WorkerTable(workers, lambda: conf.berth.worker_timeout, clock)
+        self._notifier = notifier or Notifier()
+        self._clock = clock
+        self._stopping = threading.Event()
+        self._reload_until: float | None = None
+        self._reloads = 0
+        self._loop = BackgroundLoop("monitor", self._wait_and_run_round)
+        text = conf.berth.monitoring_listen
+        self.endpoint = Endpoint(Address.parse(text), self._pages(conf.host)) if text else None
+
+    def start(self) -> None:
+        """Begin to watch and to serve; before workers are forked."""
+        if self.endpoint is not None:
+            self.endpoint.start()
+        self._loop.start()
+
+    def close_in_child(self) -> None:
+        """Close what a worker has inherited and does not need."""
+        if self.endpoint is not None:
+            self.endpoint.close_in_child()
+
+    def ready(self, text: str) -> None:
+        """Tell that the daemon is up."""
+        self._notifier.ready()
+        self._notifier.status(text)
+
+    def begin_reload(self) -> None:
+        """Tell that the configuration is being read again."""
+        self._notifier.reloading()
+
+    def end_reload(self, *, accepted: bool) -> None:
+        """Count a reload; systemd is told that it is over when the workers have followed."""
+        self.totals.merge({("berth_reloads", ("accepted" if accepted else "refused",)): [1.0]})
+        self._reloads += 1
+        self._reload_until = self._clock() + RELOAD_TIMEOUT
+
+    def worker_ended(self, number: int, status: int) -> None:
+        """Count a worker that has ended."""
+        self.receive()
+        hung = self.workers.ended(number)
+        reason = "hung" if hung else "killed" if status < 0 else "ended"
+        self.totals.merge({("berth_worker_exits", (reason,)): [1.0]})
+
+    def stopping(self) -> None:
+        """Tell that the daemon stops: its workers may take their time now."""
+        self._stopping.set()
+        self._notifier.stopping()
+
+    def stop(self) -> None:
+        """End: all workers have ended."""
+        self._loop.stop()
+        if self.endpoint is not None:
+            self.endpoint.remove()
+
+    def receive(self) -> None:
+        """Take over the reports that have arrived."""
+        reports = list(self.channel.received())
+        for report in reports:
+            self.totals.merge(report.counts)
+        self.workers.reported(reports)
+
+    def run_round(self) -> None:
+        """Take over the reports that have arrived, and do what is due."""
+        self.receive()
+        if not self._stopping.is_set():
+            self.workers.check()
+        if self._stopping.is_set() or self.workers.all_alive():
+            self._notifier.feed_watchdog()
+        self._finish_reload()
+
+    def _wait_and_run_round(self) -> float:
+        self.channel.wait(INTERVAL)
+        self.run_round()
+        return 0.0
+
+    def _finish_reload(self) -> None:
+        until = self._reload_until
+        if until is None:
+            return
+        followed = all(
+            each.report is not None and each.report.reloads >= self._reloads for each in self.workers.records
+        )
+        if followed or self._clock() > until:
+            self._reload_until = None
+            self._notifier.ready()
+
+    def _pages(self, host: str) -> dict[str, Callable[[], Page]]:
+        states = readiness.Readiness(self.workers, host, version())
+        collector = exposition.DaemonCollector(self.totals, self.workers, version(), time.time())
+        metrics = exposition.Exposition(collector)
+        return {
+            "/healthz": partial(_health_page, states.alive),
+            "/readyz": partial(_health_page, states.ready),
+            "/metrics": lambda: Page("200 OK", exposition.CONTENT_TYPE, metrics.text()),
+        }
+
+
+def _health_page(check: Callable[[], tuple[readiness.Health, readiness.Document]]) -> Page:
+    health, document = check()
+    body = json.dumps(document, indent=1).encode() + b"\n"
+    return Page(_STATUS[health], readiness.CONTENT_TYPE, body)

@@ -1,0 +1,88 @@
+"""The thread of a worker that reports to the master."""
+
+from collections.abc import Callable
+import os
+import time
+
+from oslo_log import log as logging
+
+from scheduler.background import BackgroundLoop
+from scheduler.health.catalogue import WORKER_CPU
+from scheduler.health.counters import Counters
+from scheduler.health.reports import Report, ReportChannel, WorkerState, resident_memory
+
+LOG = logging.getLogger(__name__)
+
+#: Seconds between two reports.
+INTERVAL = 1.0
+
+ReadState = Callable[[], WorkerState]
+
+
+class Reporter:
+    """Reports the state of a worker, and what it has counted, from its start to its end.
+
+    Attributes:
+        phase: What the worker does: ``starting``, ``serving`` or ``stopping``.
+        reloads: How many changes of the configuration it has taken over.
+    """
+
+    def __init__(
+        self,
+        worker: int,
+        channel: ReportChannel,
+        counters: Counters,
+        read_state: ReadState = WorkerState,
+        interval: float = INTERVAL,
+        cpu_clock: Callable[[], float] = time.process_time,
+    ) -> None:
+        """Report nothing yet.
+
+        Args:
+            worker: The number of the worker.
+            channel: Where to report.
+            counters: What the worker counts into.
+            read_state: Returns the state of the worker; it must not block.
+            interval: Seconds between two reports.
+            cpu_clock: Seconds of CPU time of the process.
+        """
+        self.phase = "starting"
+        self.reloads = 0
+        self._worker = worker
+        self._channel = channel
+        self._counters = counters
+        self._read_state = read_state
+        self._state = WorkerState()
+        self._interval = interval
+        self._cpu_clock = cpu_clock
+        self._cpu = cpu_clock()
+        self._loop = BackgroundLoop("reports", self._round)
+
+    def start(self) -> None:
+        """Begin to report; in the process of the worker."""
+        self._loop.start()
+
+    def stop(self) -> None:
+        """Report a last time, and end."""
+        self._loop.stop()
+        self.send()
+
+    def send(self) -> None:
+        """Report now."""
+        cpu = self._cpu_clock()
+        self._counters.add(WORKER_CPU, cpu - self._cpu, str(self._worker))
+        self._cpu = cpu
+        try:
+            self._state = self._read_state()
+        except Exception:  # a report that is missing would count as a worker that hangs
+            LOG.exception("State of worker %d cannot be read; the last one is reported", self._worker)
+        counts = self._counters.take()
+        report = Report(
+            self._worker, os.getpid(), self.phase, self.reloads, self._state, counts, resident_memory()
+        )
+        if not self._channel.send(report):
+            self._counters.put_back(counts)
+
+    def _round(self) -> float:
+        self.send()
+        return self._interval

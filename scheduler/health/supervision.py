@@ -1,0 +1,162 @@
+"""What the master knows of its workers, and which of them hang.
+
+A worker makes progress if it reports, and if its report says that work is being done: a thread is free or a
+message was finished lately, and the host table is being refreshed. One that makes none for
+``[berth]/worker_timeout`` seconds is killed; its requests are delivered to other workers, and it is started
+again.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+import os
+import signal
+import threading
+import time
+
+from oslo_log import log as logging
+
+from scheduler.health.reports import Report, WorkerState
+
+LOG = logging.getLogger(__name__)
+
+#: Seconds between SIGABRT, which makes a worker write its stack traces, and SIGKILL.
+ABORT_TIME = 5.0
+
+#: Seconds after which what a worker last reported is not used any more.
+STALE = 15.0
+
+Kill = Callable[[int, int], None]
+
+
+@dataclass
+class WorkerRecord:
+    """One worker, as the master knows it.
+
+    Attributes:
+        number: The number of the worker.
+        since: When its process was started, or last reported; seconds of the clock.
+        report: Its last report; None if its process has not reported yet.
+        aborted_at: When it was told to end because it hung; None if it was not.
+        ended: The process that ended before this one.
+    """
+
+    number: int
+    since: float
+    report: Report | None = None
+    aborted_at: float | None = None
+    ended: int | None = field(default=None, repr=False)
+
+    @property
+    def phase(self) -> str:
+        """What the worker does."""
+        return self.report.phase if self.report else "missing"
+
+    @property
+    def state(self) -> WorkerState:
+        """What it reported last."""
+        return self.report.state if self.report else WorkerState()
+
+
+class WorkerTable:
+    """All workers. Any thread of the master may use it."""
+
+    def __init__(
+        self,
+        count: int,
+        timeout: Callable[[], float],
+        clock: Callable[[], float] = time.monotonic,
+        kill: Kill = os.kill,
+    ) -> None:
+        """Expect workers.
+
+        Args:
+            count: The number of workers.
+            timeout: Returns the seconds without progress after which a worker hangs; 0 or less: never.
+            clock: Seconds that only grow.
+            kill: Sends a signal to a process.
+        """
+        self._timeout = timeout
+        self._clock = clock
+        self._kill = kill
+        self._lock = threading.Lock()
+        now = clock()
+        self._records = {number: WorkerRecord(number, now) for number in range(count)}
+
+    @property
+    def records(self) -> list[WorkerRecord]:
+        """All workers, in the order of their numbers."""
+        return list(self._records.values())
+
+    def age(self, record: WorkerRecord) -> float:
+        """Return the seconds since a worker reported or was started."""
+        return max(0.0, self._clock() - record.since)
+
+    def current(self) -> list[WorkerRecord]:
+        """Return the workers whose last report is recent."""
+        return [each for each in self.records if each.report and self.age(each) <= STALE]
+
+    def reported(self, reports: Iterable[Report]) -> None:
+        """Take over reports, except those of processes that have ended."""
+        with self._lock:
+            for report in reports:
+                record = self._records.get(report.worker)
+                if record is not None and report.pid != record.ended:
+                    record.report = report
+                    record.since = self._clock()
+
+    def ended(self, number: int) -> bool:
+        """Note that the process of a worker has ended, and that another one is being started.
+
+        Returns:
+            Whether it was told to end because it hung.
+        """
+        with self._lock:
+            record = self._records.get(number)
+            if record is None:
+                return False
+            if record.report is not None:
+                record.ended = record.report.pid
+            record.report = None
+            record.since = self._clock()
+            hung, record.aborted_at = record.aborted_at is not None, None
+            return hung
+
+    def stalled(self, record: WorkerRecord) -> float:
+        """Return the seconds for which a worker made no progress."""
+        return self.age(record) + record.state.stalled
+
+    def check(self) -> None:
+        """Kill the workers that hang."""
+        timeout = self._timeout()
+        for record in self.records if timeout > 0 else ():
+            stalled = self.stalled(record)
+            if record.report is None or stalled <= timeout:
+                record.aborted_at = None
+            elif record.aborted_at is None:
+                LOG.error(
+                    "Worker %d (process %d) made no progress for %d seconds and is killed; another one is "
+                    "started, and its requests are delivered again",
+                    record.number,
+                    record.report.pid,
+                    stalled,
+                )
+                record.aborted_at = self._clock()
+                self._send(signal.SIGABRT, record)
+            elif self._clock() - record.aborted_at > ABORT_TIME:
+                self._send(signal.SIGKILL, record)
+
+    def all_alive(self) -> bool:
+        """Return whether each worker makes progress, or was killed just now.
+
+        False means that the master cannot get a worker to work: the service as a whole has to be restarted.
+        """
+        timeout = self._timeout()
+        return timeout <= 0 or all(self.stalled(each) <= 2 * timeout for each in self.records)
+
+    def _send(self, number: int, record: WorkerRecord) -> None:
+        if record.report is None:
+            return
+        try:
+            self._kill(record.report.pid, number)
+        except ProcessLookupError:
+            LOG.debug("Process %d of worker %d has ended", record.report.pid, record.number)

@@ -1,0 +1,144 @@
+"""What decisions add to the counters."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from scheduler import errors
+from scheduler.claims.events import ClaimEvent, ClaimState
+from scheduler.explain.record import CandidateSource, DecisionRecord, StepRecord
+from scheduler.health import catalogue
+from scheduler.health.counters import Counters
+from scheduler.health.decisions import DecisionCounter, TrafficCounter
+
+
+def step(name, start, end):
+    return StepRecord(SimpleNamespace(name=name), None, start, end, None)
+
+
+def event(next_step, attempt=1):
+    return ClaimEvent(attempt, "host", 204, "cause", next_step)
+
+
+def record(**changes):
+    request = SimpleNamespace(instance_uuids=("i1", "i2"), context=SimpleNamespace(delivery=None))
+    values = {"times": {"total": 0.2}, "candidates": CandidateSource("placement", 12, sent_at=5.0)}
+    return DecisionRecord(request, "req-1", 0.0, **(values | changes))
+
+
+class World:
+    def __init__(self):
+        self.counters = Counters()
+        self.counter = DecisionCounter(self.counters)
+
+    def count(self, *records, error=None):
+        for each in records:
+            self.counter.count(each, error)
+        return self.counters.take()
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (None, "placed"),
+        (errors.NoValidHost("none"), "no_valid_host"),
+        (errors.RequestFilterFailed("none"), "no_valid_host"),
+        (errors.HostsUnknown(["cell1"]), "hosts_unknown"),
+        (errors.InvalidRequest("bad"), "invalid"),
+        (errors.NetworkError("away"), "error"),
+        (ValueError("a rule of the operator"), "error"),
+        (SystemExit(), "error"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_requests_and_instances_are_counted_by_outcome(world, error, outcome):
+    counts = world.count(record(), error=error)
+    assert counts["berth_requests", (outcome,)] == [1]
+    assert counts["berth_instances", (outcome,)] == [2]
+    assert outcome in catalogue.OUTCOMES
+
+
+def test_times_are_counted_by_stage_and_as_a_whole(world):
+    counts = world.count(record(times={"query": 0.5, "claims": 0.25, "unheard of": 1.0, "total": 2.0}))
+    sums = {key: values[-1] for key, values in counts.items() if "duration" in key[0]}
+    assert sums == {
+        ("berth_stage_duration_seconds", ("query",)): 0.5,
+        ("berth_stage_duration_seconds", ("claims",)): 0.25,
+        ("berth_request_duration_seconds", ()): 2.0,
+    }
+
+
+def test_the_wait_for_a_thread_is_a_stage(world):
+    each = record()
+    each.request.context.delivery = SimpleNamespace(waited=0.75)
+    assert world.count(each)["berth_stage_duration_seconds", ("queue",)][-1] == 0.75
+
+
+def test_requests_that_share_a_query_are_told_from_those_with_their_own(world):
+    asked = [record(candidates=CandidateSource("placement", 3, sent_at=at)) for at in (5.0, 6.0, 5.0, 5.0)]
+    counts = world.count(*asked)
+    assert counts["berth_candidate_answers", ("own",)] == [2]
+    assert counts["berth_candidate_answers", ("shared",)] == [2]
+    assert counts["berth_candidates", ("placement",)][-1] == 12
+
+
+@pytest.mark.parametrize("name", ["mirror", "table", "held"])
+def test_other_answers_are_counted_by_their_source(world, name):
+    counts = world.count(record(candidates=CandidateSource(name, 3)))
+    assert counts["berth_candidate_answers", (name,)] == [1]
+    assert counts["berth_candidates", (name,)][-1] == 3
+
+
+def test_a_query_that_failed_and_a_request_without_one(world):
+    assert world.count(record(candidates=CandidateSource("placement", 0)))[
+        "berth_candidate_answers", ("failed",)
+    ] == [1]
+    assert not [key for key in world.count(record(candidates=CandidateSource())) if "candidate" in key[0]]
+
+
+def test_hosts_are_counted_by_the_filter_that_turned_them_down(world):
+    rounds = [
+        SimpleNamespace(steps=(step("A", 10, 8), step("B", 8, 8), step("C", 8, 5))),
+        SimpleNamespace(steps=(step("A", 5, 4),)),
+    ]
+    counts = world.count(record(hosts=SimpleNamespace(rounds=rounds)))
+    filtered = {labels: values for (name, labels), values in counts.items() if name == "berth_hosts_filtered"}
+    assert filtered == {("A",): [3], ("C",): [3]}
+
+
+def test_claims_are_counted_by_outcome_and_tries(world):
+    events = (
+        event(ClaimState.RESENDING),
+        event(ClaimState.NEXT_HOST, 2),
+        event(ClaimState.GRANTED, 1),
+    )
+    counts = world.count(record(claims={"i1": events, "i2": (event(ClaimState.GIVEN_UP, 5),)}))
+    claims = {labels: values for (name, labels), values in counts.items() if name == "berth_claims"}
+    assert claims == {("granted",): [1], ("next_host",): [1], ("given_up",): [1]}
+    assert counts["berth_claim_tries", ()] == [1, 1, 0, 1, 0, 0, 8]
+
+
+def test_messages_that_come_to_nothing_are_counted(world):
+    traffic = TrafficCounter(world.counters)
+    traffic.refused()
+    traffic.undelivered()
+    assert world.counters.take() == {
+        ("berth_messages_refused", ()): [1],
+        ("berth_replies_undelivered", ()): [1],
+    }
+
+
+def test_only_known_metrics_and_stages_are_counted(world):
+    """What is counted under an unknown name is dropped by the totals."""
+    stages = dict.fromkeys([*catalogue.STAGES, "total"], 0.1)
+    counts = world.count(record(times=stages))
+    known = {metric.name: metric for metric in catalogue.COUNTED}
+    assert {name for name, _labels in counts} <= known.keys()
+    assert {labels[0] for name, labels in counts if name == "berth_stage_duration_seconds"} == set(
+        catalogue.STAGES
+    )
