@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
+import math
 import time
 from typing import Any, Protocol
 
@@ -51,7 +52,8 @@ from scheduler.selection.driver import FilterDriver
 from scheduler.selection.headroom import Usages, no_usages
 from scheduler.selection.mirrored_hosts import MirroredHosts
 from scheduler.selection.server_groups import ServerGroups
-from scheduler.stream.shared_decisions import NoSharing
+from scheduler.stream.decision_stream import DecisionStream, NoStream, make_stream
+from scheduler.stream.shared_decisions import LocalState
 
 LOG = logging.getLogger(__name__)
 
@@ -63,6 +65,9 @@ DECISIONS_TIMEOUT = 2.0
 
 # Seconds between questions to a Placement that requests do not ask, so that health checks can tell of it.
 CHECK_INTERVAL = 15.0
+
+# Seconds at the end of a process for decisions that other schedulers still have to be told of.
+STREAM_TIMEOUT = 1.0
 
 Reply = list[Any]
 """For each instance its Selections; or, for callers that want no objects, the dict of the first of them."""
@@ -92,6 +97,7 @@ class ManagerParts:
         claimer: Claims hosts in Placement.
         network: Neutron, for the pre-filters.
         mirror: What is known of Placement's compute nodes without a query, if that is wanted.
+        stream: What other schedulers decide, if it is shared.
         clock: Seconds, as ``time.monotonic``.
     """
 
@@ -101,6 +107,7 @@ class ManagerParts:
     claimer: Claimer
     network: NeutronNetwork
     mirror: CandidateMirror | NoMirror = field(default_factory=NoMirror)
+    stream: DecisionStream | NoStream = field(default_factory=NoStream)
     clock: Callable[[], float] = time.monotonic
 
     @classmethod
@@ -112,14 +119,15 @@ class ManagerParts:
             PlacementAuthFailure: ``[placement]`` names no usable credentials.
         """
         placement = PlacementClient.from_conf(conf)
-        hosts = Inventory(conf)
+        hosts, mirror = Inventory(conf), make_mirror(conf, placement)
         return cls(
             hosts=hosts,
             placement=placement,
             candidates=CandidateSource.of(placement, conf.berth.searches_at_once, hosts.begin_reading),
             claimer=Claimer.of(placement, conf.berth.claims_at_once),
             network=NeutronNetwork.from_conf(conf),
-            mirror=make_mirror(conf, placement),
+            mirror=mirror,
+            stream=make_stream(conf, LocalState(hosts.pending, partial(hosts.snapshot, math.inf), mirror)),
         )
 
 
@@ -130,6 +138,7 @@ class SchedulerManager:
         hosts: What is known of the hosts.
         notifications: Where requests are announced.
         decisions: The records of the latest requests.
+        stream: What other schedulers decide, if it is shared.
     """
 
     def __init__(
@@ -165,7 +174,8 @@ class SchedulerManager:
         self._claimer = parts.claimer
         self._network = parts.network
         self._mirror = parts.mirror
-        self._claim_observer = MirrorAndOthers(parts.mirror, NoSharing())
+        self.stream = parts.stream
+        self._claim_observer = MirrorAndOthers(parts.mirror, parts.stream.sharing)
         self._mirrored_hosts = MirroredHosts(parts.mirror, parts.hosts.instances, parts.hosts.pending)
         self._clock = parts.clock
         self._journal = journal
@@ -180,7 +190,7 @@ class SchedulerManager:
         nova_modules.provide(self.conf)
         chain, weighers = load_rules(self.conf)
         fitter = fitter_of(chain.filters, self.conf)
-        self._driver = FilterDriver(self.conf, chain, weighers, fitter, self.hosts.mapped)
+        self._driver = FilterDriver(self.conf, chain, weighers, fitter, self.hosts.mapped, self.stream.owned)
         # Conductors refuse server groups whose filter is missing in *their* options: for comparison.
         LOG.info("Filters: %s", ", ".join(each.name for each in chain.filters))
         LOG.info("Weighers: %s", ", ".join(each.name for each in weighers))
@@ -216,6 +226,14 @@ class SchedulerManager:
         """
         return self.hosts.wait_until_ready(timeout)
 
+    def catch_up(self) -> None:
+        """Learn what other schedulers have decided in the last minutes, within a bounded time.
+
+        To be called once the host table has been read, and before the first request.
+        """
+        self.stream.start()
+        self.stream.wait_until_caught_up(self.conf.berth.decision_stream_start_timeout)
+
     def reset(self) -> None:
         """On SIGHUP: read cells and connections again, and take over changed options.
 
@@ -239,6 +257,7 @@ class SchedulerManager:
         self._checks.stop(0)
         self._claimer.stop_claiming()
         self._claimer.drain(timeout)
+        self.stream.stop(min(timeout, STREAM_TIMEOUT))
         self.notifications.stop(min(timeout, NOTIFY_TIMEOUT))
         self.decisions.stop(min(timeout, DECISIONS_TIMEOUT))
         self._mirror.stop()
@@ -666,6 +685,7 @@ class SchedulerManager:
     def delete_instance_info(self, context: Any, host_name: str, instance_uuid: str) -> None:
         """Note that an instance has left a host."""
         self.hosts.delete_instance_info(host_name, instance_uuid)
+        self.stream.sharing.gone(instance_uuid)
 
     def sync_instance_info(self, context: Any, host_name: str, instance_uuids: Sequence[str]) -> None:
         """Note that a host has exactly these instances."""

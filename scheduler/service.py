@@ -97,8 +97,8 @@ class Parts:
 
     Attributes:
         manager: ``manager(conf)`` builds a manager without connecting to anything, or raises ``BerthError``
-            for options that cannot work. It has start(), wait_until_ready(timeout), reset(), and at the end
-            stop_claiming(), then stop(timeout).
+            for options that cannot work. It has start(), wait_until_ready(timeout), catch_up(), reset(), and
+            at the end stop_claiming(), then stop(timeout).
         server: ``server(conf, manager)`` builds a server. It has start(), which may wait for the broker
             without a bound; stop(), after which nothing is consumed; wait(), which returns when all that
             was consumed is answered; and transport.cleanup(), which closes the connections.
@@ -241,6 +241,7 @@ class Worker(cotyledon.Service):
         manager.start()
         self._manager = manager
         self._wait_for_database(manager)
+        manager.catch_up()
         self._shared.loaded.release()
         spare_the_collector()
         LOG.info("Worker %d has loaded its view of the hosts and connects to the broker", self.worker_id)

@@ -76,6 +76,39 @@ OPTS = [
         help="Seconds between two refreshes of the mirror. It is shortened while Placement refuses more than "
         "2 % of the claims.",
     ),
+    cfg.BoolOpt(
+        "decision_stream",
+        default=True,
+        help="Share decisions with the other schedulers of the cloud, through the stream berth.decisions on "
+        "the broker of [DEFAULT]/transport_url (RabbitMQ 3.9 or later). Schedulers, and workers of one "
+        "scheduler, then take each other's decisions into account before computes have reported them. "
+        "Without the stream requests are served as by a single scheduler.",
+    ),
+    cfg.FloatOpt(
+        "decision_stream_start_timeout",
+        default=30.0,
+        min=0.0,
+        max=600.0,
+        help="Seconds that a starting worker waits, before its first request, until it has read what other "
+        "schedulers decided in the last minutes. After this time it serves without.",
+    ),
+    cfg.IntOpt(
+        "decision_stream_queue",
+        default=10_000,
+        min=100,
+        max=1_000_000,
+        help="Maximum number of decisions that wait in memory for the stream. While RabbitMQ is away the "
+        "oldest are dropped. A request never waits for the stream.",
+    ),
+    cfg.BoolOpt(
+        "owned_slices",
+        default=True,
+        mutable=True,
+        help="Divide the hosts between the schedulers that are alive: each prefers the hosts that it owns "
+        "and takes others if none of these will do, so that two schedulers do not choose one host at the "
+        "same time. Server groups and creations of many instances consider all hosts alike. Without "
+        "effect while a single worker is alive.",
+    ),
     cfg.IntOpt(
         "decision_records",
         default=1000,

@@ -19,7 +19,7 @@ from scheduler.selection.consume import consume, consumed_amounts
 from scheduler.selection.headroom import Candidate, Headroom, Usages, no_usages
 from scheduler.selection.host_claiming import NOT_ENOUGH, Chosen, Claims, HostClaiming, all_mapped
 from scheduler.selection.observer import NO_OBSERVER, DecisionObserver
-from scheduler.selection.ranking import Ranking, rank
+from scheduler.selection.ranking import Owned, Ranking, all_alike, rank
 from scheduler.weights.base import HostWeigher
 from scheduler.weights.scores import prepare_weighers
 
@@ -42,6 +42,7 @@ class FilterDriver:
         weighers: Sequence[HostWeigher],
         fitter: Fitter,
         is_mapped: Callable[[str], bool] = all_mapped,
+        owned: Owned = all_alike,
     ) -> None:
         """Make the driver for the enabled rules.
 
@@ -52,8 +53,10 @@ class FilterDriver:
             fitter: Fits NUMA topologies when a chosen host is consumed from.
             is_mapped: Whether conductors know the cell of a service host; others are neither chosen nor
                 offered.
+            owned: Returns which hosts of a table this scheduler prefers.
         """
         self._is_mapped = is_mapped
+        self._owned = owned
         self._conf = conf
         self._chain = chain
         self._weighers = weighers
@@ -113,7 +116,8 @@ class FilterDriver:
         self, request: SchedulingRequest, observer: DecisionObserver
     ) -> Callable[[HostView], Ranking]:
         chain, weighers = self._chain.prepare(request), prepare_weighers(self._weighers, request)
-        return lambda hosts: rank(chain, weighers, hosts, request, self._conf.filter_scheduler, observer)
+        options = self._conf.filter_scheduler
+        return lambda hosts: rank(chain, weighers, hosts, request, options, observer, self._owned)
 
     def _choose_all(
         self,

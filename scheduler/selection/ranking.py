@@ -7,7 +7,7 @@ what the last choice touched is worked out again: its host, and all hosts if it 
 cells of the request, or if hosts have lost candidates that bear on others.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 import random
 from typing import Any
 
@@ -16,6 +16,7 @@ from oslo_log import log as logging
 
 from scheduler.filters.chain import Filtered, PreparedChain
 from scheduler.hosts.coordinates import ViewIndex, ViewPosition
+from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
 from scheduler.numa.guest import carried_state
 from scheduler.request.scheduling_request import SchedulingRequest
@@ -25,8 +26,18 @@ from scheduler.weights.scores import PreparedWeighers
 
 LOG = logging.getLogger(__name__)
 
+Owned = Callable[[HostTable], np.ndarray | None]
+"""Returns which hosts of a table this scheduler prefers; bool, shape (rows,). None: all alike."""
+
+SLICE_SHARE = 10
+"""Requests for several instances prefer no hosts if they are more than the preferred ones divided by this."""
+
 # Hosts in a debug line; many clouds log at this level all the time.
 SHOWN = 20
+
+
+def all_alike(_table: HostTable) -> None:
+    """Prefer no hosts."""
 
 
 def rank(
@@ -36,6 +47,7 @@ def rank(
     request: SchedulingRequest,
     options: Any,
     observer: DecisionObserver = NO_OBSERVER,
+    owned: Owned = all_alike,
 ) -> "Ranking":
     """Narrow the hosts to those that the request allows, load what the rules need, and rank the hosts.
 
@@ -48,7 +60,7 @@ def rank(
     if len(narrowed.hosts):
         narrowed.hosts.load(chain.needs | weighers.needs)
     observer.begin_ranking(hosts, narrowed, chain, request)
-    return Ranking(chain, weighers, narrowed.hosts, request, options, observer)
+    return Ranking(chain, weighers, narrowed.hosts, request, options, observer, owned)
 
 
 class Ranking:
@@ -62,6 +74,7 @@ class Ranking:
         request: SchedulingRequest,
         options: Any,
         observer: DecisionObserver = NO_OBSERVER,
+        owned: Owned = all_alike,
     ) -> None:
         """Judge for the first instance.
 
@@ -72,6 +85,8 @@ class Ranking:
             request: The request.
             options: The group ``[filter_scheduler]``.
             observer: Is told of each filtering and weighing.
+            owned: Which hosts this scheduler prefers. Server groups and requests for many instances consider
+                all hosts alike.
         """
         self._chain = chain
         self._weighers = weighers
@@ -83,6 +98,7 @@ class Ranking:
         self._refused: set[ViewPosition] = set()
         self.hosts = hosts
         self._filter(0, None)
+        self._owned = self._owned_for_request(owned)
         self.scores = weighers.scores(self.hosts)
 
     def __len__(self) -> int:
@@ -137,7 +153,8 @@ class Ranking:
         """Yield indices of the hosts in the order in which to try them.
 
         One of the best ``host_subset_size`` comes first, picked at random; the others follow by weight. The
-        sorting is put off until a second host is asked for.
+        sorting is put off until a second host is asked for. Hosts that this scheduler owns come before all
+        others.
         """
         totals = self.totals()
         if not len(totals):
@@ -145,11 +162,31 @@ class Ranking:
         self._observer.weighed(self._number, self.hosts, self.scores, totals)
         if LOG.isEnabledFor(logging.DEBUG):
             self._log_best(totals)
-        first = self._pick(totals)
+        preferred = self._preferred(totals)
+        first = self._pick(totals, preferred)
         yield first
-        for index in descending(totals):
+        order = descending(totals)
+        if preferred is not None:
+            order = np.concatenate([order[preferred[order]], order[~preferred[order]]])
+        for index in order:
             if index != first:
                 yield ViewIndex(int(index))
+
+    def _owned_for_request(self, owned: Owned) -> np.ndarray | None:
+        request = self._request
+        if not request.claims or request.server_group:
+            return None
+        mask, instances = owned(self.hosts.table), len(request.instance_uuids)
+        if mask is None or (instances > 1 and instances * SLICE_SHARE > mask[self.hosts.table_rows].sum()):
+            return None
+        return mask
+
+    def _preferred(self, totals: np.ndarray) -> np.ndarray | None:
+        """Return which hosts are tried first; None if they are all alike, or if none of these is left."""
+        if self._owned is None:
+            return None
+        preferred = self._owned[self.hosts.table_rows] & (totals > -np.inf)
+        return preferred if preferred.any() else None
 
     def totals(self) -> np.ndarray:
         """Return each host's total, -inf for those that refused a claim; float64, shape (hosts,)."""
@@ -183,7 +220,10 @@ class Ranking:
     def _rest(self) -> str:
         return f" and {len(self) - SHOWN} more" if len(self) > SHOWN else ""
 
-    def _pick(self, totals: np.ndarray) -> ViewIndex:
+    def _pick(self, totals: np.ndarray, preferred: np.ndarray | None) -> ViewIndex:
+        if preferred is not None:
+            among = np.flatnonzero(preferred)
+            return ViewIndex(int(among[self._pick(totals[among], None)]))
         size = self._options.host_subset_size
         if self._options.shuffle_best_same_weighed_hosts:
             return self._pick_shuffled(totals, size)

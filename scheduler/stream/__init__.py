@@ -1,5 +1,7 @@
 """Decisions shared with other schedulers, through a RabbitMQ stream.
 
+- decision_stream: the stream of one scheduler as a whole
+- writer, reader: the threads that write and read it; broker: their connections
 - records: what is written to the stream, encoded and decoded
 - membership: which schedulers are alive, and how much work each does
 - slices: which hosts each of them owns

@@ -7,6 +7,8 @@ claim.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+import math
 from typing import Any, Protocol
 
 from cachetools import TTLCache
@@ -40,30 +42,37 @@ class SharedMirror(Protocol):
         """Return the seconds since the question was sent that the mirror answers from."""
 
 
+@dataclass(frozen=True, slots=True)
+class LocalState:
+    """What a scheduler keeps that others' decisions lie over.
+
+    Attributes:
+        pending: Its pending placements.
+        table: Returns the host table as last read, without a wait.
+        mirror: Its mirror of Placement's compute nodes.
+    """
+
+    pending: PendingPlacements
+    table: Callable[[], HostTable]
+    mirror: SharedMirror
+
+
 class SharedDecisions:
     """Makes records of own decisions, and applies those of others. Any thread may use it.
 
     It is a ``PlacementListener``, and an observer of claims.
     """
 
-    def __init__(
-        self,
-        pending: PendingPlacements,
-        table: Callable[[], HostTable],
-        mirror: SharedMirror,
-        publish: Publish,
-    ) -> None:
+    def __init__(self, state: LocalState, publish: Publish) -> None:
         """Share the decisions of a scheduler.
 
         Args:
-            pending: Its pending placements.
-            table: Returns the host table as last read, without a wait.
-            mirror: Its mirror of Placement's compute nodes.
+            state: What it keeps.
             publish: Publishes a record of one instance, without a wait.
         """
-        self._pending = pending
-        self._table = table
-        self._mirror = mirror
+        self._pending = state.pending
+        self._table = state.table
+        self._mirror = state.mirror
         self._publish = publish
         self._gone: TTLCache[str, bool] = TTLCache(MOST_GONE, GONE_FOR)
 
@@ -127,13 +136,19 @@ class SharedDecisions:
             self._pending.share(entry.instance, entry.node, amounts, entry.updated, age)
         elif kind in {Kind.REFUSED, Kind.RELEASED}:
             self._pending.unshare(entry.instance, entry.node)
-        # What is older than the mirror's question is part of its answer.
-        if entry.resources and age < self._mirror.age():
+        if entry.resources and (not age or self._is_later_than_mirror(age)):
             allocations = {entry.node: {"resources": entry.resources}}
             if kind == Kind.CLAIMED:
                 self._mirror.claimed_elsewhere(allocations)
             elif kind == Kind.RELEASED:
                 self._mirror.released_elsewhere(allocations)
+
+    def _is_later_than_mirror(self, age: float) -> bool:
+        """Return whether a record is later than the question that the mirror answers from.
+
+        What is earlier is part of the answer. So it is if there is no answer yet.
+        """
+        return age < self._mirror.age() < math.inf
 
     def _remove_gone(self, instance: str) -> None:
         placement = self._pending.get(instance)

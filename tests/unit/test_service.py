@@ -52,6 +52,9 @@ class Manager:
     def stop_claiming(self):
         self.log.append("manager.stop_claiming")
 
+    def catch_up(self):
+        self.log.append("manager.catch_up")
+
     def stop(self, timeout):
         self.log.append(("manager.stop", timeout > 0))
 
@@ -111,7 +114,7 @@ def build(tmp_path):
 def test_a_worker_loads_before_it_takes_requests(build):
     worker, log, _ = build()
     worker.run()
-    assert log == ["manager.start", "server.start"]
+    assert log == ["manager.start", "manager.catch_up", "server.start"]
     assert (worker.shared.loaded.released, worker.shared.serving.released) == (1, 1)
 
 
@@ -299,7 +302,7 @@ def test_questions_are_answered_as_long_as_requests_are(build):
 def test_a_worker_that_can_answer_no_questions_takes_requests(build, caplog):
     worker, log, _ = build(explanations=Explanations(OSError("broker")))
     worker.run()
-    assert log == ["manager.start", "server.start"]
+    assert log == ["manager.start", "manager.catch_up", "server.start"]
     assert worker.shared.serving.released == 1
     assert "Worker 0 answers no questions about decisions" in caplog.text
     worker.terminate()

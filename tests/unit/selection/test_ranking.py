@@ -180,3 +180,76 @@ def test_judging_what_changed_equals_judging_everything(ram, choices):
 
 def test_descending_is_stable():
     assert descending(np.array([1.0, 2.0, 2.0, 0.0, 1.0])).tolist() == [1, 2, 0, 4, 3]
+
+
+# -- hosts that this scheduler owns
+
+
+def owning(free_ram, owned, request=None, **options):
+    """As ``by_ram``; ``owned`` are numbers of hosts from 1 on, or None."""
+    conf, request = make_conf(**options), request or make_request()
+    view = make_view([make_host(f"h{number}").ram(ram) for number, ram in enumerate(free_ram, 1)])
+    mask = None if owned is None else np.isin(np.arange(1, len(free_ram) + 1), owned)
+    chain = FilterChain([EnoughRam(conf)]).prepare(request)
+    weighers = prepare_weighers([ByRam(conf)], request)
+    return rank(chain, weighers, view, request, conf.filter_scheduler, owned=lambda _table: mask)
+
+
+@pytest.mark.parametrize(
+    ("ram", "owned", "expected"),
+    [
+        ([4000, 3000, 2000, 1000], None, "h1 h2 h3 h4"),
+        ([4000, 3000, 2000, 1000], [3, 2], "h2 h3 h1 h4"),
+        ([4000, 3000, 2000, 999], [4], "h1 h2 h3"),
+        ([4000, 3000, 2000, 1000], [], "h1 h2 h3 h4"),
+        ([4000, 3000, 2000, 1000], [1, 2, 3, 4], "h1 h2 h3 h4"),
+    ],
+    ids=["alone", "some", "none that passes", "none", "all"],
+)
+def test_owned_hosts_come_first_and_then_all_others(ram, owned, expected):
+    assert " ".join(names(owning(ram, owned))) == expected
+
+
+def test_an_owned_host_that_refused_comes_after_all_others():
+    ranking = owning([4000, 3000, 2000], [2])
+    assert names(ranking) == ["h2", "h1", "h3"]
+    ranking.refuse(ranking.hosts.positions[1])
+    assert names(ranking) == ["h1", "h3", "h2"]
+
+
+def test_the_random_choice_is_among_owned_hosts():
+    firsts = {
+        next(iter(names(owning([5000, 4000, 3000, 2000], [2, 4], host_subset_size=2)))) for _ in range(60)
+    }
+    assert firsts == {"h2", "h4"}
+
+
+def test_equal_hosts_are_shuffled_among_owned_ones():
+    shuffled = {"shuffle_best_same_weighed_hosts": True}
+    firsts = {names(owning([5000, 4000, 4000, 4000], [2, 4], **shuffled))[0] for _ in range(60)}
+    assert firsts == {"h2", "h4"}
+
+
+@pytest.mark.parametrize(("instances", "preferred"), [(1, True), (2, True), (3, False), (20, False)], ids=str)
+def test_many_instances_consider_all_hosts_alike(instances, preferred):
+    uuids = [f"i{number}" for number in range(instances)]
+    ranking = owning([4000 - n for n in range(40)], range(21, 41), make_request(uuids=uuids))
+    assert names(ranking)[0] == ("h21" if preferred else "h1")
+
+
+def test_a_single_instance_prefers_owned_hosts_however_few_they_are():
+    assert names(owning([4000, 3000], [2]))[0] == "h2"
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        make_request(
+            make_spec(instance_group=objects.InstanceGroup(policy="affinity", hosts=[], members=[]))
+        ),
+        make_request(uuids=None),
+    ],
+    ids=["server group", "no claims"],
+)
+def test_requests_that_consider_all_hosts_alike(request_):
+    assert names(owning([4000, 3000], [2], request_)) == ["h1", "h2"]

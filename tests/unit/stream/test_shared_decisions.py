@@ -1,4 +1,5 @@
 from datetime import datetime
+import math
 
 import numpy as np
 import pytest
@@ -6,7 +7,7 @@ import pytest
 from scheduler.hosts.pending import AMOUNTS, LIFETIME, PendingPlacements
 from scheduler.hosts.view import HostView
 from scheduler.stream.records import Entry, Kind, Record, decode, encode
-from scheduler.stream.shared_decisions import SharedDecisions
+from scheduler.stream.shared_decisions import LocalState, SharedDecisions
 from tests.builders import make_host, make_table, uuid_of
 
 STAMP = datetime(2026, 1, 1, 12)
@@ -37,7 +38,7 @@ class Scheduler:
     def __init__(self):
         self.table = make_table([make_host(name).set(updated=STAMP) for name in ("h1", "h2")])
         self.pending, self.mirror = PendingPlacements(), Mirror()
-        self.shared = SharedDecisions(self.pending, lambda: self.table, self.mirror, self.publish)
+        self.shared = SharedDecisions(LocalState(self.pending, lambda: self.table, self.mirror), self.publish)
         self.pending.listener = self.shared
         self.published, self.others = [], []
 
@@ -147,9 +148,12 @@ def test_a_record_past_its_lifetime_has_no_effect(one):
 
 
 @pytest.mark.parametrize(
-    ("age", "counted"), [(0.0, 1), (59.0, 1), (61.0, 0)], ids=["new", "later than the question", "earlier"]
+    ("question", "age", "counted"),
+    [(60, 0, 1), (60, 59, 1), (60, 61, 0), (math.inf, 0, 1), (math.inf, 1, 0)],
+    ids=["new", "later than the question", "earlier", "new, no answer yet", "earlier, no answer yet"],
 )
-def test_a_claim_that_is_part_of_the_mirrors_answer_is_not_counted_again(one, age, counted):
+def test_a_claim_that_is_part_of_the_mirrors_answer_is_not_counted_again(one, question, age, counted):
+    one.mirror.question_age = question
     one.shared.apply(record(Kind.CLAIMED, resources=TAKEN), age=age)
     assert (len(one.mirror.seen), len(one.pending)) == (counted, 1)
 

@@ -1,0 +1,339 @@
+"""Connections to the stream on the broker of the RPC transport.
+
+Where the broker is, and how connections are secured, is read from the options of oslo.messaging. Unlike that
+library, each connection here is to one named host, so that the certificate of a broker is checked against
+the name of its own host also where there are several; ``StreamBroker`` tries one host after the other.
+
+What the library keeps private and is used here is listed in ``tests/unit/stream/test_broker.py``.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+import random
+import ssl
+import threading
+from typing import Any
+
+from amqp import exceptions as amqp_errors
+from amqp.basic_message import Message
+import kombu
+from kombu import exceptions as kombu_errors
+from oslo_config import cfg
+
+from scheduler.errors import BerthError, ConfigError
+
+QUEUE = "berth.decisions"
+"""The stream of the decisions of all schedulers of a virtual host."""
+
+#: One segment of 4 MB is the least that the broker removes; it does so only when it begins the next one.
+ARGUMENTS = {
+    "x-queue-type": "stream",
+    "x-max-age": "1h",
+    "x-max-length-bytes": 64_000_000,
+    "x-stream-max-segment-size-bytes": 4_000_000,
+}
+
+#: Messages that the broker sends before they are acknowledged, and how many are acknowledged at once.
+PREFETCH = 500
+ACKNOWLEDGE_EVERY = 100
+
+#: Seconds in which a connection must be made, and those in which the broker must confirm a message. A stream
+#: of which most replicas are away confirms nothing.
+CONNECT_TIMEOUT = 5.0
+CONFIRM_TIMEOUT = 5.0
+
+GROUP = "oslo_messaging_rabbit"
+
+
+class StreamUnavailable(BerthError):
+    """The stream cannot be read or written now."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerHost:
+    """One host of a broker.
+
+    Attributes:
+        hostname: Its name, which its certificate must have.
+        port: Its port.
+        username: The user.
+        password: The password.
+        virtual_host: The virtual host.
+    """
+
+    hostname: str
+    port: int
+    username: str
+    password: str = field(repr=False)
+    virtual_host: str
+
+    def __str__(self) -> str:
+        return f"{self.hostname}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerOptions:
+    """How to connect.
+
+    Attributes:
+        hosts: The hosts of the broker.
+        tls: Whether connections are secured, and the arguments for that; the name of the host is added.
+        login_method: How the user is authenticated.
+        heartbeat: Seconds without a sign of life after which either side closes a connection; 0: never.
+    """
+
+    hosts: tuple[BrokerHost, ...]
+    tls: bool | dict[str, Any] = False
+    login_method: str = "AMQPLAIN"
+    heartbeat: int = 60
+
+    @classmethod
+    def from_conf(cls, conf: cfg.ConfigOpts) -> "BrokerOptions | None":
+        """Return what the options of oslo.messaging say; None if its transport is not RabbitMQ.
+
+        Raises:
+            ConfigError: The transport URL or the version of TLS cannot be read.
+        """
+        import oslo_messaging
+        from oslo_messaging._drivers import common
+
+        try:
+            url = oslo_messaging.TransportURL.parse(conf)
+            if url.transport.partition("+")[2] or url.transport not in {"rabbit", "amqp"}:
+                return None
+            options = common.ConfigOptsProxy(conf, url, GROUP)[GROUP]
+            hosts = tuple(_host(host, url.virtual_host) for host in url.hosts) or (_host(None, None),)
+            return cls(hosts, _tls(options), options.rabbit_login_method, options.heartbeat_timeout_threshold)
+        except (oslo_messaging.InvalidTransportURL, ValueError, RuntimeError) as error:
+            # their texts may contain parts of the URL
+            raise ConfigError(
+                f"The options of the message bus cannot be used for the decision stream "
+                f"({type(error).__name__})"
+            ) from None
+
+    def tls_for(self, host: BrokerHost) -> bool | dict[str, Any]:
+        """Return the arguments of TLS for a connection to one host."""
+        if isinstance(self.tls, dict) and "ca_certs" in self.tls:
+            return {**self.tls, "server_hostname": host.hostname}
+        return self.tls
+
+
+def _host(host: Any, virtual_host: str | None) -> BrokerHost:
+    if host is None:
+        return BrokerHost("localhost", 5672, "guest", "guest", virtual_host or "/")
+    return BrokerHost(
+        host.hostname, host.port or 5672, host.username or "", host.password or "", virtual_host or "/"
+    )
+
+
+def _tls(options: Any) -> bool | dict[str, Any]:
+    from oslo_messaging._drivers.impl_rabbit import Connection
+
+    if not options.ssl:
+        return False
+    found: dict[str, Any] = {}
+    if options.ssl_version:
+        found["ssl_version"] = Connection.validate_ssl_version(options.ssl_version)
+    if options.ssl_key_file:
+        found["keyfile"] = options.ssl_key_file
+    if options.ssl_cert_file:
+        found["certfile"] = options.ssl_cert_file
+    if options.ssl_ca_file:
+        found |= {"ca_certs": options.ssl_ca_file, "cert_reqs": ssl.CERT_REQUIRED}
+    return found or True
+
+
+#: What kombu and what is below it raise if a broker is away, refuses something or does not answer in time.
+_FAILURES = (amqp_errors.AMQPError, kombu_errors.KombuError, OSError, EOFError)
+
+
+@contextmanager
+def _as_unavailable(host: BrokerHost) -> Iterator[None]:
+    try:
+        yield
+    except StreamUnavailable:
+        raise
+    except _FAILURES as error:
+        text = str(error).partition("\n")[0] or type(error).__name__
+        raise StreamUnavailable(f"broker {host}: {text}") from error
+
+
+Deliver = Callable[[bytes], None]
+
+
+class StreamConnection:
+    """A connection to the stream on one host, for one thread."""
+
+    def __init__(self, connection: Any, host: BrokerHost) -> None:
+        """Use a connection of kombu that is made; ``declare`` first."""
+        self.host = host
+        self._connection = connection
+        self._channel: Any = None
+        self._deliver: Deliver | None = None
+        self._unacknowledged = 0
+        self._last_tag = 0
+        self._received = False
+
+    def declare(self) -> None:
+        """Create the stream, or accept the one that exists with other arguments.
+
+        Raises:
+            StreamUnavailable: It can neither be created nor found.
+        """
+        with _as_unavailable(self.host):
+            self._channel = self._connection.channel()
+            try:
+                self._channel.queue_declare(
+                    QUEUE, durable=True, exclusive=False, auto_delete=False, arguments=dict(ARGUMENTS)
+                )
+            except amqp_errors.PreconditionFailed:
+                self._channel = self._connection.channel()
+                self._channel.queue_declare(QUEUE, passive=True)
+
+    def publish(self, body: bytes) -> None:
+        """Write a message, and wait until the broker has confirmed it.
+
+        Raises:
+            StreamUnavailable: It is not confirmed in time, or there is no stream.
+        """
+        message = Message(body, content_type="application/json", delivery_mode=2)
+        with _as_unavailable(self.host):
+            self._channel.basic_publish(
+                message, exchange="", routing_key=QUEUE, mandatory=True, confirm_timeout=CONFIRM_TIMEOUT
+            )
+
+    def subscribe(self, offset: str, deliver: Deliver) -> None:
+        """Begin to read; ``poll`` delivers.
+
+        Args:
+            offset: Where to begin, such as "5m" for what was written in the last five minutes.
+            deliver: Called with the body of each message.
+
+        Raises:
+            StreamUnavailable: This host has no replica of the stream, or refuses.
+        """
+        self._deliver = deliver
+        with _as_unavailable(self.host):
+            self._channel.basic_qos(0, PREFETCH, False)
+            self._channel.basic_consume(QUEUE, callback=self._receive, arguments={"x-stream-offset": offset})
+
+    def poll(self, timeout: float) -> None:
+        """Deliver what arrives, for ``timeout`` seconds at most if nothing does.
+
+        Raises:
+            StreamUnavailable: The connection or the subscription is lost.
+        """
+        with _as_unavailable(self.host):
+            self._received = True
+            try:
+                while self._received:
+                    self._received = False
+                    self._connection.drain_events(timeout=timeout)
+                    if self._unacknowledged >= ACKNOWLEDGE_EVERY:
+                        break
+            except TimeoutError:
+                pass
+            self._acknowledge()
+
+    def send_heartbeat(self) -> None:
+        """Send a heartbeat if it is time to; to be called every second or so.
+
+        Raises:
+            StreamUnavailable: The broker has not been heard of for too long.
+        """
+        with _as_unavailable(self.host):
+            self._connection.heartbeat_check()
+
+    def close(self) -> None:
+        """Close the connection, as far as that is possible without a wait."""
+        with suppress(Exception):  # whatever is left of it, it is not used any more
+            self._connection.collect(socket_timeout=1)
+
+    def _receive(self, message: Any) -> None:
+        self._received = True
+        self._unacknowledged += 1
+        self._last_tag = message.delivery_tag
+        body = message.body
+        if self._deliver:
+            self._deliver(body.encode() if isinstance(body, str) else bytes(body))
+
+    def _acknowledge(self) -> None:
+        if self._unacknowledged:
+            self._channel.basic_ack(self._last_tag, multiple=True)
+            self._unacknowledged = 0
+
+
+class StreamBroker:
+    """Connects to the hosts of a broker in turn. Any thread may use it."""
+
+    def __init__(
+        self,
+        options: BrokerOptions,
+        name: str,
+        choice: Callable[[int], int] = random.randrange,
+    ) -> None:
+        """Begin with a host at random, so that schedulers spread over the hosts.
+
+        Args:
+            options: How to connect.
+            name: The name that the broker shows for connections.
+            choice: Returns a random number below its argument.
+        """
+        self._options = options
+        self._name = name
+        self._lock = threading.Lock()
+        self._next = choice(len(options.hosts))
+
+    def connect(self, purpose: str) -> StreamConnection:
+        """Connect to the next host, and declare the stream there.
+
+        Args:
+            purpose: What the connection is for, for its name.
+
+        Raises:
+            StreamUnavailable: That host cannot be used. Another call tries the host after it.
+        """
+        with self._lock:
+            host = self._options.hosts[self._next]
+            self._next = (self._next + 1) % len(self._options.hosts)
+        connection = self._connection_to(host, purpose)
+        made = StreamConnection(connection, host)
+        try:
+            with _as_unavailable(host):
+                connection.ensure_connection(
+                    max_retries=1, interval_start=0, interval_step=0, timeout=CONNECT_TIMEOUT
+                )
+            made.declare()
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+    def _connection_to(self, host: BrokerHost, purpose: str) -> Any:
+        make: Callable[..., Any] = kombu.Connection
+        return make(
+            hostname=host.hostname,
+            port=host.port,
+            userid=host.username,
+            password=host.password,
+            virtual_host=host.virtual_host,
+            transport="pyamqp",
+            ssl=self._options.tls_for(host),
+            login_method=self._options.login_method,
+            heartbeat=self._options.heartbeat,
+            connect_timeout=CONNECT_TIMEOUT,
+            transport_options={
+                "confirm_publish": True,
+                "read_timeout": CONFIRM_TIMEOUT,
+                "write_timeout": CONFIRM_TIMEOUT,
+                "client_properties": {
+                    "connection_name": f"{self._name} {purpose}",
+                    "capabilities": {
+                        "authentication_failure_close": True,
+                        "connection.blocked": True,
+                        "consumer_cancel_notify": True,
+                    },
+                },
+            },
+        )

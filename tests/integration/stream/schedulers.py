@@ -1,0 +1,108 @@
+"""Schedulers that share decisions through a real RabbitMQ, without anything else of a scheduler."""
+
+import contextlib
+import time
+import uuid
+
+import numpy as np
+
+from scheduler.hosts.pending import PendingPlacements
+from scheduler.stream import broker, reader, writer
+from scheduler.stream.broker import BrokerOptions, StreamBroker
+from scheduler.stream.decision_stream import DecisionStream
+from scheduler.stream.membership import Member
+from scheduler.stream.records import Entry, Kind, Record, Sender, encode
+from scheduler.stream.shared_decisions import LocalState
+from tests.builders import make_host, make_table, uuid_of
+from tests.support.options import make_conf
+from tests.support.waiting import eventually
+from tests.unit.stream.test_shared_decisions import ONE, Mirror
+
+H1, H2 = uuid_of("h1"), uuid_of("h2")
+PATIENCE = 60
+
+
+def broker_of(url, first=0, **rabbit):
+    """The broker of a transport URL; its hosts are tried from the ``first`` on."""
+    options = {f"oslo_messaging_rabbit__{name}": value for name, value in rabbit.items()}
+    found = BrokerOptions.from_conf(make_conf(_transport_url=url, **options))
+    return StreamBroker(found, "test", lambda _hosts: first)
+
+
+def hurry(monkeypatch):
+    """Let what is waited for take less time than in a daemon."""
+    monkeypatch.setattr(reader, "SILENT_AFTER", 3.0)
+    monkeypatch.setattr(reader, "RETRY_INTERVAL", 0.2)
+    monkeypatch.setattr(writer, "RETRY_INTERVAL", 0.2)
+    monkeypatch.setattr(writer, "BEAT_INTERVAL", 0.5)
+    monkeypatch.setattr(broker, "CONFIRM_TIMEOUT", 1.0)
+
+
+class Scheduler:
+    """One scheduler of two hosts."""
+
+    def __init__(self, stream, name):
+        self.table = make_table([make_host(host) for host in ("h1", "h2")])
+        self.pending, self.mirror = PendingPlacements(), Mirror()
+        state = LocalState(self.pending, lambda: self.table, self.mirror)
+        self.name = name
+        self.stream = DecisionStream(stream, state, Member(name, name))
+
+    def alive(self):
+        return [member.sender for member in self.stream.membership.alive()]
+
+    def decide(self, row=0):
+        """Place one more instance; returns its uuid."""
+        instance = str(uuid.uuid4())
+        self.pending.add(instance, self.table, row, ONE)
+        return instance
+
+    def knows(self, *instances):
+        return all(self.pending.node_of(instance) for instance in instances)
+
+    def count(self):
+        """How many instances are expected on the first host."""
+        return int(self.pending.overlay(self.table, np.array([0]))[3, 0])
+
+
+class Schedulers(contextlib.ExitStack):
+    """Starts schedulers, and stops them in the end."""
+
+    def start(self, stream, name, timeout=PATIENCE):
+        made = Scheduler(stream, name)
+        self.callback(made.stream.stop, 2)
+        made.stream.start()
+        assert made.stream.wait_until_caught_up(timeout)
+        return made
+
+
+def see_each_other(*schedulers):
+    """Wait until each of them knows of a new decision of each other one."""
+    for one in schedulers:
+        instance = one.decide()
+        for other in schedulers:
+            assert eventually(lambda: other.knows(instance), PATIENCE), (one.name, other.name)  # noqa: B023
+    return True
+
+
+def record(kind=Kind.INTENT, sender="other", counter=0, at=None, **fields):
+    entry = Entry(**{"instance": "i1", "node": H1, "columns": {"vcpus_used": 1}} | fields)
+    about = Sender(host=sender) if kind in {Kind.HELLO, Kind.BEAT} else None
+    return Record(
+        version=1,
+        kind=kind,
+        sender=sender,
+        counter=counter,
+        time=time.time() if at is None else at,
+        entries=() if about else (entry,),
+        about=about,
+    )
+
+
+def write(stream, *messages):
+    """Write records, or bytes as they are."""
+    connection = stream.connect("test")
+    for message in messages:
+        for body in [message] if isinstance(message, bytes) else [one for one, _ in encode([message])]:
+            connection.publish(body)
+    connection.close()

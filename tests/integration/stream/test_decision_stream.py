@@ -1,0 +1,184 @@
+"""The decision stream on a real RabbitMQ of one node."""
+
+import json
+import signal
+import time
+from urllib.parse import urlsplit
+
+import kombu
+import pytest
+
+from scheduler.hosts.pending import LIFETIME
+from scheduler.stream import broker, decision_stream
+from scheduler.stream.records import LARGEST_MESSAGE, Entry, Kind
+from tests.integration.stream.schedulers import (
+    H1,
+    H2,
+    PATIENCE,
+    Schedulers,
+    broker_of,
+    hurry,
+    record,
+    see_each_other,
+    write,
+)
+from tests.integration.stream.silent_proxy import SilentProxy
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.rabbitmq
+
+
+@pytest.fixture
+def schedulers():
+    with Schedulers() as started:
+        yield started
+
+
+@pytest.fixture
+def stream(rabbit_url):
+    return broker_of(rabbit_url)
+
+
+def declare(url, **arguments):
+    """Create the queue with other arguments than the schedulers' own."""
+    with kombu.Connection(url.replace("rabbit://", "amqp://")) as connection:
+        connection.channel().queue_declare(broker.QUEUE, durable=True, auto_delete=False, arguments=arguments)
+
+
+def delete(url):
+    with kombu.Connection(url.replace("rabbit://", "amqp://")) as connection:
+        connection.channel().queue_delete(broker.QUEUE)
+
+
+def test_each_decision_lies_over_the_table_of_every_other_scheduler(schedulers, stream):
+    one, another, third = (schedulers.start(stream, name) for name in "abc")
+    assert eventually(lambda: all(each.alive() == ["a", "b", "c"] for each in (one, another, third)))
+    instance = one.decide()
+    assert eventually(lambda: another.knows(instance) and third.knows(instance))
+    one.stream.sharing.claimed(instance, {H1: {"resources": {"VCPU": 1}}})
+    assert eventually(lambda: another.mirror.seen == [("claimed", {H1: {"resources": {"VCPU": 1}}})])
+    one.stream.sharing.released(instance, {H1: {"resources": {"VCPU": 1}}})
+    assert eventually(lambda: not another.knows(instance) and not third.knows(instance))
+    refused = another.decide()
+    assert eventually(lambda: one.knows(refused))
+    another.pending.remove([refused])
+    assert eventually(lambda: not one.knows(refused))
+    gone = third.decide()
+    assert eventually(lambda: one.knows(gone))
+    one.stream.sharing.gone(gone)
+    assert eventually(lambda: not another.knows(gone))
+    for each in (one, another, third):
+        status = each.stream.status()
+        assert (status.lost, status.dropped, status.unreadable, status.in_step) == (0, 0, 0, True)
+
+
+def test_a_scheduler_that_starts_reads_up_to_its_own_hello(schedulers, stream):
+    old = record(sender="old", at=time.time() - LIFETIME - 1, instance="old")
+    write(stream, old, *(record(counter=n, instance=f"i{n}") for n in range(300)))
+    one = schedulers.start(stream, "a")
+    assert len(one.pending) == 300  # at the very moment at which it may take requests
+    assert one.alive() == ["a"]
+
+
+def test_the_existing_stream_is_used_whatever_its_arguments(schedulers, stream, rabbit_url):
+    declare(rabbit_url, **{"x-queue-type": "stream", "x-max-age": "2h"})
+    see_each_other(schedulers.start(stream, "a"), schedulers.start(stream, "b"))
+
+
+def test_a_queue_that_is_no_stream_is_neither_read_nor_written(
+    schedulers, stream, rabbit, rabbit_url, caplog
+):
+    declare(rabbit_url)
+    with pytest.raises(AssertionError):
+        schedulers.start(stream, "a", timeout=2.5)
+    assert caplog.text.count(decision_stream.UNAVAILABLE) == 1
+    assert "classic_queue" in caplog.text
+    assert rabbit.messages(rabbit_url.rpartition("/")[2], broker.QUEUE) == 0
+
+
+def test_a_stream_that_is_deleted_is_created_and_read_again(schedulers, stream, rabbit_url):
+    one, another = schedulers.start(stream, "a"), schedulers.start(stream, "b")
+    before = one.decide()
+    delete(rabbit_url)
+    assert see_each_other(one, another)
+    assert eventually(lambda: another.stream.status().in_step, PATIENCE)
+    assert one.knows(before)
+
+
+def test_a_stream_that_is_deleted_and_created_at_once_does_not_go_silent(schedulers, stream, rabbit_url):
+    one, another = schedulers.start(stream, "a"), schedulers.start(stream, "b")
+    for _ in range(2):
+        delete(rabbit_url)
+        declare(rabbit_url, **{"x-queue-type": "stream"})
+    assert see_each_other(one, another)
+
+
+def test_closed_connections_are_made_again_and_nothing_counts_twice(schedulers, stream, rabbit):
+    one, another = schedulers.start(stream, "a"), schedulers.start(stream, "b")
+    decided = [one.decide() for _ in range(20)]
+    rabbit.close_connections()
+    decided += [one.decide() for _ in range(20)]
+    assert eventually(lambda: another.knows(*decided), PATIENCE)
+    assert another.count() == 40
+    assert another.stream.status().lost == 0
+
+
+@pytest.mark.parametrize("silent", ["reader", "writer"])
+def test_a_host_that_falls_silent_is_left_for_the_next(schedulers, stream, rabbit_url, monkeypatch, silent):
+    """Connections stay open, and nothing comes through them any more."""
+    hurry(monkeypatch)
+    address = urlsplit(rabbit_url)
+    with SilentProxy(address.port) as proxy:
+        hosts = [f"{address.netloc.rpartition(':')[0]}:{port}" for port in (proxy.port, address.port)]
+        first = 0 if silent == "reader" else 1  # readers connect first
+        through = broker_of(f"rabbit://{','.join(hosts)}{address.path}", first)
+        one, another = schedulers.start(through, "a"), schedulers.start(stream, "b")
+        proxy.silent = True
+        assert see_each_other(one, another)
+        assert eventually(lambda: one.stream.status().in_step, PATIENCE)
+
+
+def test_hostile_and_foreign_records_leave_a_stream_in_use(schedulers, stream, caplog):
+    one, another = schedulers.start(stream, "a"), schedulers.start(stream, "b")
+    known = one.decide()
+    assert eventually(lambda: another.knows(known))
+    later = json.loads(b'{"version": 9, "kind": "prophecy", "sender": "x", "counter": 1, "time": 1}')
+    write(
+        stream,
+        b"\x00\xff" * 1000,
+        b"[" * 60_000,
+        b"[" + b" " * LARGEST_MESSAGE + b"]",
+        json.dumps([later, {"version": 1, "kind": "prophecy"}, {"version": 1, "kind": "intent"}]).encode(),
+        record(Kind.INTENT, sender="x", counter=0, instance="far", node="no-such-node"),
+        record(Kind.INTENT, sender="x", counter=1, instance="huge", columns={"free_ram_mb": -(1 << 40)}),
+        record(Kind.BYE, sender="a", counter=1 << 50),
+        record(Kind.RELEASED, sender="x", counter=2, instance=known, node=H2),
+    )
+    assert see_each_other(one, another)
+    assert another.knows("huge", known)
+    assert not another.knows("far")
+    assert another.alive() == ["a", "b"]
+    assert caplog.text.count("cannot be read") == 2  # once by each
+    assert len(caplog.text) < 2000
+
+
+def test_pending_decisions_of_others_have_a_bound(schedulers, stream):
+    one = schedulers.start(stream, "a")
+    entries = [Entry(instance=f"i{n}", node=H1, columns={"num_instances": 1}) for n in range(300)]
+    one.pending._most_shared = 100
+    write(stream, *(record(counter=n, instance=e.instance) for n, e in enumerate(entries)))
+    assert eventually(lambda: one.stream.status().received == 300)
+    assert len(one.pending) == 100
+    assert one.decide()
+
+
+def test_publishing_never_waits_for_the_broker(schedulers, stream, rabbit):
+    """Not even for one that is stopped in the middle of a message, until all is published."""
+    one = schedulers.start(stream, "a")
+    rabbit.signal(signal.SIGSTOP)
+    try:
+        decided = [one.decide() for _ in range(1000)]
+    finally:
+        rabbit.signal(signal.SIGCONT)
+    late = schedulers.start(stream, "b")
+    assert eventually(lambda: late.knows(*decided), PATIENCE)

@@ -1,0 +1,107 @@
+"""Options of oslo.messaging for the stream's connections.
+
+What that library keeps private and is used here: ``_drivers.common.ConfigOptsProxy``,
+``_drivers.impl_rabbit.Connection.validate_ssl_version``. The tests compare with what its own connections do.
+"""
+
+import ssl
+
+from oslo_messaging import TransportURL
+from oslo_messaging._drivers import common
+from oslo_messaging._drivers.impl_rabbit import Connection
+import pytest
+
+from scheduler.errors import ConfigError
+from scheduler.stream.broker import BrokerHost, BrokerOptions, StreamBroker
+from tests.support.options import make_conf
+
+
+def options_of(url, **rabbit):
+    conf = make_conf(_transport_url=url, **{f"oslo_messaging_rabbit__{k}": v for k, v in rabbit.items()})
+    return BrokerOptions.from_conf(conf), conf
+
+
+def librarys_tls(conf):
+    """What a connection of oslo.messaging gives kombu."""
+    url = TransportURL.parse(conf)
+    options = common.ConfigOptsProxy(conf, url, "oslo_messaging_rabbit").oslo_messaging_rabbit
+    connection = Connection.__new__(Connection)
+    connection.ssl = options.ssl
+    for name in ("ssl_version", "ssl_key_file", "ssl_cert_file", "ssl_ca_file"):
+        setattr(connection, name, getattr(options, name))
+    connection.ssl_server_hostname = Connection._get_ssl_server_hostname(url)
+    return connection._fetch_ssl_params()
+
+
+def test_hosts_are_those_of_the_transport():
+    found, _ = options_of("rabbit://u:p%40ss@a:5673,v:q@b/cloud")
+    assert found.hosts == (
+        BrokerHost("a", 5673, "u", "p@ss", "cloud"),
+        BrokerHost("b", 5672, "v", "q", "cloud"),
+    )
+    assert "p@ss" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("rabbit://", BrokerHost("localhost", 5672, "guest", "guest", "/")),
+        ("rabbit://u:p@[::1]:5671//", BrokerHost("::1", 5671, "u", "p", "/")),
+        ("amqp://u:p@a/", BrokerHost("a", 5672, "u", "p", "/")),
+    ],
+)
+def test_defaults_of_a_host(url, expected):
+    assert options_of(url)[0].hosts == (expected,)
+
+
+@pytest.mark.parametrize("url", ["fake://", "kombu+memory://", "kafka://a"])
+def test_other_transports_have_no_stream(url):
+    assert options_of(url)[0] is None
+
+
+def test_options_of_the_library_are_used_and_the_url_overrides_them():
+    found, _ = options_of(
+        "rabbit://u:p@a/?heartbeat_timeout_threshold=7",
+        rabbit_login_method="PLAIN",
+        heartbeat_timeout_threshold=99,
+    )
+    assert (found.login_method, found.heartbeat) == ("PLAIN", 7)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"ssl": True},
+        {"ssl": True, "ssl_version": "TLSv1_2", "ssl_key_file": "k", "ssl_cert_file": "c"},
+        {"ssl": True, "ssl_ca_file": "ca"},
+    ],
+    ids=["plain", "unverified", "with a certificate of its own", "verified"],
+)
+def test_connections_to_one_host_are_secured_as_those_of_the_library(options):
+    found, conf = options_of("rabbit://u:p@a/", **options)
+    assert found.tls_for(found.hosts[0]) == librarys_tls(conf)
+
+
+def test_of_several_hosts_each_is_verified_by_its_own_name():
+    found, conf = options_of("rabbit://u:p@a,u:p@b/", ssl=True, ssl_ca_file="ca")
+    assert [found.tls_for(host)["server_hostname"] for host in found.hosts] == ["a", "b"]
+    assert found.tls_for(found.hosts[0])["cert_reqs"] == ssl.CERT_REQUIRED
+    assert librarys_tls(conf)["server_hostname"] is None  # else this would not be needed
+
+
+@pytest.mark.parametrize(
+    ("url", "options"),
+    [("rabbit://u:secret@a:port/", {}), ("rabbit://u:secret@a/", {"ssl": True, "ssl_version": "1"})],
+    ids=["port", "version of TLS"],
+)
+def test_options_that_cannot_be_used_are_refused_without_a_secret(url, options):
+    with pytest.raises(ConfigError) as refused:
+        options_of(url, **options)
+    assert "secret" not in str(refused.value)
+
+
+def test_the_first_host_is_chosen_at_random():
+    chosen = []
+    StreamBroker(options_of("rabbit://u:p@a,u:p@b,u:p@c/")[0], "test", lambda n: chosen.append(n) or 2)
+    assert chosen == [3]

@@ -1,0 +1,230 @@
+import contextlib
+import logging
+import math
+import time
+
+import numpy as np
+import pytest
+
+from scheduler.hosts.pending import LIFETIME, PendingPlacements
+from scheduler.stream import decision_stream
+from scheduler.stream.decision_stream import DecisionStream, NoStream, make_stream
+from scheduler.stream.membership import Member
+from scheduler.stream.records import Entry, Kind, Record, Sender, encode
+from scheduler.stream.shared_decisions import LocalState
+from tests.builders import make_host, make_table, uuid_of
+from tests.support.options import make_conf
+from tests.support.waiting import eventually
+from tests.unit.stream.fake_broker import FakeBroker
+from tests.unit.stream.test_shared_decisions import ONE, Mirror
+
+H1 = uuid_of("h1")
+
+
+class Scheduler:
+    def __init__(self, broker, name, **options):
+        self.table = make_table([make_host(host) for host in ("h1", "h2")])
+        self.pending, self.mirror = PendingPlacements(), Mirror()
+        state = LocalState(self.pending, lambda: self.table, self.mirror)
+        self.stream = DecisionStream(broker, state, Member(name, name), **options)
+
+    def alive(self):
+        return [member.sender for member in self.stream.membership.alive()]
+
+
+@pytest.fixture
+def broker():
+    return FakeBroker()
+
+
+@pytest.fixture
+def start(broker):
+    with contextlib.ExitStack() as stack:
+
+        def make(name, **options):
+            made = Scheduler(broker, name, **options)
+            stack.callback(made.stream.stop, 1)
+            made.stream.start()
+            assert made.stream.wait_until_caught_up(10)
+            return made
+
+        yield make
+
+
+def record(kind=Kind.INTENT, sender="other", counter=0, at=None, **fields):
+    entry = Entry(**{"instance": "i1", "node": H1, "columns": {"vcpus_used": 1}} | fields)
+    about = Sender(host=sender) if kind in {Kind.HELLO, Kind.BEAT} else None
+    return Record(
+        version=1,
+        kind=kind,
+        sender=sender,
+        counter=counter,
+        time=time.time() if at is None else at,
+        entries=() if about else (entry,),
+        about=about,
+    )
+
+
+def bodies(*records):
+    return [body for body, _ in encode(records)]
+
+
+@pytest.fixture
+def idle(broker):
+    """A scheduler that is not started; a test hands it messages."""
+    return Scheduler(broker, "own")
+
+
+def test_schedulers_see_each_other_and_what_they_decide(start):
+    one, another = start("a"), start("b")
+    assert eventually(lambda: one.alive() == another.alive() == ["a", "b"])
+    one.pending.add("i1", one.table, 0, ONE)
+    assert eventually(lambda: another.pending.node_of("i1") == H1)
+    another.pending.add("i2", another.table, 1, ONE)
+    assert eventually(lambda: one.pending.node_of("i2") == uuid_of("h2"))
+    one.pending.remove(["i1"])
+    assert eventually(lambda: another.pending.node_of("i1") is None)
+    assert one.stream.status().in_step
+    assert (one.stream.status().schedulers, one.stream.status().lost) == (2, 0)
+
+
+def test_each_owns_hosts_that_the_other_does_not(start):
+    alone = start("a")
+    assert alone.stream.owned(alone.table) is None
+    another = start("b")
+    assert eventually(lambda: len(alone.alive()) == 2)
+    shares = [each.stream.owned(alone.table).astype(int) for each in (alone, another)]
+    assert np.sum(shares, axis=0).tolist() == [1, 1]
+
+
+def test_one_that_stops_is_gone_at_once(start):
+    one, another = start("a"), start("b")
+    assert eventually(lambda: len(one.alive()) == 2)
+    another.stream.stop(10)
+    assert eventually(lambda: one.alive() == ["a"])
+
+
+def test_one_that_starts_knows_what_was_decided_before(broker, start):
+    broker.bodies = bodies(record(instance="i1"), record(counter=1, instance="i2"))
+    one = start("a")
+    assert sorted(one.pending.node_of(instance) for instance in ("i1", "i2")) == [H1, H1]
+
+
+def test_old_records_have_no_effect_when_they_are_read_again(broker, start):
+    long_ago = time.time() - LIFETIME - 1
+    broker.bodies = bodies(
+        record(at=long_ago, instance="i1"),
+        record(Kind.BEAT, counter=1, at=time.time() - 20),
+        record(counter=2, instance="i2"),
+    )
+    one = start("a")
+    assert [one.pending.node_of(instance) for instance in ("i1", "i2")] == [None, H1]
+    assert one.alive() == ["a"]
+
+
+def test_new_records_count_from_their_arrival_whatever_the_clock_of_their_sender(start):
+    one = start("a")
+    for body in bodies(record(at=0), record(Kind.BEAT, counter=1, at=1e10)):
+        one.stream.receive(body)
+    assert one.pending.node_of("i1") == H1
+    assert one.alive() == ["a", "other"]
+
+
+def test_a_start_waits_for_a_stream_that_is_away_for_a_bounded_time(broker, caplog):
+    broker.away = True
+    scheduler = Scheduler(broker, "a")
+    scheduler.stream.start()
+    assert not scheduler.stream.wait_until_caught_up(0.05)
+    scheduler.stream.stop(1)
+    assert "was not read up to now within 0.05 seconds" in caplog.text
+    assert caplog.text.count(decision_stream.UNAVAILABLE) == 1
+    assert not scheduler.stream.status().in_step
+
+
+def test_an_outage_is_said_once_and_so_is_its_end(broker, start, monkeypatch, caplog):
+    caplog.set_level(logging.INFO)
+    for module in ("reader", "writer"):
+        monkeypatch.setattr(f"scheduler.stream.{module}.RETRY_INTERVAL", 0.01)
+    one, another = start("a"), start("b")
+    broker.away = True
+    assert eventually(lambda: decision_stream.UNAVAILABLE in caplog.text)
+    one.pending.add("i1", one.table, 0, ONE)
+    broker.away = False
+    assert eventually(lambda: another.pending.node_of("i1") == H1)
+    assert eventually(lambda: caplog.text.count(decision_stream.AVAILABLE) == 2)
+    assert caplog.text.count(decision_stream.UNAVAILABLE) == 2  # by each of them
+
+
+def test_a_record_that_was_written_twice_is_applied_once(idle):
+    entry = {"resources": {"VCPU": 1}}
+    for body in bodies(record(Kind.CLAIMED, **entry)) * 2:
+        idle.stream.receive(body)
+    assert len(idle.mirror.seen) == 1
+
+
+def test_missing_records_are_counted_and_said_once(idle, caplog):
+    for counter in (5, 6, 9, 20):
+        idle.stream.receive(*bodies(record(counter=counter)))
+    assert idle.stream.status().lost == 2 + 10
+    assert caplog.text.count("are missing in the decision stream: 2") == 1
+    assert caplog.text.count("are missing") == 1
+
+
+def test_a_counter_that_leaps_is_not_believed(idle):
+    for counter, instance in ((1, "i1"), (1 << 40, "i2"), (2, "i3")):
+        idle.stream.receive(*bodies(record(counter=counter, instance=instance)))
+    assert [idle.pending.node_of(one) for one in ("i1", "i2", "i3")] == [H1, None, H1]
+    assert idle.stream.status().lost == 0
+
+
+def test_a_sender_whose_counter_begins_anew_is_believed(idle):
+    for counter, instance in ((900_000, "i1"), (0, "i2"), (1, "i3")):
+        idle.stream.receive(*bodies(record(counter=counter, instance=instance)))
+    assert len(idle.pending) == 3
+
+
+def test_others_cannot_speak_for_this_scheduler(idle):
+    forged = [record(sender="own", counter=1 << 40), record(Kind.BYE, sender="own", counter=1)]
+    for body in bodies(*forged):
+        idle.stream.receive(body)
+    assert len(idle.pending) == 0
+    assert idle.alive() == ["own"]
+    assert not idle.stream.status().in_step
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [b"\x00" * 100, b"[{}]", b"[" * 50_000, b'"%s"' % (b"x" * 70_000), b"[null, 7]" * 3],
+    ids=["bytes", "empty record", "nested", "too large", "no json"],
+)
+def test_hostile_messages_cost_one_log_line(idle, hostile, caplog):
+    for _ in range(50):
+        idle.stream.receive(hostile)
+    assert len(caplog.records) == 1
+    assert len(caplog.text) < 500
+    assert idle.stream.status().unreadable >= 50
+
+
+def test_the_rate_of_a_scheduler_is_told_in_its_beats(start, monkeypatch):
+    monkeypatch.setattr("scheduler.stream.writer.BEAT_INTERVAL", 0.01)
+    one, another = start("a"), start("b")
+    for number in range(1000):
+        one.stream.sharing.claimed(f"i{number}", {H1: {"resources": {"VCPU": 1}}})
+    assert eventually(lambda: any(member.rate > 1 for member in another.stream.membership.alive()))
+    assert another.stream.membership.own.rate == 0
+
+
+def test_a_transport_other_than_rabbitmq_has_no_stream(caplog):
+    caplog.set_level(logging.INFO)
+    stream = make_stream(make_conf(_transport_url="fake://"), None)
+    assert isinstance(stream, NoStream)
+    assert caplog.text.count("the transport is not RabbitMQ") == 1
+
+
+def test_without_a_stream_a_scheduler_is_alone():
+    stream = NoStream()
+    stream.start()
+    assert stream.wait_until_caught_up(math.inf)
+    stream.sharing.gone("i1")
+    assert (stream.owned(None), stream.status().wanted) == (None, False)
+    stream.stop(0)
