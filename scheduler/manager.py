@@ -266,6 +266,7 @@ class SchedulerManager:
     def state(self) -> WorkerState:
         """Return what health checks and metrics show of this scheduler, apart from its messages."""
         cells = self.hosts.cell_readings()[:MOST_CELLS]
+        shared = self.stream.status()
         return WorkerState(
             cells=tuple(
                 CellState(cell.uuid, cell.name or cell.uuid, cell.enabled, usable, age)
@@ -273,6 +274,8 @@ class SchedulerManager:
             ),
             api_database=self.hosts.cells.readable,
             placement=self._placement.answers,
+            decision_stream=shared.in_step if shared.wanted else None,
+            schedulers=shared.schedulers,
             compute_nodes=self.hosts.compute_node_count(),
             pending=len(self.hosts.pending),
             cleanups=self._claimer.pending_cleanups(),

@@ -27,8 +27,8 @@ def service_down_time(conf: cfg.ConfigOpts) -> int:
 
 
 def worker_count(conf: cfg.ConfigOpts) -> int:
-    """Return the number of worker processes; unset and 0 mean one for each CPU that this process may use."""
-    return conf.scheduler.workers or len(os.sched_getaffinity(0))
+    """Return the number of worker processes; unset and 0 mean one."""
+    return conf.scheduler.workers or 1
 
 
 def caller_patience(conf: cfg.ConfigOpts) -> float:
@@ -99,11 +99,11 @@ def remarks(conf: cfg.ConfigOpts) -> Iterator[str]:
 
 
 def _worker_remarks(conf: cfg.ConfigOpts) -> Iterator[str]:
-    if not conf.scheduler.workers and worker_count(conf) > 1:
+    cpus = len(os.sched_getaffinity(0))
+    if not conf.scheduler.workers and cpus > 1:
         yield (
-            f"[scheduler]/workers is not set: {worker_count(conf)} workers are started, one for each CPU. "
-            "Workers share neither Placement's responses nor what they have just placed; set it to 1 unless "
-            "one worker's CPU is the limit"
+            f"[scheduler]/workers is not set: one worker is started, where nova-scheduler starts {cpus}, one "
+            "for each CPU. Set it to 1, or to more if one worker's CPU is the limit"
         )
 
 

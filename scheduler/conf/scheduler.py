@@ -37,8 +37,9 @@ OPTS = [
     cfg.IntOpt(
         "workers",
         min=0,
-        help="Number of worker processes. Unset or 0: one for each CPU. One worker handles about seventy "
-        "requests a second. Requests share responses of Placement only within one worker.",
+        help="Number of worker processes. Unset or 0: one. One worker handles about seventy requests a "
+        "second. Each worker is a scheduler of its own: they share decisions as schedulers of several hosts "
+        "do, see [berth]/decision_stream. Requests share responses of Placement only within one worker.",
     ),
     cfg.BoolOpt(
         "query_placement_for_routed_network_aggregates",

@@ -16,7 +16,7 @@ STAGES = ("queue", "query", "placement", "mirror", "table", "held", "selection",
 SOURCES = ("placement", "mirror", "table", "held")
 ANSWERS = ("own", "shared", "mirror", "table", "held", "failed")
 CLAIM_OUTCOMES = ("granted", "next_host", "given_up")
-DEPENDENCIES = ("broker", "api_database", "placement")
+DEPENDENCIES = ("broker", "api_database", "placement", "decision_stream")
 PHASES = ("starting", "serving", "stopping", "missing")
 EXITS = ("ended", "killed", "hung")
 RELOADS = ("accepted", "refused")
@@ -148,9 +148,15 @@ MIRROR_AGE = Metric(
 DEPENDENCY_UP = Metric(
     "berth_dependency_up",
     "gauge",
-    "1 if the broker, the API database or Placement answered when it was last used, 0 if not; absent if it "
-    "was not used yet.",
+    "1 if the broker, the API database, Placement or the decision stream answered when it was last used, "
+    "0 if not; absent if it was not used yet.",
     ("worker", "dependency"),
+)
+SCHEDULERS = Metric(
+    "berth_schedulers",
+    "gauge",
+    "Schedulers that are alive and share their decisions, as far as a worker knows; each worker is one.",
+    ("worker",),
 )
 WORKER_MEMORY = Metric(
     "berth_worker_resident_memory_bytes", "gauge", "Resident memory of a worker.", ("worker",)
@@ -187,6 +193,7 @@ METRICS = (
     CELL_AGE,
     MIRROR_AGE,
     DEPENDENCY_UP,
+    SCHEDULERS,
     WORKER_MEMORY,
     WORKER_CPU,
     REPORT_AGE,

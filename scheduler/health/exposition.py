@@ -63,6 +63,7 @@ class DaemonCollector(Collector):
             catalogue.PENDING: [((str(each.number),), each.state.pending) for each in current],
             catalogue.CLEANUPS: [((str(each.number),), each.state.cleanups) for each in current],
             catalogue.COMPUTE_NODES: [((str(each.number),), each.state.compute_nodes) for each in current],
+            catalogue.SCHEDULERS: [((str(each.number),), each.state.schedulers) for each in current],
             catalogue.WORKER_MEMORY: [
                 ((str(each.number),), each.report.memory) for each in current if each.report
             ],

@@ -66,6 +66,7 @@ class Readiness:
             "broker:connection": self._connections(current, "broker", Health.FAIL),
             "api-database:connection": self._connections(current, "api_database", Health.WARN),
             "placement:connection": self._connections(current, "placement", Health.FAIL),
+            **self._shared_decisions(current),
             **self._cells(current),
         }
         worst = max(health for health, _ in found.values())
@@ -90,6 +91,12 @@ class Readiness:
         else:
             health = without if all(state is False for state in states) else Health.WARN
         return health, checks
+
+    def _shared_decisions(self, current: list[WorkerRecord]) -> dict[str, tuple[Health, list[Check]]]:
+        """Return the state of the decision stream, if there is one. Requests are answered without it."""
+        if all(each.state.decision_stream is None for each in current):
+            return {}
+        return {"decision-stream:connection": self._connections(current, "decision_stream", Health.WARN)}
 
     def _cells(self, current: list[WorkerRecord]) -> dict[str, tuple[Health, list[Check]]]:
         found: dict[str, tuple[Health, list[Check]]] = {}

@@ -54,6 +54,8 @@ class WorkerState(msgspec.Struct, frozen=True):
         broker: Whether messages are read from the broker; None if that is not known. So for the next two.
         api_database: Whether the API database answered when it was last used.
         placement: Whether Placement answered when it was last used.
+        decision_stream: Whether decisions of other schedulers arrive; None if they are not shared.
+        schedulers: The number of schedulers that are alive, as far as this one knows.
         compute_nodes: The number of compute nodes in the host table.
         pending: The number of pending placements.
         cleanups: The number of claims that are still to be given back.
@@ -67,6 +69,8 @@ class WorkerState(msgspec.Struct, frozen=True):
     broker: bool | None = None
     api_database: bool | None = None
     placement: bool | None = None
+    decision_stream: bool | None = None
+    schedulers: int = 1
     compute_nodes: int = 0
     pending: int = 0
     cleanups: int = 0

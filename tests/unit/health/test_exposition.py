@@ -21,6 +21,8 @@ STATE = WorkerState(
     pending=3,
     cleanups=2,
     mirror_age=4.0,
+    decision_stream=True,
+    schedulers=4,
     in_flight=5,
     unanswered=6,
 )
@@ -72,6 +74,8 @@ def test_what_a_worker_reported_is_shown_with_its_number(world):
         ("berth_cell_age_seconds", (("cell", 'a "cell"'), *worker)): 3.5,
         ("berth_dependency_up", (("dependency", "broker"), *worker)): 1,
         ("berth_dependency_up", (("dependency", "api_database"), *worker)): 0,
+        ("berth_dependency_up", (("dependency", "decision_stream"), *worker)): 1,
+        ("berth_schedulers", worker): 4,
         ("berth_workers", (("phase", "serving"),)): 1,
         ("berth_workers", (("phase", "missing"),)): 1,
         ("berth_build_info", (("version", "1.2.3"),)): 1,

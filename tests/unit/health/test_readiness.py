@@ -49,6 +49,8 @@ def readiness(*states, phase="serving", clock=None):
         ([good(cells=(LOST_CELL, NEW_CELL))], Health.FAIL),
         ([good(cells=(LOST_CELL, DISABLED_CELL))], Health.FAIL),
         ([good(cells=())], Health.FAIL),
+        ([good(decision_stream=True), good(decision_stream=True)], Health.PASS),
+        ([good(decision_stream=False), good(decision_stream=False)], Health.WARN),
     ],
     ids=[
         "all is well",
@@ -66,11 +68,21 @@ def readiness(*states, phase="serving", clock=None):
         "all cells lost",
         "only a disabled cell left",
         "no cell",
+        "decisions are shared",
+        "decisions are not shared although they should be: requests are answered as by a single scheduler",
     ],
 )
 def test_the_state_is_the_worst_that_requests_can_notice(states, expected):
     health, document = readiness(*states).ready()
     assert (health, document["status"]) == (expected, str(expected))
+
+
+def test_the_decision_stream_is_checked_only_if_there_is_one():
+    _health, document = readiness(good()).ready()
+    assert "decision-stream:connection" not in document["checks"]
+    _health, document = readiness(good(decision_stream=False)).ready()
+    (check,) = document["checks"]["decision-stream:connection"]
+    assert (check["status"], check["output"]) == ("fail", "does not answer; see the log")
 
 
 @pytest.mark.parametrize("phase", ["starting", "stopping"])
