@@ -8,6 +8,7 @@ table and keeps the columns in which nothing changed.
 from collections.abc import Iterable, Mapping
 import copy
 from functools import cached_property
+from itertools import compress
 
 import numpy as np
 
@@ -56,9 +57,11 @@ class HostTable:
                 be the same objects in both tables.
             unread_cells: Uuids of the cells that could not be read.
         """
-        pairs = [(row, services.get((row.cell_uuid, row.host))) for row in rows]
-        self.rows = tuple([row for row, service in pairs if service is not None])
-        self.services = tuple([service for _, service in pairs if service is not None])
+        # Thousands of pairs that live until the end would make the garbage collector run at each reading.
+        rows = tuple(rows)
+        found = [services.get((row.cell_uuid, row.host)) for row in rows]
+        self.rows = rows if all(found) else tuple(compress(rows, found))
+        self.services = tuple(filter(None, found))
         self.aggregates = aggregates
         self.disabled_cells = disabled_cells
         self.unread_cells = unread_cells

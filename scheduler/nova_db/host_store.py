@@ -6,6 +6,7 @@ wait (spec: host-state-and-cells 2.3, 3.9).
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 import math
 import threading
 import time
@@ -16,6 +17,7 @@ from oslo_log import log as logging
 import sqlalchemy as sa
 
 from scheduler.background import BackgroundLoop
+from scheduler.hosts.rows import ServiceRow
 from scheduler.hosts.table import HostTable
 from scheduler.logs import OutageLog, OutageLogs, RateLimitedLogger
 from scheduler.nova_db.aggregate_store import AggregateStore
@@ -251,10 +253,11 @@ class HostStore:
         cells = list(cells)
         known = [self._rows_of(cell, begun) for cell in cells]
         unread = frozenset(cell.uuid for cell in cells if not self._usable(cell))
-        services = {key: service for rows in known for key, service in rows.services.items()}
-        nodes = [node for rows in known for node in rows.nodes.values()]
+        services: dict[tuple[str, str], ServiceRow] = {}
+        for rows in known:
+            services.update(rows.services)
         return HostTable(
-            nodes,
+            chain.from_iterable(rows.nodes.values() for rows in known),
             services,
             self._aggregates.current,
             self._cells.disabled,
