@@ -67,7 +67,6 @@ class _Request:
         self.limits: dict[int, dict[str, Any]] = {}
         self.limit_columns: dict[str, np.ndarray] = {}
         self.offered: dict[int, Sequence[Any]] = {}
-        self.states: dict[int, HostState] = {}
 
     def refresh_pending(self) -> None:
         """Read what other requests have pending; counters include it at once."""
@@ -104,10 +103,13 @@ class _Request:
 class HostView:
     """Some hosts of one request, in order. Rules get one, and answer with arrays of its length."""
 
-    def __init__(self, shared: _Request, positions: ViewPositions) -> None:
+    def __init__(self, shared: _Request, positions: ViewPositions, states: dict[int, HostState]) -> None:
         """Use ``HostView.of``; ``positions`` are positions in the root view."""
         self._shared = shared
         self.positions = positions
+        # They refer to what is shared, which does not refer to them: without a cycle the arrays of a request
+        # are released when it ends, and not when the garbage collector runs.
+        self._states = states
         self._numbers: dict[str, np.ndarray] = {}
         self._coded: dict[str, EncodedColumn] = {}
 
@@ -136,7 +138,7 @@ class HostView:
             lists = [()] * len(rows) if candidates is None else list(candidates)
         pending = PendingPlacements() if pending is None else pending
         shared = _Request(table, rows, lists, instances or NoInstances(), pending)
-        return cls(shared, ViewPositions(np.arange(len(rows))))
+        return cls(shared, ViewPositions(np.arange(len(rows))), {})
 
     @property
     def table_rows(self) -> TableRows:
@@ -153,11 +155,14 @@ class HostView:
 
     def where(self, mask: np.ndarray) -> "HostView":
         """Return the hosts for which ``mask`` (bool, shape (hosts,)) is true; this very view if all are."""
-        return self if mask.all() else HostView(self._shared, ViewPositions(self.positions[mask]))
+        return self if mask.all() else self._part(self.positions[mask])
 
     def at(self, indices: Sequence[int] | np.ndarray) -> "HostView":
         """Return the hosts at these indices of this view, in the order of the indices."""
-        return HostView(self._shared, ViewPositions(self.positions[np.asarray(indices, dtype=np.int64)]))
+        return self._part(self.positions[np.asarray(indices, dtype=np.int64)])
+
+    def _part(self, positions: np.ndarray) -> "HostView":
+        return HostView(self._shared, ViewPositions(positions), self._states)
 
     # -- columns ---------------------------------------------------------------------------------------------
 
@@ -243,9 +248,9 @@ class HostView:
     def host(self, index: int) -> HostState:
         """Return one host under nova's attribute names; the same object each time within a request."""
         position = ViewPosition(int(self.positions[index]))
-        state = self._shared.states.get(position)
+        state = self._states.get(position)
         if state is None:
-            state = self._shared.states[position] = HostState(self._shared, position)
+            state = self._states[position] = HostState(self._shared, position)
         return state
 
     def hosts(self) -> list[HostState]:

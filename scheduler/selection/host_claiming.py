@@ -1,7 +1,7 @@
 """Claiming the best host that Placement grants (spec: placement-and-workflow 4, 5.4)."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
@@ -145,7 +145,8 @@ class HostClaiming:
         while (index := self._reserve_next(instance_uuid)) is not None:
             candidate = claim(index, instance_uuid) if self.claims else None
             if candidate is not None or not self.claims:
-                LOG.debug("Selected host: %s", repr(hosts.host(index)))
+                if LOG.isEnabledFor(logging.DEBUG):
+                    LOG.debug("Selected host: %s", repr(hosts.host(index)))
                 return index, candidate
             hosts.unreserve(instance_uuid)
             position = ViewPosition(int(hosts.positions[index]))
@@ -156,8 +157,7 @@ class HostClaiming:
         raise NoValidHost(NOT_ENOUGH)
 
     def _best_first(self) -> Iterator[ViewIndex]:
-        positions = self._ranking.hosts.positions
-        return (index for index in self._ranking.best_first() if positions[index] not in self._refused)
+        return unrefused(self._ranking, self._refused)
 
     def _reserve_next(self, instance_uuid: str) -> ViewIndex | None:
         """Reserve and return the best host that did not refuse the instance; None if none is left."""
@@ -216,6 +216,12 @@ class HostClaiming:
         if refusals:
             LOG.info(NEXT_HOST, instance_uuid, hosts.row(index).host, refusals[-1][1].reason)
         return None
+
+
+def unrefused(ranking: Ranking, refused: Sequence[ViewPosition]) -> Iterator[ViewIndex]:
+    """Yield the hosts in the order in which to try them, without those that refused the instance."""
+    positions = ranking.hosts.positions
+    return (index for index in ranking.best_first() if positions[index] not in refused)
 
 
 def final_refusal(instance_uuid: str, result: ClaimResult) -> BerthError:

@@ -8,6 +8,7 @@ cells of the request, or if hosts have lost candidates that bear on others.
 """
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 import random
 from typing import Any
 
@@ -34,6 +35,9 @@ SLICE_SHARE = 10
 
 # Hosts in a debug line; many clouds log at this level all the time.
 SHOWN = 20
+
+# Hosts that are sorted first. Conductors get two alternates, which have to be in the cell of the chosen host.
+HEAD = 32
 
 
 def all_alike(_table: HostTable) -> None:
@@ -152,9 +156,8 @@ class Ranking:
     def best_first(self) -> Iterator[ViewIndex]:
         """Yield indices of the hosts in the order in which to try them.
 
-        One of the best ``host_subset_size`` comes first, picked at random; the others follow by weight. The
-        sorting is put off until a second host is asked for. Hosts that this scheduler owns come before all
-        others.
+        One of the best ``host_subset_size`` comes first, picked at random; the others follow by weight. Hosts
+        that this scheduler owns come before all others.
         """
         totals = self.totals()
         if not len(totals):
@@ -165,12 +168,11 @@ class Ranking:
         preferred = self._preferred(totals)
         first = self._pick(totals, preferred)
         yield first
-        order = descending(totals)
+        groups = [np.arange(len(totals))]
         if preferred is not None:
-            order = np.concatenate([order[preferred[order]], order[~preferred[order]]])
-        for index in order:
-            if index != first:
-                yield ViewIndex(int(index))
+            groups = [np.flatnonzero(preferred), np.flatnonzero(~preferred)]
+        for group in groups:
+            yield from (ViewIndex(index) for index in _ordered(group, totals) if index != first)
 
     def _owned_for_request(self, owned: Owned) -> np.ndarray | None:
         request = self._request
@@ -208,12 +210,12 @@ class Ranking:
             LOG.debug("Filtered [%s]%s", ", ".join(map(repr, shown)), self._rest())
 
     def _log_best(self, totals: np.ndarray) -> None:
-        best = descending(totals)[:SHOWN]
+        best = list(islice(descending(totals), SHOWN))
         shown = [f"WeighedHost [host: {self.hosts.host(i)!r}, weight: {totals[i]}]" for i in best]
         LOG.debug("Weighed [%s]%s", ", ".join(shown), self._rest())
         parts = self.scores.parts()
         for index in best:
-            row = self.hosts.row(ViewIndex(int(index)))
+            row = self.hosts.row(ViewIndex(index))
             added = ", ".join(f"{name} {part[index]:.6g}" for name, part in parts)
             LOG.debug("Weights of host %s (%s): %s", row.host, row.nodename, added or "none")
 
@@ -229,13 +231,14 @@ class Ranking:
             return self._pick_shuffled(totals, size)
         if size == 1:
             return ViewIndex(int(totals.argmax()))
-        return ViewIndex(int(random.choice(descending(totals)[:size])))
+        return ViewIndex(random.choice(list(islice(descending(totals), size))))
 
     def _pick_shuffled(self, totals: np.ndarray, size: int) -> ViewIndex:
         tied = np.flatnonzero(totals == totals.max()).tolist()
         random.shuffle(tied)
-        rest = [] if len(tied) >= size else [i for i in descending(totals)[:size] if i not in set(tied)]
-        return ViewIndex(int(random.choice((tied + rest)[:size])))
+        best = () if len(tied) >= size else islice(descending(totals), size)
+        rest = [index for index in best if index not in set(tied)]
+        return ViewIndex(random.choice((tied + rest)[:size]))
 
 
 def _carried(request: SchedulingRequest) -> tuple | None:
@@ -243,6 +246,19 @@ def _carried(request: SchedulingRequest) -> tuple | None:
     return carried_state(request.progress.guest)
 
 
-def descending(totals: np.ndarray) -> np.ndarray:
-    """Return indices by total, largest first; equal totals keep their order."""
-    return np.argsort(-totals, kind="stable")
+def _ordered(indices: np.ndarray, totals: np.ndarray) -> Iterator[int]:
+    return (int(indices[position]) for position in descending(totals[indices]))
+
+
+def descending(totals: np.ndarray) -> Iterator[int]:
+    """Yield indices by total, largest first; equal totals keep their order. No total is NaN.
+
+    Few of many hosts are ever asked for: so those below the best are sorted when they are.
+    """
+    if len(totals) <= HEAD:
+        yield from np.argsort(-totals, kind="stable").tolist()
+        return
+    limit = np.partition(totals, -HEAD)[-HEAD]
+    for part in (totals > limit, totals == limit, totals < limit):
+        indices = np.flatnonzero(part)
+        yield from indices[np.argsort(-totals[indices], kind="stable")].tolist()

@@ -1,5 +1,7 @@
+import gc
 import json
 from types import SimpleNamespace
+import weakref
 
 import numpy as np
 import pytest
@@ -65,6 +67,22 @@ def test_the_best_host_is_claimed_and_the_next_best_are_alternates():
     assert names(reply) == [["h1", "h2", "h3"]]
     assert claims.tried == [("i1", uuid_of("h1"))]
     assert claims.released == []
+
+
+def test_what_a_request_saw_of_its_hosts_is_released_when_it_ends():
+    """Arrays of all hosts would else wait for the garbage collector, which does not know how large they are."""
+    gc.disable()
+    try:
+        view = make_view(four_hosts())
+        column = weakref.ref(view.numbers("free_ram_mb"))
+        view.hosts()
+        request = make_request(make_spec(), ["i1"], context=CONTEXT, with_alternates=True)
+        with ClaimSession(FakeClaimer(FakeClaims()), PendingPlacements(), request) as claims:
+            driver().select(view, request, claims)
+        del view
+        assert column() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from scheduler import objects
 from scheduler.filters.base import HostFilter, Judge
 from scheduler.filters.chain import FilterChain
 from scheduler.numa.guest import guest_topology_from
-from scheduler.selection.ranking import descending, rank
+from scheduler.selection.ranking import HEAD, descending, rank
 from scheduler.weights.base import HostWeigher, Scorer
 from scheduler.weights.scores import prepare_weighers
 from tests.builders import make_host, make_view
@@ -179,7 +179,14 @@ def test_judging_what_changed_equals_judging_everything(ram, choices):
 
 
 def test_descending_is_stable():
-    assert descending(np.array([1.0, 2.0, 2.0, 0.0, 1.0])).tolist() == [1, 2, 0, 4, 3]
+    assert list(descending(np.array([1.0, 2.0, 2.0, 0.0, 1.0]))) == [1, 2, 0, 4, 3]
+
+
+@given(st.lists(st.sampled_from([-np.inf, -1.0, 0.0, 0.5, 1.0, 2.0, np.inf]), max_size=4 * HEAD), st.data())
+def test_the_order_of_many_hosts_is_that_of_a_stable_sort(few, data):
+    distinct = data.draw(st.lists(st.floats(allow_nan=False), max_size=2 * HEAD))
+    totals = np.array([*few, *distinct])
+    assert list(descending(totals)) == np.argsort(-totals, kind="stable").tolist()
 
 
 # -- hosts that this scheduler owns
