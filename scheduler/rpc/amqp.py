@@ -264,6 +264,11 @@ class LateListener(amqpdriver.RpcAMQPListener):
         """The number of calls that were received and not answered yet."""
         return len(self._in_progress)
 
+    @property
+    def remembered_calls(self) -> int:
+        """Number of answered calls whose repetition would be recognised."""
+        return len(self._answered)
+
     def __call__(self, message: Any) -> None:
         """Take a message from the broker; in the reading thread."""
         if not message.get("_msg_id"):
@@ -277,7 +282,8 @@ class LateListener(amqpdriver.RpcAMQPListener):
         """Acknowledge a call, and what the broker has delivered of it again meanwhile."""
         with self._lock:
             deliveries = self._in_progress.pop(message.unique_id, [message])
-            if message.undelivered is None:
+            # casts were acknowledged on receipt: the broker does not deliver them again
+            if message.orig_msg_id and message.undelivered is None:
                 self._answered[message.unique_id] = True
         for each in deliveries:
             self._message_operations_handler.do(lambda each=each: self._acknowledge(each))

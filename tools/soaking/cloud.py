@@ -10,6 +10,9 @@ from tools.cloud import Cloud, SchedulerProcess
 from tools.embedded_placement import PlacementProcess
 from tools.fleet import Cell
 
+#: Each worker keeps decisions in memory, 1000 by default: fewer are complete before growth is judged.
+FEW_DECISIONS = "[berth]\ndecision_records = 100\n"
+
 
 class SoakCloud(Cloud):
     """A context manager that starts the processes on entry and stops them on exit.
@@ -40,7 +43,7 @@ class SoakCloud(Cloud):
         self.write_databases()
         for name in ("api", "cell0", "cell1", "cell2"):
             _allow_reading_while_writing(self.directory / f"{name}.sqlite")
-        config_file = self.configure(transport_url, workers=self._workers)
+        config_file = self.configure(transport_url, workers=self._workers, sections=FEW_DECISIONS)
         self.bus = Bus(self.conf)
         self.callback(self.bus.close)
         self.scheduler = SchedulerProcess(config_file, self.directory / "scheduler.log")

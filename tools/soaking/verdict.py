@@ -12,6 +12,8 @@ from tools.soaking.samples import MEASURES, Sample
 
 #: The share of all requests that may fill caches, pools and the allocator's arenas.
 WARM_UP = 0.25
+#: Seconds that belong to the warm-up in any case: answered calls are remembered for ten minutes.
+WARM_UP_TIME = 900
 #: Fewer samples after the warm-up say nothing.
 FEWEST_SAMPLES = 9
 
@@ -80,7 +82,7 @@ def judge(samples: Sequence[Sample]) -> list[Growth]:
         ValueError: There are too few samples to judge.
     """
     start = samples[-1].requests * WARM_UP if samples else 0
-    warm = [sample for sample in samples if sample.requests >= start]
+    warm = [sample for sample in samples if sample.requests >= start and sample.seconds >= WARM_UP_TIME]
     if len(warm) < FEWEST_SAMPLES:
         raise ValueError(f"{len(warm)} samples after the warm-up are too few; {FEWEST_SAMPLES} are needed")
     third = len(warm) // 3

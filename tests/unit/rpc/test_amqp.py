@@ -7,6 +7,7 @@ fail, and name it.
 import contextlib
 import inspect
 import json
+from types import SimpleNamespace
 
 import kombu
 from oslo_messaging import transport as library_transport
@@ -138,3 +139,23 @@ def test_a_reply_above_the_limit_is_not_published():
 def test_a_lost_connection_ends_the_attempt_only_when_the_time_is_over(deadline, error):
     with pytest.raises(error):
         amqp.BoundedPublisher(Connection(OSError("reset")), deadline, 10).direct_send("q", text(1))
+
+
+class RawMessage(dict):
+    """A message as the driver hands it to a listener."""
+
+    def __init__(self, number, msg_id):
+        super().__init__(_msg_id=msg_id, _unique_id=f"unique-{number}", method="m", args={}, version="1.0")
+        self._raw_message = SimpleNamespace(channel=None, delivery_tag=number, acknowledged=False)
+        self.acknowledge = self.requeue = lambda: None
+
+
+@pytest.mark.parametrize(
+    ("msg_id", "remembered"), [(None, 0), ("call", 1)], ids=["casts are not", "calls are"]
+)
+def test_calls_are_remembered_after_their_reply_and_casts_are_not(msg_id, remembered):
+    """Hundreds of computes cast every few minutes: remembering that would only fill the memory."""
+    listener = amqp.LateListener(SimpleNamespace(prefetch_size=1), SimpleNamespace(channel=None), 1000)
+    listener(RawMessage(1, msg_id))
+    listener.incoming[0].settle()
+    assert listener.remembered_calls == remembered

@@ -1,5 +1,6 @@
 """The verdict of a soak run; the run itself is a command."""
 
+import dataclasses
 import os
 
 import pytest
@@ -10,7 +11,7 @@ from tools.soaking.samples import Sample
 
 def series(count=100, memory=lambda n: 200.0, threads=lambda n: 20):
     return [
-        Sample(number * 100, float(number), memory(number), threads(number), descriptors=50, connections=10)
+        Sample(number * 100, verdict.WARM_UP_TIME + float(number), memory(number), threads(number), descriptors=50, connections=10)
         for number in range(count)
     ]
 
@@ -40,6 +41,11 @@ def test_a_growth_says_how_much_and_in_how_many_requests():
     (memory, *_) = verdict.judge(series(memory=lambda n: 200.0 + n))
     assert memory.per_10000 == pytest.approx(100.0)
     assert "GROWS" in str(memory)
+
+
+def test_samples_before_the_end_of_the_warm_up_time_are_not_judged():
+    taken = [dataclasses.replace(sample, seconds=1.0) for sample in series(memory=lambda n: 10.0 * n)]
+    assert not_flat([*taken[:60], *series()[60:]]) == []
 
 
 def test_too_few_samples_are_not_judged():
