@@ -33,11 +33,13 @@ not interrupt service, so cotyledon is used without the wrapper.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+import contextlib
 import dataclasses
 import faulthandler
 import gc
 import multiprocessing
 import os
+from pathlib import Path
 import signal
 import sys
 import tempfile
@@ -183,6 +185,7 @@ class Worker(cotyledon.Service):
         Raises:
             SystemExit: The worker cannot start, with status START_FAILED, or with NO_DATABASE.
         """
+        show_program_name()
         faulthandler.enable()  # the master ends a worker that hangs by SIGABRT: it writes the stack traces
         self._reporter.start()
         failure = self._attempt("cannot start", self._start)
@@ -342,6 +345,7 @@ class Daemon:
         supervisor = cotyledon.ServiceManager(
             graceful_shutdown_timeout=self.conf.graceful_shutdown_timeout, mp_context=self._context
         )
+        show_program_name()
         supervisor.register_hooks(
             on_reload=self._reload, on_dead_worker=self._worker_died, on_terminate=self._monitor.stopping
         )
@@ -447,6 +451,15 @@ def _build_and_report(build: Callable[[cfg.ConfigOpts], Any], conf: cfg.ConfigOp
     else:
         refusal = ""
     sender.send(refusal)
+
+
+def show_program_name() -> None:
+    """Make the name of the process that of the program again, by which probes and operators look for it.
+
+    cotyledon sets a title, and with it the name: to the first 15 characters of the title, with its colon.
+    """
+    with contextlib.suppress(OSError):
+        Path("/proc/self/comm").write_text(Path(sys.argv[0]).name[:15])
 
 
 def spare_the_collector() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 import logging
+from pathlib import Path
 import sys
 from typing import TYPE_CHECKING
 import warnings
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from scheduler import service
 
 FAILED = 1
+
+#: The names under which the program may be installed. Tools that look for nova-scheduler find the second one.
+PROGRAMS = ("berth-scheduler", "nova-scheduler")
 
 JOURNAL_HINT = "install the package systemd-python (pip install 'berth-scheduler[journal]')"
 
@@ -46,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int | None:
     try:
         conf = prepare(argv)
     except errors.ConfigError as error:
-        print(f"berth-scheduler: {error}", file=sys.stderr)
+        print(f"{program_name()}: {error}", file=sys.stderr)
         return FAILED
     return _serve(conf, argv)
 
@@ -66,12 +70,18 @@ def prepare(argv: Sequence[str]) -> ConfigOpts:
     from scheduler import reports
     from scheduler.version import version
 
-    conf = options.load(argv, version=version())
+    conf = options.load(argv, program_name(), version=version())
     options.require_databases(conf)
     set_up_logging(conf)
     lockutils.set_defaults(conf.oslo_concurrency.lock_path)
     reports.install(conf)
     return conf
+
+
+def program_name() -> str:
+    """Return the name under which the program was started, if it is one of ours."""
+    name = Path(sys.argv[0]).name
+    return name if name in PROGRAMS else PROGRAMS[0]
 
 
 def set_up_logging(conf: ConfigOpts) -> None:

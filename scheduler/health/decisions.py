@@ -6,7 +6,7 @@ import threading
 from cachetools import LRUCache
 
 from scheduler.claims.events import ENDS, ClaimState
-from scheduler.errors import HostsUnknown, InvalidRequest, NoValidHost
+from scheduler.errors import HostsUnknown, InvalidRequest, NoValidHost, SchedulerStopping
 from scheduler.explain.record import CandidateSource, DecisionRecord
 from scheduler.health import catalogue
 from scheduler.health.counters import Counters
@@ -18,6 +18,12 @@ _CLAIM_OUTCOMES = {
     ClaimState.GRANTED: "granted",
     ClaimState.NEXT_HOST: "next_host",
     ClaimState.GIVEN_UP: "given_up",
+}
+_OUTCOMES = {
+    NoValidHost: "no_valid_host",
+    HostsUnknown: "hosts_unknown",
+    InvalidRequest: "invalid",
+    SchedulerStopping: "returned",
 }
 _STAGES = frozenset(catalogue.STAGES)
 
@@ -99,8 +105,4 @@ def outcome_of(error: BaseException | None) -> str:
     """Return the outcome of a request, as metrics name it."""
     if error is None:
         return "placed"
-    if isinstance(error, NoValidHost):
-        return "no_valid_host"
-    if isinstance(error, HostsUnknown):
-        return "hosts_unknown"
-    return "invalid" if isinstance(error, InvalidRequest) else "error"
+    return next((name for kind, name in _OUTCOMES.items() if isinstance(error, kind)), "error")

@@ -17,7 +17,7 @@ COMMON = "[DEFAULT]\nuse_stderr=true\n[api_database]\nconnection=sqlite://\n"
 class Daemon:
     """A running daemon; ``expect`` reads on in what it told until a line matches."""
 
-    def __init__(self, path, text, environment):
+    def __init__(self, path, text, environment, command=(sys.executable, "-W", "ignore", str(PROGRAM))):
         self.config = path / "nova.conf"
         self.config.write_text(f"{COMMON}\n{text}")
         self.errors = path / "stderr"
@@ -25,7 +25,7 @@ class Daemon:
         with self.errors.open("w") as log:
             # a group of its own: the daemon signals all of its process group
             self.process = subprocess.Popen(
-                [sys.executable, "-W", "ignore", str(PROGRAM), "--config-file", str(self.config)],
+                [*command, "--config-file", str(self.config)],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 env=os.environ | environment,

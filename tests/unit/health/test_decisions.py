@@ -50,6 +50,7 @@ def world():
         (errors.RequestFilterFailed("none"), "no_valid_host"),
         (errors.HostsUnknown(["cell1"]), "hosts_unknown"),
         (errors.InvalidRequest("bad"), "invalid"),
+        (errors.SchedulerStopping(), "returned"),
         (errors.NetworkError("away"), "error"),
         (ValueError("a rule of the operator"), "error"),
         (SystemExit(), "error"),
