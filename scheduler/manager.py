@@ -46,7 +46,7 @@ from scheduler.request.decision_line import amounts_of, placed_lines, refused_li
 from scheduler.request.network import NeutronNetwork
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rules import nova_modules
-from scheduler.rules.drivers import load_rules
+from scheduler.rules.drivers import Rules, load_rules
 from scheduler.selection.alternates import Selections, as_dicts
 from scheduler.selection.driver import FilterDriver
 from scheduler.selection.headroom import Usages, no_usages
@@ -137,6 +137,7 @@ class SchedulerManager:
     Attributes:
         hosts: What is known of the hosts.
         notifications: Where requests are announced.
+        parts: What the manager works with.
         decisions: The records of the latest requests.
         stream: What other schedulers decide, if it is shared.
     """
@@ -168,6 +169,7 @@ class SchedulerManager:
         parts = parts or ManagerParts.from_conf(conf)
         self.conf = conf
         self.notifications = notifications
+        self.parts = parts
         self.hosts = parts.hosts
         self._placement = parts.placement
         self._candidates = parts.candidates
@@ -187,13 +189,17 @@ class SchedulerManager:
 
     def use_rules(self) -> None:
         """Load the filters and weighers that the options name, and use them from the next request on."""
+        chain, weighers = self._load_rules()
+        # Conductors refuse server groups whose filter is missing in *their* options: for comparison.
+        LOG.info("Filters: %s", ", ".join(each.name for each in chain.filters))
+        LOG.info("Weighers: %s", ", ".join(each.name for each in weighers))
+
+    def _load_rules(self) -> Rules:
         nova_modules.provide(self.conf)
         chain, weighers = load_rules(self.conf)
         fitter = fitter_of(chain.filters, self.conf)
         self._driver = FilterDriver(self.conf, chain, weighers, fitter, self.hosts.mapped, self.stream.owned)
-        # Conductors refuse server groups whose filter is missing in *their* options: for comparison.
-        LOG.info("Filters: %s", ", ".join(each.name for each in chain.filters))
-        LOG.info("Weighers: %s", ", ".join(each.name for each in weighers))
+        return Rules(chain, weighers)
 
     @property
     def message_runs(self) -> ClaimJournal:

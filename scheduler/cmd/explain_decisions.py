@@ -64,6 +64,7 @@ class Question(Lister):
     """The base of the commands: shows a document as text with tables, or as it is."""
 
     needs_conf = True
+    default_timeout = TIMEOUT
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser of the options that all commands have."""
@@ -79,7 +80,7 @@ class Question(Lister):
         parser.add_argument(
             "--timeout",
             type=text.positive_number,
-            default=TIMEOUT,
+            default=self.default_timeout,
             metavar="SECONDS",
             help="seconds that an answer may take (default: %(default)g)",
         )
@@ -144,9 +145,12 @@ class Question(Lister):
 
     def ask(self, args: argparse.Namespace, method: str, **arguments: Any) -> explain.Answers:
         """Return what all running schedulers answer."""
-        bus = transport.rpc_transport(self.conf)
+        return self.schedulers(args).ask(method, **arguments)
+
+    def schedulers(self, args: argparse.Namespace) -> explain.Schedulers:
+        """Return what asks the running schedulers."""
         hosts = args.scheduler or scheduler_hosts(self.conf)
-        return explain.Schedulers(bus, hosts, args.timeout).ask(method, **arguments)
+        return explain.Schedulers(transport.rpc_transport(self.conf), hosts, args.timeout)
 
 
 def _wrapped(cell: Any) -> Any:
@@ -201,12 +205,12 @@ class RecordedQuestion(Question):
             if found:
                 return max(found, key=lambda pair: text.time_of(pair[1]))
             if answers.found and not self.conf.berth.decision_log:
-                _complain(failed)
+                complain(failed)
                 return None
         directory = args.log or self.conf.berth.decision_log
         if not directory:
-            raise NotAnswered(f"No scheduler answers: {_joined(failed)}")
-        _complain(failed)
+            raise NotAnswered(f"No scheduler answers: {joined(failed)}")
+        complain(failed)
         return read_log(directory, logged)
 
 
@@ -223,12 +227,14 @@ def read_log(directory: str, logged: Callable[[DecisionLogReader], Any]) -> tupl
     return (directory, found) if found else None
 
 
-def _complain(failed: Mapping[str, str]) -> None:
+def complain(failed: Mapping[str, str]) -> None:
+    """Log which schedulers did not answer."""
     for name, reason in failed.items():
         LOG.warning("Scheduler %s did not answer: %s", name, reason)
 
 
-def _joined(failed: Mapping[str, str]) -> str:
+def joined(failed: Mapping[str, str]) -> str:
+    """Return why schedulers did not answer, in one line."""
     return "; ".join(f"{name}: {reason}" for name, reason in failed.items())
 
 
@@ -339,7 +345,7 @@ class ListDecisions(RecordedQuestion):
         parser.add_argument("--project", metavar="ID", help="only those for instances of this project")
         parser.add_argument(
             "--limit",
-            type=text.positive_number,
+            type=text.positive_integer,
             default=100,
             metavar="N",
             help="entries (default: %(default)d)",
@@ -352,7 +358,7 @@ class ListDecisions(RecordedQuestion):
             "failed": args.failed,
             "since": args.since,
             "project": args.project,
-            "at_most": int(args.limit),
+            "at_most": args.limit,
         }
         if args.log:
             found = read_log(args.log, lambda log: log.entries(**wanted))
@@ -364,8 +370,8 @@ class ListDecisions(RecordedQuestion):
 
     def _entries(self, answers: explain.Answers) -> list[Document]:
         if not answers.found:
-            raise NotAnswered(f"No scheduler answers: {_joined(answers.failed)}")
-        _complain(answers.failed)
+            raise NotAnswered(f"No scheduler answers: {joined(answers.failed)}")
+        complain(answers.failed)
         return [{**entry, "scheduler": name} for name, answer in answers.found.items() for entry in answer]
 
 

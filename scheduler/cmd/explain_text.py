@@ -20,6 +20,14 @@ def whole_number(words: str) -> int:
     return value
 
 
+def positive_integer(words: str) -> int:
+    """Return the value of an argument; raises ``ValueError`` below 1."""
+    value = int(words)
+    if value < 1:
+        raise ValueError(words)
+    return value
+
+
 def positive_number(words: str) -> float:
     """Return the value of an argument; raises ``ValueError`` if it is not above 0."""
     value = float(words)
@@ -207,3 +215,90 @@ def entries(found: Iterable[Document]) -> Table:
         for one in found
     ]
     return ("Time", "Request", "Instances", "Flavor", "Result", "Hosts or reason", "ms"), rows
+
+
+# -- capacity and comparisons ----------------------------------------------------------------------------
+
+
+def capacity_lines(found: Document) -> list[str]:
+    """Return the lines on the capacity for a request as a whole."""
+    total = found["total"]
+    lines = [
+        f"{found['instances']} more instances fit: {flavor(found['flavor'])}; from {found['scheduler']}",
+        f"  {total['hosts_with_room']} of the {total['hosts']} hosts that Placement offers have room",
+        f"  runs out first: {_limits(total)}",
+        f"  stranded when it has: {_amounts(total['stranded'])}",
+    ]
+    if not total["hosts"]:
+        lines = [*lines[:1], f"  {found['reason']}"]
+    if found["unreached"]:
+        lines.append(f"  {found['unreached']} hosts were not counted in time")
+    return lines
+
+
+def capacity(found: Document) -> Table:
+    """Return the capacity for a request by cell and zone as a table."""
+    rows = [
+        (
+            place["cell"],
+            place["zone"],
+            place["instances"],
+            f"{place['hosts_with_room']} of {place['hosts']}",
+            _limits(place),
+            _amounts(place["stranded"]),
+        )
+        for place in found["places"]
+    ]
+    return ("Cell", "Zone", "Instances", "Hosts with room", "Runs out first (hosts)", "Stranded then"), rows
+
+
+def _limits(place: Document) -> str:
+    return ", ".join(f"{one['limit']} ({one['hosts']})" for one in place["limits"][:CAUSES]) or "nothing"
+
+
+def _amounts(amounts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {amount}" for name, amount in amounts.items()) or "nothing"
+
+
+def comparison_lines(found: Document) -> list[str]:
+    """Return the lines on a comparison as a whole."""
+    return [
+        *(f"[{one['group']}] {one['name']}: {one['now']} -> {one['changed']}" for one in found["options"]),
+        (
+            f"{found['differing']} of {found['instances']} instances in {found['requests']} requests of "
+            f"{found['scheduler']} would go elsewhere"
+        ),
+    ]
+
+
+SPREAD = {
+    "instances": "Instances that find a host",
+    "failed_requests": "Requests without a host",
+    "hosts": "Hosts that get instances",
+    "most_on_one_host": "Most instances on one host",
+    "ram_used_mean_percent": "RAM in use, mean of all hosts, %",
+    "ram_used_deviation_percent": "RAM in use, standard deviation, %",
+}
+
+
+def spread(found: Document) -> Table:
+    """Return how instances are spread with the options in use and with others, as a table."""
+    before, after = found["spread"]["now"], found["spread"]["changed"]
+    rows = [(words, before[name], after[name]) for name, words in SPREAD.items()]
+    return ("", "Now", "Changed"), rows
+
+
+def choices(found: Document) -> Table:
+    """Return the choices that differ as a table."""
+    rows = [
+        (
+            one["request_id"],
+            one["instance"],
+            one["flavor"] or "",
+            one["now"] or "none",
+            one["changed"] or "none",
+        )
+        for one in found["choices"]
+        if one["now"] != one["changed"]
+    ]
+    return ("Request", "Instance", "Flavor", "Now", "Changed"), rows

@@ -11,6 +11,7 @@ from oslo_config import cfg
 from scheduler import conf as options
 from scheduler import manager, service
 from scheduler.claims.journal import Journal
+from scheduler.dry_run import DryRuns
 from scheduler.explain.explainer import Explainer
 from scheduler.explain.explanation import Names
 from scheduler.health.counters import Counters
@@ -68,6 +69,9 @@ def make_explanations(
     explainer = Explainer(
         serving.decisions.memory,
         lambda: Names(serving.hosts.cell_names(), conf.default_availability_zone),
+        conf,
+        DryRuns(serving),
+        serving.hosts.instances,
     )
     return explain.build(conf, bus, explainer, worker_id, options.worker_count(conf))
 

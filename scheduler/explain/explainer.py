@@ -1,16 +1,26 @@
 """Answers to questions about decisions, one at a time and with pauses, beside the work of a scheduler."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import islice
 import threading
 import time
+from typing import Any, Protocol
 
-from scheduler.errors import BerthError
+from oslo_config import cfg
+
+from scheduler import objects
+from scheduler.conf.changed import ChangedOptions, read_changes
+from scheduler.errors import BerthError, InvalidRequest
+from scheduler.explain.capacity import Offer, capacity
+from scheduler.explain.comparison import RuleSet, comparable, compare
 from scheduler.explain.document import entry
-from scheduler.explain.explanation import Document, Names, explain, explain_host
+from scheduler.explain.explanation import DRY_RUN, Document, Names, explain, explain_host
 from scheduler.explain.memory import DecisionMemory
 from scheduler.explain.record import DecisionRecord
+from scheduler.hosts.request_instances import InstanceSource
+from scheduler.rules.drivers import load_rules
 
 #: Seconds that a question waits for the one before it.
 BUSY_TIMEOUT = 5.0
@@ -18,12 +28,23 @@ BUSY_TIMEOUT = 5.0
 #: The longest pause in seconds between two pieces of an explanation.
 LONGEST_PAUSE = 0.01
 
-#: Entries of a list of decisions.
+#: Entries of a list of decisions, and requests that are compared.
 MOST_ENTRIES = 10_000
+MOST_COMPARED = 1000
 
 
 class Busy(BerthError):
     """Another question is being answered, and takes long."""
+
+
+class DryRuns(Protocol):
+    """Decides requests without effects."""
+
+    def decide(self, context: Any, spec: objects.RequestSpec) -> DecisionRecord:
+        """Return the record of what would be decided now."""
+
+    def offer(self, context: Any, spec: objects.RequestSpec) -> Offer:
+        """Return the same, with what Placement has left on all hosts."""
 
 
 class Pace:
@@ -52,6 +73,9 @@ class Explainer:
         self,
         memory: DecisionMemory,
         names: Callable[[], Names],
+        conf: cfg.ConfigOpts,
+        dry_runs: DryRuns,
+        instances: InstanceSource,
         busy_timeout: float = BUSY_TIMEOUT,
         pace: Callable[[], Callable[[], None]] = Pace,
     ) -> None:
@@ -60,11 +84,17 @@ class Explainer:
         Args:
             memory: The latest records.
             names: Returns the names of cells and of the default zone.
+            conf: The options in use.
+            dry_runs: Decides requests without effects.
+            instances: Where instances are.
             busy_timeout: Seconds that a question waits for the one before it.
             pace: Returns what is called between two pieces of an explanation.
         """
         self._memory = memory
         self._names = names
+        self._conf = conf
+        self._dry_runs = dry_runs
+        self._instances = instances
         self._busy_timeout = busy_timeout
         self._pace = pace
         self._lock = threading.Lock()
@@ -110,6 +140,63 @@ class Explainer:
                 found.append(entry(record))
         return found
 
+    def dry_run(self, context: Any, spec: objects.RequestSpec, most_hosts: int) -> Document:
+        """Return the explanation of what would be decided now.
+
+        Raises:
+            Busy: Another question is being answered.
+            InvalidRequest: The request cannot be read.
+        """
+        with self._alone():
+            record = self._dry_runs.decide(context, spec)
+            return explain(record, self._names(), most_hosts, source=DRY_RUN, pause=self._pace())
+
+    def capacity(self, context: Any, spec: objects.RequestSpec) -> Document:
+        """Return how many more instances of a request fit.
+
+        Raises:
+            Busy: Another question is being answered.
+            InvalidRequest: The request cannot be read.
+        """
+        with self._alone():
+            return capacity(self._dry_runs.offer(context, spec), self._names(), self._pace())
+
+    def compare(self, settings: Mapping[str, str], name: str | None, at_most: int) -> Document | None:
+        """Return what other options would change for the latest requests, or for one.
+
+        Args:
+            settings: Texts by the names of options, as ``read_changes`` takes them.
+            name: A request id or an instance; None: the latest requests.
+            at_most: The number of requests.
+
+        Returns:
+            How the choices differ; None if there is no recorded request that can be decided again.
+
+        Raises:
+            Busy: Another question is being answered.
+            InvalidRequest: An option does not exist, or cannot have the value.
+        """
+        try:
+            changed: Any = ChangedOptions(self._conf, read_changes(settings))
+            now = RuleSet(self._conf, load_rules(self._conf))
+            other = RuleSet(changed, load_rules(changed))
+        except BerthError as error:
+            raise InvalidRequest(str(error)) from error
+        with self._alone():
+            records = self._comparable(name, min(at_most, MOST_COMPARED))
+            if not records:
+                return None
+            document = compare(records, now, other, self._instances, self._pace())
+        return document | {"options": _values(self._conf, settings)}
+
+    def _comparable(self, name: str | None, at_most: int) -> list[DecisionRecord]:
+        """Return the records of the latest requests that can be decided again, the oldest first."""
+        if name is not None:
+            found = self._memory.find(name)
+            return [found] if found is not None and comparable(found) else []
+        records = filter(comparable, self._memory.latest_first())
+        return list(islice(records, at_most))[::-1]
+
     @contextmanager
     def _alone(self) -> Iterator[None]:
         if not self._lock.acquire(timeout=self._busy_timeout):
@@ -125,6 +212,21 @@ def _wanted(record: DecisionRecord, *, failed: bool, project: str | None) -> boo
         return False
     spec = record.request.spec
     return project is None or (spec.project_id if "project_id" in spec else None) == project
+
+
+def _values(conf: Any, settings: Mapping[str, str]) -> list[Document]:
+    return [
+        {"group": group, "name": name, "now": _plain(_read(conf, group, name)), "changed": _plain(value)}
+        for (group, name), value in read_changes(settings).items()
+    ]
+
+
+def _read(conf: Any, group: str, name: str) -> Any:
+    return conf[name] if group == "DEFAULT" else conf[group][name]
+
+
+def _plain(value: Any) -> Any:
+    return value if value is None or isinstance(value, (bool, int, float, str, list)) else str(value)
 
 
 def seconds_of(text: str) -> float:

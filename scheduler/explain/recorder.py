@@ -105,3 +105,16 @@ class DecisionRecorder:
 
     def _bounds(self) -> tuple[int, int]:
         return self._conf.berth.decision_records, self._conf.berth.decision_memory * MIB
+
+
+class LastRecord(DecisionRecorder):
+    """Keeps the record of the last request only, for a caller that asks for it.
+
+    Attributes:
+        record: The record; None before the first request has ended.
+    """
+
+    record: DecisionRecord | None = None
+
+    def _keep(self, record: DecisionRecord) -> None:
+        self.record = record

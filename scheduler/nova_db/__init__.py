@@ -11,5 +11,6 @@
 - foreign_providers: root providers that are no compute nodes
 - aggregate_store: the host aggregates
 - instances: where instances are, asked of the cells
+- request_specs: flavors, and the requests of instances that exist
 - compute_versions: the lowest version of the computes
 """

@@ -85,6 +85,25 @@ request_specs = _api_table(
     sa.Column("spec", MEDIUM_TEXT, nullable=False),
 )
 
+flavors = _api_table(
+    "flavors",
+    sa.Column("name", sa.String(255), nullable=False, unique=True),
+    sa.Column("memory_mb", sa.Integer, nullable=False),
+    sa.Column("vcpus", sa.Integer, nullable=False),
+    sa.Column("root_gb", sa.Integer),
+    sa.Column("ephemeral_gb", sa.Integer),
+    sa.Column("flavorid", sa.String(255), nullable=False, unique=True),
+    sa.Column("swap", sa.Integer, nullable=False, default=0),
+)
+
+flavor_extra_specs = _api_table(
+    "flavor_extra_specs",
+    sa.Column("key", sa.String(255), nullable=False),
+    sa.Column("value", sa.String(255)),
+    sa.Column("flavor_id", sa.Integer, sa.ForeignKey("flavors.id"), nullable=False),
+    sa.UniqueConstraint("flavor_id", "key"),
+)
+
 aggregates = _api_table(
     "aggregates",
     sa.Column("uuid", sa.String(36), index=True),

@@ -49,7 +49,7 @@ class Explanations(Endpoint):
         """Answer with the explainer of a worker.
 
         Args:
-            explainer: Has ``decision``, ``host`` and ``decisions``.
+            explainer: Has ``decision``, ``host``, ``decisions``, ``dry_run``, ``capacity`` and ``compare``.
             name: The name of the worker.
             workers: The number of workers of its daemon.
         """
@@ -82,6 +82,30 @@ class Explanations(Endpoint):
             since=checks.number(since, "since"),
             project=None if project is None else checks.text(project, "project"),
             at_most=min(checks.number(at_most, "at_most"), MOST_ENTRIES),
+        )
+        return self._answer(found)
+
+    @answering
+    def dry_run(self, context: Any, spec_obj: Any, most_hosts: Any = 1000) -> dict[str, Any]:
+        """Say what would be decided now, and claim nothing."""
+        _require_admin(context)
+        count = min(checks.number(most_hosts, "most_hosts"), MOST_HOSTS)
+        return self._answer(self._explainer.dry_run(context, checks.request_spec(spec_obj), count))
+
+    @answering
+    def capacity(self, context: Any, spec_obj: Any) -> dict[str, Any]:
+        """Say how many more instances of a request fit."""
+        _require_admin(context)
+        return self._answer(self._explainer.capacity(context, checks.request_spec(spec_obj)))
+
+    @answering
+    def compare(self, context: Any, settings: Any, name: Any = None, at_most: Any = 100) -> dict[str, Any]:
+        """Say what other options would change for the latest requests, or for one."""
+        _require_admin(context)
+        found = self._explainer.compare(
+            checks.text_by_name(settings, "settings"),
+            None if name is None else checks.text(name, "name"),
+            checks.number(at_most, "at_most"),
         )
         return self._answer(found)
 
@@ -169,6 +193,15 @@ class Schedulers:
             for number in range(1, replies.get(name, {}).get("workers", 1))
         ]
         self._ask_all(more, method, arguments, answers)
+        return answers
+
+    def ask_one(self, method: str, **arguments: Any) -> Answers:
+        """Return what the first scheduler answers that does; the others are not asked."""
+        answers = Answers({}, {})
+        for host in self._hosts:
+            self._ask_all([server_name(host, 0)], method, arguments, answers)
+            if answers.found:
+                break
         return answers
 
     def _ask_all(

@@ -59,12 +59,19 @@ ALLOWED = {
     "stream": {"hosts", "conf"},
     "selection": {"request", "placement", "filters", "weights", "claims", "hosts", "objects", "numa", "pci"},
     "health": {"explain", "claims"},
-    "explain": {"selection", "request", "placement", "filters", "weights", "claims", "hosts", "objects"},
+    "explain": {
+        *("selection", "request", "placement", "filters", "weights", "claims", "hosts", "objects"),
+        *("conf", "numa", "rules"),
+    },
+    "dry_run": {"manager", "objects", "placement", "request", "explain"},
     "manager": {*FLOW, "explain", "health"},
     "audit": {"placement", "claims", "nova_db"},
     "rpc": {"objects", "manager"},
     "service": {*FLOW, "explain", "manager", "rpc", "reports", "health"},
-    "cmd": {*FLOW, "explain", "health", "manager", "rpc", "reports", "service", "nova_service", "audit"},
+    "cmd": {
+        *(*FLOW, "explain", "health", "manager", "rpc", "reports", "service", "nova_service", "audit"),
+        "dry_run",
+    },
 }
 
 #: Modules of ``scheduler`` that ``conductor_client`` may know: the scheduler's interface.

@@ -11,11 +11,14 @@ import yaml
 from scheduler import conf as options
 from scheduler.cmd import explain as command
 from scheduler.cmd import explain_decisions, operator_app
+from scheduler.explain.capacity import Offer
 from scheduler.explain.document import document
 from scheduler.explain.explainer import Explainer
 from scheduler.explain.explanation import Names
 from scheduler.explain.memory import DecisionMemory
 from scheduler.explain.record import DecisionRecord
+from scheduler.hosts.request_instances import NoInstances
+from scheduler.placement.answer import Candidates
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rpc import explain, transport
 from tests.support.options import make_conf
@@ -77,11 +80,28 @@ def scheduler(config, record):
     conf = options.load(["--config-file", str(config)])
     memory = DecisionMemory(10, 2**30)
     memory.add(record)
-    server = explain.build(conf, transport.rpc_transport(conf), Explainer(memory, Names), 0, 1)
+    explainer = Explainer(memory, Names, make_conf(), Stub(record), NoInstances())
+    server = explain.build(conf, transport.rpc_transport(conf), explainer, 0, 1)
     server.start()
     yield
     server.stop()
     server.wait()
+
+
+class Stub:
+    """Dry runs that come to a decision that is known; ``asked`` is the last request."""
+
+    asked = None
+
+    def __init__(self, record):
+        self.record = record
+
+    def decide(self, context, spec):
+        Stub.asked = spec
+        return self.record
+
+    def offer(self, context, spec):
+        return Offer(self.decide(context, spec), Candidates(), make_conf())
 
 
 @pytest.fixture

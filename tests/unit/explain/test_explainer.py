@@ -4,9 +4,12 @@ import threading
 
 import pytest
 
+from scheduler.errors import InvalidRequest
 from scheduler.explain.explainer import LONGEST_PAUSE, Busy, Explainer, Pace, seconds_of
 from scheduler.explain.explanation import Names
 from scheduler.explain.memory import DecisionMemory
+from scheduler.hosts.request_instances import NoInstances
+from tests.support.options import make_conf
 from tests.unit.explain.test_memory import PLENTY, records
 
 
@@ -25,7 +28,11 @@ def explainer(made):
     memory = DecisionMemory(10, PLENTY)
     for record in made:
         memory.add(record)
-    return Explainer(memory, Names, busy_timeout=0.0, pace=lambda: lambda: None)
+    return make_explainer(memory)
+
+
+def make_explainer(memory, names=Names):
+    return Explainer(memory, names, make_conf(), None, NoInstances(), 0.0, lambda: lambda: None)
 
 
 def test_a_decision_is_found_by_instance(explainer):
@@ -71,7 +78,7 @@ def test_a_second_question_is_refused_while_the_first_takes_too_long(made):
         answered.wait(30)
         return Names()
 
-    explainer = Explainer(memory, names, busy_timeout=0.0)
+    explainer = make_explainer(memory, names)
     first = threading.Thread(target=explainer.decision, args=("i1", 10))
     first.start()
     assert asked.wait(30)
@@ -96,3 +103,23 @@ def test_a_pause_is_as_long_as_the_work_before_it_within_a_bound():
 )
 def test_times_without_a_zone_are_utc(text):
     assert seconds_of(text) == 60.0
+
+
+def test_the_latest_requests_are_compared_in_the_order_in_which_they_came(explainer):
+    found = explainer.compare({"ram_weight_multiplier": "-1"}, None, 2)
+    assert [one["instance"] for one in found["choices"]] == ["i1", "i2"]
+    assert found["options"] == [
+        {"group": "filter_scheduler", "name": "ram_weight_multiplier", "now": 1.0, "changed": -1.0}
+    ]
+
+
+def test_one_request_is_compared(explainer):
+    found = explainer.compare({"ram_weight_multiplier": "-1"}, "i0", 10)
+    assert [(one["instance"], one["changed"]) for one in found["choices"]] == [("i0", "h")]
+    assert explainer.compare({"ram_weight_multiplier": "-1"}, "i9", 10) is None
+
+
+@pytest.mark.parametrize("settings", [{"nothing": "1"}, {"enabled_filters": "NoSuchFilter"}], ids=str)
+def test_options_that_cannot_work_are_refused(explainer, settings):
+    with pytest.raises(InvalidRequest):
+        explainer.compare(settings, None, 10)

@@ -1,0 +1,275 @@
+"""berth-explain dry-run, capacity and compare: questions about requests that were not made, or not so."""
+
+import argparse
+from collections.abc import Iterable, Mapping
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+from oslo_utils import uuidutils
+
+from scheduler import objects
+from scheduler.cmd import explain_text as text
+from scheduler.cmd.explain_decisions import NotAnswered, Question, Shown, complain, joined
+from scheduler.conf.changed import read_changes
+from scheduler.errors import BerthError, InvalidRequest
+from scheduler.logs import brief
+from scheduler.nova_db.cells import UNREADABLE
+from scheduler.nova_db.engines import Engines
+from scheduler.nova_db.request_specs import RequestSpecs
+from scheduler.rpc import explain
+
+LOG = logging.getLogger(__name__)
+
+#: Seconds that such an answer may take: Placement is asked, or many requests are decided again.
+TIMEOUT = 60.0
+
+#: Of flavors and images: nova-api makes a topology or PCI requests of them, and Berth does not.
+TOPOLOGY = (
+    *("hw:numa_nodes", "hw:cpu_policy", "hw:cpu_dedicated_mask", "hw:mem_page_size"),
+    *("pci_passthrough:alias", "hw_numa_nodes", "hw_cpu_policy", "hw_mem_page_size"),
+)
+
+
+class UnknownRequest(BerthError):
+    """The request cannot be made of what was given."""
+
+
+class RequestQuestion(Question):
+    """A question about a request, which is described by a flavor, a file, or an instance that exists."""
+
+    default_timeout = TIMEOUT
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser of the options that describe a request."""
+        parser = super().get_parser(prog_name)
+        what = parser.add_mutually_exclusive_group(required=True)
+        what.add_argument("--flavor", metavar="NAME|ID", help="a flavor of nova's API database")
+        what.add_argument("--like", metavar="INSTANCE_UUID", help="the request that the instance was made of")
+        what.add_argument("--spec", metavar="FILE", help="a RequestSpec as nova stores and sends it, in JSON")
+        parser.add_argument(
+            "--image",
+            metavar="UUID",
+            help="an image that one of the latest requests in the API database has",
+        )
+        for name, meta, words in (
+            ("image-property", "KEY=VALUE", "a property of the image"),
+            ("hint", "KEY=VALUE", "a scheduler hint"),
+            ("ignore-host", "HOST", "a host that is left out"),
+        ):
+            parser.add_argument(
+                f"--{name}", action="append", default=[], metavar=meta, help=f"{words}; can be repeated"
+            )
+        parser.add_argument("--az", metavar="ZONE", help="the availability zone")
+        parser.add_argument("--project", metavar="ID", help="the project")
+        parser.add_argument(
+            "--boot-from-volume", action="store_true", help="the root disk is not on the host"
+        )
+        return parser
+
+    def request(self, args: argparse.Namespace) -> objects.RequestSpec:
+        """Return the request that the arguments describe.
+
+        Raises:
+            BerthError: It cannot be made.
+        """
+        engines = Engines(self.conf)
+        try:
+            return make_request(args, RequestSpecs(engines))
+        except UNREADABLE as error:
+            raise NotAnswered(f"The API database cannot be read: {brief(error)}") from error
+        finally:
+            engines.dispose()
+
+    def answer(self, args: argparse.Namespace, method: str, **arguments: Any) -> Any:
+        """Return what the first scheduler answers that does.
+
+        Raises:
+            NotAnswered: None does.
+        """
+        answers = self.schedulers(args).ask_one(method, **arguments)
+        if not answers.found:
+            raise NotAnswered(f"No scheduler answers: {joined(answers.failed)}")
+        complain(answers.failed)
+        ((name, found),) = answers.found.items()
+        return {**found, "scheduler": name} if found else found
+
+
+def make_request(args: argparse.Namespace, stored: RequestSpecs) -> objects.RequestSpec:
+    """Return the request that the arguments of a command describe.
+
+    Args:
+        args: Those of ``RequestQuestion``.
+        stored: Reads flavors and requests.
+
+    Raises:
+        BerthError: It cannot be made.
+    """
+    spec: Any  # its fields are made at run time
+    if args.like:
+        spec = stored.of_instance(args.like)
+    elif args.spec:
+        spec = read_file(args.spec)
+    else:
+        spec = objects.RequestSpec(
+            flavor=stored.flavor(args.flavor),
+            image=stored.image(args.image) if args.image else objects.ImageMeta(),
+            numa_topology=None,
+            pci_requests=objects.InstancePCIRequests(requests=[]),
+            instance_group=None,
+            scheduler_hints={},
+            project_id=args.project,
+            user_id=None,
+            availability_zone=None,
+        )
+        spec.image.properties = _with_properties(spec.image, args.image_property)
+        _refuse_topologies(spec)
+    spec.instance_uuid = uuidutils.generate_uuid()
+    spec.num_instances = getattr(args, "count", 1)
+    _apply(args, spec)
+    return spec
+
+
+def read_file(name: str) -> objects.RequestSpec:
+    """Return the RequestSpec in a file.
+
+    Raises:
+        UnknownRequest: The file cannot be read, or has something else.
+    """
+    try:
+        found = objects.hydrate(json.loads(Path(name).read_text()), None)
+    except (OSError, ValueError, InvalidRequest) as error:
+        raise UnknownRequest(f"{name} cannot be read as a RequestSpec: {error}") from error
+    if not isinstance(found, objects.RequestSpec):
+        raise UnknownRequest(f"{name} has no RequestSpec")
+    return found
+
+
+def _apply(args: argparse.Namespace, spec: Any) -> None:
+    if args.az:
+        spec.availability_zone = args.az
+    if args.project:
+        spec.project_id = args.project
+    if args.boot_from_volume:
+        spec.is_bfv = True
+    if args.ignore_host:
+        spec.ignore_hosts = args.ignore_host
+    if args.hint:
+        hints = dict(spec.scheduler_hints or {})
+        for name, value in pairs(args.hint):
+            hints[name] = [*hints.get(name, []), value]
+        spec.scheduler_hints = hints
+
+
+def _with_properties(image: objects.ImageMeta, given: Iterable[str]) -> objects.ImageMetaProps:
+    known = image.properties.to_dict()
+    return objects.ImageMetaProps.from_dict(known | dict(pairs(given)))
+
+
+def _refuse_topologies(spec: Any) -> None:
+    wanted: Mapping[str, Any] = {**(spec.flavor.extra_specs or {}), **spec.image.properties.to_dict()}
+    named = sorted(name for name in TOPOLOGY if wanted.get(name) not in (None, "shared"))
+    if named:
+        raise UnknownRequest(
+            f"Flavor or image has {', '.join(named)}, of which nova-api makes a NUMA topology or PCI "
+            "requests; name an instance that has them with --like, or a stored request with --spec"
+        )
+
+
+def pairs(given: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the keys and values of arguments such as ``KEY=VALUE``.
+
+    Raises:
+        UnknownRequest: One has no ``=``.
+    """
+    found = []
+    for one in given:
+        key, equals, value = one.partition("=")
+        if not equals or not key:
+            raise UnknownRequest(f"{one} is not KEY=VALUE")
+        found.append((key, value))
+    return found
+
+
+class DryRun(RequestQuestion):
+    """Say what would happen to a request now; nothing is claimed."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser of the command's arguments."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--count", type=text.positive_integer, default=1, metavar="N", help="instances (default: 1)"
+        )
+        parser.add_argument(
+            "--hosts",
+            type=text.whole_number,
+            default=20,
+            metavar="N",
+            help="hosts that are listed, those that matter most first; 0: all (default: %(default)d)",
+        )
+        return parser
+
+    def show(self, args: argparse.Namespace) -> Shown | None:
+        """Return the explanation of what would be decided."""
+        explained = self.answer(
+            args, "dry_run", spec_obj=self.request(args), most_hosts=args.hosts or explain.MOST_HOSTS
+        )
+        return Shown(
+            explained, text.decision_lines(explained), [text.funnel(explained), text.hosts(explained)]
+        )
+
+
+class Capacity(RequestQuestion):
+    """Say how many more instances of a request fit, by cell and zone, and what runs out first."""
+
+    def show(self, args: argparse.Namespace) -> Shown | None:
+        """Return how many instances fit."""
+        found = self.answer(args, "capacity", spec_obj=self.request(args))
+        return Shown(found, text.capacity_lines(found), [text.capacity(found)])
+
+
+class Compare(Question):
+    """Say what other options would change for the latest requests of a worker, or for one request."""
+
+    default_timeout = TIMEOUT
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser of the command's arguments."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--set",
+            action="append",
+            required=True,
+            dest="settings",
+            metavar="[GROUP.]OPTION=VALUE",
+            help="an option, of [filter_scheduler] if no group is named, with its value as in nova.conf; "
+            "can be repeated",
+        )
+        which = parser.add_mutually_exclusive_group()
+        which.add_argument(
+            "--last",
+            type=text.positive_integer,
+            default=100,
+            metavar="N",
+            help="the number of requests (default: %(default)d)",
+        )
+        which.add_argument("--decision", metavar="REQUEST_ID|INSTANCE_UUID", help="one request")
+        return parser
+
+    def show(self, args: argparse.Namespace) -> Shown | None:
+        """Return how the choices differ."""
+        settings = dict(pairs(args.settings))
+        read_changes(settings)  # a wrong one is told without asking
+        answers = self.ask(args, "compare", settings=settings, name=args.decision, at_most=args.last)
+        if not answers.found:
+            raise NotAnswered(f"No scheduler answers: {joined(answers.failed)}")
+        complain(answers.failed)
+        found = [{**answer, "scheduler": name} for name, answer in answers.found.items() if answer]
+        if not found:
+            LOG.error("There is no request that can be decided again: its hosts are no longer kept")
+            return None
+        document = max(found, key=lambda one: one["instances"])
+        return Shown(
+            document, text.comparison_lines(document), [text.spread(document), text.choices(document)]
+        )

@@ -1,0 +1,120 @@
+"""Decisions that change nothing: what would happen to a request now.
+
+The manager itself decides, on the same hosts and with the same questions to Placement. It claims nothing,
+announces nothing, keeps no record, and holds up no other request of the same server group.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from scheduler import objects
+from scheduler.errors import BerthError, InvalidRequest
+from scheduler.explain.capacity import Offer
+from scheduler.explain.record import DecisionRecord
+from scheduler.explain.recorder import LastRecord
+from scheduler.explain.trace import Trace
+from scheduler.manager import ManagerParts, SchedulerManager
+from scheduler.placement.candidates import Candidates, CandidateSource, FetchCandidates
+from scheduler.placement.mirror_source import NoMirror
+from scheduler.request.query import Query, without_limit
+from scheduler.request.scheduling_request import SchedulingRequest
+
+LOG = logging.getLogger(__name__)
+
+
+class DryRuns:
+    """Decides requests without effects, with the parts of a running manager."""
+
+    def __init__(self, manager: SchedulerManager) -> None:
+        """Decide as ``manager`` does."""
+        self._manager = manager
+
+    def decide(self, context: Any, spec: objects.RequestSpec) -> DecisionRecord:
+        """Return the record of what would be decided now.
+
+        Args:
+            context: The context of the question.
+            spec: The request; it is changed as by a request.
+
+        Raises:
+            InvalidRequest: The request cannot be read.
+        """
+        return self._run(self._manager.parts, context, spec)
+
+    def offer(self, context: Any, spec: objects.RequestSpec) -> Offer:
+        """Return the record of what would be decided now, and what Placement has left on all hosts.
+
+        Raises:
+            InvalidRequest: The request cannot be read.
+        """
+        noted = _AllCandidates(self._manager.parts)
+        parts = replace(self._manager.parts, candidates=noted, mirror=NoMirror())
+        record = self._run(parts, context, spec)
+        return Offer(record, noted.found, self._manager.conf)
+
+    def _run(self, parts: ManagerParts, context: Any, spec: objects.RequestSpec) -> DecisionRecord:
+        LOG.info(
+            "Dry run for %d instances of flavor %s, asked for by berth-explain: nothing is claimed",
+            spec.num_instances,
+            spec.flavor.name if "name" in spec.flavor else None,
+        )
+        manager = _DryManager(self._manager.conf, parts)
+        return manager.decide(context, spec)
+
+
+class _Unannounced:
+    """Notifications that are not sent."""
+
+    def select_destinations_start(self, context: Any, spec: objects.RequestSpec) -> None: ...
+
+    def select_destinations_end(self, context: Any, spec: objects.RequestSpec) -> None: ...
+
+    def stop(self, timeout: float) -> None: ...
+
+
+class _DryManager(SchedulerManager):
+    """Decides one request without effects. It is never started: its parts are."""
+
+    def __init__(self, conf: cfg.ConfigOpts, parts: ManagerParts) -> None:
+        super().__init__(conf, _Unannounced(), parts=parts)
+        self.decisions: LastRecord = LastRecord(conf, parts.clock)
+
+    def decide(self, context: Any, spec: objects.RequestSpec) -> DecisionRecord:
+        try:
+            self.select_destinations(context, spec, None, return_alternates=True)
+        except InvalidRequest:
+            raise
+        except BerthError as error:
+            LOG.info("The dry run ends without hosts: %s", error)
+        if self.decisions.record is None:
+            raise InvalidRequest("The request ended before anything was decided")
+        return self.decisions.record
+
+    def use_rules(self) -> None:
+        self._load_rules()
+
+    @contextmanager
+    def _logging(self, request: SchedulingRequest, trace: Trace) -> Iterator[None]:
+        """Log no decision: none was made."""
+        yield
+
+
+class _AllCandidates(CandidateSource):
+    """Asks for the candidates of all hosts, with what Placement has left of them.
+
+    Attributes:
+        found: The last answer.
+    """
+
+    def __init__(self, parts: ManagerParts) -> None:
+        super().__init__(FetchCandidates(parts.placement))
+        self.found = Candidates()
+
+    def fetch(self, queries: Sequence[Query], context: Any) -> Candidates:
+        self.found = super().fetch([without_limit(each) for each in queries], context)
+        return self.found

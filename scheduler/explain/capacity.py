@@ -1,0 +1,326 @@
+"""How many more instances of a request fit, where, and what runs out first.
+
+Placement says what is left of each host that it offers; the filters of the decision say whether a host may
+have one instance more, after those before it were charged to it as in a request for several.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+import copy
+from dataclasses import dataclass, replace
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+from oslo_config import cfg
+
+from scheduler.explain.document import document
+from scheduler.explain.explanation import Document, Names, funnel, place_values
+from scheduler.explain.record import DecisionRecord, HostData
+from scheduler.explain.replay import Replay
+from scheduler.filters.chain import FilterChain, PreparedChain
+from scheduler.filters.numa_topology_filter import fitter_of
+from scheduler.hosts.coordinates import TableRows, ViewIndex
+from scheduler.hosts.pending import PendingPlacements
+from scheduler.hosts.table import HostTable
+from scheduler.hosts.view import HostView
+from scheduler.numa.fit import Fitter
+from scheduler.placement.answer import AllocationCandidate, Candidates, Usage
+from scheduler.request.scheduling_request import SchedulingRequest
+from scheduler.selection.consume import consume, consumed_amounts
+from scheduler.selection.headroom import Headroom
+
+VERSION = 1
+
+#: Instances that are counted on one host.
+MOST_ON_HOST = 1000
+
+#: Seconds that the count may take; hosts that were not reached are told.
+BUDGET = 20.0
+
+
+class Offer(NamedTuple):
+    """A dry run, with what Placement has left.
+
+    Attributes:
+        record: The record of the dry run.
+        found: The answer of Placement, not cut by a limit.
+        conf: The options.
+    """
+
+    record: DecisionRecord
+    found: Candidates
+    conf: cfg.ConfigOpts
+
+
+@dataclass(slots=True)
+class Fit:
+    """How many instances fit on a host.
+
+    Attributes:
+        count: Their number.
+        limit: What runs out first: a resource class or the name of a filter.
+        free: What Placement has left of each resource class that the request takes, before them.
+        taken: What one instance takes.
+    """
+
+    count: int
+    limit: str
+    free: Mapping[str, int]
+    taken: Mapping[str, int]
+
+    @property
+    def stranded(self) -> dict[str, int]:
+        """What is left of each resource class, by which no further instance is helped."""
+        return {name: free - self.count * self.taken[name] for name, free in self.free.items()}
+
+
+def capacity(
+    offer: Offer,
+    names: Names,
+    pause: Callable[[], None],
+    clock: Callable[[], float] = time.monotonic,
+) -> Document:
+    """Return how many instances fit, by cell and availability zone.
+
+    Args:
+        offer: A dry run, with what Placement has left.
+        names: The names of cells and of the default zone.
+        pause: Called now and then, so that other threads get the processor.
+        clock: Seconds that only grow.
+    """
+    record, data = offer.record, offer.record.hosts
+    decision = document(record)
+    fits: dict[int, Fit] = {}
+    unreached = 0
+    if data is not None:
+        fits = _fits_by_room(data, offer.found)
+        unreached = _Filters(offer, data, fits, pause, clock() + BUDGET, clock).apply()
+    places = [] if data is None else list(_by_place(data, fits, names))
+    total = _summed(list(fits.values()))
+    return {
+        "version": VERSION,
+        "scheduler": None,
+        "flavor": decision["flavor"],
+        "instances": total["instances"],
+        "total": total,
+        "places": places,
+        "funnel": list(funnel(decision)),
+        "reason": record.summary,
+        "unreached": unreached,
+    }
+
+
+# -- room in Placement -----------------------------------------------------------------------------------
+
+
+def _fits_by_room(data: HostData, found: Candidates) -> dict[int, Fit]:
+    """Return for each offered host, by position, how many instances Placement has room for."""
+    rows = data.table.rows
+    return {
+        position: room(found.by_root.get(rows[row].uuid, ()), found.usage)
+        for position, row in enumerate(data.rows.tolist())
+    }
+
+
+def room(candidates: Sequence[AllocationCandidate], usages: Callable[[str], Mapping[str, Usage]]) -> Fit:
+    """Return how many instances fit on a host with these candidates, by what Placement has left."""
+    if not candidates:
+        return Fit(0, "no candidate", {}, {})
+    shares = [share for candidate in candidates for share in _shares(candidate)]
+    taken = {name: amount for _, name, amount in reversed(shares)}
+    free: Counter[str] = Counter()
+    for provider, name in {(provider, name) for provider, name, _ in shares}:
+        usage = usages(provider).get(name)
+        free[name] += 0 if usage is None else max(0, usage.capacity - usage.used)
+    if len(candidates) > 1:
+        return _room_of_several(candidates, usages, free, taken)
+    name = min(taken, key=lambda name: free[name] // taken[name])
+    return Fit(min(free[name] // taken[name], MOST_ON_HOST), name, dict(free), taken)
+
+
+def _room_of_several(
+    candidates: Sequence[AllocationCandidate],
+    usages: Callable[[str], Mapping[str, Usage]],
+    free: Mapping[str, int],
+    taken: Mapping[str, int],
+) -> Fit:
+    headroom, count = Headroom(usages), 0
+    while count < MOST_ON_HOST:
+        candidate = next(filter(headroom.fits, candidates), None)
+        if candidate is None:
+            break
+        headroom.plan(candidate)
+        count += 1
+    limit = min(taken, key=lambda name: free[name] - count * taken[name])
+    return Fit(count, limit, dict(free), taken)
+
+
+def _shares(candidate: AllocationCandidate) -> Iterator[tuple[str, str, int]]:
+    for provider, entry in candidate.allocations.items():
+        for name, amount in entry["resources"].items():
+            yield provider, name, amount
+
+
+# -- filters ---------------------------------------------------------------------------------------------
+
+
+class _Filters:
+    """Lowers the counts to what filters let pass, instance after instance."""
+
+    def __init__(
+        self,
+        offer: Offer,
+        data: HostData,
+        fits: dict[int, Fit],
+        pause: Callable[[], None],
+        end: float,
+        clock: Callable[[], float],
+    ) -> None:
+        self._conf = offer.conf
+        self._found = offer.found
+        self._data = data
+        self._fits = fits
+        self._pause = pause
+        self._end = end
+        self._clock = clock
+
+    def apply(self) -> int:
+        """Lower the counts; return how many hosts were not reached in time."""
+        data = self._data
+        replay = Replay(data)
+        passed = replay.given_to(1) if data.rounds else np.arange(0)
+        self._turn_down(replay, passed)
+        request = data.request
+        if request.guest or request.pci_requests:
+            return self._apply_one_by_one(passed.tolist())
+        self._apply_to_all(passed)
+        return 0
+
+    def _turn_down(self, replay: Replay, passed: np.ndarray) -> None:
+        """Leave no instance to hosts that the request excludes, or that filters turn down at once."""
+        names = {
+            position: each.step.rule.name
+            for each in (replay.rejections(0, 0) if self._data.rounds else ())
+            for position in each.positions.tolist()
+        }
+        for position in set(self._fits).difference(passed.tolist()):
+            fit = self._fits[position]
+            fit.count, fit.limit = 0, names.get(position, "request")
+
+    def _apply_to_all(self, passed: np.ndarray) -> None:
+        """Charge one instance after the other to all hosts at once."""
+        data = self._data
+        counts = np.array([self._fits[position].count for position in passed.tolist()], dtype=np.int64)
+        number = 1
+        while len(passed := passed[counts > number]):
+            counts = counts[counts > number]
+            rows = TableRows(data.rows[passed].astype(np.int64))
+            table = _charged(data.table, consumed_amounts(data.request.flavor), number)
+            view = self._view(table, rows, None)
+            limits = _limits(data.chain, view, number)
+            for index in np.flatnonzero(limits != ""):
+                fit = self._fits[int(passed[index])]
+                fit.count, fit.limit = number, str(limits[index])
+            passed, counts = passed[limits == ""], counts[limits == ""]
+            number += 1
+            self._pause()
+
+    def _apply_one_by_one(self, passed: Sequence[int]) -> int:
+        """Charge instances host by host, as topologies and devices are charged; return hosts not reached."""
+        for done, position in enumerate(passed):
+            if self._clock() > self._end:
+                for left in passed[done:]:
+                    self._fits[left].count, self._fits[left].limit = 0, "not counted in time"
+                return len(passed) - done
+            self._charge(position)
+            self._pause()
+        return 0
+
+    def _charge(self, position: int) -> None:
+        data, fit = self._data, self._fits[position]
+        request = replace(data.request.restarted())
+        chain = FilterChain([rule for rule, _ in data.chain.rules]).prepare(request)
+        fitter = fitter_of([rule for rule, _ in data.chain.rules], self._conf)
+        rows = TableRows(data.rows[[position]].astype(np.int64))
+        candidates = self._found.by_root.get(data.table.rows[rows[0]].uuid, ())
+        view = self._view(data.table, rows, [candidates], chain)
+        fit.count, limit = _count_on(view, chain, request, fitter, fit.count)
+        fit.limit = limit or fit.limit
+
+    def _view(
+        self,
+        table: HostTable,
+        rows: TableRows,
+        candidates: Sequence[Sequence[Any]] | None,
+        chain: PreparedChain | None = None,
+    ) -> HostView:
+        moment = next((each.moment for each in self._data.rounds if each.moment), None)
+        instances = None if moment is None else moment.instances
+        view = HostView.of(table, rows, candidates, instances, PendingPlacements())
+        view.load((chain or self._data.chain).needs)
+        return view
+
+
+def _count_on(
+    view: HostView, chain: PreparedChain, request: SchedulingRequest, fitter: Fitter, most: int
+) -> tuple[int, str]:
+    """Return how many instances a host takes, ``most`` at most, and the filter that takes no more."""
+    for number in range(most):
+        limit = str(_limits(chain, view, number)[0])
+        if limit:
+            return number, limit
+        consume(view, ViewIndex(0), request, fitter)
+        view.consume(0, num_io_ops=-1)  # the build has ended before the next one
+    return most, ""
+
+
+def _charged(table: HostTable, amounts: Mapping[str, int], number: int) -> HostTable:
+    """Return a table in which each host has so many more instances, whose builds have ended."""
+    charged = copy.copy(table)
+    more = {name: amount * number for name, amount in amounts.items() if name != "num_io_ops"}
+    charged.numbers = table.numbers | {name: table.numbers[name] + amount for name, amount in more.items()}
+    return charged
+
+
+def _limits(chain: PreparedChain, hosts: HostView, number: int) -> np.ndarray:
+    """Return the name of the filter that turns each host down; "" for those that pass: object, (hosts,)."""
+    limits = np.full(len(hosts), "", dtype=object)
+    left = np.arange(len(hosts))
+    for rule, judge in chain.rules:
+        if judge is None or not rule.run_filter_for_index(number) or not len(left):
+            continue
+        verdict = judge.passes(hosts.at(left))
+        verdict = np.zeros(len(left), dtype=bool) if verdict is None else verdict
+        limits[left[~verdict]] = rule.name
+        left = left[verdict]
+    return limits
+
+
+# -- sums ------------------------------------------------------------------------------------------------
+
+
+def _by_place(data: HostData, fits: Mapping[int, Fit], names: Names) -> Iterator[Document]:
+    places: dict[tuple[str, str], list[Fit]] = {}
+    for position, fit in fits.items():
+        where = place_values(data, position, names)
+        places.setdefault((where["cell"], where["zone"]), []).append(fit)
+    for (cell, zone), found in sorted(places.items()):
+        yield {"cell": cell, "zone": zone, **_summed(found)}
+
+
+def _summed(fits: Sequence[Fit]) -> Document:
+    limits: Counter[str] = Counter(fit.limit for fit in fits)
+    stranded: Counter[str] = Counter()
+    free: Counter[str] = Counter()
+    for fit in fits:
+        stranded.update(fit.stranded)
+        free.update(fit.free)
+    return {
+        "instances": sum(fit.count for fit in fits),
+        "hosts": len(fits),
+        "hosts_with_room": sum(fit.count > 0 for fit in fits),
+        "limits": [{"limit": limit, "hosts": count} for limit, count in limits.most_common()],
+        "free": dict(sorted(free.items())),
+        "stranded": dict(sorted(stranded.items())),
+    }

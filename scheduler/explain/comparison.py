@@ -1,0 +1,244 @@
+"""What other options would change: recorded requests are decided twice, with the options in use and others.
+
+Both times the requests come one after the other, in the order in which they came, to the hosts of the first
+of them; what each chooses is charged to its host. Nothing but the options differs. The driver of the manager
+chooses, among the hosts that Placement offered to the request at the time. A host that got instances in the
+comparison is left out once nova's own amounts say that it is full.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+import copy
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from oslo_config import cfg
+
+from scheduler.errors import BerthError
+from scheduler.explain.explanation import Document
+from scheduler.explain.record import DecisionRecord, HostData
+from scheduler.filters.amount_filters import CoreFilter, DiskFilter, RamFilter
+from scheduler.filters.numa_topology_filter import fitter_of
+from scheduler.hosts.coordinates import TableRows, ViewIndex
+from scheduler.hosts.pending import PendingPlacements
+from scheduler.hosts.request_instances import InstanceSource
+from scheduler.hosts.table import HostTable
+from scheduler.hosts.view import HostView
+from scheduler.request.decision_line import DecisionCounts
+from scheduler.request.scheduling_request import RequestKind, SchedulingRequest
+from scheduler.rules.drivers import Rules
+from scheduler.selection.consume import consumed_amounts
+from scheduler.selection.driver import FilterDriver
+from scheduler.selection.observer import DecisionObserver
+
+VERSION = 1
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What some options would have decided.
+
+    Attributes:
+        hosts: By request, the host of each instance; empty if a request would have failed.
+        spread: How the instances are spread.
+    """
+
+    hosts: list[list[str]] = field(default_factory=list)
+    spread: Document = field(default_factory=dict)
+
+
+def comparable(record: DecisionRecord) -> bool:
+    """Return whether a recorded request can be decided again: its hosts are known, and it asked for hosts."""
+    return record.hosts is not None and record.request.kind is RequestKind.BUILD
+
+
+def compare(
+    records: Sequence[DecisionRecord],
+    now: "RuleSet",
+    changed: "RuleSet",
+    instances: InstanceSource,
+    pause: Callable[[], None],
+) -> Document:
+    """Return how the choices for recorded requests differ.
+
+    Args:
+        records: Records for which ``comparable`` holds, in the order of their requests.
+        now: The rules with the options in use.
+        changed: The rules with other options.
+        instances: Where instances are now, for rules that ask for them.
+        pause: Called between two requests.
+    """
+    before, after = (decided(records, rules, instances, pause) for rules in (now, changed))
+    choices = [
+        {
+            "request_id": record.request_id,
+            "instance": uuid,
+            "flavor": record.request.flavor.name if "name" in record.request.flavor else None,
+            "chosen": _chosen(record, number),
+            "now": _host(before.hosts[index], number),
+            "changed": _host(after.hosts[index], number),
+        }
+        for index, record in enumerate(records)
+        for number, uuid in enumerate(record.request.instance_uuids)
+    ]
+    return {
+        "version": VERSION,
+        "scheduler": None,
+        "requests": len(records),
+        "instances": len(choices),
+        "differing": sum(one["now"] != one["changed"] for one in choices),
+        "spread": {"now": before.spread, "changed": after.spread},
+        "choices": choices,
+    }
+
+
+def _chosen(record: DecisionRecord, number: int) -> str | None:
+    return record.chosen[number].host[0] if number < len(record.chosen) else None
+
+
+def _host(hosts: Sequence[str], number: int) -> str | None:
+    return hosts[number] if number < len(hosts) else None
+
+
+# -- deciding again --------------------------------------------------------------------------------------
+
+
+class RuleSet:
+    """Rules with some options.
+
+    Attributes:
+        driver: Chooses hosts by them.
+        amounts: Say whether a host is full.
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts, rules: Rules) -> None:
+        """Use rules that were loaded with ``conf``."""
+        fitter = fitter_of(rules.chain.filters, conf)
+        self.driver = FilterDriver(conf, rules.chain, rules.weighers, fitter)
+        self.amounts = RamFilter(conf), CoreFilter(conf), DiskFilter(conf)
+
+
+class _Charges(DecisionObserver):
+    """Charges what a request chooses to the table for the requests after it."""
+
+    def __init__(self, table: HostTable, amounts: Mapping[str, int], touched: Counter[int]) -> None:
+        self._table = table
+        self._amounts = amounts
+        self._touched = touched
+        self._rows: list[int] = []
+
+    def consumed(self, number: int, hosts: HostView, index: ViewIndex) -> None:
+        self._rows.append(int(hosts.table_rows[index]))
+
+    def apply(self) -> None:
+        """Charge the request: it has found hosts for all its instances."""
+        for row in self._rows:
+            self._touched[row] += 1
+            for name, amount in self._amounts.items():
+                if name != "num_io_ops":
+                    self._table.numbers[name][row] += amount
+
+
+def decided(
+    records: Sequence[DecisionRecord],
+    rules: RuleSet,
+    instances: InstanceSource,
+    pause: Callable[[], None],
+) -> Outcome:
+    """Return what rules choose for requests that come one after the other."""
+    outcome, touched = Outcome(), Counter[int]()
+    first = records[0].hosts
+    if first is None:
+        return outcome
+    table = _own_numbers(first.table)
+    for record in records:
+        data = record.hosts
+        if data is not None:
+            outcome.hosts.append(_decide(data, table, touched, rules, instances))
+            pause()
+    outcome.spread = _spread(outcome, table, touched)
+    return outcome
+
+
+def _own_numbers(table: HostTable) -> HostTable:
+    own = copy.copy(table)
+    own.numbers = {name: column.copy() for name, column in table.numbers.items()}
+    return own
+
+
+def _decide(
+    data: HostData, table: HostTable, touched: Counter[int], rules: RuleSet, instances: InstanceSource
+) -> list[str]:
+    spec = data.request.spec.obj_clone()
+    request = replace(
+        data.request.restarted(), spec=spec, claims=False, with_alternates=False, counts=DecisionCounts()
+    )
+    view = _view(data, table, request, touched, rules, instances)
+    charges = _Charges(table, consumed_amounts(request.flavor), touched)
+    try:
+        selections = rules.driver.select(view, request, None, observer=charges)
+    except BerthError:
+        return []
+    charges.apply()
+    return [one.service_host for one, *_ in selections]
+
+
+def _view(
+    data: HostData,
+    table: HostTable,
+    request: SchedulingRequest,
+    touched: Counter[int],
+    rules: RuleSet,
+    instances: InstanceSource,
+) -> HostView:
+    """Return the hosts that Placement offered to a request, without those that are full by now."""
+    uuids = [data.table.rows[row].uuid for row in data.rows.tolist()]
+    known = [
+        (position, table.row_of_uuid[uuid])
+        for position, uuid in enumerate(uuids)
+        if uuid in table.row_of_uuid
+    ]
+    rows = np.array([row for _, row in known], dtype=np.int64)
+    full = _full(table, rows, request, touched, rules)
+    left = [known[index] for index in np.flatnonzero(~full)]
+    offered = data.offered
+    candidates = None if offered is None else [offered.offered_candidates(at) for at, _ in left]
+    moment = next((each.moment for each in data.rounds if each.moment), None)
+    source = instances if moment is None else moment.instances
+    return HostView.of(table, TableRows(rows[~full]), candidates, source, PendingPlacements())
+
+
+def _full(
+    table: HostTable,
+    rows: np.ndarray,
+    request: SchedulingRequest,
+    touched: Counter[int],
+    rules: RuleSet,
+) -> np.ndarray:
+    """Return which hosts got instances and have no room for another one: bool, shape (rows,)."""
+    full = np.isin(rows, list(touched))
+    if not full.any():
+        return full
+    hosts = HostView.of(table, TableRows(rows[full]))
+    room = np.ones(len(hosts), dtype=bool)
+    for rule in rules.amounts:
+        # the root disk of an instance that boots from a volume is not on the host
+        judge = None if request.spec.is_bfv and isinstance(rule, DiskFilter) else rule.prepare(request)
+        verdict = None if judge is None else judge.passes(hosts)
+        room &= True if verdict is None else verdict
+    full[full] = ~room
+    return full
+
+
+def _spread(outcome: Outcome, table: HostTable, touched: Counter[int]) -> dict[str, Any]:
+    total = np.maximum(table.numbers["total_usable_ram_mb"], 1)
+    used = 1 - table.numbers["free_ram_mb"] / total
+    return {
+        "instances": sum(touched.values()),
+        "failed_requests": sum(not hosts for hosts in outcome.hosts),
+        "hosts": len(touched),
+        "most_on_one_host": max(touched.values(), default=0),
+        "ram_used_mean_percent": round(float(used.mean()) * 100, 2) if len(used) else 0.0,
+        "ram_used_deviation_percent": round(float(used.std()) * 100, 2) if len(used) else 0.0,
+    }

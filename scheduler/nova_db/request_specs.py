@@ -1,0 +1,86 @@
+"""Flavors, and the requests of instances that exist, as nova's API database has them."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import orjson
+import sqlalchemy as sa
+
+from scheduler.errors import BerthError
+from scheduler.nova_db.engines import Engines
+from scheduler.nova_db.schema import flavor_extra_specs, flavors, request_specs
+from scheduler.objects import Flavor, ImageMeta, RequestSpec
+
+#: The latest requests in which an image is looked for: the database has no index of images.
+LATEST = 2000
+
+_READ = ("id", "name", "flavorid", "memory_mb", "vcpus", "root_gb", "ephemeral_gb", "swap")
+
+
+class NotFound(BerthError):
+    """The API database does not have what was asked for."""
+
+
+class RequestSpecs:
+    """Reads what requests can be made of. Errors of the database are raised as they come."""
+
+    def __init__(self, engines: Engines) -> None:
+        """Read nothing yet."""
+        self._engines = engines
+
+    def flavor(self, name: str) -> Flavor:
+        """Return a flavor by its name or by its id for users.
+
+        Raises:
+            NotFound: There is none.
+        """
+        columns = flavors.c
+        query = sa.select(*(columns[each] for each in _READ)).where(
+            sa.or_(columns.name == name, columns.flavorid == name)
+        )
+        with self._engines.api().connect() as connection:
+            row = connection.execute(query).first()
+            if row is None:
+                raise NotFound(f"There is no flavor {name}")
+            specs = connection.execute(
+                sa.select(flavor_extra_specs.c.key, flavor_extra_specs.c.value).where(
+                    flavor_extra_specs.c.flavor_id == row.id
+                )
+            )
+            return Flavor(**row._mapping, extra_specs={key: value or "" for key, value in specs})  # noqa: SLF001 - its public name
+
+    def of_instance(self, instance_uuid: str) -> RequestSpec:
+        """Return the request that an instance was made of.
+
+        Raises:
+            NotFound: There is none.
+            InvalidRequest: It cannot be read.
+        """
+        query = sa.select(request_specs.c.spec).where(request_specs.c.instance_uuid == instance_uuid)
+        with self._engines.api().connect() as connection:
+            text = connection.execute(query).scalar()
+        if text is None:
+            raise NotFound(f"There is no request of instance {instance_uuid}")
+        return RequestSpec.obj_from_primitive(orjson.loads(text))
+
+    def image(self, image_id: str) -> ImageMeta:
+        """Return an image that one of the latest requests has.
+
+        Raises:
+            NotFound: None of them has it.
+            InvalidRequest: The request cannot be read.
+        """
+        for spec in self._latest_with(image_id):
+            image = RequestSpec.obj_from_primitive(spec).image
+            if image is not None and "id" in image and image.id == image_id:
+                return image
+        raise NotFound(
+            f"None of the latest {LATEST} requests has image {image_id}; name its properties instead"
+        )
+
+    def _latest_with(self, word: str) -> Iterator[Mapping[str, Any]]:
+        latest = sa.select(request_specs.c.spec).order_by(request_specs.c.id.desc()).limit(LATEST)
+        with self._engines.api().connect() as connection:
+            for text in connection.execute(latest).scalars():
+                if word in text:
+                    yield orjson.loads(text)

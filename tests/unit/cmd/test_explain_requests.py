@@ -1,0 +1,193 @@
+"""berth-explain dry-run, capacity and compare: requests from arguments, and what is printed."""
+
+import argparse
+import json
+
+import pytest
+
+from scheduler import conf as options
+from scheduler import objects
+from scheduler.cmd import operator_app
+from scheduler.cmd.explain_requests import UnknownRequest, make_request, pairs
+from scheduler.nova_db.engines import Engines
+from scheduler.nova_db.request_specs import NotFound
+from scheduler.nova_db.schema import API, flavors
+from tests.unit.cmd import test_explain
+from tests.unit.cmd.test_explain import Stub, cells
+
+# fixtures
+config, record, run, scheduler = (
+    getattr(test_explain, name) for name in ("config", "record", "run", "scheduler")
+)
+
+UUID = "11111111-1111-4111-8111-111111111111"
+
+
+class Stored:
+    """An API database with one flavor, one image and the request of one instance."""
+
+    def __init__(self, **extra_specs):
+        self.extra_specs = extra_specs
+
+    def flavor(self, name):
+        if name != "m1":
+            raise NotFound(f"There is no flavor {name}")
+        return objects.Flavor(name="m1", vcpus=1, memory_mb=64, root_gb=1, extra_specs=self.extra_specs)
+
+    def image(self, image_id):
+        return objects.ImageMeta(id=UUID, properties=objects.ImageMetaProps(hw_disk_bus="virtio"))
+
+    def of_instance(self, uuid):
+        return objects.RequestSpec(
+            flavor=self.flavor("m1"), num_instances=7, instance_uuid=uuid, scheduler_hints={"group": ["g"]}
+        )
+
+
+def arguments(**given):
+    defaults = dict.fromkeys(("flavor", "like", "spec", "image", "az", "project"))
+    defaults |= {"image_property": [], "hint": [], "ignore_host": [], "boot_from_volume": False, "count": 1}
+    return argparse.Namespace(**defaults | given)
+
+
+def test_a_request_is_made_of_flavor_and_image():
+    spec = make_request(
+        arguments(
+            flavor="m1",
+            image=UUID,
+            image_property=["hw_architecture=aarch64"],
+            az="a",
+            project="p",
+            hint=["different_host=A", "different_host=B"],
+            ignore_host=["h1"],
+            boot_from_volume=True,
+            count=3,
+        ),
+        Stored(),
+    )
+    assert (spec.flavor.name, spec.availability_zone, spec.project_id, spec.num_instances) == (
+        "m1",
+        "a",
+        "p",
+        3,
+    )
+    assert spec.image.properties.to_dict() == {"hw_disk_bus": "virtio", "hw_architecture": "aarch64"}
+    assert (spec.scheduler_hints, spec.ignore_hosts) == ({"different_host": ["A", "B"]}, ["h1"])
+    assert spec.is_bfv
+
+
+def test_a_request_like_that_of_an_instance_is_for_a_new_one():
+    spec = make_request(arguments(like=UUID, hint=["same_host=A"]), Stored())
+    assert (spec.num_instances, spec.scheduler_hints) == (1, {"group": ["g"], "same_host": ["A"]})
+    assert spec.instance_uuid != UUID
+
+
+def test_a_request_is_read_from_a_file(tmp_path):
+    path = tmp_path / "spec.json"
+    path.write_text(json.dumps(Stored().of_instance(UUID).obj_to_primitive()))
+    assert make_request(arguments(spec=str(path)), Stored()).flavor.name == "m1"
+
+
+@pytest.mark.parametrize("content", [None, "{", '{"a": 1}', "[]"], ids=["missing", "cut", "other", "list"])
+def test_a_file_that_has_no_request_is_named(tmp_path, content):
+    path = tmp_path / "spec.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(UnknownRequest, match=r"spec\.json"):
+        make_request(arguments(spec=str(path)), Stored())
+
+
+@pytest.mark.parametrize(
+    ("extra_specs", "properties"),
+    [
+        ({"hw:numa_nodes": "2"}, []),
+        ({"hw:cpu_policy": "dedicated"}, []),
+        ({"pci_passthrough:alias": "gpu:1"}, []),
+        ({}, ["hw_mem_page_size=large"]),
+    ],
+    ids=str,
+)
+def test_a_topology_that_nova_api_makes_is_not_guessed(extra_specs, properties):
+    with pytest.raises(UnknownRequest, match="nova-api makes"):
+        make_request(arguments(flavor="m1", image_property=properties), Stored(**extra_specs))
+
+
+def test_shared_cpus_are_no_topology():
+    assert make_request(arguments(flavor="m1"), Stored(**{"hw:cpu_policy": "shared"}))
+
+
+@pytest.mark.parametrize("given", ["a", "=b", ""])
+def test_a_pair_needs_a_key_and_a_value(given):
+    with pytest.raises(UnknownRequest, match="KEY=VALUE"):
+        pairs([given])
+
+
+# -- commands --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def database(config):
+    """The API database of the configuration, with a flavor."""
+    engines = Engines(options.load(["--config-file", str(config)]))
+    API.create_all(engines.api())
+    with engines.api().begin() as connection:
+        amounts = {"vcpus": 1, "memory_mb": 64, "root_gb": 1, "ephemeral_gb": 0, "swap": 0}
+        connection.execute(flavors.insert().values(name="m1", flavorid="1", **amounts))
+    engines.dispose()
+
+
+def test_a_dry_run_is_explained_as_a_decision_is(run, scheduler, database):
+    status, output, _ = run("dry-run", "--flavor", "m1", "--count", "2", "--az", "a")
+    assert status == 0
+    assert "from the dry run of ctl.0" in output
+    assert cells(output, "| RamFilter")[1:3] == ["2", "0"]
+    assert (Stub.asked.flavor.name, Stub.asked.num_instances, Stub.asked.availability_zone) == ("m1", 2, "a")
+
+
+def test_capacity_is_told(run, scheduler, database):
+    status, output, _ = run("capacity", "--flavor", "m1")
+    assert status == 0
+    assert output.startswith("0 more instances fit: flavor")
+    assert json.loads(run("capacity", "--flavor", "m1", "-f", "json")[1])["instances"] == 0
+
+
+def test_a_comparison_is_told(run, scheduler):
+    status, output, _ = run(
+        "compare", "--set", "enabled_filters=NumInstancesFilter", "--set", "max_instances_per_host=0"
+    )
+    assert status == 0
+    assert "[filter_scheduler] max_instances_per_host: 50 -> 0" in output
+    assert "1 of 1 instances in 1 requests of ctl.0 would go elsewhere" in output
+    assert cells(output, "| Instances that find")[1:] == ["1", "0"]
+    assert cells(output, "| req-1")[4] == "none"
+    assert run("compare", "--set", "ram_weight_multiplier=-1", "--decision", "req-9")[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["dry-run", "--flavor", "nothing"], "There is no flavor nothing"),
+        (["compare", "--set", "nothing=1"], "There is no option [filter_scheduler]/nothing"),
+        (["compare", "--set", "ram_weight_multiplier"], "is not KEY=VALUE"),
+    ],
+    ids=" ".join,
+)
+def test_what_cannot_be_asked_is_one_line(run, database, argv, words):
+    status, output, logged = run(*argv, "--timeout", "0.2")
+    assert (status, output) == (operator_app.NOT_RUN, "")
+    assert words in logged
+    assert "Traceback" not in logged
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [["dry-run"], ["dry-run", "--flavor", "m1", "--like", UUID], ["compare"], ["capacity", "--flavor"]],
+    ids=" ".join,
+)
+def test_wrong_arguments(run, argv, capsys):
+    assert run(*argv)[0] == operator_app.NOT_RUN
+
+
+def test_an_api_database_that_is_away_is_one_line(run):
+    status, _, logged = run("capacity", "--flavor", "m1")
+    assert status == operator_app.NOT_RUN
+    assert "The API database cannot be read" in logged

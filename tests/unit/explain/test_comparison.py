@@ -1,0 +1,96 @@
+"""Recorded requests are decided again, with the options in use and with others."""
+
+import pytest
+
+from scheduler.conf.changed import ChangedOptions, read_changes
+from scheduler.explain.comparison import RuleSet, comparable, compare
+from scheduler.hosts.request_instances import NoInstances
+from scheduler.request.scheduling_request import SchedulingRequest
+from scheduler.rules.drivers import load_rules
+from tests.support.options import make_conf
+from tests.unit.explain.decisions import decide
+from tests.unit.filters.asking import make_spec
+from tests.unit.selection.requests import host_with_candidate
+
+
+@pytest.fixture(scope="module")
+def conf():
+    return make_conf(enabled_filters=["ComputeFilter", "NumInstancesFilter"], max_instances_per_host=50)
+
+
+def fleet():
+    """Hosts with 4096 MB in all, of which ever more are free."""
+    return [host_with_candidate(f"h{free}").ram(1024 * free, 4096).vcpus(64) for free in (1, 2, 3, 4)]
+
+
+def recorded(conf, hosts, count, **fields):
+    """Records of requests for 1024 MB that came one after the other, all to an unchanged cloud."""
+    records = []
+    for number in range(count):
+        spec = make_spec(sizes={"memory_mb": 1024}, instance_uuid=f"i{number}", **fields)
+        record, *_ = decide(conf, hosts, SchedulingRequest.of(spec, [f"i{number}"]))
+        record.request_id = f"req-{number}"
+        records.append(record)
+    return records
+
+
+def compared(conf, records, **settings):
+    changed = ChangedOptions(conf, read_changes(settings))
+    rules = [RuleSet(each, load_rules(each)) for each in (conf, changed)]
+    return compare(records, *rules, NoInstances(), lambda: None)
+
+
+def test_without_a_change_nothing_differs_and_requests_see_what_was_placed_before(conf):
+    found = compared(conf, recorded(conf, fleet(), 4))
+    assert found["differing"] == 0
+    assert [one["now"] for one in found["choices"]] == ["h4", "h3", "h4", "h2"]
+    assert {one["chosen"] for one in found["choices"]} == {"h4"}
+
+
+def test_another_multiplier_fills_hosts_instead_of_spreading(conf):
+    found = compared(conf, recorded(conf, fleet(), 4), ram_weight_multiplier="-1")
+    assert [one["changed"] for one in found["choices"]] == ["h1", "h2", "h2", "h3"]
+    assert found["spread"]["now"] | {"ram_used_deviation_percent": 0} == {
+        "instances": 4,
+        "failed_requests": 0,
+        "hosts": 3,
+        "most_on_one_host": 2,
+        "ram_used_mean_percent": 62.5,
+        "ram_used_deviation_percent": 0,
+    }
+    before, after = found["spread"]["now"], found["spread"]["changed"]
+    assert after["ram_used_deviation_percent"] > before["ram_used_deviation_percent"]
+    assert found["differing"] == 4
+
+
+def test_other_filters_leave_requests_without_a_host(conf):
+    hosts = [host.num_instances(3) for host in fleet()]
+    found = compared(conf, recorded(conf, hosts, 2), max_instances_per_host="3")
+    assert [one["changed"] for one in found["choices"]] == [None, None]
+    assert found["spread"]["changed"]["failed_requests"] == 2
+
+
+def test_records_are_not_changed_by_a_comparison(conf):
+    records = recorded(conf, fleet(), 3)
+    table = records[0].hosts.table
+    before = {name: column.copy() for name, column in table.numbers.items()}
+    first = compared(conf, records, ram_weight_multiplier="-1")
+    assert all((table.numbers[name] == before[name]).all() for name in ("free_ram_mb", "num_instances"))
+    assert compared(conf, records, ram_weight_multiplier="-1") == first
+
+
+def test_a_record_without_data_of_hosts_cannot_be_decided_again(conf):
+    (record,) = recorded(conf, fleet(), 1)
+    assert comparable(record)
+    record.hosts = None
+    assert not comparable(record)
+
+
+def test_several_instances_of_a_request_are_compared_one_by_one(conf):
+    spec = make_spec(sizes={"memory_mb": 1024}, instance_uuid="a")
+    record, *_ = decide(conf, fleet(), SchedulingRequest.of(spec, ["a", "b"]))
+    found = compared(conf, [record], ram_weight_multiplier="-1")
+    assert [(one["instance"], one["now"], one["changed"]) for one in found["choices"]] == [
+        ("a", "h4", "h1"),
+        ("b", "h3", "h2"),
+    ]

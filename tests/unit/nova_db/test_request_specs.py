@@ -1,0 +1,62 @@
+"""Requests are made of what nova's API database has."""
+
+import json
+
+import pytest
+
+from scheduler import objects
+from scheduler.nova_db import request_specs as module
+from scheduler.nova_db.request_specs import NotFound, RequestSpecs
+from scheduler.nova_db.schema import flavor_extra_specs, flavors, request_specs
+
+IMAGE = "11111111-1111-4111-8111-111111111111"
+
+
+@pytest.fixture
+def stored(nova):
+    return RequestSpecs(nova.engines)
+
+
+def insert_flavor(nova, **columns):
+    amounts = {"vcpus": 2, "memory_mb": 512, "root_gb": 1, "ephemeral_gb": 0, "swap": 0}
+    return nova.insert_api(flavors, **amounts | columns)
+
+
+def insert_request(nova, instance, image=None):
+    properties = objects.ImageMetaProps(hw_architecture="aarch64")
+    spec = objects.RequestSpec(
+        flavor=objects.Flavor(vcpus=3),
+        image=objects.ImageMeta(id=image, properties=properties) if image else None,
+        project_id="p",
+    )
+    nova.insert_api(request_specs, instance_uuid=instance, spec=json.dumps(spec.obj_to_primitive()))
+
+
+@pytest.mark.parametrize("name", ["m1.small", "42"], ids=["by name", "by id"])
+def test_a_flavor_comes_with_its_extra_specs(nova, stored, name):
+    insert_flavor(nova, name="m1.other", flavorid="1")
+    number = insert_flavor(nova, name="m1.small", flavorid="42", vcpus=5)
+    nova.insert_api(flavor_extra_specs, flavor_id=number, key="trait:HW_X", value="required")
+    found = stored.flavor(name)
+    assert (found.vcpus, found.memory_mb, found.extra_specs) == (5, 512, {"trait:HW_X": "required"})
+
+
+def test_the_request_of_an_instance_is_read(nova, stored):
+    insert_request(nova, "i1", IMAGE)
+    found = stored.of_instance("i1")
+    assert (found.flavor.vcpus, found.project_id, found.image.id) == (3, "p", IMAGE)
+
+
+def test_an_image_is_found_in_one_of_the_latest_requests(nova, stored, monkeypatch):
+    insert_request(nova, "i1", IMAGE)
+    insert_request(nova, "i2")
+    assert stored.image(IMAGE).properties.get("hw_architecture") == "aarch64"
+    monkeypatch.setattr(module, "LATEST", 1)
+    with pytest.raises(NotFound, match="None of the latest 1 requests"):
+        stored.image(IMAGE)
+
+
+@pytest.mark.parametrize("method", ["flavor", "of_instance", "image"])
+def test_what_is_missing_is_named(stored, method):
+    with pytest.raises(NotFound, match="nothing"):
+        getattr(stored, method)("nothing")
