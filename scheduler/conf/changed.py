@@ -77,7 +77,8 @@ def read_changes(settings: Mapping[str, str]) -> dict[tuple[str, str], Any]:
         if key not in known:
             raise ConfigError(f"There is no option [{key[0]}]/{name}")
         try:
-            found[key] = known[key].type(text)
+            value = known[key].type(text)
         except ValueError as error:
             raise ConfigError(f"[{key[0]}]/{name}: {error}") from error
+        found[key] = [value] if known[key].multi else value
     return found

@@ -152,10 +152,14 @@ def test_capacity_is_told(run, scheduler, database):
 
 def test_a_comparison_is_told(run, scheduler):
     status, output, _ = run(
-        "compare", "--set", "enabled_filters=NumInstancesFilter", "--set", "max_instances_per_host=0"
+        "compare",
+        "--set",
+        "enabled_filters=RamFilter",
+        "--set",
+        "available_filters=nova.scheduler.filters.ram_filter.RamFilter",
     )
     assert status == 0
-    assert "[filter_scheduler] max_instances_per_host: 50 -> 0" in output
+    assert "-> ['RamFilter']" in output
     assert "1 of 1 instances in 1 requests of ctl.0 would go elsewhere" in output
     assert cells(output, "| Instances that find")[1:] == ["1", "0"]
     assert cells(output, "| req-1")[4] == "none"

@@ -24,6 +24,7 @@ def test_values_are_read_as_in_a_file():
         ("scheduler", "max_attempts"): 7,
         ("DEFAULT", "host"): "h",
     }
+    assert read_changes({"available_filters": "a.B"}) == {("filter_scheduler", "available_filters"): ["a.B"]}
     assert ChangedOptions(make_conf(), read_changes({"DEFAULT.host": "h"})).host == "h"
 
 
