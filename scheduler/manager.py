@@ -364,6 +364,8 @@ class SchedulerManager:
             again = self._answer_again(queries, request, as_reply, trace)
             if again is not None:
                 return again
+            if request.may_be_answered:
+                raise NoValidHost("the request may have been answered, and its instances changed since")
         try:
             return self._schedule_anew(queries, request, as_reply, trace)
         except AllocationUpdateFailed as error:
@@ -447,7 +449,7 @@ class SchedulerManager:
             return None
         kind = "Redelivered request" if request.was_redelivered else "Request beside another one"
         LOG.info("%s is answered with the hosts that its instances hold: %s", kind, request.instance_uuids)
-        with self._claim_session(table, request, keeps_claims=True) as claims:
+        with self._claim_session(table, request, confirms_held=True) as claims:
             trace.held(len(views))
             trace.claiming(claims)
             selections = [
@@ -655,7 +657,7 @@ class SchedulerManager:
         return HostView.of(table, rows, None, self.hosts.instances, self.hosts.pending)
 
     def _claim_session(
-        self, table: HostTable, request: SchedulingRequest, *, keeps_claims: bool = False
+        self, table: HostTable, request: SchedulingRequest, *, confirms_held: bool = False
     ) -> AbstractContextManager[ClaimSession | None]:
         """Return what claims for the request; None in the context of one that claims nothing."""
         if not request.claims:
@@ -669,7 +671,8 @@ class SchedulerManager:
             table.row_of_uuid,
             host_name=partial(host_of_provider, table),
             clock=self._clock,
-            keeps_claims=keeps_claims,
+            confirms_held=confirms_held,
+            keeps_claims=request.may_be_answered,
             observer=self._claim_observer,
         )
 

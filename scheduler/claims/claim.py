@@ -3,7 +3,8 @@
 Most consumers are new, so the first PUT says that there is none, and nothing is read before it. What the
 consumer holds is read only after a conflict, or after a lost response.
 
-The states and what follows them; ``ClaimState`` tells what each means::
+A claim begins with FIRST_WRITE, or with CONSUMER_CHANGED if it confirms what the consumer holds already. The
+states and what follows them; ``ClaimState`` tells what each means::
 
     FIRST_WRITE       after a write: GRANTED, or VERIFYING if an earlier write may overlap with it
     REPLACING                        CONSUMER_CHANGED   consumer generation conflict
@@ -83,8 +84,9 @@ class ClaimRequest:
         host: The name of the candidate's host; "" if it is not known.
         deadline: When the caller stops waiting for the reply; seconds of the clock of claims.
         message_id: The identity of the message that the claim is for; "" if there is none.
-        confirms_held: Whether the instance was read to hold the candidate, and an earlier delivery of the
-            request may have been answered with it. Then it is not given back before the claim.
+        confirms_held: Whether the instance was read to hold the candidate, and is to keep it: by an earlier
+            delivery of the request, or by another request. Then nothing is given back before the claim, and
+            an instance that holds nothing any more gets nothing.
         nodes: UUIDs of all compute nodes. What an evacuated instance holds on a node that it does not
             leave is from another request.
     """
@@ -223,7 +225,7 @@ class AllocationClaim:
             ClaimState.OUTCOME_UNKNOWN: self._read_until_changed,
             ClaimState.VERIFYING: self._verify,
         }
-        state = ClaimState.FIRST_WRITE
+        state = ClaimState.CONSUMER_CHANGED if self._request.confirms_held else ClaimState.FIRST_WRITE
         while self._result is None:
             try:
                 state = act[state]()
@@ -354,7 +356,7 @@ class AllocationClaim:
         sent = (self._accepted, *self._lost_writes)
         own = next((one for one in sent if one and one.is_in(current)), None)
         if own and own.made.allocations == wanted:
-            return self._grant(own, "the instance holds the allocations")
+            return self._grant_alone(own, current)
         if not current.allocations:
             return self._start_empty(None)
         if self._conflicts_too_often():
@@ -368,6 +370,15 @@ class AllocationClaim:
             self._record(self._write.own)
             return self._go(ClaimState.REPLACING, "the instance holds allocations of an earlier claim")
         return self._start_beside_another_request(current)
+
+    def _grant_alone(self, own: OwnWrite, current: ConsumerAllocations) -> ClaimState:
+        """Grant a write; but repeat it if an earlier claim could have made the same, and be given back."""
+        if not any(one.is_in(current) for one in self._known.earlier):
+            return self._grant(own, "the instance holds the allocations")
+        body = allocations_body(current.allocations, self._request.owner, current.generation)
+        self._write = _Write(body, current, source=own.previous)
+        self._record(self._write.own)
+        return self._go(ClaimState.REPLACING, "an earlier claim could have written the same")
 
     def _keep_source(self, source: ConsumerAllocations, current: ConsumerAllocations) -> ClaimState:
         request = self._request
@@ -405,6 +416,8 @@ class AllocationClaim:
         return None
 
     def _start_empty(self, generation: int | None) -> ClaimState:
+        if self._request.confirms_held:
+            return self._fail(Outcome.CONFLICT, "the instance does not hold the allocations any more")
         if self._conflicts_too_often():
             return self._fail_in_conflict()
         self._write = self._plain_write(NOTHING, generation)
@@ -461,6 +474,8 @@ class AllocationClaim:
 
     def _fail_after_last(self, outcome: Outcome, reason: str) -> ClaimState:
         """End with what Placement said last as the cause."""
+        if not self._history.events:
+            return self._fail(outcome, reason)
         last = self._history.events[-1]
         status = last.status if last.status and last.status >= 400 else None
         return self._end(outcome, reason, f"{last.cause}; {reason}", status)

@@ -55,8 +55,9 @@ class ClaimSession:
         nodes: UUIDs of all compute nodes.
         host_name: Returns the name of the host of a root provider, for the log.
         clock: Returns the time in seconds.
-        keeps_claims: Whether nothing is ever given back: an earlier delivery of the message, or another
-            request, may have been answered with what is claimed.
+        confirms_held: Whether the instances hold already what is claimed.
+        keeps_claims: Whether nothing is ever given back: an earlier delivery of the message may have been
+            answered with what is claimed.
         observer: Is told what becomes of the claims.
         seconds: How long the claims of the request took.
     """
@@ -68,6 +69,7 @@ class ClaimSession:
     nodes: Container[str] = ()
     host_name: Callable[[str], str] = _as_it_is
     clock: Callable[[], float] = time.monotonic
+    confirms_held: bool = False
     keeps_claims: bool = False
     observer: ClaimObserver = field(default_factory=NoObserver)
     seconds: float = field(default=0.0, init=False)
@@ -129,7 +131,7 @@ class ClaimSession:
         if self.keeps_claims:
             LOG.warning(
                 "Allocations of instances %s are kept although the reply was not delivered: an earlier "
-                "delivery of the request, or another request, may have been answered",
+                "delivery of the request may have been answered",
                 ", ".join(self.request.instance_uuids),
             )
         claims = {uuid: claim for uuid, claim in self._claims.items() if claim and not self.keeps_claims}
@@ -165,7 +167,7 @@ class ClaimSession:
             self.host_name(candidate.root),
             self.request.deadline,
             self.request.message_id,
-            confirms_held=self.keeps_claims,
+            confirms_held=self.confirms_held,
             nodes=self.nodes,
         )
 
@@ -190,7 +192,7 @@ class ClaimSession:
         try:
             yield
         except BaseException:
-            if not self.keeps_claims:
+            if not self.confirms_held:
                 assumed = {request.uuid: _assumed_claim(request) for request in requests}
                 self._claims |= dict.fromkeys(assumed)
                 self.claimer.release_many(assumed, self.request.context)

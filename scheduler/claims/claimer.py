@@ -255,19 +255,23 @@ class Claimer:
 
         Of two processes that record at once both see the other, step back and try again. A claim of what the
         instance holds waits for no other process: the allocations may be recorded by one that died, and would
-        be given back when its record is settled. The write raises the generation: so they are left alone.
+        be given back when its record is settled. The write raises the generation: so they are left alone. It
+        is not recorded before it has read them: with the generation of a new consumer, its record would be
+        taken for that of the allocations themselves.
 
         Returns:
             What processes that died have written for the same message, which may be replaced; None if another
             process has claims for an instance, and nothing may be sent.
         """
         made = {request.uuid: request.plain.made for request in requests}
+        if requests[0].confirms_held:
+            return self._journal.claims_of_others(list(made), requests[0].message_id).abandoned
         unrecorded = made
         end = self._timing.monotonic() + self._lock_timeout(requests)
         while True:
             self._journal.record_claims(unrecorded, request=requests[0].message_id)
             others = self._journal.claims_of_others(list(made), requests[0].message_id)
-            if requests[0].confirms_held or not others.busy:
+            if not others.busy:
                 return others.abandoned
             # Records of what is still to be given back stay, and those with them.
             unrecorded = {uuid: one for uuid, one in made.items() if not self._cleanup.is_pending(uuid)}

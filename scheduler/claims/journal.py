@@ -26,7 +26,7 @@ from oslo_config import cfg
 from oslo_log import log
 
 from scheduler.claims.allocations_api import ConsumerAllocations, Owner
-from scheduler.claims.journal_page import SUFFIX, JournalPage, PageLock, Record, Records
+from scheduler.claims.journal_page import SUFFIX, JournalPage, PageLock, Record, RecordedReply, Records
 from scheduler.claims.result import ClaimResult, Outcome, OwnWrite
 
 LOG = log.getLogger(__name__)
@@ -56,8 +56,26 @@ class Page(Protocol):
     def begin_run(self, message_id: str) -> int:
         """Record that a message is being run; return how many of its runs ended with their process."""
 
+    def leave_run(self, message_id: str) -> None:
+        """Remove the record that this process runs a message."""
+
     def end_run(self, message_id: str) -> None:
         """Remove the records of a message."""
+
+    def runs_elsewhere(self, message_id: str) -> bool:
+        """Return whether a message is being run by another process."""
+
+    def begin_reply(self, message_id: str, *, failed: bool) -> None:
+        """Record that a reply is about to be sent."""
+
+    def withdraw_reply(self, message_id: str) -> None:
+        """Record that a reply was not delivered."""
+
+    def confirm_reply(self, message_id: str) -> None:
+        """Record that a reply was delivered."""
+
+    def reply_to(self, message_id: str) -> RecordedReply | None:
+        """Return what any process has recorded of the reply to a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,17 +253,50 @@ class ClaimJournal:
             self._page.remove_records(uuids)
 
     def begin_run(self, message_id: str) -> int:
-        """Record that a redelivered message is being run.
+        """Record that a message is being run.
 
         Returns:
             How many of its runs ended with their process, as far as the journal knows.
         """
         return self._page.begin_run(message_id) if self._page else 0
 
+    def leave_run(self, message_id: str) -> None:
+        """Remove the record that this process runs a message; its runs that were interrupted still count."""
+        if self._page:
+            self._page.leave_run(message_id)
+
     def end_run(self, message_id: str) -> None:
         """Remove the records of a message that was answered, or returned to the broker."""
         if self._page:
             self._page.end_run(message_id)
+
+    def runs_elsewhere(self, message_id: str) -> bool:
+        """Return whether another process runs a message, or one whose death is not known yet."""
+        return self._page.runs_elsewhere(message_id) if self._page else False
+
+    def begin_reply(self, message_id: str, *, failed: bool) -> None:
+        """Record that a reply is about to be sent: from now on its caller may know it.
+
+        Args:
+            message_id: The identity of the message.
+            failed: Whether the reply is an error.
+        """
+        if self._page:
+            self._page.begin_reply(message_id, failed=failed)
+
+    def withdraw_reply(self, message_id: str) -> None:
+        """Record that a reply was not delivered."""
+        if self._page:
+            self._page.withdraw_reply(message_id)
+
+    def confirm_reply(self, message_id: str) -> None:
+        """Record that the broker has confirmed a reply, which ends the run of its message."""
+        if self._page:
+            self._page.confirm_reply(message_id)
+
+    def reply_to(self, message_id: str) -> RecordedReply | None:
+        """Return what any process of the daemon has recorded of the reply to a message."""
+        return self._page.reply_to(message_id) if self._page else None
 
     def claims_of_others(self, uuids: Collection[str], request: str = "") -> OtherClaims:
         """Return the claims of other processes for these instances whose request is not over.

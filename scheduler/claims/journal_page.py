@@ -35,16 +35,26 @@ BUSY_TIMEOUT = 2.0
 #: Seconds for which runs of messages are remembered whose end was not recorded.
 RUNS_KEPT = 86_400.0
 
+#: Seconds for which replies are remembered. A message is not delivered again after its acknowledgement, which
+#: follows the reply, or fails with the connection.
+REPLIES_KEPT = 7_200.0
+
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS records (
     id INTEGER PRIMARY KEY, instance TEXT NOT NULL, request TEXT NOT NULL, claim BLOB NOT NULL);
 CREATE INDEX IF NOT EXISTS records_by_instance ON records (instance);
 CREATE TABLE IF NOT EXISTS abandoned (id INTEGER PRIMARY KEY REFERENCES records (id) ON DELETE CASCADE);
 CREATE TABLE IF NOT EXISTS runs (message TEXT NOT NULL, began REAL NOT NULL, interrupted INTEGER NOT NULL);
+CREATE INDEX IF NOT EXISTS runs_by_message ON runs (message);
+CREATE TABLE IF NOT EXISTS replies (
+    message TEXT PRIMARY KEY, began REAL NOT NULL, failed INTEGER NOT NULL, confirmed INTEGER NOT NULL);
+CREATE INDEX IF NOT EXISTS replies_by_time ON replies (began);
 """
 _ABANDON = "INSERT OR IGNORE INTO abandoned SELECT id FROM records"
 _INTERRUPT = "UPDATE runs SET interrupted = 1"
 _EXPIRE = "DELETE FROM runs WHERE began < ?"
+_EXPIRE_REPLIES = "DELETE FROM replies WHERE began < ?"
+_COUNT_RUNNING = "SELECT count(*) FROM runs WHERE message = ? AND NOT interrupted"
 _COUNT_INTERRUPTED = "SELECT count(*) FROM runs WHERE message = ? AND interrupted"
 _READ = """
 SELECT instance, request, claim, abandoned.id IS NOT NULL
@@ -66,6 +76,18 @@ class Record(NamedTuple):
     request: str
     claim: Mapping[str, Any]
     abandoned: bool
+
+
+class RecordedReply(NamedTuple):
+    """A reply that was sent to a caller, or was about to be.
+
+    Attributes:
+        failed: Whether it is an error.
+        confirmed: Whether the broker has confirmed it. If not, it may have been delivered.
+    """
+
+    failed: bool
+    confirmed: bool
 
 
 class PageLock:
@@ -123,8 +145,15 @@ class JournalPage:
         self._found = list(_records(self._database))
 
     def found_records(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Return what a dead process recorded and did not remove: instance UUID and claim."""
-        return ((record.instance, record.claim) for record in self._found)
+        """Return what a dead process recorded and did not remove: instance UUID and claim.
+
+        Claims that a caller may have been answered with are left out, and their records removed.
+        """
+        known = {record.instance for record in self._found if self._may_be_known(record.request)}
+        if known:
+            LOG.warning("Instances %s keep what a worker that died may have answered with", sorted(known))
+            self.remove_records(known)
+        return ((record.instance, record.claim) for record in self._found if record.instance not in known)
 
     def take_over(self, other: Path) -> None:
         """Move all that is recorded in a page without an owner to this one; the caller has its lock.
@@ -137,14 +166,17 @@ class JournalPage:
         try:
             records = list(_records(database))
             runs = database.execute("SELECT message, began FROM runs").fetchall()
+            replies = database.execute("SELECT * FROM replies").fetchall()
             with self._lock, self._transaction():
                 self._database.executemany("INSERT INTO runs VALUES (?, ?, 1)", runs)
+                self._database.executemany("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?)", replies)
                 for record in records:
                     number = self._insert(record.instance, record.claim, record.request)
                     self._database.execute("INSERT INTO abandoned VALUES (?)", (number,))
             with database:
                 database.execute("DELETE FROM records")
                 database.execute("DELETE FROM runs")
+                database.execute("DELETE FROM replies")
         finally:
             database.close()
         self._found.extend(records)
@@ -202,7 +234,7 @@ class JournalPage:
         """
 
         def count(database: sqlite3.Connection) -> int:
-            return int(database.execute(_COUNT_INTERRUPTED, (message_id,)).fetchone()[0])
+            return _count(database, _COUNT_INTERRUPTED, message_id)
 
         try:
             with self._lock, self._transaction():
@@ -212,13 +244,59 @@ class JournalPage:
             self._outage.report_failure(error)
             return 0
 
+    def leave_run(self, message_id: str) -> None:
+        """Remove the record that this process runs a message; its runs that were interrupted still count."""
+        self._execute("DELETE FROM runs WHERE message = ? AND NOT interrupted", (message_id,))
+
     def end_run(self, message_id: str) -> None:
         """Remove what is recorded here of the runs of a message."""
+        self._execute("DELETE FROM runs WHERE message = ?", (message_id,))
+
+    def runs_elsewhere(self, message_id: str) -> bool:
+        """Return whether another process runs a message, or one whose death is not known yet."""
+        with self._lock:
+            return any(self._read_others(lambda reader: _count(reader, _COUNT_RUNNING, message_id) > 0))
+
+    def begin_reply(self, message_id: str, *, failed: bool) -> None:
+        """Record that a reply is about to be sent: from now on its caller may know it.
+
+        Args:
+            message_id: The identity of the message.
+            failed: Whether the reply is an error.
+        """
+        reply = (message_id, time.time(), failed)
+        self._execute("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, 0)", reply)
+
+    def withdraw_reply(self, message_id: str) -> None:
+        """Record that a reply was not delivered."""
+        self._execute("DELETE FROM replies WHERE message = ?", (message_id,))
+
+    def confirm_reply(self, message_id: str) -> None:
+        """Record that the broker has confirmed a reply, which ends the run of its message."""
         try:
             with self._lock, self._transaction():
+                self._database.execute(_EXPIRE_REPLIES, (time.time() - REPLIES_KEPT,))
+                self._database.execute("UPDATE replies SET confirmed = 1 WHERE message = ?", (message_id,))
                 self._database.execute("DELETE FROM runs WHERE message = ?", (message_id,))
         except sqlite3.Error as error:
             self._outage.report_failure(error)
+
+    def reply_to(self, message_id: str) -> RecordedReply | None:
+        """Return what any process of the daemon has recorded of a reply, rather a confirmed one."""
+
+        def read(database: sqlite3.Connection) -> list[RecordedReply]:
+            query = "SELECT failed, confirmed FROM replies WHERE message = ?"
+            rows = database.execute(query, (message_id,)).fetchall()
+            return [RecordedReply(bool(failed), bool(confirmed)) for failed, confirmed in rows]
+
+        with self._lock:
+            found = [*read(self._database), *(one for page in self._read_others(read) for one in page)]
+        return max(found, key=lambda reply: reply.confirmed, default=None)
+
+    def _may_be_known(self, message_id: str) -> bool:
+        """Return whether a caller may have been answered with the hosts that its request got."""
+        reply = self.reply_to(message_id) if message_id else None
+        return reply is not None and not reply.failed
 
     def close(self) -> None:
         """Give the page up; its records are for the next process that opens it."""
@@ -249,6 +327,13 @@ class JournalPage:
         )
         return cursor.lastrowid
 
+    def _execute(self, statement: str, parameters: tuple[Any, ...]) -> None:
+        try:
+            with self._lock, self._transaction():
+                self._database.execute(statement, parameters)
+        except sqlite3.Error as error:
+            self._outage.report_failure(error)
+
     @contextmanager
     def _transaction(self, mode: str = "NORMAL") -> Iterator[None]:
         self._database.execute(f"PRAGMA synchronous = {mode}")
@@ -270,6 +355,10 @@ def read_records(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
         return
     finally:
         database.close()
+
+
+def _count(database: sqlite3.Connection, query: str, message_id: str) -> int:
+    return int(database.execute(query, (message_id,)).fetchone()[0])
 
 
 def _records(database: sqlite3.Connection, instance_uuids: Collection[str] | None = None) -> Iterator[Record]:

@@ -214,6 +214,12 @@ class SchedulingRequest:
         return bool(delivery and delivery.redelivered)
 
     @property
+    def may_be_answered(self) -> bool:
+        """Whether an earlier delivery of the message may have been answered with hosts."""
+        delivery = getattr(self.context, "delivery", None)
+        return bool(delivery and delivery.may_be_answered)
+
+    @property
     def moves_instance(self) -> bool:
         """Whether the instance exists already, and is resized, migrated, evacuated or unshelved.
 

@@ -28,6 +28,8 @@ from oslo_messaging._drivers import amqp as library_amqp
 from oslo_messaging._drivers import amqpdriver, base
 from oslo_messaging._drivers import common as library
 
+from scheduler.rpc.delivery import Delivery
+
 LOG = logging.getLogger(__name__)
 
 #: Seconds between two attempts to send a reply.
@@ -67,14 +69,22 @@ PERMANENT = (ReplyTooLarge, TypeError, ValueError)
 class BoundedPublisher:
     """Publishes a reply on a connection and waits for the confirmation, until a deadline."""
 
-    def __init__(self, connection: Any, deadline: float, largest: int) -> None:
+    def __init__(
+        self,
+        connection: Any,
+        deadline: float,
+        largest: int,
+        before_sending: Callable[[], None] = lambda: None,
+    ) -> None:
         """Publish on a connection of oslo.messaging's pool.
 
         Args:
             connection: The connection.
             deadline: Seconds of ``time.monotonic``.
             largest: Bytes that a message may have.
+            before_sending: Called before a message is handed to the broker.
         """
+        self._before_sending = before_sending
         self._connection = connection
         self._deadline = deadline
         self._largest = largest
@@ -100,6 +110,7 @@ class BoundedPublisher:
             )
 
     def _publish(self, queue: str, message: dict[str, Any]) -> None:
+        self._before_sending()
         self._connection._producer.publish(
             message,
             exchange=kombu.Exchange(""),
@@ -132,8 +143,10 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
         caller_waits: Whether another, smaller reply may still be delivered.
         channel_number: Which of the listener's successive channels the message came from.
         received: When it was received; seconds of ``time.monotonic``.
+        delivery: What depends on its reply, which is told before the reply is sent; None if nothing does.
     """
 
+    delivery: Delivery | None = None
     undelivered: Exception | None = None
     caller_waits = False
     channel_number = 0
@@ -186,8 +199,10 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
             try:
                 self._send_once(deadline, reply, failure)
             except PERMANENT:
+                self._withdraw_reply()
                 raise
             except messaging.MessageUndeliverable:
+                self._withdraw_reply()
                 if time.monotonic() >= deadline:
                     self._obsolete_reply_queues.add(self.reply_q, self.msg_id)
             except Exception:
@@ -198,10 +213,24 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
             time.sleep(RETRY_INTERVAL)
         raise ReplyQueueMissing(f"reply queue {self.reply_q} does not exist")
 
+    def _begin_reply(self, *, failed: bool) -> None:
+        if self.delivery is not None:
+            self.delivery.begin_reply(failed=failed)
+
+    def _withdraw_reply(self) -> None:
+        if self.delivery is not None:
+            self.delivery.withdraw_reply()
+
     def _send_once(self, deadline: float, reply: Any, failure: Any, ending: bool = True) -> None:
         driver = self.listener.driver
+
+        def before_sending() -> None:
+            if ending:
+                self._begin_reply(failed=failure is not None)
+
         with driver._get_connection(library.PURPOSE_SEND, retry=CONNECT_RETRIES) as connection:
-            publisher = BoundedPublisher(connection, deadline, self.listener.largest_message)
+            largest = self.listener.largest_message
+            publisher = BoundedPublisher(connection, deadline, largest, before_sending)
             self._send_reply(publisher, reply, failure, ending)
 
 

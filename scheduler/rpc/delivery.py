@@ -23,6 +23,19 @@ class Held(Protocol):
         """Give it back: the reply cannot be delivered."""
 
 
+class ReplyRecords(Protocol):
+    """Records how messages are answered, in a file that outlives the process."""
+
+    def begin_reply(self, message_id: str, *, failed: bool) -> None:
+        """Record that a reply is about to be sent."""
+
+    def withdraw_reply(self, message_id: str) -> None:
+        """Record that a reply was not delivered."""
+
+    def confirm_reply(self, message_id: str) -> None:
+        """Record that a reply was delivered."""
+
+
 class Postponed(BaseException):
     """The message is to be delivered once more instead of being answered now.
 
@@ -47,6 +60,8 @@ class Delivery:
         can_be_postponed: Whether the message may be returned to the broker, to wait for another run of it.
         can_be_returned: Whether it may be returned to the broker, for another scheduler.
         waited: Seconds from its receipt until a thread was free.
+        may_be_answered: Whether an earlier run may have been answered with hosts: its process ended while it
+            sent the reply.
     """
 
     def __init__(
@@ -56,21 +71,48 @@ class Delivery:
         can_be_postponed: bool = False,
         can_be_returned: bool = False,
         waited: float = 0.0,
+        *,
+        may_be_answered: bool = False,
+        replies: ReplyRecords | None = None,
     ) -> None:
-        """Begin with nothing that depends on the reply."""
+        """Begin with nothing that depends on the reply.
+
+        Args:
+            redelivered: See above, as for those that follow.
+            message_id: The identity.
+            can_be_postponed: Whether it may be returned to wait.
+            can_be_returned: Whether it may be returned for another scheduler.
+            waited: Seconds until a thread was free.
+            may_be_answered: Whether an earlier run may have been answered.
+            replies: Records how the message is answered; None if that is not recorded.
+        """
         self.redelivered = redelivered
         self.message_id = message_id
         self.can_be_postponed = can_be_postponed
         self.can_be_returned = can_be_returned
         self.waited = waited
+        self.may_be_answered = may_be_answered
+        self._replies = replies if message_id else None
         self._held: list[Held] = []
 
     def hold(self, held: Held) -> None:
         """Keep something until the outcome of the reply is known."""
         self._held.append(held)
 
+    def begin_reply(self, *, failed: bool) -> None:
+        """Report that a reply is about to be sent: from now on the caller may know it."""
+        if self._replies:
+            self._replies.begin_reply(self.message_id, failed=failed)
+
+    def withdraw_reply(self) -> None:
+        """Report that the caller does not know the reply."""
+        if self._replies:
+            self._replies.withdraw_reply(self.message_id)
+
     def confirm(self) -> None:
         """Report that the reply was delivered. Never raises."""
+        if self._replies:
+            self._replies.confirm_reply(self.message_id)
         for held in self._take():
             try:
                 held.confirm()
@@ -79,6 +121,7 @@ class Delivery:
 
     def give_back(self) -> None:
         """Report that the reply was not delivered. Never raises."""
+        self.withdraw_reply()
         for held in self._take():
             try:
                 held.give_back()

@@ -1,11 +1,19 @@
-"""A bound on how often a call is delivered again: one that ends its process would end the next one, for ever.
+"""What becomes of a call that the broker delivers again.
 
-A quorum queue counts deliveries and says so in each message; a classic queue has neither count nor limit. So
-a process records the redelivered calls that it runs, where its successor finds them: a record that is found
-is a process that died, or lost the call.
+The broker does that if it does not know that the call was answered: its process died, or lost its connection.
+So each process records which calls it runs, and that it sends a reply before it does so. The records outlive
+the process and are read by all processes of the daemon. A call that was answered is not run again; one that
+another process runs waits for that; one whose reply may have been delivered is answered in the same way.
+
+A call that ends its process would end the next one, for ever. So the runs that ended with their process are
+counted. (A quorum queue counts deliveries and says so in each message; a classic queue has no count.)
 """
 
-from typing import Protocol
+from collections.abc import Callable
+from enum import Enum, auto
+import random
+import time
+from typing import NamedTuple, Protocol
 
 from oslo_log import log as logging
 
@@ -13,22 +21,55 @@ from scheduler.rpc.amqp import ConfirmedMessage
 
 LOG = logging.getLogger(__name__)
 
-#: Redelivered runs of a call that may end with their process; its first run is not counted. Other calls that
-#: run in the same process are counted too, but hardly any runs beside such a call so often.
-MOST_INTERRUPTED = 3
+#: Runs of a call that may end with their process. Other calls that run in the same process are counted too,
+#: but hardly any runs beside such a call so often.
+MOST_INTERRUPTED = 4
 
 #: Deliveries of a call that a quorum queue may count. RabbitMQ drops a call after 20, and nobody answers it.
 MOST_DELIVERIES = 12
 
+#: Shortest and longest random delay, in seconds, between looks at whether another process still runs a call.
+LOOK_DELAY = (0.5, 1.5)
+
+
+class RecordedReply(Protocol):
+    """A reply that was sent, or was about to be."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether it is an error."""
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether the broker has confirmed it. If not, it may have been delivered."""
+
 
 class MessageRuns(Protocol):
-    """Records which messages this process runs, in a file that outlives it."""
+    """Records which messages this process runs and answers, in a file that outlives it."""
 
     def begin_run(self, message_id: str) -> int:
         """Record that a message is being run; return how many of its runs ended with their process."""
 
+    def leave_run(self, message_id: str) -> None:
+        """Remove the record that this process runs a message; its runs that were interrupted still count."""
+
     def end_run(self, message_id: str) -> None:
-        """Remove the records of a message."""
+        """Remove the records of the runs of a message."""
+
+    def runs_elsewhere(self, message_id: str) -> bool:
+        """Return whether another process runs a message."""
+
+    def begin_reply(self, message_id: str, *, failed: bool) -> None:
+        """Record that a reply is about to be sent."""
+
+    def withdraw_reply(self, message_id: str) -> None:
+        """Record that a reply was not delivered."""
+
+    def confirm_reply(self, message_id: str) -> None:
+        """Record that a reply was delivered, which ends the run."""
+
+    def reply_to(self, message_id: str) -> RecordedReply | None:
+        """Return what any process has recorded of the reply to a message."""
 
 
 class NoRuns:
@@ -38,35 +79,135 @@ class NoRuns:
         """Return that no run was interrupted."""
         return 0
 
+    def leave_run(self, message_id: str) -> None:
+        """Do nothing."""
+
     def end_run(self, message_id: str) -> None:
         """Do nothing."""
 
+    def runs_elsewhere(self, message_id: str) -> bool:
+        """Return that no other process runs it."""
+        return False
 
-class RedeliveryLimit:
-    """Decides whether a redelivered call is run once more. Any thread may use it."""
+    def begin_reply(self, message_id: str, *, failed: bool) -> None:
+        """Do nothing."""
 
-    def __init__(self, runs: MessageRuns) -> None:
-        self._runs = runs
+    def withdraw_reply(self, message_id: str) -> None:
+        """Do nothing."""
 
-    def refusal(self, message: ConfirmedMessage) -> str:
-        """Return why a call is not to be run again; "" if it is, and ``end`` is called after that.
+    def confirm_reply(self, message_id: str) -> None:
+        """Do nothing."""
 
-        A refusal is logged. The call is answered with it and acknowledged, so that it is logged once.
+    def reply_to(self, message_id: str) -> None:
+        """Return that nothing is recorded."""
+
+
+class Fate(Enum):
+    """What is done with a call that was received.
+
+    Attributes:
+        RUN: It is served.
+        RUN_ANSWERED: It is served, but its caller may have been told hosts already.
+        DROPPED: It was answered: it is acknowledged.
+        RETURNED: It was returned to the broker, as this process stops.
+        REFUSED: It is answered with an error and acknowledged.
+    """
+
+    RUN = auto()
+    RUN_ANSWERED = auto()
+    DROPPED = auto()
+    RETURNED = auto()
+    REFUSED = auto()
+
+
+class Decision(NamedTuple):
+    """What is done with a call, and the reason if it is refused."""
+
+    fate: Fate
+    reason: str = ""
+
+
+class Redeliveries:
+    """Decides what becomes of received calls. Any thread may use it."""
+
+    def __init__(
+        self,
+        runs: MessageRuns,
+        patience: Callable[[], float],
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        uniform: Callable[[float, float], float] = random.uniform,
+    ) -> None:
+        """Decide with the records of this daemon.
+
+        Args:
+            runs: The records.
+            patience: Returns how long a caller waits, in seconds. A call waits no longer for another process.
+            clock: Seconds that only grow.
+            sleep: Waits for a number of seconds.
+            uniform: Returns a random number between two bounds.
         """
-        if not message.redelivered or not message.unique_id:
-            return ""
-        interrupted, deliveries = self._runs.begin_run(message.unique_id), message.delivery_count
-        if interrupted > MOST_INTERRUPTED:
-            why = f"{interrupted} schedulers ended while they served it"
-        elif deliveries > MOST_DELIVERIES:
-            why = f"it was delivered {deliveries} times"
-        else:
-            return ""
-        self.end(message)
-        LOG.error("Call %s is answered with an error and not run again: %s", message.msg_id, why)
-        return f"The request is not tried again: {why}"
+        self._runs = runs
+        self._patience = patience
+        self._clock = clock
+        self._sleep = sleep
+        self._uniform = uniform
+
+    def decide(self, message: ConfirmedMessage) -> Decision:
+        """Return what is done with a call; waits while another process runs it.
+
+        If it is run, ``end`` is called after that, or its reply recorded as confirmed.
+        """
+        identity = message.unique_id
+        if not identity:
+            return Decision(Fate.RUN)
+        if not message.redelivered:
+            self._runs.begin_run(identity)
+            return Decision(Fate.RUN)
+        decision = self._begin_alone(message) or self._decide_by_reply(message)
+        if decision.fate not in {Fate.RUN, Fate.RUN_ANSWERED, Fate.RETURNED}:
+            self._runs.end_run(identity)
+        return decision
 
     def end(self, message: ConfirmedMessage) -> None:
         """Learn that a call was answered, or returned to the broker."""
-        if message.redelivered and message.unique_id:
+        if message.unique_id:
             self._runs.end_run(message.unique_id)
+
+    def _begin_alone(self, message: ConfirmedMessage) -> Decision | None:
+        """Begin a run once no other process has one; None if it is begun.
+
+        Of two processes that begin at once both see the other, step back and try again.
+        """
+        identity, end = message.unique_id, self._clock() + self._patience()
+        while True:
+            interrupted = self._runs.begin_run(identity)
+            if not self._runs.runs_elsewhere(identity):
+                return self._refuse_if_too_often(message, interrupted)
+            self._runs.leave_run(identity)
+            if message.hand_back():
+                return Decision(Fate.RETURNED)
+            if self._clock() >= end:
+                return Decision(Fate.REFUSED, "another scheduler has served it for too long")
+            self._sleep(self._uniform(*LOOK_DELAY))
+
+    def _refuse_if_too_often(self, message: ConfirmedMessage, interrupted: int) -> Decision | None:
+        if interrupted > MOST_INTERRUPTED:
+            why = f"{interrupted} schedulers ended while they served it"
+        elif message.delivery_count > MOST_DELIVERIES:
+            why = f"it was delivered {message.delivery_count} times"
+        else:
+            return None
+        LOG.error("Call %s is answered with an error and not run again: %s", message.msg_id, why)
+        return Decision(Fate.REFUSED, why)
+
+    def _decide_by_reply(self, message: ConfirmedMessage) -> Decision:
+        reply = self._runs.reply_to(message.unique_id)
+        if reply is None:
+            return Decision(Fate.RUN)
+        if reply.confirmed:
+            LOG.info("Call %s was answered before it was delivered again", message.msg_id)
+            return Decision(Fate.DROPPED)
+        if reply.failed:
+            return Decision(Fate.REFUSED, "it may have been answered with an error")
+        return Decision(Fate.RUN_ANSWERED)

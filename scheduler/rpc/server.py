@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+import math
 import re
 import threading
 import time
@@ -21,7 +22,7 @@ from scheduler.rpc import amqp, delivery, endpoints
 from scheduler.rpc.broker_errors import refusals_as_config_errors
 from scheduler.rpc.errors import InternalError, for_caller
 from scheduler.rpc.heartbeats import Heartbeats
-from scheduler.rpc.redelivery import MessageRuns, NoRuns, RedeliveryLimit
+from scheduler.rpc.redelivery import Decision, Fate, MessageRuns, NoRuns, Redeliveries
 from scheduler.rpc.serializer import ServerSerializer
 from scheduler.rpc.transport import TOPIC
 
@@ -101,10 +102,9 @@ class Server(server.RPCServer):
 
     ``start()`` begins to consume messages, ``stop()`` ends that, and ``wait()`` returns when all messages
     that were begun are answered. What a request claimed is kept if its reply was delivered, and given back
-    otherwise; the message is acknowledged after that. A redelivered call that meets its first run in another
-    process is returned to the broker, a bounded number of times. So is a call that cannot be finished because
-    this process stops. One that was delivered too often is answered
-    with an error.
+    otherwise; the message is acknowledged after that. What becomes of a redelivered call is decided by
+    ``redelivery``. One whose instances are claimed by another request is returned to the broker, a bounded
+    number of times. So is a call that cannot be finished because this process stops.
 
     All threads are started before the first message is consumed: oslo.messaging starts them one by one with
     the messages, and loses a message for which none can be started.
@@ -131,7 +131,8 @@ class Server(server.RPCServer):
         self.heartbeats = heartbeats
         self._warnings = warnings
         self._sleep = sleep
-        self._redeliveries = RedeliveryLimit(runs)
+        self._runs = runs
+        self._redeliveries = Redeliveries(runs, self._caller_patience, sleep=sleep)
         self._postponed: LRUCache[str, int] = LRUCache(MOST_REMEMBERED)
         self.observer: TrafficObserver = NoObserver()
         self._late_listener: amqp.LateListener | None = None
@@ -189,17 +190,11 @@ class Server(server.RPCServer):
         if confirmed and message.hand_back():
             self.heartbeats.release(message)
             return
-        if confirmed and (refusal := self._redeliveries.refusal(message)):
-            self._refuse(message, refusal)
+        decision = self._redeliveries.decide(message) if confirmed else Decision(Fate.RUN)
+        if decision.fate not in {Fate.RUN, Fate.RUN_ANSWERED}:
+            self._end_without_run(message, decision)
             return
-        redelivered = confirmed and message.redelivered
-        identity = getattr(message, "unique_id", None) or ""
-        postponed = self._postponed.get(identity, 0)
-        waited = time.monotonic() - message.received if confirmed else 0.0
-        can_be_postponed = bool(identity) and postponed < MOST_POSTPONED
-        current = delivery.Delivery(
-            redelivered, identity, can_be_postponed, can_be_returned=confirmed, waited=waited
-        )
+        current = self._delivery_of(message, confirmed, decision)
         token = delivery.CURRENT.set(current)
         finish = partial(self._finish, message, current) if confirmed else current.confirm
         try:
@@ -211,6 +206,33 @@ class Server(server.RPCServer):
             delivery.CURRENT.reset(token)
             finish()
 
+    def _caller_patience(self) -> float:
+        timeout = self.conf.long_rpc_timeout
+        return timeout if timeout > 0 else math.inf
+
+    def _delivery_of(self, message: Any, confirmed: bool, decision: Decision) -> delivery.Delivery:
+        identity = getattr(message, "unique_id", None) or ""
+        current = delivery.Delivery(
+            confirmed and message.redelivered,
+            identity,
+            bool(identity) and self._postponed.get(identity, 0) < MOST_POSTPONED,
+            can_be_returned=confirmed,
+            waited=time.monotonic() - message.received if confirmed else 0.0,
+            may_be_answered=decision.fate is Fate.RUN_ANSWERED,
+            replies=self._runs if confirmed else None,
+        )
+        if confirmed:
+            message.delivery = current
+        return current
+
+    def _end_without_run(self, message: amqp.ConfirmedMessage, decision: Decision) -> None:
+        """Acknowledge a message that is not run, after an error if it is refused."""
+        self.heartbeats.release(message)
+        if decision.fate is Fate.REFUSED:
+            message.reply(failure=_failure(f"The request is not tried again: {decision.reason}"))
+        if decision.fate is not Fate.RETURNED:
+            message.settle()
+
     def _postpone(self, message: amqp.ConfirmedMessage) -> None:
         self._postponed[message.unique_id] = self._postponed.get(message.unique_id, 0) + 1
         self._sleep(POSTPONE_DELAY)
@@ -219,12 +241,6 @@ class Server(server.RPCServer):
     def _return(self, message: amqp.ConfirmedMessage) -> None:
         self._redeliveries.end(message)
         message.requeue()
-
-    def _refuse(self, message: amqp.ConfirmedMessage, refusal: str) -> None:
-        """Answer with an error, and acknowledge the message whether or not that can be delivered."""
-        self.heartbeats.release(message)
-        message.reply(failure=_failure(refusal))
-        message.settle()
 
     def _finish(self, message: amqp.ConfirmedMessage, current: delivery.Delivery) -> None:
         """Keep or give back what depends on the reply, then acknowledge the message."""
@@ -239,6 +255,8 @@ class Server(server.RPCServer):
             self.observer.undelivered()
             if message.caller_waits:
                 message.reply(failure=_failure(f"The reply cannot be sent: {error}"))
+                if message.undelivered is None:
+                    current.confirm()
         self._redeliveries.end(message)
         message.settle()
 
@@ -339,7 +357,7 @@ def build(
         clock: Seconds that only grow, for the interval between warnings about refused messages.
         heartbeats: Sends heartbeats to callers; by default a new one with its own thread.
         sleep: Waits for a number of seconds, before a redelivered call is returned to the broker.
-        runs: Records which redelivered calls are run.
+        runs: Records which calls are run, and how they are answered.
         observer: Is told of messages that come to nothing.
     """
     warnings = RateLimitedLogger(LOG, clock=clock)

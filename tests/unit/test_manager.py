@@ -114,6 +114,7 @@ class FakePlacement:
         self.before_a_claim = lambda: None
         self.queries, self.claimed, self.released, self.settled = [], [], [], []
         self.held = {}
+        self.adopts = True
 
     def fetch(self, queries, context):
         self.queries.append([query.querystring for query in queries])
@@ -131,7 +132,8 @@ class FakePlacement:
         return answer
 
     def answer(self, request):
-        return self.answers.get(request.candidate.root, ClaimResult(Outcome.CLAIMED))
+        granted = ClaimResult(Outcome.CLAIMED, adopted=request.confirms_held and self.adopts)
+        return self.answers.get(request.candidate.root, granted)
 
     def claim_many(self, requests):
         return {request.uuid: self.claim(request) for request in requests}
@@ -146,7 +148,7 @@ class FakePlacement:
         return lambda: None
 
     def release_many(self, claims, context=None):
-        self.released.extend(claims)
+        self.released.extend(uuid for uuid, claim in claims.items() if not claim.adopted)
 
 
 class Told:
@@ -319,14 +321,24 @@ def test_a_redelivered_request_is_answered_with_the_host_that_its_instance_holds
     assert world.placement.settled == ["i1"]
 
 
-def test_what_a_redelivered_request_holds_is_kept_if_its_reply_cannot_be_delivered(make_world, caplog):
-    world, delivery = make_world(two_hosts()), Delivery(redelivered=True)
-    world.placement.held = {"i1": held("h2")}
+@pytest.mark.parametrize("answered", [False, True], ids=["not answered", "perhaps answered"])
+def test_what_a_redelivered_request_got_before_is_kept_only_if_it_may_have_been_answered(
+    make_world, caplog, answered
+):
+    world, delivery = make_world(two_hosts()), Delivery(redelivered=True, may_be_answered=answered)
+    world.placement.held, world.placement.adopts = {"i1": held("h2")}, False
     ask(world, None, delivery=delivery)
     delivery.give_back()
-    assert world.placement.released == []
+    assert world.placement.released == ([] if answered else ["i1"])
     assert world.placement.settled == ["i1"]
-    assert "Allocations of instances i1 are kept" in caplog.text
+    assert ("Allocations of instances i1 are kept" in caplog.text) == answered
+
+
+def test_a_request_that_may_have_been_answered_gets_no_other_host(make_world):
+    world = make_world(two_hosts())
+    with pytest.raises(NoValidHost):
+        ask(world, delivery=Delivery(redelivered=True, may_be_answered=True))
+    assert world.placement.claimed == []
 
 
 def test_each_instance_of_a_redelivered_request_keeps_its_host(make_world):

@@ -205,7 +205,7 @@ class Incoming(amqp.ConfirmedMessage):
         self.sent = message
         self._obsolete_reply_queues = listener.obsolete_queues
         self._was_redelivered = message.redelivered
-        self._started = 0.0
+        self._started = self.received = listener.broker.runtime.clock
 
     @property
     def redelivered(self) -> bool:
@@ -243,6 +243,8 @@ class Incoming(amqp.ConfirmedMessage):
         name = failure[0].__name__ if failure else None
         if not broker.up:
             raise messaging.MessageDeliveryFailure("the connection is lost")
+        if ending:
+            self._begin_reply(failed=failure is not None)
         if not broker.send(Reply(self.sent, None if failure or not ending else orjson.loads(text), name)):
             raise messaging.MessageUndeliverable(None, "", self.reply_q, None)
 
@@ -338,6 +340,6 @@ class Driver:
         self.broker.disconnected(self.broker.runtime.current.process)
 
 
-def listen(transport: Any, _target: Any, _largest: int) -> base.PollStyleListenerAdapter:
+def listen(transport: Any, _target: Any, _largest: int) -> Listener:
     """Return a listener on the request queue, in the place of ``amqp.listen``."""
-    return base.PollStyleListenerAdapter(Listener(transport._driver.broker), 1, None)  # noqa: SLF001
+    return Listener(transport._driver.broker)  # noqa: SLF001

@@ -23,7 +23,7 @@ class Daemon:
         told: Called with a text for each event.
 
     Attributes:
-        alarms: Workers that were ended by their alarm.
+        alarms: Workers that were ended by their alarm, although they were never paused.
     """
 
     def __init__(
@@ -149,5 +149,6 @@ class Daemon:
     def _alarm(self, process: Process) -> None:
         if process.alive:
             self._told(f"{process} is ended by its alarm")
-            self.alarms.append(process.name)
+            if not process.was_paused:
+                self.alarms.append(process.name)
             self._runtime.kill(process)

@@ -123,6 +123,23 @@ class _Context:
         return SimpleNamespace(value=value)
 
 
+class NoReports:
+    """In the place of a worker's reports to the master, which is a model: it needs none."""
+
+    def __init__(self, *_args: Any) -> None:
+        self.phase = ""
+        self.reloads = 0
+
+    def start(self) -> None:
+        """Do nothing."""
+
+    def stop(self) -> None:
+        """Do nothing."""
+
+
+NO_MONITOR = SimpleNamespace(channel=None, close_in_child=lambda: None)
+
+
 class Hosts:
     """Has what the manager asks of ``nova_db.Inventory``, over a table in memory.
 
@@ -158,7 +175,9 @@ class Hosts:
         """Return that there are none."""
         return self._aggregates
 
-    def snapshot(self, max_age: float | None = None, cell_uuid: str | None = None) -> HostTable:
+    def snapshot(
+        self, max_age: float | None = None, cell_uuid: str | None = None, arrived_at: float | None = None
+    ) -> HostTable:
         """Return the table, or one without hosts."""
         return _NO_HOSTS if self._read() == "empty" else self._table
 
@@ -267,6 +286,8 @@ def prepare_libraries() -> None:
     executors = type("Executors", (), {"__init__": lambda *_args: None, "driver": Pool})
     library_server.driver = type("driver", (), {"DriverManager": executors})
     amqp.listen = listen
+    service.Reporter = NoReports
+    service.faulthandler = SimpleNamespace(enable=lambda: None)
     service.spare_the_collector = lambda: None
     service.check_temporary_directory = lambda _conf: None
     service.reports = type("reports", (), {"install": staticmethod(lambda _conf: None)})
@@ -317,7 +338,7 @@ class Parts:
 
     def make_worker(self, number: int, parts: service.Parts) -> service.Worker:
         """Return a worker that is not started."""
-        return service.Worker(number, self._conf, [], parts, service.SharedState(_Context))
+        return service.Worker(number, self._conf, [], parts, service.SharedState(_Context, NO_MONITOR))
 
     def _make_manager(self, conf: cfg.ConfigOpts, shared: Any) -> SchedulerManager:
         timeouts = Timeouts.of(self._limits.placement_timeout or None)

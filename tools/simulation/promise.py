@@ -44,7 +44,7 @@ def _allowed(instance: Instance, amounts: Amounts) -> list[Rows]:
     if instance.host is not None:
         return [_with(source, instance.host, amounts)]
     # The caller had given up when these came, which Berth cannot know.
-    return [source, *(_with(instance.source, node, amounts) for node in instance.late)]
+    return [source, *(_with(source, node, amounts) for node in instance.late)]
 
 
 def _with(source: Rows, node: str, amounts: Amounts) -> Rows:

@@ -33,6 +33,7 @@ class Process:
         pid: A number that no other process of the history has.
         alive: False after it exited or was killed.
         paused: Whether its tasks wait for ``Runtime.resume``.
+        was_paused: Whether they ever did.
         at_exit: Called without arguments when the process ends, in whatever way.
     """
 
@@ -41,6 +42,7 @@ class Process:
         self.pid = pid
         self.alive = True
         self.paused = False
+        self.was_paused = False
         self.at_exit: list[Callable[[], None]] = []
         self.tasks: set[Task] = set()
         self.held_back: list[Task] = []
@@ -155,7 +157,7 @@ class Runtime:
 
     def pause(self, process: Process) -> None:
         """Stop a process as SIGSTOP does."""
-        process.paused = True
+        process.paused = process.was_paused = True
         if self.current is not None and self.current.process is process:
             self.ready(self.current)
             self._switch()

@@ -169,6 +169,10 @@ PATHS = {
         {"held": holding(B), "source": {B}},
         [CONSUMER_CHANGED, KEEPING_SOURCE, GRANTED],
     ),
+    "an earlier claim of another process wrote, or may yet write, the same": (
+        {"known": ConsumerState(unsure=True, earlier=(OwnWrite(holding(A)),))},
+        [VERIFYING, REPLACING, VERIFYING, GRANTED],
+    ),
     "evacuated, holds the candidate already": (
         {"held": holding(A, B), "source": {B}},
         [CONSUMER_CHANGED, ADOPTING, GRANTED],
@@ -337,6 +341,21 @@ def test_a_claim_beside_the_source_is_recorded_and_puts_it_back():
     assert world.journal.recorded == [(UUID, both, candidate(B).allocations)]
     assert world.result.previous == holding(B)
     assert (world.result.made.allocations, world.result.made.generation) == (both, 2)
+
+
+def test_what_an_earlier_claim_could_have_written_too_is_given_another_generation():
+    known = ConsumerState(unsure=True, earlier=(OwnWrite(holding(A)),))
+    world = World(known=known).run()
+    assert world.api.get_allocations(UUID).generation == world.result.made.generation == 2
+    assert not known.earlier[0].is_in(world.api.get_allocations(UUID))
+
+
+def test_what_an_earlier_evacuation_could_have_written_too_keeps_its_source():
+    both = holding(A, B, generation=2)
+    known = ConsumerState(unsure=True, earlier=(OwnWrite(both, holding(B)),))
+    world = World(held=holding(B), source={B}, known=known).run()
+    assert world.result.made == replace(both, generation=3)
+    assert world.result.previous == holding(B)
 
 
 def test_an_evacuated_instance_that_holds_the_candidate_gets_it_once_and_keeps_the_source():

@@ -303,6 +303,13 @@ def confirm_held(claimer):
     return claimer.claim(replace(make_request(UUID, A), confirms_held=True))
 
 
+def test_a_claim_that_confirms_gives_nothing_to_an_instance_that_holds_nothing_any_more():
+    """Its user has deleted it meanwhile."""
+    claimer, api, page = make_recorded()
+    assert confirm_held(claimer).outcome is Outcome.CONFLICT
+    assert (api.consumers, page.recorded) == ({}, {})
+
+
 def test_what_a_redelivered_request_confirms_is_not_given_back_by_the_successor_of_the_dead_process():
     """The process died after its reply and before it removed the record."""
     claimer, api, page = make_recorded()

@@ -11,7 +11,7 @@ import pytest
 from scheduler.claims import journal_page
 from scheduler.claims.allocations_api import ConsumerAllocations
 from scheduler.claims.journal import ClaimJournal, Journal, OtherClaims, journal_directory
-from scheduler.claims.journal_page import JournalPage, PageLock, read_records
+from scheduler.claims.journal_page import REPLIES_KEPT, JournalPage, PageLock, RecordedReply, read_records
 from tests.unit.claims.builders import OWNER, A, B, candidate
 
 CLAIM = {"allocations": {"p": {"resources": {"VCPU": 1}}}, "owner": ["project", None]}
@@ -318,3 +318,88 @@ class TestClaimJournal:
         assert self.found_by_next(journal) == []
         assert caplog.text.count("is not understood") == 3
         assert found_in(journal) == []
+
+
+class TestReplies:
+    def test_a_reply_is_known_to_all_processes_until_it_is_withdrawn(self, journal):
+        one, other = journal.open_page(), journal.open_page()
+        assert one.reply_to("m1") is None
+        one.begin_reply("m1", failed=True)
+        assert other.reply_to("m1") == one.reply_to("m1") == RecordedReply(failed=True, confirmed=False)
+        one.begin_reply("m1", failed=False)
+        one.confirm_reply("m1")
+        assert other.reply_to("m1") == RecordedReply(failed=False, confirmed=True)
+        one.withdraw_reply("m1")
+        assert other.reply_to("m1") is None
+
+    def test_a_confirmed_reply_outlives_its_process_and_is_preferred(self, journal):
+        one, other = journal.open_page(), journal.open_page()
+        one.begin_reply("m1", failed=False)
+        one.confirm_reply("m1")
+        one.close()
+        other.begin_reply("m1", failed=True)
+        assert other.reply_to("m1") == RecordedReply(failed=False, confirmed=True)
+        assert journal.open_page().reply_to("m1") == RecordedReply(failed=False, confirmed=True)
+
+    def test_replies_of_a_page_without_an_owner_are_taken_over(self, journal):
+        pages = [journal.open_page() for _ in range(3)]
+        pages[2].begin_reply("m1", failed=False)
+        for page in pages:
+            page.close()
+        assert journal.open_page().reply_to("m1") == RecordedReply(failed=False, confirmed=False)
+
+    def test_replies_are_forgotten_after_some_time(self, journal):
+        page = journal.open_page()
+        with mock.patch("time.time", return_value=1000.0):
+            page.begin_reply("m1", failed=False)
+            page.confirm_reply("m1")
+        with mock.patch("time.time", return_value=1000.0 + REPLIES_KEPT + 1):
+            page.confirm_reply("m2")
+        assert page.reply_to("m1") is None
+
+    @pytest.mark.parametrize(
+        ("failed", "kept"), [(False, True), (True, False), (None, False)], ids=["hosts", "error", "no reply"]
+    )
+    def test_claims_that_a_caller_may_have_been_answered_with_are_not_found(self, journal, failed, kept):
+        page = journal.open_page()
+        page.add_records({"i1": CLAIM, "i2": CLAIM}, "m1")
+        page.add_records({"i3": CLAIM}, "m2")
+        if failed is not None:
+            page.begin_reply("m1", failed=failed)
+        page.close()
+        successor = journal.open_page()
+        expected = ["i3"] if kept else ["i1", "i2", "i3"]
+        assert [uuid for uuid, _ in successor.found_records()] == expected
+        successor.close()
+        assert [uuid for uuid, _ in found_in(journal)] == expected
+
+
+class TestRuns:
+    def test_a_message_runs_elsewhere_until_that_process_leaves_it(self, journal):
+        one, other = journal.open_page(), journal.open_page()
+        one.begin_run("m1")
+        assert (one.runs_elsewhere("m1"), other.runs_elsewhere("m1")) == (False, True)
+        one.leave_run("m1")
+        assert not other.runs_elsewhere("m1")
+
+    def test_a_message_runs_nowhere_after_the_successor_of_its_process_has_started(self, journal):
+        one, other = journal.open_page(), journal.open_page()
+        one.begin_run("m1")
+        one.close()
+        assert other.runs_elsewhere("m1")
+        journal.open_page()
+        assert not other.runs_elsewhere("m1")
+
+    def test_to_leave_a_message_does_not_forget_its_interrupted_runs(self, journal):
+        one = journal.open_page()
+        one.begin_run("m1")
+        one.close()
+        successor = journal.open_page()
+        successor.leave_run("m1")
+        assert successor.begin_run("m1") == 1
+
+    def test_a_confirmed_reply_ends_the_run(self, journal):
+        one, other = journal.open_page(), journal.open_page()
+        one.begin_run("m1")
+        one.confirm_reply("m1")
+        assert not other.runs_elsewhere("m1")

@@ -10,6 +10,7 @@ import json
 from types import SimpleNamespace
 
 import kombu
+import oslo_messaging as messaging
 from oslo_messaging import transport as library_transport
 from oslo_messaging._drivers import amqp as library_amqp
 from oslo_messaging._drivers import amqpdriver, base, common, impl_rabbit
@@ -17,7 +18,7 @@ from oslo_messaging.rpc import server as library_server
 from oslo_serialization import jsonutils
 import pytest
 
-from scheduler.rpc import amqp
+from scheduler.rpc import amqp, delivery
 
 
 @pytest.mark.parametrize(
@@ -119,6 +120,54 @@ def test_a_reply_is_published_to_its_queue_with_mandatory_and_a_time_limit():
     assert options["routing_key"] == "q"
     assert options["mandatory"]
     assert options["confirm_timeout"] > 0
+
+
+def test_a_reply_is_announced_before_it_is_published():
+    connection, seen = Connection(), []
+    publisher = amqp.BoundedPublisher(connection, 1e12, 10, lambda: seen.append(len(connection.published)))
+    publisher.direct_send("q", text(10))
+    assert (seen, len(connection.published)) == ([0], 1)
+
+
+class Undelivered(amqp.ConfirmedMessage):
+    """A call whose reply meets errors, one at each attempt, before it is sent."""
+
+    msg_id = orig_msg_id = unique_id = reply_q = "m1"
+
+    def __init__(self, errors):
+        self.errors, self.notes = list(errors), []
+        self.delivery = delivery.Delivery(message_id="m1", replies=self)
+        self.listener = SimpleNamespace(driver=SimpleNamespace(missing_destination_retry_timeout=60))
+        self._obsolete_reply_queues = SimpleNamespace(reply_q_valid=lambda *_: True)
+
+    def _send_once(self, deadline, reply, failure, ending=True):
+        self._begin_reply(failed=failure is not None)
+        if self.errors:
+            raise self.errors.pop(0)
+
+    def begin_reply(self, message_id, *, failed):
+        self.notes.append("begun")
+
+    def withdraw_reply(self, message_id):
+        self.notes.append("withdrawn")
+
+
+@pytest.mark.parametrize(
+    ("error", "notes"),
+    [
+        (messaging.MessageUndeliverable(None, "", "q", None), ["begun", "withdrawn", "begun"]),
+        (OSError("reset"), ["begun", "begun"]),
+        (amqp.ReplyTooLarge("large"), ["begun", "withdrawn"]),
+    ],
+    ids=["no queue", "connection lost: it may be there", "too large"],
+)
+def test_a_reply_counts_as_unknown_to_its_caller_only_after_the_broker_has_refused_it(
+    monkeypatch, error, notes
+):
+    monkeypatch.setattr(amqp, "RETRY_INTERVAL", 0.0)
+    call = Undelivered([error])
+    call.reply("hosts")
+    assert call.notes == notes
 
 
 def test_the_size_of_a_reply_is_that_of_the_message_that_is_sent():

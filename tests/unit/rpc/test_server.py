@@ -8,6 +8,7 @@ from oslo_messaging._drivers import impl_fake
 import pytest
 
 from scheduler import errors, objects
+from scheduler.claims.journal_page import RecordedReply
 from scheduler.rpc import amqp, heartbeats, redelivery, server, transport
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.errors import RemoteError
@@ -442,18 +443,30 @@ class Redelivered(amqp.ConfirmedMessage):
         self.ends.append("acknowledged")
 
 
-class Runs:
-    """Says that so many runs of each message ended with their process; notes which runs are open."""
+class Runs(redelivery.NoRuns):
+    """Says that so many runs of each message ended with their process; notes which runs are open, and replies."""
 
-    def __init__(self, interrupted=0):
-        self.interrupted, self.open = interrupted, []
+    def __init__(self, interrupted=0, reply=None):
+        self.interrupted, self.open, self.reply, self.notes = interrupted, set(), reply, []
 
     def begin_run(self, message_id):
-        self.open.append(message_id)
+        self.open.add(message_id)
         return self.interrupted
 
     def end_run(self, message_id):
-        self.open.remove(message_id)
+        self.open.discard(message_id)
+
+    def begin_reply(self, message_id, *, failed):
+        self.notes.append((message_id, "error" if failed else "hosts"))
+
+    def withdraw_reply(self, message_id):
+        self.notes.append((message_id, "withdrawn"))
+
+    def confirm_reply(self, message_id):
+        self.notes.append((message_id, "confirmed"))
+
+    def reply_to(self, message_id):
+        return self.reply
 
 
 @pytest.mark.parametrize(
@@ -470,7 +483,7 @@ def test_a_call_whose_runs_end_their_process_is_answered_with_one_error_after_so
     conf, manager, caplog, redelivered, interrupted, deliveries, runs
 ):
     records = Runs(interrupted)
-    manager.answer = lambda *_: [records.open.copy()]
+    manager.answer = lambda *_: [list(records.open)]
     running = server.build(conf, transport.rpc_transport(conf), manager, runs=records)
     arguments = {"spec_obj": spec("boot_two_instances")}
     message = Redelivered({"method": "select_destinations", "args": arguments, "version": "4.5"})
@@ -479,7 +492,36 @@ def test_a_call_whose_runs_end_their_process_is_answered_with_one_error_after_so
     assert message.ends == ["hosts" if runs else "InternalError", "acknowledged"]
     assert bool(manager.asked) == runs
     assert caplog.text.count("is answered with an error and not run again") == (not runs)
-    assert records.open == []
+    assert records.open == set()
+
+
+FATES = {
+    "not answered": (None, ["hosts", "acknowledged"], False),
+    "answered": (RecordedReply(failed=False, confirmed=True), ["acknowledged"], None),
+    "answered with an error": (RecordedReply(failed=True, confirmed=True), ["acknowledged"], None),
+    "perhaps answered": (RecordedReply(failed=False, confirmed=False), ["hosts", "acknowledged"], True),
+    "perhaps answered with an error": (
+        RecordedReply(failed=True, confirmed=False),
+        ["InternalError", "acknowledged"],
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize(("reply", "ends", "may_be_answered"), FATES.values(), ids=FATES)
+def test_a_redelivered_call_is_run_only_if_its_caller_may_still_wait(
+    conf, manager, reply, ends, may_be_answered
+):
+    told = []
+    manager.answer = lambda context, *_: told.append(context.delivery.may_be_answered)
+    records = Runs(reply=reply)
+    running = server.build(conf, transport.rpc_transport(conf), manager, runs=records)
+    arguments = {"spec_obj": spec("boot_two_instances")}
+    message = Redelivered({"method": "select_destinations", "args": arguments, "version": "4.5"})
+    running._process_incoming([message])
+    assert message.ends == ends
+    assert told == ([] if may_be_answered is None else [may_be_answered])
+    assert records.open == set()
 
 
 def test_a_call_that_the_stop_interrupts_is_requeued_at_once_and_its_claims_are_given_back(conf, manager):
@@ -496,7 +538,7 @@ def test_a_call_that_the_stop_interrupts_is_requeued_at_once_and_its_claims_are_
         message = Redelivered({"method": "select_destinations", "args": arguments, "version": "4.5"})
         running._process_incoming([message])
         assert message.ends == ["requeued"]
-    assert (pauses, runs.open, set(claims.ends)) == ([], [], {"given back"})
+    assert (pauses, runs.open, set(claims.ends)) == ([], set(), {"given back"})
 
 
 def test_a_redelivered_call_in_conflict_is_requeued_some_times_then_answered(conf, manager):
@@ -520,7 +562,7 @@ def test_a_redelivered_call_in_conflict_is_requeued_some_times_then_answered(con
     assert seen[-1] == ["AllocationUpdateFailed", "acknowledged"]
     assert pauses == [server.POSTPONE_DELAY] * server.MOST_POSTPONED
     assert claims.ends == ["given back"] * (server.MOST_POSTPONED + 1)
-    assert runs.open == []
+    assert runs.open == set()
 
 
 def test_a_server_whose_threads_are_all_busy_and_finish_nothing_stalls():

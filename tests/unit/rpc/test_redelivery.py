@@ -1,0 +1,87 @@
+"""What becomes of a redelivered call while another process runs it."""
+
+import pytest
+
+from scheduler.rpc.redelivery import MOST_INTERRUPTED, Fate, NoRuns, Redeliveries
+from tests.support.clock import Clock
+
+PATIENCE = 60.0
+
+
+class Call:
+    """A redelivered call; from a time on its listener has stopped."""
+
+    unique_id = msg_id = "m1"
+    redelivered = True
+    delivery_count = 0
+
+    def __init__(self, stopped=lambda: False):
+        self.hand_back = stopped
+
+
+class Runs(NoRuns):
+    """The records of this process and of another one, which runs the call until a time."""
+
+    def __init__(self, clock, until=0.0, interrupted=0):
+        self.clock, self.until, self.interrupted, self.own, self.together = (
+            clock,
+            until,
+            interrupted,
+            False,
+            0,
+        )
+
+    def begin_run(self, message_id):
+        self.own = True
+        return self.interrupted
+
+    def leave_run(self, message_id):
+        self.own = False
+
+    end_run = leave_run
+
+    def runs_elsewhere(self, message_id):
+        return self.clock.now < self.until
+
+
+class World:
+    def __init__(self, **fields):
+        self.clock = Clock(0.0)
+        self.runs = Runs(self.clock, **fields)
+        self.redeliveries = Redeliveries(
+            self.runs, lambda: PATIENCE, self.clock, self.sleep, lambda low, high: high
+        )
+
+    def sleep(self, seconds):
+        assert not self.runs.own, "a call that waits must not be recorded as running"
+        self.clock.now += seconds
+
+
+def test_a_call_waits_until_no_other_process_runs_it():
+    world = World(until=20.0)
+    assert world.redeliveries.decide(Call()).fate is Fate.RUN
+    assert 20.0 <= world.clock.now < 22.0
+    assert world.runs.own
+
+
+def test_a_call_that_waits_is_returned_when_the_listener_stops():
+    world = World(until=20.0)
+    assert world.redeliveries.decide(Call(lambda: world.clock.now > 5.0)).fate is Fate.RETURNED
+    assert world.clock.now < 8.0
+    assert not world.runs.own
+
+
+def test_a_call_waits_no_longer_than_its_caller():
+    world = World(until=1e9)
+    fate, reason = world.redeliveries.decide(Call())
+    assert (fate, reason) == (Fate.REFUSED, "another scheduler has served it for too long")
+    assert world.clock.now < PATIENCE + 2.0
+    assert not world.runs.own
+
+
+@pytest.mark.parametrize("changes", [{"redelivered": False}, {"unique_id": ""}], ids=["first", "no identity"])
+def test_a_call_that_was_not_delivered_before_waits_for_nothing(changes):
+    world, call = World(until=1e9, interrupted=MOST_INTERRUPTED + 1), Call()
+    vars(call).update(changes)
+    assert world.redeliveries.decide(call).fate is Fate.RUN
+    assert world.clock.now == 0.0
