@@ -6,6 +6,8 @@ from contextlib import contextmanager
 import fcntl
 import logging
 from pathlib import Path
+import signal
+import sys
 import tempfile
 
 import psutil
@@ -36,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print the table and draw the plots; return 1 if an answer was not true."""
     options = _parse(arguments)
     logging.basicConfig(level=logging.ERROR)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the servers are ended
     options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / f"side-by-side-{options.hosts}.jsonl"
     if options.rounds:

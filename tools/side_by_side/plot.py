@@ -27,7 +27,7 @@ _PANELS: Sequence[tuple[str, Callable[[Result], float]]] = (
 def draw_callers(path: Path, results: Sequence[Result]) -> None:
     """Draw throughput and 95th percentile over the number of callers, the range of the rounds around them."""
     plt = _pyplot()
-    figure, panels = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
+    figure, panels = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
     singles = [each for each in results if each.case == SINGLE]
     callers = sorted({each.callers for each in singles})
     for panel, (label, value) in zip(panels, _PANELS, strict=True):
@@ -36,8 +36,9 @@ def draw_callers(path: Path, results: Sequence[Result]) -> None:
         panel.set(xscale="log", yscale="log", xlabel="callers", ylabel=label)
         panel.set_xticks(callers, [str(number) for number in callers], minor=False)
         panel.minorticks_off()
+        _plain_numbers(panel)
         panel.grid(alpha=0.3)
-    panels[0].legend()
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
     figure.suptitle(f"{results[0].hosts:,} hosts, {len({each.round for each in results})} rounds")
     _save(figure, path)
 
@@ -45,7 +46,7 @@ def draw_callers(path: Path, results: Sequence[Result]) -> None:
 def draw_own_cost(path: Path, measurements: Sequence[Measurement]) -> None:
     """Draw the CPU time of the scheduler for a request over the number of hosts, a line for each name."""
     plt = _pyplot()
-    figure, panel = plt.subplots(figsize=(6, 3.8), layout="constrained")
+    figure, panel = plt.subplots(figsize=(6, 4.2), layout="constrained")
     for name in dict.fromkeys(each.name for each in measurements):
         own = sorted((each.hosts, each.milliseconds) for each in measurements if each.name == name)
         panel.plot(*zip(*own, strict=True), marker="o", label=OWN_COST[name])
@@ -53,8 +54,9 @@ def draw_own_cost(path: Path, measurements: Sequence[Measurement]) -> None:
     panel.set(xscale="log", yscale="log", xlabel="hosts", ylabel="CPU time of a request (ms)")
     panel.set_xticks(hosts, [f"{number:,}" for number in hosts], minor=False)
     panel.minorticks_off()
+    _plain_numbers(panel)
     panel.grid(alpha=0.3)
-    panel.legend()
+    figure.legend(loc="outside lower center", ncols=2, frameon=False)
     _save(figure, path)
 
 
@@ -69,6 +71,10 @@ def _draw_line(panel: Any, results: Sequence[Result], value: Callable[[Result], 
     low, middle, high = (list(map(each, known.values())) for each in (min, median, max))
     panel.plot(callers, middle, marker="o", color=colour, label=results[0].scheduler)
     panel.fill_between(callers, low, high, color=colour, alpha=0.15)
+
+
+def _plain_numbers(panel: Any) -> None:
+    panel.yaxis.set_major_formatter(lambda value, _position: f"{value:g}")
 
 
 def _pyplot() -> Any:
