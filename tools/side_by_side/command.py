@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         text = report.table(results)
         path.with_suffix(".txt").write_text(text)
         print(text)
-        plot.draw_callers(path.with_suffix(".svg"), results)
+        plot.draw_callers(path.with_suffix(".png"), results)
     if options.own_cost:
         _own_cost(options.output, options.own_cost)
     return 1 if any(each.problems for each in results) else 0
@@ -97,7 +97,7 @@ def _own_cost(output: Path, hosts: Sequence[int]) -> None:
     found = [each for count in hosts for each in stages.run(count, runs=5) if each.name in plot.OWN_COST]
     bench_report.write(output / "own-cost.jsonl", found)
     bench_report.show(found)
-    plot.draw_own_cost(output / "own-cost.svg", found)
+    plot.draw_own_cost(output / "own-cost.png", found)
 
 
 @contextmanager

@@ -81,12 +81,11 @@ def _pyplot() -> Any:
     import matplotlib as mpl
 
     mpl.use("agg")
-    mpl.rcParams["svg.hashsalt"] = "berth"  # the same results give the same file
     from matplotlib import pyplot as plt
 
     return plt
 
 
 def _save(figure: Any, path: Path) -> None:
-    figure.savefig(path, metadata={"Date": None})
+    figure.savefig(path, dpi=80)
     _pyplot().close(figure)
