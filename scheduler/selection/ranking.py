@@ -167,6 +167,8 @@ class Ranking:
             self._log_best(totals)
         preferred = self._preferred(totals)
         first = self._pick(totals, preferred)
+        if preferred is not None and totals[first] < totals.max():
+            LOG.debug("The best of the %d hosts that this scheduler owns is taken first", preferred.sum())
         yield first
         groups = [np.arange(len(totals))]
         if preferred is not None:

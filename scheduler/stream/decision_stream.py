@@ -255,6 +255,7 @@ class DecisionStream:
             self._marker = math.inf
             self._in_step = True
             self._caught_up.set()
+        if self._marker == math.inf:
             self._outage.report_success()
 
     def _is_new(self, record: Record) -> bool:

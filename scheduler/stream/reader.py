@@ -50,6 +50,7 @@ class StreamReader:
         self._connection: StreamConnection | None = None
         self._retry_at = 0.0
         self._own_seen_at = 0.0
+        self._catching_up = True
         self._loop = BackgroundLoop("decision-stream-reader", self.run_round)
 
     def start(self) -> None:
@@ -63,10 +64,14 @@ class StreamReader:
 
     def see_own_record(self) -> None:
         """Note that a new record of this scheduler has come back."""
+        self._catching_up = False
         self._own_seen_at = self._clock()
 
     def silent_for(self) -> float:
-        """Return the seconds since an own record came back, or since the last subscription."""
+        """Return the seconds since an own record came back.
+
+        After a subscription, what is older than the first of them counts too.
+        """
         return self._clock() - self._own_seen_at
 
     def run_round(self) -> float:
@@ -77,8 +82,8 @@ class StreamReader:
         try:
             if self._connection is None:
                 self._connection = self._connect()
-                self._connection.subscribe(REPLAYED, self._deliver)
-                self._own_seen_at = self._clock()
+                self._connection.subscribe(REPLAYED, self._receive)
+                self._own_seen_at, self._catching_up = self._clock(), True
                 self._on_subscribed()
             self._connection.poll(POLL_INTERVAL)
             self._connection.send_heartbeat()
@@ -91,6 +96,11 @@ class StreamReader:
             self._on_failure(error)
             return RETRY_INTERVAL
         return 0.0
+
+    def _receive(self, body: bytes) -> None:
+        if self._catching_up:
+            self._own_seen_at = self._clock()
+        self._deliver(body)
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None

@@ -158,13 +158,25 @@ def decode(body: bytes) -> Message:
 
 def _decode_record(part: msgspec.Raw, message: Message) -> None:
     try:
-        header = _header.decode(part)
-        if header.version != VERSION or header.kind not in _KINDS:
+        record = _record.decode(part)
+        if record.version == VERSION and record.kind in _KINDS:
+            message.records.append(record)
+        else:
+            message.ignored += 1
+    except (msgspec.DecodeError, RecursionError) as error:
+        if _is_foreign(part):
             message.ignored += 1
         else:
-            message.records.append(_record.decode(part))
-    except (msgspec.DecodeError, RecursionError) as error:
-        message.faults.append(str(error))
+            message.faults.append(str(error))
+
+
+def _is_foreign(part: msgspec.Raw) -> bool:
+    """Return whether a record is of a version or kind that is not known here, and may have another form."""
+    try:
+        header = _header.decode(part)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return header.version != VERSION or header.kind not in _KINDS
 
 
 def encode(records: Iterable[Record]) -> Iterator[tuple[bytes, int]]:

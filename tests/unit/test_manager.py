@@ -1,5 +1,7 @@
 """The steps of a request, with the world outside replaced: what is asked of whom, and what comes of it."""
 
+import contextlib
+import itertools
 import json
 import logging
 import re
@@ -32,10 +34,15 @@ from scheduler.placement.mirror_source import NoMirror
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.delivery import Delivery
 from scheduler.selection.host_claiming import NOT_ENOUGH
+from scheduler.stream.decision_stream import DecisionStream, NoStream
+from scheduler.stream.membership import Member
+from scheduler.stream.shared_decisions import LocalState
 from tests.builders import CELL, OTHER_CELL, Instances, make_aggregates, make_host, make_table, uuid_of
 from tests.support.clock import Clock
+from tests.support.waiting import eventually
 from tests.unit.placement.test_mirror import provider, snapshot
 from tests.unit.selection.requests import REFUSED, group, host_with_candidate, make_spec
+from tests.unit.stream.fake_broker import FakeBroker
 
 CONF = """
 [placement]
@@ -99,6 +106,9 @@ class FakeHosts:
 
     def mapped(self, host):
         return True
+
+    def delete_instance_info(self, host_name, instance_uuid):
+        self.pending.remove([instance_uuid])
 
     def reset(self):
         pass
@@ -182,10 +192,15 @@ class World(NamedTuple):
 
 @pytest.fixture
 def make_world(conf):
-    def make(hosts, answers=None, unknown=(), clock=time.monotonic, mirror=None):
+    numbers = itertools.count(1)
+
+    def make(hosts, answers=None, unknown=(), clock=time.monotonic, mirror=None, broker=None):
         found, placement, told = FakeHosts(hosts, unknown), FakePlacement([*hosts, *unknown], answers), Told()
+        mirror = mirror or NoMirror()
+        state = LocalState(found.pending, lambda: found.table, mirror)
+        stream = DecisionStream(broker, state, Member(f"s{next(numbers)}")) if broker else NoStream()
         parts = ManagerParts(
-            found, None, placement, placement, network=None, mirror=mirror or NoMirror(), clock=clock
+            found, None, placement, placement, network=None, mirror=mirror, stream=stream, clock=clock
         )
         return World(SchedulerManager(conf, told, parts=parts), found, placement, told)
 
@@ -867,3 +882,66 @@ def test_a_record_says_that_the_mirror_answered(make_world):
     world = make_world(mirrored_hosts(), mirror=FakeMirror(["h1", "h2"]))
     ask(world)
     assert world.manager.decisions.memory.find("i1").candidates.name == "mirror"
+
+
+# -- several schedulers
+
+
+@pytest.fixture
+def share(make_world):
+    """A function that makes schedulers of three hosts that share their decisions."""
+    broker = FakeBroker()
+    with contextlib.ExitStack() as stack:
+
+        def make(**options):
+            hosts = [
+                host_with_candidate(name).ram(ram) for name, ram in (("h1", 9000), ("h2", 8000), ("h3", 7000))
+            ]
+            world = make_world(hosts, broker=broker, **options)
+            stack.callback(world.manager.stream.stop, 1)
+            world.manager.catch_up()
+            return world
+
+        yield make
+
+
+def pending_at(world):
+    return {instance: world.hosts.pending.node_of(instance) for instance in ("i1", "i2")}
+
+
+def test_what_one_scheduler_claims_is_pending_in_another_that_runs_or_starts_later(share):
+    one, another = share(), share()
+    chosen = ask(one)[0][0].compute_node_uuid
+    assert eventually(lambda: another.hosts.pending.node_of("i1") == chosen)
+    assert share().hosts.pending.node_of("i1") == chosen
+
+
+def test_a_claim_that_is_refused_or_given_back_is_pending_nowhere(share):
+    one, another = share(answers={uuid_of(f"h{n}"): REFUSED for n in (1, 2, 3)}), share()
+    with pytest.raises(NoValidHost):
+        ask(one)
+    last = ask(share(), uuids=("i2",))[0][0].compute_node_uuid
+    assert eventually(lambda: pending_at(another) == {"i1": None, "i2": last})
+
+
+def test_schedulers_that_know_of_each_other_choose_different_hosts(share):
+    worlds = [share(), share()]
+    assert eventually(lambda: all(len(w.manager.stream.membership.alive()) == 2 for w in worlds))
+    owned = [w.manager.stream.owned(w.hosts.table).tolist() for w in worlds]
+    assert owned == [[False, True, False], [True, False, True]]
+    chosen = [ask(w, uuids=(f"i{n}",))[0][0].service_host for n, w in enumerate(worlds, 1)]
+    assert chosen == ["h2", "h1"]
+
+
+def test_an_instance_that_a_compute_reports_as_deleted_is_pending_nowhere(share):
+    one, another, third = share(), share(), share()
+    ask(one)
+    assert eventually(lambda: another.hosts.pending.node_of("i1"))
+    third.manager.delete_instance_info(None, "h1", "i1")
+    assert eventually(lambda: not another.hosts.pending.node_of("i1") and not one.hosts.pending.node_of("i1"))
+
+
+def test_the_state_shows_whether_decisions_are_shared(share, make_world):
+    alone = make_world(two_hosts()).manager
+    assert (alone.stream.status().wanted, alone.stream.status().schedulers) == (False, 1)
+    assert share().manager.stream.status().in_step

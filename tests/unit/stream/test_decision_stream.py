@@ -147,12 +147,22 @@ def test_an_outage_is_said_once_and_so_is_its_end(broker, start, monkeypatch, ca
         monkeypatch.setattr(f"scheduler.stream.{module}.RETRY_INTERVAL", 0.01)
     one, another = start("a"), start("b")
     broker.away = True
-    assert eventually(lambda: decision_stream.UNAVAILABLE in caplog.text)
+    assert eventually(lambda: caplog.text.count(decision_stream.UNAVAILABLE) == 2)  # once by each of them
     one.pending.add("i1", one.table, 0, ONE)
     broker.away = False
     assert eventually(lambda: another.pending.node_of("i1") == H1)
     assert eventually(lambda: caplog.text.count(decision_stream.AVAILABLE) == 2)
-    assert caplog.text.count(decision_stream.UNAVAILABLE) == 2  # by each of them
+    assert caplog.text.count(decision_stream.UNAVAILABLE) == 2
+
+
+def test_the_end_of_an_outage_of_the_writer_alone_is_said(broker, start, monkeypatch, caplog):
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr("scheduler.stream.writer.RETRY_INTERVAL", 0.01)
+    one = start("a")
+    broker.unconfirmed = 1
+    one.pending.add("i1", one.table, 0, ONE)
+    assert eventually(lambda: decision_stream.AVAILABLE in caplog.text)
+    assert caplog.text.count(decision_stream.UNAVAILABLE) == 1
 
 
 def test_a_record_that_was_written_twice_is_applied_once(idle):

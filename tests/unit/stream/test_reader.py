@@ -43,6 +43,22 @@ def test_while_own_records_come_back_the_subscription_stays(world):
     assert (len(world.subscribed), world.failures) == (1, [])
 
 
+def test_a_long_replay_is_not_taken_for_silence(world):
+    for _ in range(5):
+        world.broker.bodies.append(b"old")
+        world.round(reader.SILENT_AFTER - 1)
+    assert (len(world.subscribed), world.failures) == (1, [])
+
+
+def test_others_records_alone_are_taken_for_silence_once_an_own_one_was_seen(world):
+    world.round()
+    world.reader.see_own_record()
+    for _ in range(2):
+        world.broker.bodies.append(b"another's")
+        world.round(reader.SILENT_AFTER - 1)
+    assert len(world.failures) == 1
+
+
 def test_a_subscription_that_went_silent_is_made_again(world):
     world.round()
     world.broker.deaf = True
