@@ -10,7 +10,6 @@ from oslo_log import log as logging
 
 from scheduler.filters.base import HostFilter, Judge, all_pass
 from scheduler.filters.causes import group as causes_of
-from scheduler.hosts.coordinates import ViewIndex
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.request_instances import Needs
 from scheduler.hosts.view import HostView
@@ -24,9 +23,6 @@ SAMPLE = 20
 
 # Seconds for which reasons are asked for a summary: a request that finds no host waits for them.
 PATIENCE = 0.2
-
-GONE = ViewIndex(-1)
-"""The index of a host that was rejected."""
 
 
 @dataclass(frozen=True)
@@ -141,14 +137,14 @@ class PreparedChain:
                 self.needs |= Needs.declared(rule.needs, judge.instance_uuids)
         self._request = request
 
-    def run(self, hosts: HostView, index: int = 0, changed: ViewIndex | None = None) -> Filtered:
+    def run(self, hosts: HostView, index: int = 0, changed: np.ndarray | None = None) -> Filtered:
         """Filter for instance number ``index`` of the request.
 
         Args:
             hosts: The hosts, with what ``needs`` names loaded.
             index: The number of the instance, from 0.
-            changed: All of ``hosts`` passed for the previous instance, and since then only the host at this
-                index was consumed from; rules that judge a host by itself are run for that host alone.
+            changed: All of ``hosts`` passed before, and since then only those at these indices (int64) have
+                changed; rules that judge a host by itself are run for them alone. None: any may have changed.
         """
         kept = np.arange(len(hosts))
         steps: list[Step] = []
@@ -197,18 +193,18 @@ def _prepared(rule: HostFilter, request: SchedulingRequest) -> Judge | None:
 
 
 def _verdict(
-    rule: HostFilter, judge: Judge | None, hosts: HostView, changed: ViewIndex | None
+    rule: HostFilter, judge: Judge | None, hosts: HostView, changed: np.ndarray | None
 ) -> np.ndarray | None:
     if judge is None or not len(hosts):
         return all_pass(hosts)
     if changed is None or not rule.local:
         return judge.passes(hosts)
     verdict = all_pass(hosts)
-    if changed != GONE:
-        one = judge.passes(hosts.at([changed]))
-        if one is None:
+    if len(changed):
+        some = judge.passes(hosts.at(changed))
+        if some is None:
             return None
-        verdict[changed] = one[0]
+        verdict[changed] = some
     return verdict
 
 
@@ -217,11 +213,9 @@ def _rejected_all(hosts: HostView, steps: list[Step], rule: HostFilter, judge: J
     return Filtered(hosts.where(none), np.flatnonzero(none), [*steps, Step(rule, judge, hosts, none)])
 
 
-def _moved(changed: ViewIndex | None, verdict: np.ndarray) -> ViewIndex | None:
-    """Return where the changed host is after a verdict; ``GONE`` once it is rejected."""
-    if changed is None or changed == GONE:
-        return changed
-    return ViewIndex(int(np.count_nonzero(verdict[:changed]))) if verdict[changed] else GONE
+def _moved(changed: np.ndarray | None, verdict: np.ndarray) -> np.ndarray | None:
+    """Return where the changed hosts are after a verdict; those that it rejects are left out."""
+    return None if changed is None else (np.cumsum(verdict) - 1)[changed[verdict[changed]]]
 
 
 def _log_empty(steps: list[Step], instance_uuid: str) -> None:

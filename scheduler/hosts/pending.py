@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.hosts.coordinates import TableRow, TableRows, ViewPosition
+from scheduler.hosts.coordinates import TableRow, TableRows, ViewPosition, ViewPositions
 from scheduler.hosts.table import HostTable
 
 # What an instance takes of a host, in the order of all arrays of amounts here.
@@ -120,8 +120,18 @@ class PendingPlacements:
 
     def overlay(self, table: HostTable, rows: TableRows) -> Amounts:
         """Return what is pending on these rows of a table: int64, shape (amounts, rows)."""
+        # Few hosts of many have any: gathering the sums of all rows would take most of the time of a view.
+        found = np.zeros((len(AMOUNTS), len(rows)), np.int64)
         with self._lock:
-            return self._sums_of(table)[:, rows]
+            sums = self._sums_of(table)
+            busy = np.flatnonzero(sums.any(axis=0))
+            amounts = sums[:, busy]
+        if len(busy):
+            places = np.full(len(table), -1)
+            places[rows] = np.arange(len(rows))
+            at = places[busy]
+            found[:, at[at >= 0]] = amounts[:, at >= 0]
+        return found
 
     def add(
         self,
@@ -274,21 +284,23 @@ class Reservations:
         self._table = table
         self._rows = rows
         self.others: Amounts = np.zeros((len(AMOUNTS), len(rows)), np.int64)
-        self._own: Amounts = np.zeros_like(self.others)
         self._reserved: dict[str, tuple[ViewPosition, PendingPlacement]] = {}
 
-    def catch_up(self) -> Amounts:
+    def catch_up(self) -> tuple[ViewPositions, Amounts]:
         """Look again at what others have pending.
 
         Returns:
-            By how much it is more than before: int64, shape (amounts, hosts).
+            The positions at which it is not what it was, and by how much it is more there than before: int64,
+            shape (amounts, positions).
         """
-        for instance, (position, placement) in list(self._reserved.items()):
+        for instance, (_, placement) in list(self._reserved.items()):
             if self.pending.get(instance) is not placement:  # another scheduler decides for it now
                 del self._reserved[instance]
-                self._own[:, position] -= placement.amounts
-        before, self.others = self.others, self.pending.overlay(self._table, self._rows) - self._own
-        return self.others - before
+        before, self.others = self.others, self.pending.overlay(self._table, self._rows)
+        for position, placement in self._reserved.values():
+            self.others[:, position] -= placement.amounts
+        positions = ViewPositions(np.flatnonzero((self.others != before).any(axis=0)))
+        return positions, self.others[:, positions] - before[:, positions]
 
     def reserve(
         self, position: ViewPosition, instance_uuid: str, amounts: Mapping[str, int], *, anyway: bool
@@ -305,18 +317,17 @@ class Reservations:
             Whether the placement was added.
         """
         taken = np.array([amounts.get(name, 0) for name in AMOUNTS], np.int64)
-        expected = None if anyway else self.others[:, position] + self._own[:, position]
+        own = [one.amounts for at, one in self._reserved.values() if at == position]
+        expected = None if anyway else sum(own, self.others[:, position])
         row = TableRow(int(self._rows[position]))
         placement = self.pending.add(instance_uuid, self._table, row, taken, expected)
         if placement is not None:
-            self._own[:, position] += taken
             self._reserved[instance_uuid] = position, placement
         return placement is not None
 
     def unreserve(self, instance_uuid: str) -> None:
         """Remove a placement that this request has added; without one nothing happens."""
         if instance_uuid in self._reserved:
-            position, placement = self._reserved.pop(instance_uuid)
-            self._own[:, position] -= placement.amounts
+            _, placement = self._reserved.pop(instance_uuid)
             if self.pending.get(instance_uuid) is placement:
                 self.pending.remove([instance_uuid])

@@ -68,11 +68,12 @@ class _Request:
         self.limit_columns: dict[str, np.ndarray] = {}
         self.offered: dict[int, Sequence[Any]] = {}
 
-    def refresh_pending(self) -> None:
-        """Read what other requests have pending; counters include it at once."""
-        more = self.reservations.catch_up()
+    def refresh_pending(self) -> ViewPositions:
+        """Read what other requests have pending; counters include it at once. Return where it has changed."""
+        positions, more = self.reservations.catch_up()
         for name in COUNTERS:
-            self.numbers[name] += more[AMOUNTS.index(name)]
+            self.numbers[name][positions] += more[AMOUNTS.index(name)]
+        return positions
 
     def narrow(self, position: int, candidates: Sequence[Any]) -> None:
         """Leave a host only these candidates; the offered ones are kept for explanations."""
@@ -103,9 +104,17 @@ class _Request:
 class HostView:
     """Some hosts of one request, in order. Rules get one, and answer with arrays of its length."""
 
-    def __init__(self, shared: _Request, positions: ViewPositions, states: dict[int, HostState]) -> None:
+    def __init__(
+        self,
+        shared: _Request,
+        positions: ViewPositions,
+        states: dict[int, HostState],
+        *,
+        is_root: bool = False,
+    ) -> None:
         """Use ``HostView.of``; ``positions`` are positions in the root view."""
         self._shared = shared
+        self._is_root = is_root
         self.positions = positions
         # They refer to what is shared, which does not refer to them: without a cycle the arrays of a request
         # are released when it ends, and not when the garbage collector runs.
@@ -138,7 +147,7 @@ class HostView:
             lists = [()] * len(rows) if candidates is None else list(candidates)
         pending = PendingPlacements() if pending is None else pending
         shared = _Request(table, rows, lists, instances or NoInstances(), pending)
-        return cls(shared, ViewPositions(np.arange(len(rows))), {})
+        return cls(shared, ViewPositions(np.arange(len(rows))), {}, is_root=True)
 
     @property
     def table_rows(self) -> TableRows:
@@ -170,7 +179,12 @@ class HostView:
         """Return a numeric column (names: ``hosts.columns``), shape (hosts,); it must not be written to."""
         column = self._numbers.get(name)
         if column is None:
-            column = self._numbers[name] = self._shared.column(name)[self.positions]
+            column = self._shared.column(name)
+            if not self._is_root:
+                column = column[self.positions]
+            elif name in AMOUNTS:  # which are consumed here and there
+                column = column.copy()
+            self._numbers[name] = column
         return column
 
     def expected(self, name: str) -> np.ndarray:
@@ -186,7 +200,8 @@ class HostView:
         """Return a dictionary-encoded column (names: ``hosts.columns``)."""
         column = self._coded.get(name)
         if column is None:
-            column = self._coded[name] = self._shared.coded_column(name).take(self.positions)
+            column = self._shared.coded_column(name)
+            self._coded[name] = column = column if self._is_root else column.take(self.positions)
         return column
 
     @cached_property
@@ -340,7 +355,9 @@ class HostView:
         positions = np.flatnonzero(others.any(axis=0))
         return ViewPositions(positions), others[:, positions]
 
-    def refresh_pending(self) -> None:
-        """Read what other requests have reserved since."""
-        self._shared.refresh_pending()
-        self._numbers.clear()
+    def refresh_pending(self) -> ViewPositions:
+        """Read what others have reserved since; return the positions in the root view of such hosts."""
+        positions = self._shared.refresh_pending()
+        for name in COUNTERS:
+            self._numbers.pop(name, None)
+        return positions

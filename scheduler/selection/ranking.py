@@ -111,20 +111,26 @@ class Ranking:
     def refresh(self, number: int, changed: ViewIndex) -> None:
         """Judge for instance ``number``, after the host at index ``changed`` was consumed from."""
         self._number = number
-        position = self.hosts.positions[changed]
         before, self._carried = self._carried, _carried(self._request)
-        same = self._settled and self._carried == before
-        self.scores.keep(self._filter(number, changed if same else None))
-        still_there = np.flatnonzero(self.hosts.positions == position)
-        self.scores.refresh(self.hosts, int(still_there[0]) if len(still_there) else None)
+        self._judge_again(number, self.hosts.positions[[changed]], only_these=self._carried == before)
 
     def refresh_pending(self) -> None:
         """Judge for the same instance once more, with what other requests have reserved meanwhile."""
-        self.hosts.refresh_pending()
-        self._filter(self._number, None)
-        self.scores = self._weighers.scores(self.hosts)
+        self._judge_again(self._number, self.hosts.refresh_pending(), only_these=True)
 
-    def _filter(self, number: int, changed: ViewIndex | None) -> np.ndarray:
+    def _judge_again(self, number: int, positions: np.ndarray, *, only_these: bool) -> None:
+        """Judge for instance ``number`` after the hosts at these positions of the root view have changed.
+
+        Args:
+            number: The number of the instance, from 0.
+            positions: The positions.
+            only_these: Whether nothing else has changed that verdicts on other hosts depend on.
+        """
+        changed = np.flatnonzero(np.isin(self.hosts.positions, positions))
+        self.scores.keep(self._filter(number, changed if only_these and self._settled else None))
+        self.scores.refresh(self.hosts, np.flatnonzero(np.isin(self.hosts.positions, positions)))
+
+    def _filter(self, number: int, changed: np.ndarray | None) -> np.ndarray:
         offered = self._offered()
         filtered = self._chain.run(self.hosts, number, changed)
         self._observer.filtered(number, self.hosts, filtered)

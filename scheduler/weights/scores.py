@@ -111,14 +111,13 @@ class Scores:
         ]
         self._length = len(kept)
 
-    def refresh(self, hosts: HostView, changed: int | None) -> None:
-        """Weigh the host at index ``changed`` again, and all hosts where a choice elsewhere matters."""
+    def refresh(self, hosts: HostView, changed: np.ndarray) -> None:
+        """Weigh the hosts at these indices (int64) again, and all where a choice elsewhere matters."""
         for number, (weigher, scorer) in enumerate(self._weighers):
             if not weigher.local:
                 self._raw[number] = clamped(scorer.weigh(hosts), weigher)
-            elif changed is not None:
-                one = scorer.weigh(hosts.at([changed]))
-                self._raw[number][changed] = clamped(one, weigher)[0]
+            elif len(changed):
+                self._raw[number][changed] = clamped(scorer.weigh(hosts.at(changed)), weigher)
 
     def parts(self) -> list[tuple[str, np.ndarray]]:
         """Return what each weigher adds to the totals, float64 of shape (hosts,), by weigher name."""

@@ -65,7 +65,8 @@ def hosts(*names):
 
 def run(rules, hosts, index=0, changed=None, request=None):
     """What a chain of these filters does for a request."""
-    return FilterChain(rules).prepare(request or make_request()).run(hosts, index, changed)
+    indices = None if changed is None else np.array(changed, dtype=np.int64).reshape(-1)
+    return FilterChain(rules).prepare(request or make_request()).run(hosts, index, indices)
 
 
 def test_counts_and_names_are_logged_if_no_host_is_left(log):
@@ -113,6 +114,14 @@ def test_for_later_instances_only_the_changed_host_is_judged():
     rule = FilterA("Host1", "Host3")
     left = run([rule], hosts("Host1", "Host2", "Host3"), 1, 1)
     assert rule.asked == [1]
+    assert [row.host for row in left.hosts.rows] == ["Host1", "Host3"]
+    assert left.kept.tolist() == [0, 2]
+
+
+def test_changed_hosts_that_a_filter_rejects_are_not_judged_by_the_next():
+    first, second = FilterA("Host1", "Host3", "Host4"), FilterB("Host1", "Host2", "Host3")
+    left = run([first, second], hosts("Host1", "Host2", "Host3", "Host4"), 0, [1, 2, 3])
+    assert (first.asked, second.asked) == ([3], [2])
     assert [row.host for row in left.hosts.rows] == ["Host1", "Host3"]
     assert left.kept.tolist() == [0, 2]
 

@@ -4,6 +4,7 @@ import logging
 import traceback
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from scheduler.errors import ClassNotFound, HostFilterNotFound
@@ -105,7 +106,8 @@ def hosts():
 
 def left(*classes, index=0, changed=None, view=None, **fields):
     chain = FilterChain([load_filters.instantiate(make_conf(), cls) for cls in classes])
-    filtered = chain.prepare(make_request(**fields)).run(hosts() if view is None else view, index, changed)
+    indices = None if changed is None else np.array([changed])
+    filtered = chain.prepare(make_request(**fields)).run(hosts() if view is None else view, index, indices)
     return [row.host for row in filtered.hosts.rows]
 
 
@@ -224,7 +226,7 @@ def test_classes_of_operators_see_on_the_spec_what_was_chosen_before(cls, monkey
     view = make_view([make_host("h1")])
     chain.run(view)
     request.progress.instance_uuid, request.progress.group_hosts = "b", ("h1",)
-    chain.run(view, 1, 0)
+    chain.run(view, 1, np.array([0]))
     assert Sees.seen == (("a", []), ("b", ["h1"]))
 
 

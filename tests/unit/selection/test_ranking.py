@@ -8,11 +8,13 @@ import pytest
 from scheduler import objects
 from scheduler.filters.base import HostFilter, Judge
 from scheduler.filters.chain import FilterChain
+from scheduler.hosts.pending import PendingPlacements
+from scheduler.hosts.view import HostView
 from scheduler.numa.guest import guest_topology_from
 from scheduler.selection.ranking import HEAD, descending, rank
 from scheduler.weights.base import HostWeigher, Scorer
 from scheduler.weights.scores import prepare_weighers
-from tests.builders import make_host, make_view
+from tests.builders import make_host, make_table, make_view
 from tests.unit.selection.requests import make_conf, make_request, make_spec
 
 
@@ -36,6 +38,28 @@ class EnoughRam(HostFilter):
 class RamJudge(Judge):
     def passes(self, hosts):
         return hosts.numbers("free_ram_mb") >= 1000
+
+
+class ByExpectedRam(HostWeigher):
+    option = "ram_weight_multiplier"
+
+    def prepare(self, request):
+        return ExpectedRam()
+
+
+class ExpectedRam(Scorer):
+    def weigh(self, hosts):
+        return hosts.expected("free_ram_mb").astype(float)
+
+
+class NotFull(HostFilter):
+    def prepare(self, request):
+        return FewInstances()
+
+
+class FewInstances(Judge):
+    def passes(self, hosts):
+        return hosts.numbers("num_instances") < 2
 
 
 def ranking_of(chain, weighers, view, request, conf):
@@ -176,6 +200,31 @@ def test_judging_what_changed_equals_judging_everything(ram, choices):
     # The lone survivor of several is not weighed, and weighs what a lone host does: nothing.
     assert names(ranking) == names(fresh)
     assert ranking.totals().tolist() == fresh.totals().tolist()
+
+
+@given(
+    st.lists(st.integers(900, 3000), min_size=2, max_size=10),
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 1500)), max_size=6),
+)
+def test_judging_what_others_have_reserved_equals_judging_all_anew(free_ram, reserved):
+    pending, conf = PendingPlacements(), make_conf()
+    table = make_table([make_host(f"h{number}").ram(ram) for number, ram in enumerate(free_ram, 1)])
+
+    def ranked():
+        view = HostView.of(table, np.arange(len(table)), pending=pending)
+        prepared = FilterChain([NotFull(conf)]).prepare(make_request())
+        weighers = prepare_weighers([ByExpectedRam(conf)], make_request())
+        return rank(prepared, weighers, view, make_request(), conf.filter_scheduler)
+
+    ranking = ranked()
+    for number, (host, ram) in enumerate(reserved):
+        taken = np.array([-ram, 0, 0, 1, 1])
+        pending.add(f"i{number}", table, host % len(table), taken)
+    ranking.refresh_pending()
+    fresh = ranked()
+    assert names(ranking) == names(fresh)
+    if len(fresh) > 1:
+        assert ranking.totals().tolist() == fresh.totals().tolist()
 
 
 def test_descending_is_stable():

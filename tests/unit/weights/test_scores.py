@@ -111,7 +111,7 @@ def test_after_a_choice_only_the_changed_host_is_weighed_again():
     view = view_of("abc")
     found = scores([local, everywhere], view)
     weights["c"] = 0.0
-    found.refresh(view, 2)
+    found.refresh(view, np.array([2]))
     assert (local.asked, everywhere.asked) == (4, 6)
     assert found.totals().tolist() == [1.0, 2.0, 0.0]
 
@@ -119,7 +119,7 @@ def test_after_a_choice_only_the_changed_host_is_weighed_again():
 def test_a_weigher_is_prepared_once_for_all_instances_of_a_request():
     weigher, view = Fixed({"a": 1.0, "b": 2.0}, local=False), view_of("ab")
     found = scores([weigher], view)
-    found.refresh(view, 0)
+    found.refresh(view, np.array([0]))
     assert (weigher.prepared, weigher.asked) == (1, 4)
 
 
@@ -138,11 +138,12 @@ def test_kept_and_refreshed_scores_equal_fresh_ones(raw, data):
     view = view_of(names)
     found = scores([Fixed(weights, minval=0)], view)
     kept = np.array(sorted(data.draw(st.sets(st.sampled_from(range(len(raw))), min_size=2))))
-    changed = data.draw(st.integers(0, len(kept) - 1))
+    changed = sorted(data.draw(st.sets(st.integers(0, len(kept) - 1))))
     left = view.at(kept)
-    weights[left.row(changed).host] = data.draw(st.integers(-50, 50))
+    for index in changed:
+        weights[left.row(index).host] = data.draw(st.integers(-50, 50))
     found.keep(kept)
-    found.refresh(left, changed)
+    found.refresh(left, np.array(changed, dtype=np.int64))
     fresh = scores([Fixed(weights, minval=0)], left)
     assert found.totals().tolist() == fresh.totals().tolist()
 
