@@ -1,6 +1,5 @@
 """What the record of a decision adds to the counters; on the path of every request."""
 
-from collections import Counter
 import threading
 
 from cachetools import LRUCache
@@ -70,11 +69,11 @@ class DecisionCounter:
         return "shared" if shared else "own"
 
     def _count_filtered(self, record: DecisionRecord) -> None:
-        filtered: Counter[str] = Counter()
+        filtered: dict[str, int] = {}
         for each in record.hosts.rounds if record.hosts else ():
             for step in each.steps:
                 if step.start != step.end:
-                    filtered[step.rule.name] += step.start - step.end
+                    filtered[step.rule.name] = filtered.get(step.rule.name, 0) + step.start - step.end
         for name, number in filtered.items():
             self._counters.add(catalogue.FILTERED, number, name)
 

@@ -1,11 +1,14 @@
-"""Measure what recording a decision costs, against the work of the request without it, in one run."""
+"""Measure what recording and counting a decision cost, against the work of the request without them."""
 
 from collections.abc import Callable, Iterator
 import time
 from typing import Any
 
 from scheduler.explain.memory import DecisionMemory
+from scheduler.explain.record import DecisionRecord
 from scheduler.explain.trace import Trace
+from scheduler.health.counters import Counters
+from scheduler.health.decisions import DecisionCounter
 from scheduler.placement.answer import parse
 from scheduler.request import query
 from tools.bench.multicreate import Granting
@@ -17,19 +20,23 @@ PAIRS = 20
 
 
 def run(count: int, runs: int) -> Iterator[Measurement]:
-    """Measure a plain boot request from its query on: without a record, with one, and the difference."""
+    """Measure a plain boot request from its query on: without a record, with one, and counting it alone."""
     bench = _Recording(count)
-    pairs = [(_timed(bench.plain), _timed(bench.recorded)) for _ in range(runs * PAIRS)]
-    plain, recorded = (min(times) * 1000 for times in zip(*pairs, strict=True))
+    rounds = [(_timed(bench.plain), _timed(bench.recorded), _timed(bench.count)) for _ in range(runs * PAIRS)]
+    plain, recorded, counted = (min(times) * 1000 for times in zip(*rounds, strict=True))
     yield Measurement("explain", "default rules", "without a record", count, plain)
     yield Measurement("explain", "default rules", "with a record", count, recorded)
     yield Measurement("explain", "default rules", "cost in per cent", count, (recorded / plain - 1) * 100)
+    yield Measurement("explain", "default rules", "counting for metrics", count, counted)
+    yield Measurement("explain", "default rules", "counting in per cent", count, counted / plain * 100)
 
 
 class _Recording:
     def __init__(self, count: int) -> None:
         self.stages = Stages(count)
         self.memory = DecisionMemory(1000, 64 * 2**20)
+        self.counter = DecisionCounter(Counters())
+        self.last: DecisionRecord | None = None
 
     def plain(self) -> Any:
         self.stages.decoded_to_selections()
@@ -44,7 +51,12 @@ class _Recording:
         view = stages.view()
         trace.mark("table")
         stages.driver.select(view, request, Granting(), observer=trace)
-        self.memory.add(trace.finish(None))
+        self.last = trace.finish(None)
+        self.memory.add(self.last)
+
+    def count(self) -> None:
+        if self.last is not None:
+            self.counter.count(self.last, None)
 
 
 def _timed(work: Callable[[], Any]) -> float:
