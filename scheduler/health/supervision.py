@@ -3,7 +3,7 @@
 A worker makes progress if it reports, and if its report says that work is being done: a thread is free or a
 message was finished lately, and the host table is being refreshed. One that makes none for
 ``[berth]/worker_timeout`` seconds is killed; its requests are delivered to other workers, and it is started
-again.
+again. Time in which the master itself did not run, as in a container that was paused, does not count.
 """
 
 from collections.abc import Callable, Iterable
@@ -22,6 +22,12 @@ LOG = logging.getLogger(__name__)
 #: Seconds between SIGABRT, which makes a worker write its stack traces, and SIGKILL.
 ABORT_TIME = 5.0
 
+#: Seconds without progress that a report may show of a worker that works: it may be short of CPU time.
+MOVING = 5.0
+
+#: Seconds between two checks after which the master itself did not run.
+PAUSED = 10.0
+
 #: Seconds after which what a worker last reported is not used any more.
 STALE = 15.0
 
@@ -35,6 +41,7 @@ class WorkerRecord:
     Attributes:
         number: The number of the worker.
         since: When its process was started, or last reported; seconds of the clock.
+        moved_at: When its process was started, or last reported progress.
         report: Its last report; None if its process has not reported yet.
         aborted_at: When it was told to end because it hung; None if it was not.
         ended: The process that ended before this one.
@@ -42,6 +49,7 @@ class WorkerRecord:
 
     number: int
     since: float
+    moved_at: float
     report: Report | None = None
     aborted_at: float | None = None
     ended: int | None = field(default=None, repr=False)
@@ -80,7 +88,8 @@ class WorkerTable:
         self._kill = kill
         self._lock = threading.Lock()
         now = clock()
-        self._records = {number: WorkerRecord(number, now) for number in range(count)}
+        self._records = {number: WorkerRecord(number, now, now) for number in range(count)}
+        self._checked_at = now
 
     @property
     def records(self) -> list[WorkerRecord]:
@@ -103,6 +112,8 @@ class WorkerTable:
                 if record is not None and report.pid != record.ended:
                     record.report = report
                     record.since = self._clock()
+                    if report.state.stalled < MOVING:
+                        record.moved_at = record.since
 
     def ended(self, number: int) -> bool:
         """Note that the process of a worker has ended, and that another one is being started.
@@ -117,16 +128,17 @@ class WorkerTable:
             if record.report is not None:
                 record.ended = record.report.pid
             record.report = None
-            record.since = self._clock()
+            record.since = record.moved_at = self._clock()
             hung, record.aborted_at = record.aborted_at is not None, None
             return hung
 
     def stalled(self, record: WorkerRecord) -> float:
         """Return the seconds for which a worker made no progress."""
-        return self.age(record) + record.state.stalled
+        return self._clock() - record.moved_at
 
     def check(self) -> None:
         """Kill the workers that hang."""
+        self._allow_for_pause()
         timeout = self._timeout()
         for record in self.records if timeout > 0 else ():
             stalled = self.stalled(record)
@@ -152,6 +164,16 @@ class WorkerTable:
         """
         timeout = self._timeout()
         return timeout <= 0 or all(self.stalled(each) <= 2 * timeout for each in self.records)
+
+    def _allow_for_pause(self) -> None:
+        now = self._clock()
+        paused, self._checked_at = now - self._checked_at, now
+        if paused <= PAUSED:
+            return
+        LOG.warning("The master did not run for %d seconds; workers are not blamed for them", paused)
+        with self._lock:
+            for record in self._records.values():
+                record.moved_at = min(now, record.moved_at + paused)
 
     def _send(self, number: int, record: WorkerRecord) -> None:
         if record.report is None:

@@ -11,7 +11,14 @@ from tools.soaking.samples import Sample
 
 def series(count=100, memory=lambda n: 200.0, threads=lambda n: 20):
     return [
-        Sample(number * 100, verdict.WARM_UP_TIME + float(number), memory(number), threads(number), descriptors=50, connections=10)
+        Sample(
+            number * 100,
+            verdict.WARM_UP_TIME + float(number),
+            memory(number),
+            threads(number),
+            descriptors=50,
+            connections=10,
+        )
         for number in range(count)
     ]
 
