@@ -183,6 +183,7 @@ class AllocationCleanup:
         self._timing = timing
         self._changed = threading.Condition()
         self._pending: dict[str, PendingCleanup] = {}
+        self._left: set[str] = set()  # when the process stopped
         self._worker: threading.Thread | None = None
         self._stays = False
         self._draining = False
@@ -256,9 +257,9 @@ class AllocationCleanup:
             return len(self._pending)
 
     def is_pending(self, uuid: str) -> bool:
-        """Return whether anything of an earlier claim is still to be given back."""
+        """Return whether anything of an earlier claim is still to be given back, perhaps by a successor."""
         with self._changed:
-            return uuid in self._pending
+            return uuid in self._pending or uuid in self._left
 
     def writes_of(self, uuid: str) -> tuple[OwnWrite, ...]:
         """Return the writes of earlier claims that are still to be given back."""
@@ -300,6 +301,7 @@ class AllocationCleanup:
             self._changed.notify_all()
             self._changed.wait_for(lambda: not self._pending, timeout)
             left, self._pending = self._pending, {}
+            self._left |= left.keys()
             self._draining = False
             self._changed.notify_all()
         for cleanup in left.values():

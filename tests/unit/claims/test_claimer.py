@@ -419,13 +419,17 @@ def test_records_of_what_is_still_to_be_given_back_stay():
     assert page.recorded == {}
 
 
-def test_records_of_what_cannot_be_given_back_are_left_to_the_next_process():
+@pytest.mark.parametrize("ends", ["before", "after"])
+def test_records_of_what_cannot_be_given_back_are_left_to_the_next_process(ends):
+    """Whether the request ends before or after the time to stop is over."""
     claimer, api, page = make_recorded(read_faults=["silent"] * 99)
     result = claim(claimer)
     api.write_faults = ["lost"] * 99
     claimer.release(UUID, result)
-    claimer.confirm_claims([UUID])
+    if ends == "before":
+        claimer.confirm_claims([UUID])
     assert claimer.drain(0) == [UUID]
+    claimer.confirm_claims([UUID])
     assert page.recorded == {UUID: [record_of([A])]}
 
 
