@@ -89,6 +89,7 @@ class ClaimRequest:
             an instance that holds nothing any more gets nothing.
         nodes: UUIDs of all compute nodes. What an evacuated instance holds on a node that it does not
             leave is from another request.
+        redelivered: Whether an earlier delivery of the message may have written the same for the instance.
     """
 
     uuid: str
@@ -101,11 +102,17 @@ class ClaimRequest:
     message_id: str = ""
     confirms_held: bool = False
     nodes: Container[str] = ()
+    redelivered: bool = False
 
     @property
     def plain(self) -> OwnWrite:
         """The first write of the claim, for a consumer that holds nothing."""
         return OwnWrite(ConsumerAllocations(self.candidate.allocations, 1, self.owner))
+
+    @property
+    def repeated(self) -> OwnWrite:
+        """The second write of the claim of a redelivered request."""
+        return OwnWrite(replace(self.plain.made, generation=2))
 
     @property
     def host_label(self) -> str:

@@ -168,6 +168,7 @@ class ClaimSession:
             self.request.deadline,
             self.request.message_id,
             confirms_held=self.confirms_held,
+            redelivered=self.request.was_redelivered,
             nodes=self.nodes,
         )
 
@@ -221,4 +222,5 @@ class ClaimSession:
 
 def _assumed_claim(request: ClaimRequest) -> ClaimResult:
     # A release gives back only what the candidate gave.
-    return ClaimResult(Outcome.CLAIMED, made=request.plain.made, unsure=True)
+    lost = (request.repeated,) if request.redelivered else ()
+    return ClaimResult(Outcome.CLAIMED, made=request.plain.made, unsure=True, lost=lost)

@@ -207,10 +207,20 @@ class Claimer:
             abandoned = self._record_claims(requests)
             if abandoned is None:
                 return _refuse_all(requests, *self._refusal_of_busy())
-            if abandoned:
-                return claim_one_by_one(requests, partial(self._claim_recorded, abandoned=abandoned))
-            results = self._make_batch(requests).claim_all()
-            return {request.uuid: self._settle(request, results[request.uuid]) for request in requests}
+            return self._claim_recorded_many(requests, abandoned)
+
+    def _claim_recorded_many(self, requests: Sequence[ClaimRequest], abandoned: AbandonedWrites) -> Results:
+        """Claim what holds nothing together, and the rest one by one."""
+        together = [request for request in requests if request.uuid not in abandoned]
+        results = self._make_batch(together).claim_all()
+        done = {
+            request.uuid: self._settle(request, self._distinguish(request, results[request.uuid]))
+            for request in together
+        }
+        if any(result.hopeless for result in done.values()):
+            return done
+        alone = [request for request in requests if request.uuid in abandoned]
+        return done | claim_one_by_one(alone, partial(self._claim_recorded, abandoned=abandoned))
 
     def _make_batch(self, requests: Sequence[ClaimRequest]) -> Batch:
         return Batch(
@@ -248,7 +258,23 @@ class Claimer:
             unsure=unsure or bool(left),
             earlier=(*self._cleanup.writes_of(request.uuid), *left),
         )
-        return self._settle(request, self._claim_alone(request, known))
+        return self._settle(request, self._distinguish(request, self._claim_alone(request, known)))
+
+    def _distinguish(self, request: ClaimRequest, result: ClaimResult) -> ClaimResult:
+        """Write a claim of a redelivered request once more, if it looks like one of its earlier delivery.
+
+        The process of that one may have died with the same claim recorded and not sent. Its successor,
+        perhaps on another host, would take the allocations for these: both have generation 1.
+        """
+        made = result.made
+        if not (request.redelivered and result.claimed and made is not None and made.generation == 1):
+            return result
+        self._journal.record_claim(request.uuid, request.repeated.made, None, request.message_id)
+        known = ConsumerState(1, unsure=result.unsure, earlier=result.own_writes, events=result.events)
+        again = self._claim_alone(request, known)
+        if again.claimed:
+            return replace(again, unsure=again.unsure or result.unsure, lost=again.lost + result.lost)
+        return replace(again, unsure=True, lost=again.lost + result.own_writes)
 
     def _record_claims(self, requests: Sequence[ClaimRequest]) -> AbandonedWrites | None:
         """Record claims before they are sent.

@@ -54,7 +54,8 @@ class Claimer:
         self.confirmed += uuids
 
 
-CONTEXT = SimpleNamespace(user_id="caller", delivery=Delivery(message_id="message"))
+CONTEXT = SimpleNamespace(user_id="caller", delivery=Delivery(redelivered=True, message_id="message"))
+TOLD = {"message_id": "message", "redelivered": True}
 
 
 def make(result=CLAIMED, deadline=float("inf"), clock=None, **fields):
@@ -172,8 +173,8 @@ def test_the_claimer_is_told_owner_context_ignored_nodes_host_and_message():
     claims.claim_many({"b": CANDIDATE})
     owner = Owner("project", "caller")
     assert claimer.asked == [
-        ClaimRequest("a", CANDIDATE, owner, CONTEXT, {"ignored"}, "host 1", message_id="message"),
-        ClaimRequest("b", CANDIDATE, owner, CONTEXT, (), "host 1", message_id="message"),
+        ClaimRequest("a", CANDIDATE, owner, CONTEXT, {"ignored"}, "host 1", **TOLD),
+        ClaimRequest("b", CANDIDATE, owner, CONTEXT, (), "host 1", **TOLD),
     ]
 
 

@@ -349,6 +349,7 @@ def test_an_abandoned_claim_of_the_same_message_in_another_page_is_replaced(
     claimer, api, page = make_recorded(policy=replace(PROMPT, lock_timeout=0.0))
     api.give(UUID, candidate(A).allocations)
     page.elsewhere = [Record(UUID, "m1", record_of([A]), abandoned)]
+    api.capacity[B] = 2
     requests = [replace(make_request(uuid, B), message_id=message) for uuid in (UUID, "other")]
     results = claimer.claim_many(requests) if several else {UUID: claimer.claim(requests[0])}
     assert results[UUID].outcome is outcome
@@ -359,6 +360,44 @@ def test_an_abandoned_claim_of_the_same_message_in_another_page_is_replaced(
     its_api.consumers = api.consumers
     assert successor.drain(5) == []
     assert bool(its_api.used(B)) == replaced
+
+
+@pytest.mark.parametrize("several", [False, True], ids=["alone", "together"])
+@pytest.mark.parametrize("same_journal", [False, True], ids=["another host", "the same host"])
+def test_what_a_redelivered_request_claims_is_not_taken_for_a_recorded_claim_that_was_never_sent(
+    several, same_journal
+):
+    """The process died before it sent the claim. The next delivery chose the same host, by another scheduler."""
+    claimer, api, page = make_recorded()
+    if same_journal:
+        page.elsewhere = [Record(UUID, "m1", record_of([A]), True)]
+    requests = [
+        replace(make_request(uuid, where), message_id="m1", redelivered=True)
+        for uuid, where in ((UUID, A), ("other", B))
+    ]
+    results = claimer.claim_many(requests) if several else {UUID: claimer.claim(requests[0])}
+    assert all(result.claimed for result in results.values())
+    held = dict(api.consumers)
+    successor, its_api, _ = make_recorded((UUID, record_of([A])), ("other", record_of([B])))
+    its_api.consumers = api.consumers
+    assert successor.drain(5) == []
+    assert api.consumers == held
+    assert page.recorded[UUID] == [record_of([A]), record_of([A], generation=2)]
+    claimer.release_many(results)
+    assert (claimer.drain(5), api.consumers, page.recorded) == ([], {}, {})
+
+
+@given(st.lists(FAULTS, max_size=8), st.lists(READS, max_size=8), st.booleans())
+def test_under_random_faults_a_redelivered_claim_holds_its_candidate_or_nothing(writes, reads, release):
+    claimer, api = make_claimer(writes, reads)
+    result = claimer.claim(replace(make_request(), message_id="m1", redelivered=True))
+    api.settle()
+    if release:
+        claimer.release(UUID, result)
+    assert claimer.drain(5) == []
+    api.settle()
+    held = api.get_allocations(UUID).allocations
+    assert held == (candidate(A).allocations if result.claimed and not release else {})
 
 
 def test_recorded_claims_of_a_dead_process_are_left_alone_for_some_time():
