@@ -22,7 +22,6 @@ _compute_nodes = sa.table(
             "id",
             "hypervisor_hostname",
             "deleted",
-            "updated_at",
             "vcpus_used",
             "memory_mb_used",
             "local_gb_used",
@@ -33,6 +32,7 @@ _compute_nodes = sa.table(
             "stats",
         ),
     ),
+    sa.column("updated_at", sa.DateTime),
 )
 
 

@@ -16,7 +16,11 @@ FILE = re.compile(r"``((?:scheduler|conductor_client|tools|tests|etc|examples|do
 OPTION = re.compile(r"``\[(\w+)\] (\w+)")
 
 #: Placement's own
-FOREIGN = {("placement", "allocation_conflict_retry_count")}
+# Options of Placement, and of libraries, which register them when they are used
+FOREIGN = {
+    ("placement", "allocation_conflict_retry_count"),
+    *(("DEFAULT", name) for name in ("graceful_shutdown_timeout", "log_dir", "state_path", "use_journal")),
+}
 
 
 @pytest.fixture(scope="module")
