@@ -10,7 +10,7 @@ from scheduler import conf as options
 from scheduler.rules import nova_modules
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-DOCUMENTS = [ROOT / "README.rst", *sorted((ROOT / "doc" / "source").glob("*.rst"))]
+DOCUMENTS = [ROOT / "README.rst", ROOT / "CONTRIBUTING.rst", *sorted((ROOT / "doc" / "source").glob("*.rst"))]
 
 FILE = re.compile(r"``((?:scheduler|conductor_client|tools|tests|etc|examples|doc)/[\w./-]+)``")
 OPTION = re.compile(r"``\[(\w+)\] (\w+)")

@@ -1,0 +1,25 @@
+# docker build -t berth-scheduler .        with git history: pbr takes the version from it
+# docker build --build-arg PBR_VERSION=0.1.0 -t berth-scheduler .        without
+
+FROM python:3.11-slim-bookworm AS build
+RUN apt-get update && apt-get install -y --no-install-recommends git && rm -rf /var/lib/apt/lists/*
+ARG PBR_VERSION
+COPY . /source
+RUN python -m venv /opt/berth \
+    && PYTHON=/opt/berth/bin/python /source/tools/install --no-cache-dir \
+    && /opt/berth/bin/pip install --no-cache-dir "psycopg2-binary>=2.9.9" \
+    && /opt/berth/bin/pip uninstall -y pip
+
+FROM python:3.11-slim-bookworm
+# The ids of nova in the images of kolla: /etc/nova and volumes of nova-scheduler can be taken over as they are
+RUN groupadd --gid 42436 nova \
+    && useradd --uid 42436 --gid nova --home-dir /var/lib/nova --create-home --shell /usr/sbin/nologin nova
+COPY --from=build /opt/berth /opt/berth
+ENV PATH=/opt/berth/bin:$PATH PYTHONUNBUFFERED=1 OS_BERTH__MONITORING_LISTEN=127.0.0.1:9812
+USER nova
+VOLUME /var/lib/nova
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=30s --timeout=10s --start-period=150s --retries=3 \
+    CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:9812/healthz', timeout=8)"]
+ENTRYPOINT ["berth-scheduler"]
+CMD ["--config-file", "/etc/nova/nova.conf"]
