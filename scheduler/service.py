@@ -239,7 +239,6 @@ class Worker(cotyledon.Service):
         return failure
 
     def _start(self) -> None:
-        check_temporary_directory(self.conf)
         manager = self._parts.manager(self.conf)
         manager.start()
         self._manager = manager

@@ -134,6 +134,7 @@ def _serve(conf: ConfigOpts, argv: Sequence[str]) -> int | None:
     if conf.log_options:
         conf.log_opt_values(logger, logging.DEBUG)
     try:
+        service.check_temporary_directory(conf)
         daemon = service.Daemon(conf, argv, parts(conf))
     except errors.ConfigError as error:
         logger.error("%s", error)
