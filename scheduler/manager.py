@@ -50,6 +50,7 @@ from scheduler.rules.drivers import Rules, load_rules
 from scheduler.selection.alternates import Selections, as_dicts
 from scheduler.selection.driver import FilterDriver
 from scheduler.selection.headroom import Usages, no_usages
+from scheduler.selection.host_claiming import PLACEMENT_UNKNOWN
 from scheduler.selection.mirrored_hosts import MirroredHosts
 from scheduler.selection.server_groups import ServerGroups
 from scheduler.stream.decision_stream import DecisionStream, NoStream, make_stream
@@ -602,7 +603,7 @@ class SchedulerManager:
         candidates = self._candidates.fetch(queries, request.context)
         trace.answered(candidates)
         if not candidates.by_root:
-            raise NoValidHost
+            raise NoValidHost(PLACEMENT_UNKNOWN if candidates.failed else "")
         return candidates
 
     def _table_with(self, node_uuids: Iterable[str], request: SchedulingRequest) -> HostTable:

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from scheduler.explain.record import DecisionRecord
-from scheduler.selection.host_claiming import NOT_ENOUGH
+from scheduler.selection.host_claiming import NOT_ENOUGH, PLACEMENT_UNKNOWN
 
 #: Texts of errors that say no more than the rest of the line.
-_SAYS_NOTHING = ("No valid host was found. ", f"No valid host was found. {NOT_ENOUGH}")
+_SAYS_NOTHING = tuple(f"No valid host was found. {reason}" for reason in ("", NOT_ENOUGH, PLACEMENT_UNKNOWN))
 
 
 def summarize(record: DecisionRecord) -> str:

@@ -19,6 +19,9 @@ NEXT_HOST = "Claim for instance %s on host %s refused (%s); trying the next host
 
 NOT_ENOUGH = "There are not enough hosts available."
 
+# The cause is in the log: it has addresses, and callers show this text to users.
+PLACEMENT_UNKNOWN = "The Placement service gave no usable answer, so it is not known which hosts have room."
+
 # What Placement refused for one candidate mostly holds for its host; nova tries but one.
 CANDIDATES_A_HOST = 3
 
@@ -232,7 +235,7 @@ def final_refusal(instance_uuid: str, result: ClaimResult) -> BerthError:
     if result.outcome is Outcome.STOPPING:
         return SchedulerStopping(result.reason)
     LOG.warning("Claim for instance %s failed (%s); no other host is tried", instance_uuid, result.reason)
-    return NoValidHost(NOT_ENOUGH)
+    return NoValidHost(PLACEMENT_UNKNOWN if result.outcome is Outcome.UNAVAILABLE else NOT_ENOUGH)
 
 
 def refusal_holds(refused: Candidate, result: ClaimResult, candidate: Candidate) -> bool:

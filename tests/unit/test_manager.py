@@ -282,6 +282,14 @@ def test_without_candidates_nobody_is_told_and_the_reason_is_empty(make_world):
     assert world.told.events == []
 
 
+def test_without_an_answer_of_placement_the_reason_says_so(make_world):
+    world = make_world([])
+    world.placement.fetch = lambda *_: Candidates(reason="connection refused", failed=True)
+    with pytest.raises(NoValidHost, match="gave no usable answer") as caught:
+        ask(world)
+    assert "refused" not in str(caught.value)
+
+
 def test_what_was_claimed_for_is_settled_whatever_comes_of_it(make_world):
     world = make_world([host_with_candidate("h1")], {uuid_of("h1"): REFUSED})
     with pytest.raises(NoValidHost):
