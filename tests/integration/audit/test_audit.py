@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 import subprocess
 import sys
+from types import SimpleNamespace
 import uuid
 
 import pytest
@@ -15,7 +16,9 @@ from scheduler.audit.nova_reader import NovaReader
 from scheduler.audit.placement_reader import PlacementReader
 from scheduler.audit.recorded_claims import RecordedClaim
 from scheduler.audit.run import Audit, Settings
-from scheduler.claims.allocations_api import AllocationsApi
+from scheduler.claims.allocations_api import AllocationsApi, ConsumerAllocations, Owner
+from scheduler.claims.journal import DIRECTORY_PREFIX, ClaimJournal, Journal
+from scheduler.claims.journal_page import read_records
 from scheduler.nova_db import schema
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.scatter_gather import CellCalls
@@ -216,24 +219,54 @@ def test_fix_gives_back_what_the_journal_proves_and_nothing_else(cloud, audit, c
     assert [len(cloud.held(one)) for one in (changed, foreign, two_hosts)] == [1, 1, 2]
 
 
-def test_the_command_prints_findings_and_exits_with_their_status(cloud, tmp_path):
-    a = cloud.host("a")
-    cloud.holds(cloud.instance("a"), a)
-    gone = cloud.holds(str(uuid.uuid4()), a)
+@pytest.fixture
+def command(cloud, tmp_path):
+    """A function that runs the command; its exit status, rows and the rest of what it prints."""
     path = tmp_path / "nova.conf"
     path.write_text(
+        f"[DEFAULT]\nhost = me\nstate_path = {tmp_path}\n"
         f"[api_database]\nconnection = {cloud.nova.conf.api_database.connection}\n"
         f"[database]\nconnection = {cloud.nova.conf.database.connection}\n"
         f"[placement]\nauth_type = admin_token\nendpoint = {cloud.url}\ntoken = admin\n"
     )
-    command = [sys.executable, "-m", "scheduler.cmd.status", "audit", "--config-file", str(path)]
-    command += ["--confirm-after", "0.1", "--format", "json"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 1, done.stderr
-    assert [(row["Kind"], row["Subject"], row["Host"]) for row in json.loads(done.stdout)] == [
+
+    def run(*options):
+        words = [sys.executable, "-m", "scheduler.cmd.status", "audit", "--config-file", str(path)]
+        words += ["--confirm-after", "0.1", "--format", "json", *options]
+        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+        return done.returncode, json.loads(done.stdout or "[]"), done.stderr
+
+    return run
+
+
+def test_the_command_prints_findings_and_exits_with_their_status(cloud, command):
+    a = cloud.host("a")
+    cloud.holds(cloud.instance("a"), a)
+    gone = cloud.holds(str(uuid.uuid4()), a)
+    status, rows, errors = command()
+    assert status == 1, errors
+    assert [(row["Kind"], row["Subject"], row["Host"]) for row in rows] == [
         ("allocation-without-instance", gone, "a")
     ]
-    assert (
-        "Compared 1 resource providers, 2 consumers, 1 instances, 1 provider trees. Findings: 1."
-        in done.stderr
-    )
+    assert "Compared 1 resource providers, 2 consumers, 1 instances, 1 provider trees. Findings: 1." in errors
+
+
+def test_the_command_gives_back_what_the_kept_journal_proves(cloud, command, tmp_path):
+    a = cloud.host("a")
+    ours, foreign = (cloud.holds(str(uuid.uuid4()), a) for _ in range(2))
+    page = Journal(tmp_path / f"{DIRECTORY_PREFIX}me").open_page()
+    claims = ClaimJournal()
+    claims.open_page(SimpleNamespace(open_page=lambda: page), lambda *_: None)
+    written = {a: {"resources": {"VCPU": 2, "MEMORY_MB": 1024}}}
+    claims.record_claim(ours, ConsumerAllocations(written, 1, Owner("project", "user")), request="message")
+    page.close()
+    status, rows, errors = command("--fix")
+    assert status == 1, errors
+    assert {row["Subject"]: row["Next step"].startswith(FREED) for row in rows} == {
+        ours: True,
+        foreign: False,
+    }
+    assert (cloud.held(ours), len(cloud.held(foreign))) == ({}, 1)
+    assert [
+        consumer for consumer, _ in read_records(tmp_path / f"{DIRECTORY_PREFIX}me" / "page-0.sqlite")
+    ] == [ours]
