@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
+import contextlib
 from datetime import UTC, datetime, timedelta
 from functools import partial
 import logging
@@ -14,8 +15,10 @@ from cliff.lister import Lister
 from oslo_config import cfg
 
 from scheduler import conf as options
+from scheduler.cmd import explain_page
 from scheduler.cmd import explain_text as text
 from scheduler.errors import BerthError
+from scheduler.explain import page
 from scheduler.explain.explainer import seconds_of
 from scheduler.explain.explanation import LOG_FILE, explain_document, explain_host_of
 from scheduler.explain.log_reader import DecisionLogReader
@@ -44,6 +47,10 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 class NotAnswered(BerthError):
     """Neither a scheduler nor a decision log answered."""
+
+
+class NotShown(BerthError):
+    """A page can be neither written nor served."""
 
 
 class Shown(NamedTuple):
@@ -255,17 +262,56 @@ class Decision(RecordedQuestion):
             metavar="N",
             help="hosts that are listed, those that matter most first; 0: all (default: %(default)d)",
         )
+        shown = parser.add_mutually_exclusive_group()
+        shown.add_argument("--html", metavar="FILE", help="write a page with pictures to this file")
+        shown.add_argument(
+            "--serve",
+            type=text.whole_number,
+            metavar="PORT",
+            help="serve the page on the loopback address until the command is interrupted; 0: a free port",
+        )
         return parser
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Ask, then print what was answered, or write or serve it as a page."""
+        if parsed_args.html is None and parsed_args.serve is None:
+            return super().run(parsed_args)
+        explained = self._explained(parsed_args, parsed_args.hosts or explain.MOST_HOSTS)
+        if explained is None:
+            return UNKNOWN
+        try:
+            self._show_page(page.render(explained), parsed_args)
+        except OSError as error:
+            raise NotShown(f"The page cannot be shown: {error}") from error
+        return 0
+
+    def _show_page(self, html: str, args: argparse.Namespace) -> None:
+        if args.html is not None:
+            explain_page.write(args.html, html)
+            self.app.stdout.write(f"The page is in {args.html}\n")
+            return
+        with explain_page.server(args.serve, html) as server:
+            self.app.stdout.write(
+                f"The page is at http://{explain_page.LOOPBACK}:{server.server_port}/ until Ctrl-C\n"
+            )
+            self.app.stdout.flush()
+            with contextlib.suppress(KeyboardInterrupt):
+                server.serve_forever()
 
     def show(self, args: argparse.Namespace) -> Shown | None:
         """Return the explanation of a decision."""
-        explained = self.explanation(args, args.hosts or explain.MOST_HOSTS)
+        explained = self._explained(args, args.hosts or explain.MOST_HOSTS)
         if explained is None:
-            LOG.error("There is no decision on %s, or it is no longer kept", args.name)
             return None
         return Shown(
             explained, text.decision_lines(explained), [text.funnel(explained), text.hosts(explained)]
         )
+
+    def _explained(self, args: argparse.Namespace, most_hosts: int) -> Document | None:
+        explained = self.explanation(args, most_hosts)
+        if explained is None:
+            LOG.error("There is no decision on %s, or it is no longer kept", args.name)
+        return explained
 
     def explanation(self, args: argparse.Namespace, most_hosts: int) -> Document | None:
         """Return the explanation of the decision that is asked for; None if it is not known.

@@ -10,6 +10,7 @@
 - log_reader: reads decisions back from there
 - replay: reasons and verdicts for single hosts, from what a record refers to, when they are asked for
 - explanation: a decision with its stages and hosts, as operators see it
+- page: the same as an HTML page with pictures (templates/decision.html)
 - capacity: how many more instances of a request fit
 - comparison: what other options would change for recorded requests
 - explainer: answers questions about the decisions of a worker

@@ -217,6 +217,23 @@ def test_wrong_arguments(run, argv, capsys):
     assert run(*argv)[0] == operator_app.NOT_RUN
 
 
+def test_a_page_is_written_to_a_file_of_its_owner(run, log, tmp_path):
+    path = tmp_path / "page.html"
+    status, output, _ = run("decision", "req-1", "--log", log, "--html", str(path))
+    assert (status, output) == (0, f"The page is in {path}\n")
+    assert "RamFilter turned down 2" in path.read_text()
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_a_page_that_cannot_be_written_is_one_line(run, log, tmp_path):
+    status, _, logged = run(
+        "decision", "req-1", "--log", log, "--html", str(tmp_path / "missing" / "page.html")
+    )
+    assert status == operator_app.NOT_RUN
+    assert "The page cannot be shown" in logged
+    assert "Traceback" not in logged
+
+
 @pytest.mark.parametrize("words", ["90s", "1.5m", "2h", "1d"])
 def test_ages_are_before_now(words):
     assert explain_decisions.since(words) < explain_decisions.since("0s")

@@ -1,0 +1,51 @@
+"""The server of one page."""
+
+import stat
+import threading
+import urllib.error
+import urllib.request
+
+import pytest
+
+from scheduler.cmd import explain_page
+
+
+@pytest.fixture
+def port():
+    with explain_page.server(0, "<p>café</p>") as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_port
+        server.shutdown()
+        thread.join()
+
+
+def get(port, path="/", host=None, data=None):
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", data)
+    if host:
+        request.add_header("Host", host)
+    return urllib.request.urlopen(request, timeout=10)
+
+
+def test_the_page_is_served_and_may_load_nothing_else(port):
+    with get(port) as answer:
+        assert answer.read().decode() == "<p>café</p>"
+        assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [({"path": "/other"}, 404), ({"host": "evil.example"}, 421), ({"data": b"x"}, 404)],
+    ids=["another path", "a name that leads here", "a write"],
+)
+def test_anything_else_is_refused(port, options, status):
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        get(port, **options)
+    with caught.value as answer:
+        assert answer.code == status
+
+
+def test_a_file_that_others_could_read_is_not_opened_to_them_again(tmp_path):
+    path = tmp_path / "page.html"
+    explain_page.write(str(path), "<p></p>")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
