@@ -9,6 +9,7 @@ claim.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 import math
+import threading
 from typing import Any, Protocol
 
 from cachetools import TTLCache
@@ -74,6 +75,7 @@ class SharedDecisions:
         self._table = state.table
         self._mirror = state.mirror
         self._publish = publish
+        self._gone_lock = threading.Lock()
         self._gone: TTLCache[str, bool] = TTLCache(MOST_GONE, GONE_FOR)
 
     # -- own decisions ---------------------------------------------------------------------------------------
@@ -100,8 +102,7 @@ class SharedDecisions:
 
     def gone(self, instance: str) -> None:
         """Publish that a compute reports an instance to be deleted, unless another scheduler already has."""
-        if instance not in self._gone:
-            self._gone[instance] = True
+        if self._note_gone(instance):
             self._publish(Kind.GONE, Entry(instance=instance))
 
     def _entries(self, instance: str, allocations: Allocations) -> list[Entry]:
@@ -125,7 +126,7 @@ class SharedDecisions:
             return
         for entry in record.entries:
             if record.kind == Kind.GONE:
-                self._gone[entry.instance] = True
+                self._note_gone(entry.instance)
                 self._remove_gone(entry.instance)
             elif entry.node in self._table().row_of_uuid:
                 self._apply(record.kind, entry, age)
@@ -149,6 +150,13 @@ class SharedDecisions:
         What is earlier is part of the answer. So it is if there is no answer yet.
         """
         return age < self._mirror.age() < math.inf
+
+    def _note_gone(self, instance: str) -> bool:
+        """Remember that an instance is deleted; return whether that was not known."""
+        with self._gone_lock:
+            known = instance in self._gone
+            self._gone[instance] = True
+        return not known
 
     def _remove_gone(self, instance: str) -> None:
         placement = self._pending.get(instance)

@@ -48,7 +48,7 @@ class OwnedSlices:
         if len(members) < 2 or not self._enabled():
             return None
         shares = tuple((member.sender, member.weight) for member in members)
-        order, of, owned = *self._owned[:2], self._owned[2]
+        order, of, owned = self._owned  # one read: other threads replace it as a whole
         if order is not table.row_of_uuid or of != shares:
             with self._lock:
                 owned = self._work_out(table, members)

@@ -203,6 +203,42 @@ class Database:
         return outcome
 
 
+class Stream:
+    """Messages of the decision stream, which other services of the bus can write too."""
+
+    name = "stream"
+    words = (
+        "version kind sender counter time entries about instance node columns resources updated host rate "
+        "partition topic intent claimed refused released gone hello beat mark bye free_ram_mb free_disk_mb "
+        "vcpus_used num_instances num_io_ops VCPU MEMORY_MB DISK_GB"
+    ).split()
+
+    def seeds(self) -> dict[str, Json]:
+        """Return a message of each kind of record."""
+        entry = {
+            "instance": "00000000-0000-0000-0000-000000000001",
+            "node": _any_host().uuid,
+            "columns": {"free_ram_mb": -512, "vcpus_used": 1, "num_instances": 1},
+            "resources": {"VCPU": 1, "MEMORY_MB": 512},
+            "updated": "2026-01-01T00:00:00",
+        }
+        about = {"host": "c1", "rate": 1.5, "partition": "", "topic": ""}
+        common = {"version": 1, "sender": "other", "counter": 1, "time": 1.8e9}
+        decisions = ("intent", "claimed", "refused", "released", "gone")
+        return {
+            **{kind: [common | {"kind": kind, "entries": [entry]}] for kind in decisions},
+            **{kind: [common | {"kind": kind, "about": about}] for kind in ("hello", "beat", "mark", "bye")},
+        }
+
+    def run(self, world: World, value: Json) -> Outcome:
+        """Receive the message, and ask for hosts."""
+        world.stream.receive(jsonutils.dump_as_bytes(value))
+        outcome = Outcome(world.call(_ordinary_request(), SAMPLE_CONTEXT))
+        if outcome.answer is not None and outcome.answer.error:
+            outcome.broken.append("a message of the decision stream made a request fail")
+        return outcome
+
+
 #: Columns by which rows are found; they stay.
 _KEPT_COLUMNS = frozenset("id uuid host hypervisor_hostname deleted mapped".split())
 
@@ -307,5 +343,6 @@ TARGETS: Mapping[str, Target] = {
         Hints(),
         Placement(),
         Database(),
+        Stream(),
     )
 }

@@ -6,7 +6,9 @@ The databases are SQLite files with a small fleet. Clock and sleep of claims are
 from collections.abc import Mapping
 import contextlib
 from dataclasses import dataclass, field
+from functools import partial
 import logging
+import math
 from pathlib import Path
 import random
 import threading
@@ -28,8 +30,13 @@ from scheduler.manager import ManagerParts, SchedulerManager
 from scheduler.nova_db.inventory import Inventory
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.client import PlacementClient
+from scheduler.placement.mirror_source import NoMirror
 from scheduler.request.network import NeutronNetwork
 from scheduler.rpc import payloads, server
+from scheduler.stream.broker import StreamConnection, StreamUnavailable
+from scheduler.stream.decision_stream import DecisionStream
+from scheduler.stream.membership import Member
+from scheduler.stream.shared_decisions import LocalState
 from tools.cloud import CONFIGURATION
 from tools.fleet import Cell, Fleet, Host
 from tools.fuzzing.mutation import Json
@@ -48,6 +55,7 @@ class World(contextlib.ExitStack):
     Attributes:
         manager: The scheduler.
         placement: Answers in place of Placement.
+        stream: The decision stream; it is not connected.
         fleet: The hosts.
         log: What was logged.
     """
@@ -123,14 +131,26 @@ class World(contextlib.ExitStack):
         time = VirtualTime()
         client = PlacementClient(self.placement, sleep=time.sleep)
         timing = Timing(time, time.sleep, random.Random(0).uniform)
+        hosts, mirror = Inventory(self.conf), NoMirror()
+        state = LocalState(hosts.pending, partial(hosts.snapshot, math.inf), mirror)
+        self.stream = DecisionStream(NoBroker(), state, Member("own"), most_waiting=100, monotonic=time)
         parts = ManagerParts(
-            hosts=Inventory(self.conf),
+            hosts=hosts,
+            stream=self.stream,
             placement=client,
             candidates=CandidateSource.of(client),
             claimer=Claimer(AllocationsApi(client), ClaimPolicy(), timing),
             network=NeutronNetwork.from_conf(self.conf),
         )
         return SchedulerManager(self.conf, EveryPayload(), parts=parts)
+
+
+class NoBroker:
+    """Is never connected to: messages are handed to the stream."""
+
+    def connect(self, purpose: str) -> StreamConnection:
+        """Refuse."""
+        raise StreamUnavailable(purpose)
 
 
 def enabled_filters() -> list[str]:
