@@ -53,7 +53,7 @@ from scheduler.claims.responses import (
     refused_resource,
     write_outcome,
 )
-from scheduler.claims.result import ClaimResult, Outcome, OwnWrite
+from scheduler.claims.result import ClaimResult, Outcome, OwnWrite, own_write_in
 from scheduler.locks import KeyedLocks
 from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.client import Reply
@@ -360,15 +360,16 @@ class AllocationClaim:
     def _start_from(self, current: ConsumerAllocations) -> ClaimState:
         """Go on from what the consumer turned out to hold."""
         wanted = self._write.body["allocations"]
-        sent = (self._accepted, *self._lost_writes)
-        own = next((one for one in sent if one and one.is_in(current)), None)
+        sent = [one for one in (self._accepted, *self._lost_writes) if one]
+        own = own_write_in(sent, current)
         if own and own.made.allocations == wanted:
-            return self._grant_alone(own, current)
+            made = replace(own.made, generation=current.generation)
+            return self._grant_alone(replace(own, made=made), current)
         if not current.allocations:
             return self._start_empty(None)
         if self._conflicts_too_often():
             return self._fail_in_conflict()
-        earlier = next((one for one in self._known.earlier if one.is_in(current)), None)
+        earlier = own_write_in(self._known.earlier, current)
         source = current if earlier is None else earlier.previous
         if source is not None and self._is_source(source):
             return self._keep_source(source, current)
@@ -380,7 +381,7 @@ class AllocationClaim:
 
     def _grant_alone(self, own: OwnWrite, current: ConsumerAllocations) -> ClaimState:
         """Grant a write; but repeat it if an earlier claim could have made the same, and be given back."""
-        if not any(one.is_in(current) for one in self._known.earlier):
+        if own_write_in(self._known.earlier, current) is None:
             return self._grant(own, "the instance holds the allocations")
         body = allocations_body(current.allocations, self._request.owner, current.generation)
         self._write = _Write(body, current, source=own.previous)

@@ -24,7 +24,7 @@ from scheduler.claims.allocations_api import (
 )
 from scheduler.claims.policy import ClaimPolicy, Timing
 from scheduler.claims.responses import WriteOutcome, write_outcome
-from scheduler.claims.result import ClaimResult, OwnWrite
+from scheduler.claims.result import ClaimResult, OwnWrite, own_write_in
 from scheduler.locks import KeyedLocks
 from scheduler.placement.errors import PlacementSilent, PlacementUnanswered, PlacementUnreachable
 
@@ -93,12 +93,12 @@ def attempt_cleanup(api: AllocationsApi, cleanup: PendingCleanup, now: float) ->
     if cleanup.certain and not cleanup.attempts and _give_back(api, cleanup, cleanup.writes[0]):
         return True
     current = api.get_allocations(cleanup.uuid, cleanup.context)
-    write = next((one for one in cleanup.writes if one.is_in(current)), None)
+    write = own_write_in(cleanup.writes, current)
     if write is None:
         if cleanup.returned:  # the request whose response was lost has been carried out
             cleanup.settle(cleanup.returned)
     else:
-        if not _give_back(api, cleanup, write):
+        if not _give_back(api, cleanup, write, current.generation):
             raise PlacementUnreachable("the allocations changed between reading and writing")
         current = write.previous or NOTHING
     if now < cleanup.late_until and cleanup.writes:
@@ -108,14 +108,22 @@ def attempt_cleanup(api: AllocationsApi, cleanup: PendingCleanup, now: float) ->
     return True
 
 
-def _give_back(api: AllocationsApi, cleanup: PendingCleanup, write: OwnWrite) -> bool:
+def _give_back(
+    api: AllocationsApi, cleanup: PendingCleanup, write: OwnWrite, generation: int | None = None
+) -> bool:
     """Return False if the instance does not hold any more what the write gave it.
+
+    Args:
+        api: The requests to Placement.
+        cleanup: The cleanup.
+        write: The write.
+        generation: The generation of the consumer, if it was read.
 
     Raises:
         PlacementSilent: No response, or a failure.
     """
     try:
-        reply = api.put_allocations(cleanup.uuid, body_without(write), cleanup.context)
+        reply = api.put_allocations(cleanup.uuid, body_without(write, generation), cleanup.context)
     except PlacementUnanswered:
         cleanup.returned = write
         raise
@@ -131,10 +139,15 @@ def _give_back(api: AllocationsApi, cleanup: PendingCleanup, write: OwnWrite) ->
     raise PlacementUnreachable(reply.summary)
 
 
-def body_without(write: OwnWrite) -> dict[str, Any]:
-    """Return the body that puts back what the consumer held before a write, unless it was changed since."""
+def body_without(write: OwnWrite, generation: int | None = None) -> dict[str, Any]:
+    """Return the body that puts back what the consumer held before a write, unless it was changed since.
+
+    Args:
+        write: The write.
+        generation: The generation of the consumer now; None: that of the write.
+    """
     before = write.previous or ConsumerAllocations(owner=write.made.owner)
-    return allocations_body(before.allocations, before.owner, write.made.generation)
+    return allocations_body(before.allocations, before.owner, generation or write.made.generation)
 
 
 def _delete_hidden_rows(api: AllocationsApi, cleanup: PendingCleanup) -> None:

@@ -1,5 +1,6 @@
 """What the caller of a claim is told."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import NamedTuple
@@ -66,6 +67,28 @@ class OwnWrite:
         generation = self.made.generation
         same = generation is None or current.generation == generation
         return same and current.allocations == self.made.allocations
+
+
+def own_write_in(writes: Sequence[OwnWrite], current: ConsumerAllocations) -> OwnWrite | None:
+    """Return the write by which a consumer holds what it holds; None if another writer wrote that.
+
+    Each write that overlaps with another one can add one to the generation, although all of them expect the
+    same one. So with several writes the generation proves only that all were ours.
+
+    Args:
+        writes: Our writes for the consumer that are in effect, or may come to be.
+        current: What the consumer holds.
+    """
+    for one in writes:
+        if one.is_in(current):
+            return one
+    for one in writes:
+        first = one.made.generation
+        if first is None or current.generation is None or one.made.allocations != current.allocations:
+            continue
+        if first < current.generation < first + len(writes):
+            return one
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,6 +91,10 @@ class Activity:
             return 0.0
         return self._clock() - self._moved_at
 
+    def touch(self) -> None:
+        """Note that a message waits for another process: a thread that does so is not stuck."""
+        self._move(0)
+
     def _move(self, step: int) -> None:
         with self._lock:
             self.in_flight += step
@@ -132,7 +136,7 @@ class Server(server.RPCServer):
         self._warnings = warnings
         self._sleep = sleep
         self._runs = runs
-        self._redeliveries = Redeliveries(runs, self._caller_patience, sleep=sleep)
+        self._redeliveries = Redeliveries(runs, self._caller_patience, sleep=self._wait_for_another)
         self._postponed: LRUCache[str, int] = LRUCache(MOST_REMEMBERED)
         self.observer: TrafficObserver = NoObserver()
         self._late_listener: amqp.LateListener | None = None
@@ -205,6 +209,10 @@ class Server(server.RPCServer):
         finally:
             delivery.CURRENT.reset(token)
             finish()
+
+    def _wait_for_another(self, seconds: float) -> None:
+        self.activity.touch()
+        self._sleep(seconds)
 
     def _caller_patience(self) -> float:
         timeout = self.conf.long_rpc_timeout

@@ -28,6 +28,7 @@ class Message:
     """A call on its way.
 
     Attributes:
+        published: When it was put into the queue.
         replies: Times at which a reply was handed to the broker, or given up because its queue was gone.
         waits: For each time that it was processed: seconds from its start to its reply.
         working: The processes that have begun to process it and have not replied.
@@ -38,6 +39,7 @@ class Message:
     context: dict[str, Any]
     reply_queue: str
     client_timeout: int
+    published: float = 0.0
     redelivered: bool = False
     acknowledged: bool = False
     replies: list[float] = field(default_factory=list)
@@ -97,7 +99,7 @@ class Broker:
     ) -> Message:
         """Put a call into the queue. Blocks while the broker is away."""
         self.wait_until_up()
-        message = Message(next(self._numbers), body, context, reply_queue, client_timeout)
+        message = Message(next(self._numbers), body, context, reply_queue, client_timeout, self.runtime.clock)
         self.messages.append(message)
         self._enqueue(message)
         return message

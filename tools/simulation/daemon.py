@@ -23,6 +23,7 @@ class Daemon:
         told: Called with a text for each event.
 
     Attributes:
+        journal_lost: When the journal was lost last, as it was not kept below state_path; 0 for never.
         alarms: Workers that were ended by their alarm, although they were never paused.
     """
 
@@ -40,6 +41,7 @@ class Daemon:
         self._stopping = False
         self._ends: dict[Process, int] = {}
         self.alarms: list[str] = []
+        self.journal_lost = 0.0
         self._shared: Any = None
 
     def start(self) -> None:
@@ -47,6 +49,8 @@ class Daemon:
         self._incarnation += 1
         self._stopping = False
         self._shared = self._parts.make_journal()
+        if self._incarnation > 1 and not self._shared.durable:
+            self.journal_lost = self._runtime.clock
         for number in range(len(self._workers)):
             self._start_worker(number, self._incarnation)
 

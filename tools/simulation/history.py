@@ -298,7 +298,15 @@ class History:
 
     def _check(self) -> list[Violation]:
         callers = self._callers
-        found = list(check_allocations(self._placement, list(callers.instances.values()), product.AMOUNTS))
+        lost = self._daemon.journal_lost
+        forgotten = {
+            instance.name
+            for call in callers.calls
+            if call.message.published < lost
+            for instance in call.instances
+        }
+        instances = list(callers.instances.values())
+        found = list(check_allocations(self._placement, instances, product.AMOUNTS, forgotten))
         found += check_calls(callers.calls, self._broker.waiting)
         found += check_waits(callers.calls, self.plan.limits.long_timeout, self._paused)
         found += [Violation("unread", f"{each.name} is still in the queue") for each in self._broker.waiting]

@@ -334,7 +334,9 @@ class Parts:
         """Return what a master makes before it starts workers."""
         if self._limits.state_path:
             return Journal(self._directory / "state")
-        return Journal(self._directory / f"master-{next(self._masters)}")
+        journal = Journal(self._directory / f"master-{next(self._masters)}")
+        journal.durable = False
+        return journal
 
     def make_worker(self, number: int, parts: service.Parts) -> service.Worker:
         """Return a worker that is not started."""

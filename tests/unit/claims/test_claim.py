@@ -350,6 +350,22 @@ def test_what_an_earlier_claim_could_have_written_too_is_given_another_generatio
     assert not known.earlier[0].is_in(world.api.get_allocations(UUID))
 
 
+def test_what_several_earlier_writes_could_have_left_is_given_a_later_generation_than_all_of_them():
+    known = ConsumerState(unsure=True, earlier=(OwnWrite(holding(A)),) * 3)
+    world = World(known=known).run()
+    assert world.result.claimed
+    assert world.api.get_allocations(UUID).generation == world.result.made.generation == 4
+
+
+def test_what_two_overlapping_writes_left_is_ours():
+    """A batch is carried out late, after the claim for the instance alone that followed it."""
+    world = World(["late 1"], known=ConsumerState(lost=1))
+    world.api.get_allocations = lambda uuid, context=None: holding(A, generation=2)
+    world.run()
+    assert (world.result.claimed, world.result.adopted) == (True, False)
+    assert world.result.own_writes[0].made.generation == 2
+
+
 def test_what_an_earlier_evacuation_could_have_written_too_keeps_its_source():
     both = holding(A, B, generation=2)
     known = ConsumerState(unsure=True, earlier=(OwnWrite(both, holding(B)),))

@@ -74,6 +74,20 @@ ATTEMPTS = {
         False,
         {},
     ),
+    "writes overlapped, and both were carried out": (
+        {"overlapped": True, "writes": (OwnWrite(replace(allocations_on(A), generation=0)),) * 2},
+        [A],
+        ["read", "put", "put", "put"],
+        True,
+        {},
+    ),
+    "the only write, with a generation that another writer gave it": (
+        {"writes": (OwnWrite(replace(allocations_on(A), generation=0)),)},
+        [A],
+        ["read"],
+        True,
+        candidate(A).allocations,
+    ),
     "lost request of the release was carried out": (
         {"late_until": 2.0, "returned": writes(A)[0]},
         [],

@@ -456,6 +456,8 @@ class Runs(redelivery.NoRuns):
     def end_run(self, message_id):
         self.open.discard(message_id)
 
+    leave_run = end_run
+
     def begin_reply(self, message_id, *, failed):
         self.notes.append((message_id, "error" if failed else "hosts"))
 
@@ -578,6 +580,20 @@ def test_a_server_whose_threads_are_all_busy_and_finish_nothing_stalls():
             clock.now += 3
             assert activity.stalled() == 3.0, "a message was finished meanwhile"
     assert (activity.in_flight, activity.stalled()) == (0, 0.0)
+
+
+def test_a_server_whose_calls_wait_for_another_process_does_not_stall(conf, manager):
+    conf.set_override("executor_thread_pool_size", 1)
+    records, stalled = Runs(), []
+    records.runs_elsewhere = lambda _id: len(stalled) < 3
+    pause = lambda _seconds: (time.sleep(0.01), stalled.append(running.activity.stalled()))  # noqa: E731
+    running = server.build(conf, transport.rpc_transport(conf), manager, runs=records, sleep=pause)
+    arguments = {"spec_obj": spec("boot_two_instances")}
+    message = Redelivered({"method": "select_destinations", "args": arguments, "version": "4.5"})
+    began = time.monotonic()
+    running._process_incoming([message])
+    assert message.ends == ["hosts", "acknowledged"]
+    assert sum(stalled) <= time.monotonic() - began, "each wait counts from its own beginning"
 
 
 def test_messages_that_come_to_nothing_are_told_to_the_observer(conf, manager):
