@@ -18,7 +18,7 @@ from typing import Any
 
 from oslo_log import log
 
-from scheduler.claims.allocations_api import AllocationsApi, ConsumerAllocations
+from scheduler.claims.allocations_api import AllocationsApi, ConsumerAllocations, claim_body
 from scheduler.claims.batch import Batch, Results, claim_one_by_one
 from scheduler.claims.claim import STOPPING, AllocationClaim, ClaimRequest, ConsumerState
 from scheduler.claims.cleanup import AllocationCleanup
@@ -26,10 +26,11 @@ from scheduler.claims.empty_consumers import EmptyConsumers
 from scheduler.claims.group_commit import GroupCommit
 from scheduler.claims.journal import ClaimJournal, Journal
 from scheduler.claims.policy import ClaimPolicy, Timing
+from scheduler.claims.responses import WriteOutcome, write_outcome
 from scheduler.claims.result import ClaimResult, Outcome, OwnWrite, Refusal, unsent_claim
 from scheduler.locks import KeyedLocks
 from scheduler.placement.client import PlacementClient
-from scheduler.placement.errors import PlacementSilent
+from scheduler.placement.errors import PlacementSilent, PlacementUnreachable
 
 LOG = log.getLogger(__name__)
 
@@ -212,11 +213,8 @@ class Claimer:
     def _claim_recorded_many(self, requests: Sequence[ClaimRequest], abandoned: AbandonedWrites) -> Results:
         """Claim what holds nothing together, and the rest one by one."""
         together = [request for request in requests if request.uuid not in abandoned]
-        results = self._make_batch(together).claim_all()
-        done = {
-            request.uuid: self._settle(request, self._distinguish(request, results[request.uuid]))
-            for request in together
-        }
+        results = self._distinguish_many(together, self._make_batch(together).claim_all())
+        done = {request.uuid: self._settle(request, results[request.uuid]) for request in together}
         if any(result.hopeless for result in done.values()):
             return done
         alone = [request for request in requests if request.uuid in abandoned]
@@ -260,17 +258,50 @@ class Claimer:
         )
         return self._settle(request, self._distinguish(request, self._claim_alone(request, known)))
 
-    def _distinguish(self, request: ClaimRequest, result: ClaimResult) -> ClaimResult:
+    def _distinguish_many(self, requests: Sequence[ClaimRequest], results: Results) -> Results:
+        """Do as ``_distinguish`` for many claims, in one request to Placement if it accepts that."""
+        again = [request for request in requests if _looks_like_earlier(request, results[request.uuid])]
+        sent, done = self._repeat_together(again) if len(again) > 1 else (False, False)
+        if done:
+            made = {one.uuid: replace(results[one.uuid], made=one.repeated.made) for one in again}
+        else:
+            made = {one.uuid: self._distinguish(one, results[one.uuid], lost=int(sent)) for one in again}
+        return results | made
+
+    def _repeat_together(self, requests: Sequence[ClaimRequest]) -> tuple[bool, bool]:
+        """Write claims once more; return whether that may have been carried out, and whether it has been."""
+        roots = {root for request in requests for root in request.candidate.roots}
+        with self._provider_locks.hold(roots, self._lock_timeout(requests)) as held:
+            if not held or self._stopping.is_set():
+                return False, False
+            made = {request.uuid: request.repeated.made for request in requests}
+            self._journal.record_claims(made, None, requests[0].message_id)
+            bodies = {request.uuid: claim_body(request.candidate, request.owner, 1) for request in requests}
+            try:
+                outcome = write_outcome(self._api.post_allocations(bodies, requests[0].context))
+            except PlacementUnreachable:
+                return False, False
+            except PlacementSilent:
+                return True, False
+        return outcome is WriteOutcome.UNKNOWN, outcome is WriteOutcome.DONE
+
+    def _distinguish(self, request: ClaimRequest, result: ClaimResult, *, lost: int = 0) -> ClaimResult:
         """Write a claim of a redelivered request once more, if it looks like one of its earlier delivery.
 
         The process of that one may have died with the same claim recorded and not sent. Its successor,
         perhaps on another host, would take the allocations for these: both have generation 1.
+
+        Args:
+            request: The request.
+            result: The result of the claim.
+            lost: How often it was written once more already, without a clear response.
         """
-        made = result.made
-        if not (request.redelivered and result.claimed and made is not None and made.generation == 1):
+        if not _looks_like_earlier(request, result):
             return result
         self._journal.record_claim(request.uuid, request.repeated.made, None, request.message_id)
-        known = ConsumerState(1, unsure=result.unsure, earlier=result.own_writes, events=result.events)
+        known = ConsumerState(
+            1, unsure=result.unsure, earlier=result.own_writes, lost=lost, events=result.events
+        )
         again = self._claim_alone(request, known)
         if again.claimed:
             return replace(again, unsure=again.unsure or result.unsure, lost=again.lost + result.lost)
@@ -366,6 +397,12 @@ class Claimer:
         ) and self._timing.monotonic() < deadline:
             self._timing.sleep(_DRAIN_POLL)
         return self._cleanup.drain(max(0.0, deadline - self._timing.monotonic()))
+
+
+def _looks_like_earlier(request: ClaimRequest, result: ClaimResult) -> bool:
+    """Return whether a claim cannot be told from one that an earlier delivery of the request recorded."""
+    new = result.claimed and result.made is not None and result.made.generation == 1
+    return request.redelivered and new
 
 
 def _refuse_all(requests: Iterable[ClaimRequest], outcome: Outcome, reason: str) -> Results:

@@ -387,6 +387,31 @@ def test_what_a_redelivered_request_claims_is_not_taken_for_a_recorded_claim_tha
     assert (claimer.drain(5), api.consumers, page.recorded) == ([], {}, {})
 
 
+@pytest.mark.parametrize(
+    ("fault", "calls"),
+    [
+        ("ok", ["post", "post"]),
+        ("unreachable", ["post", "post", "put", "put"]),
+        ("unanswered", ["post", "post", "put", "read", "put", "read"]),
+        ("lost", ["post", "post", "put", "read", "put", "read"]),
+        ("500", ["post", "post", "put", "read", "put", "read"]),
+        ("conflict", ["post", "post", "put", "put"]),
+    ],
+)
+def test_claims_of_a_redelivered_request_are_repeated_together(fault, calls):
+    claimer, api = make_claimer(["ok", fault])
+    requests = [
+        replace(make_request(uuid, where), message_id="m1", redelivered=True)
+        for uuid, where in ((UUID, A), ("other", B))
+    ]
+    results = claimer.claim_many(requests)
+    assert all(result.claimed and not result.adopted for result in results.values())
+    assert {held.generation for held in api.consumers.values()} == {2}
+    assert api.calls == calls
+    claimer.release_many(results)
+    assert (claimer.drain(5), api.consumers) == ([], {})
+
+
 @given(st.lists(FAULTS, max_size=8), st.lists(READS, max_size=8), st.booleans())
 def test_under_random_faults_a_redelivered_claim_holds_its_candidate_or_nothing(writes, reads, release):
     claimer, api = make_claimer(writes, reads)
