@@ -34,6 +34,7 @@ CONFIGURATION = """\
 host = {host}
 transport_url = {transport_url}
 service_down_time = 315360000
+{defaults}
 [api_database]
 connection = {api}
 [database]
@@ -98,7 +99,13 @@ class Cloud(contextlib.ExitStack):
         self.fleet.write(self.database("api"), self.database("cell0"))
 
     def configure(
-        self, transport_url: str, *, host: str = "controller", workers: int = 1, more: str = ""
+        self,
+        transport_url: str,
+        *,
+        host: str = "controller",
+        workers: int = 1,
+        defaults: str = "",
+        sections: str = "",
     ) -> Path:
         """Write the configuration of a scheduler and read it as ``conf``.
 
@@ -106,7 +113,8 @@ class Cloud(contextlib.ExitStack):
             transport_url: The message bus.
             host: The scheduler's ``[DEFAULT]/host``, which also names the file.
             workers: Number of worker processes.
-            more: Sections to append.
+            defaults: Lines to add to the section DEFAULT.
+            sections: Sections to append.
 
         Returns:
             The file.
@@ -119,8 +127,9 @@ class Cloud(contextlib.ExitStack):
             cell0=self.database("cell0"),
             placement=self.placement_url,
             workers=workers,
+            defaults=defaults,
         )
-        path.write_text(text + more)
+        path.write_text(text + sections)
         self.conf = options.load(["--config-file", str(path)])
         return path
 
@@ -189,6 +198,18 @@ class SchedulerProcess:
             self.kill()
             return self._process.wait()
 
+    def wait_for_line(self, words: str) -> None:
+        """Wait until its log has these words, in this life or an earlier one.
+
+        Raises:
+            RuntimeError: It has ended, or the time is over; the text has the end of the log.
+        """
+        deadline = time.monotonic() + START_TIMEOUT
+        while words not in self.log.read_text():
+            if time.monotonic() > deadline or self.status is not None:
+                raise self._failure(f"The scheduler does not say {words!r}")
+            time.sleep(0.1)
+
     def wait_until_it_answers(self, bus: Bus) -> None:
         """Wait until a scheduler on the bus answers a ping.
 
@@ -201,6 +222,7 @@ class SchedulerProcess:
             with contextlib.suppress(messaging.MessagingTimeout):
                 client.call(RequestContext(user_id="u", project_id="p"), "ping", arg=1)
                 return
-        raise RuntimeError(
-            f"The scheduler does not answer; its log ends with:\n{self.log.read_text()[-2000:]}"
-        )
+        raise self._failure("The scheduler does not answer")
+
+    def _failure(self, complaint: str) -> RuntimeError:
+        return RuntimeError(f"{complaint}; its log ends with:\n{self.log.read_text()[-2000:]}")

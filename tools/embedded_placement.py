@@ -102,6 +102,14 @@ class PlacementProcess:
         self._process: subprocess.Popen | None = None
 
     def __enter__(self) -> str:
+        return self.start()
+
+    def start(self) -> str:
+        """Start it, also again, and return its URL.
+
+        Raises:
+            RuntimeError: It did not start.
+        """
         root = Path(__file__).resolve().parent.parent
         self._process = subprocess.Popen(self._command, cwd=root, stdout=subprocess.PIPE, text=True)
         url = self._process.stdout.readline().strip()
@@ -109,6 +117,16 @@ class PlacementProcess:
             self.__exit__()
             raise RuntimeError(f"Placement did not start: exit status {self._process.returncode}")
         return url
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the process."""
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """Kill the process; what is in its database stays."""
+        self._process.kill()
+        self._process.wait()
+        self._process.stdout.close()
 
     def __exit__(self, *exc_info: object) -> None:
         self._process.terminate()

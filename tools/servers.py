@@ -189,7 +189,12 @@ class Database:
             RuntimeError: It does not answer in time.
         """
         self._process = subprocess.Popen(
-            self._command, user=self._user, cwd="/", stderr=subprocess.DEVNULL, start_new_session=True
+            self._command,
+            user=self._user,
+            cwd="/",
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
         engine = sa.create_engine(self.url, poolclass=sa.NullPool)
         deadline = time.monotonic() + START_TIMEOUT

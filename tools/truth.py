@@ -1,6 +1,6 @@
 """Compare the allocations in Placement with the expected allocations."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 import dataclasses
 from typing import Any
 
@@ -32,12 +32,16 @@ class Truth:
         consumers: Number of consumers that hold something.
         resources: Number of inventories that were compared.
         problems: What is wrong.
+        wrong: Number of expected consumers that do not hold what they should.
+        left_over: Number of consumers that should hold nothing.
         overcommitted: For each over-committed provider its UUID and its consumers, in the order of their
             writes where that is known.
     """
 
     consumers: int = 0
     resources: int = 0
+    wrong: int = 0
+    left_over: int = 0
     problems: list[str] = dataclasses.field(default_factory=list)
     overcommitted: dict[str, list[str]] = dataclasses.field(default_factory=dict)
 
@@ -54,12 +58,36 @@ class Truth:
         if found:
             self.overcommitted[provider[0]] = list(allocations)
 
+    def compare_consumers(
+        self,
+        held: Mapping[str, Mapping[str, Amounts]],
+        expected: Mapping[str, tuple[str, Amounts]],
+        unknown: Collection[str] = (),
+    ) -> None:
+        """Compare what consumers hold (UUID -> provider UUID -> amounts) with what they should hold."""
+        self.consumers = len(held)
+        for instance, (provider, amounts) in expected.items():
+            found = held.get(instance, {})
+            if found != {provider: dict(amounts)}:
+                self.wrong += 1
+                self.problems.append(
+                    f"Instance {instance} should hold {dict(amounts)} on {provider}, but holds {found}"
+                )
+        for consumer in held.keys() - expected.keys() - set(unknown):
+            self.left_over += 1
+            self.problems.append(f"Left over: {consumer} holds {held[consumer]}")
 
-def check(url: str, providers: Iterable[Provider], expected: Mapping[str, tuple[str, Amounts]]) -> Truth:
+
+def check(
+    url: str,
+    providers: Iterable[Provider],
+    expected: Mapping[str, tuple[str, Amounts]],
+    unknown: Collection[str] = (),
+) -> Truth:
     """Compare all allocations on the providers with ``expected``: instance UUID -> (provider UUID, amounts).
 
     A problem is an over-committed inventory, an instance without its allocation or with a wrong one, or an
-    allocation that belongs to no instance.
+    allocation that belongs to no instance. The ``unknown`` consumers may hold anything or nothing.
     """
     truth = Truth()
     held: dict[str, dict[str, Amounts]] = {}
@@ -73,8 +101,7 @@ def check(url: str, providers: Iterable[Provider], expected: Mapping[str, tuple[
             truth.compare((provider.uuid, provider.name), inventories, allocations)
             for consumer, amounts in allocations.items():
                 held.setdefault(consumer, {})[provider.uuid] = amounts
-    truth.consumers = len(held)
-    truth.problems += _differences(held, expected)
+    truth.compare_consumers(held, expected, unknown)
     return truth
 
 
@@ -99,7 +126,7 @@ def check_database(engine: sa.Engine, expected: Mapping[str, tuple[str, Amounts]
         truth.compare(provider, inventories.get(provider[0], {}), allocations)
     truth.consumers = len(held)
     if expected is not None:
-        truth.problems += _differences(held, expected)
+        truth.compare_consumers(held, expected)
     return truth
 
 
@@ -125,14 +152,3 @@ def _overcommitted(
         used = sum(amounts.get(resource_class, 0) for amounts in allocations.values())
         if used > capacity:
             yield f"{name} is over-committed: {used} of {capacity} {resource_class}"
-
-
-def _differences(
-    held: dict[str, dict[str, Amounts]], expected: Mapping[str, tuple[str, Amounts]]
-) -> Iterator[str]:
-    for instance, (provider, amounts) in expected.items():
-        found = held.pop(instance, {})
-        if found != {provider: dict(amounts)}:
-            yield f"Instance {instance} should hold {dict(amounts)} on {provider}, but holds {found}"
-    for consumer, found in held.items():
-        yield f"Left over: {consumer} holds {found}"

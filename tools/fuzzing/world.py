@@ -110,6 +110,7 @@ class World(contextlib.ExitStack):
         text = CONFIGURATION.format(
             host="controller",
             workers=1,
+            defaults="",
             transport_url="fake://",
             api=self._database("api"),
             cell0=self._database("cell0"),
