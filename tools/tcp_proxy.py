@@ -111,17 +111,20 @@ class TcpProxy:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        if task:
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
         try:
             server_reader, server_writer = await asyncio.open_connection("127.0.0.1", self._upstream_port)
         except OSError:
             _reset(writer)
             return
         link = _Link((server_writer, writer))
+        if self._stopped.is_set():
+            link.reset()
+            return
         self._links.add(link)
-        task = asyncio.current_task()
-        if task:
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
         try:
             await asyncio.gather(
                 self._pump(link, reader, Direction.TO_SERVER),

@@ -91,15 +91,14 @@ class Rounds:
         return outcome
 
     def _break(self, fault: Fault, seconds: float) -> float:
-        """Break and heal, and return when healing began."""
+        """Break and heal, and return when it was healed: servers are up again by then, schedulers begin."""
         end = time.monotonic() + seconds
         try:
             fault.begin(seconds)
             time.sleep(max(0.0, end - time.monotonic()))
         finally:
-            healed = time.monotonic()
             fault.heal()
-        return healed
+        return time.monotonic()
 
     def _usual_limit(self) -> float:
         """Let requests be answered, and return how long one may take if the service is as usual."""
