@@ -4,7 +4,7 @@ from collections import Counter, deque
 from collections.abc import Iterator
 import threading
 
-from scheduler.explain.record import ROW_SIZE, DecisionRecord, HostData
+from scheduler.explain.record import ROW_SIZE, DecisionRecord
 from scheduler.hosts.table import HostTable
 
 
@@ -48,7 +48,8 @@ class DecisionMemory:
         """Keep a record that is complete."""
         with self._lock:
             self._records.append(record)
-            self._bytes += record.size
+            record.counted = record.size
+            self._bytes += record.counted
             if record.hosts is not None:
                 self._whole[record.error is not None].append(record)
                 self._refer(record.hosts.table, 1)
@@ -69,29 +70,29 @@ class DecisionMemory:
 
     def _shrink(self) -> None:
         while len(self._records) > self._count:
-            record = self._records.popleft()
-            if record.hosts is not None:
-                self._whole[record.error is not None].remove(record)
-            self._drop_hosts(record)
-            self._bytes -= record.size
-        while self._bytes > self._max_bytes:
-            oldest = next((queue for queue in self._whole.values() if queue), None)
-            served = self._whole[False]
-            queue = served or oldest
-            if not queue:
-                if not self._records:
-                    return
-                self._bytes -= self._records.popleft().size
-                continue
-            self._drop_hosts(queue.popleft())
+            self._remove_oldest()
+        while self._bytes > self._max_bytes and self._records:
+            queue = self._whole[False] or self._whole[True]
+            if queue:
+                self._drop_hosts(queue.popleft())
+            else:
+                self._remove_oldest()
+
+    def _remove_oldest(self) -> None:
+        record = self._records.popleft()
+        self._bytes -= record.counted
+        if record.hosts is not None:
+            self._whole[record.error is not None].remove(record)
+            self._refer(record.hosts.table, -1)
 
     def _drop_hosts(self, record: DecisionRecord) -> None:
-        data: HostData | None = record.hosts
-        if data is not None:
-            self._bytes -= record.size
-            record.hosts = None
-            self._bytes += record.size
-            self._refer(data.table, -1)
+        if record.hosts is not None:
+            table = record.hosts.table
+            record.drop_hosts()
+            self._bytes -= record.counted
+            record.counted = record.size
+            self._bytes += record.counted
+            self._refer(table, -1)
 
     def _refer(self, table: HostTable, number: int) -> None:
         before = self._tables[table]

@@ -3,20 +3,24 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 import threading
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from scheduler.claims.events import ClaimEvent
 from scheduler.filters.base import HostFilter, Judge
 from scheduler.filters.chain import PreparedChain
-from scheduler.hosts.coordinates import ViewPosition, ViewPositions
+from scheduler.hosts.coordinates import TableRows, ViewPosition, ViewPositions
 from scheduler.hosts.request_instances import KnownInstances
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
+from scheduler.objects import Selection
 from scheduler.request.progress import Progress
 from scheduler.request.scheduling_request import SchedulingRequest
-from scheduler.weights.scores import SomeWeights, Weight
+from scheduler.weights.scores import FrozenScores, SomeWeights, Weight
+
+#: Hosts whose weights are kept.
+BEST = 10
 
 #: Bytes that the request, its chain and the texts of a record take, more or less.
 BASE_SIZE = 16 * 1024
@@ -28,8 +32,7 @@ CANDIDATES_SIZE = 600
 ROW_SIZE = 256
 
 
-@dataclass(frozen=True, slots=True)
-class StepRecord:
+class StepRecord(NamedTuple):
     """What one filter did.
 
     Attributes:
@@ -70,8 +73,7 @@ class Moment:
     consumed: int
 
 
-@dataclass(frozen=True, slots=True)
-class Round:
+class Round(NamedTuple):
     """One run of the filters.
 
     Attributes:
@@ -94,8 +96,7 @@ class Round:
         return self.steps[-1].end if self.steps else self.start
 
 
-@dataclass(frozen=True, slots=True)
-class Consumed:
+class Consumed(NamedTuple):
     """A host after an instance was charged to it.
 
     Attributes:
@@ -107,7 +108,7 @@ class Consumed:
     values: dict[str, Any]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class HostData:
     """What is needed to explain single hosts; dropped before the rest when memory is short.
 
@@ -143,8 +144,7 @@ class HostData:
         return self.rows.nbytes + excluded + masks + candidates + 200 * len(self.rounds)
 
 
-@dataclass(frozen=True, slots=True)
-class StepCount:
+class StepCount(NamedTuple):
     """How many hosts a filter was given and left; ``name`` is the filter's."""
 
     name: str
@@ -205,9 +205,66 @@ class BestHosts:
             weights = tuple(column.of(index) for column in self.columns)
             yield RankedHost(host, node, float(self.totals[index]), weights)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are worth counting: none."""
+        return 0
 
-@dataclass(frozen=True, slots=True)
-class ChosenHost:
+    def settled(self) -> "BestHosts":
+        """Return itself."""
+        return self
+
+
+class WeighedHosts:
+    """All hosts of the first instance with their weights, of which the best are looked for when asked."""
+
+    __slots__ = ("_best", "_rows", "_scores", "_table", "_totals")
+
+    def __init__(self, table: HostTable, rows: TableRows, totals: np.ndarray, scores: FrozenScores) -> None:
+        """Keep what a decision knew.
+
+        Args:
+            table: The table that decided.
+            rows: The row of each host.
+            totals: Their totals, float64, shape (hosts,).
+            scores: What each weigher says of them.
+        """
+        self._table = table
+        self._rows = rows
+        self._totals = totals
+        self._scores = scores
+        self._best: BestHosts | None = None
+
+    def __iter__(self) -> Iterator[RankedHost]:
+        return iter(self.settled())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return self._rows.nbytes + self._totals.nbytes + self._scores.nbytes
+
+    def settled(self) -> BestHosts:
+        """Return the best hosts alone."""
+        if self._best is None:
+            indices = best_indices(self._totals, BEST)
+            rows = [self._table.rows[row] for row in self._rows[indices].tolist()]
+            names = tuple([(row.host, row.nodename) for row in rows])
+            self._best = BestHosts(names, self._totals[indices], self._scores.weights(indices))
+        return self._best
+
+
+def best_indices(totals: np.ndarray, count: int) -> np.ndarray:
+    """Return the indices of the largest totals, largest first; equal ones in their order."""
+    if len(totals) > count:
+        limit = np.partition(totals, -count)[-count]
+        above = np.flatnonzero(totals > limit)
+        indices = np.concatenate([above, np.flatnonzero(totals == limit)[: count - len(above)]])
+    else:
+        indices = np.arange(len(totals))
+    return indices[np.argsort(-totals[indices], kind="stable")]
+
+
+class ChosenHost(NamedTuple):
     """The host of an instance, as (host, node), and its alternates."""
 
     instance_uuid: str
@@ -242,7 +299,7 @@ class CandidateSource:
     reason: str = ""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class DecisionRecord:
     """One decision.
 
@@ -254,15 +311,15 @@ class DecisionRecord:
         candidates: Where the candidates came from.
         allowed: The number of hosts that the request itself allows; None if no host was looked at.
         excluded: Why others are not.
-        last_counts: What each filter did for the last instance that was judged.
         rejections: Why, for a request of which no host was left.
         best: The best hosts of the first instance.
-        chosen: The chosen hosts and their alternates.
+        selections: For each instance the chosen host and its alternates, as they were answered.
         claims: The events of all claims, by instance.
         times: Seconds by stage.
         error: The name of the exception's class and its text; None for a request that was served.
         summary: The reason for a failure in one line.
         hosts: What explains single hosts; None once it was dropped.
+        counted: Bytes that were counted for the record when it was kept.
     """
 
     request: SchedulingRequest
@@ -272,17 +329,47 @@ class DecisionRecord:
     candidates: CandidateSource = field(default_factory=CandidateSource)
     allowed: int | None = None
     excluded: tuple[Rejection, ...] = ()
-    last_counts: tuple[StepCount, ...] = ()
     rejections: tuple[Rejection, ...] = ()
-    best: BestHosts = BestHosts()
-    chosen: tuple[ChosenHost, ...] = ()
+    best: BestHosts | WeighedHosts = BestHosts()
+    selections: Sequence[Sequence[Selection]] = ()
     claims: dict[str, Sequence[ClaimEvent]] = field(default_factory=dict)
     times: dict[str, float] = field(default_factory=dict)
     error: tuple[str, str] | None = None
     summary: str = ""
     hosts: HostData | None = None
+    counted: int = 0
+    _counts: tuple[StepCount, ...] = ()
+    _chosen: tuple[ChosenHost, ...] = ()
 
     @property
     def size(self) -> int:
         """Bytes that the record keeps from being freed, without the table; an estimate."""
-        return BASE_SIZE + (self.hosts.size if self.hosts else 0)
+        return BASE_SIZE + self.best.nbytes + (self.hosts.size if self.hosts else 0)
+
+    @property
+    def chosen(self) -> tuple[ChosenHost, ...]:
+        """The chosen hosts and their alternates."""
+        if self.selections and not self._chosen:
+            self._chosen = tuple(
+                ChosenHost(uuid, _names(first), tuple(map(_names, others)))
+                for uuid, (first, *others) in zip(self.request.instance_uuids, self.selections, strict=True)
+            )
+        return self._chosen
+
+    @property
+    def last_counts(self) -> tuple[StepCount, ...]:
+        """What each filter did for the last instance that was judged."""
+        if self.hosts is None:
+            return self._counts
+        steps = self.hosts.rounds[-1].steps if self.hosts.rounds else ()
+        return tuple(StepCount(each.rule.name, each.start, each.end) for each in steps)
+
+    def drop_hosts(self) -> None:
+        """Drop what explains single hosts; counts, and the weights of the best hosts, stay."""
+        self._counts = self.last_counts
+        self.best = self.best.settled()
+        self.hosts = None
+
+
+def _names(selection: Selection) -> tuple[str, str]:
+    return selection.service_host, selection.nodename

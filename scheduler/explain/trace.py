@@ -11,15 +11,14 @@ from scheduler.claims.claim_session import ClaimSession
 from scheduler.explain.record import (
     BestHosts,
     CandidateSource,
-    ChosenHost,
     Consumed,
     DecisionRecord,
     HostData,
     Moment,
     Rejection,
     Round,
-    StepCount,
     StepRecord,
+    WeighedHosts,
 )
 from scheduler.filters.chain import Filtered, PreparedChain, Step
 from scheduler.hosts.coordinates import ViewIndex, ViewPosition
@@ -32,8 +31,11 @@ from scheduler.selection.narrowing import Exclusion, Narrowed
 from scheduler.selection.observer import DecisionObserver
 from scheduler.weights.scores import Scores
 
-#: Hosts whose weights are kept.
-BEST = 10
+#: Hosts of which all weights are kept, so that the best are looked for only when they are asked for.
+MOST_WEIGHED = 500
+
+#: Instances of a request whose answer is kept as it is.
+MOST_SELECTIONS = 4
 
 #: Runs of the filters that are kept of one request; a request for more instances is explained up to there.
 MOST_ROUNDS = 1000
@@ -127,7 +129,6 @@ class Trace(DecisionObserver):
             events = tuple(event for claims in self._claims for event in claims.events_of(uuid))
             if events:
                 record.claims[uuid] = events
-        record.last_counts = last_counts(record)
         if error is not None:
             record.error = type(error).__name__, str(error)
         return record
@@ -185,10 +186,9 @@ class Trace(DecisionObserver):
         """Note the weights of the best hosts of the first instance."""
         if number:
             return
-        indices = best_indices(totals, BEST)
-        rows = [hosts.row(index) for index in indices.tolist()]
-        names = tuple([(row.host, row.nodename) for row in rows])
-        self.record.best = BestHosts(names, totals[indices], scores.weights(indices))
+        few = len(totals) <= MOST_WEIGHED
+        weighed = WeighedHosts(hosts.table, hosts.table_rows, totals, scores.frozen(copied=few))
+        self.record.best = weighed if few else weighed.settled()
 
     def consumed(self, number: int, hosts: HostView, index: ViewIndex) -> None:
         """Note the chosen host, and what rules on NUMA cells and devices see of it from now on."""
@@ -200,18 +200,10 @@ class Trace(DecisionObserver):
 
     def selected(self, selections: Sequence[Sequence[Selection]]) -> None:
         """Note hosts and alternates."""
-        uuids = self.record.request.instance_uuids
-        self.record.chosen = tuple(
-            ChosenHost(uuid, _names(first), tuple(map(_names, others)))
-            for uuid, (first, *others) in zip(uuids, selections, strict=True)
-        )
-
-
-def last_counts(record: DecisionRecord) -> tuple[StepCount, ...]:
-    """Return what each filter did for the last instance that was judged."""
-    rounds = record.hosts.rounds if record.hosts else []
-    steps = rounds[-1].steps if rounds else ()
-    return tuple(StepCount(each.rule.name, each.start, each.end) for each in steps)
+        record = self.record
+        record.selections = selections
+        if len(selections) > MOST_SELECTIONS and record.chosen:
+            record.selections = ()
 
 
 def sampled_rejections(step: Step) -> list[Rejection]:
@@ -225,17 +217,6 @@ def sampled_rejections(step: Step) -> list[Rejection]:
     ]
 
 
-def best_indices(totals: np.ndarray, count: int) -> np.ndarray:
-    """Return the indices of the largest totals, largest first; equal ones in their order."""
-    if len(totals) > count:
-        limit = np.partition(totals, -count)[-count]
-        above = np.flatnonzero(totals > limit)
-        indices = np.concatenate([above, np.flatnonzero(totals == limit)[: count - len(above)]])
-    else:
-        indices = np.arange(len(totals))
-    return indices[np.argsort(-totals[indices], kind="stable")]
-
-
 def _excluded(each: Exclusion) -> Rejection:
     names = tuple([row.host for row in each.hosts.at(range(len(each.hosts))[:NAMED]).rows])
     return Rejection("", each.reason, names, len(each.hosts))
@@ -245,7 +226,3 @@ def _step_record(step: Step, end: int) -> StepRecord:
     start = len(step.hosts)
     packed = None if end == start else np.packbits(step.kept)
     return StepRecord(step.filter, step.judge, start, end, packed)
-
-
-def _names(selection: Selection) -> tuple[str, str]:
-    return selection.service_host, selection.nodename

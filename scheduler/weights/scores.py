@@ -89,6 +89,42 @@ def prepare_weighers(weighers: Sequence[HostWeigher], request: SchedulingRequest
     return PreparedWeighers([(weigher, scorer) for weigher, scorer in prepared if scorer is not None])
 
 
+class FrozenScores:
+    """What weighers said of some hosts at one moment.
+
+    Attributes:
+        nbytes: Bytes of the raw weights.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        raw: Sequence[np.ndarray],
+        scales: Sequence[tuple[float, float]],
+        multipliers: Sequence[float | np.ndarray],
+    ) -> None:
+        """Keep arrays that no one changes; all arguments by weigher."""
+        self._names = names
+        self._raw = raw
+        self._scales = scales
+        self._multipliers = multipliers
+        self.nbytes = len(raw) * raw[0].nbytes if raw else 0  # all are of the same length and type
+
+    def weights(self, indices: np.ndarray) -> list[SomeWeights]:
+        """Return what each weigher says of the hosts at these indices."""
+        return [
+            SomeWeights(
+                name,
+                scale[0] if scale[0] == scale[1] else raw[indices],
+                scale,
+                multiplier[indices] if isinstance(multiplier, np.ndarray) else multiplier,
+            )
+            for name, multiplier, raw, scale in zip(
+                self._names, self._multipliers, self._raw, self._scales, strict=True
+            )
+        ]
+
+
 class Scores:
     """The raw weights of some hosts by every weigher that has an effect on the request."""
 
@@ -131,24 +167,19 @@ class Scores:
                     added.append((weigher.name, multiplier * ((raw - low) / (high - low))))
         return added
 
-    def weights(self, indices: np.ndarray) -> list[SomeWeights]:
-        """Return what each weigher says of the hosts at these indices; nothing if a host is alone.
+    def frozen(self, *, copied: bool) -> FrozenScores:
+        """Return what each weigher says now; nothing if a host is alone.
 
         Call it after ``totals``, with nothing in between.
+
+        Args:
+            copied: Whether later changes must not touch it; if not, it is to be used at once.
         """
         if self._alone or self._length <= 1:
-            return []
-        return [
-            SomeWeights(
-                weigher.name,
-                scale[0] if scale[0] == scale[1] else raw[indices],
-                scale,
-                multiplier[indices] if isinstance(multiplier, np.ndarray) else multiplier,
-            )
-            for (weigher, _), multiplier, raw, scale in zip(
-                self._weighers, self._multipliers, self._raw, self._scales, strict=True
-            )
-        ]
+            return FrozenScores((), (), (), ())
+        names = [weigher.name for weigher, _ in self._weighers]
+        raw = [each.copy() for each in self._raw] if copied else self._raw
+        return FrozenScores(names, raw, self._scales, self._multipliers)
 
     def totals(self) -> np.ndarray:
         """Return the total of each host; float64, shape (hosts,). A host that is alone is not weighed: 0.

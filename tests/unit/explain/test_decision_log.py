@@ -66,7 +66,7 @@ def test_a_decision_is_written_as_it_is_documented(tmp_path):
 def test_a_record_whose_hosts_were_dropped_still_has_counts_and_reasons():
     record = make_record(memory_mb=9000)
     whole = document(record)["filters"]
-    record.hosts = None
+    record.drop_hosts()
     (entry,) = document(record)["filters"]
     assert (entry["start"], entry["end"]) == (2, 0)
     assert entry["rejected"] == whole[0]["rejected"]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scheduler.explain.trace import best_indices
+from scheduler.explain.record import best_indices
 from scheduler.request.scheduling_request import SchedulingRequest
 from tests.support.options import make_conf
 from tests.unit.explain.decisions import decide
