@@ -383,7 +383,7 @@ def _why_absent(record: DecisionRecord, data: HostData, name: str) -> str:
     found = [row for row in data.table.rows if name in (row.host, row.nodename, row.uuid)]
     if not found:
         return f"No compute node of an enabled cell had the host, node name or UUID {name}"
-    if record.candidates.name in {"placement", "coalesced"}:
+    if record.candidates.asked == "placement":
         return (
             f"Placement did not offer {name}, whose inventory, traits or aggregates do not suit the query; "
             "or its cell takes no part"

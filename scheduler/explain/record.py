@@ -80,15 +80,28 @@ class Round(NamedTuple):
         number: The number of the instance, from 0.
         instance_uuid: The instance.
         start: The number of hosts.
-        steps: What each filter did, in order; filters after one that left no host did nothing.
+        chain: The filters, prepared for the request.
+        rejecting: What each filter did, if one of them turned a host down; None if all hosts passed.
         moment: What the verdicts depended on; None if no host was turned down.
     """
 
     number: int
     instance_uuid: str
     start: int
-    steps: tuple[StepRecord, ...]
-    moment: Moment | None
+    chain: PreparedChain
+    rejecting: tuple[StepRecord, ...] | None = None
+    moment: Moment | None = None
+
+    @property
+    def steps(self) -> tuple[StepRecord, ...]:
+        """What each filter did, in order; filters after one that left no host did nothing."""
+        if self.rejecting is not None:
+            return self.rejecting
+        return tuple(
+            StepRecord(rule, judge, self.start, self.start, None)
+            for rule, judge in self.chain.rules
+            if rule.run_filter_for_index(self.number)
+        )
 
     @property
     def end(self) -> int:
@@ -137,7 +150,10 @@ class HostData:
     def size(self) -> int:
         """Bytes, without the table, which records share."""
         masks = sum(
-            step.packed.nbytes for each in self.rounds for step in each.steps if step.packed is not None
+            step.packed.nbytes
+            for each in self.rounds
+            for step in each.rejecting or ()
+            if step.packed is not None
         )
         excluded = sum(positions.nbytes for _, positions in self.excluded)
         candidates = 0 if self.offered is None else CANDIDATES_SIZE * len(self.rows)
@@ -213,6 +229,9 @@ class BestHosts:
     def settled(self) -> "BestHosts":
         """Return itself."""
         return self
+
+
+NO_BEST = BestHosts()
 
 
 class WeighedHosts:
@@ -298,6 +317,11 @@ class CandidateSource:
     truncated: bool = False
     reason: str = ""
 
+    @property
+    def asked(self) -> str:
+        """What was asked, however many requests shared the answer."""
+        return "placement" if self.name == "coalesced" else self.name
+
 
 @dataclass(slots=True, eq=False)
 class DecisionRecord:
@@ -330,7 +354,7 @@ class DecisionRecord:
     allowed: int | None = None
     excluded: tuple[Rejection, ...] = ()
     rejections: tuple[Rejection, ...] = ()
-    best: BestHosts | WeighedHosts = BestHosts()
+    best: BestHosts | WeighedHosts = NO_BEST
     selections: Sequence[Sequence[Selection]] = ()
     claims: dict[str, Sequence[ClaimEvent]] = field(default_factory=dict)
     times: dict[str, float] = field(default_factory=dict)

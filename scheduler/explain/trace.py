@@ -9,7 +9,7 @@ import numpy as np
 
 from scheduler.claims.claim_session import ClaimSession
 from scheduler.explain.record import (
-    BestHosts,
+    NO_BEST,
     CandidateSource,
     Consumed,
     DecisionRecord,
@@ -150,7 +150,7 @@ class Trace(DecisionObserver):
         self.record.candidates.known = len(offered)
         self.record.allowed = len(narrowed.hosts)
         self.record.excluded = tuple(map(_excluded, narrowed.excluded))
-        self.record.best = BestHosts()
+        self.record.best = NO_BEST
         self.record.hosts = HostData(
             offered.table,
             offered.table_rows.astype(np.int32),
@@ -165,18 +165,14 @@ class Trace(DecisionObserver):
         data = self.record.hosts
         if data is None or len(data.rounds) >= MOST_ROUNDS:
             return
+        progress = data.request.progress
+        if len(filtered.hosts) == len(hosts):
+            data.rounds.append(Round(number, progress.instance_uuid, len(hosts), data.chain))
+            return
         ends = [len(step.hosts) for step in filtered.steps[1:]] + [len(filtered.hosts)]
         steps = tuple(map(_step_record, filtered.steps, ends))
-        moment = None
-        if len(filtered.hosts) < len(hosts):
-            moment = Moment(
-                copy(data.request.progress),
-                hosts.known_instances(),
-                hosts.pending_counters(),
-                len(data.consumed),
-            )
-        uuid = data.request.progress.instance_uuid
-        data.rounds.append(Round(number, uuid, len(hosts), steps, moment))
+        moment = Moment(copy(progress), hosts.known_instances(), hosts.pending_counters(), len(data.consumed))
+        data.rounds.append(Round(number, progress.instance_uuid, len(hosts), data.chain, steps, moment))
         if not len(filtered.hosts):
             self.record.rejections = tuple(
                 each for step in filtered.steps for each in sampled_rejections(step)

@@ -43,7 +43,7 @@ class DecisionCounter:
         counters.add(catalogue.INSTANCES, len(record.request.instance_uuids), outcome)
         self._count_times(record)
         if record.candidates.name:
-            counters.observe(catalogue.CANDIDATES, record.candidates.offered, record.candidates.name)
+            counters.observe(catalogue.CANDIDATES, record.candidates.offered, record.candidates.asked)
             counters.add(catalogue.ANSWERED, 1, self._answer(record.candidates))
         self._count_filtered(record)
         self._count_claims(record)
@@ -59,8 +59,8 @@ class DecisionCounter:
 
     def _answer(self, source: CandidateSource) -> str:
         """Return how a request got its candidates."""
-        if source.name != "placement":
-            return source.name
+        if source.asked != "placement":
+            return source.asked
         if not source.sent_at:
             return "failed"
         with self._lock:
@@ -71,7 +71,7 @@ class DecisionCounter:
     def _count_filtered(self, record: DecisionRecord) -> None:
         filtered: dict[str, int] = {}
         for each in record.hosts.rounds if record.hosts else ():
-            for step in each.steps:
+            for step in each.rejecting or ():
                 if step.start != step.end:
                     filtered[step.rule.name] = filtered.get(step.rule.name, 0) + step.start - step.end
         for name, number in filtered.items():

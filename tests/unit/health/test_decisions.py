@@ -81,7 +81,10 @@ def test_the_wait_for_a_thread_is_a_stage(world):
 
 
 def test_requests_that_share_a_query_are_told_from_those_with_their_own(world):
-    asked = [record(candidates=CandidateSource("placement", 3, sent_at=at)) for at in (5.0, 6.0, 5.0, 5.0)]
+    asked = [
+        record(candidates=CandidateSource(name, 3, sent_at=at))
+        for name, at in (("coalesced", 5.0), ("placement", 6.0), ("coalesced", 5.0), ("coalesced", 5.0))
+    ]
     counts = world.count(*asked)
     assert counts["berth_candidate_answers", ("own",)] == [2]
     assert counts["berth_candidate_answers", ("shared",)] == [2]
@@ -104,8 +107,8 @@ def test_a_query_that_failed_and_a_request_without_one(world):
 
 def test_hosts_are_counted_by_the_filter_that_turned_them_down(world):
     rounds = [
-        SimpleNamespace(steps=(step("A", 10, 8), step("B", 8, 8), step("C", 8, 5))),
-        SimpleNamespace(steps=(step("A", 5, 4),)),
+        SimpleNamespace(rejecting=(step("A", 10, 8), step("B", 8, 8), step("C", 8, 5))),
+        SimpleNamespace(rejecting=(step("A", 5, 4),)),
     ]
     counts = world.count(record(hosts=SimpleNamespace(rounds=rounds)))
     filtered = {labels: values for (name, labels), values in counts.items() if name == "berth_hosts_filtered"}
