@@ -46,6 +46,10 @@ LONGEST_UNACKNOWLEDGED = 900.0
 ANSWERED_TTL = 600.0
 MOST_ANSWERED = 100_000
 
+#: Seconds without a look at the connection after which its thread counts as stuck. It looks at it every five
+#: seconds at least.
+SILENT = 12.0
+
 #: Failures of one attempt to connect to the broker after which the time limit is checked.
 CONNECT_RETRIES = 1
 
@@ -284,9 +288,15 @@ class LateListener(amqpdriver.RpcAMQPListener):
         self._read_at = time.monotonic()
 
     @property
-    def silent_for(self) -> float:
-        """The seconds since the reading thread last was between two reads; it is not while it reconnects."""
-        return time.monotonic() - self._read_at
+    def connected(self) -> bool:
+        """Whether there is a connection to the broker, and a thread that reads from it."""
+        if time.monotonic() - self._read_at > SILENT:
+            return False
+        try:
+            # the listener's place in the pool, oslo.messaging's connection, kombu's connection
+            return bool(self.conn.connection.connection.connected)
+        except Exception:  # noqa: BLE001 - the reading thread may be replacing it
+            return False
 
     @property
     def unanswered(self) -> int:

@@ -41,10 +41,6 @@ POSTPONE_DELAY = 1.0
 MOST_REMEMBERED = 10_000
 
 
-#: Seconds without a read after which a listener counts as disconnected. It reads every five seconds at least.
-SILENT = 12.0
-
-
 class TrafficObserver(Protocol):
     """Is told of messages that come to nothing."""
 
@@ -149,7 +145,7 @@ class Server(server.RPCServer):
     def connected(self) -> bool | None:
         """Whether messages are read from the broker; None if that is not known."""
         listener = self._late_listener
-        return None if listener is None else listener.silent_for < SILENT
+        return None if listener is None else listener.connected
 
     @property
     def unanswered(self) -> int:

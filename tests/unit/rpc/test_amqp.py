@@ -62,6 +62,9 @@ def test_oslo_messaging_has_the_names_that_are_used(owner, names):
         (impl_rabbit.RabbitMessage.__init__, ["self._raw_message ="]),
         (impl_rabbit.Connection.__init__, ["self._connection_lock =", "self._consumers ="]),
         (impl_rabbit.Connection.__init__, ["'confirm_publish': True", "self.kombu_compression ="]),
+        (impl_rabbit.Connection.__init__, ["self.connection = kombu.connection.Connection("]),
+        (amqpdriver.AMQPListener.__init__, ["self.conn ="]),
+        (common.ConnectionContext.__init__, ["self.connection ="]),
         (impl_rabbit.Connection._set_current_channel, ["self._producer =", "on_return=self.on_return"]),
         (impl_rabbit.Connection.ensure, ["recoverable_error_callback", "error_callback(exc)"]),
         (library_transport.Transport.__init__, ["self._driver ="]),
@@ -208,3 +211,27 @@ def test_calls_are_remembered_after_their_reply_and_casts_are_not(msg_id, rememb
     listener(RawMessage(1, msg_id))
     listener.incoming[0].settle()
     assert listener.remembered_calls == remembered
+
+
+@pytest.mark.parametrize(
+    ("connection", "expected"),
+    [
+        (SimpleNamespace(connected=True), True),
+        (SimpleNamespace(connected=False), False),
+        (None, False),
+    ],
+    ids=["connected", "lost", "being replaced"],
+)
+def test_a_listener_is_connected_if_kombu_s_connection_is(connection, expected):
+    """The reading thread goes round while it reconnects, so that this alone shows nothing."""
+    place = SimpleNamespace(channel=None, connection=SimpleNamespace(connection=connection))
+    listener = amqp.LateListener(SimpleNamespace(prefetch_size=1), place, 1000)
+    assert listener.connected is expected
+
+
+def test_a_listener_whose_thread_is_stuck_is_not_connected(monkeypatch):
+    connection = SimpleNamespace(connection=SimpleNamespace(connected=True))
+    place = SimpleNamespace(channel=None, connection=connection)
+    listener = amqp.LateListener(SimpleNamespace(prefetch_size=1), place, 1000)
+    monkeypatch.setattr(amqp, "SILENT", -1.0)
+    assert not listener.connected
