@@ -210,14 +210,14 @@ class SchedulerProcess:
                 raise self._failure(f"The scheduler does not say {words!r}")
             time.sleep(0.1)
 
-    def wait_until_it_answers(self, bus: Bus) -> None:
-        """Wait until a scheduler on the bus answers a ping.
+    def wait_until_it_answers(self, bus: Bus, timeout: float = START_TIMEOUT) -> None:
+        """Wait until a scheduler on the bus answers a ping, for ``timeout`` seconds at most.
 
         Raises:
             RuntimeError: It has ended, or the time is over; the text has the end of the log.
         """
         client = bus.client("scheduler", "1.1").prepare(namespace="baseapi", version="1.1", timeout=1)
-        deadline = time.monotonic() + START_TIMEOUT
+        deadline = time.monotonic() + timeout
         while time.monotonic() < deadline and self.status is None:
             with contextlib.suppress(messaging.MessagingTimeout):
                 client.call(RequestContext(user_id="u", project_id="p"), "ping", arg=1)

@@ -84,7 +84,7 @@ class ContentionCloud(Cloud):
         Args:
             candidates: Its mode, ``[berth] candidates``.
         """
-        self.configure("fake://", more=BERTH.format(candidates=candidates))
+        self.configure("fake://", sections=BERTH.format(candidates=candidates))
         manager = SchedulerManager(self.conf, Notifications(()))
         manager.start()
         try:

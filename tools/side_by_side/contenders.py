@@ -13,6 +13,8 @@ from scheduler.rpc.context import RequestContext
 from tools.cloud import SchedulerProcess
 from tools.side_by_side.rig import PLACEMENT_KEEPALIVE, Rig
 
+#: Seconds until nova-scheduler answers: it first reads all hosts, on a busy machine for minutes.
+START_TIMEOUT = 600
 #: Seconds for casts to be consumed.
 SYNC_TIMEOUT = 600
 #: Seconds between two looks at the length of a queue.
@@ -88,7 +90,7 @@ class NovaScheduler:
         with _bus(rig) as bus:
             process.start()
             try:
-                process.wait_until_it_answers(bus)
+                process.wait_until_it_answers(bus, START_TIMEOUT)
                 _sync_instances(rig, bus, transport_url.rpartition("/")[2])
                 # Started before its fork, its connection to Placement must not be alive in two processes.
                 time.sleep(PLACEMENT_KEEPALIVE + 1)

@@ -38,10 +38,11 @@ auth_strategy = noauth2
 connection = {database}
 """
 #: nova's options besides those of every cloud here.
-NOVA_CONFIGURATION = """\
-[DEFAULT]
+NOVA_DEFAULTS = """\
 state_path = {directory}
 log_file = {directory}/nova.log
+"""
+NOVA_SECTIONS = """\
 [oslo_concurrency]
 lock_path = {directory}
 """
@@ -125,9 +126,13 @@ class Rig(Cloud):
                         sa.text(f"CREATE TABLE nova_{cell}.`{table}` LIKE nova_cell0.`{table}`")
                     )
 
-    def configure_nova(self, transport_url: str, more: str = "") -> Path:
-        """Write the configuration of a scheduler, which nova reads as well."""
-        return self.configure(transport_url, more=NOVA_CONFIGURATION.format(directory=self.directory) + more)
+    def configure_nova(self, transport_url: str, sections: str = "") -> Path:
+        """Write the configuration of a scheduler, which nova reads as well; ``sections`` are appended."""
+        return self.configure(
+            transport_url,
+            defaults=NOVA_DEFAULTS.format(directory=self.directory),
+            sections=NOVA_SECTIONS.format(directory=self.directory) + sections,
+        )
 
     def _start_placement(self) -> None:
         directory = self.directory / "placement"

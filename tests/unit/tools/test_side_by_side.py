@@ -1,5 +1,6 @@
 """What a comparison of schedulers concludes from answers and results; the comparison itself is a command."""
 
+import configparser
 import dataclasses
 import json
 import os
@@ -11,10 +12,13 @@ from scheduler import objects
 from tools import truth
 from tools.bench import stages
 from tools.bench.timing import Measurement
+from tools.cloud import Cloud
 from tools.fleet import Cell, Fleet
 from tools.side_by_side import command, measuring, plot, report, truthfulness
 from tools.side_by_side.load import FLAVORS, Answer, BootRequest, make_large_request, make_requests
 from tools.side_by_side.measuring import Result
+from tools.side_by_side.rig import Rig
+from tools.side_by_side.software import Software
 
 FLEET = Fleet(12, [Cell("cell1", "sqlite://"), Cell("cell2", "sqlite://")])
 RESULT = Result(
@@ -182,6 +186,19 @@ def test_rounds_are_added_to_a_file_and_drawn_again(tmp_path, capsys):
     assert path.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
     measuring.append(path, result(problems=["x"]))
     assert command.main(["--hosts", "50", "--rounds", "0", "--output", str(tmp_path)]) == 1
+
+
+def test_both_schedulers_can_read_the_configuration(tmp_path):
+    class OfFiles(Rig):
+        database = Cloud.database
+
+    rig = OfFiles(tmp_path, Software(tmp_path), hosts=2, cells=1)
+    rig.placement_url = "http://127.0.0.1:1"
+    path = rig.configure_nova("fake://", "[berth]\ncandidates = mirror\n")
+    assert rig.conf.berth.candidates == "mirror"
+    nova = configparser.ConfigParser()
+    nova.read(path)
+    assert nova["DEFAULT"]["state_path"] == nova["oslo_concurrency"]["lock_path"] == str(tmp_path)
 
 
 def test_own_cost_is_drawn(tmp_path):
