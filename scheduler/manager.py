@@ -26,6 +26,7 @@ from scheduler.claims.observers import MirrorAndOthers
 from scheduler.conf.derived import uses_mirror
 from scheduler.deadline import Deadline, limit_to
 from scheduler.errors import AllocationUpdateFailed, BerthError, NoValidHost
+from scheduler.explain.empty_answers import EmptyAnswers, asking
 from scheduler.explain.recorder import DecisionRecorder, Observe, ignore_decision
 from scheduler.explain.summary import with_summary
 from scheduler.explain.trace import Trace
@@ -184,7 +185,11 @@ class SchedulerManager:
         self._journal = journal
         self._provider_aggregates = ProviderAggregates(parts.placement)
         self._groups = ServerGroups()
-        self.decisions = DecisionRecorder(conf, parts.clock, on_decision)
+        placement = parts.placement
+        self._empty_answers = EmptyAnswers(
+            asking(placement), lambda: placement.answers is not False, parts.clock
+        )
+        self.decisions = DecisionRecorder(conf, parts.clock, on_decision, self._empty_answers.consider)
         self._checks = BackgroundLoop("placement-check", self._check_placement)
         self.use_rules()
 
@@ -222,6 +227,7 @@ class SchedulerManager:
         self.hosts.start()
         self._mirror.start()
         self.decisions.start()
+        self._empty_answers.start()
         if self.conf.berth.monitoring_listen:
             self._checks.start()
 
@@ -262,6 +268,7 @@ class SchedulerManager:
     def stop(self, timeout: float) -> None:
         """After the last request: finish background work, in ``timeout`` seconds at most."""
         self._checks.stop(0)
+        self._empty_answers.stop()
         self._claimer.stop_claiming()
         self._claimer.drain(timeout)
         self.stream.stop(min(timeout, STREAM_TIMEOUT))

@@ -151,6 +151,15 @@ OPTS = [
         "rules, and users of the cloud can see it in the fault of their instance. The line is in the log in "
         "any case.",
     ),
+    cfg.BoolOpt(
+        "analyse_empty_answers",
+        default=True,
+        mutable=True,
+        help="Find out, after a request for which Placement offered no host, which of its constraints left "
+        "none: its query is asked again without one of them, or without two. One query is looked into in ten "
+        "seconds at most, none while Placement does not answer, and no further question is sent once an "
+        "answer took five seconds.",
+    ),
     cfg.FloatOpt(
         "database_start_timeout",
         default=60.0,

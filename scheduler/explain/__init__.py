@@ -9,6 +9,8 @@
 - decision_log: the same on disk, if that is wanted
 - log_reader: reads decisions back from there
 - replay: reasons and verdicts for single hosts, from what a record refers to, when they are asked for
+- relaxation: which constraint of a query left no candidate, found by asking again without it
+- empty_answers: does so in the background for failed requests
 - explanation: a decision with its stages and hosts, as operators see it
 - page: the same as an HTML page with pictures (templates/decision.html)
 - capacity: how many more instances of a request fit

@@ -115,6 +115,7 @@ def _candidates(record: DecisionRecord) -> dict[str, Any]:
         "allowed": record.allowed,
         "truncated": found.truncated,
         "reason": found.reason,
+        "relaxed": [each.values() for each in record.relaxed],
     }
 
 

@@ -107,7 +107,8 @@ def funnel(decision: Mapping[str, Any]) -> Iterator[Document]:
     found = decision["candidates"]
     if found["source"]:
         name = SOURCES.get(found["source"], found["source"])
-        yield _stage("candidates", name, None, found["hosts"], [_cause(found["reason"], 0)])
+        relaxed = [_cause(each["text"], 0) for each in found.get("relaxed", ())]
+        yield _stage("candidates", name, None, found["hosts"], [_cause(found["reason"], 0), *relaxed])
     if found["known"] is not None:
         reasons = [_cause("unknown, or in a cell that is disabled, away or not wanted", 0)]
         yield _stage("cells", "Known in cells", found["hosts"], found["known"], reasons)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scheduler.claims.events import ClaimEvent
+from scheduler.explain.relaxation import Relaxation
 from scheduler.filters.base import HostFilter, Judge
 from scheduler.filters.chain import PreparedChain
 from scheduler.hosts.coordinates import TableRows, ViewPosition, ViewPositions
@@ -342,6 +343,7 @@ class DecisionRecord:
         times: Seconds by stage.
         error: The name of the exception's class and its text; None for a request that was served.
         summary: The reason for a failure in one line.
+        relaxed: What Placement would offer without some constraints, once that was found out.
         hosts: What explains single hosts; None once it was dropped.
         counted: Bytes that were counted for the record when it was kept.
     """
@@ -360,6 +362,7 @@ class DecisionRecord:
     times: dict[str, float] = field(default_factory=dict)
     error: tuple[str, str] | None = None
     summary: str = ""
+    relaxed: tuple[Relaxation, ...] = ()
     hosts: HostData | None = None
     counted: int = 0
     _counts: tuple[StepCount, ...] = ()

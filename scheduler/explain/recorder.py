@@ -37,6 +37,7 @@ class DecisionRecorder:
         conf: cfg.ConfigOpts,
         clock: Callable[[], float] = time.monotonic,
         observe: Observe = ignore_decision,
+        analyse: Callable[[DecisionRecord], None] = lambda _record: None,
     ) -> None:
         """Keep no record yet.
 
@@ -44,9 +45,11 @@ class DecisionRecorder:
             conf: The options.
             clock: Seconds that only grow.
             observe: Called with each record that is complete, and the error that ended the request, if any.
+            analyse: Called with the record of each failed request, if the options want it; it must not raise.
         """
         self._conf: Any = conf
         self._observe = observe
+        self._analyse = analyse
         self._clock = clock
         self.memory = DecisionMemory(*self._bounds())
         options = self._conf.berth
@@ -93,6 +96,8 @@ class DecisionRecorder:
     def _keep_failed(self, record: DecisionRecord, error: BaseException) -> None:
         record.summary = summarize(record)
         self._keep(record)
+        if self._conf.berth.analyse_empty_answers:
+            self._analyse(record)
         if not isinstance(error, NoValidHost) or not self._conf.berth.explain_no_valid_host:
             return
         if str(error).strip() not in record.summary:

@@ -1,0 +1,156 @@
+"""Which constraints of a query are left out, and within which bounds."""
+
+import json
+from urllib.parse import parse_qsl, urlencode
+
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+
+from scheduler.explain import relaxation
+from scheduler.explain.relaxation import Offer, RelaxationSearch, constraints_of, read_offer, without
+
+QUERY = (
+    ("limit", "1000"),
+    ("member_of", "!in:c"),
+    ("member_of", "in:a,b"),
+    ("required", "COMPUTE_A,!COMPUTE_B"),
+    ("required_1", "HW_GPU"),
+    ("resources", "DISK_GB:500,VCPU:1"),
+    ("resources_1", "VGPU:1"),
+    ("root_required", "!ROOT"),
+)
+
+
+def texts(pairs):
+    return [each.text for each in constraints_of(pairs)]
+
+
+def test_each_trait_aggregate_and_amount_is_one_constraint_amounts_last():
+    assert texts(QUERY) == [
+        "forbidden aggregate c",
+        "required aggregate a or b",
+        "required trait COMPUTE_A",
+        "forbidden trait COMPUTE_B",
+        "required trait HW_GPU of group _1",
+        "forbidden trait ROOT",
+        "500 DISK_GB",
+        "1 VCPU",
+        "1 VGPU of group _1",
+    ]
+
+
+def test_in_tree_is_the_requested_host():
+    assert texts((("in_tree", "u"), ("resources", "VCPU:1"))) == ["the requested host u", "1 VCPU"]
+
+
+@pytest.mark.parametrize(
+    ("gone", "left"),
+    [
+        (["required trait COMPUTE_A"], {"required": "!COMPUTE_B"}),
+        (["required trait COMPUTE_A", "forbidden trait COMPUTE_B"], {"required": None}),
+        (["500 DISK_GB"], {"resources": "VCPU:1"}),
+        (["required trait HW_GPU of group _1"], {"required_1": None}),
+    ],
+    ids=str,
+)
+def test_the_rest_of_a_query_stays(gone, left):
+    found = without(QUERY, [each for each in constraints_of(QUERY) if each.text in gone])
+    expected = {name: value for name, value in (dict(QUERY) | left).items() if value is not None}
+    assert dict(found) == expected
+
+
+def test_a_group_without_resources_is_not_asked_for():
+    last = [each for each in constraints_of(QUERY) if each.text == "1 VGPU of group _1"]
+    assert without(QUERY, last) is None
+
+
+@given(st.data())
+def test_what_is_left_out_is_gone_and_nothing_else(data):
+    constraints = constraints_of(QUERY)
+    gone = data.draw(st.lists(st.sampled_from(constraints), unique=True))
+    left = without(QUERY, gone)
+    if left is not None:
+        assert constraints_of(left) == [each for each in constraints if each not in gone]
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+class Placement:
+    """Offers hosts if none of its conditions is asked for; answers take ``seconds``."""
+
+    def __init__(self, *conditions, seconds=0.0):
+        self.conditions, self.seconds, self.asked, self.clock = conditions, seconds, [], Clock()
+
+    def __call__(self, querystring):
+        self.asked.append(querystring)
+        self.clock.now += self.seconds
+        asked = texts(tuple(parse_qsl(querystring)))
+        return Offer(0 if any(each in asked for each in self.conditions) else 12, free={"DISK_GB": 100})
+
+    def find(self, pairs=QUERY):
+        return [each.text for each in RelaxationSearch(self, self.clock).find(urlencode(pairs))]
+
+
+def test_one_constraint_that_leaves_no_host_is_named_with_what_is_offered_without_it():
+    assert Placement("required trait COMPUTE_A").find() == ["without required trait COMPUTE_A: 12 hosts"]
+
+
+def test_an_amount_is_named_with_what_is_free():
+    assert Placement("500 DISK_GB").find() == [
+        "without 500 DISK_GB: 12 hosts (at most 100 DISK_GB are free there)"
+    ]
+
+
+def test_pairs_are_asked_for_only_if_no_constraint_alone_helps():
+    placement = Placement("500 DISK_GB", "required trait COMPUTE_A")
+    assert placement.find() == [
+        "without required trait COMPUTE_A and 500 DISK_GB: 12 hosts (at most 100 DISK_GB are free there)"
+    ]
+
+
+def test_three_that_have_to_go_are_not_found():
+    assert Placement("500 DISK_GB", "required trait COMPUTE_A", "forbidden aggregate c").find() == []
+
+
+def test_the_number_of_questions_is_bounded():
+    placement = Placement("limitless")
+    placement.conditions = texts(QUERY)
+    many = (("required", ",".join(f"CUSTOM_{number}" for number in range(100))), ("resources", "VCPU:1"))
+    placement.conditions = tuple(texts(many))
+    assert placement.find(many) == []
+    assert len(placement.asked) == relaxation.MOST_QUESTIONS
+
+
+@pytest.mark.parametrize(
+    ("seconds", "questions"), [(relaxation.SLOW + 1, 1), (relaxation.SLOW - 1, 8)], ids=["slow", "in total"]
+)
+def test_a_slow_placement_is_not_asked_on(seconds, questions):
+    placement = Placement(*texts(QUERY), seconds=seconds)
+    assert placement.find() == []
+    assert len(placement.asked) == questions
+
+
+def summary(root, used):
+    return {"resources": {"DISK_GB": {"capacity": 500, "used": used}}, "root_provider_uuid": root}
+
+
+@pytest.mark.parametrize(("limit", "cut"), [(None, False), (3, False), (2, True)], ids=str)
+def test_hosts_of_a_response_are_its_trees(limit, cut):
+    body = {
+        "provider_summaries": {"p": summary("r1", 400), "q": summary("r1", 450), "r": summary("r2", 500)},
+        "allocation_requests": [{}, {}],
+    }
+    assert read_offer(json.dumps(body).encode(), limit) == Offer(2, cut, {"DISK_GB": 100})
+
+
+def test_a_cut_answer_says_at_least():
+    constraint = constraints_of(QUERY)[2]
+    assert relaxation.Relaxation((constraint,), Offer(1, cut=True)).text == (
+        "without required trait COMPUTE_A: at least 1 host"
+    )
