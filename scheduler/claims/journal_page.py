@@ -6,7 +6,7 @@ with the process, however that ends.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 import fcntl
 import os
 from pathlib import Path
@@ -39,6 +39,14 @@ RUNS_KEPT = 86_400.0
 #: follows the reply, or fails with the connection.
 REPLIES_KEPT = 7_200.0
 
+#: Bytes of the file and of its write-ahead log that are allocated when a page is opened. Both are overwritten
+#: in place, so that records are removed on a full disk too; not so on file systems that copy on write.
+RESERVE = 1 << 20
+
+#: Pages in the write-ahead log after which they are moved to the file, and the log is overwritten from its
+#: beginning. They take less than RESERVE.
+CHECKPOINT_PAGES = 100
+
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS records (
     id INTEGER PRIMARY KEY, instance TEXT NOT NULL, request TEXT NOT NULL, claim BLOB NOT NULL);
@@ -49,6 +57,7 @@ CREATE INDEX IF NOT EXISTS runs_by_message ON runs (message);
 CREATE TABLE IF NOT EXISTS replies (
     message TEXT PRIMARY KEY, began REAL NOT NULL, failed INTEGER NOT NULL, confirmed INTEGER NOT NULL);
 CREATE INDEX IF NOT EXISTS replies_by_time ON replies (began);
+CREATE TABLE IF NOT EXISTS reserve (room BLOB NOT NULL);
 """
 _ABANDON = "INSERT OR IGNORE INTO abandoned SELECT id FROM records"
 _INTERRUPT = "UPDATE runs SET interrupted = 1"
@@ -139,6 +148,7 @@ class JournalPage:
             f"Claims are recorded in the journal {path} again",
         )
         self._database = _open_or_put_aside(path)
+        _allocate_reserve(self._database)
         self._database.execute(_EXPIRE, (time.time() - RUNS_KEPT,))
         self._database.execute(_INTERRUPT)
         self._database.execute(_ABANDON)
@@ -390,12 +400,21 @@ def _open(path: Path) -> sqlite3.Connection:
     database = _connect(path)
     try:
         database.execute("PRAGMA journal_mode = WAL")
+        database.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         database.executescript(_SCHEMA)
         list(_records(database))
     except (sqlite3.Error, ValueError):
         database.close()
         raise
     return database
+
+
+def _allocate_reserve(database: sqlite3.Connection) -> None:
+    """Let the file and its log have pages that are free, unless the disk is full already."""
+    with suppress(sqlite3.Error):
+        database.execute("INSERT INTO reserve VALUES (zeroblob(?))", (RESERVE,))
+    with suppress(sqlite3.Error):
+        database.execute("DELETE FROM reserve")
 
 
 def _connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:

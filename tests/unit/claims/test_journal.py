@@ -1,5 +1,6 @@
 import multiprocessing
 import os
+import resource
 import signal
 import sqlite3
 import time
@@ -11,7 +12,14 @@ import pytest
 from scheduler.claims import journal_page
 from scheduler.claims.allocations_api import ConsumerAllocations
 from scheduler.claims.journal import ClaimJournal, Journal, OtherClaims, journal_directory
-from scheduler.claims.journal_page import REPLIES_KEPT, JournalPage, PageLock, RecordedReply, read_records
+from scheduler.claims.journal_page import (
+    REPLIES_KEPT,
+    RESERVE,
+    JournalPage,
+    PageLock,
+    RecordedReply,
+    read_records,
+)
 from tests.unit.claims.builders import OWNER, A, B, candidate
 
 CLAIM = {"allocations": {"p": {"resources": {"VCPU": 1}}}, "owner": ["project", None]}
@@ -170,7 +178,7 @@ def test_a_full_disk_costs_the_record_but_not_the_service(journal, caplog):
     page = journal.open_page()
     page.add_records({"old": CLAIM})
     page._database.execute("PRAGMA max_page_count = 1")
-    page.add_records({"i1": {"text": "x" * 100_000}})
+    page.add_records({"i1": {"text": "x" * (RESERVE + 100_000)}})
     assert "Claims are not recorded in the journal" in caplog.text
     page._database.execute("PRAGMA max_page_count = 100000")
     page.add_records({"i2": CLAIM})
@@ -191,6 +199,23 @@ def test_a_removal_that_fails_is_repeated_by_the_next(journal, caplog):
     page.close()
     reader.close()
     assert [uuid for uuid, _ in found_in(journal)] == ["i2"]
+
+
+def fill_the_disk_and_die(journal, answered):
+    page = journal.open_page()
+    page.add_records(dict.fromkeys((*answered, "open"), CLAIM))
+    largest = max(path.stat().st_size for path in journal.directory.iterdir())
+    resource.setrlimit(resource.RLIMIT_FSIZE, (largest, resource.RLIM_INFINITY))  # no file can grow
+    for instance in answered:
+        page.remove_records([instance])
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_answered_claims_are_not_found_after_death_on_a_full_disk(journal):
+    """Their records have to go: the next process would give back what callers were told."""
+    answered = [f"i{number}" for number in range(300)]
+    assert in_a_process(fill_the_disk_and_die, journal, answered) == -signal.SIGKILL
+    assert found_in(journal) == [("open", CLAIM)]
 
 
 def test_records_are_read_without_changing_them(journal):
