@@ -1,5 +1,9 @@
 """Boots through processes that are all separate, with failing computes; Placement tells the truth in the end."""
 
+import json
+import subprocess
+import sys
+
 import pytest
 
 from conductor_client import journal
@@ -82,6 +86,39 @@ def test_what_fits_nowhere_is_buried_and_leaves_nothing(booted, cloud):
     assert (record.state, record.attempts) == (journal.ERROR, 0)
     assert record.last.detail.startswith("No valid host was found.")
     assert instance not in str(truth.check(cloud.placement_url, cloud.fleet.providers(), {}).problems)
+
+
+def explain(cloud, *arguments):
+    """What berth-explain prints as JSON."""
+    command = [
+        sys.executable,
+        "-W",
+        "ignore",
+        "-m",
+        "scheduler.cmd.explain",
+        "--config-file",
+        cloud.config_file,
+    ]
+    done = subprocess.run(
+        [*map(str, command), *arguments, "-f", "json"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_a_decision_is_explained_whichever_worker_made_it(booted, cloud):
+    requests, _records = booted
+    entries = explain(cloud, "list")
+    assert {entry["instances"][0] for entry in entries} >= {request.uuids[0] for request in requests}
+    assert len({entry["scheduler"] for entry in entries}) == 2
+    explained = explain(cloud, "decision", requests[0].uuids[0])
+    assert explained["decision"]["result"] == "scheduled"
+    assert explained["decision"]["instances"] == requests[0].uuids
+    assert explained["hosts"][0]["outcome"] == "chosen"
 
 
 def test_every_process_stops_cleanly_when_asked(booted, cloud):
