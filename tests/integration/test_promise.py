@@ -1,0 +1,218 @@
+"""The promise on real parts: schedulers that are killed or stopped, callers that ask twice, a slow Placement.
+
+After quiet returns, every instance that a caller was told a host for holds exactly that host's allocation, nothing
+else holds anything, and every caller is answered.
+"""
+
+from concurrent.futures import Future
+import threading
+
+import oslo_messaging as messaging
+import pytest
+import requests
+
+from conductor_client import errors
+from conductor_client.bus import Bus
+from conductor_client.client import SchedulerClient
+from scheduler.audit.recorded_claims import recorded_claims
+from scheduler.claims.journal import DIRECTORY_PREFIX
+from tests.integration.deployed import until
+from tests.support.faulty_proxy import FaultyProxy, delayed
+from tests.unit.conductor_client.doubles import context, make_spec, new_uuid
+from tools.cloud import Cloud, SchedulerProcess
+from tools.embedded_placement import PlacementProcess
+from tools.fleet import Cell
+from tools.placement_fleet import HEADERS
+
+pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow, pytest.mark.timeout(600)]
+
+HOSTS = 12
+STARTED = "workers take requests"
+MORE = """
+[filter_scheduler]
+host_subset_size = 5
+[berth]
+database_start_timeout = 60
+"""
+
+
+class PromisedCloud(Cloud):
+    """Placement behind a proxy, databases, and schedulers that a test starts."""
+
+    def __init__(self, directory, rabbit):
+        super().__init__(directory)
+        self.transport_url = rabbit.vhost()
+        self.schedulers = []
+        self.make_fleet(HOSTS, [Cell("cell1", self.database("cell1"))])
+
+    def _start(self):
+        self.behind = self.enter_context(PlacementProcess(self.fill_placement()))
+        self.proxy = self.enter_context(FaultyProxy(self.behind))
+        self.placement_url = self.proxy.url
+        self.write_databases()
+        self.configure(self.transport_url)
+        self.bus = Bus(self.conf)
+        self.callback(self.bus.close)
+
+    def start_scheduler(self, name, workers=1, **options):
+        """Start a scheduler of its own host name, with a journal that is kept, and wait until it answers."""
+        state = self.directory / name
+        state.mkdir(exist_ok=True)
+        more = "".join(f"{option} = {value}\n" for option, value in options.items())
+        more = f"[DEFAULT]\nstate_path = {state}\n{more}{MORE}"
+        config = self.configure(self.transport_url, host=name, workers=workers, more=more)
+        scheduler = SchedulerProcess(config, self.directory / f"{name}.log")
+        known = scheduler.log.read_text().count(STARTED) if scheduler.log.exists() else 0
+        scheduler.start()
+        self.schedulers.append(scheduler)
+        self.callback(scheduler.stop)
+        until(
+            lambda: scheduler.log.read_text().count(STARTED) > known or scheduler.status is not None,
+            "the scheduler does not start",
+        )
+        assert scheduler.status is None, scheduler.log.read_text()[-2000:]
+        return scheduler
+
+    def call(self, instances):
+        """Ask for hosts in a thread; the future has the compute node of each instance, or raises the error."""
+        future: Future = Future()
+        spec = make_spec(num_instances=len(instances))
+        client = SchedulerClient(self.bus, timeout=240, monitor=None)
+
+        def work():
+            try:
+                reply = client.select_destinations(context(), spec, list(instances))
+                future.set_result([row[0].compute_node_uuid for row in reply])
+            except Exception as error:  # noqa: BLE001 - the test looks at it
+                future.set_exception(error)
+
+        threading.Thread(target=work, daemon=True).start()
+        return future
+
+    def writes(self):
+        """Return how many writes of allocations Placement was sent."""
+        return self.proxy.count("PUT", "/allocations") + self.proxy.count("POST", "/allocations")
+
+    def journal(self, name):
+        """Return the directory of the journal of a scheduler."""
+        return self.directory / name / f"{DIRECTORY_PREFIX}{name}"
+
+    def held(self, instance):
+        """Return the providers on which an instance has allocations."""
+        answer = requests.get(f"{self.behind}/allocations/{instance}", headers=HEADERS, timeout=10)
+        return sorted(answer.json()["allocations"])
+
+    def consumers(self):
+        """Return all instances that have allocations."""
+        found = set()
+        for provider in self.fleet.providers():
+            url = f"{self.behind}/resource_providers/{provider.uuid}/allocations"
+            found |= requests.get(url, headers=HEADERS, timeout=10).json()["allocations"].keys()
+        return found
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory, rabbit):
+    with PromisedCloud(tmp_path_factory.mktemp("cloud"), rabbit) as cloud:
+        yield cloud
+
+
+@pytest.fixture
+def cloud(everything):
+    """The cloud, whose instances at the end are those that callers were told a host for."""
+    yield everything
+    everything.proxy.clear_faults()
+    for scheduler in everything.schedulers:
+        scheduler.stop()
+    everything.schedulers.clear()
+
+
+def told_by(futures):
+    """Return for each call the compute nodes that its caller was told; None if it was told an error."""
+    return [answer_of(future) for future in futures]
+
+
+def answer_of(future):
+    try:
+        return future.result(200)
+    except (errors.NoValidHost, messaging.RemoteError):
+        return None
+
+
+def test_two_schedulers_that_get_the_same_request_at_once_answer_with_what_the_instance_holds(cloud):
+    for name in ("first", "second"):
+        cloud.start_scheduler(name)
+    wrong, answered = [], 0
+    for number in [1] * 8 + [2] * 3:
+        instances = [new_uuid() for _ in range(number)]
+        told = told_by([cloud.call(instances) for _ in range(2)])
+        held = [cloud.held(instance) for instance in instances]
+        answers = [answer for answer in told if answer is not None]
+        answered += len(answers)
+        if any(held != [[node] for node in answer] for answer in answers) or (not answers and any(held)):
+            wrong.append((told, held))
+    assert wrong == []
+    assert answered >= 11
+
+
+def ask_for_much(cloud):
+    """Ask for single instances and for many at once, while Placement answers writes late; until some were sent."""
+    cloud.proxy.on("PUT", "/allocations", *[delayed(0.7)] * 1000)
+    cloud.proxy.on("POST", "/allocations", *[delayed(0.7)] * 1000)
+    wanted = [[new_uuid() for _ in range(number)] for number in (1, 1, 1, 1, 12, 12)]
+    futures = [cloud.call(instances) for instances in wanted]
+    writes = cloud.writes()
+    until(lambda: cloud.writes() >= writes + 3, "no claims are sent")
+    return wanted, futures
+
+
+def settled(cloud, before, wanted, futures):
+    """Wait until Placement has what the callers were told, and nothing else that was not there before."""
+    told = told_by(futures)
+    expected = {
+        instance: [node]
+        for instances, answer in zip(wanted, told, strict=True)
+        for instance, node in zip(instances, answer or (), strict=answer is not None)
+    }
+    until(lambda: cloud.consumers() == before | expected.keys(), "there are others with allocations", 90)
+    assert {instance: cloud.held(instance) for instance in expected} == expected
+    return told
+
+
+def test_after_kill_9_of_all_processes_every_caller_is_answered_by_the_next_and_nothing_leaks(cloud):
+    before = cloud.consumers()
+    scheduler = cloud.start_scheduler("killed", workers=2)
+    wanted, futures = ask_for_much(cloud)
+    scheduler.kill()
+    cloud.proxy.clear_faults()
+    assert cloud.consumers() - before
+    assert not all(future.done() for future in futures)
+    cloud.start_scheduler("killed", workers=2)
+    told = settled(cloud, before, wanted, futures)
+    assert None not in told
+
+
+def test_a_stop_while_placement_is_slow_leaves_nothing_of_requests_that_were_not_answered(cloud):
+    before = cloud.consumers()
+    scheduler = cloud.start_scheduler("stopped", workers=2, graceful_shutdown_timeout=20)
+    wanted, futures = ask_for_much(cloud)
+    assert scheduler.stop() == 0
+    cloud.proxy.clear_faults()
+    left = (
+        cloud.consumers()
+        - before
+        - {
+            instance
+            for instances, future in zip(wanted, futures, strict=True)
+            for instance in instances
+            if future.done()
+        }
+    )
+    recorded = {claim.consumer for claim in recorded_claims(kept=cloud.journal("stopped"))}
+    log = scheduler.log.read_text()
+    assert left <= recorded
+    assert [instance for instance in left if f"{instance}" not in log] == []
+    assert "is returned to the broker: the scheduler is stopping" in log
+    cloud.start_scheduler("stopped", workers=2)
+    told = settled(cloud, before, wanted, futures)
+    assert None not in told
