@@ -1,0 +1,47 @@
+"""Two workers of a real daemon, with a real RabbitMQ and Placement, are schedulers that share their decisions."""
+
+from concurrent.futures import ThreadPoolExecutor
+import uuid
+
+import pytest
+
+from conductor_client.client import SchedulerClient
+from scheduler.stream.broker import QUEUE
+from tests.integration.deployed import DeployedCloud
+from tests.integration.stream.schedulers import PATIENCE
+from tests.support.waiting import eventually
+from tests.unit.conductor_client.doubles import context, make_spec
+
+pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow]
+
+REQUESTS = 12
+
+
+@pytest.fixture
+def cloud(tmp_path, rabbit):
+    with DeployedCloud(tmp_path, rabbit, hosts=12, cells=1, conductors=False, workers=2) as started:
+        yield started
+
+
+def place(cloud):
+    """The hosts of single builds that are asked for at once."""
+    client = SchedulerClient(cloud.bus, timeout=PATIENCE)
+
+    def one(_number):
+        return client.select_destinations(context(), make_spec(), [str(uuid.uuid4())])[0][0].service_host
+
+    with ThreadPoolExecutor(6) as pool:
+        return list(pool.map(one, range(REQUESTS)))
+
+
+def test_two_workers_answer_all_requests_and_tell_each_other(cloud, rabbit):
+    cloud.scheduler.wait_for("All 2 workers take requests")
+    assert cloud.scheduler.text().count("The decision stream was read up to now") == 2
+    assert "2 schedulers alive" in cloud.scheduler.text()
+    assert len(place(cloud)) == REQUESTS
+    vhost = cloud.transport_url.rpartition("/")[2]
+    # at least an intent or a claim of each request; several may share a message
+    assert eventually(lambda: rabbit.messages(vhost, QUEUE) >= REQUESTS, PATIENCE)
+    assert cloud.stop_processes() == [("scheduler.cmd.scheduler", 0)]
+    assert "decision stream cannot be used" not in cloud.scheduler.text()
+    assert "Traceback" not in cloud.scheduler.text()
