@@ -46,8 +46,21 @@ CONFIRM_TIMEOUT = 5.0
 GROUP = "oslo_messaging_rabbit"
 
 
+#: AMQP reply codes of a broker that has no streams, or does not let this user have this one: access refused,
+#: precondition failed, not allowed, not implemented.
+REFUSALS = frozenset({403, 406, 530, 540})
+
+
 class StreamUnavailable(BerthError):
-    """The stream cannot be read or written now."""
+    """The stream cannot be read or written now.
+
+    Attributes:
+        refused: Whether the broker refuses, and will not do otherwise by itself.
+    """
+
+    def __init__(self, reason: str, *, refused: bool = False) -> None:
+        super().__init__(reason)
+        self.refused = refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +169,8 @@ def _as_unavailable(host: BrokerHost) -> Iterator[None]:
         raise
     except _FAILURES as error:
         text = str(error).partition("\n")[0] or type(error).__name__
-        raise StreamUnavailable(f"broker {host}: {text}") from error
+        refused = getattr(error, "reply_code", None) in REFUSALS
+        raise StreamUnavailable(f"broker {host}: {text}", refused=refused) from error
 
 
 Deliver = Callable[[bytes], None]

@@ -23,7 +23,7 @@ from oslo_log import log as logging
 
 from scheduler.hosts.table import HostTable
 from scheduler.logs import OutageLog, RateLimitedLogger
-from scheduler.stream.broker import BrokerOptions, StreamBroker, StreamConnection
+from scheduler.stream.broker import BrokerOptions, StreamBroker, StreamConnection, StreamUnavailable
 from scheduler.stream.membership import BEAT_INTERVAL, Member, Membership
 from scheduler.stream.reader import SILENT_AFTER, StreamReader
 from scheduler.stream.records import Entry, Kind, Record, Sender, decode
@@ -44,6 +44,9 @@ REPEATED = 5000
 
 FARTHEST = 1_000_000
 """A counter that leaps further was not written by the sender that it names."""
+
+MOST_REFUSALS = 3
+"""Refusals of the broker, one after the other, after which a start waits for the stream no longer."""
 
 SMOOTHING = 0.3
 """The share of the last interval in the rate that a beat tells."""
@@ -133,14 +136,16 @@ class DecisionStream:
             lambda: broker.connect("reader"),
             self.receive,
             self._subscribed,
-            self._outage.report_failure,
+            self._reading_failed,
             monotonic,
         )
         self.sharing = SharedDecisions(state, self._publish)
         self._counters: LRUCache[str, int] = LRUCache(MOST_SENDERS)
         self._own_counter = -1
         self._marker = math.inf
-        self._caught_up = threading.Event()
+        self._caught_up = False
+        self._refusals = 0
+        self._start_is_over = threading.Event()
         self._in_step = False
         self._placed = 0
         self._rate = 0.0
@@ -156,12 +161,14 @@ class DecisionStream:
     def wait_until_caught_up(self, timeout: float) -> bool:
         """Wait until what was written before the start has been read, ``timeout`` seconds at most.
 
+        It is not waited for while the broker refuses.
+
         Returns:
             Whether it has been.
         """
         started = time.monotonic()
-        caught_up = self._caught_up.wait(timeout)
-        if caught_up:
+        self._start_is_over.wait(timeout)
+        if self._caught_up:
             LOG.info(
                 "The decision stream was read up to now in %.1f s: %d records, %d placements pending, "
                 "%d schedulers alive",
@@ -172,11 +179,11 @@ class DecisionStream:
             )
         else:
             LOG.warning(
-                "The decision stream was not read up to now within %g seconds; requests are served "
-                "without what other schedulers decided before",
-                timeout,
+                "The decision stream was not read up to now in %.1f seconds; requests are served without "
+                "what other schedulers decided before",
+                time.monotonic() - started,
             )
-        return caught_up
+        return self._caught_up
 
     def stop(self, timeout: float) -> None:
         """Tell others that this scheduler stops, and stop, in ``timeout`` seconds at most."""
@@ -226,8 +233,14 @@ class DecisionStream:
         would pile up.
         """
         self._writer.start()
-        kind = Kind.MARK if self._caught_up.is_set() else Kind.HELLO
+        kind = Kind.MARK if self._caught_up else Kind.HELLO
         self._marker = self._writer.publish(kind, about=self._about())
+
+    def _reading_failed(self, error: StreamUnavailable) -> None:
+        self._outage.report_failure(error)
+        self._refusals = self._refusals + 1 if error.refused else 0
+        if self._refusals >= MOST_REFUSALS:
+            self._start_is_over.set()
 
     def receive(self, body: bytes) -> None:
         """Apply what a message of the stream tells."""
@@ -254,7 +267,9 @@ class DecisionStream:
         if record.counter >= self._marker:
             self._marker = math.inf
             self._in_step = True
-            self._caught_up.set()
+            self._caught_up = True
+            self._refusals = 0
+            self._start_is_over.set()
         if self._marker == math.inf:
             self._outage.report_success()
 

@@ -11,6 +11,7 @@ class FakeBroker:
     Attributes:
         bodies: What was written.
         away: Whether nothing can be connected to, written or read.
+        refuses: Whether it refuses while it is away.
         unconfirmed: How many of the next messages are written, but not confirmed.
         deaf: Whether readers get nothing, without being told.
         purposes: What each connection was for.
@@ -20,6 +21,7 @@ class FakeBroker:
         self.bodies = []
         self.away = self.deaf = False
         self.unconfirmed = 0
+        self.refuses = False
         self.purposes = []
         self.news = threading.Condition()
 
@@ -30,7 +32,7 @@ class FakeBroker:
 
     def check(self):
         if self.away:
-            raise StreamUnavailable("broker test: away")
+            raise StreamUnavailable("broker test: away", refused=self.refuses)
 
 
 class FakeConnection:

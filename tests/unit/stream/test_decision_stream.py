@@ -136,9 +136,21 @@ def test_a_start_waits_for_a_stream_that_is_away_for_a_bounded_time(broker, capl
     scheduler.stream.start()
     assert not scheduler.stream.wait_until_caught_up(0.05)
     scheduler.stream.stop(1)
-    assert "was not read up to now within 0.05 seconds" in caplog.text
+    assert "The decision stream was not read up to now in" in caplog.text
     assert caplog.text.count(decision_stream.UNAVAILABLE) == 1
     assert not scheduler.stream.status().in_step
+
+
+def test_a_start_does_not_wait_for_a_broker_that_refuses(broker, monkeypatch):
+    monkeypatch.setattr("scheduler.stream.reader.RETRY_INTERVAL", 0.01)
+    broker.away = broker.refuses = True
+    scheduler = Scheduler(broker, "a")
+    scheduler.stream.start()
+    assert not scheduler.stream.wait_until_caught_up(10_000)
+    broker.away = False
+    assert eventually(lambda: scheduler.stream.status().in_step)
+    assert scheduler.stream.wait_until_caught_up(0)
+    scheduler.stream.stop(1)
 
 
 def test_an_outage_is_said_once_and_so_is_its_end(broker, start, monkeypatch, caplog):
