@@ -21,7 +21,7 @@ SIGUSR2  write a report                                   write a report
 status  of the daemon
 ======  ================================================================================================
 0       stopped by SIGTERM
-1       cannot start (the log says why), or was interrupted
+1       cannot start (the log says why), was interrupted, or did not end in graceful_shutdown_timeout
 2       unknown argument on the command line
 3       the API database could not be read within [berth]/database_start_timeout
 ======  ================================================================================================
