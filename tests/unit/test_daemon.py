@@ -190,7 +190,7 @@ def test_a_bad_configuration_is_one_line_and_1(start, text):
 def test_a_worker_that_hangs_is_killed_with_its_stack_traces_and_replaced(start, tmp_path):
     hanging = tmp_path / "hanging"
     hanging.touch()
-    daemon = start("[berth]\nworker_timeout=4\n", workers=2, TEST_HANG=str(hanging))
+    daemon = start("[berth]\nworker_timeout=6\n", workers=2, TEST_HANG=str(hanging))
     pids = [match[1] for match in daemon.expect("server starts (.*)", times=2)]
     daemon.expect("beat .*")
     daemon.expect_log("All 2 workers take requests")
