@@ -28,6 +28,9 @@ CONTENDERS: dict[str, Contender] = {
     "mirror": BerthScheduler("mirror"),
 }
 
+#: With fewer, members of a server group are left without alternates, which looks like a wrong answer.
+FEWEST_HOSTS = 50
+
 _DESCRIPTION = """\
 Compare Berth in each of its modes with nova-scheduler: in one rig, one after the other, in several rounds.
 After each load the answers are compared with Placement. RabbitMQ and MariaDB have to be installed; nova,
@@ -136,4 +139,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--software", type=Path, default=ROOT / ".venv" / "side-by-side", help="virtual environment to use")
     add("--nice", type=int, default=0, help="priority of the rig, such as -5 on a busy machine; needs root")
     add("--lock", type=Path, help="file that is locked during each load, for benchmarks that take turns")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.rounds and options.hosts < FEWEST_HOSTS:
+        parser.error(f"--hosts: at least {FEWEST_HOSTS}, for which every request of the loads has alternates")
+    return options

@@ -201,6 +201,12 @@ def test_both_schedulers_can_read_the_configuration(tmp_path):
     assert nova["DEFAULT"]["state_path"] == nova["oslo_concurrency"]["lock_path"] == str(tmp_path)
 
 
+def test_fewer_hosts_than_the_loads_need_are_refused(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        command.main(["--hosts", "20", "--output", str(tmp_path)])
+    assert "at least 50" in capsys.readouterr().err
+
+
 def test_own_cost_is_drawn(tmp_path):
     found = [Measurement("stages", "", stages.BY_MIRROR, hosts, 1.0) for hosts in (10, 100)]
     plot.draw_own_cost(tmp_path / "own-cost.png", found)
