@@ -103,6 +103,11 @@ class Rabbit:
         """Return the names of the queues of a virtual host."""
         return self._list("list_queues", "-p", vhost, "name")
 
+    def queue_types(self, vhost: str) -> dict[str, str]:
+        """Return the types of the queues of a virtual host (classic, quorum, stream) by name."""
+        words = self._list("list_queues", "-p", vhost, "name", "type")
+        return dict(zip(words[::2], words[1::2], strict=True))
+
     def messages(self, vhost: str, queue: str) -> int:
         """Return how many messages a queue has, also those that are delivered and not acknowledged."""
         words = self._list("list_queues", "-p", vhost, "name", "messages")

@@ -19,6 +19,7 @@ OPTION = re.compile(r"``\[(\w+)\] (\w+)")
 # Options of Placement, and of libraries, which register them when they are used
 FOREIGN = {
     ("placement", "allocation_conflict_retry_count"),
+    ("oslo_concurrency", "lock_path"),
     *(("DEFAULT", name) for name in ("graceful_shutdown_timeout", "log_dir", "state_path", "use_journal")),
 }
 

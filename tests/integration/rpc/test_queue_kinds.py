@@ -1,0 +1,99 @@
+"""Late acknowledgement and confirmed replies on each kind of queue that an installer configures."""
+
+import pathlib
+import uuid
+
+from oslo_concurrency import lockutils
+import oslo_messaging as messaging
+import pytest
+
+from scheduler.rpc.context import RequestContext
+from tests.integration.rpc.conftest import Caller, Manager
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.rabbitmq
+
+#: A number of calls greater than kolla's prefetch count.
+MORE_THAN_PREFETCHED = 60
+
+#: What kolla-ansible sets today.
+KOLLA = {
+    "use_queue_manager": True,
+    "rabbit_quorum_queue": True,
+    "rabbit_transient_quorum_queue": True,
+    "rabbit_stream_fanout": True,
+    "rabbit_qos_prefetch_count": 50,
+}
+
+#: Options, and the types of the queues of requests, of fanout messages and of replies.
+KINDS = {
+    "classic": ({}, ["classic", "classic", "classic"]),
+    "quorum": ({"rabbit_quorum_queue": True}, ["quorum", "classic", "classic"]),
+    "kolla": (KOLLA, ["quorum", "stream", "quorum"]),
+}
+
+
+#: The tests of deliveries run on classic queues.
+REPLICATED = pytest.mark.parametrize("kind", ["quorum", "kolla"])
+
+
+@pytest.fixture
+def conf(conf, kind, tmp_path):
+    """Options for one kind of queue; the queue manager has files for locks and for its counter."""
+    name = uuid.uuid4().hex
+    for option, value in {**KINDS[kind][0], "hostname": name}.items():
+        conf.set_override(option, value, "oslo_messaging_rabbit")
+    lockutils.CONF.set_override("lock_path", str(tmp_path), "oslo_concurrency")
+    yield conf
+    lockutils.CONF.clear_override("lock_path", "oslo_concurrency")
+    for counter in pathlib.Path("/dev/shm").glob(f"{name}_*_qmanager"):
+        counter.unlink()
+
+
+def types(rabbit, url):
+    """The types of the queues of requests, of fanout messages and of replies."""
+    queues = rabbit.queue_types(url.rpartition("/")[2])
+    fanout = [kind for name, kind in queues.items() if name.startswith("scheduler_fanout")]
+    replies = [kind for name, kind in queues.items() if name.startswith("reply_")]
+    assert (len(set(fanout)), len(replies)) == (1, 1), queues
+    return [queues["scheduler"], fanout[0], replies[0]]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_calls_are_answered_and_acknowledged_and_fanout_messages_reach_each_server(
+    serve, bus, rabbit, url, kind
+):
+    managers = [Manager(), Manager()]
+    for manager in managers:
+        serve(manager)
+    callers = [Caller(bus) for _ in range(MORE_THAN_PREFETCHED)]
+    for caller in callers:
+        caller.join(30)
+    assert [caller.reply for caller in callers] == [[]] * MORE_THAN_PREFETCHED
+    target = messaging.Target(topic="scheduler", version="4.5", fanout=True)
+    messaging.get_rpc_client(bus, target).cast(RequestContext(), "update_aggregates", aggregates=[])
+    assert eventually(lambda: [manager.casts for manager in managers] == [[[]], [[]]])
+    assert eventually(
+        lambda: [*managers[0].ends, *managers[1].ends] == [["confirmed"]] * MORE_THAN_PREFETCHED
+    )
+    assert types(rabbit, url) == KINDS[kind][1]
+    assert eventually(lambda: rabbit.messages(url.rpartition("/")[2], "scheduler") == 0)
+
+
+@REPLICATED
+def test_a_stopping_server_returns_a_call_that_it_has_not_begun_and_another_answers_it(serve, bus, conf):
+    conf.set_override("executor_thread_pool_size", 1)
+    first, second = Manager(["first"]), Manager(["second"])
+    first.may_answer.clear()
+    stopping = serve(first)
+    callers = [Caller(bus)]
+    assert first.begun.acquire(timeout=30)
+    callers.append(Caller(bus))
+    assert eventually(lambda: stopping.unanswered == 2)
+    stopping.stop()
+    serve(second)
+    first.may_answer.set()
+    for caller in callers:
+        caller.join(30)
+    assert [caller.reply for caller in callers] == [["first"], ["second"]]
+    assert second.redelivered == [True]
