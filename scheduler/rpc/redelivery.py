@@ -25,7 +25,7 @@ LOG = logging.getLogger(__name__)
 #: but hardly any runs beside such a call so often.
 MOST_INTERRUPTED = 4
 
-#: Deliveries of a call that a quorum queue may count. RabbitMQ drops a call after 20, and nobody answers it.
+#: Deliveries of a call that a quorum queue may count. RabbitMQ drops a call after 20, without an answer.
 MOST_DELIVERIES = 12
 
 #: Shortest and longest random delay, in seconds, between looks at whether another process still runs a call.
