@@ -1,6 +1,6 @@
 """Writing to the decision stream, in a thread of its own.
 
-Whoever publishes a record does not wait: records queue up in memory, within a bound, and are written in as
+A publisher of records does not wait: they queue up in memory, within a bound, and are written in as
 few messages as they fit into. While the stream is away the oldest records are dropped and counted; they are
 of little use to others by then.
 """
