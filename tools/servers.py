@@ -118,8 +118,8 @@ class Rabbit:
         self._driver.rabbitmqctl(self._node, ["eval", expression])
 
     def close_connections(self) -> None:
-        """Close all connections of clients."""
-        self._driver.rabbitmqctl(self._node, ["close_all_connections", "test"])
+        """Close all connections of clients, of each virtual host."""
+        self._driver.rabbitmqctl(self._node, ["close_all_connections", "--global", "test"])
 
     def signal(self, number: int) -> None:
         """Send a signal to the broker."""

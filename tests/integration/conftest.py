@@ -1,6 +1,7 @@
 import pytest
 
 from tests.integration import services
+from tests.integration.rabbit_cluster import rabbitmq_cluster
 from tools.embedded_placement import PlacementProcess
 
 
@@ -15,6 +16,13 @@ def rabbit():
 def rabbit_url(rabbit):
     """Transport URL of a virtual host that nobody else uses."""
     return rabbit.vhost()
+
+
+@pytest.fixture(scope="session")
+def cluster():
+    """A RabbitMQ of three nodes. A test that kills a node starts it again."""
+    with rabbitmq_cluster() as started:
+        yield started
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import tempfile
 import time
+import uuid
 
 from amqp.exceptions import AMQPError
 from kombu import Connection
@@ -138,6 +139,13 @@ class Cluster:
         nodes = [self.nodes[number] for number in numbers or range(3)]
         hosts = [f"{USER}:{PASSWORD}@127.0.0.1:{node.tls_port if tls else node.port}" for node in nodes]
         return f"rabbit://{','.join(hosts)}/{vhost}"
+
+    def vhost(self):
+        """Make a virtual host and return its name."""
+        name = uuid.uuid4().hex
+        self.control("add_vhost", name)
+        self.control("set_permissions", "-p", name, USER, ".*", ".*", ".*")
+        return name
 
     def control(self, *command):
         """Run rabbitmqctl on the first node that runs."""

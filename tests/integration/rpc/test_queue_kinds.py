@@ -97,3 +97,19 @@ def test_a_stopping_server_returns_a_call_that_it_has_not_begun_and_another_answ
         caller.join(30)
     assert [caller.reply for caller in callers] == [["first"], ["second"]]
     assert second.redelivered == [True]
+
+
+@REPLICATED
+def test_a_call_that_lost_its_connection_is_begun_and_answered_once(serve, bus, rabbit, caplog):
+    manager = Manager()
+    manager.may_answer.clear()
+    serve(manager)
+    caller = Caller(bus)
+    assert manager.begun.acquire(timeout=30)
+    with caplog.at_level("INFO", "scheduler.rpc.amqp"):
+        rabbit.close_connections()
+        assert eventually(lambda: "was delivered again" in caplog.text, 20)
+    manager.may_answer.set()
+    caller.join(30)
+    assert caller.reply == []
+    assert eventually(lambda: manager.ends == [["confirmed"]])

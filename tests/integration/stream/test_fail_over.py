@@ -3,18 +3,11 @@
 import pytest
 
 from scheduler.stream.broker import StreamUnavailable
-from tests.integration.rabbit_cluster import rabbitmq_cluster
 from tests.integration.stream.schedulers import PATIENCE, Schedulers, broker_of, hurry, see_each_other
 from tests.integration.stream.test_decision_stream import declare, delete
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow]
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with rabbitmq_cluster() as started:
-        yield started
 
 
 @pytest.fixture(autouse=True)
