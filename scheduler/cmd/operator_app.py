@@ -66,6 +66,8 @@ class OperatorApp(App):
         argv = [f"--config-file={name}" for name in self.options.config_file]
         argv += [f"--config-dir={name}" for name in self.options.config_dir]
         self.conf = options.load(argv)
+        # With a queue manager, two commands of a host would share one reply queue
+        self.conf.set_override("use_queue_manager", False, "oslo_messaging_rabbit")
 
     def clean_up(self, cmd, result, err) -> None:
         """Note whether the command ran to its end."""

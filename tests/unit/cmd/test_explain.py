@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from types import SimpleNamespace
 import uuid
 
 import pytest
@@ -232,6 +233,14 @@ def test_a_page_that_cannot_be_written_is_one_line(run, log, tmp_path):
     assert status == operator_app.NOT_RUN
     assert "The page cannot be shown" in logged
     assert "Traceback" not in logged
+
+
+def test_commands_have_reply_queues_of_their_own_also_where_daemons_have_fixed_names(config):
+    config.write_text(config.read_text() + "[oslo_messaging_rabbit]\nuse_queue_manager = true\n")
+    app = operator_app.OperatorApp("berth-explain", "", command.commands())
+    app.options = SimpleNamespace(config_file=[str(config)], config_dir=[])
+    app.prepare_to_run_command(SimpleNamespace(needs_conf=True))
+    assert app.conf.oslo_messaging_rabbit.use_queue_manager is False
 
 
 @pytest.mark.parametrize("words", ["90s", "1.5m", "2h", "1d"])
