@@ -39,7 +39,7 @@ def test_a_story_names_the_hosts_in_order():
     ],
 )
 def test_the_verdict(capsys, problems, finished, status, shown):
-    assert demo_report.verdict(Truth(1, 2, problems), finished) == status
+    assert demo_report.verdict(Truth(1, 2, problems=problems), finished) == status
     assert shown in capsys.readouterr().out
 
 
