@@ -1,15 +1,12 @@
-"""Requests over TLS, and over a RabbitMQ of three nodes one of which is killed."""
+"""Requests over TLS."""
 
-import collections
 import signal
 
-import psutil
 import pytest
 
 from tests.integration.rabbit_cluster import make_certificates
 from tests.integration.rpc.conftest import Caller, Manager
 from tests.support.daemon import Daemon
-from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow]
 
@@ -19,13 +16,6 @@ PATIENCE = 30
 @pytest.fixture
 def vhost(cluster):
     return cluster.vhost()
-
-
-def busiest(cluster):
-    """The node to which most connections of this process lead."""
-    found = psutil.Process().net_connections("tcp")
-    ports = collections.Counter(each.raddr.port for each in found if each.raddr)
-    return max(cluster.nodes, key=lambda node: ports[node.port])
 
 
 class TestTls:
@@ -58,33 +48,3 @@ class TestTls:
             assert "Traceback" not in log
         finally:
             daemon.kill()
-
-
-class TestFailOver:
-    @pytest.fixture
-    def url(self, cluster, vhost):
-        return cluster.url(vhost=vhost)
-
-    def test_every_call_is_answered_after_the_node_of_the_connection_is_killed(
-        self, conf, cluster, serve, bus
-    ):
-        for option in ("rabbit_quorum_queue", "rabbit_transient_quorum_queue"):
-            conf.set_override(option, True, "oslo_messaging_rabbit")
-        managers = [Manager(), Manager()]
-        for manager in managers:
-            manager.may_answer.clear()
-            serve(manager)
-        callers = [Caller(bus) for _ in range(20)]
-        assert eventually(lambda: sum(len(manager.ends) for manager in managers) == 20, PATIENCE)
-        node = busiest(cluster)
-        node.kill()
-        try:
-            callers += [Caller(bus) for _ in range(20)]
-            for manager in managers:
-                manager.may_answer.set()
-            for caller in callers:
-                caller.join(PATIENCE)
-            assert [caller.reply for caller in callers] == [[]] * 40
-        finally:
-            node.start()
-            node.wait()
