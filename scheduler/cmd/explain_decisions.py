@@ -245,6 +245,22 @@ def joined(failed: Mapping[str, str]) -> str:
     return "; ".join(f"{name}: {reason}" for name, reason in failed.items())
 
 
+def add_hosts_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option for the number of hosts that an explanation lists."""
+    parser.add_argument(
+        "--hosts",
+        type=text.whole_number,
+        default=20,
+        metavar="N",
+        help="hosts that are listed, those that matter most first; 0: all (default: %(default)d)",
+    )
+
+
+def shown_explanation(explained: Document) -> Shown:
+    """Return how the explanation of a decision is shown."""
+    return Shown(explained, text.decision_lines(explained), [text.funnel(explained), text.hosts(explained)])
+
+
 class Decision(RecordedQuestion):
     """Explain a decision: what became of the hosts stage by stage, then one by one with reasons.
 
@@ -255,13 +271,7 @@ class Decision(RecordedQuestion):
         """Return the parser of the command's arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument("name", metavar="REQUEST_ID|INSTANCE_UUID", help="of the latest decision on it")
-        parser.add_argument(
-            "--hosts",
-            type=text.whole_number,
-            default=20,
-            metavar="N",
-            help="hosts that are listed, those that matter most first; 0: all (default: %(default)d)",
-        )
+        add_hosts_option(parser)
         shown = parser.add_mutually_exclusive_group()
         shown.add_argument("--html", metavar="FILE", help="write a page with pictures to this file")
         shown.add_argument(
@@ -303,9 +313,7 @@ class Decision(RecordedQuestion):
         explained = self._explained(args, args.hosts or explain.MOST_HOSTS)
         if explained is None:
             return None
-        return Shown(
-            explained, text.decision_lines(explained), [text.funnel(explained), text.hosts(explained)]
-        )
+        return shown_explanation(explained)
 
     def _explained(self, args: argparse.Namespace, most_hosts: int) -> Document | None:
         explained = self.explanation(args, most_hosts)

@@ -11,7 +11,15 @@ from oslo_utils import uuidutils
 
 from scheduler import objects
 from scheduler.cmd import explain_text as text
-from scheduler.cmd.explain_decisions import NotAnswered, Question, Shown, complain, joined
+from scheduler.cmd.explain_decisions import (
+    NotAnswered,
+    Question,
+    Shown,
+    add_hosts_option,
+    complain,
+    joined,
+    shown_explanation,
+)
 from scheduler.conf.changed import read_changes
 from scheduler.errors import BerthError, InvalidRequest
 from scheduler.logs import brief
@@ -201,13 +209,7 @@ class DryRun(RequestQuestion):
         parser.add_argument(
             "--count", type=text.positive_integer, default=1, metavar="N", help="instances (default: 1)"
         )
-        parser.add_argument(
-            "--hosts",
-            type=text.whole_number,
-            default=20,
-            metavar="N",
-            help="hosts that are listed, those that matter most first; 0: all (default: %(default)d)",
-        )
+        add_hosts_option(parser)
         return parser
 
     def show(self, args: argparse.Namespace) -> Shown | None:
@@ -215,9 +217,7 @@ class DryRun(RequestQuestion):
         explained = self.answer(
             args, "dry_run", spec_obj=self.request(args), most_hosts=args.hosts or explain.MOST_HOSTS
         )
-        return Shown(
-            explained, text.decision_lines(explained), [text.funnel(explained), text.hosts(explained)]
-        )
+        return shown_explanation(explained)
 
 
 class Capacity(RequestQuestion):
