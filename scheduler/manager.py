@@ -41,6 +41,7 @@ from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementSilent
 from scheduler.placement.mirror import MirrorAnswer
 from scheduler.placement.mirror_source import CandidateMirror, NoMirror, make_mirror
+from scheduler.placement.partition_members import PartitionMembers
 from scheduler.placement.provider_aggregates import ProviderAggregates
 from scheduler.request import prefilters, query, targets
 from scheduler.request.decision_line import amounts_of, placed_lines, refused_line
@@ -121,7 +122,8 @@ class ManagerParts:
             PlacementAuthFailure: ``[placement]`` names no usable credentials.
         """
         placement = PlacementClient.from_conf(conf)
-        hosts, mirror = Inventory(conf), make_mirror(conf, placement)
+        hosts = Inventory(conf)
+        mirror = make_mirror(conf, placement, hosts.partition.aggregates)
         return cls(
             hosts=hosts,
             placement=placement,
@@ -185,7 +187,10 @@ class SchedulerManager:
         self._journal = journal
         self._provider_aggregates = ProviderAggregates(parts.placement)
         self._groups = ServerGroups()
-        placement = parts.placement
+        placement, partition = parts.placement, parts.hosts.partition
+        self._partition_members = PartitionMembers(
+            placement, partition.name, partition.aggregates, self._hosts_of_nodes
+        )
         self._empty_answers = EmptyAnswers(
             asking(placement), lambda: placement.answers is not False, parts.clock
         )
@@ -228,6 +233,8 @@ class SchedulerManager:
         self._mirror.start()
         self.decisions.start()
         self._empty_answers.start()
+        if self.hosts.partition.name:
+            self._partition_members.start()
         if self.conf.berth.monitoring_listen:
             self._checks.start()
 
@@ -268,6 +275,7 @@ class SchedulerManager:
     def stop(self, timeout: float) -> None:
         """After the last request: finish background work, in ``timeout`` seconds at most."""
         self._checks.stop(0)
+        self._partition_members.stop()
         self._empty_answers.stop()
         self._claimer.stop_claiming()
         self._claimer.drain(timeout)
@@ -296,6 +304,9 @@ class SchedulerManager:
             mirror_age=self._mirror.age() if uses_mirror(self.conf) else None,
             stalled=self.hosts.refresh_overdue(),
         )
+
+    def _hosts_of_nodes(self) -> dict[str, str]:
+        return {row.uuid: row.host for row in self.hosts.snapshot(math.inf).rows}
 
     def _check_placement(self) -> float:
         self._placement.check(unused_for=CHECK_INTERVAL)
@@ -400,7 +411,7 @@ class SchedulerManager:
         Raises:
             AllocationUpdateFailed: It is no evacuation: the instance holds nothing on an ignored host.
         """
-        ignored = self._table_with(error.held, request).nodes_of_hosts(request.spec.ignore_hosts or ())
+        ignored = self._ignored_nodes(self._table_with(error.held, request), request)
         if not ignored & error.held:
             raise error
         LOG.info(
@@ -479,7 +490,7 @@ class SchedulerManager:
             if not held[uuid]:
                 return None
         table = self._table_with({provider for each in held.values() for provider in each}, request)
-        ignored = table.nodes_of_hosts(request.spec.ignore_hosts or ())
+        ignored = self._ignored_nodes(table, request)
         views = []
         for uuid, allocations in held.items():
             candidate = held_candidate(allocations, table.row_of_uuid, ignored, queries)
@@ -588,7 +599,21 @@ class SchedulerManager:
         prefilters.run(spec, request.context, self._prefilter_services())
         named = targets.named_target(spec)
         found = self.hosts.find_nodes(named) if named else ()
-        return query.build(spec, self.conf, targets.apply_lookup(spec, named, found))
+        where = targets.apply_lookup(spec, named, found)
+        return query.build(spec, self.conf, replace(where, aggregates=self._partition_aggregates()))
+
+    def _partition_aggregates(self) -> frozenset[str]:
+        """Return the aggregates that the hosts of this scheduler's partition are in; none if it has none.
+
+        Raises:
+            NoValidHost: None of its aggregates exists, so it has no host.
+        """
+        uuids = self.hosts.partition.aggregates()
+        if uuids is None:
+            return frozenset()
+        if not uuids:
+            raise NoValidHost(f"None of the aggregates of partition {self.hosts.partition.name} exists")
+        return uuids
 
     def _prefilter_services(self) -> prefilters.PrefilterServices:
         return prefilters.PrefilterServices(
@@ -675,7 +700,7 @@ class SchedulerManager:
             self.hosts.pending,
             request,
             # An evacuation names the failed host there.
-            table.nodes_of_hosts(request.spec.ignore_hosts or ()) | request.kept_providers,
+            self._ignored_nodes(table, request) | request.kept_providers,
             table.row_of_uuid,
             host_name=partial(host_of_provider, table),
             clock=self._clock,
@@ -683,6 +708,9 @@ class SchedulerManager:
             keeps_claims=request.may_be_answered,
             observer=self._claim_observer,
         )
+
+    def _ignored_nodes(self, table: HostTable, request: SchedulingRequest) -> frozenset[str]:
+        return self.hosts.nodes_of_hosts(table, request.spec.ignore_hosts or ())
 
     def _announce_end(self, request: SchedulingRequest) -> None:
         request.write_progress()

@@ -109,6 +109,18 @@ OPTS = [
         "same time. Server groups and creations of many instances consider all hosts alike. Without "
         "effect while a single worker is alive.",
     ),
+    cfg.StrOpt(
+        "partition",
+        help="The partition that this scheduler serves: the NAME of a group [berth_partition_NAME]. It reads "
+        "only the hosts of this partition and forwards requests that belong to another one. Not set: it "
+        "serves all hosts, and forwards nothing.",
+    ),
+    cfg.BoolOpt(
+        "router",
+        default=False,
+        help="Serve no partition, and forward each request to the one that it belongs to. Only while none "
+        "of these is heard of are requests served here, with all hosts. berth-router has true as default.",
+    ),
     cfg.IntOpt(
         "decision_records",
         default=1000,

@@ -8,11 +8,14 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from scheduler import errors
-from scheduler.conf import keystone, libraries, registry
+from scheduler.conf import keystone, libraries, partitions, registry
 
 LOG = logging.getLogger(__name__)
 
 PROG = "berth-scheduler"
+
+# The same program with [berth]/router.
+ROUTER_PROG = "berth-router"
 
 # nova's directories are searched for nova.conf, then for <prog>.conf
 PROJECT = "nova"
@@ -52,6 +55,9 @@ def load(
         conf(argv, project=PROJECT, prog=prog, version=version, default_config_files=default_config_files)
     except (cfg.Error, OSError) as error:
         raise errors.ConfigError(f"Configuration cannot be read: {error}") from error
+    if prog == ROUTER_PROG:
+        conf.set_default("router", True, "berth")
+    partitions.register_sections(conf)
     validate(conf)
     libraries.set_log_levels(conf)
     return conf
@@ -68,6 +74,7 @@ def validate(conf: cfg.ConfigOpts) -> None:
         keystone.register_plugins(conf)
         for group in sorted(keystone.auth_groups(conf)):
             problems += _problems(conf[group], group)
+        problems += partitions.problems(conf)
     if problems:
         raise errors.ConfigError("; ".join(problems))
 

@@ -5,7 +5,16 @@ import socket
 
 from oslo_config import cfg
 
-from scheduler.conf import berth, default, filter_scheduler, keystone, libraries, scheduler, small_groups
+from scheduler.conf import (
+    berth,
+    default,
+    filter_scheduler,
+    keystone,
+    libraries,
+    partitions,
+    scheduler,
+    small_groups,
+)
 
 MODULES = (default, scheduler, filter_scheduler, berth)
 
@@ -22,7 +31,8 @@ def register(conf: cfg.ConfigOpts) -> None:
 
 def list_opts() -> list[tuple[str | None, list[cfg.Opt]]]:
     """Return (group, options) pairs for oslo-config-generator."""
-    return [*_own(), *keystone.list_opts(), *libraries.list_opts()]
+    partition = (f"{partitions.PREFIX}name", partitions.OPTS)
+    return [*_own(), partition, *keystone.list_opts(), *libraries.list_opts()]
 
 
 def set_library_defaults() -> None:

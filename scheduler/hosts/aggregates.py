@@ -1,6 +1,6 @@
 """Host aggregates as plain values (spec: host-state-and-cells 1.4, filters-and-weighers 1.12)."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -118,6 +118,10 @@ class Aggregates:
     def uuids(self) -> frozenset[str]:
         """The uuids of all aggregates that have one."""
         return frozenset(aggregate.uuid for aggregate in self if aggregate.uuid)
+
+    def named(self, names: Collection[str]) -> list[Aggregate]:
+        """Return the aggregates of these names or uuids; those without a uuid are left out."""
+        return [each for each in self if each.uuid and (each.name in names or each.uuid in names)]
 
     def of_host(self, host: str) -> AggregateSet:
         """Return the aggregates of a service host; hosts in the same aggregates share one object."""

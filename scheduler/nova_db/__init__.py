@@ -10,6 +10,7 @@
 - host_store: the writer that publishes the next host table
 - foreign_providers: root providers that are no compute nodes
 - aggregate_store: the host aggregates
+- partition_hosts: which hosts belong to the partition that this scheduler serves
 - instances: where instances are, asked of the cells
 - request_specs: flavors, and the requests of instances that exist
 - compute_versions: the lowest version of the computes

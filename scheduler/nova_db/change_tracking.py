@@ -6,6 +6,8 @@ spec: host-state-and-cells 3.9
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
+import sys
 import threading
 import time
 from typing import Any
@@ -43,6 +45,8 @@ READ_ALL_SHARE = 0.3
 # row is read again so many seconds later.
 REREAD_DELAY = 2.0
 
+_HOST = NODE_FINGERPRINT.index("host")
+
 
 class ServiceTracker:
     """The live compute services by id. The fingerprint of a service has all its columns."""
@@ -67,7 +71,10 @@ class ServiceTracker:
 
 
 class NodeTracker:
-    """The live compute nodes by id. Those that changed are read whole, with their long texts."""
+    """The live compute nodes by id. Those that changed are read whole, with their long texts.
+
+    Fingerprints are read of all nodes; of hosts that are not wanted, nothing else is.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -77,17 +84,49 @@ class NodeTracker:
         self._reread_at: dict[int, float] = {}
         self._reports = RateLimitedLogger(LOG, REPORT_INTERVAL, clock)
         self.rows: Mapping[int, HostRow] = {}
+        self._hosts: frozenset[str] | None = None
+        self._host_of: dict[int, str] = {}
 
-    def update(self, connection: Connection, load: Callable[[sa.Row], HostRow | None]) -> None:
-        """Bring ``rows`` up to date. They stay the same mapping if nothing changed."""
-        changes = self._fingerprints.poll(connection)
+    def update(
+        self,
+        connection: Connection,
+        load: Callable[[sa.Row], HostRow | None],
+        hosts: frozenset[str] | None = None,
+    ) -> None:
+        """Bring ``rows`` up to date. They stay the same mapping if nothing changed.
+
+        Args:
+            connection: The connection to the cell.
+            load: Makes the value of a row.
+            hosts: The service hosts that are wanted; None: all.
+        """
+        changes = self._among(hosts, self._fingerprints.poll(connection))
         due = {number for number, when in self._reread_at.items() if when <= self._clock()}
         if changes or due:
             wanted = changes.changed.keys() | (due - changes.gone)
             found = {row.id: load(row) for row in self._rows(connection, wanted, changes.row_count)}
             self.rows = merged(self.rows, changes.gone, {number: found.get(number) for number in wanted})
             self._schedule_rereads(changes, due)
+        self._hosts = hosts
         self._fingerprints.accept()
+
+    def _among(self, hosts: frozenset[str] | None, changes: Changes) -> Changes:
+        """Return the changes as if there were no other hosts than these; also if others were wanted before.
+
+        The count of rows is without a limit, so that nodes are read one by one, and not all of the table.
+        """
+        if hosts is None:
+            return changes
+        for number in changes.gone:
+            self._host_of.pop(number, None)
+        self._host_of |= {number: texts[_HOST] for number, texts in changes.changed.items()}
+        changed = {n: texts for n, texts in changes.changed.items() if self._host_of[n] in hosts}
+        gone = changes.gone | (changes.changed.keys() - changed.keys())
+        if hosts != self._hosts:
+            gone |= {number for number in self.rows if self._host_of.get(number) not in hosts}
+            added = [n for n, host in self._host_of.items() if host in hosts and n not in self.rows]
+            changed |= dict.fromkeys(added, ())
+        return Changes(changed, gone & self.rows.keys(), sys.maxsize)
 
     def _rows(self, connection: Connection, wanted: Iterable[int], row_count: int) -> Iterable[sa.Row]:
         wanted = sorted(wanted)
@@ -211,8 +250,12 @@ class CellTracker:
         self._services = ServiceTracker()
         self._nodes = NodeTracker(clock)
 
-    def update(self, engine: Engine) -> bool:
+    def update(self, engine: Engine, hosts: frozenset[str] | None = None) -> bool:
         """Bring ``rows`` up to date in one transaction.
+
+        Args:
+            engine: The engine of the cell.
+            hosts: The service hosts whose nodes are wanted; None: all.
 
         Returns:
             False if nothing was done, since another thread is doing so.
@@ -224,7 +267,8 @@ class CellTracker:
             with engine.connect() as connection:
                 self._services.update(connection)
                 known = self._services.rows
-                self._nodes.update(connection, lambda row: self._loader.node(row, self._cell.uuid, known))
+                load = partial(self._loader.node, cell_uuid=self._cell.uuid, services=known)
+                self._nodes.update(connection, load, hosts)
             self.rows = CellRows(self._nodes.rows, self._by_host(known), begun)
             self._service_rows = known
             return True

@@ -20,10 +20,10 @@ from scheduler.background import BackgroundLoop
 from scheduler.hosts.rows import ServiceRow
 from scheduler.hosts.table import HostTable
 from scheduler.logs import OutageLog, OutageLogs, RateLimitedLogger
-from scheduler.nova_db.aggregate_store import AggregateStore
 from scheduler.nova_db.cells import Cell, Cells
 from scheduler.nova_db.change_tracking import CellRows, CellTracker
 from scheduler.nova_db.foreign_providers import ForeignProviders
+from scheduler.nova_db.partition_hosts import PartitionHosts
 from scheduler.nova_db.row_loader import RowLoader
 from scheduler.nova_db.scatter_gather import CellAnswer, CellCalls, CellUnavailable
 from scheduler.nova_db.schema import chunks, compute_nodes
@@ -65,7 +65,7 @@ class HostStore:
         cells: Cells,
         calls: CellCalls,
         loader: RowLoader,
-        aggregates: AggregateStore,
+        partition: PartitionHosts,
         max_age: Callable[[], float],
         on_publish: Callable[[HostTable], None] = lambda _table: None,
         unread_max_age: Callable[[], float] = lambda: math.inf,
@@ -77,16 +77,16 @@ class HostStore:
             cells: The cells to read.
             calls: How to call them.
             loader: How to load their rows.
-            aggregates: The aggregates that tables show.
+            partition: The hosts that are read, and the aggregates that tables show.
             max_age: Returns the seconds that a table may be old if a request does not say.
             on_publish: Called with each new table, after requests have it.
             unread_max_age: Returns the seconds for which the hosts of a cell that cannot be read are used.
             clock: Seconds that only grow.
         """
+        self._partition = partition
         self._cells = cells
         self._calls = calls
         self._loader = loader
-        self._aggregates = aggregates
         self._max_age = max_age
         self._on_publish = on_publish
         self._unread_max_age = unread_max_age
@@ -94,7 +94,7 @@ class HostStore:
         self._reread_due = float("-inf")
         self._clock = clock
         self._trackers: dict[Cell, CellTracker] = {}
-        self._table = HostTable((), {}, aggregates.current, read_at=float("-inf"))
+        self._table = HostTable((), {}, partition.all_aggregates, read_at=float("-inf"))
         self._changed = threading.Condition()
         self._wanted = clock()
         self._idle_until = float("-inf")
@@ -219,7 +219,7 @@ class HostStore:
         """Read what changed and publish the next table. Only the writer calls this."""
         begun = self._clock()
         self._cells.load_if_due()
-        cells = self._cells.all
+        cells = self._cells_of_partition()
         self._trackers = {
             cell: self._trackers.get(cell) or CellTracker(cell, self._loader, self._clock) for cell in cells
         }
@@ -245,7 +245,7 @@ class HostStore:
         return 0.0
 
     def _update(self, cell: Cell) -> None:
-        if not self._trackers[cell].update(self._cells.engine(cell)):
+        if not self._trackers[cell].update(self._cells.engine(cell), self._partition.names()):
             # Not an answer: the other thread may hang.
             raise CellUnavailable(f"cell {cell} is being read by another thread")
 
@@ -259,7 +259,7 @@ class HostStore:
         return HostTable(
             chain.from_iterable(rows.nodes.values() for rows in known),
             services,
-            self._aggregates.current,
+            self._partition.all_aggregates,
             self._cells.disabled,
             begun,
             previous=self._table,
@@ -301,8 +301,9 @@ class HostStore:
 
     def _with_aggregates(self) -> HostTable:
         """Return the table with the aggregates of casts after its reading. The caller holds the lock."""
-        if self._table.aggregates is not self._aggregates.current:
-            self._table = self._table.with_aggregates(self._aggregates.current)
+        aggregates = self._partition.all_aggregates
+        if self._table.aggregates is not aggregates:
+            self._table = self._table.with_aggregates(aggregates)
         return self._table
 
     def _look_up(self, uuids: list[str]) -> list[CellAnswer]:
@@ -317,7 +318,10 @@ class HostStore:
                     for piece in chunks(uuids)
                 )
 
-        return list(self._calls.scatter_gather(self._cells.all, found).values())
+        return list(self._calls.scatter_gather(self._cells_of_partition(), found).values())
+
+    def _cells_of_partition(self) -> tuple[Cell, ...]:
+        return tuple(cell for cell in self._cells.all if self._partition.has_cell(cell))
 
 
 def report_duplicates(table: HostTable, log: RateLimitedLogger) -> None:

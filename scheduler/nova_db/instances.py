@@ -19,7 +19,13 @@ from scheduler.hosts.request_instances import HostKey
 from scheduler.logs import OutageLogs
 from scheduler.nova_db.cells import Cell, Cells
 from scheduler.nova_db.scatter_gather import CellAnswer, CellCalls
-from scheduler.nova_db.schema import chunks, instance_extra, instance_system_metadata, instances
+from scheduler.nova_db.schema import (
+    chunks,
+    compute_nodes,
+    instance_extra,
+    instance_system_metadata,
+    instances,
+)
 from scheduler.objects import Flavor
 
 LOG = logging.getLogger(__name__)
@@ -200,6 +206,16 @@ class CellInstances:
         hosts = {host for answer in answers.values() for host in (answer.value or {}).values()}
         return hosts, not any(answer.error for answer in answers.values())
 
+    def nodes_of_hosts(self, hosts: Iterable[str]) -> set[str]:
+        """Return the uuids of the compute nodes of these service hosts, whose names compare without case."""
+        columns = compute_nodes.c
+        query = sa.select(columns.uuid).where(columns.deleted == 0, columns.uuid.is_not(None))
+        names = {host.lower() for host in hosts}
+        answers = self._ask(
+            self._cells.all, lambda cell: self._rows(cell, query, sa.func.lower(columns.host), names)
+        )
+        return {row.uuid for answer in answers.values() for row in answer.value or ()}
+
     def on_host(self, cell_uuid: str, host: str) -> Mapping[str, HostInstance]:
         """Return all instances of a host by uuid; none if its cell cannot be read."""
         uuids = self._uuids_on([(cell_uuid, host)]).get((cell_uuid, host), [])
@@ -291,7 +307,9 @@ class CellInstances:
         rows = self._per_cell({cell_uuid: uuids}, lambda cell, _: self._rows(cell, query, columns[0], uuids))
         return rows.get(cell_uuid, ())
 
-    def _rows(self, cell: Cell, query: sa.Select, column: sa.Column, values: Iterable[str]) -> list[sa.Row]:
+    def _rows(
+        self, cell: Cell, query: sa.Select, column: sa.ColumnElement, values: Iterable[str]
+    ) -> list[sa.Row]:
         with self._cells.engine(cell).connect() as connection:
             return [
                 row for piece in chunks(values) for row in connection.execute(query.where(column.in_(piece)))

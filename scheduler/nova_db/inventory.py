@@ -1,6 +1,6 @@
 """Everything about the hosts of all cells: the manager's entry point to nova's databases."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 import math
 import time
 from typing import Any, NamedTuple
@@ -9,6 +9,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from scheduler.conf import derived
+from scheduler.conf.partitions import own_partition
 from scheduler.errors import HostsUnknown
 from scheduler.hosts.aggregates import Aggregates
 from scheduler.hosts.pending import PendingPlacements
@@ -21,6 +22,7 @@ from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.host_mappings import HostCells, MappedHosts
 from scheduler.nova_db.host_store import CellReading, HostStore
 from scheduler.nova_db.instances import CellInstances
+from scheduler.nova_db.partition_hosts import PartitionHosts
 from scheduler.nova_db.row_loader import RowLoader
 from scheduler.nova_db.scatter_gather import CellCalls
 
@@ -53,6 +55,7 @@ class Inventory:
         host_cells: The cell of each host.
         instances: Where instances are.
         pending: Placements that no compute has reported yet.
+        partition: The hosts among them that this scheduler serves.
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
@@ -70,11 +73,12 @@ class Inventory:
         self._mapped = MappedHosts(self.engines)
         self._calls = CellCalls(lambda: conf.berth.cell_timeout)
         self._aggregates = AggregateStore(self.engines, lambda: conf.berth.aggregate_refresh_interval)
+        self.partition = PartitionHosts(own_partition(conf), self.aggregates)
         self._store = HostStore(
             self.cells,
             self._calls,
             RowLoader(conf),
-            self._aggregates,
+            self.partition,
             max_age=lambda: derived.host_state_max_age(conf),
             on_publish=self._table_published,
             unread_max_age=lambda: conf.berth.unread_cell_max_age,
@@ -116,6 +120,8 @@ class Inventory:
 
     def _log_contents(self, table: HostTable) -> None:
         LOG.info("There are %d cells and %d compute nodes", len(self.cells.all), len(table))
+        if self.partition.name:
+            LOG.info("The compute nodes are those of partition %s", self.partition.name)
 
     def stop(self) -> None:
         """Stop reading, and close the connections."""
@@ -184,6 +190,16 @@ class Inventory:
         if len(unread) == len(lacking):
             raise HostsUnknown(unread)
         return True
+
+    def nodes_of_hosts(self, table: HostTable, hosts: Collection[str]) -> frozenset[str]:
+        """Return the uuids of the compute nodes of these service hosts, be they in the table or not.
+
+        Those of other partitions are read from the databases; see ``HostTable.nodes_of_hosts``.
+        """
+        nodes = table.nodes_of_hosts(hosts)
+        if not hosts or not self.partition.name:
+            return nodes
+        return nodes.union(self.instances.nodes_of_hosts(hosts))
 
     def cell_readings(self) -> list[CellReading]:
         """Return how long ago each cell was read; nothing is read."""

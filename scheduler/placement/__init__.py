@@ -7,4 +7,5 @@
 - provider_lists, provider_trees, provider_usage, list_costs: what it is made of
 - batching: queries that wait at the same time are sent together
 - provider_aggregates: the aggregates of a provider
+- partition_members: whether Placement knows the hosts of a partition as members of its aggregates
 """

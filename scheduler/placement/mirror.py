@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 import threading
+from urllib.parse import urlencode
 
 import msgspec
 import numpy as np
@@ -24,8 +25,16 @@ CLASSES = ("VCPU", "PCPU", "MEMORY_MB", "DISK_GB")
 """The resource classes that are mirrored: those of compute nodes themselves."""
 
 WIDE_QUERY = "resources=MEMORY_MB%3A1"
+"""The wide question about all compute nodes."""
 
 _NUMBER = {name: number for number, name in enumerate(CLASSES)}
+
+
+def wide_query(aggregates: Iterable[str] = ()) -> str:
+    """Return the wide question; with aggregates, that for the nodes which are in one of them."""
+    any_of = ",".join(sorted(aggregates))
+    return f"{urlencode({'member_of': f'in:{any_of}'})}&{WIDE_QUERY}" if any_of else WIDE_QUERY
+
 
 # A query with any other parameter (suffixed groups, same_subtree, in_tree, group_policy) goes to Placement.
 _KNOWN = {"resources", "required", "root_required", "member_of", "limit"}

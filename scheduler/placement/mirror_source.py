@@ -21,12 +21,12 @@ from scheduler.placement.answer import SHARING, AllocationCandidate
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementSilent, PlacementUnreachable
 from scheduler.placement.mirror import (
-    WIDE_QUERY,
     Mirror,
     MirrorAnswer,
     plain_query,
     read_snapshot,
     shares_mirrored_class,
+    wide_query,
 )
 from scheduler.placement.reply import Reply
 from scheduler.request.query import MICROVERSION, Query
@@ -70,6 +70,7 @@ class CandidateMirror:
         client: PlacementClient,
         interval: Callable[[], float],
         clock: Callable[[], float] = time.monotonic,
+        aggregates: Callable[[], frozenset[str] | None] = lambda: None,
     ) -> None:
         """Set up the mirror; nothing is asked yet.
 
@@ -77,7 +78,9 @@ class CandidateMirror:
             client: Asks Placement.
             interval: Returns the seconds between two refreshes while few claims are refused.
             clock: Seconds that only grow.
+            aggregates: Returns the aggregates of which the nodes are mirrored; None: all nodes.
         """
+        self._aggregates = aggregates
         self._client = client
         self._configured_interval = interval
         self._clock = clock
@@ -196,7 +199,8 @@ class CandidateMirror:
         """
         started, marker = self._clock(), self._mirror.mark()
         sharing = self._shares_mirrored_class()
-        snapshot = read_snapshot(self._get(f"/allocation_candidates?{WIDE_QUERY}", search=True).body)
+        question = wide_query(self._aggregates() or ())
+        snapshot = read_snapshot(self._get(f"/allocation_candidates?{question}", search=True).body)
         self._adapt_interval()
         self._refreshed_at = started
         if sharing:
@@ -277,8 +281,16 @@ class NoMirror:
         """Ignore a change."""
 
 
-def make_mirror(conf: Any, client: PlacementClient) -> CandidateMirror | NoMirror:
-    """Make the mirror that ``[berth] candidates`` asks for, or ``[scheduler] driver = caching_scheduler``."""
+def make_mirror(
+    conf: Any, client: PlacementClient, aggregates: Callable[[], frozenset[str] | None] = lambda: None
+) -> CandidateMirror | NoMirror:
+    """Make the mirror that ``[berth] candidates`` asks for, or ``[scheduler] driver = caching_scheduler``.
+
+    Args:
+        conf: The options.
+        client: Asks Placement.
+        aggregates: Returns the aggregates of which the nodes are mirrored; None: all nodes.
+    """
     if uses_mirror(conf):
-        return CandidateMirror(client, lambda: conf.berth.mirror_interval)
+        return CandidateMirror(client, lambda: conf.berth.mirror_interval, aggregates=aggregates)
     return NoMirror()

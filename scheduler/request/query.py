@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 from oslo_log import log as logging
 
 from scheduler.request import resource_request
-from scheduler.request.groups import Pair, ResourceRequest
+from scheduler.request.groups import UNSUFFIXED, Pair, ResourceRequest
 from scheduler.request.reading import read
 from scheduler.request.targets import ANY_HOST, Targets
 
@@ -74,6 +74,10 @@ def _apply_destination(request: ResourceRequest, spec, targets: Targets) -> None
         group.in_tree = targets.in_tree
         group.member_of.extend(any_of.split(",") for any_of in aggregates)
         group.not_member_of.update(forbidden)
+    unsuffixed = request.groups.get(UNSUFFIXED)
+    # Placement refuses an unnumbered group without resources. Hosts of other partitions are left out later.
+    if targets.aggregates and not targets.in_tree and unsuffixed and unsuffixed.resources:
+        unsuffixed.member_of.append(targets.aggregates)
 
 
 def _default_policy(request: ResourceRequest) -> None:

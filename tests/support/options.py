@@ -1,6 +1,7 @@
 """Options for tests."""
 
 from scheduler import conf as options
+from scheduler.conf import partitions
 
 
 def make_conf(**overrides):
@@ -17,3 +18,10 @@ def make_conf(**overrides):
         else:
             conf.set_override(option, value, group if separator else "filter_scheduler")
     return conf
+
+
+def add_partition(conf, name, **values):
+    """Add the section of a partition to options; values are those of its options."""
+    partitions.register(conf, name)
+    for option, value in values.items():
+        conf.set_override(option, value, f"{partitions.PREFIX}{name}")

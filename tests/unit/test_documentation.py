@@ -53,6 +53,7 @@ def test_options(document, known):
         "pci",
         "placement",
         "request",
+        "router",
         "rpc",
         "rules",
         "selection",

@@ -57,6 +57,7 @@ ALLOWED = {
     "weights": {"hosts", "request", "objects"},
     "rules": {"conf", "filters", "weights", "hosts", "request"},
     "stream": {"hosts", "conf"},
+    "router": {"request", "conf", "stream"},
     "selection": {"request", "placement", "filters", "weights", "claims", "hosts", "objects", "numa", "pci"},
     "health": {"explain", "claims"},
     "explain": {

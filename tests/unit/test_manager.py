@@ -16,6 +16,7 @@ from scheduler import objects
 from scheduler.claims.allocations_api import ConsumerAllocations
 from scheduler.claims.events import ClaimEvent, ClaimState
 from scheduler.claims.result import ClaimResult, Outcome
+from scheduler.conf.partitions import Partition
 from scheduler.errors import (
     AllocationUpdateFailed,
     BerthError,
@@ -28,6 +29,7 @@ from scheduler.hosts.aggregates import Aggregates
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.manager import ManagerParts, SchedulerManager
 from scheduler.nova_db.inventory import FoundNode
+from scheduler.nova_db.partition_hosts import PartitionHosts
 from scheduler.placement.answer import Candidates
 from scheduler.placement.mirror import Mirror, plain_query
 from scheduler.placement.mirror_source import NoMirror
@@ -64,6 +66,7 @@ class FakeHosts:
         self.instances = Instances([*hosts, *unknown])
         self.pending = PendingPlacements()
         self._aggregates = make_aggregates(hosts)
+        self.partition = PartitionHosts(None, self.aggregates)
         self.looked_up = []
         self.recovery = lambda cell_uuid: False
         self.snapshots = []
@@ -95,6 +98,9 @@ class FakeHosts:
 
     def members_of(self, group_uuid):
         return []
+
+    def nodes_of_hosts(self, table, hosts):
+        return table.nodes_of_hosts(hosts)
 
     def hosts_of_instances(self, instance_uuids):
         return {
@@ -226,6 +232,29 @@ def test_the_best_host_is_claimed_for_the_owner_of_the_request(make_world):
     assert [one.service_host for one in reply[0]] == ["h1", "h2"]
     assert world.placement.claimed == [("i1", uuid_of("h1"), "p", "caller", set())]
     assert world.told.events == ["start", "end"]
+
+
+def serve_partition(world, hosts, **values):
+    partition = Partition("p", "scheduler.p", **values)
+    world.hosts.partition = PartitionHosts(partition, lambda: make_aggregates(hosts))
+
+
+def test_of_a_partition_only_the_aggregates_are_asked_for(make_world):
+    hosts = [host_with_candidate("h1").aggregate("a"), host_with_candidate("h2").aggregate("b")]
+    world = make_world(hosts)
+    serve_partition(world, hosts, aggregates=("a",))
+    ask(world)
+    (query,) = world.placement.queries[0]
+    (uuid,) = [each.uuid for each in make_aggregates(hosts) if each.name == "a"]
+    assert f"member_of=in%3A{uuid}&" in query
+
+
+def test_a_partition_whose_aggregates_do_not_exist_has_no_host(make_world):
+    world = make_world(two_hosts())
+    serve_partition(world, two_hosts(), aggregates=("absent",))
+    with pytest.raises(NoValidHost, match="None of the aggregates of partition p exists"):
+        ask(world)
+    assert world.placement.queries == []
 
 
 def test_the_query_is_that_of_the_prefiltered_request(make_world):

@@ -30,6 +30,7 @@ from scheduler.hosts.rows import HostRow, ServiceRow
 from scheduler.hosts.table import HostTable
 from scheduler.manager import ManagerParts, SchedulerManager
 from scheduler.nova_db.inventory import FoundNode
+from scheduler.nova_db.partition_hosts import PartitionHosts
 from scheduler.nova_db.scatter_gather import CellUnavailable
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.client import PlacementClient
@@ -157,6 +158,7 @@ class Hosts:
         self.instances = self
         self.pending = PendingPlacements()
         self._aggregates = Aggregates(())
+        self.partition = PartitionHosts(None, self.aggregates)
 
     def start(self) -> None:
         """Do nothing."""
@@ -184,6 +186,10 @@ class Hosts:
     def complete(self, table: HostTable, uuids: Iterable[str]) -> HostTable:
         """Return the table: it has all hosts."""
         return table
+
+    def nodes_of_hosts(self, table: HostTable, hosts: Sequence[str]) -> frozenset[str]:
+        """Return the nodes of these hosts: the table has all."""
+        return table.nodes_of_hosts(hosts)
 
     def recover(self, table: HostTable, cell_uuid: str | None = None) -> bool:
         """Return that the table lacks no host."""

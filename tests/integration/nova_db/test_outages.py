@@ -12,10 +12,11 @@ import pytest
 import sqlalchemy as sa
 
 from scheduler.errors import HostsUnknown
-from scheduler.nova_db.aggregate_store import AggregateStore
+from scheduler.hosts.aggregates import Aggregates
 from scheduler.nova_db.cells import Cells
 from scheduler.nova_db.host_store import HostStore
 from scheduler.nova_db.inventory import Inventory
+from scheduler.nova_db.partition_hosts import PartitionHosts
 from scheduler.nova_db.row_loader import RowLoader
 from scheduler.nova_db.scatter_gather import CellCalls
 from tests.support.nova_databases import NovaDatabases
@@ -67,7 +68,7 @@ def store(nova):
         cells,
         CellCalls(lambda: TIMEOUT),
         RowLoader(nova.conf),
-        AggregateStore(nova.engines, lambda: 60.0),
+        PartitionHosts(None, Aggregates),
         max_age=lambda: 0.0,
     )
     store.refresh()

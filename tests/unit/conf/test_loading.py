@@ -182,8 +182,20 @@ def test_a_bad_value_is_said_in_plain_words_with_its_file(write, text, said):
         ),
         ("[berth]\nzzz=4\n", "[berth]/zzz does not exist and is ignored"),
         ("[breth]\na=4\n", "the group [breth] does not exist and is ignored; did you mean [berth]?"),
+        (
+            "[berth_partition_x]\ncells=a\nagregates=b\n",
+            "[berth_partition_x]/agregates does not exist and is ignored; did you mean aggregates?",
+        ),
+        (
+            "[berth_partiton_x]\ncells=a\n",
+            "the group [berth_partiton_x] does not exist and is ignored; did you mean [berth_partition_x]?",
+        ),
+        (
+            "[berth-partition-x]\ncells=a\n",
+            "the group [berth-partition-x] does not exist and is ignored; did you mean [berth_partition_x]?",
+        ),
     ],
-    ids=["close to an option", "close to none", "group"],
+    ids=["close to an option", "close to none", "group", "of a partition", "partition", "dashes"],
 )
 def test_an_unknown_option_of_our_own_is_named(load, text, said):
     lines = list(options.remarks(load(text)))

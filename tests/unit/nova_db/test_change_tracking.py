@@ -9,6 +9,9 @@ from scheduler.nova_db.row_loader import RowLoader
 from scheduler.nova_db.schema import compute_nodes, services
 from tests.support.clock import Clock
 
+# with a fraction of a second: a row with such a stamp is not read again
+STAMP = datetime(2026, 1, 2, 3, 4, 5, 6)
+
 
 @pytest.fixture
 def connection(nova):
@@ -97,6 +100,66 @@ def test_a_row_with_a_stamp_of_whole_seconds_is_read_once_more(nova, connection,
         clock.now += REREAD_DELAY
         tracker.update(connection, lambda row: loaded.append(row.id) or loader.node(row, "cell", {}))
     assert len(loaded) == looks
+
+
+def update(tracker, nova, hosts):
+    """Bring a tracker up to date; the names of the hosts whose rows were read."""
+    read, loader = [], RowLoader(nova.conf)
+
+    def load(row):
+        read.append(row.host)
+        return loader.node(row, "cell", {})
+
+    with nova.cells[nova.cell1].connect() as connection:
+        tracker.update(connection, load, frozenset(hosts))
+    return sorted(read)
+
+
+def hosts_of(tracker):
+    return sorted(row.host for row in tracker.rows.values())
+
+
+def test_only_the_rows_of_wanted_hosts_are_read(nova):
+    for number in range(4):
+        nova.add_node(f"cmp{number}", updated_at=STAMP)
+    tracker = NodeTracker()
+    assert update(tracker, nova, ["cmp1", "cmp2", "absent"]) == ["cmp1", "cmp2"]
+    nova.update(compute_nodes, compute_nodes.c.host.in_(["cmp0", "cmp2"]), free_ram_mb=1)
+    assert update(tracker, nova, ["cmp1", "cmp2", "absent"]) == ["cmp2"]
+    assert hosts_of(tracker) == ["cmp1", "cmp2"]
+
+
+def test_hosts_come_and_go_with_those_that_are_wanted(nova):
+    for number in range(3):
+        nova.add_node(f"cmp{number}", updated_at=STAMP)
+    tracker = NodeTracker()
+    update(tracker, nova, ["cmp0", "cmp1"])
+    rows = tracker.rows
+    assert update(tracker, nova, ["cmp0", "cmp1"]) == []
+    assert tracker.rows is rows
+    assert update(tracker, nova, ["cmp1", "cmp2"]) == ["cmp2"]
+    assert hosts_of(tracker) == ["cmp1", "cmp2"]
+    nova.update(compute_nodes, compute_nodes.c.host == "cmp1", deleted=1)
+    assert update(tracker, nova, ["cmp0", "cmp1", "cmp2"]) == ["cmp0"]
+    assert hosts_of(tracker) == ["cmp0", "cmp2"]
+
+
+def test_a_node_that_moves_to_another_host_is_wanted_or_not(nova):
+    nova.add_node("cmp1", updated_at=STAMP)
+    tracker = NodeTracker()
+    for host, expected in (("cmp1", ["cmp1"]), ("elsewhere", []), ("cmp1", ["cmp1"])):
+        nova.update(compute_nodes, compute_nodes.c.id == 1, host=host)
+        update(tracker, nova, ["cmp1"])
+        assert hosts_of(tracker) == expected
+
+
+def test_after_an_error_hosts_that_are_wanted_now_are_read_still(nova, connection):
+    nova.add_node("cmp1", updated_at=STAMP)
+    tracker = NodeTracker()
+    update(tracker, nova, [])
+    with pytest.raises(ZeroDivisionError):
+        tracker.update(connection, lambda row: 1 / 0, frozenset(["cmp1"]))
+    assert update(tracker, nova, ["cmp1"]) == ["cmp1"]
 
 
 def test_after_an_error_the_same_changes_are_read_again(nova, connection):

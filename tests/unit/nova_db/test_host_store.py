@@ -13,6 +13,7 @@ from scheduler.nova_db.aggregate_store import AggregateStore
 from scheduler.nova_db.cells import Cells
 from scheduler.nova_db.foreign_providers import FOREIGN_TTL
 from scheduler.nova_db.host_store import REREAD_INTERVAL, HostStore, report_duplicates
+from scheduler.nova_db.partition_hosts import PartitionHosts
 from scheduler.nova_db.row_loader import RowLoader
 from scheduler.nova_db.scatter_gather import CellCalls
 from scheduler.nova_db.schema import cell_mappings, compute_nodes, services
@@ -36,7 +37,7 @@ class Stores:
             self.cells,
             self.calls,
             RowLoader(nova.conf),
-            self.aggregates,
+            PartitionHosts(None, lambda: self.aggregates.current),
             max_age=lambda: max_age,
             clock=self.clock,
             unread_max_age=lambda: UNREAD_MAX_AGE,

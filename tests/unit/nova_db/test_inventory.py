@@ -11,6 +11,8 @@ from scheduler.errors import ConfigError, HostsUnknown
 from scheduler.hosts.pending import AMOUNTS
 from scheduler.nova_db.inventory import Inventory
 from scheduler.nova_db.schema import (
+    aggregate_hosts,
+    aggregates,
     cell_mappings,
     compute_nodes,
     host_mappings,
@@ -18,6 +20,7 @@ from scheduler.nova_db.schema import (
     instance_groups,
     services,
 )
+from tests.support.options import add_partition
 from tests.support.waiting import eventually
 
 
@@ -199,6 +202,93 @@ def test_homes_are_where_instances_are_and_where_they_are_about_to_be(nova, inve
     inventory.pending.add("coming", table, table.row_of_uuid[node], np.zeros(len(AMOUNTS), np.int64))
     assert inventory.hosts_of_instances([here]) == ({"cmp1"}, True)
     assert inventory.hosts_of_instances([here, "coming", "nowhere"]) == ({"cmp1", "cmp2"}, True)
+
+
+@pytest.fixture
+def partition(nova):
+    """Serve a partition of what the options say; its inventory."""
+    made = []
+
+    def make(**values):
+        add_partition(nova.conf, "p", **values)
+        nova.conf.set_override("partition", "p", "berth")
+        nova.conf.set_override("host_state_max_age", 0.0, "berth")
+        made.append(Inventory(nova.conf))
+        made[0].start()
+        return made[0]
+
+    yield make
+    for inventory in made:
+        inventory.stop()
+
+
+def hosts_in(inventory):
+    return sorted(row.host for row in inventory.snapshot(0).rows)
+
+
+def test_a_partition_has_the_hosts_of_its_aggregates_by_name_or_uuid(nova, partition):
+    for number in range(5):
+        nova.add_host(f"cmp{number}")
+    nova.add_aggregate("a", ["cmp0", "cmp1"])
+    nova.add_aggregate("b", ["cmp1", "cmp2"])
+    nova.add_aggregate("c", ["cmp3"])
+    uuids = {row.name: row.uuid for row in nova.rows(aggregates, api=True)}
+    inventory = partition(aggregates=["a", uuids["b"]])
+    assert hosts_in(inventory) == ["cmp0", "cmp1", "cmp2"]
+    assert inventory.partition.aggregates() == {uuids["a"], uuids["b"]}
+    assert inventory.partition.name == "p"
+
+
+def test_a_host_comes_to_a_partition_with_the_cast_about_its_aggregate(nova, partition):
+    for number in range(2):
+        nova.add_host(f"cmp{number}")
+    number = nova.add_aggregate("a", ["cmp0"])
+    inventory = partition(aggregates=["a"])
+    assert hosts_in(inventory) == ["cmp0"]
+    nova.insert_api(aggregate_hosts, host="cmp1", aggregate_id=number)
+    uuid = next(iter(inventory.aggregates())).uuid
+    changed = objects.Aggregate(id=number, uuid=uuid, name="a", hosts=["cmp0", "cmp1"], metadata={})
+    inventory.update_aggregates([changed])
+    assert hosts_in(inventory) == ["cmp0", "cmp1"]
+
+
+def test_a_partition_by_cells_reads_no_other_cell(nova, partition):
+    other = nova.add_cell("cell2")
+    nova.add_cell("away", reachable=False)
+    nova.add_host("cmp1")
+    nova.add_host("cmp2", cell=other)
+    inventory = partition(cells=["cell2"])
+    assert hosts_in(inventory) == ["cmp2"]
+    assert [reading.cell.name for reading in inventory.cell_readings()] == ["cell2"]
+    assert inventory.partition.aggregates() is None
+
+
+def test_with_cells_and_aggregates_a_host_must_be_in_both(nova, partition):
+    other = nova.add_cell("cell2")
+    for host, cell in (("cmp1", nova.cell1), ("cmp2", other), ("cmp3", other)):
+        nova.add_host(host, cell=cell)
+    nova.add_aggregate("a", ["cmp1", "cmp2"])
+    assert hosts_in(partition(cells=[other], aggregates=["a"])) == ["cmp2"]
+
+
+def test_aggregates_that_do_not_exist_are_reported_and_have_no_hosts(nova, partition, caplog):
+    nova.add_host("cmp1")
+    nova.add_aggregate("a", ["cmp1"])
+    inventory = partition(aggregates=["absent"])
+    assert hosts_in(inventory) == []
+    assert inventory.partition.aggregates() == frozenset()
+    assert "Aggregate absent of partition p does not exist" in caplog.text
+
+
+def test_the_nodes_of_ignored_hosts_are_found_in_other_partitions_too(nova, partition):
+    other = nova.add_cell("cell2")
+    here = nova.add_host("cmp1")
+    there = nova.add_host("CMP2", cell=other)
+    nova.add_host("cmp3")
+    inventory = partition(cells=["cell1"])
+    table = inventory.snapshot(0)
+    assert inventory.nodes_of_hosts(table, ["cmp1", "cmp2"]) == {here, there}
+    assert inventory.nodes_of_hosts(table, []) == frozenset()
 
 
 def test_members_of_a_group(nova, inventory, caplog):

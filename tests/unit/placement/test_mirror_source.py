@@ -66,6 +66,15 @@ def mirror(client, clock):
     return mirror
 
 
+def test_the_mirror_of_a_partition_is_of_the_nodes_in_its_aggregates(client, clock):
+    question = f"/allocation_candidates?member_of=in%3Ax%2Cy&{WIDE_QUERY}"
+    client.bodies[question] = {"allocation_requests": [], "provider_summaries": {"a": NODES["a"]}}
+    mirror = CandidateMirror(client, lambda: INTERVAL, clock, lambda: frozenset({"y", "x"}))
+    mirror.refresh()
+    assert client.asked == [SHARERS, question]
+    assert found(mirror) == ["a"]
+
+
 def found(mirror):
     answer = mirror.find([QUERY])
     return None if answer is None else [answer.snapshot.uuids[row] for row in answer.rows]

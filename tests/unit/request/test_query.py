@@ -82,6 +82,32 @@ def test_the_fallback_has_the_same_destination():
         assert ("member_of", f"in:{AGG_A}") in one.params
 
 
+def test_the_hosts_of_a_partition_are_in_one_of_its_aggregates_besides_all_else():
+    spec = make_spec(
+        {"hw:cpu_policy": "dedicated"}, requested_destination=objects.Destination(aggregates=[AGG_A])
+    )
+    for one in built(spec, targets=Targets(aggregates=frozenset({AGG_C, AGG_A}))):
+        assert [value for name, value in one.params if name == "member_of"] == [
+            f"in:{AGG_A}",
+            f"in:{AGG_A},{AGG_C}",
+        ]
+
+
+@pytest.mark.parametrize(
+    ("specs", "targets"),
+    [
+        ({}, Targets(NODE, aggregates=frozenset({AGG_A}))),
+        (
+            {"resources1:VCPU": "1", "resources1:MEMORY_MB": "1", "resources1:DISK_GB": "1"},
+            Targets(aggregates=frozenset({AGG_A})),
+        ),
+    ],
+    ids=["a named host decides alone", "Placement refuses a group without resources"],
+)
+def test_the_aggregates_of_a_partition_are_left_out(specs, targets):
+    assert "member_of" not in params(make_spec(specs), targets=targets)
+
+
 def test_a_destination_without_other_wishes_is_kept():
     spec = make_spec(
         {"resources1:VCPU": "1", "resources1:MEMORY_MB": "1", "resources1:DISK_GB": "1"},

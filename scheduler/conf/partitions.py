@@ -1,0 +1,205 @@
+"""[berth_partition_NAME]: groups of hosts with schedulers of their own.
+
+Their names are the operator's, so their options are registered once the files were read.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+import re
+
+from oslo_config import cfg
+
+from scheduler.conf.berth import GROUP
+from scheduler.conf.files import sections
+from scheduler.errors import ConfigError
+
+PREFIX = "berth_partition_"
+
+ROUTER = "*"
+"""What a router announces as its partition: it has none."""
+
+#: The topic that all schedulers serve; a partition needs one of its own.
+COMMON_TOPIC = "scheduler"
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_TOPIC = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+OPTS = [
+    cfg.ListOpt(
+        "aggregates",
+        default=[],
+        help="Names or uuids of host aggregates. The hosts that are in one of them belong to the partition. "
+        "With cells, too, only those that are also in one of the cells.",
+    ),
+    cfg.ListOpt(
+        "cells",
+        default=[],
+        help="Names or uuids of cells. The hosts of these cells belong to the partition. Placement knows no "
+        "cells: put the hosts of a cell into an aggregate and name it as well, or else Placement offers the "
+        "hosts of all cells to each partition.",
+    ),
+    cfg.ListOpt(
+        "zones",
+        default=[],
+        help="Availability zones. Requests for one of them are tried in this partition before others.",
+    ),
+    cfg.ListOpt(
+        "flavors",
+        default=[],
+        help="Names or ids of flavors. Requests for one of them are tried in this partition before others.",
+    ),
+    cfg.ListOpt(
+        "extra_specs",
+        default=[],
+        help="Extra specs of flavors, as KEY or KEY=VALUE. Requests for a flavor that has one of them are "
+        "tried in this partition before others, as with flavors.",
+    ),
+    cfg.BoolOpt(
+        "default",
+        default=False,
+        help="Requests for flavors that no partition names are tried in this partition before others.",
+    ),
+    cfg.StrOpt(
+        "topic",
+        help="The topic on which the schedulers of the partition take forwarded requests. Not set: "
+        "scheduler.NAME.",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A group of hosts with schedulers of its own, and which requests it is for.
+
+    Attributes:
+        name: Its name, in lower case.
+        topic: Where its schedulers take requests that others forward.
+        aggregates: Names or uuids of aggregates whose hosts belong to it; empty: hosts in any or none.
+        cells: Names or uuids of cells whose hosts belong to it; empty: hosts of any.
+        zones: Availability zones whose requests it is for.
+        flavors: Names or ids of flavors that it is for.
+        extra_specs: Extra specs of flavors that it is for; a value of None stands for any.
+        default: Whether it is for the flavors that no partition names.
+    """
+
+    name: str
+    topic: str
+    aggregates: tuple[str, ...] = ()
+    cells: tuple[str, ...] = ()
+    zones: frozenset[str] = frozenset()
+    flavors: frozenset[str] = frozenset()
+    extra_specs: tuple[tuple[str, str | None], ...] = ()
+    default: bool = False
+
+    @property
+    def names_flavors(self) -> bool:
+        """Whether it is for certain flavors."""
+        return bool(self.flavors or self.extra_specs)
+
+
+def register_sections(conf: cfg.ConfigOpts) -> None:
+    """Register the options of each partition that the files of a parsed ``conf`` name.
+
+    A section without any option counts as none: the sample file has one.
+    """
+    for _, groups in sections(conf):
+        for group, names in groups.items():
+            if names and group.lower().startswith(PREFIX):
+                register(conf, group.lower().removeprefix(PREFIX))
+
+
+def register(conf: cfg.ConfigOpts, name: str) -> None:
+    """Register the options of a partition."""
+    conf.register_opts(OPTS, group=f"{PREFIX}{name}")
+
+
+def problems(conf: cfg.ConfigOpts) -> Iterator[str]:
+    """Yield what is wrong with the partitions, once the values as such can be read."""
+    groups = _groups(conf)
+    for name, group in groups.items():
+        yield from (f"[{PREFIX}{name}]{problem}" for problem in _problems(name, conf[group]))
+    topics = [_topic(name, conf[group]) for name, group in groups.items()]
+    for topic in sorted({topic for topic in topics if topics.count(topic) > 1}):
+        yield f"[{PREFIX}*]/topic: several partitions have the topic {topic!r}"
+    yield from _problems_of_own(conf, groups)
+
+
+def all_partitions(conf: cfg.ConfigOpts) -> tuple[Partition, ...]:
+    """Return the partitions in order of their names."""
+    return tuple(_partition(name, conf[group]) for name, group in sorted(_groups(conf).items()))
+
+
+def own_partition(conf: cfg.ConfigOpts) -> Partition | None:
+    """Return the partition that this scheduler serves; None: it serves all hosts.
+
+    Raises:
+        ConfigError: There is no partition of this name.
+    """
+    own = (conf.berth.partition or "").lower()
+    if not own:
+        return None
+    for partition in all_partitions(conf):
+        if partition.name == own:
+            return partition
+    raise ConfigError(_no_such_partition(own, _groups(conf)))
+
+
+def _groups(conf: cfg.ConfigOpts) -> dict[str, str]:
+    """Return the group of each partition by its name."""
+    return {str(group).removeprefix(PREFIX): str(group) for group in conf if str(group).startswith(PREFIX)}
+
+
+def _partition(name: str, values: cfg.ConfigOpts.GroupAttr) -> Partition:
+    return Partition(
+        name,
+        _topic(name, values),
+        tuple(values.aggregates),
+        tuple(values.cells),
+        frozenset(values.zones),
+        frozenset(values.flavors),
+        tuple(_extra_spec(text) for text in values.extra_specs),
+        values.default,
+    )
+
+
+def _topic(name: str, values: cfg.ConfigOpts.GroupAttr) -> str:
+    return values.topic or f"{COMMON_TOPIC}.{name}"
+
+
+def _extra_spec(text: str) -> tuple[str, str | None]:
+    key, separator, value = text.partition("=")
+    return key.strip(), value.strip() if separator else None
+
+
+def _problems(name: str, values: cfg.ConfigOpts.GroupAttr) -> Iterator[str]:
+    if not _NAME.fullmatch(name):
+        yield f": {name!r} is no name of a partition: letters, digits, - and _ only, at most 64"
+    if not values.aggregates and not values.cells:
+        yield ": neither aggregates nor cells is set, so it has no hosts"
+    topic = _topic(name, values)
+    if topic == COMMON_TOPIC:
+        yield f"/topic: {COMMON_TOPIC} is the topic of all schedulers; the partition needs one of its own"
+    elif not _TOPIC.fullmatch(topic):
+        yield f"/topic: {topic!r} is no topic: letters, digits, '.', - and _ only"
+    for text in values.extra_specs:
+        if not _extra_spec(text)[0]:
+            yield f"/extra_specs: {text!r} has no key; write KEY or KEY=VALUE"
+
+
+def _problems_of_own(conf: cfg.ConfigOpts, groups: dict[str, str]) -> Iterator[str]:
+    own = (conf.berth.partition or "").lower()
+    if own and own not in groups:
+        yield _no_such_partition(own, groups)
+    if conf.berth.router and own:
+        yield f"[{GROUP}]/router: a router serves no partition; unset [{GROUP}]/partition"
+    if conf.berth.router and not groups:
+        yield f"[{GROUP}]/router: there is no partition to forward requests to: add a [{PREFIX}NAME]"
+    if groups and not conf.berth.decision_stream:
+        yield f"[{GROUP}]/decision_stream: partitions hear of each other in the stream; it cannot be false"
+
+
+def _no_such_partition(name: str, groups: dict[str, str]) -> str:
+    close = get_close_matches(name, groups, n=1)
+    hint = f"; did you mean {close[0]}?" if close else ""
+    return f"[{GROUP}]/partition: there is no [{PREFIX}{name}], or nothing is set in it{hint}"

@@ -1,0 +1,90 @@
+"""Whether Placement knows the hosts of a partition as members of its aggregates.
+
+nova copies each change of an aggregate to Placement, under the same uuid. A copy that failed leaves out a
+host: nova and Berth count it to the partition, but Placement never offers it.
+"""
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+from oslo_log import log as logging
+
+from scheduler.background import BackgroundLoop
+from scheduler.logs import RateLimitedLogger
+from scheduler.placement.client import PlacementClient
+from scheduler.placement.errors import PlacementSilent
+from scheduler.placement.provider_lists import ProviderList, list_path
+from scheduler.request.query import MICROVERSION
+
+LOG = logging.getLogger(__name__)
+
+# Seconds from the start to the first comparison, between two, and between two lines on the same hosts.
+FIRST = 60.0
+INTERVAL = 600.0
+REPORT_INTERVAL = 86400.0
+
+NAMED = 5
+"""Hosts that a line names."""
+
+
+class PartitionMembers:
+    """Compares the hosts of a partition with Placement, in the background."""
+
+    def __init__(
+        self,
+        client: PlacementClient,
+        name: str,
+        aggregates: Callable[[], frozenset[str] | None],
+        nodes: Callable[[], Mapping[str, str]],
+    ) -> None:
+        """Set up the comparison; nothing is asked yet.
+
+        Args:
+            client: Asks Placement.
+            name: The name of the partition.
+            aggregates: Returns the uuids of its aggregates; None: it is not by aggregates.
+            nodes: Returns the service host of each of its compute nodes, by uuid of the node.
+        """
+        self._client = client
+        self._name = name
+        self._aggregates = aggregates
+        self._nodes = nodes
+        self._reports = RateLimitedLogger(LOG, REPORT_INTERVAL)
+        self._loop = BackgroundLoop("partition-members", self.run_round)
+
+    def start(self) -> None:
+        """Begin to compare."""
+        self._loop.start(FIRST)
+
+    def stop(self) -> None:
+        """Compare no more."""
+        self._loop.stop(0)
+
+    def run_round(self) -> float:
+        """Compare once, and report the hosts that Placement lacks. Return the seconds to wait."""
+        missing = self.missing()
+        if missing:
+            self._reports.warning(
+                frozenset(missing),
+                "%d hosts of partition %s are not in its aggregates in Placement and get no instances: %s; "
+                "'nova-manage placement sync_aggregates' adds them",
+                len(missing),
+                self._name,
+                ", ".join([*missing[:NAMED], *(["..."] if len(missing) > NAMED else [])]),
+            )
+        return INTERVAL
+
+    def missing(self) -> list[str]:
+        """Return the hosts that Placement lacks, in order; none if it does not answer."""
+        aggregates = self._aggregates()
+        if not aggregates:
+            return []
+        nodes = self._nodes()
+        try:
+            reply = self._client.get(list_path(member_of=[aggregates]), MICROVERSION)
+            if reply.status != 200:
+                return []
+            known = ProviderList(reply.body, 0.0).members
+        except (PlacementSilent, msgspec.DecodeError):
+            return []  # the client has logged it
+        return sorted({host for uuid, host in nodes.items() if uuid not in known})

@@ -1,0 +1,58 @@
+import orjson
+import pytest
+
+from scheduler.placement.errors import PlacementUnreachable
+from scheduler.placement.partition_members import PartitionMembers
+from scheduler.placement.reply import Reply
+
+NODES = {"u1": "h1", "u2": "h2", "u3": "h3"}
+
+
+class FakeClient:
+    """Says that these providers are members; or raises."""
+
+    def __init__(self, answer):
+        self.answer = answer
+        self.asked = []
+
+    def get(self, path, version, context=None, *, search=False):
+        self.asked.append(path)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        if isinstance(self.answer, int):
+            return Reply(self.answer, b"")
+        members = [{"uuid": uuid, "root_provider_uuid": uuid} for uuid in self.answer]
+        return Reply(200, orjson.dumps({"resource_providers": members}))
+
+
+def members(client, aggregates=frozenset({"b", "a"})):
+    return PartitionMembers(client, "gpu", lambda: aggregates, lambda: NODES)
+
+
+def test_hosts_that_placement_lacks_are_named_once(caplog):
+    client = FakeClient(["u2", "other"])
+    partition = members(client)
+    assert partition.missing() == ["h1", "h3"]
+    assert client.asked == ["/resource_providers?member_of=in%3Aa%2Cb"]
+    partition.run_round()
+    partition.run_round()
+    (line,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert line.startswith("2 hosts of partition gpu are not in its aggregates in Placement")
+    assert "h1, h3;" in line
+
+
+def test_nothing_is_said_if_all_are_there(caplog):
+    assert members(FakeClient(["u1", "u2", "u3"])).run_round() > 0
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("answer", [500, PlacementUnreachable("away")])
+def test_without_an_answer_nothing_is_known_to_be_missing(answer):
+    assert members(FakeClient(answer)).missing() == []
+
+
+@pytest.mark.parametrize("aggregates", [None, frozenset()])
+def test_without_aggregates_nothing_is_asked(aggregates):
+    client = FakeClient([])
+    assert members(client, aggregates).missing() == []
+    assert client.asked == []
