@@ -7,6 +7,7 @@ announces nothing, keeps no record, and holds up no other request of the same se
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+import math
 from typing import Any
 
 from oslo_config import cfg
@@ -55,7 +56,8 @@ class DryRuns:
         noted = _AllCandidates(self._manager.parts)
         parts = replace(self._manager.parts, candidates=noted, mirror=NoMirror())
         record = self._run(parts, context, spec)
-        return Offer(record, noted.found, self._manager.conf)
+        table = parts.hosts.snapshot(math.inf) if record.hosts is None else record.hosts.table
+        return Offer(record, noted.found, self._manager.conf, table)
 
     def _run(self, parts: ManagerParts, context: Any, spec: objects.RequestSpec) -> DecisionRecord:
         LOG.info(

@@ -1,12 +1,13 @@
 """berth-explain dry-run, capacity and compare: questions about requests that were not made, or not so."""
 
 import argparse
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 import json
 import logging
 from pathlib import Path
 from typing import Any
 
+from oslo_config import cfg
 from oslo_utils import uuidutils
 
 from scheduler import objects
@@ -26,18 +27,15 @@ from scheduler.logs import brief
 from scheduler.nova_db.cells import UNREADABLE
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.request_specs import RequestSpecs
+from scheduler.request import pci_aliases
+from scheduler.request.flavor_and_image import FlavorAndImage
+from scheduler.request.guest_topology import guest_topology
 from scheduler.rpc import explain
 
 LOG = logging.getLogger(__name__)
 
 #: Seconds that such an answer may take: Placement is asked, or many requests are decided again.
 TIMEOUT = 60.0
-
-#: Of flavors and images: nova-api makes a topology or PCI requests of them, and Berth does not.
-TOPOLOGY = (
-    *("hw:numa_nodes", "hw:cpu_policy", "hw:cpu_dedicated_mask", "hw:mem_page_size"),
-    *("pci_passthrough:alias", "hw_numa_nodes", "hw_cpu_policy", "hw_mem_page_size"),
-)
 
 
 class UnknownRequest(BerthError):
@@ -84,7 +82,7 @@ class RequestQuestion(Question):
         """
         engines = Engines(self.conf)
         try:
-            return make_request(args, RequestSpecs(engines))
+            return make_request(args, RequestSpecs(engines), self.conf)
         except UNREADABLE as error:
             raise NotAnswered(f"The API database cannot be read: {brief(error)}") from error
         finally:
@@ -104,12 +102,13 @@ class RequestQuestion(Question):
         return {**found, "scheduler": name} if found else found
 
 
-def make_request(args: argparse.Namespace, stored: RequestSpecs) -> objects.RequestSpec:
+def make_request(args: argparse.Namespace, stored: RequestSpecs, conf: cfg.ConfigOpts) -> objects.RequestSpec:
     """Return the request that the arguments of a command describe.
 
     Args:
         args: Those of ``RequestQuestion``.
         stored: Reads flavors and requests.
+        conf: The options, for PCI aliases.
 
     Raises:
         BerthError: It cannot be made.
@@ -123,7 +122,6 @@ def make_request(args: argparse.Namespace, stored: RequestSpecs) -> objects.Requ
         spec = objects.RequestSpec(
             flavor=stored.flavor(args.flavor),
             image=stored.image(args.image) if args.image else objects.ImageMeta(),
-            numa_topology=None,
             pci_requests=objects.InstancePCIRequests(requests=[]),
             instance_group=None,
             scheduler_hints={},
@@ -132,7 +130,7 @@ def make_request(args: argparse.Namespace, stored: RequestSpecs) -> objects.Requ
             availability_zone=None,
         )
         spec.image.properties = _with_properties(spec.image, args.image_property)
-        _refuse_topologies(spec)
+        _add_nova_api_s_part(spec, conf)
     spec.instance_uuid = uuidutils.generate_uuid()
     spec.num_instances = getattr(args, "count", 1)
     _apply(args, spec)
@@ -175,14 +173,16 @@ def _with_properties(image: objects.ImageMeta, given: Iterable[str]) -> objects.
     return objects.ImageMetaProps.from_dict(known | dict(pairs(given)))
 
 
-def _refuse_topologies(spec: Any) -> None:
-    wanted: Mapping[str, Any] = {**(spec.flavor.extra_specs or {}), **spec.image.properties.to_dict()}
-    named = sorted(name for name in TOPOLOGY if wanted.get(name) not in (None, "shared"))
-    if named:
-        raise UnknownRequest(
-            f"Flavor or image has {', '.join(named)}, of which nova-api makes a NUMA topology or PCI "
-            "requests; name an instance that has them with --like, or a stored request with --spec"
-        )
+def _add_nova_api_s_part(spec: Any, conf: cfg.ConfigOpts) -> None:
+    """Make of flavor and image what nova-api does: the guest's topology and the requests for PCI devices."""
+    wishes = FlavorAndImage(spec)
+    in_placement = conf.filter_scheduler.pci_in_placement
+    spec.numa_topology = guest_topology(wishes)
+    if wishes.extra_specs.get(pci_aliases.EXTRA_SPEC):
+        aliases = pci_aliases.read_aliases(conf.pci.alias, in_placement=in_placement)
+        spec.pci_requests = pci_aliases.pci_requests(wishes, aliases)
+    if in_placement:
+        spec.requested_resources = pci_aliases.request_groups(spec.pci_requests)
 
 
 def pairs(given: Iterable[str]) -> list[tuple[str, str]]:

@@ -231,6 +231,8 @@ def capacity_lines(found: Document) -> list[str]:
     ]
     if not total["hosts"]:
         lines = [*lines[:1], f"  {found['reason']}"]
+    if total["not_offered"]:
+        lines.append(f"  not offered by Placement: {total['not_offered']} more, full or unsuitable")
     if found["unreached"]:
         lines.append(f"  {found['unreached']} hosts were not counted in time")
     return lines
@@ -243,8 +245,8 @@ def capacity(found: Document) -> Table:
             place["cell"],
             place["zone"],
             place["instances"],
-            f"{place['hosts_with_room']} of {place['hosts']}",
-            _limits(place),
+            f"{place['hosts_with_room']} of {place['hosts'] + place['not_offered']}",
+            _limits(place) if place["hosts"] else "not offered by Placement",
             _amounts(place["stranded"]),
         )
         for place in found["places"]

@@ -67,7 +67,8 @@ PCI = [
         "alias",
         default=[],
         deprecated_opts=[cfg.DeprecatedOpt("pci_alias", group="DEFAULT")],
-        help="Names for kinds of devices. The API resolves them; the scheduler does not read this.",
+        help="Names for kinds of devices, each a JSON object. The API resolves them, and berth-explain does "
+        "for requests that it makes of flavors; the scheduler does not read this.",
     ),
     cfg.BoolOpt(
         "report_in_placement",

@@ -4,8 +4,8 @@ Placement says what is left of each host that it offers; the filters of the deci
 have one instance more, after those before it were charged to it as in a request for several.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 import copy
 from dataclasses import dataclass, replace
 import time
@@ -46,11 +46,13 @@ class Offer(NamedTuple):
         record: The record of the dry run.
         found: The answer of Placement, not cut by a limit.
         conf: The options.
+        table: All hosts, also those that Placement does not offer.
     """
 
     record: DecisionRecord
     found: Candidates
     conf: cfg.ConfigOpts
+    table: HostTable
 
 
 @dataclass(slots=True)
@@ -96,15 +98,15 @@ def capacity(
     if data is not None:
         fits = _fits_by_room(data, offer.found)
         unreached = _Filters(offer, data, fits, pause, clock() + BUDGET, clock).apply()
-    places = [] if data is None else list(_by_place(data, fits, names))
+    by_row = {} if data is None else {int(data.rows[position]): fit for position, fit in fits.items()}
     total = _summed(list(fits.values()))
     return {
         "version": VERSION,
         "scheduler": None,
         "flavor": decision["flavor"],
         "instances": total["instances"],
-        "total": total,
-        "places": places,
+        "total": total | {"not_offered": len(_not_offered(offer.table, by_row))},
+        "places": list(_by_place(offer.table, by_row, names)),
         "funnel": list(funnel(decision)),
         "reason": record.summary,
         "unreached": unreached,
@@ -300,13 +302,26 @@ def _limits(chain: PreparedChain, hosts: HostView, number: int) -> np.ndarray:
 # -- sums ------------------------------------------------------------------------------------------------
 
 
-def _by_place(data: HostData, fits: Mapping[int, Fit], names: Names) -> Iterator[Document]:
-    places: dict[tuple[str, str], list[Fit]] = {}
-    for position, fit in fits.items():
-        where = place_values(data, position, names)
-        places.setdefault((where["cell"], where["zone"]), []).append(fit)
-    for (cell, zone), found in sorted(places.items()):
-        yield {"cell": cell, "zone": zone, **_summed(found)}
+def _by_place(table: HostTable, fits: Mapping[int, Fit], names: Names) -> Iterator[Document]:
+    offered: defaultdict[tuple[str, str], list[Fit]] = defaultdict(list)
+    others: Counter[tuple[str, str]] = Counter()
+    for row, fit in fits.items():
+        offered[_place(table, row, names)].append(fit)
+    for row in _not_offered(table, fits):
+        others[_place(table, row, names)] += 1
+    for cell, zone in sorted(offered.keys() | others.keys()):
+        place = cell, zone
+        yield {"cell": cell, "zone": zone, **_summed(offered[place]), "not_offered": others[place]}
+
+
+def _place(table: HostTable, row: int, names: Names) -> tuple[str, str]:
+    where = place_values(table, row, names)
+    return where["cell"], where["zone"]
+
+
+def _not_offered(table: HostTable, offered: Collection[int]) -> list[int]:
+    """Return the rows of other hosts, in cells that take part."""
+    return [row for row in np.flatnonzero(table.cell_enabled).tolist() if row not in offered]
 
 
 def _summed(fits: Sequence[Fit]) -> Document:

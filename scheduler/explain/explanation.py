@@ -14,6 +14,7 @@ from scheduler.explain.record import DecisionRecord, HostData, RankedHost
 from scheduler.explain.replay import PIECE, Replay, no_pause
 from scheduler.filters.causes import group
 from scheduler.hosts.rows import HostRow
+from scheduler.hosts.table import HostTable
 
 Document = dict[str, Any]
 
@@ -271,7 +272,7 @@ class _Lines:
         outcome, why = self._special.get(place, (outcome, ""))
         return {
             **_line(row.host, row.nodename, outcome, rule, reason or why),
-            **place_values(self._data, position, self._names),
+            **place_values(self._data.table, int(self._data.rows[position]), self._names),
             **_weight(self._best.get(place)),
         }
 
@@ -300,14 +301,13 @@ def _special_outcomes(record: DecisionRecord) -> dict[tuple[str, str], tuple[str
     return found
 
 
-def place_values(data: HostData, position: int, names: Names) -> Document:
-    """Return UUID, cell and zone of the host at a position."""
-    number = int(data.rows[position])
-    row = data.table.rows[number]
+def place_values(table: HostTable, number: int, names: Names) -> Document:
+    """Return UUID, cell and zone of the host in a row of a table."""
+    row = table.rows[number]
     return {
         "uuid": row.uuid,
         "cell": names.cells.get(row.cell_uuid) or row.cell_uuid,
-        "zone": data.table.coded["aggregates"][number].availability_zone(names.default_zone),
+        "zone": table.coded["aggregates"][number].availability_zone(names.default_zone),
     }
 
 

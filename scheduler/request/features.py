@@ -97,11 +97,20 @@ def vtpm(group: Group, wishes: FlavorAndImage) -> None:
 
 def pci_socket_affinity(group: Group, wishes: FlavorAndImage) -> None:
     """``hw:pci_numa_affinity_policy``: only ``socket`` needs something of the compute."""
-    policy = wishes.agreed_choice(
+    if pci_numa_policy(wishes) == "socket":
+        group.required.add("COMPUTE_SOCKET_PCI_NUMA_AFFINITY")
+
+
+def pci_numa_policy(wishes: FlavorAndImage) -> str | None:
+    """Return the NUMA policy of ``hw:pci_numa_affinity_policy`` for all PCI devices, or None.
+
+    Raises:
+        InvalidSetting: It is an unknown word.
+        FlavorImageConflict: Flavor and image differ.
+    """
+    return wishes.agreed_choice(
         "hw:pci_numa_affinity_policy", "hw_pci_numa_affinity_policy", _PCI_NUMA_POLICIES
     )
-    if policy == "socket":
-        group.required.add("COMPUTE_SOCKET_PCI_NUMA_AFFINITY")
 
 
 def secure_boot(group: Group, wishes: FlavorAndImage) -> None:

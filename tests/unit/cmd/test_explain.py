@@ -102,7 +102,8 @@ class Stub:
         return self.record
 
     def offer(self, context, spec):
-        return Offer(self.decide(context, spec), Candidates(), make_conf())
+        record = self.decide(context, spec)
+        return Offer(record, Candidates(), make_conf(), record.hosts.table)
 
 
 @pytest.fixture

@@ -9,9 +9,11 @@ from scheduler import conf as options
 from scheduler import objects
 from scheduler.cmd import operator_app
 from scheduler.cmd.explain_requests import UnknownRequest, make_request, pairs
+from scheduler.errors import InvalidSetting
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.request_specs import NotFound
 from scheduler.nova_db.schema import API, flavors
+from tests.support.options import make_conf
 from tests.unit.cmd import test_explain
 from tests.unit.cmd.test_explain import Stub, cells
 
@@ -20,6 +22,8 @@ config, record, run, scheduler = (
     getattr(test_explain, name) for name in ("config", "record", "run", "scheduler")
 )
 
+GPU = json.dumps({"name": "gpu", "vendor_id": "10de", "product_id": "1db4"})
+CONF = make_conf(pci__alias=[GPU])
 UUID = "11111111-1111-4111-8111-111111111111"
 
 
@@ -63,6 +67,7 @@ def test_a_request_is_made_of_flavor_and_image():
             count=3,
         ),
         Stored(),
+        CONF,
     )
     assert (spec.flavor.name, spec.availability_zone, spec.project_id, spec.num_instances) == (
         "m1",
@@ -76,7 +81,7 @@ def test_a_request_is_made_of_flavor_and_image():
 
 
 def test_a_request_like_that_of_an_instance_is_for_a_new_one():
-    spec = make_request(arguments(like=UUID, hint=["same_host=A"]), Stored())
+    spec = make_request(arguments(like=UUID, hint=["same_host=A"]), Stored(), CONF)
     assert (spec.num_instances, spec.scheduler_hints) == (1, {"group": ["g"], "same_host": ["A"]})
     assert spec.instance_uuid != UUID
 
@@ -84,7 +89,7 @@ def test_a_request_like_that_of_an_instance_is_for_a_new_one():
 def test_a_request_is_read_from_a_file(tmp_path):
     path = tmp_path / "spec.json"
     path.write_text(json.dumps(Stored().of_instance(UUID).obj_to_primitive()))
-    assert make_request(arguments(spec=str(path)), Stored()).flavor.name == "m1"
+    assert make_request(arguments(spec=str(path)), Stored(), CONF).flavor.name == "m1"
 
 
 @pytest.mark.parametrize("content", [None, "{", '{"a": 1}', "[]"], ids=["missing", "cut", "other", "list"])
@@ -93,26 +98,35 @@ def test_a_file_that_has_no_request_is_named(tmp_path, content):
     if content is not None:
         path.write_text(content)
     with pytest.raises(UnknownRequest, match=r"spec\.json"):
-        make_request(arguments(spec=str(path)), Stored())
+        make_request(arguments(spec=str(path)), Stored(), CONF)
 
 
-@pytest.mark.parametrize(
-    ("extra_specs", "properties"),
-    [
-        ({"hw:numa_nodes": "2"}, []),
-        ({"hw:cpu_policy": "dedicated"}, []),
-        ({"pci_passthrough:alias": "gpu:1"}, []),
-        ({}, ["hw_mem_page_size=large"]),
-    ],
-    ids=str,
-)
-def test_a_topology_that_nova_api_makes_is_not_guessed(extra_specs, properties):
-    with pytest.raises(UnknownRequest, match="nova-api makes"):
-        make_request(arguments(flavor="m1", image_property=properties), Stored(**extra_specs))
+def test_a_flavor_s_topology_and_devices_are_made_as_nova_api_makes_them():
+    extra_specs = {"hw:mem_page_size": "large", "pci_passthrough:alias": "gpu:2"}
+    spec = make_request(arguments(flavor="m1"), Stored(**extra_specs), CONF)
+    assert [(cell.memory, cell.pagesize) for cell in spec.numa_topology.cells] == [(64, -2)]
+    (devices,) = spec.pci_requests.requests
+    assert (devices.alias_name, devices.count) == ("gpu", 2)
+    assert spec.requested_resources is None
+
+
+def test_placement_is_asked_for_devices_if_an_option_says_so():
+    conf = make_conf(pci__alias=[GPU], pci_in_placement=True)
+    spec = make_request(arguments(flavor="m1"), Stored(**{"pci_passthrough:alias": "gpu:2"}), conf)
+    (devices,) = spec.pci_requests.requests
+    assert [(group.requester_id, group.resources) for group in spec.requested_resources] == [
+        (f"{devices.request_id}-{number}", {"CUSTOM_PCI_10DE_1DB4": 1}) for number in range(2)
+    ]
+
+
+def test_an_alias_that_this_host_does_not_have_is_named():
+    with pytest.raises(InvalidSetting, match=r"no PCI alias 'nic' in \[pci\]/alias"):
+        make_request(arguments(flavor="m1"), Stored(**{"pci_passthrough:alias": "nic:1"}), CONF)
 
 
 def test_shared_cpus_are_no_topology():
-    assert make_request(arguments(flavor="m1"), Stored(**{"hw:cpu_policy": "shared"}))
+    spec = make_request(arguments(flavor="m1"), Stored(**{"hw:cpu_policy": "shared"}), CONF)
+    assert spec.numa_topology is None
 
 
 @pytest.mark.parametrize("given", ["a", "=b", ""])

@@ -4,16 +4,20 @@ from random import Random
 
 import pytest
 
+from scheduler import objects
 from scheduler.explain import capacity as module
 from scheduler.explain.capacity import Offer, capacity, room
 from scheduler.explain.explanation import Names
+from scheduler.pci.pools import from_flat
 from scheduler.placement.answer import AllocationCandidate, Candidates, Usage
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.headroom import Headroom
-from tests.builders import CELL, OTHER_CELL
+from tests.builders import CELL, OTHER_CELL, make_table
 from tests.support.options import make_conf
 from tests.unit.explain.decisions import decide
 from tests.unit.filters.asking import make_spec
+from tests.unit.numa.shapes import host as topology
+from tests.unit.numa.shapes import host_cell
 from tests.unit.selection.requests import host_with_candidate
 
 NAMES = Names({CELL: "cell1", OTHER_CELL: "cell2"}, "nova")
@@ -70,8 +74,11 @@ def test_a_count_on_one_host_is_bounded():
     assert fit.count == module.MOST_ON_HOST
 
 
-def offer_of(conf, hosts, vcpus_left, spec=None):
-    """A dry run over hosts, on which Placement has so many VCPUs left; an instance takes two."""
+def offer_of(conf, hosts, vcpus_left, spec=None, others=()):
+    """A dry run over hosts, on which Placement has so many VCPUs left; an instance takes two.
+
+    ``others`` are hosts that Placement does not offer.
+    """
     spec = spec or make_spec(sizes={"memory_mb": 64, "vcpus": 2}, instance_uuid="i")
     record, *_ = decide(conf, hosts, SchedulingRequest.of(spec, ["i"]))
     left = {host.columns["uuid"]: left for host, left in zip(hosts, vcpus_left, strict=True)}
@@ -79,9 +86,8 @@ def offer_of(conf, hosts, vcpus_left, spec=None):
         uuid: (AllocationCandidate.of(uuid, (uuid,), {uuid: {"resources": {"VCPU": 2}}}, {}),)
         for uuid in left
     }
-    return Offer(
-        record, Candidates(by_root, read_usage=lambda uuid: {"VCPU": Usage(100, 100 - left[uuid])}), conf
-    )
+    found = Candidates(by_root, read_usage=lambda uuid: {"VCPU": Usage(100, 100 - left[uuid])})
+    return Offer(record, found, conf, make_table([*hosts, *others]))
 
 
 def counted(offer):
@@ -106,6 +112,17 @@ def test_instances_are_summed_by_cell_and_zone():
     assert found["total"]["limits"] == [{"limit": "VCPU", "hosts": 4}]
 
 
+def test_hosts_that_placement_does_not_offer_are_told_by_place():
+    offered = [host_with_candidate("h1").az("a")]
+    full = [host_with_candidate("h2").az("a"), host_with_candidate("h3").az("b")]
+    found = counted(offer_of(make_conf(enabled_filters=[]), offered, [10], others=full))
+    assert [
+        (one["zone"], one["instances"], one["hosts"], one["hosts_with_room"], one["not_offered"])
+        for one in found["places"]
+    ] == [("a", 5, 1, 1, 1), ("b", 0, 0, 0, 1)]
+    assert (found["total"]["hosts"], found["total"]["not_offered"]) == (1, 2)
+
+
 def test_filters_end_the_count_of_a_host():
     conf = make_conf(enabled_filters=["ComputeFilter", "NumInstancesFilter"], max_instances_per_host=5)
     hosts = [
@@ -128,6 +145,77 @@ def test_builds_are_over_before_the_next_instance_comes():
     assert counted(offer_of(conf, [host_with_candidate("h1")], [20]))["instances"] == 10
 
 
+GUEST = objects.InstanceNUMATopology(
+    cells=[
+        objects.InstanceNUMACell(
+            id=0, cpuset=set(), pcpuset={0, 1}, memory=512, cpu_policy="dedicated", pagesize=None
+        )
+    ]
+)
+
+
+def numa_host(name, *cells):
+    return host_with_candidate(name).numa(topology(*cells))
+
+
+def test_a_topology_ends_the_count_where_no_cell_has_room_for_one_guest_more():
+    """Placement has room for 20 on each; a guest has two pinned CPUs of one cell."""
+    conf = make_conf(enabled_filters=["NUMATopologyFilter"])
+    hosts = [
+        numa_host("even", host_cell(0, cpus=4), host_cell(1, cpus=4)),
+        numa_host("odd", host_cell(0, cpus=3), host_cell(1, cpus=3), host_cell(2, cpus=1)),
+        numa_host("single", host_cell(0, cpus=1), host_cell(1, cpus=1)),
+        host_with_candidate("without"),
+    ]
+    spec = make_spec(sizes={"memory_mb": 512, "vcpus": 2}, instance_uuid="i", numa_topology=GUEST)
+    found = counted(offer_of(conf, [host.az(host.columns["host"]) for host in hosts], [40] * 4, spec))
+    assert {
+        one["zone"]: (one["instances"], [limit["limit"] for limit in one["limits"]])
+        for one in found["places"]
+    } == {
+        "even": (4, ["NUMATopologyFilter"]),
+        "odd": (2, ["NUMATopologyFilter"]),
+        "single": (0, ["NUMATopologyFilter"]),
+        "without": (0, ["NUMATopologyFilter"]),
+    }
+
+
+def test_a_topology_does_not_lift_what_placement_has_left():
+    conf = make_conf(enabled_filters=["NUMATopologyFilter"])
+    spec = make_spec(sizes={"memory_mb": 512, "vcpus": 2}, instance_uuid="i", numa_topology=GUEST)
+    found = counted(offer_of(conf, [numa_host("h", host_cell(0, cpus=8))], [6], spec))
+    assert (found["instances"], found["total"]["limits"]) == (3, [{"limit": "VCPU", "hosts": 1}])
+
+
+def test_devices_end_the_count():
+    conf = make_conf(enabled_filters=["PciPassthroughFilter"])
+    nic = {"vendor_id": "8086", "product_id": "1", "numa_node": 0}
+    hosts = [
+        host_with_candidate("h1").pci(from_flat([{**nic, "count": 5}])),
+        host_with_candidate("h2").pci(from_flat([{**nic, "count": 1}])),
+    ]
+    wanted = objects.InstancePCIRequest(
+        count=2, spec=[{"vendor_id": "8086"}], alias_name="nic", request_id="r"
+    )
+    spec = make_spec(
+        sizes={"vcpus": 2},
+        instance_uuid="i",
+        pci_requests=objects.InstancePCIRequests(requests=[wanted]),
+    )
+    found = counted(offer_of(conf, hosts, [40, 40], spec))
+    assert found["instances"] == 2
+    assert found["total"]["limits"] == [{"limit": "PciPassthroughFilter", "hosts": 2}]
+
+
+def test_hosts_that_are_not_counted_in_time_are_told():
+    conf = make_conf(enabled_filters=["NUMATopologyFilter"])
+    hosts = [numa_host(name, host_cell(0, cpus=4)) for name in ("h1", "h2", "h3")]
+    spec = make_spec(sizes={"memory_mb": 512, "vcpus": 2}, instance_uuid="i", numa_topology=GUEST)
+    ticks = iter([0.0, 1.0, module.BUDGET + 1, module.BUDGET + 2])
+    found = capacity(offer_of(conf, hosts, [40] * 3, spec), NAMES, lambda: None, lambda: next(ticks))
+    assert (found["instances"], found["unreached"]) == (2, 2)
+
+
 def test_hosts_that_the_request_excludes_count_nothing():
     spec = make_spec(sizes={"vcpus": 2}, instance_uuid="i", ignore_hosts=["h1"])
     hosts = [host_with_candidate("h1"), host_with_candidate("h2")]
@@ -141,5 +229,8 @@ def test_without_hosts_the_reason_is_told():
         make_conf(enabled_filters=[]), [], SchedulingRequest.of(make_spec(instance_uuid="i"), ["i"])
     )
     record.summary = "Placement offers no host"
-    found = counted(Offer(record, Candidates(), make_conf()))
-    assert (found["instances"], found["places"], found["reason"]) == (0, [], "Placement offers no host")
+    found = counted(
+        Offer(record, Candidates(), make_conf(), make_table([host_with_candidate("full").az("a")]))
+    )
+    assert (found["instances"], found["reason"]) == (0, "Placement offers no host")
+    assert [(one["zone"], one["hosts"], one["not_offered"]) for one in found["places"]] == [("a", 0, 1)]

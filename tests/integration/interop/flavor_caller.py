@@ -1,0 +1,61 @@
+"""Run by nova's own Python: what nova-api makes of flavors and images, as a JSON list on the last line.
+
+Reads the cases of ``test_flavors_as_nova`` from stdin.
+"""
+
+import json
+import logging
+import sys
+
+
+def prepare(cases):
+    """Nova's objects, with the options of the cases."""
+    from nova import config, objects
+    import nova.conf
+
+    config.parse_args(["nova-api"], default_config_files=[])
+    logging.disable(logging.CRITICAL)
+    objects.register_all()
+    nova.conf.CONF.set_override("alias", [json.dumps(alias) for alias in cases["aliases"]], "pci")
+    nova.conf.CONF.set_override("pci_in_placement", cases["in_placement"], "filter_scheduler")
+    return objects
+
+
+def outcome(objects, case):
+    """The topology and the PCI requests of a case, or the name of what nova raises."""
+    from nova import exception
+    from nova.pci import request as pci_request
+    from nova.virt import hardware
+
+    flavor = objects.Flavor(**case["sizes"], extra_specs=case["extra_specs"])
+    image = objects.ImageMeta.from_dict({"properties": case["properties"]})
+    try:
+        topology = hardware.numa_get_constraints(flavor, image)
+        policy = hardware.get_pci_numa_policy_constraint(flavor, image)
+        requests = pci_request.get_pci_requests_from_flavor(flavor, affinity_policy=policy)
+        spec = objects.RequestSpec(pci_requests=requests, requested_resources=[])
+        spec.generate_request_groups_from_pci_requests()
+    except (exception.NovaException, ValueError) as error:
+        return {"error": f"{type(error).__name__}: {error}"}
+    return {
+        "cells": topology and [plain(cell, *case["cell"]) for cell in topology.cells],
+        "emulator": topology and topology.emulator_threads_policy,
+        "requests": [plain(one, "count", "spec", "alias_name", "numa_policy") for one in requests.requests],
+        "groups": [plain(group, "resources", "required_traits") for group in spec.requested_resources],
+    }
+
+
+def plain(thing, *names):
+    """Fields of an object as JSON has them."""
+    values = {name: getattr(thing, name) for name in names}
+    return {name: sorted(value) if isinstance(value, set) else value for name, value in values.items()}
+
+
+def main():
+    cases = json.load(sys.stdin)
+    objects = prepare(cases)
+    sys.stdout.write(json.dumps([outcome(objects, case) for case in cases["cases"]]) + "\n")
+
+
+if __name__ == "__main__":
+    main()
