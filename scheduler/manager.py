@@ -18,6 +18,7 @@ from oslo_log import log as logging
 from scheduler import conf as options
 from scheduler import objects
 from scheduler.background import BackgroundLoop
+from scheduler.claims.capacity import CapacityCheck, NoCapacityCheck, OvercommitCheck
 from scheduler.claims.claim_session import ClaimSession
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.held import held_candidate
@@ -32,6 +33,7 @@ from scheduler.explain.summary import with_summary
 from scheduler.explain.trace import Trace
 from scheduler.filters.numa_topology_filter import fitter_of
 from scheduler.health.reports import MOST_CELLS, CellState, WorkerState
+from scheduler.hosts.room import HostRoom
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import CandidateLists, HostView
 from scheduler.nova_db.inventory import Inventory
@@ -43,6 +45,7 @@ from scheduler.placement.mirror import MirrorAnswer
 from scheduler.placement.mirror_source import CandidateMirror, NoMirror, make_mirror
 from scheduler.placement.partition_members import PartitionMembers
 from scheduler.placement.provider_aggregates import ProviderAggregates
+from scheduler.placement.provider_usage import read_usage
 from scheduler.request import prefilters, query, targets
 from scheduler.request.decision_line import amounts_of, placed_lines, refused_line
 from scheduler.request.network import NeutronNetwork
@@ -68,6 +71,10 @@ DECISIONS_TIMEOUT = 2.0
 
 # Seconds between questions to a Placement that requests do not ask, so that health checks can tell of it.
 CHECK_INTERVAL = 15.0
+
+# Claims of other schedulers that may overlap with one on the same host and are not known yet, if the options
+# do not tell: some schedulers, each with a claim or two.
+OVERLAPPING_CLAIMS = 8
 
 # Seconds at the end of a process for decisions that other schedulers still have to be told of.
 STREAM_TIMEOUT = 1.0
@@ -707,10 +714,21 @@ class SchedulerManager:
             confirms_held=confirms_held,
             keeps_claims=request.may_be_answered,
             observer=self._claim_observer,
+            capacity=self._capacity_check(table, request),
         )
 
     def _ignored_nodes(self, table: HostTable, request: SchedulingRequest) -> frozenset[str]:
         return self.hosts.nodes_of_hosts(table, request.spec.ignore_hosts or ())
+
+    def _capacity_check(self, table: HostTable, request: SchedulingRequest) -> CapacityCheck:
+        """Return what checks the claims of a request; none while no other scheduler can claim."""
+        others = self.conf.berth.overlapping_claims
+        if others is None:
+            others = 0 if self.stream.status().alone else OVERLAPPING_CLAIMS
+        if not others:
+            return NoCapacityCheck()
+        read = partial(read_usage, self._placement, context=request.context)
+        return OvercommitCheck(HostRoom(table, self.hosts.pending), read, others)
 
     def _announce_end(self, request: SchedulingRequest) -> None:
         request.write_progress()

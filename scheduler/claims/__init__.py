@@ -3,6 +3,7 @@
 - claim_session: the claims of one request
 - claimer: the claims of a process
 - claim: one claim as a state machine; batch: claims for many instances in one request to Placement
+- capacity: whether overlapping claims of several schedulers were too many for a provider
 - events: what happened to a claim, try by try, and its log lines
 - group_commit: writes of concurrent requests that are sent together
 - policy: every bound of a claim, with the reason for its value

@@ -13,13 +13,14 @@ from typing import Protocol, Self
 from oslo_log import log as logging
 
 from scheduler.claims.allocations_api import Owner
+from scheduler.claims.capacity import CapacityCheck, Excess, NoCapacityCheck
 from scheduler.claims.claim import ClaimRequest
 from scheduler.claims.claimer import BUSY, TOO_LATE, Claimer
-from scheduler.claims.events import ClaimEvent
+from scheduler.claims.events import ClaimEvent, ClaimHistory, ClaimState
 from scheduler.claims.observers import ClaimObserver, NoObserver
 from scheduler.claims.result import ClaimResult, Outcome, unsent_claim
 from scheduler.errors import NoValidHost
-from scheduler.placement.answer import AllocationCandidate
+from scheduler.placement.answer import AllocationCandidate, Resources
 from scheduler.request.scheduling_request import SchedulingRequest
 
 LOG = logging.getLogger(__name__)
@@ -59,6 +60,7 @@ class ClaimSession:
         keeps_claims: Whether nothing is ever given back: an earlier delivery of the message may have been
             answered with what is claimed.
         observer: Is told what becomes of the claims.
+        capacity: Checks what was granted. Claims that are one too many are given back.
         seconds: How long the claims of the request took.
     """
 
@@ -72,6 +74,7 @@ class ClaimSession:
     confirms_held: bool = False
     keeps_claims: bool = False
     observer: ClaimObserver = field(default_factory=NoObserver)
+    capacity: CapacityCheck = field(default_factory=NoCapacityCheck)
     seconds: float = field(default=0.0, init=False)
     _claims: dict[str, ClaimResult | None] = field(default_factory=dict, init=False)
     _events: dict[str, list[ClaimEvent]] = field(default_factory=dict, init=False)
@@ -83,7 +86,10 @@ class ClaimSession:
         return self._events.get(instance_uuid, ())
 
     def claim(self, instance_uuid: str, candidate: AllocationCandidate) -> ClaimResult:
-        """Claim a candidate for an instance; as ``Claimer.claim``."""
+        """Claim a candidate for an instance; as ``Claimer.claim``.
+
+        A claim that put a provider over its capacity is given back, and refused.
+        """
         request = self._claim_request(instance_uuid, candidate, self.ignored)
         if self._busy or self._is_late():
             result = self._refuse(request)
@@ -91,10 +97,10 @@ class ClaimSession:
             with self._timed(), self._releasing_on_error([request]):
                 result = self.claimer.claim(request)
         self._remember({instance_uuid: result}, {instance_uuid: candidate})
-        return result
+        return self._checked({instance_uuid: result}, {instance_uuid: candidate})[instance_uuid]
 
     def claim_many(self, candidates: Mapping[str, AllocationCandidate]) -> Mapping[str, ClaimResult]:
-        """Claim a candidate for each instance, by instance UUID; as ``Claimer.claim_many``."""
+        """Claim a candidate for each instance, by instance UUID; as ``claim`` and ``Claimer.claim_many``."""
         requests = [self._claim_request(uuid, candidate) for uuid, candidate in candidates.items()]
         if self._busy or self._is_late():
             results = {request.uuid: self._refuse(request) for request in requests}
@@ -102,7 +108,7 @@ class ClaimSession:
             with self._timed(), self._releasing_on_error(requests):
                 results = self.claimer.claim_many(requests)
         self._remember(results, candidates)
-        return results
+        return self._checked(results, candidates)
 
     def __enter__(self) -> Self:
         self._finish = self.claimer.begin_request(self.request.instance_uuids, self.request.deadline)
@@ -210,6 +216,32 @@ class ClaimSession:
             elif result.try_next:
                 self.observer.refused(result, candidates[uuid])
 
+    def _checked(
+        self, results: Mapping[str, ClaimResult], candidates: Mapping[str, AllocationCandidate]
+    ) -> Mapping[str, ClaimResult]:
+        """Return the results once claims that put a provider over its capacity were given back."""
+        if self.confirms_held or self.keeps_claims:
+            return results
+        added = {uuid: added for uuid, result in results.items() if (added := _added_by(result))}
+        with self._timed():
+            checked = self.capacity.check(added)
+        for uuid in checked.within:
+            self._add_event(uuid, ClaimState.WITHIN_CAPACITY, "the host has little room, and is not over it")
+        refused = {uuid: _refused_as_over(results[uuid], excess) for uuid, excess in checked.over.items()}
+        for uuid, result in refused.items():
+            self._add_event(uuid, ClaimState.OVER_CAPACITY, result.reason)
+            self.observer.refused(result, candidates[uuid])
+        self._claims |= dict.fromkeys(refused)
+        with self._timed():
+            self._release({uuid: results[uuid] for uuid in refused})
+        return {**results, **refused}
+
+    def _add_event(self, uuid: str, state: ClaimState, cause: str) -> None:
+        events = self._events[uuid]
+        history = ClaimHistory(uuid, events[-1].host if events else "", events)
+        history.add(state, cause)
+        events.append(history.events[-1])
+
     def _release(self, claims: Mapping[str, ClaimResult]) -> None:
         for uuid, claim in claims.items():
             if claim.made:
@@ -218,6 +250,22 @@ class ClaimSession:
 
     def _is_late(self) -> bool:
         return self.clock() > self.request.deadline
+
+
+def _added_by(result: ClaimResult) -> Resources:
+    """Return what a claim of ours added to what the instance held; nothing if it holds nothing of ours."""
+    if not result.claimed or result.adopted or result.made is None:
+        return {}
+    kept = result.previous.allocations if result.previous else {}
+    return {provider: entry for provider, entry in result.made.allocations.items() if provider not in kept}
+
+
+def _refused_as_over(result: ClaimResult, excess: Excess) -> ClaimResult:
+    reason = (
+        f"claims of several schedulers overlapped, and put provider {excess.provider} over its capacity "
+        f"of {excess.resource_class}"
+    )
+    return ClaimResult(Outcome.REFUSED, reason, excess.resource_class, excess.provider, events=result.events)
 
 
 def _assumed_claim(request: ClaimRequest) -> ClaimResult:

@@ -27,6 +27,8 @@ class ClaimState(StrEnum):
         BATCH_WRITE: The claim is sent in one request together with those for other instances.
         CLAIMED_ALONE: The claim leaves its batch, and is sent alone.
         GRANTED: The instance has its allocations. The end.
+        WITHIN_CAPACITY: The host was found within its capacity after the claim.
+        OVER_CAPACITY: The granted claim is given back, as claims of several schedulers overlapped. The end.
         NEXT_HOST: This host is not claimed, another may be. The end.
         GIVEN_UP: No host would do now. The end.
     """
@@ -44,12 +46,14 @@ class ClaimState(StrEnum):
     BATCH_WRITE = "sending the claims of the batch again without the refused ones"
     CLAIMED_ALONE = "claiming for the instance alone"
     GRANTED = "the claim is complete"
+    WITHIN_CAPACITY = "keeping the claim"
+    OVER_CAPACITY = "giving the claim back, and trying the next host"
     NEXT_HOST = "trying the next host"
     GIVEN_UP = "giving the claim up"
 
 
 #: The states in which a claim has ended.
-ENDS = frozenset({ClaimState.GRANTED, ClaimState.NEXT_HOST, ClaimState.GIVEN_UP})
+ENDS = frozenset({ClaimState.GRANTED, ClaimState.OVER_CAPACITY, ClaimState.NEXT_HOST, ClaimState.GIVEN_UP})
 
 #: What operators want to know of; the rest is for debugging. ``GRANTED`` counts if something preceded it.
 _AT_INFO = ENDS | {

@@ -56,6 +56,17 @@ OPTS = [
         "Claims that wait meanwhile are sent together by the next write. Concurrent writes deadlock in "
         "Placement's database and are repeated after a second, so more is faster on few clouds only.",
     ),
+    cfg.IntOpt(
+        "overlapping_claims",
+        min=0,
+        mutable=True,
+        help="Claims that leave a host less room than this number of instances of the same size would need "
+        "are checked once they are granted, and given back if the host is over its capacity: Placement can "
+        "grant two claims of different processes that overlap and do not fit together. A check costs two "
+        "small requests to Placement. Not set: 8, or 0 while the decision stream says that there is no other "
+        "scheduler. 0: nothing is checked; choose it if [placement] allocation_conflict_retry_count of "
+        "Placement is 1.",
+    ),
     cfg.StrOpt(
         "candidates",
         default="fresh",

@@ -16,6 +16,7 @@ STAGES = ("queue", "query", "placement", "mirror", "table", "held", "selection",
 SOURCES = ("placement", "mirror", "table", "held")
 ANSWERS = ("own", "shared", "mirror", "table", "held", "failed")
 CLAIM_OUTCOMES = ("granted", "next_host", "given_up")
+CAPACITY_RESULTS = ("within", "over")
 DEPENDENCIES = ("broker", "api_database", "placement", "decision_stream")
 PHASES = ("starting", "serving", "stopping", "missing")
 EXITS = ("ended", "killed", "hung")
@@ -100,6 +101,14 @@ CLAIMS = Metric(
 CLAIM_TRIES = Metric(
     "berth_claim_tries", "histogram", "Tries that a claim needed until its end.", (), (), TRIES
 )
+CAPACITY_CHECKS = Metric(
+    "berth_capacity_checks",
+    "counter",
+    "Granted claims that left a host little room and were checked, by result: within (its capacity), over "
+    "(overlapping claims of several schedulers were too many, and the claim was given back).",
+    ("result",),
+    CAPACITY_RESULTS,
+)
 REFUSED = Metric(
     "berth_messages_refused", "counter", "Messages that could not be read and were answered with an error."
 )
@@ -120,6 +129,7 @@ COUNTED = (
     ANSWERED,
     CLAIMS,
     CLAIM_TRIES,
+    CAPACITY_CHECKS,
     REFUSED,
     UNDELIVERED,
 )

@@ -4,7 +4,7 @@ import threading
 
 from cachetools import LRUCache
 
-from scheduler.claims.events import ENDS, ClaimState
+from scheduler.claims.events import ClaimState
 from scheduler.errors import HostsUnknown, InvalidRequest, NoValidHost, SchedulerStopping
 from scheduler.explain.record import CandidateSource, DecisionRecord
 from scheduler.health import catalogue
@@ -18,6 +18,7 @@ _CLAIM_OUTCOMES = {
     ClaimState.NEXT_HOST: "next_host",
     ClaimState.GIVEN_UP: "given_up",
 }
+_CAPACITY_RESULTS = {ClaimState.WITHIN_CAPACITY: "within", ClaimState.OVER_CAPACITY: "over"}
 _OUTCOMES = {
     NoValidHost: "no_valid_host",
     HostsUnknown: "hosts_unknown",
@@ -80,9 +81,11 @@ class DecisionCounter:
     def _count_claims(self, record: DecisionRecord) -> None:
         for events in record.claims.values():
             for event in events:
-                if event.next_step in ENDS:
+                if event.next_step in _CLAIM_OUTCOMES:
                     self._counters.add(catalogue.CLAIMS, 1, _CLAIM_OUTCOMES[event.next_step])
                     self._counters.observe(catalogue.CLAIM_TRIES, event.attempt)
+                elif event.next_step in _CAPACITY_RESULTS:
+                    self._counters.add(catalogue.CAPACITY_CHECKS, 1, _CAPACITY_RESULTS[event.next_step])
 
 
 class TrafficCounter:

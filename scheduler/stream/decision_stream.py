@@ -85,6 +85,11 @@ class StreamStatus:
     lost: int = 0
     unreadable: int = 0
 
+    @property
+    def alone(self) -> bool:
+        """Whether it is known that no other scheduler is alive."""
+        return self.in_step and self.schedulers == 1
+
 
 class DecisionStream:
     """What a scheduler tells others and learns of them. ``start`` it in the process that serves.

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from scheduler.claims.allocations_api import ConsumerAllocations, Owner
+from scheduler.claims.capacity import CheckedClaims, Excess
 from scheduler.claims.claim import ClaimRequest
 from scheduler.claims.claim_session import ClaimSession
 from scheduler.claims.events import ClaimEvent, ClaimState
+from scheduler.claims.observers import NoObserver
 from scheduler.claims.result import ClaimResult, Outcome
 from scheduler.errors import NoValidHost
 from scheduler.hosts.pending import PendingPlacements
@@ -262,3 +264,98 @@ def test_the_time_of_all_claims_is_added_up(result):
                 claims.claim("a", CANDIDATE)
                 claims.claim_many({"b": CANDIDATE})
     assert claims.seconds == (12 if result is CLAIMED else 6)
+
+
+class Full:
+    """A check that finds these instances over the capacity, once each."""
+
+    def __init__(self, *uuids):
+        self.uuids, self.added = list(uuids), []
+
+    def check(self, added):
+        self.added.append(dict(added))
+        over = {uuid: Excess("p", "VCPU") for uuid in self.uuids if uuid in added}
+        self.uuids = [uuid for uuid in self.uuids if uuid not in over]
+        return CheckedClaims(frozenset(added) - over.keys(), over)
+
+
+def granted(**fields):
+    events = (ClaimEvent(1, "host 1", 204, "accepted", ClaimState.GRANTED),)
+    made = ConsumerAllocations(CANDIDATE.allocations, 1, Owner("project", "user"))
+    return ClaimResult(Outcome.CLAIMED, made=made, events=events, **fields)
+
+
+class Told(NoObserver):
+    """Writes down what it is told."""
+
+    def __init__(self):
+        self.told = []
+
+    def claimed(self, uuid, allocations):
+        self.told.append(("claimed", uuid))
+
+    def released(self, uuid, allocations):
+        self.told.append(("released", uuid))
+
+    def refused(self, result, candidate):
+        self.told.append(("refused", result.refused_provider, result.refused_class))
+
+
+def test_a_claim_that_is_one_too_many_is_given_back_and_refused():
+    claimer, claims = make(granted())
+    claims.capacity, claims.observer = Full("a"), Told()
+    with claims:
+        result = claims.claim("a", CANDIDATE)
+        assert (result.outcome, result.try_next) == (Outcome.REFUSED, True)
+        assert (result.refused_provider, result.refused_class) == ("p", "VCPU")
+        assert [uuid for uuid, _ in claimer.released] == ["a"]
+        assert claims.claim("a", CANDIDATE).claimed
+    assert len(claimer.released) == 1
+    assert claims.observer.told == [
+        ("claimed", "a"),
+        ("refused", "p", "VCPU"),
+        ("released", "a"),
+        ("claimed", "a"),
+    ]
+    states = [event.next_step for event in claims.events_of("a")]
+    assert states == [
+        ClaimState.GRANTED,
+        ClaimState.OVER_CAPACITY,
+        ClaimState.GRANTED,
+        ClaimState.WITHIN_CAPACITY,
+    ]
+
+
+def test_of_many_claims_only_those_too_many_are_given_back():
+    claimer, claims = make(granted())
+    claims.capacity = Full("b")
+    with claims:
+        results = claims.claim_many({"a": CANDIDATE, "b": CANDIDATE})
+    assert [results[uuid].claimed for uuid in "ab"] == [True, False]
+    assert [uuid for uuid, _ in claimer.released] == ["b"]
+    claims.give_back()
+    assert [uuid for uuid, _ in claimer.released] == ["b", "a"]
+
+
+def test_only_what_a_claim_added_is_checked():
+    kept = ConsumerAllocations({"p": {}}, 1)
+    both = ConsumerAllocations({"p": {}, "q": {"resources": {"VCPU": 1}}}, 2)
+    for result, added in (
+        (granted(previous=kept), {}),
+        (replace(granted(), previous=kept, made=both), {"a": {"q": {"resources": {"VCPU": 1}}}}),
+        (granted(adopted=True), {}),
+        (REFUSED, {}),
+    ):
+        _, claims = make(result)
+        claims.capacity = Full()
+        use(claims, "a")
+        assert claims.capacity.added == [added]
+
+
+@pytest.mark.parametrize("field", ["confirms_held", "keeps_claims"])
+def test_claims_that_a_caller_may_know_are_not_checked(field):
+    claimer, claims = make(granted())
+    claims.capacity = Full("a")
+    setattr(claims, field, True)
+    use(claims, "a")
+    assert (claimer.released, claims.capacity.added) == ([], [])

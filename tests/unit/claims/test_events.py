@@ -20,6 +20,7 @@ INFO = {
     ClaimState.REWRITING,
     ClaimState.RESENDING,
     ClaimState.CLAIMED_ALONE,
+    ClaimState.OVER_CAPACITY,
     ClaimState.NEXT_HOST,
     ClaimState.GIVEN_UP,
 }

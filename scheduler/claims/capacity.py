@@ -1,0 +1,132 @@
+"""Whether claims of several schedulers that overlapped have filled a provider beyond its capacity.
+
+Placement checks the capacity in each claim, but can grant two that overlap and do not fit together: its own
+retry reads the usage as it was before (spec: placement-and-workflow 6.1). Claims of one process on a provider
+do not overlap, those of several do. The one that is carried out last sees the other. So a claim that leaves a
+host little room is checked once it is granted, and given back if it was one too many.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import NamedTuple, Protocol
+
+from scheduler.claims.policy import ClaimPolicy, Timing
+from scheduler.placement.answer import Resources, Usage
+
+Room = Callable[[str], Mapping[str, float]]
+"""Provider UUID → resource class → what is left, as far as it is known without a query."""
+
+ReadUsage = Callable[[str], Mapping[str, Usage]]
+"""Provider UUID → resource class → usage as Placement tells it now; empty if it does not."""
+
+Added = Mapping[str, Resources]
+"""Instance UUID → what its claim added, by provider."""
+
+
+class Excess(NamedTuple):
+    """A resource class of which more is used on a provider than it has."""
+
+    provider: str
+    resource_class: str
+
+
+class CheckedClaims(NamedTuple):
+    """What a check has found.
+
+    Attributes:
+        within: Instances on providers that are within their capacity.
+        over: Instances whose claims are to be given back, with the reason.
+    """
+
+    within: frozenset[str] = frozenset()
+    over: Mapping[str, Excess] = {}
+
+
+class CapacityCheck(Protocol):
+    """Checks claims that were granted."""
+
+    def check(self, added: Added) -> CheckedClaims:
+        """Return which claims are to be given back."""
+
+
+class NoCapacityCheck:
+    """Leaves all claims as they are."""
+
+    def check(self, added: Added) -> CheckedClaims:
+        """Return that nothing was checked."""
+        return CheckedClaims()
+
+
+@dataclass(frozen=True)
+class OvercommitCheck:
+    """Checks claims that leave little room.
+
+    Room is little if ``others`` more claims of the same size would not fit. Claims of other schedulers that
+    are known are no room any more, so ``others`` stands for those that this process does not know yet.
+
+    Attributes:
+        room: What is left, the claims to be checked counted.
+        read: Reads usages from Placement.
+        others: Claims of other processes that may have overlapped; 0: nothing is checked.
+        policy: The delay before a claim is given back.
+        timing: Sleep and randomness.
+    """
+
+    room: Room
+    read: ReadUsage
+    others: int
+    policy: ClaimPolicy = field(default_factory=ClaimPolicy)
+    timing: Timing = field(default_factory=Timing)
+
+    def check(self, added: Added) -> CheckedClaims:
+        """Return which claims are to be given back.
+
+        Of several schedulers that find a provider over its capacity each waits for a random time, and looks
+        again: the first ones give back, and the last ones find that enough. If Placement does not tell, the
+        claim stays.
+
+        Args:
+            added: The claims, which are in effect.
+        """
+        if not self.others:
+            return CheckedClaims()
+        near = {uuid: self._nearly_full(one) for uuid, one in added.items()}
+        usages = {provider: self.read(provider) for provider in dict.fromkeys(chain(*near.values()))}
+        told = {uuid for uuid, providers in near.items() if providers and all(map(usages.get, providers))}
+        over: dict[str, Excess] = {}
+        if any(one.used > one.capacity for usage in usages.values() for one in usage.values()):
+            self.timing.sleep(self.timing.uniform(*self.policy.retry_delay))
+            for provider, usage in usages.items():
+                if any(one.used > one.capacity for one in usage.values()):
+                    _choose_one_by_one(provider, self.read(provider), added, over)
+        return CheckedClaims(frozenset(told - over.keys()), over)
+
+    def _nearly_full(self, added: Resources) -> list[str]:
+        """Return the providers that a claim leaves little room on, or of which that is not known."""
+        return [
+            provider
+            for provider, entry in added.items()
+            if self._is_little(self.room(provider), entry["resources"])
+        ]
+
+    def _is_little(self, left: Mapping[str, float], wanted: Mapping[str, int]) -> bool:
+        return any(left.get(name, 0.0) < self.others * amount for name, amount in wanted.items())
+
+
+def _choose_one_by_one(
+    provider: str, usage: Mapping[str, Usage], added: Added, over: dict[str, Excess]
+) -> None:
+    """Add claims to ``over``, the last ones first, until the rest fits on a provider."""
+    for name, one in usage.items():
+        takers = {uuid: amount for uuid, held in added.items() if (amount := _amount(held, provider, name))}
+        excess = one.used - one.capacity - sum(takers[uuid] for uuid in takers.keys() & over.keys())
+        for uuid in reversed(takers):
+            if excess > 0 and uuid not in over:
+                over[uuid] = Excess(provider, name)
+                excess -= takers[uuid]
+
+
+def _amount(held: Resources, provider: str, name: str) -> int:
+    entry = held.get(provider)
+    return int(entry["resources"].get(name, 0)) if entry else 0

@@ -1,0 +1,40 @@
+"""How much is left on a compute node, as far as the host table and pending placements tell.
+
+Placement decides what a claim may take. This is an estimate without a query to it, for what to look at twice.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from scheduler.hosts.coordinates import TableRows
+from scheduler.hosts.pending import GUARDED, PendingPlacements
+from scheduler.hosts.table import HostTable
+
+MIB_PER_GIB = 1024
+
+
+class HostRoom:
+    """What compute nodes have left for instances that are not placed yet, those being claimed counted."""
+
+    def __init__(self, table: HostTable, pending: PendingPlacements) -> None:
+        self._table = table
+        self._pending = pending
+
+    def __call__(self, provider: str) -> Mapping[str, float]:
+        """Return what is left on a compute node by resource class, overcommit included.
+
+        Empty for a provider that is no compute node. Classes of which the table does not tell are missing.
+        """
+        row = self._table.row_of_uuid.get(provider)
+        if row is None:
+            return {}
+        host = self._table.rows[row]
+        pending = self._pending.overlay(self._table, TableRows(np.array([row])))[:, 0]
+        ram, disk, vcpus = pending[: len(GUARDED)].tolist()
+        return {
+            "MEMORY_MB": host.free_ram_mb + host.total_usable_ram_mb * (host.ram_allocation_ratio - 1) + ram,
+            "DISK_GB": (host.free_disk_mb + disk) / MIB_PER_GIB
+            + host.total_usable_disk_gb * (host.disk_allocation_ratio - 1),
+            "VCPU": host.vcpus_total * host.cpu_allocation_ratio - host.vcpus_used - vcpus,
+        }

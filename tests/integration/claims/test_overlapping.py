@@ -1,0 +1,69 @@
+"""Schedulers whose claims overlap on one host, with a Placement that over-commits then (its default, on MariaDB)."""
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+import uuid
+
+import pytest
+
+from scheduler.claims.capacity import OvercommitCheck
+from scheduler.claims.claim_session import ClaimSession
+from scheduler.claims.claimer import Claimer
+from scheduler.claims.group_commit import GroupCommit
+from scheduler.claims.result import Outcome
+from scheduler.hosts.pending import PendingPlacements
+from scheduler.placement.answer import AllocationCandidate
+from scheduler.placement.provider_usage import read_usage
+from tests.integration.placement_fixtures import QUICK
+from tests.unit.selection.requests import make_request, make_spec
+from tools import servers
+from tools.embedded_placement import PlacementProcess
+from tools.placement_fleet import Provider, create_fleet
+
+pytestmark = pytest.mark.mariadb
+
+SCHEDULERS = 4
+CAPACITY = 8
+ROUNDS = 3
+
+
+@pytest.fixture
+def url(mysql_url):
+    with servers.made_database(mysql_url, "overlapping") as database, PlacementProcess(database) as url:
+        yield url
+
+
+class Scheduler:
+    """The claims of one process. It checks each."""
+
+    def __init__(self, client):
+        self.claimer = Claimer(GroupCommit(client), QUICK)
+        self.check = OvercommitCheck(lambda _: {}, partial(read_usage, client), others=8)
+
+    def claim(self, provider, instance):
+        """Return whether an instance got one unit of a provider."""
+        entries = {provider: {"resources": {"VCPU": 1}}}
+        candidate = AllocationCandidate.of(provider, (provider,), entries, {"": [provider]})
+        request = make_request(make_spec(project_id="project", user_id="user"), [instance])
+        with ClaimSession(self.claimer, PendingPlacements(), request, capacity=self.check) as claims:
+            result = claims.claim(instance, candidate)
+            assert result.outcome in {Outcome.CLAIMED, Outcome.REFUSED, Outcome.CONTENDED}, result
+        claims.confirm()
+        return result.claimed
+
+
+def test_claims_that_overlap_leave_no_host_over_its_capacity(url, connect):
+    schedulers = [Scheduler(connect(url)) for _ in range(SCHEDULERS)]
+    providers = [str(uuid.uuid4()) for _ in range(ROUNDS)]
+    create_fleet(url, [Provider(one, one, {"VCPU": {"total": CAPACITY}}) for one in providers])
+    read = partial(read_usage, connect(url))
+    with ThreadPoolExecutor(SCHEDULERS) as pool:
+        for provider in providers:
+            each = [
+                pool.submit(lambda one: [one.claim(provider, str(uuid.uuid4())) for _ in range(4)], scheduler)  # noqa: B023 - it ends in the round
+                for scheduler in schedulers
+            ]
+            granted = sum(sum(future.result()) for future in each)
+            used = read(provider)["VCPU"].used
+            assert (granted, used <= CAPACITY) == (used, True)
+    assert [scheduler.claimer.drain(10) for scheduler in schedulers] == [[]] * SCHEDULERS
