@@ -19,13 +19,27 @@ DATABASE_KINDS = [
 ]
 
 
-def need(command):
-    """Skip the test, or fail it in CI, unless the command is on PATH or where servers are installed."""
-    if shutil.which(command, path=servers.path_of_servers()):
-        return
+#: Commands of one kind of browser; the first, which is the smallest, is what ``tools/run-tests`` installs.
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+
+
+def need(*commands):
+    """Return the first of these commands that is on PATH or where servers are installed.
+
+    If none is there, skip the test, or fail it in CI.
+    """
+    for command in commands:
+        if found := shutil.which(command, path=servers.path_of_servers()):
+            return found
+    missing = f"{' or '.join(commands)} is not installed"
     if os.environ.get("CI"):
-        pytest.fail(f"{command} is not installed")
-    pytest.skip(f"{command} is not installed")
+        pytest.fail(missing)
+    pytest.skip(missing)
+
+
+def browser():
+    """Return the command of a browser."""
+    return need(*BROWSERS)
 
 
 @contextlib.contextmanager

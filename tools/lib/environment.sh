@@ -98,12 +98,23 @@ find_servers() {
     export PATH
 }
 
+# By itself: its package has other names elsewhere, and must not keep the servers from being installed.
+need_browser() {
+    local name
+    for name in chromium-headless-shell chromium chromium-browser google-chrome; do
+        command -v "$name" >/dev/null && return
+    done
+    may_install && apt_install chromium-headless-shell && return
+    say "No Chromium is installed: the tests of the decision page do not run."
+}
+
 need_servers() {
     local missing=()
     find_servers
     command -v rabbitmq-server >/dev/null || missing+=(rabbitmq-server)
     command -v mariadbd >/dev/null || command -v mysqld >/dev/null || missing+=(mariadb-server)
     command -v postgres >/dev/null || missing+=(postgresql)
+    need_browser
     [ ${#missing[@]} -gt 0 ] || return 0
     if may_install; then
         apt_install "${missing[@]}"
