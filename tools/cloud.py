@@ -226,3 +226,20 @@ class SchedulerProcess:
 
     def _failure(self, complaint: str) -> RuntimeError:
         return RuntimeError(f"{complaint}; its log ends with:\n{self.log.read_text()[-2000:]}")
+
+
+class NovaSchedulerProcess(SchedulerProcess):
+    """A real ``nova-scheduler``, with its output in a file."""
+
+    def __init__(self, program: str | Path, config_files: Sequence[Path], log: Path) -> None:
+        """Describe a scheduler; ``start`` runs it.
+
+        Args:
+            program: The path of nova-scheduler.
+            config_files: Its configuration.
+            log: Where its output is appended.
+        """
+        super().__init__(config_files[0], log, {"PYTHONWARNINGS": "ignore"})
+        self._command = [str(program)]
+        self._command += [str(word) for path in config_files for word in ("--config-file", path)]
+        self._environment.pop("PYTHONPATH")

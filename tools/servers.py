@@ -17,6 +17,8 @@ import tempfile
 import time
 import uuid
 
+from amqp.exceptions import NotFound
+import kombu
 import psutil
 import sqlalchemy as sa
 
@@ -112,6 +114,13 @@ class Rabbit:
         """Return how many messages a queue has, also those that are delivered and not acknowledged."""
         words = self._list("list_queues", "-p", vhost, "name", "messages")
         return sum(int(n) for name, n in zip(words[::2], words[1::2], strict=True) if name == queue)
+
+    def consumers(self, vhost: str, queue: str) -> int:
+        """Return how many consumers a queue has; 0 if it does not exist."""
+        url = self.url_of(vhost).replace("rabbit://", "amqp://", 1)
+        with kombu.Connection(url) as connection, contextlib.suppress(NotFound):
+            return connection.channel().queue_declare(queue, passive=True).consumer_count
+        return 0
 
     def evaluate(self, expression: str) -> None:
         """Let the broker evaluate an Erlang expression."""

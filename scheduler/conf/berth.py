@@ -199,6 +199,16 @@ OPTS = [
         "default from RabbitMQ 4.0 on. A request for more instances than fit into such a reply is refused "
         "before anything is claimed; with two alternates an instance needs about 3.5 kB.",
     ),
+    cfg.IntOpt(
+        "consumer_priority",
+        default=0,
+        min=-100,
+        max=100,
+        help="Priority at the broker among all schedulers of the topic. Requests go to those with the "
+        "highest priority, as long as these can receive; to all of them in turn if it is equal. "
+        "nova-scheduler has 0. With 1, a nova-scheduler that runs beside Berth gets no more requests, and "
+        "can be stopped while instances are built.",
+    ),
     cfg.FloatOpt(
         "ready_timeout",
         default=60.0,

@@ -419,13 +419,16 @@ class LateListener(amqpdriver.RpcAMQPListener):
                 LOG.info("A consumer could not be cancelled: %s", error)
 
 
-def listen(transport: Any, target: messaging.Target, largest_message: int) -> LateListener | None:
+def listen(
+    transport: Any, target: messaging.Target, largest_message: int, priority: int = 0
+) -> LateListener | None:
     """Return a listener for a server, on the queues of oslo.messaging's own.
 
     Args:
         transport: What ``transport.rpc_transport`` returned.
         target: Topic and server name.
         largest_message: Bytes of the largest reply.
+        priority: Of this consumer among those of the topic; the broker's default is 0.
 
     Returns:
         The listener; None if the driver of the transport does not speak AMQP.
@@ -438,8 +441,25 @@ def listen(transport: Any, target: messaging.Target, largest_message: int) -> La
     exchange = driver._get_exchange(target)
     for topic in (target.topic, f"{target.topic}.{target.server}"):
         connection.declare_topic_consumer(exchange_name=exchange, topic=topic, callback=listener)
+    if priority:
+        for consumer in connection._consumers:
+            _prioritise(consumer, priority)
     connection.declare_fanout_consumer(target.topic, listener)
     return listener
+
+
+def _prioritise(consumer: Any, priority: int) -> None:
+    """Let a consumer consume with a priority; it makes its queue anew after each loss of the connection."""
+    consume = consumer.consume
+
+    def consume_with_priority(connection: Any, tag: Any) -> None:
+        if connection.channel != consumer._declared_on:
+            consumer.declare(connection)
+        arguments = consumer.queue.consumer_arguments or {}
+        consumer.queue.consumer_arguments = {**arguments, "x-priority": priority}
+        consume(connection, tag)
+
+    consumer.consume = consume_with_priority
 
 
 def adapted(listener: LateListener) -> base.PollStyleListenerAdapter:

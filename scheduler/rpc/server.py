@@ -156,7 +156,10 @@ class Server(server.RPCServer):
     def _create_listener(self) -> Any:
         self._start_threads()
         with refusals_as_config_errors():
-            listener = amqp.listen(self.transport, self._target, self.conf.berth.largest_message)
+            berth = self.conf.berth
+            listener = amqp.listen(
+                self.transport, self._target, berth.largest_message, berth.consumer_priority
+            )
             if listener is None:
                 return super()._create_listener()
             self._late_listener = listener

@@ -3,14 +3,13 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 import time
 from typing import Protocol
 
 from conductor_client.bus import Bus
 from conductor_client.client import SchedulerClient
 from scheduler.rpc.context import RequestContext
-from tools.cloud import SchedulerProcess
+from tools.cloud import NovaSchedulerProcess, SchedulerProcess
 from tools.side_by_side.rig import PLACEMENT_KEEPALIVE, Rig
 
 #: Seconds until nova-scheduler answers: it first reads all hosts, on a busy machine for minutes.
@@ -86,7 +85,8 @@ class NovaScheduler:
         """Run nova-scheduler."""
         transport_url = rig.rabbit.vhost()
         path = rig.configure_nova(transport_url)
-        process = _NovaProcess(path, rig)
+        program = rig.software.program("nova-scheduler")
+        process = NovaSchedulerProcess(program, [path], rig.directory / "nova-scheduler.log")
         with _bus(rig) as bus:
             process.start()
             try:
@@ -97,13 +97,6 @@ class NovaScheduler:
                 yield Running(bus, process.pid)
             finally:
                 process.stop()
-
-
-class _NovaProcess(SchedulerProcess):
-    def __init__(self, config_file: Path, rig: Rig) -> None:
-        super().__init__(config_file, rig.directory / "nova-scheduler.log", {"PYTHONWARNINGS": "ignore"})
-        self._command = [rig.software.program("nova-scheduler"), "--config-file", str(config_file)]
-        self._environment.pop("PYTHONPATH")
 
 
 @contextmanager

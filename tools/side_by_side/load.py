@@ -163,7 +163,7 @@ def send(bus: Bus, requests: Sequence[BootRequest], callers: int, seconds: float
                 if not waiting:
                     return
                 request = waiting.popleft()
-            answer = _ask(client, request)
+            answer = ask(client, request)
             with lock:
                 answers.append(answer)
 
@@ -174,7 +174,8 @@ def send(bus: Bus, requests: Sequence[BootRequest], callers: int, seconds: float
     return answers
 
 
-def _ask(client: SchedulerClient, request: BootRequest) -> Answer:
+def ask(client: SchedulerClient, request: BootRequest) -> Answer:
+    """Send a request and wait for its answer."""
     context = RequestContext(user_id=USER, project_id=PROJECT, roles=["member", "reader"])
     spec = request.spec()
     started = time.monotonic()

@@ -117,3 +117,26 @@ def test_a_call_that_lost_its_connection_is_begun_and_answered_once(serve, bus, 
     caller.join(30)
     assert caller.reply == []
     assert eventually(lambda: manager.ends == [["confirmed"]])
+
+
+@pytest.mark.parametrize("kind", ["classic", "kolla"])
+def test_requests_go_to_the_server_with_the_highest_priority_also_after_a_lost_connection(
+    serve, bus, conf, rabbit, kind
+):
+    ordinary, preferred = Manager(["ordinary"]), Manager(["preferred"])
+    serve(ordinary)
+    conf.set_override("consumer_priority", 1, "berth")
+    stopping = serve(preferred)
+
+    def answered():
+        callers = [Caller(bus) for _ in range(10)]
+        for caller in callers:
+            caller.join(30)
+        return [caller.reply for caller in callers]
+
+    assert answered() == [["preferred"]] * 10
+    rabbit.close_connections()
+    assert eventually(lambda: answered() == [["preferred"]] * 10, 30)
+    stopping.stop()
+    stopping.wait()
+    assert answered() == [["ordinary"]] * 10

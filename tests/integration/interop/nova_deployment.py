@@ -1,0 +1,61 @@
+"""A cloud whose databases, cells and host mappings were made by nova itself."""
+
+import json
+
+from tests.integration.deployed import DeployedCloud, run_json
+from tools.cloud import ROOT
+
+PROGRAMS = ROOT / "tests" / "integration" / "interop"
+
+#: What nova wants to know besides, and Berth does not.
+NOVA_OPTIONS = """\
+[DEFAULT]
+state_path = {directory}
+[oslo_concurrency]
+lock_path = {directory}
+[quota]
+driver = nova.quota.NoopQuotaDriver
+"""
+
+
+class NovaDeployment(DeployedCloud):
+    """A scheduler of ours beside a real nova; its fleet has no aggregates in nova's databases."""
+
+    def __init__(self, directory, rabbit, hosts, cells, nova_python, environment):
+        super().__init__(directory, rabbit, hosts, cells, conductors=False)
+        self._python = nova_python
+        self._environment = environment
+
+    def write_databases(self):
+        self.configure(self.transport_url)
+        (self.directory / "nova.conf").write_text(NOVA_OPTIONS.format(directory=self.directory))
+        hosts = self.directory / "hosts.json"
+        hosts.write_text(json.dumps({cell.name: self._described(cell) for cell in self.fleet.cells}))
+        self.run_nova("nova_databases", hosts)
+
+    def run_nova(self, program, *arguments):
+        """Run one of the programs here by nova's Python; what it prints as JSON on its last line."""
+        command = [self._python, PROGRAMS / f"{program}.py", *self.nova_configuration, *arguments]
+        return run_json(command, env=self._environment)
+
+    @property
+    def nova_configuration(self):
+        """The files that nova reads: Berth's own, and one more."""
+        return [self.directory / "controller.conf", self.directory / "nova.conf"]
+
+    def _described(self, cell):
+        return {
+            "database": cell.database_url,
+            "transport": cell.transport_url,
+            "hosts": [
+                {
+                    "name": host.name,
+                    "nodename": host.nodename,
+                    "uuid": host.uuid,
+                    "vcpus": host.hardware.threads,
+                    "memory_mb": host.hardware.memory_mb,
+                    "local_gb": host.hardware.disk_gb,
+                }
+                for host in self.fleet.of_cell(cell)
+            ],
+        }

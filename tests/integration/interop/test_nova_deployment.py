@@ -1,0 +1,194 @@
+"""Berth in a deployment of a real nova: its databases, its conductor, its aggregates; and swapped with its scheduler."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+import requests
+
+from tests.integration.deployed import until
+from tests.integration.interop.nova_deployment import NovaDeployment
+from tools.cloud import ROOT, NovaSchedulerProcess
+from tools.placement_fleet import HEADERS
+from tools.swapping.building import Building
+
+pytestmark = [pytest.mark.interop, pytest.mark.rabbitmq, pytest.mark.slow, pytest.mark.timeout(300)]
+
+SMALL = {"VCPU": 1, "MEMORY_MB": 1024, "DISK_GB": 1}
+LARGE = {"VCPU": 2, "MEMORY_MB": 2048, "DISK_GB": 1}
+
+
+@pytest.fixture(scope="module")
+def cloud(tmp_path_factory, rabbit, nova_python, nova_environment):
+    directory = tmp_path_factory.mktemp("nova")
+    with NovaDeployment(directory, rabbit, 12, 2, nova_python, nova_environment) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def seen(cloud):
+    """What nova's conductor saw."""
+    return cloud.run_nova("nova_conductor")
+
+
+def held(cloud, consumer):
+    """What a consumer holds: host name -> amounts."""
+    names = {host.uuid: host.name for host in cloud.fleet.hosts}
+    answer = requests.get(f"{cloud.placement_url}/allocations/{consumer}", headers=HEADERS, timeout=10)
+    return {names[provider]: one["resources"] for provider, one in answer.json()["allocations"].items()}
+
+
+def cell_of(cloud, host):
+    return next(one.cell.name for one in cloud.fleet.hosts if one.name == host)
+
+
+def test_boot(cloud, seen):
+    for one in seen["boot"]:
+        assert held(cloud, one["instance"]) == {one["host"]: SMALL}
+        assert len(one["alternates"]) == 2
+        assert {cell_of(cloud, host) for host in one["alternates"]} == {cell_of(cloud, one["host"])}
+
+
+def test_boot_that_fits_nowhere_is_buried_with_the_reason(cloud, seen):
+    one = seen["boot_that_fits_nowhere"]
+    assert (one["cell"], one["state"]) == ("cell0", "error")
+    assert one["fault"] == [500, "No valid host was found. "]
+    assert held(cloud, one["instance"]) == {}
+
+
+def test_boot_of_a_group_whose_members_are_kept_apart(seen):
+    hosts = seen["boot_of_a_group"]["hosts"]
+    assert len(hosts) == len(set(hosts)) == 4
+
+
+def test_resize(cloud, seen):
+    one = seen["resize"]
+    assert held(cloud, one["instance"]) == {one["host"]: LARGE}
+    assert held(cloud, one["migration"]) == {one["source"]: SMALL}
+    assert cell_of(cloud, one["host"]) == cell_of(cloud, one["source"])
+    assert one["alternates"] == 2
+
+
+def test_live_migration(cloud, seen):
+    one = seen["live_migrate"]
+    assert one["host"] != one["source"]
+    assert cell_of(cloud, one["host"]) == cell_of(cloud, one["source"])
+    assert held(cloud, one["instance"]) == {one["host"]: SMALL}
+    assert held(cloud, one["migration"]) == {one["source"]: SMALL}
+
+
+def test_evacuation_keeps_what_is_held_on_the_failed_host(cloud, seen):
+    one = seen["evacuate"]
+    assert one["host"] != one["source"]
+    assert held(cloud, one["instance"]) == {one["host"]: SMALL, one["source"]: SMALL}
+
+
+def test_rebuild_with_a_new_image_stays_where_it_is(cloud, seen):
+    one = seen["rebuild"]
+    assert one["host"] == one["source"]
+    assert held(cloud, one["instance"]) == {one["source"]: SMALL}
+
+
+def test_unshelve(cloud, seen):
+    one = seen["unshelve"]
+    assert held(cloud, one["instance"]) == {one["host"]: SMALL}
+
+
+def test_a_zone_is_known_as_soon_as_nova_has_made_it_and_gone_as_soon_as_it_is_deleted(seen):
+    one = seen["aggregates"]
+    assert one["chosen"] == one["host"]
+    assert one["zones"] == ["made-by-nova", "nova"]
+
+
+def test_the_daemon_complains_of_nothing(cloud, seen):
+    lines = cloud.scheduler.text().splitlines()
+    assert not [line for line in lines if " ERROR " in line or " WARNING " in line or "Traceback" in line]
+
+
+@pytest.mark.parametrize("command", [["upgrade", "check"], ["audit"]], ids=" ".join)
+def test_the_checks_for_operators_understand_the_databases(cloud, seen, command):
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-W",
+            "ignore",
+            "-m",
+            "scheduler.cmd.status",
+            "--config-file",
+            cloud.config_file,
+            *command,
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+class Swap:
+    """Starts and stops schedulers while instances are built."""
+
+    def __init__(self, cloud, nova_python):
+        self._cloud = cloud
+        self._vhost = cloud.transport_url.rpartition("/")[2]
+        program = pathlib.Path(nova_python).with_name("nova-scheduler")
+        self.nova = NovaSchedulerProcess(program, cloud.nova_configuration, cloud.directory / "nova.log")
+
+    def takes_all(self):
+        """Arguments of a scheduler of ours that leaves no requests to nova's: that loses some while it stops."""
+        path = self._cloud.directory / "priority.conf"
+        path.write_text("[berth]\nconsumer_priority = 1\n")
+        return ["--config-file", self._cloud.config_file, "--config-file", path]
+
+    def wait_for(self, schedulers):
+        """Wait until so many schedulers take requests."""
+        until(lambda: self._cloud.rabbit.consumers(self._vhost, "scheduler") == schedulers, "No such number")
+
+    def answers(self, building, count=20):
+        """Wait until so many more instances are built."""
+        wanted = len(building.answers) + count
+        until(lambda: len(building.answers) >= wanted, "Too few answers")
+
+
+def placed(process):
+    """How many requests a scheduler of ours has served."""
+    return process.text().count("Placed instance")
+
+
+def test_a_live_swap_there_and_back_loses_and_doubles_nothing(cloud, seen, nova_python):
+    swap, others, before = Swap(cloud, nova_python), consumers(cloud), placed(cloud.scheduler)
+    try:
+        with Building(cloud, cloud.bus, callers=4) as building:
+            swap.nova.start()
+            swap.wait_for(2)
+            alone = placed(cloud.scheduler) - before
+            swap.answers(building)
+            assert cloud.scheduler.stop() == 0
+            swap.wait_for(1)
+            by_nova = len(building.answers) - placed(cloud.scheduler) + before
+            swap.answers(building)
+            again = cloud.run("scheduler.cmd.scheduler", *swap.takes_all(), name="again")
+            swap.wait_for(2)
+            swap.answers(building)
+            assert swap.nova.stop() == 0
+            swap.wait_for(1)
+            swap.answers(building)
+    finally:
+        swap.nova.kill()
+    assert building.problems(others) == []
+    # while both served with the same priority each of them had a part
+    assert by_nova > 0
+    assert placed(cloud.scheduler) - before > alone
+    assert placed(again) >= 40
+
+
+def consumers(cloud):
+    """All who hold something."""
+    found = set()
+    for host in cloud.fleet.hosts:
+        url = f"{cloud.placement_url}/resource_providers/{host.uuid}/allocations"
+        found |= requests.get(url, headers=HEADERS, timeout=10).json()["allocations"].keys()
+    return found

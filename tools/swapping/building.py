@@ -1,0 +1,112 @@
+"""Instances that are built all the time, whichever schedulers serve the topic, and what became of each."""
+
+from collections.abc import Collection, Sequence
+import random
+import threading
+from typing import Any, Self
+
+import sqlalchemy as sa
+
+from conductor_client.bus import Bus
+from conductor_client.client import SchedulerClient
+from scheduler.nova_db import schema
+from tools import truth
+from tools.cloud import Cloud
+from tools.side_by_side.load import CALL_TIMEOUT, PROJECT, USER, Answer, BootRequest, ask, make_requests
+
+#: Requests that a caller has; more than are sent in any run.
+MOST_REQUESTS = 10_000
+
+
+class Building:
+    """Callers that ask for hosts as conductors do, from entry to exit of the context.
+
+    A chosen host gets a row for the instance in the database of its cell, as its compute writes it.
+
+    Attributes:
+        answers: What became of each request so far.
+    """
+
+    def __init__(self, cloud: Cloud, bus: Bus, callers: int, pause: float = 0.2, seed: int = 1) -> None:
+        """Describe the load.
+
+        Args:
+            cloud: Where instances are built.
+            bus: Where schedulers answer.
+            callers: Number of callers at the same time.
+            pause: Seconds between two requests of a caller, at most.
+            seed: Determines flavors, zones and pauses.
+        """
+        self.answers: list[Answer] = []
+        self._cloud = cloud
+        self._client = SchedulerClient(bus, timeout=CALL_TIMEOUT)
+        self._pause = pause
+        self._stopping = threading.Event()
+        self._rows = threading.Lock()
+        self._engines = {cell: sa.create_engine(cell.database_url) for cell in cloud.fleet.cells}
+        self._hosts = {host.name: host for host in cloud.fleet.hosts}
+        self._threads = [
+            threading.Thread(target=self._call_on, args=(random.Random(seed + number),), daemon=True)
+            for number in range(callers)
+        ]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Send no more requests, and wait until all are answered."""
+        self._stopping.set()
+        for thread in self._threads:
+            thread.join()
+        for engine in self._engines.values():
+            engine.dispose()
+
+    def problems(self, unknown: Collection[str] = ()) -> list[str]:
+        """Compare all answers with Placement, once stopped.
+
+        Args:
+            unknown: Consumers that are not the load's.
+
+        Returns:
+            A line for each request without hosts, each instance that does not hold exactly its amounts, each
+            allocation of no instance, and each over-committed inventory.
+        """
+        expected = {
+            instance: (selections[0].compute_node_uuid, answer.request.amounts)
+            for answer in self.answers
+            for instance, selections in zip(answer.request.uuids, answer.selections, strict=False)
+        }
+        found = truth.check(self._cloud.placement_url, self._cloud.fleet.providers(), expected, unknown)
+        return [*(f"Not served: {answer.error}" for answer in self.answers if answer.error), *found.problems]
+
+    def _call_on(self, rng: random.Random) -> None:
+        for request in make_requests(MOST_REQUESTS, rng.randrange(1 << 30)):
+            if self._stopping.wait(rng.uniform(0, self._pause)):
+                return
+            answer = ask(self._client, request)
+            self._write(request, answer.selections)
+            self.answers.append(answer)
+
+    def _write(self, request: BootRequest, chosen: Sequence[Sequence[Any]]) -> None:
+        _share, vcpus, memory_mb, root_gb = request.flavor
+        for instance, selections in zip(request.uuids, chosen, strict=False):
+            host = self._hosts[selections[0].service_host]
+            row = {
+                "uuid": instance,
+                "host": host.name,
+                "node": host.nodename,
+                "project_id": PROJECT,
+                "user_id": USER,
+                "vm_state": "active",
+                "vcpus": vcpus,
+                "memory_mb": memory_mb,
+                "root_gb": root_gb,
+                "ephemeral_gb": 0,
+            }
+            with self._rows, self._engines[host.cell].begin() as connection:
+                connection.execute(sa.insert(schema.instances), [row])
