@@ -26,6 +26,7 @@ import threading
 import warnings
 
 from cheroot import wsgi
+from cheroot.ssl.builtin import BuiltinSSLAdapter
 
 from tools.placement_fleet import database_url
 
@@ -58,6 +59,7 @@ class EmbeddedPlacement:
         database: str | Path | None = None,
         port: int = 0,
         conflict_retries: int = CONFLICT_RETRIES,
+        certificate: str | Path | None = None,
     ) -> None:
         """Describe a Placement; it is started on entry.
 
@@ -68,11 +70,13 @@ class EmbeddedPlacement:
             conflict_retries: Its ``allocation_conflict_retry_count``. With 1 a claim that meets another one
                 on the same provider is refused. With more, Placement tries again in the transaction of the
                 failed try, whose rows it counts as the previous usage: concurrent claims can over-commit.
+            certificate: A file with a certificate and its key, to serve HTTPS.
         """
         self._connection = database_url(database) if database else "sqlite://"
         self._in_memory = not database
         self._conflict_retries = conflict_retries
         self._port = port
+        self._certificate = certificate
         self._undo = contextlib.ExitStack()
 
     def __enter__(self) -> str:
@@ -83,7 +87,7 @@ class EmbeddedPlacement:
                 application = _Locking(
                     application, writes if self._in_memory else contextlib.nullcontext(), writes
                 )
-            url = undo.enter_context(_serving(application, self._port))
+            url = undo.enter_context(_serving(application, self._port, self._certificate))
             self._undo = undo.pop_all()
         return url
 
@@ -94,9 +98,17 @@ class EmbeddedPlacement:
 class PlacementProcess:
     """Placement in a process of its own; a context manager that gives its URL."""
 
-    def __init__(self, database: str | Path, port: int = 0, conflict_retries: int = CONFLICT_RETRIES) -> None:
+    def __init__(
+        self,
+        database: str | Path,
+        port: int = 0,
+        conflict_retries: int = CONFLICT_RETRIES,
+        certificate: str | Path | None = None,
+    ) -> None:
         """Describe a Placement; the arguments are those of ``EmbeddedPlacement``."""
         arguments = {"--db": database, "--port": port, "--conflict-retries": conflict_retries}
+        if certificate:
+            arguments["--certificate"] = certificate
         self._command = [sys.executable, "-m", "tools.embedded_placement"]
         self._command += [str(word) for pair in arguments.items() for word in pair]
         self._process: subprocess.Popen | None = None
@@ -194,7 +206,7 @@ class _Server(wsgi.Server):
     expiration_interval = 0.05  # seconds between looks at the request to stop
     keep_alive_conn_limit = None
 
-    def __init__(self, port: int, application) -> None:
+    def __init__(self, port: int, application, certificate: str | Path | None) -> None:
         super().__init__(
             ("127.0.0.1", port),
             application,
@@ -202,19 +214,26 @@ class _Server(wsgi.Server):
             timeout=IDLE_TIMEOUT,
             shutdown_timeout=STOP_TIMEOUT,
         )
+        if certificate:
+            self.ssl_adapter = BuiltinSSLAdapter(str(certificate), str(certificate))
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.bind_addr[1]}"
+        # a certificate is for a name
+        return f"https://localhost:{self.port}" if self.ssl_adapter else f"http://127.0.0.1:{self.port}"
+
+    @property
+    def port(self) -> int:
+        return self.bind_addr[1]
 
     def error_log(self, msg: str = "", level: int = logging.INFO, traceback: bool = False) -> None:
         LOG.log(level, "%s", msg, exc_info=traceback)
 
 
 @contextlib.contextmanager
-def _serving(application, port: int):
+def _serving(application, port: int, certificate: str | Path | None):
     """Serve ``application`` and give its URL; at the end, close all connections and stop all threads."""
-    server = _Server(port, application)
+    server = _Server(port, application, certificate)
     server.prepare()
     thread = threading.Thread(target=server.serve, name="placement", daemon=True)
     thread.start()
@@ -261,11 +280,12 @@ def main(arguments: list[str] | None = None) -> None:
         default=CONFLICT_RETRIES,
         help="allocation_conflict_retry_count (default: %(default)s)",
     )
+    parser.add_argument("--certificate", help="file with a certificate and its key, to serve HTTPS")
     options = parser.parse_args(arguments)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    with EmbeddedPlacement(options.db, options.port, options.conflict_retries) as url:
+    with EmbeddedPlacement(options.db, options.port, options.conflict_retries, options.certificate) as url:
         print(url, flush=True)
         stop.wait()
 

@@ -249,17 +249,23 @@ def mariadb(*, tcp: bool = False, options: Sequence[str] = VOLATILE) -> Iterator
             yield server
 
 
+def postgresql_user() -> str | None:
+    """Return the user as whom PostgreSQL runs if that is another one: it refuses to run as root."""
+    return "postgres" if os.geteuid() == 0 else None
+
+
 @contextlib.contextmanager
-def postgresql(*, tcp: bool = False) -> Iterator[Database]:
-    """Run a PostgreSQL, on a Unix socket or also on a TCP port."""
+def postgresql(*, tcp: bool = False, options: Sequence[str] = ()) -> Iterator[Database]:
+    """Run a PostgreSQL, on a Unix socket or also on a TCP port, with more options."""
     programs = subprocess.check_output(["pg_config", "--bindir"], text=True).strip()
-    user = "postgres" if os.geteuid() == 0 else None  # it refuses to run as root
+    user = postgresql_user()
     with _directory(user) as directory:
         data = ["-D", f"{directory}/data"]
         _make([f"{programs}/initdb", *data, "-A", "trust", "-U", "berth", "-N"], user)
         port = free_port(DATABASE_PORTS) if tcp else None
         network = ["-p", str(port), "-c", f"listen_addresses={'127.0.0.1' if tcp else ''}"]
         command = [f"{programs}/postgres", *data, "-k", directory, "-F", *network[0 if tcp else 2 :]]
+        command += options
         place = f"host={directory}&port={port}" if tcp else f"host={directory}"
         url = f"postgresql+psycopg2://berth@/postgres?{place}"
         with _running(Database(command, url, port, user)) as server:

@@ -33,6 +33,9 @@ LONGEST_TEXT = 1024 * 1024
 # What a database that is away raises: a lost connection, or a pool whose connections are all in use.
 AWAY = (DBConnectionError, sa.exc.TimeoutError)
 
+# What an error of a connection contains if PostgreSQL itself has answered with it.
+ANSWER_OF_POSTGRESQL = "FATAL:"
+
 # Seconds between two probes of the API database at most. It is small, and what it has is needed at once.
 MAX_API_PROBE_INTERVAL = 5.0
 
@@ -185,9 +188,16 @@ def _reason(error: Exception) -> str:
 
 
 def _connect(what: str, dialect: Dialect, _record: Any, arguments: Any, parameters: Any) -> Any:
-    """Connect. A driver raises errors of several classes for parameters of the URL that it does not know."""
+    """Connect. A driver raises errors of several classes for parameters of the URL that it does not know.
+
+    oslo.db recognises a PostgreSQL that is away by the words of old versions of its library.
+    """
     try:
         return dialect.connect(*arguments, **parameters)
+    except dialect.loaded_dbapi.OperationalError as error:
+        if dialect.name == "postgresql" and ANSWER_OF_POSTGRESQL not in str(error):
+            raise DBConnectionError(error) from error
+        raise
     except (TypeError, ValueError, AttributeError, LookupError) as error:
         raise errors.ConfigError(f"{what} has a parameter that its driver does not take: {error}") from error
 

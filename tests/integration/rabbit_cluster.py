@@ -13,6 +13,7 @@ from amqp.exceptions import AMQPError
 from kombu import Connection
 
 from tests.integration import services
+from tests.integration.certificates import make_certificates
 from tools import servers
 
 PORTS = range(21000, 25000, 10)
@@ -155,22 +156,6 @@ class Cluster:
     def stop(self):
         for node in self.nodes:
             node.kill()
-
-
-def make_certificates(directory):
-    """Write ca.pem, server.pem and server.key."""
-    services.need("openssl")
-
-    def openssl(*arguments):
-        subprocess.run(["openssl", *arguments], cwd=directory, check=True, capture_output=True)
-
-    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
-    openssl("req", "-x509", *key, "-subj", "/CN=test authority", "-keyout", "ca.key", "-out", "ca.pem")
-    openssl(
-        *["req", "-x509", *key, "-CA", "ca.pem", "-CAkey", "ca.key", "-subj", "/CN=localhost"],
-        *["-addext", "subjectAltName=DNS:localhost", "-addext", "basicConstraints=CA:FALSE"],
-        *["-keyout", "server.key", "-out", "server.pem"],
-    )
 
 
 @contextlib.contextmanager

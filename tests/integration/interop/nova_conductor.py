@@ -20,7 +20,7 @@ def prepare(*config_files):
     """Nova as its conductor has it."""
     from nova import monkey_patch
 
-    monkey_patch.patch()
+    getattr(monkey_patch, "patch", list)()  # before anything else of nova; older ones do it on import
     from nova import config, objects, rpc
     import nova.conf
 

@@ -14,7 +14,7 @@ import sys
 def prepare(*config_files):
     from nova import monkey_patch
 
-    monkey_patch.patch()  # before anything else of nova
+    getattr(monkey_patch, "patch", list)()  # before anything else of nova; older ones do it on import
     from nova import config, objects
     from nova.cmd import manage
 

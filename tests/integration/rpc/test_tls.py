@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from tests.integration.rabbit_cluster import make_certificates
+from tests.integration.certificates import make_certificates
 from tests.integration.rpc.conftest import Caller, Manager
 from tests.support.daemon import Daemon
 

@@ -1,9 +1,11 @@
 import traceback
 
+from oslo_db.exception import DBConnectionError
 import pytest
 from sqlalchemy.engine import make_url
 
 from scheduler import conf as options
+from scheduler.circuit_breaker import CircuitOpen
 from scheduler.errors import ConfigError
 from scheduler.nova_db import engines
 from scheduler.nova_db.engines import Engines, make_engine, normalised
@@ -120,3 +122,12 @@ def test_a_parameter_that_the_driver_does_not_know_is_an_error_without_secrets(c
     with pytest.raises(ConfigError, match="does not take") as caught:
         engine.connect()
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("scheme", ["mysql+pymysql", "postgresql+psycopg2"])
+def test_an_api_database_to_which_no_connection_can_be_made_is_left_out(conf, scheme):
+    conf.set_override("connection", f"{scheme}://nova:secret@127.0.0.1:1/nova", "api_database")
+    made = Engines(conf)
+    for expected in (DBConnectionError, CircuitOpen):
+        with pytest.raises(expected), made.api_connection():
+            pass
