@@ -342,6 +342,6 @@ class Driver:
         self.broker.disconnected(self.broker.runtime.current.process)
 
 
-def listen(transport: Any, _target: Any, _largest: int) -> Listener:
+def listen(transport: Any, _target: Any, _largest: int, _priority: int) -> Listener:
     """Return a listener on the request queue, in the place of ``amqp.listen``."""
     return Listener(transport._driver.broker)  # noqa: SLF001

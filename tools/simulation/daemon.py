@@ -11,6 +11,9 @@ WORKER_RESTART = 1.0
 # Seconds from the end of a master to the start of its successor.
 MASTER_RESTART = 3.0
 
+# Worker starts in a history, which kills a few of them. With more, workers cannot start at all.
+MOST_STARTS = 500
+
 
 class Daemon:
     """Keeps workers running. All of it but the workers is a model.
@@ -40,6 +43,7 @@ class Daemon:
         self._incarnation = 0
         self._stopping = False
         self._ends: dict[Process, int] = {}
+        self._starts = 0
         self.alarms: list[str] = []
         self.journal_lost = 0.0
         self._shared: Any = None
@@ -130,6 +134,9 @@ class Daemon:
     def _start_worker(self, number: int, incarnation: int) -> None:
         if self._stopping or incarnation != self._incarnation or self.worker(number) is not None:
             return
+        self._starts += 1
+        if self._starts > MOST_STARTS:
+            raise RuntimeError(f"workers were started {MOST_STARTS} times: do they fail at their start?")
         process = self._runtime.process(f"worker {number}.{incarnation}")
         self._workers[number] = process
         process.at_exit.append(lambda: self._ended(number, incarnation))
