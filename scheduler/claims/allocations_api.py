@@ -1,5 +1,6 @@
 """Reading and writing the allocations of a consumer in Placement (spec: placement-and-workflow 4.1-4.3)."""
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -42,10 +43,15 @@ NOTHING = ConsumerAllocations()
 
 
 class AllocationsApi:
-    """The requests to Placement. What a response to a write means is told by ``responses.write_outcome``."""
+    """The requests to Placement. What a response to a write means is told by ``responses.write_outcome``.
+
+    Attributes:
+        before_write: Called with the UUIDs of the consumers right before a write of theirs is sent.
+    """
 
     def __init__(self, client: PlacementClient) -> None:
         self._client = client
+        self.before_write: Callable[[Collection[str]], None] = _do_nothing
 
     def get_allocations(self, uuid: str, context: Any = None) -> ConsumerAllocations:
         """Return what the consumer holds now.
@@ -73,11 +79,17 @@ class AllocationsApi:
 
     def put_allocations(self, uuid: str, body: dict[str, Any], context: Any = None) -> Reply:
         """Write the allocations of one consumer; raises as ``PlacementClient.write``."""
+        self.before_write([uuid])
         return self._client.write("PUT", _path(uuid), MICROVERSION, context, orjson.dumps(body))
 
     def post_allocations(self, bodies: dict[str, dict[str, Any]], context: Any = None) -> Reply:
         """Write the allocations of many consumers, all or none; raises as ``PlacementClient.write``."""
+        self.before_write(list(bodies))
         return self._client.write("POST", "/allocations", MICROVERSION, context, orjson.dumps(bodies))
+
+
+def _do_nothing(_uuids: Collection[str]) -> None:
+    """Tell nobody of a write."""
 
 
 def _path(uuid: str) -> str:

@@ -128,6 +128,7 @@ class ConsumerState:
         generation: 0 if Placement is known to have a record of it without allocations.
         unsure: A write of an earlier claim may still be carried out; that claim's cleanup sees to it.
         earlier: The writes of earlier claims that are to be given back.
+        elsewhere: Those of them that another process gives back, also if this claim succeeds.
         lost: Writes for this claim that had no clear response.
         events: What already happened to this claim.
     """
@@ -135,6 +136,7 @@ class ConsumerState:
     generation: int | None = None
     unsure: bool = False
     earlier: tuple[OwnWrite, ...] = ()
+    elsewhere: tuple[OwnWrite, ...] = ()
     lost: int = 0
     events: tuple[ClaimEvent, ...] = ()
 
@@ -380,8 +382,8 @@ class AllocationClaim:
         return self._start_beside_another_request(current)
 
     def _grant_alone(self, own: OwnWrite, current: ConsumerAllocations) -> ClaimState:
-        """Grant a write; but repeat it if an earlier claim could have made the same, and be given back."""
-        if own_write_in(self._known.earlier, current) is None:
+        """Grant a write; but repeat it if another process gives back what looks the same."""
+        if own_write_in(self._known.elsewhere, current) is None:
             return self._grant(own, "the instance holds the allocations")
         body = allocations_body(current.allocations, self._request.owner, current.generation)
         self._write = _Write(body, current, source=own.previous)

@@ -69,6 +69,7 @@ class Claimer:
         self._request_locks = KeyedLocks()
         self._stopping = threading.Event()
         self._journal = ClaimJournal()
+        api.before_write = self._journal.mark_sent
         self._cleanup = AllocationCleanup(
             api, self._instance_locks, policy, self._journal.remove_records, timing
         )
@@ -208,6 +209,8 @@ class Claimer:
             abandoned = self._record_claims(requests)
             if abandoned is None:
                 return _refuse_all(requests, *self._refusal_of_busy())
+            if any(self._cleanup.is_pending(uuid) for uuid in uuids):  # taken over from a dead process
+                return claim_one_by_one(requests, self._claim_locked)
             return self._claim_recorded_many(requests, abandoned)
 
     def _claim_recorded_many(self, requests: Sequence[ClaimRequest], abandoned: AbandonedWrites) -> Results:
@@ -251,10 +254,12 @@ class Claimer:
         self, request: ClaimRequest, abandoned: AbandonedWrites, *, unsure: bool = False
     ) -> ClaimResult:
         left = abandoned.get(request.uuid, ())
+        own = self._cleanup.writes_of(request.uuid)
         known = ConsumerState(
             self._empty_consumers.generation_of(request.uuid),
-            unsure=unsure or bool(left),
-            earlier=(*self._cleanup.writes_of(request.uuid), *left),
+            unsure=unsure or bool(left or own),
+            earlier=(*own, *left),
+            elsewhere=left,
         )
         return self._settle(request, self._distinguish(request, self._claim_alone(request, known)))
 
@@ -300,7 +305,12 @@ class Claimer:
             return result
         self._journal.record_claim(request.uuid, request.repeated.made, None, request.message_id)
         known = ConsumerState(
-            1, unsure=result.unsure, earlier=result.own_writes, lost=lost, events=result.events
+            1,
+            unsure=result.unsure,
+            earlier=result.own_writes,
+            elsewhere=result.own_writes,
+            lost=lost,
+            events=result.events,
         )
         again = self._claim_alone(request, known)
         if again.claimed:
@@ -358,6 +368,8 @@ class Claimer:
         if not result.claimed:
             if result.unsure:
                 self._cleanup.schedule_cleanup(request.uuid, result, request.context)
+            elif not self._cleanup.is_pending(request.uuid):
+                self._journal.withdraw_records([request.uuid])
             return result
         self._empty_consumers.discard(request.uuid)
         earlier = self._cleanup.cancel_cleanup(request.uuid)

@@ -12,7 +12,7 @@ JSON.
 """
 
 import atexit
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 import os
 from pathlib import Path
@@ -41,8 +41,14 @@ PAGES = 1024
 class Page(Protocol):
     """The records of one process."""
 
-    def found_records(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Return what a dead process recorded."""
+    def found_records(self) -> Collection[tuple[str, Mapping[str, Any]]]:
+        """Return what dead processes recorded, each record once."""
+
+    def mark_sent(self, instance_uuids: Collection[str]) -> None:
+        """Record that the claims of these instances are sent now."""
+
+    def withdraw_records(self, instance_uuids: Collection[str]) -> None:
+        """Remove all records of these instances, whose claims were refused."""
 
     def add_records(self, records: Records, request: str = "") -> None:
         """Record claims that are about to be sent."""
@@ -131,27 +137,10 @@ class Journal:
             except (OSError, sqlite3.Error) as error:
                 LOG.error("Claims of this worker are not recorded in the journal: %s", error)
                 return None
-            self._take_over_others(page, number)
+            page.take_over_dead()  # there may be fewer workers now
             return page
         LOG.error("Claims of this worker are not recorded in the journal: all %d pages are in use", PAGES)
         return None
-
-    def _take_over_others(self, page: JournalPage, own: int) -> None:
-        """Move to a page what stands in others whose processes are dead: there may be fewer workers now."""
-        for path in sorted(self.directory.glob(f"page-*{SUFFIX}")):
-            found = re.fullmatch(r"page-(\d+)", path.stem)
-            if not found or int(found[1]) == own:
-                continue
-            try:
-                lock = PageLock(path.with_suffix(".lock"))
-            except OSError:
-                continue  # its process is alive
-            try:
-                page.take_over(path)
-            except (OSError, sqlite3.Error) as error:
-                LOG.error("Journal %s of a dead process cannot be read: %s", path, error)
-            finally:
-                lock.release()
 
     def _file(self, number: int) -> Path:
         return self.directory / f"page-{number}{SUFFIX}"
@@ -198,6 +187,7 @@ class ClaimJournal:
 
     def __init__(self) -> None:
         self._page: Page | None = None
+        self._on_found: Callable[[str, ClaimResult], None] = lambda _uuid, _claim: None
 
     def open_page(self, journal: Any, found: Callable[[str, ClaimResult], None]) -> None:
         """Record claims in a page of the journal from now on.
@@ -205,10 +195,14 @@ class ClaimJournal:
         Args:
             journal: A ``Journal``.
             found: Called with instance UUID and what is known of the claim, for each claim that a dead
-                process recorded. Its record stays until it is removed.
+                process recorded, now or when its page is taken over later. Its record stays until it is
+                removed.
         """
-        self._page = journal.open_page()
-        for uuid, record in list(self._page.found_records()) if self._page else ():
+        self._page, self._on_found = journal.open_page(), found
+        self._report_found()
+
+    def _report_found(self) -> None:
+        for uuid, record in self._page.found_records() if self._page else ():
             try:
                 claim = _claim_of(record)
             except (KeyError, TypeError, AttributeError):
@@ -217,7 +211,7 @@ class ClaimJournal:
                 )
                 self.remove_records([uuid])
             else:
-                found(uuid, claim)
+                self._on_found(uuid, claim)
 
     def record_claim(
         self,
@@ -247,6 +241,16 @@ class ClaimJournal:
             records = {uuid: _record_of(one, previous) for uuid, one in made.items()}
             self._page.add_records(records, request)
 
+    def mark_sent(self, uuids: Collection[str]) -> None:
+        """Record that the claims of these instances are sent now: from now on they may be in effect."""
+        if self._page:
+            self._page.mark_sent(uuids)
+
+    def withdraw_records(self, uuids: Collection[str]) -> None:
+        """Remove the records of these instances: Placement has refused their claims."""
+        if self._page:
+            self._page.withdraw_records(uuids)
+
     def remove_records(self, uuids: Collection[str]) -> None:
         """Remove the records of these instances: none of their claims is to be given back any more."""
         if self._page:
@@ -271,8 +275,12 @@ class ClaimJournal:
             self._page.end_run(message_id)
 
     def runs_elsewhere(self, message_id: str) -> bool:
-        """Return whether another process runs a message, or one whose death is not known yet."""
-        return self._page.runs_elsewhere(message_id) if self._page else False
+        """Return whether another process that is alive runs a message."""
+        if not self._page:
+            return False
+        elsewhere = self._page.runs_elsewhere(message_id)
+        self._report_found()
+        return elsewhere
 
     def begin_reply(self, message_id: str, *, failed: bool) -> None:
         """Record that a reply is about to be sent: from now on its caller may know it.
@@ -301,13 +309,17 @@ class ClaimJournal:
     def claims_of_others(self, uuids: Collection[str], request: str = "") -> OtherClaims:
         """Return the claims of other processes for these instances whose request is not over.
 
+        What dead processes have recorded of them is this process's from now on, and reported as found.
+
         Args:
             uuids: The instances.
             request: The identity of the request that asks.
         """
         busy: set[str] = set()
         abandoned: dict[str, tuple[OwnWrite, ...]] = {}
-        for record in self._page.recorded_by_others(uuids) if self._page else ():
+        records = self._page.recorded_by_others(uuids) if self._page else ()
+        self._report_found()
+        for record in records:
             claim = _abandoned_claim(record) if request and record.request == request else None
             if claim is None:
                 busy.add(record.instance)

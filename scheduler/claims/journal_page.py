@@ -2,10 +2,14 @@
 
 The file is in WAL mode: adding a record does not wait for the disk, and other processes can look into the
 file at any time, even while its owner is stopped. A lock file says whether the owner is alive: the lock ends
-with the process, however that ends.
+with the process, however that ends. Whoever gets the lock of a dead one takes over all that it has recorded:
+a process that starts, or one that finds a record there which it would have to wait for.
+
+A record is made before its claim is sent, so that other processes see it. It is marked when it is sent. What
+was never sent is void when the process dies: it would look like what another process has claimed later.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 import fcntl
 import os
@@ -52,6 +56,7 @@ CREATE TABLE IF NOT EXISTS records (
     id INTEGER PRIMARY KEY, instance TEXT NOT NULL, request TEXT NOT NULL, claim BLOB NOT NULL);
 CREATE INDEX IF NOT EXISTS records_by_instance ON records (instance);
 CREATE TABLE IF NOT EXISTS abandoned (id INTEGER PRIMARY KEY REFERENCES records (id) ON DELETE CASCADE);
+CREATE TABLE IF NOT EXISTS unsent (id INTEGER PRIMARY KEY REFERENCES records (id) ON DELETE CASCADE);
 CREATE TABLE IF NOT EXISTS runs (message TEXT NOT NULL, began REAL NOT NULL, interrupted INTEGER NOT NULL);
 CREATE INDEX IF NOT EXISTS runs_by_message ON runs (message);
 CREATE TABLE IF NOT EXISTS replies (
@@ -59,12 +64,25 @@ CREATE TABLE IF NOT EXISTS replies (
 CREATE INDEX IF NOT EXISTS replies_by_time ON replies (began);
 CREATE TABLE IF NOT EXISTS reserve (room BLOB NOT NULL);
 """
+_DROP_UNSENT = "DELETE FROM {schema}records WHERE id IN (SELECT id FROM {schema}unsent)"
+_MARK_SENT = "DELETE FROM unsent WHERE id IN (SELECT id FROM records WHERE instance = ?)"
 _ABANDON = "INSERT OR IGNORE INTO abandoned SELECT id FROM records"
 _INTERRUPT = "UPDATE runs SET interrupted = 1"
 _EXPIRE = "DELETE FROM runs WHERE began < ?"
 _EXPIRE_REPLIES = "DELETE FROM replies WHERE began < ?"
 _COUNT_RUNNING = "SELECT count(*) FROM runs WHERE message = ? AND NOT interrupted"
 _COUNT_INTERRUPTED = "SELECT count(*) FROM runs WHERE message = ? AND interrupted"
+_LAST = "SELECT coalesce(max(id), 0) FROM main.records"
+_MOVE = """
+INSERT INTO main.runs SELECT message, began, 1 FROM dead.runs;
+INSERT OR REPLACE INTO main.replies SELECT * FROM dead.replies;
+INSERT INTO main.records (instance, request, claim)
+SELECT instance, request, claim FROM dead.records ORDER BY id;
+INSERT INTO main.abandoned SELECT id FROM main.records WHERE id > {last};
+DELETE FROM dead.records;
+DELETE FROM dead.runs;
+DELETE FROM dead.replies;
+"""
 _READ = """
 SELECT instance, request, claim, abandoned.id IS NOT NULL
 FROM records LEFT JOIN abandoned ON abandoned.id = records.id {condition} ORDER BY records.id
@@ -151,45 +169,68 @@ class JournalPage:
         _allocate_reserve(self._database)
         self._database.execute(_EXPIRE, (time.time() - RUNS_KEPT,))
         self._database.execute(_INTERRUPT)
+        self._database.execute(_DROP_UNSENT.format(schema=""))
         self._database.execute(_ABANDON)
-        self._found = list(_records(self._database))
+        self._found = _records(self._database)
 
-    def found_records(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Return what a dead process recorded and did not remove: instance UUID and claim.
+    def found_records(self) -> list[tuple[str, Mapping[str, Any]]]:
+        """Return what dead processes have sent and did not remove: instance UUID and claim; each once.
 
         Claims that a caller may have been answered with are left out, and their records removed.
         """
-        known = {record.instance for record in self._found if self._may_be_known(record.request)}
+        with self._lock:
+            found, self._found = self._found, []
+        known = {record.instance for record in found if self._may_be_known(record.request)}
         if known:
             LOG.warning("Instances %s keep what a worker that died may have answered with", sorted(known))
             self.remove_records(known)
-        return ((record.instance, record.claim) for record in self._found if record.instance not in known)
+        return [(record.instance, record.claim) for record in found if record.instance not in known]
 
-    def take_over(self, other: Path) -> None:
-        """Move all that is recorded in a page without an owner to this one; the caller has its lock.
+    def take_over_dead(self, pages: Collection[Path] | None = None) -> bool:
+        """Move here what stands in pages whose processes are dead. Of several processes one takes a page.
+
+        Args:
+            pages: Their files; None for all.
+
+        Returns:
+            Whether a page was taken.
+        """
+        taken = False
+        for path in self._others() if pages is None else pages:
+            try:
+                lock = PageLock(path.with_suffix(".lock"))
+            except OSError:
+                continue  # its process is alive, or another one takes it
+            try:
+                self._take_over(path)
+                taken = True
+            except (OSError, sqlite3.Error) as error:
+                LOG.error("Journal %s of a dead process cannot be read: %s", path, error)
+            finally:
+                lock.release()
+        return taken
+
+    def _take_over(self, other: Path) -> None:
+        """Move all that is recorded in a page to this one; the caller has its lock.
 
         Raises:
             sqlite3.Error: It cannot be done. No record is lost.
             OSError: The same.
         """
-        database = _open_or_put_aside(other)
-        try:
-            records = list(_records(database))
-            runs = database.execute("SELECT message, began FROM runs").fetchall()
-            replies = database.execute("SELECT * FROM replies").fetchall()
-            with self._lock, self._transaction():
-                self._database.executemany("INSERT INTO runs VALUES (?, ?, 1)", runs)
-                self._database.executemany("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?)", replies)
-                for record in records:
-                    number = self._insert(record.instance, record.claim, record.request)
-                    self._database.execute("INSERT INTO abandoned VALUES (?)", (number,))
-            with database:
-                database.execute("DELETE FROM records")
-                database.execute("DELETE FROM runs")
-                database.execute("DELETE FROM replies")
-        finally:
-            database.close()
-        self._found.extend(records)
+        _open_or_put_aside(other).close()
+        with self._lock:
+            self._database.execute("ATTACH ? AS dead", (_uri(other, "rw"),))
+            try:
+                self._database.execute(f"PRAGMA dead.synchronous = {self._removal_mode}")
+                with self._transaction(self._removal_mode):
+                    self._database.execute(_DROP_UNSENT.format(schema="dead."))
+                    (last,) = self._database.execute(_LAST).fetchone()
+                    for statement in _MOVE.format(last=last).split(";"):
+                        self._database.execute(statement)
+                    moved = _records(self._database, condition="WHERE records.id > ?", parameters=(last,))
+                    self._found.extend(moved)
+            finally:
+                self._database.execute("DETACH dead")
 
     def add_records(self, records: Records, request: str = "") -> None:
         """Record claims that are about to be sent.
@@ -209,6 +250,14 @@ class JournalPage:
             self._outage.report_failure(error)
         else:
             self._outage.report_success()
+
+    def mark_sent(self, instance_uuids: Collection[str]) -> None:
+        """Record that the claims of these instances are sent now. If a process dies before, they are void."""
+        self._execute_many(_MARK_SENT, instance_uuids)
+
+    def withdraw_records(self, instance_uuids: Collection[str]) -> None:
+        """Remove all records of these instances, whose claims were refused. It need not outlive a reboot."""
+        self._execute_many("DELETE FROM records WHERE instance = ?", instance_uuids)
 
     def remove_records(self, instance_uuids: Collection[str]) -> None:
         """Remove all records of these instances.
@@ -231,10 +280,20 @@ class JournalPage:
                 self._unremoved.clear()
 
     def recorded_by_others(self, instance_uuids: Collection[str]) -> list[Record]:
-        """Return what is recorded of these instances in the pages of other processes."""
-        with self._lock:
-            pages = list(self._read_others(lambda reader: list(_records(reader, instance_uuids))))
-        return [record for records in pages for record in records]
+        """Return what is recorded of these instances in the pages of other processes that are alive.
+
+        Pages of dead ones that have such records are taken over first.
+        """
+
+        def read() -> dict[Path, list[Record]]:
+            with self._lock:
+                found = dict(self._read_others(lambda reader: _records_of(reader, instance_uuids)))
+            return {path: records for path, records in found.items() if records}
+
+        pages = read()
+        if pages and self.take_over_dead(pages):
+            pages = read()
+        return [record for records in pages.values() for record in records]
 
     def begin_run(self, message_id: str) -> int:
         """Record that a message is being run.
@@ -249,7 +308,7 @@ class JournalPage:
         try:
             with self._lock, self._transaction():
                 self._database.execute("INSERT INTO runs VALUES (?, ?, 0)", (message_id, time.time()))
-                return count(self._database) + sum(self._read_others(count))
+                return count(self._database) + sum(number for _, number in self._read_others(count))
         except sqlite3.Error as error:
             self._outage.report_failure(error)
             return 0
@@ -263,9 +322,15 @@ class JournalPage:
         self._execute("DELETE FROM runs WHERE message = ?", (message_id,))
 
     def runs_elsewhere(self, message_id: str) -> bool:
-        """Return whether another process runs a message, or one whose death is not known yet."""
-        with self._lock:
-            return any(self._read_others(lambda reader: _count(reader, _COUNT_RUNNING, message_id) > 0))
+        """Return whether another process runs a message. Pages of dead ones that did are taken over."""
+
+        def read() -> list[Path]:
+            with self._lock:
+                running = self._read_others(lambda reader: _count(reader, _COUNT_RUNNING, message_id))
+                return [path for path, number in running if number]
+
+        pages = read()
+        return bool(pages) and not (self.take_over_dead(pages) and not read())
 
     def begin_reply(self, message_id: str, *, failed: bool) -> None:
         """Record that a reply is about to be sent: from now on its caller may know it.
@@ -300,7 +365,7 @@ class JournalPage:
             return [RecordedReply(bool(failed), bool(confirmed)) for failed, confirmed in rows]
 
         with self._lock:
-            found = [*read(self._database), *(one for page in self._read_others(read) for one in page)]
+            found = [*read(self._database), *(one for _, page in self._read_others(read) for one in page)]
         return max(found, key=lambda reply: reply.confirmed, default=None)
 
     def _may_be_known(self, message_id: str) -> bool:
@@ -315,32 +380,39 @@ class JournalPage:
                 database.close()
             self._page_lock.release()
 
-    def _read_others(self, read: Callable[[sqlite3.Connection], Read]) -> Iterator[Read]:
-        """Yield what is read from each page of another process; those that cannot be read are left out."""
-        for path in self._path.parent.glob(f"*{SUFFIX}"):
-            if path == self._path:
-                continue
+    def _others(self) -> list[Path]:
+        """Return the files of all other pages."""
+        return sorted(path for path in self._path.parent.glob(f"*{SUFFIX}") if path != self._path)
+
+    def _read_others(self, read: Callable[[sqlite3.Connection], Read]) -> Iterator[tuple[Path, Read]]:
+        """Yield what is read from the other pages, by file; those that cannot be read are left out."""
+        for path in self._others():
             try:
                 reader = self._readers.get(path)
                 if reader is None:
                     reader = self._readers[path] = _connect(path, read_only=True)
-                yield read(reader)
+                yield path, read(reader)
             except (sqlite3.Error, ValueError):
                 if failed := self._readers.pop(path, None):
                     failed.close()
 
-    def _insert(self, instance: str, claim: Mapping[str, Any], request: str) -> int | None:
-        """Return the number of the new record."""
+    def _insert(self, instance: str, claim: Mapping[str, Any], request: str) -> None:
         cursor = self._database.execute(
             "INSERT INTO records (instance, request, claim) VALUES (?, ?, ?)",
             (instance, request, orjson.dumps(claim)),
         )
-        return cursor.lastrowid
+        self._database.execute("INSERT INTO unsent VALUES (?)", (cursor.lastrowid,))
 
     def _execute(self, statement: str, parameters: tuple[Any, ...]) -> None:
+        self._execute_each(statement, [parameters])
+
+    def _execute_many(self, statement: str, values: Collection[str]) -> None:
+        self._execute_each(statement, [(value,) for value in values])
+
+    def _execute_each(self, statement: str, parameters: Sequence[tuple[Any, ...]]) -> None:
         try:
             with self._lock, self._transaction():
-                self._database.execute(statement, parameters)
+                self._database.executemany(statement, parameters)
         except sqlite3.Error as error:
             self._outage.report_failure(error)
 
@@ -353,13 +425,16 @@ class JournalPage:
 
 
 def read_records(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Return what is recorded in the file of a page, which is left as it is; nothing if it cannot be read."""
+    """Return what is recorded as sent in the file of a page, which is left as it is.
+
+    Nothing if it cannot be read.
+    """
     try:
         database = _connect(path, read_only=True)
     except sqlite3.Error:
         return
     try:
-        for record in _records(database):
+        for record in _records(database, "WHERE records.id NOT IN (SELECT id FROM unsent)"):
             yield record.instance, record.claim
     except sqlite3.Error:
         return
@@ -371,13 +446,21 @@ def _count(database: sqlite3.Connection, query: str, message_id: str) -> int:
     return int(database.execute(query, (message_id,)).fetchone()[0])
 
 
-def _records(database: sqlite3.Connection, instance_uuids: Collection[str] | None = None) -> Iterator[Record]:
-    """Return the records of these instances, or all, in their order."""
-    marks = ",".join("?" * len(instance_uuids or ()))
-    condition = "" if instance_uuids is None else f"WHERE instance IN ({marks})"
-    rows = database.execute(_READ.format(condition=condition), tuple(instance_uuids or ())).fetchall()
-    for instance, request, claim, abandoned in rows:
-        yield Record(instance, request, orjson.loads(claim), bool(abandoned))
+def _records_of(database: sqlite3.Connection, instance_uuids: Collection[str]) -> list[Record]:
+    """Return the records of these instances, in their order."""
+    marks = ",".join("?" * len(instance_uuids))
+    return _records(database, f"WHERE instance IN ({marks})", tuple(instance_uuids))
+
+
+def _records(
+    database: sqlite3.Connection, condition: str = "", parameters: tuple[Any, ...] = ()
+) -> list[Record]:
+    """Return the records that meet a condition, or all, in their order."""
+    rows = database.execute(_READ.format(condition=condition), parameters).fetchall()
+    return [
+        Record(instance, request, orjson.loads(claim), bool(abandoned))
+        for instance, request, claim, abandoned in rows
+    ]
 
 
 def _open_or_put_aside(path: Path) -> sqlite3.Connection:
@@ -402,7 +485,7 @@ def _open(path: Path) -> sqlite3.Connection:
         database.execute("PRAGMA journal_mode = WAL")
         database.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         database.executescript(_SCHEMA)
-        list(_records(database))
+        _records(database)
     except (sqlite3.Error, ValueError):
         database.close()
         raise
@@ -417,10 +500,14 @@ def _allocate_reserve(database: sqlite3.Connection) -> None:
         database.execute("DELETE FROM reserve")
 
 
+def _uri(path: Path, mode: str) -> str:
+    return f"{path.absolute().as_uri()}?mode={mode}"
+
+
 def _connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     mode = "ro" if read_only else "rw"
     database = sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode={mode}",
+        _uri(path, mode),
         uri=True,
         timeout=BUSY_TIMEOUT,
         isolation_level=None,

@@ -259,6 +259,7 @@ def test_the_command_gives_back_what_the_kept_journal_proves(cloud, command, tmp
     claims.open_page(SimpleNamespace(open_page=lambda: page), lambda *_: None)
     written = {a: {"resources": {"VCPU": 2, "MEMORY_MB": 1024}}}
     claims.record_claim(ours, ConsumerAllocations(written, 1, Owner("project", "user")), request="message")
+    claims.mark_sent([ours])
     page.close()
     status, rows, errors = command("--fix")
     assert status == 1, errors

@@ -25,21 +25,32 @@ def found(instance):
     return [claim for claim in recorded_claims() if claim.consumer == instance]
 
 
+def record(journal, instance, *claim):
+    """Record a claim that was sent."""
+    journal.record_claim(instance, *claim)
+    journal.mark_sent([instance])
+
+
 def test_claims_of_a_scheduler_on_this_machine_are_found_once_and_stay(journal, instance):
-    journal.record_claim(instance, MADE)
+    record(journal, instance, MADE)
     expected = [RecordedClaim(instance, {"p": {"VCPU": 2}})]
     assert found(instance) == expected
     assert found(instance) == expected
 
 
 def test_a_claim_that_kept_the_source_is_told(journal, instance):
-    journal.record_claim(instance, MADE, MADE)
+    record(journal, instance, MADE, MADE)
     assert [claim.kept for claim in found(instance)] == [True]
 
 
 def test_claims_that_were_answered_are_not_found(journal, instance):
-    journal.record_claim(instance, MADE)
+    record(journal, instance, MADE)
     journal.remove_records([instance])
+    assert found(instance) == []
+
+
+def test_claims_that_were_never_sent_are_not_found(journal, instance):
+    journal.record_claim(instance, MADE)
     assert found(instance) == []
 
 
@@ -58,6 +69,6 @@ def test_only_the_claims_that_are_asked_for_are_kept():
 
 
 def test_claims_of_a_scheduler_that_does_not_run_are_found_in_its_journal(journal, instance, tmp_path):
-    journal.record_claim(instance, MADE)
+    record(journal, instance, MADE)
     kept = tmp_path / "berth-claims-me"
     assert [claim.consumer for claim in recorded_claims(tmp_path / "no processes", kept)] == [instance]

@@ -1,5 +1,6 @@
 """Placement's side of ``AllocationsApi``: generations, capacity and empty consumers as it has them, and faults on demand."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import orjson
@@ -35,6 +36,7 @@ class FakeConsumers:
     late: list = field(default_factory=list)
     hidden: set = field(default_factory=set)
     calls: list = field(default_factory=list)
+    before_write: Callable = len
 
     def give(self, uuid, allocations, owner=Owner("project", "user")):  # noqa: B008
         self.consumers[uuid] = ConsumerAllocations(allocations, 1, owner)
@@ -60,11 +62,13 @@ class FakeConsumers:
         return provider.removesuffix("-child")
 
     def put_allocations(self, uuid, body, context=None):
+        self.before_write([uuid])
         self._tick("put")
         fault, _, number = (self.write_faults.pop(0) if self.write_faults else "ok").partition(" ")
         return getattr(self, f"_{'after' if fault + number == '500after' else fault}")(uuid, body, number)
 
     def post_allocations(self, bodies, context=None):
+        self.before_write(list(bodies))
         self._tick("post")
         fault, _, number = (self.write_faults.pop(0) if self.write_faults else "ok").partition(" ")
         return getattr(self, f"_{'after' if fault + number == '500after' else fault}")(None, bodies, number)

@@ -100,6 +100,11 @@ def holding(*where, generation=1):
     return ConsumerAllocations(candidate(*where).allocations if any(where) else {}, generation, OWNER)
 
 
+def known_elsewhere(*writes):
+    """Another process gives these writes back, perhaps while the claim is made."""
+    return ConsumerState(unsure=True, earlier=writes, elsewhere=writes)
+
+
 #: An earlier claim of ours gave the instance B.
 EARLIER = ConsumerState(earlier=(OwnWrite(holding(B)),))
 
@@ -170,8 +175,12 @@ PATHS = {
         [CONSUMER_CHANGED, KEEPING_SOURCE, GRANTED],
     ),
     "an earlier claim of another process wrote, or may yet write, the same": (
-        {"known": ConsumerState(unsure=True, earlier=(OwnWrite(holding(A)),))},
+        {"known": known_elsewhere(OwnWrite(holding(A)))},
         [VERIFYING, REPLACING, VERIFYING, GRANTED],
+    ),
+    "an earlier claim of this process wrote, or may yet write, the same": (
+        {"known": ConsumerState(unsure=True, earlier=(OwnWrite(holding(A)),))},
+        [VERIFYING, GRANTED],
     ),
     "evacuated, holds the candidate already": (
         {"held": holding(A, B), "source": {B}},
@@ -350,14 +359,14 @@ def test_a_claim_beside_the_source_is_recorded_and_puts_it_back():
 
 
 def test_what_an_earlier_claim_could_have_written_too_is_given_another_generation():
-    known = ConsumerState(unsure=True, earlier=(OwnWrite(holding(A)),))
+    known = known_elsewhere(OwnWrite(holding(A)))
     world = World(known=known).run()
     assert world.api.get_allocations(UUID).generation == world.result.made.generation == 2
     assert not known.earlier[0].is_in(world.api.get_allocations(UUID))
 
 
 def test_what_several_earlier_writes_could_have_left_is_given_a_later_generation_than_all_of_them():
-    known = ConsumerState(unsure=True, earlier=(OwnWrite(holding(A)),) * 3)
+    known = known_elsewhere(*[OwnWrite(holding(A))] * 3)
     world = World(known=known).run()
     assert world.result.claimed
     assert world.api.get_allocations(UUID).generation == world.result.made.generation == 4
@@ -374,7 +383,7 @@ def test_what_two_overlapping_writes_left_is_ours():
 
 def test_what_an_earlier_evacuation_could_have_written_too_keeps_its_source():
     both = holding(A, B, generation=2)
-    known = ConsumerState(unsure=True, earlier=(OwnWrite(both, holding(B)),))
+    known = known_elsewhere(OwnWrite(both, holding(B)))
     world = World(held=holding(B), source={B}, known=known).run()
     assert world.result.made == replace(both, generation=3)
     assert world.result.previous == holding(B)

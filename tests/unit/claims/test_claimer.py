@@ -1,12 +1,15 @@
 from dataclasses import replace
 import threading
 import time
+from types import SimpleNamespace
 
 from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
 from scheduler.claims.allocations_api import NOTHING, Owner
+from scheduler.claims.claimer import Claimer
+from scheduler.claims.journal import Journal
 from scheduler.claims.journal_page import Record
 from scheduler.claims.policy import ClaimPolicy
 from scheduler.claims.result import Outcome
@@ -24,6 +27,7 @@ from tests.unit.claims.builders import (
     make_claimer,
     make_request,
 )
+from tests.unit.claims.fake_consumers import FakeConsumers
 
 LATE = replace(PROMPT, late_write_window=60.0)
 
@@ -238,7 +242,7 @@ class FakePage:
     """A journal and its page: what another process left, and what is recorded now."""
 
     def __init__(self, *found):
-        self.recorded, self.elsewhere = {}, []
+        self.recorded, self.elsewhere, self.sent, self.found = {}, [], [], list(found)
         for uuid, record in found:
             self.add_records({uuid: record})
 
@@ -246,11 +250,18 @@ class FakePage:
         return self
 
     def found_records(self):
+        found, self.found = self.found, []
+        return found
+
+    def all_records(self):
         return [(uuid, record) for uuid, records in self.recorded.items() for record in records]
 
     def add_records(self, records, request=""):
         for uuid, record in records.items():
             self.recorded.setdefault(uuid, []).append(record)
+
+    def mark_sent(self, uuids):
+        self.sent += uuids
 
     def recorded_by_others(self, uuids):
         return [record for record in self.elsewhere if record.instance in uuids]
@@ -258,6 +269,8 @@ class FakePage:
     def remove_records(self, uuids):
         for uuid in uuids:
             self.recorded.pop(uuid, None)
+
+    withdraw_records = remove_records
 
 
 def record_of(where, previous=None, generation=1):
@@ -276,13 +289,79 @@ def make_recorded(*found, **kwargs):
     return claimer, api, page
 
 
+class Host:
+    """A journal of its own, and processes that see one Placement."""
+
+    def __init__(self, directory, api):
+        self.journal, self.api = Journal(directory), api
+
+    def start(self, **policy):
+        """Return the claimer of a process that starts, and its page."""
+        clock = SleepClock()
+        claimer = Claimer(self.api, replace(PROMPT, **policy), clock.timing)
+        pages = []
+        opened = SimpleNamespace(open_page=lambda: pages.append(self.journal.open_page()) or pages[0])
+        claimer.open_journal(opened)
+        return claimer, pages[0], clock
+
+
+def test_a_claim_that_was_never_sent_is_not_taken_for_one_of_another_host(tmp_path):
+    """Both have the generation of a new consumer."""
+    api = FakeConsumers({A: 1})
+    one, other = Host(tmp_path / "one", api), Host(tmp_path / "other", api)
+    killed, page, _ = one.start()
+    api.before_write = lambda uuids: None  # it is killed before that
+    killed.journal.record_claim(UUID, make_request(UUID, A).plain.made, request="m1")
+    page.close()
+    claimer, _, _ = other.start()
+    assert claim(claimer, A).claimed
+    successor, _, _ = one.start()
+    assert successor.pending_cleanups() == 0
+    assert api.get_allocations(UUID).allocations == candidate(A).allocations
+
+
+def test_a_claim_that_was_refused_is_not_taken_for_one_of_another_host(tmp_path):
+    api = FakeConsumers({A: 0})
+    one, other = Host(tmp_path / "one", api), Host(tmp_path / "other", api)
+    killed, page, _ = one.start()
+    assert claim(killed, A).outcome is Outcome.REFUSED
+    page.close()
+    api.capacity[A] = 1
+    claimer, _, _ = other.start()
+    assert claim(claimer, A).claimed
+    successor, _, _ = one.start()
+    assert successor.pending_cleanups() == 0
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_request_does_not_wait_for_the_successor_of_a_dead_process(tmp_path, together):
+    api = FakeConsumers({A: 2, B: 1})
+    host = Host(tmp_path / "host", api)
+    (killed, page, _), (claimer, mine, clock) = host.start(), host.start(recorded_claim_delay=3600.0)
+    api.before_write = killed.journal.mark_sent
+    assert claim(killed, A).claimed
+    page.close()
+    api.before_write = claimer.journal.mark_sent
+    if together:
+        results = claimer.claim_many([make_request(UUID, B), make_request("other", A)])
+        assert all(result.claimed for result in results.values())
+    else:
+        assert claim(claimer, B).claimed
+    assert clock.slept == []
+    assert api.get_allocations(UUID).allocations == candidate(B).allocations
+    claimer.confirm_claims([UUID, "other"])
+    mine.close()
+    successor, _, _ = host.start()
+    assert successor.pending_cleanups() == 0
+
+
 def test_claims_are_recorded_until_they_are_confirmed():
     claimer, _, page = make_recorded()
     claim(claimer, A)
     claimer.claim_many([make_request("other", A), make_request("third", B)])
     assert page.recorded[UUID] == [record_of([A])]
-    assert set(page.recorded) == {UUID, "other", "third"}
-    claimer.confirm_claims([UUID, "other"])
+    assert set(page.recorded) == {UUID, "third"}  # the other one was refused
+    claimer.confirm_claims([UUID])
     assert set(page.recorded) == {"third"}
 
 
@@ -291,7 +370,7 @@ def test_what_an_evacuated_instance_held_before_is_recorded_too():
     api.give(UUID, candidate(A).allocations)
     claim(claimer, B, evacuating_from={A})
     assert page.recorded[UUID] == [record_of([B]), record_of([B, A], [A], 2)]
-    after, new_api, page = make_recorded(*page.found_records())
+    after, new_api, page = make_recorded(*page.all_records())
     new_api.consumers = api.consumers
     assert after.drain(5) == []
     assert api.get_allocations(UUID).allocations == candidate(A).allocations

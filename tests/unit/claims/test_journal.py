@@ -1,3 +1,4 @@
+import contextlib
 import multiprocessing
 import os
 import resource
@@ -38,6 +39,15 @@ def in_a_process(work, *args):
     return process.exitcode
 
 
+class PageLockOf(PageLock):
+    """The lock of a page of a journal."""
+
+    def __init__(self, journal, name):
+        super().__init__(journal.directory / f"{name}.lock")
+
+    close = PageLock.release
+
+
 def found_in(journal):
     """What a process that starts now finds recorded."""
     page = journal.open_page()
@@ -47,10 +57,16 @@ def found_in(journal):
         page.close()
 
 
+def record(page, claims, request=""):
+    """Record claims that were sent."""
+    page.add_records(claims, request)
+    page.mark_sent(claims)
+
+
 def die_with(journal, claims, removed=()):
     page = journal.open_page()
     for instance, claim in claims:
-        page.add_records({instance: claim})
+        record(page, {instance: claim})
     page.remove_records(removed)
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -76,8 +92,8 @@ def test_neither_number_nor_size_of_records_is_limited(journal):
     claims = {f"i{number}": CLAIM for number in range(5000)}
     large = {"allocations": {f"p{number}": {"resources": {"VCPU": 1}} for number in range(1000)}}
     page = journal.open_page()
-    page.add_records(claims)
-    page.add_records({"large": large})
+    record(page, claims)
+    record(page, {"large": large})
     page.close()
     assert dict(found_in(journal)) == {**claims, "large": large}
 
@@ -89,7 +105,7 @@ def test_a_journal_that_is_kept_outlives_the_master(tmp_path):
 
 def test_records_of_a_process_that_lives_are_not_taken(journal):
     mine = journal.open_page()
-    mine.add_records({"mine": CLAIM})
+    record(mine, {"mine": CLAIM})
     in_a_process(die_with, journal, [("theirs", CLAIM)])
     assert in_a_process(lambda: os._exit(found_in(journal) == [("theirs", CLAIM)])) == 1
     assert found_in(journal) == [("theirs", CLAIM)]
@@ -98,7 +114,7 @@ def test_records_of_a_process_that_lives_are_not_taken(journal):
 def test_fewer_processes_than_before_find_the_records_of_all(journal):
     pages = [journal.open_page() for _ in range(3)]
     for number, page in enumerate(pages):
-        page.add_records({f"i{number}": CLAIM})
+        record(page, {f"i{number}": CLAIM})
     for page in pages:
         page.close()
     page = journal.open_page()
@@ -109,8 +125,8 @@ def test_fewer_processes_than_before_find_the_records_of_all(journal):
 
 def test_what_other_processes_have_recorded_is_known(journal):
     mine, theirs = journal.open_page(), journal.open_page()
-    mine.add_records({"i1": CLAIM})
-    theirs.add_records({"i2": CLAIM, "i3": CLAIM})
+    record(mine, {"i1": CLAIM})
+    record(theirs, {"i2": CLAIM, "i3": CLAIM})
     assert mine.recorded_by_others(["i1", "i2"]) == [("i2", "", CLAIM, False)]
     assert theirs.recorded_by_others(["i1", "i2"]) == [("i1", "", CLAIM, False)]
     theirs.remove_records(["i2"])
@@ -121,20 +137,68 @@ def test_what_other_processes_have_recorded_is_known(journal):
 def test_what_a_dead_process_recorded_is_abandoned_by_its_request_until_it_is_removed(journal, pages):
     """Also after the process that took it over has died."""
     mine, *dead = [journal.open_page() for _ in range(3)]
-    dead[-1].add_records({"i1": CLAIM}, "m1")
+    record(dead[-1], {"i1": CLAIM}, "m1")
     for page in dead:
         page.close()
     for _ in range(2):
         successors = [journal.open_page() for _ in range(pages)]
-        successors[0].add_records({"i1": CLAIM}, "m2")
+        record(successors[0], {"i1": CLAIM}, "m2")
         assert sorted(mine.recorded_by_others(["i1"]), key=lambda one: one.request) == [
             ("i1", "m1", CLAIM, True),
             ("i1", "m2", CLAIM, False),
         ]
         successors[0].remove_records(["i1"])
-        successors[0].add_records({"i1": CLAIM}, "m1")
+        record(successors[0], {"i1": CLAIM}, "m1")
         for page in successors:
             page.close()
+
+
+def test_what_was_never_sent_is_void_after_the_death_of_its_process(journal):
+    pages = [journal.open_page() for _ in range(2)]
+    for number, page in enumerate(pages):
+        page.add_records({f"sent {number}": CLAIM, f"unsent {number}": CLAIM})
+        page.mark_sent([f"sent {number}"])
+    assert [one.instance for one in pages[0].recorded_by_others(["unsent 1", "unsent 2"])] == ["unsent 1"]
+    for page in pages:
+        page.close()
+    assert [uuid for uuid, _ in found_in(journal)] == ["sent 0", "sent 1"]
+
+
+def test_refused_claims_leave_no_record(journal):
+    page = journal.open_page()
+    record(page, {"i1": CLAIM, "i2": CLAIM})
+    page.withdraw_records(["i1"])
+    page.close()
+    assert found_in(journal) == [("i2", CLAIM)]
+
+
+def test_a_running_process_takes_over_a_dead_one_of_which_it_wants_to_know(journal):
+    mine, dead, alive = [journal.open_page() for _ in range(3)]
+    record(dead, {"i1": CLAIM, "i2": CLAIM}, "m1")
+    dead.begin_reply("m2", failed=False)
+    record(alive, {"i1": CLAIM}, "m3")
+    dead.close()
+    assert mine.recorded_by_others(["unknown"]) == []
+    assert mine.found_records() == []
+    assert mine.recorded_by_others(["i1"]) == [("i1", "m3", CLAIM, False)]
+    assert mine.found_records() == [("i1", CLAIM), ("i2", CLAIM)]
+    assert mine.found_records() == []
+    assert mine.reply_to("m2") == RecordedReply(failed=False, confirmed=False)
+    assert alive.recorded_by_others(["i2"]) == [("i2", "m1", CLAIM, True)]
+    assert found_in(journal) == []
+    mine.close()
+    assert found_in(journal) == [("i1", CLAIM), ("i2", CLAIM)]
+
+
+def test_of_two_processes_that_find_a_dead_one_the_second_sees_the_records_of_the_first(journal):
+    first, second, dead = [journal.open_page() for _ in range(3)]
+    record(dead, {"i1": CLAIM}, "m1")
+    dead.close()
+    with contextlib.closing(PageLockOf(journal, "page-2")):  # the first one is taking it
+        assert second.recorded_by_others(["i1"]) == [("i1", "m1", CLAIM, False)]
+    assert first.take_over_dead()
+    assert second.recorded_by_others(["i1"]) == [("i1", "m1", CLAIM, True)]
+    assert [len(page.found_records()) for page in (first, second)] == [1, 0]
 
 
 def test_runs_of_a_message_that_ended_with_their_process_are_counted_in_all_pages(journal):
@@ -168,7 +232,7 @@ def test_a_page_that_cannot_be_read_is_put_aside(journal, caplog):
     journal.directory.joinpath("page-0.sqlite").write_bytes(b"not a database" * 100)
     page = journal.open_page()
     assert "cannot be read" in caplog.text
-    page.add_records({"i1": CLAIM})
+    record(page, {"i1": CLAIM})
     page.close()
     assert found_in(journal) == [("i1", CLAIM)]
     assert len(list(journal.directory.glob("*unreadable*"))) == 1
@@ -176,19 +240,19 @@ def test_a_page_that_cannot_be_read_is_put_aside(journal, caplog):
 
 def test_a_full_disk_costs_the_record_but_not_the_service(journal, caplog):
     page = journal.open_page()
-    page.add_records({"old": CLAIM})
+    record(page, {"old": CLAIM})
     page._database.execute("PRAGMA max_page_count = 1")
-    page.add_records({"i1": {"text": "x" * (RESERVE + 100_000)}})
+    record(page, {"i1": {"text": "x" * (RESERVE + 100_000)}})
     assert "Claims are not recorded in the journal" in caplog.text
     page._database.execute("PRAGMA max_page_count = 100000")
-    page.add_records({"i2": CLAIM})
+    record(page, {"i2": CLAIM})
     page.close()
     assert [uuid for uuid, _ in found_in(journal)] == ["old", "i2"]
 
 
 def test_a_removal_that_fails_is_repeated_by_the_next(journal, caplog):
     page = journal.open_page()
-    page.add_records({"i1": CLAIM, "i2": CLAIM})
+    record(page, {"i1": CLAIM, "i2": CLAIM})
     reader = sqlite3.connect(journal.directory / "page-0.sqlite", isolation_level=None)
     page._database.execute("PRAGMA busy_timeout = 1")
     reader.execute("BEGIN IMMEDIATE")
@@ -203,7 +267,7 @@ def test_a_removal_that_fails_is_repeated_by_the_next(journal, caplog):
 
 def fill_the_disk_and_die(journal, answered):
     page = journal.open_page()
-    page.add_records(dict.fromkeys((*answered, "open"), CLAIM))
+    record(page, dict.fromkeys((*answered, "open"), CLAIM))
     largest = max(path.stat().st_size for path in journal.directory.iterdir())
     resource.setrlimit(resource.RLIMIT_FSIZE, (largest, resource.RLIM_INFINITY))  # no file can grow
     for instance in answered:
@@ -220,7 +284,7 @@ def test_answered_claims_are_not_found_after_death_on_a_full_disk(journal):
 
 def test_records_are_read_without_changing_them(journal):
     page = journal.open_page()
-    page.add_records({"i1": CLAIM})
+    record(page, {"i1": CLAIM})
     path = journal.directory / "page-0.sqlite"
     assert list(read_records(path)) == list(read_records(path)) == [("i1", CLAIM)]
     assert list(read_records(path.with_name("missing.sqlite"))) == []
@@ -228,7 +292,7 @@ def test_records_are_read_without_changing_them(journal):
 
 
 def test_files_are_readable_by_their_owner_alone(journal):
-    journal.open_page().add_records({"i1": CLAIM})
+    record(journal.open_page(), {"i1": CLAIM})
     modes = {path.name: path.stat().st_mode & 0o777 for path in journal.directory.iterdir()}
     assert set(modes.values()) == {0o600}, modes
     assert journal.directory.stat().st_mode & 0o777 == 0o700
@@ -264,7 +328,7 @@ def test_cost_of_a_record(tmp_path, durable):
     page = JournalPage(tmp_path / "page-0.sqlite", PageLock(tmp_path / "lock"), durable=durable)
     began = time.perf_counter()
     for number in range(200):
-        page.add_records({f"i{number}": CLAIM})
+        record(page, {f"i{number}": CLAIM})
     assert (time.perf_counter() - began) / 200 < 0.002
     page.close()
 
@@ -309,6 +373,7 @@ class TestClaimJournal:
         claims.open_page(journal, lambda *_: pytest.fail("the journal is new"))
         claims.record_claim("i1", self.made)
         claims.record_claim("i2", self.made, self.source)
+        claims.mark_sent(["i1", "i2"])
         claims._page.close()
         found = dict(self.found_by_next(journal))
         assert {uuid: (claim.made, claim.previous) for uuid, claim in found.items()} == {
@@ -337,8 +402,7 @@ class TestClaimJournal:
 
     def test_records_that_are_not_understood_are_removed(self, journal, caplog):
         page = journal.open_page()
-        for uuid, record in (("a", 7), ("b", {}), ("c", {"made": {}, "previous": None})):
-            page.add_records({uuid: record})
+        record(page, {"a": 7, "b": {}, "c": {"made": {}, "previous": None}})
         page.close()
         assert self.found_by_next(journal) == []
         assert caplog.text.count("is not understood") == 3
@@ -387,8 +451,8 @@ class TestReplies:
     )
     def test_claims_that_a_caller_may_have_been_answered_with_are_not_found(self, journal, failed, kept):
         page = journal.open_page()
-        page.add_records({"i1": CLAIM, "i2": CLAIM}, "m1")
-        page.add_records({"i3": CLAIM}, "m2")
+        record(page, {"i1": CLAIM, "i2": CLAIM}, "m1")
+        record(page, {"i3": CLAIM}, "m2")
         if failed is not None:
             page.begin_reply("m1", failed=failed)
         page.close()
@@ -407,13 +471,14 @@ class TestRuns:
         one.leave_run("m1")
         assert not other.runs_elsewhere("m1")
 
-    def test_a_message_runs_nowhere_after_the_successor_of_its_process_has_started(self, journal):
-        one, other = journal.open_page(), journal.open_page()
+    def test_a_message_runs_nowhere_once_its_process_has_died(self, journal):
+        one, other, third = [journal.open_page() for _ in range(3)]
         one.begin_run("m1")
+        third.begin_run("m2")
         one.close()
-        assert other.runs_elsewhere("m1")
-        journal.open_page()
         assert not other.runs_elsewhere("m1")
+        assert other.runs_elsewhere("m2")
+        assert other.begin_run("m1") == 1
 
     def test_to_leave_a_message_does_not_forget_its_interrupted_runs(self, journal):
         one = journal.open_page()

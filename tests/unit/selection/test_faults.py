@@ -127,11 +127,19 @@ class Mortal:
         self.number += 1
         if self.number != self.dies_at:
             return method(*arguments)
-        self.dead = True
         if self.carried_out:
             with contextlib.suppress(PlacementSilent):
                 method(*arguments)
+        self.dead = True
         raise Killed
+
+    @property
+    def before_write(self):
+        return self.consumers.before_write
+
+    @before_write.setter
+    def before_write(self, tell):
+        self.consumers.before_write = tell
 
     def open_page(self):
         return self
@@ -149,6 +157,14 @@ class Mortal:
     def remove_records(self, *arguments):
         if not self.dead:
             self.page.remove_records(*arguments)
+
+    def mark_sent(self, *arguments):
+        if not self.dead:
+            self.page.mark_sent(*arguments)
+
+    def withdraw_records(self, *arguments):
+        if not self.dead:
+            self.page.withdraw_records(*arguments)
 
 
 @pytest.fixture(scope="module")
