@@ -664,7 +664,8 @@ class SchedulerManager:
         rows = table.find(candidates.by_root, request.cell_uuid)
         by_root = candidates.by_root
         lists = CandidateLists(lambda position: by_root[table.rows[rows[position]].uuid])
-        return HostView.of(table, rows, lists, self.hosts.instances, self.hosts.pending)
+        pending, asked_at = self.hosts.pending, candidates.sent_at
+        return HostView.of(table, rows, lists, self.hosts.instances, pending, asked_at)
 
     def _hosts_beyond_limit(
         self,

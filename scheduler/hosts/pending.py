@@ -6,10 +6,11 @@ the amounts that Placement guards, everything sees the counters, and the instanc
 ``Reservations`` is how one request sees and adds placements (spec: host-state-and-cells 8 (2, 3)).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+import math
 import threading
 import time
 from typing import Protocol
@@ -98,6 +99,11 @@ class PendingPlacements:
         self._lock = threading.Lock()
         self._serialized = threading.Lock()
         self._placements: dict[str, PendingPlacement] = {}
+        self._claiming: dict[
+            str, set[str]
+        ] = {}  # node uuid -> instances whose claim is not known to be granted
+        self._granted_at: dict[str, float] = {}  # node uuid -> when a claim was last known to be granted
+        self._refusals: dict[str, tuple[float, Amounts]] = {}  # node uuid -> the latest, and for what
         self._row_of_uuid: Mapping[str, TableRow] = {}
         self._sums: Amounts = np.zeros((len(AMOUNTS), 0), np.int64)
 
@@ -162,13 +168,54 @@ class PendingPlacements:
             if expected is not None and not np.array_equal(sums[:, row], expected):
                 return None
             self._remove([instance])
-            self._placements[instance] = placement
-            sums[:, row] += amounts
+            self._put(placement)
         self.listener.reserved(placement)
         return placement
 
+    def grant(self, instance: str) -> None:
+        """Note that Placement has granted the claim for the pending placement of an instance."""
+        with self._lock:
+            placement = self._placements.get(instance)
+            if placement is not None:
+                self._end_claim(placement)
+                self._granted_at[placement.node] = self._clock()
+
+    def has_newer(self, node: str, moment: float, apart_from: Collection[str] = ()) -> bool:
+        """Return whether anything takes of a node that Placement may not have counted at a moment.
+
+        Args:
+            node: The uuid of the compute node.
+            moment: When Placement was asked, in seconds of the clock.
+            apart_from: Instances that do not matter while they are being claimed.
+        """
+        with self._lock:
+            if self._granted_at.get(node, -math.inf) > moment:
+                return True
+            return any(instance not in apart_from for instance in self._claiming.get(node, ()))
+
+    def refuse(self, node: str, amounts: Amounts) -> None:
+        """Note that Placement has refused a claim for these amounts, in the order of ``AMOUNTS``."""
+        with self._lock:
+            self._refusals[node] = self._clock(), amounts
+
+    def was_refused(self, node: str, amounts: Amounts, moment: float) -> bool:
+        """Return whether Placement has refused these amounts, or less, after a moment."""
+        refused_at, refused = self._refusals.get(node, (-math.inf, amounts))
+        return refused_at > moment and bool((abs(amounts) >= abs(refused)).all())
+
+    def now(self) -> float:
+        """Return the time, in seconds of the clock that all moments here are of."""
+        return self._clock()
+
     def share(
-        self, instance: str, node: str, amounts: Amounts, updated: datetime | None, age: float = 0.0
+        self,
+        instance: str,
+        node: str,
+        amounts: Amounts,
+        updated: datetime | None,
+        age: float = 0.0,
+        *,
+        granted: bool = False,
     ) -> bool:
         """Add a placement that another scheduler has decided, in place of the one that the instance may have.
 
@@ -178,6 +225,7 @@ class PendingPlacements:
             amounts: What the instance takes, in the order of ``AMOUNTS``.
             updated: The stamp of the node's row when the decision was made.
             age: Seconds since then.
+            granted: Whether Placement has granted the claim.
 
         Returns:
             False, and nothing is added, if it is past its lifetime, or if too many placements are pending.
@@ -189,8 +237,9 @@ class PendingPlacements:
         )
         with self._lock:
             self._remove([instance])
-            self._placements[instance] = placement
-            self._add_to_sums(placement, 1)
+            self._put(placement)
+        if granted:
+            self.grant(instance)
         return True
 
     def unshare(self, instance: str, node: str) -> None:
@@ -247,7 +296,21 @@ class PendingPlacements:
             self._sums = np.zeros((len(AMOUNTS), len(table)), np.int64)
             for placement in self._placements.values():
                 self._add_to_sums(placement, 1)
+            known = table.row_of_uuid.keys()
+            self._granted_at = {node: self._granted_at[node] for node in self._granted_at.keys() & known}
+            self._refusals = {node: self._refusals[node] for node in self._refusals.keys() & known}
         return self._sums
+
+    def _put(self, placement: PendingPlacement) -> None:
+        self._placements[placement.instance] = placement
+        self._claiming.setdefault(placement.node, set()).add(placement.instance)
+        self._add_to_sums(placement, 1)
+
+    def _end_claim(self, placement: PendingPlacement) -> None:
+        claiming = self._claiming.get(placement.node, set())
+        claiming.discard(placement.instance)
+        if not claiming:
+            self._claiming.pop(placement.node, None)
 
     def _remove(self, instances: Iterable[str]) -> list[PendingPlacement]:
         removed = [
@@ -257,6 +320,7 @@ class PendingPlacements:
         ]
         for placement in removed:
             self._add_to_sums(placement, -1)
+            self._end_claim(placement)
         return removed
 
     def _add_to_sums(self, placement: PendingPlacement, sign: int) -> None:
@@ -278,9 +342,20 @@ class Reservations:
         others: What other requests had pending at the last ``catch_up``: int64, shape (amounts, hosts).
     """
 
-    def __init__(self, pending: PendingPlacements, table: HostTable, rows: TableRows) -> None:
-        """Reserve on some rows of a table; hosts are then named by their position in ``rows``."""
+    def __init__(
+        self, pending: PendingPlacements, table: HostTable, rows: TableRows, asked_at: float = math.inf
+    ) -> None:
+        """Reserve on some rows of a table; hosts are then named by their position in ``rows``.
+
+        Args:
+            pending: Where all requests of the process add their placements.
+            table: The table that the request looks at.
+            rows: The rows of its hosts.
+            asked_at: When Placement was asked for the hosts, by the clock of ``pending``; infinity if what
+                was granted or refused meanwhile does not matter.
+        """
         self.pending = pending
+        self._asked_at = asked_at
         self._table = table
         self._rows = rows
         self.others: Amounts = np.zeros((len(AMOUNTS), len(rows)), np.int64)
@@ -316,7 +391,7 @@ class Reservations:
         Returns:
             Whether the placement was added.
         """
-        taken = np.array([amounts.get(name, 0) for name in AMOUNTS], np.int64)
+        taken = _as_array(amounts)
         own = [one.amounts for at, one in self._reserved.values() if at == position]
         expected = None if anyway else sum(own, self.others[:, position])
         row = TableRow(int(self._rows[position]))
@@ -325,9 +400,33 @@ class Reservations:
             self._reserved[instance_uuid] = position, placement
         return placement is not None
 
+    def has_newer(self, position: ViewPosition) -> bool:
+        """Return whether others take anything of a host that Placement's answer does not count."""
+        return self.pending.has_newer(self._node(position), self._asked_at, self._reserved)
+
+    def refuse(self, position: ViewPosition, amounts: Mapping[str, int]) -> None:
+        """Note that Placement has refused a claim for these amounts, by the names in ``AMOUNTS``."""
+        self.pending.refuse(self._node(position), _as_array(amounts))
+
+    def was_refused(self, position: ViewPosition, amounts: Mapping[str, int]) -> bool:
+        """Return whether Placement has refused these amounts, or less, since it was asked for the hosts."""
+        return self.pending.was_refused(self._node(position), _as_array(amounts), self._asked_at)
+
+    def grant(self, instance_uuid: str) -> None:
+        """Note that Placement has granted the claim for a placement that this request has added."""
+        if instance_uuid in self._reserved:
+            self.pending.grant(instance_uuid)
+
     def unreserve(self, instance_uuid: str) -> None:
         """Remove a placement that this request has added; without one nothing happens."""
         if instance_uuid in self._reserved:
             _, placement = self._reserved.pop(instance_uuid)
             if self.pending.get(instance_uuid) is placement:
                 self.pending.remove([instance_uuid])
+
+    def _node(self, position: ViewPosition) -> str:
+        return self._table.rows[self._rows[position]].uuid
+
+
+def _as_array(amounts: Mapping[str, int]) -> Amounts:
+    return np.array([amounts.get(name, 0) for name in AMOUNTS], np.int64)

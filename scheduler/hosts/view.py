@@ -8,6 +8,7 @@ are gathered on first use. A view is used by one thread.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
+import math
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from scheduler.hosts.coordinates import TableRow, TableRows, ViewPosition, ViewPositions
 from scheduler.hosts.encoded_column import EncodedColumn
 from scheduler.hosts.host_state import HostState
-from scheduler.hosts.pending import AMOUNTS, COUNTERS, PendingPlacements, Reservations
+from scheduler.hosts.pending import AMOUNTS, COUNTERS, GUARDED, PendingPlacements, Reservations
 from scheduler.hosts.request_instances import (
     HostKey,
     InstanceSource,
@@ -26,6 +27,16 @@ from scheduler.hosts.request_instances import (
 )
 from scheduler.hosts.rows import HostRow
 from scheduler.hosts.table import HostTable
+
+# From which follows how much memory and how many CPUs a host has left.
+_CAPACITY = (
+    "free_ram_mb",
+    "total_usable_ram_mb",
+    "ram_allocation_ratio",
+    "vcpus_used",
+    "vcpus_total",
+    "cpu_allocation_ratio",
+)
 
 
 class CandidateLists:
@@ -54,13 +65,13 @@ class _Request:
         rows: TableRows,
         candidates: list[Sequence[Any]] | CandidateLists,
         instances: InstanceSource,
-        pending: PendingPlacements,
+        reservations: Reservations,
     ) -> None:
         self.table = table
         self.rows = rows
         self.candidates = candidates
-        self.instances = RequestInstances(instances, table, pending)
-        self.reservations = Reservations(pending, table, rows)
+        self.instances = RequestInstances(instances, table, reservations.pending)
+        self.reservations = reservations
         self.numbers = {name: table.numbers[name][rows] for name in AMOUNTS}
         self.refresh_pending()
         self.coded: dict[str, EncodedColumn] = {}
@@ -85,6 +96,11 @@ class _Request:
         if column is None:
             column = self.numbers[name] = self.table.numbers[name][self.rows]
         return column
+
+    def number(self, name: str, position: int) -> float:
+        """Return a number of one host, without gathering the column of all."""
+        column = self.numbers.get(name)
+        return float(self.table.numbers[name][self.rows[position]] if column is None else column[position])
 
     def coded_column(self, name: str) -> EncodedColumn:
         column = self.coded.get(name)
@@ -130,6 +146,7 @@ class HostView:
         candidates: Sequence[Sequence[Any]] | CandidateLists | None = None,
         instances: InstanceSource | None = None,
         pending: PendingPlacements | None = None,
+        asked_at: float = math.inf,
     ) -> "HostView":
         """Make the root view of a request.
 
@@ -139,6 +156,7 @@ class HostView:
             candidates: For each of them its allocation candidates, best first; None: none.
             instances: Where instances are read; None: there are none.
             pending: What other requests have decided, and where this one notes what it reserves.
+            asked_at: When Placement was asked for the hosts, as ``Reservations`` wants it.
         """
         lists: list[Sequence[Any]] | CandidateLists
         if isinstance(candidates, CandidateLists):
@@ -146,7 +164,8 @@ class HostView:
         else:
             lists = [()] * len(rows) if candidates is None else list(candidates)
         pending = PendingPlacements() if pending is None else pending
-        shared = _Request(table, rows, lists, instances or NoInstances(), pending)
+        reservations = Reservations(pending, table, rows, asked_at)
+        shared = _Request(table, rows, lists, instances or NoInstances(), reservations)
         return cls(shared, ViewPositions(np.arange(len(rows))), {}, is_root=True)
 
     @property
@@ -340,6 +359,46 @@ class HostView:
     def unreserve(self, instance_uuid: str) -> None:
         """Remove the reservation of this request for an instance, if there is one."""
         self._shared.reservations.unreserve(instance_uuid)
+
+    def grant(self, instance_uuid: str) -> None:
+        """Note that Placement has granted the claim for what this request has reserved for an instance."""
+        self._shared.reservations.grant(instance_uuid)
+
+    def note_refused(self, index: int, amounts: Mapping[str, int]) -> None:
+        """Let other requests know that Placement has refused an instance on a host.
+
+        Args:
+            index: The host.
+            amounts: What the instance consumes, by column.
+        """
+        position = ViewPosition(int(self.positions[index]))
+        self._shared.reservations.refuse(position, amounts)
+
+    def seems_full(self, index: int, amounts: Mapping[str, int]) -> bool:
+        """Return whether a host that Placement offers has probably been filled since it was asked.
+
+        Which is so if Placement has refused as much to another request since then; or if others (requests of
+        this process, and schedulers that share their decisions) have taken all that the compute has reported
+        to be left. Disk does not count in that: what computes report of it differs much from what Placement
+        allocates.
+
+        Args:
+            index: The host.
+            amounts: What an instance consumes, by column.
+        """
+        reservations, position = self._shared.reservations, ViewPosition(int(self.positions[index]))
+        if reservations.was_refused(position, amounts):
+            return True
+        if not reservations.has_newer(position):
+            return False
+        number = {name: self._shared.number(name, position) for name in _CAPACITY}
+        memory = number["total_usable_ram_mb"] * (number["ram_allocation_ratio"] - 1)
+        cpus = number["vcpus_total"] * number["cpu_allocation_ratio"]
+        pending = {name: float(reservations.others[AMOUNTS.index(name), position]) for name in GUARDED}
+        return (
+            number["free_ram_mb"] + memory + pending["free_ram_mb"] + amounts.get("free_ram_mb", 0) < 0
+            or number["vcpus_used"] + pending["vcpus_used"] + amounts.get("vcpus_used", 0) > cpus
+        )
 
     def serialized(self) -> AbstractContextManager[None]:
         """Let requests whose host was taken by another one choose one after the other."""

@@ -1,7 +1,7 @@
 """Claiming the best host that Placement grants (spec: placement-and-workflow 4, 5.4)."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
@@ -11,6 +11,7 @@ from oslo_log import log as logging
 from scheduler.claims.result import ClaimResult, Outcome
 from scheduler.errors import AllocationUpdateFailed, BerthError, NoValidHost, SchedulerStopping
 from scheduler.hosts.coordinates import ViewIndex, ViewPosition
+from scheduler.hosts.view import HostView
 from scheduler.selection.headroom import Candidate, Headroom
 from scheduler.selection.ranking import Ranking
 
@@ -127,6 +128,8 @@ class HostClaiming:
         self.tries.update(planned.keys())
         results = self._claims.claim_many({uuid: one.candidate for uuid, one in planned.items()})
         refused = [uuid for uuid in planned if not results[uuid].claimed]
+        for uuid in planned.keys() - refused:
+            self._ranking.hosts.grant(uuid)
         for uuid in refused:
             self._ranking.hosts.unreserve(uuid)
             self._ranking.refuse(planned[uuid].position)
@@ -160,7 +163,8 @@ class HostClaiming:
         raise NoValidHost(NOT_ENOUGH)
 
     def _best_first(self) -> Iterator[ViewIndex]:
-        return unrefused(self._ranking, self._refused)
+        hosts = unrefused(self._ranking, self._refused)
+        return full_last(self._ranking.hosts, hosts, self._amounts) if self.claims else hosts
 
     def _reserve_next(self, instance_uuid: str) -> ViewIndex | None:
         """Reserve and return the best host that did not refuse the instance; None if none is left."""
@@ -212,11 +216,14 @@ class HostClaiming:
                 continue
             result = self._claims.claim(instance_uuid, candidate)
             if result.claimed:
+                hosts.grant(instance_uuid)
                 return candidate
             if not result.try_next:
                 raise final_refusal(instance_uuid, result)
             refusals.append((candidate, result))
         if refusals:
+            if all(result.outcome is Outcome.REFUSED for _, result in refusals):
+                hosts.note_refused(index, self._amounts)
             LOG.info(NEXT_HOST, instance_uuid, hosts.row(index).host, refusals[-1][1].reason)
         return None
 
@@ -225,6 +232,20 @@ def unrefused(ranking: Ranking, refused: Sequence[ViewPosition]) -> Iterator[Vie
     """Yield the hosts in the order in which to try them, without those that refused the instance."""
     positions = ranking.hosts.positions
     return (index for index in ranking.best_first() if positions[index] not in refused)
+
+
+def full_last(hosts: HostView, order: Iterable[ViewIndex], amounts: Mapping[str, int]) -> Iterator[ViewIndex]:
+    """Yield hosts in an order, but those last that seem to have been filled since Placement was asked.
+
+    They are not left out: a claim of others may fail, or an instance be deleted.
+    """
+    last = []
+    for index in order:
+        if hosts.seems_full(index, amounts):
+            last.append(index)
+        else:
+            yield index
+    yield from last
 
 
 def final_refusal(instance_uuid: str, result: ClaimResult) -> BerthError:

@@ -68,7 +68,7 @@ class MirroredHosts:
             The hosts and the answer of the mirror; None if Placement has to be asked: the mirror cannot
             answer, or an aggregate is not one of nova's.
         """
-        answer = self._mirror.find(queries)
+        asked_at, answer = self._pending.now(), self._mirror.find(queries)
         if answer is None:
             return None
         hosts = table()
@@ -83,7 +83,7 @@ class MirroredHosts:
             hosts.in_aggregates(known, plain.member_of, plain.not_member_of), plain.amounts
         )
         lists = CandidateLists(partial(_candidates, hosts, left, answer))
-        return HostView.of(hosts, left, lists, self._instances, self._pending), answer
+        return HostView.of(hosts, left, lists, self._instances, self._pending, asked_at), answer
 
     def _report_freed(self, table: HostTable) -> None:
         """Let the mirror read again what is used of nodes that lost instances since the last table."""

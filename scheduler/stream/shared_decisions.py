@@ -134,7 +134,8 @@ class SharedDecisions:
     def _apply(self, kind: str, entry: Entry, age: float) -> None:
         if kind in {Kind.INTENT, Kind.CLAIMED} and entry.columns:
             amounts = np.array([entry.columns.get(name, 0) for name in AMOUNTS], np.int64)
-            self._pending.share(entry.instance, entry.node, amounts, entry.updated, age)
+            granted = kind == Kind.CLAIMED
+            self._pending.share(entry.instance, entry.node, amounts, entry.updated, age, granted=granted)
         elif kind in {Kind.REFUSED, Kind.RELEASED}:
             self._pending.unshare(entry.instance, entry.node)
         if entry.resources and (not age or self._is_later_than_mirror(age)):

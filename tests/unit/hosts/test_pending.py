@@ -197,6 +197,75 @@ def test_there_is_a_bound_on_shared_placements_and_none_on_own_ones(clock):
     assert len(pending) == 3
 
 
+ASKED_AT = 1000.0
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ("", False),
+        ("add", True),
+        ("add remove", False),
+        ("add grant", False),
+        ("add later grant", True),
+        ("add later grant settle", True),
+        ("add grant later settle", False),
+        ("add elsewhere", False),
+        ("share", True),
+        ("share unshare", False),
+        ("share_granted", False),
+        ("later share_granted", True),
+        ("share later share_granted", True),
+    ],
+)
+def test_what_placement_may_not_have_counted_when_it_was_asked(clock, events, expected):
+    """What is being claimed, and what was granted later; that computes have reported it does not matter."""
+    clock.now, pending, table = ASKED_AT, PendingPlacements(clock), table_of(three())
+    h1 = uuid_of("h1")
+    actions = {
+        "add": lambda: pending.add("i1", table, 0, ONE),
+        "elsewhere": lambda: pending.add("i1", table, 1, ONE),
+        "remove": lambda: pending.remove(["i1"]),
+        "grant": lambda: pending.grant("i1"),
+        "settle": lambda: pending.settle([pending.get("i1")]),
+        "share": lambda: pending.share("i1", h1, ONE, None),
+        "share_granted": lambda: pending.share("i1", h1, ONE, None, granted=True),
+        "unshare": lambda: pending.unshare("i1", h1),
+        "later": lambda: setattr(clock, "now", ASKED_AT + 1),
+    }
+    for event in events.split():
+        actions[event]()
+    assert pending.has_newer(h1, ASKED_AT) == expected
+
+
+def test_what_a_request_claims_itself_is_not_newer_for_it(pending):
+    pending.add("i1", table_of(three()), 0, ONE)
+    assert not pending.has_newer(uuid_of("h1"), ASKED_AT, {"i1"})
+    assert pending.has_newer(uuid_of("h1"), ASKED_AT, {"i2"})
+
+
+@pytest.mark.parametrize(
+    ("factor", "moment", "expected"),
+    [(1, 999, True), (2, 999, True), (1, 1001, False), (0.5, 999, False)],
+    ids=["as much", "more", "before the moment", "less"],
+)
+def test_a_refusal_holds_for_as_much_and_more(pending, factor, moment, expected):
+    pending.refuse(uuid_of("h1"), 2 * ONE)
+    assert pending.was_refused(uuid_of("h1"), factor * 2 * ONE, moment) == expected
+    assert not pending.was_refused(uuid_of("h2"), 2 * ONE, 999)
+
+
+def test_what_is_known_of_nodes_that_are_gone_is_forgotten(pending, clock):
+    table, clock.now, h1 = table_of(three()), ASKED_AT + 1, uuid_of("h1")
+    pending.add("i1", table, 0, ONE)
+    pending.grant("i1")
+    pending.refuse(h1, ONE)
+    assert pending.has_newer(h1, ASKED_AT)
+    pending.overlay(table_of(three()[1:]), np.array([0]))
+    assert not pending.has_newer(h1, ASKED_AT)
+    assert not pending.was_refused(h1, ONE, ASKED_AT)
+
+
 def test_a_listener_is_told_of_own_placements_only(pending):
     pending.listener = Listener()
     table = table_of(three())

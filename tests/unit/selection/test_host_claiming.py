@@ -2,18 +2,23 @@
 
 import logging
 
+import numpy as np
 import pytest
 
 from scheduler.claims.result import ClaimResult, Outcome
 from scheduler.errors import AllocationUpdateFailed, NoValidHost
 from scheduler.filters.chain import FilterChain
+from scheduler.hosts.pending import AMOUNTS, PendingPlacements
+from scheduler.hosts.view import HostView
 from scheduler.placement.answer import Usage
 from scheduler.rules import load_weighers
+from scheduler.selection.consume import consumed_amounts
 from scheduler.selection.headroom import Headroom
 from scheduler.selection.host_claiming import HostClaiming
 from scheduler.selection.ranking import Ranking
 from scheduler.weights.scores import prepare_weighers
-from tests.builders import make_view, uuid_of
+from tests.builders import make_table, make_view, uuid_of
+from tests.support.clock import Clock
 from tests.unit.selection.requests import (
     REFUSED,
     FakeClaims,
@@ -27,11 +32,17 @@ NEXT_HOST = "Claim for instance %s on host %s refused (no room); trying the next
 
 
 def claiming_on(hosts, claims, **options):
-    conf = make_conf(weight_classes=["nova.scheduler.weights.ram.RAMWeigher"])
+    return claiming_in(make_view(hosts), claims, **options)
+
+
+def claiming_in(view, claims, amounts=None, ram_weight_multiplier=1.0, **options):
+    conf = make_conf(
+        weight_classes=["nova.scheduler.weights.ram.RAMWeigher"], ram_weight_multiplier=ram_weight_multiplier
+    )
     request = make_request()
     prepared = FilterChain(()).prepare(request), prepare_weighers(load_weighers.load(conf), request)
-    ranking = Ranking(*prepared, make_view(hosts), request, conf.filter_scheduler)
-    return ranking, HostClaiming(ranking, claims, {"num_instances": 1}, **options)
+    ranking = Ranking(*prepared, view, request, conf.filter_scheduler)
+    return ranking, HostClaiming(ranking, claims, amounts or {"num_instances": 1}, **options)
 
 
 def two_hosts():
@@ -121,3 +132,92 @@ def test_without_claims_the_best_host_is_chosen_without_a_candidate():
     chosen = claiming.claim_best("i1")
     assert (name_of(ranking, chosen), chosen[1]) == ("h1", None)
     assert claiming.claim_chosen() == []
+
+
+class TestHostsFilledMeanwhile:
+    """Where the fullest host is the best: hosts that Placement offers, and that others fill after it is asked."""
+
+    AMOUNTS = consumed_amounts(make_request().flavor)
+    ASKED_AT = 1000.0
+
+    @pytest.fixture
+    def clock(self):
+        return Clock(self.ASKED_AT + 1)
+
+    @pytest.fixture
+    def pending(self, clock):
+        return PendingPlacements(clock)
+
+    def claiming(self, pending, claims, free=(1100, 1200), filled=("h1",), asked_at=ASKED_AT):
+        """Hosts with so much memory; others have put two instances on some of them."""
+        hosts = [host_with_candidate(f"h{n}").ram(each, total=8000) for n, each in enumerate(free, 1)]
+        table, amounts = make_table(hosts), np.array([self.AMOUNTS[name] for name in AMOUNTS])
+        for name in filled:
+            for number in (1, 2):
+                pending.add(f"{name} {number}", table, table.row_of_uuid[uuid_of(name)], amounts)
+        candidates = [host.candidates for host in hosts]
+        view = HostView.of(table, np.arange(len(hosts)), candidates, None, pending, asked_at)
+        return claiming_in(view, claims, self.AMOUNTS, ram_weight_multiplier=-1.0)
+
+    def test_they_are_tried_after_those_with_room(self, pending):
+        claims = FakeClaims({uuid_of("h2"): REFUSED})
+        ranking, claiming = self.claiming(pending, claims)
+        assert name_of(ranking, claiming.claim_best("i1")) == "h1"
+        assert [host for _, host in claims.tried] == [uuid_of("h2"), uuid_of("h1")]
+
+    def test_they_are_the_last_alternates(self, pending):
+        ranking, claiming = self.claiming(pending, FakeClaims(), free=(1100, 1200, 1300))
+        assert name_of(ranking, claiming.claim_best("i1")) == "h2"
+        assert [ranking.hosts.row(index).host for index in claiming.others()] == ["h3", "h1"]
+
+    def test_they_are_claimed_if_there_are_no_others(self, pending):
+        ranking, claiming = self.claiming(pending, FakeClaims(), filled=("h1", "h2"))
+        assert name_of(ranking, claiming.claim_best("i1")) == "h1"
+
+    def test_a_host_with_room_left_is_tried_in_its_place(self, pending):
+        ranking, claiming = self.claiming(pending, FakeClaims(), free=(1600, 1700))
+        assert name_of(ranking, claiming.claim_best("i1")) == "h1"
+
+    @pytest.mark.parametrize(
+        ("granted_at", "chosen"),
+        [(ASKED_AT - 1, "h1"), (ASKED_AT + 1, "h2"), (None, "h2")],
+        ids=["before", "after", "being claimed"],
+    )
+    def test_what_was_granted_before_placement_was_asked_has_left_the_room_that_it_offers(
+        self, pending, clock, granted_at, chosen
+    ):
+        """Whatever computes report: without races hosts are tried in the order of their weights."""
+        ranking, claiming = self.claiming(pending, FakeClaims())
+        if granted_at is not None:
+            clock.now = granted_at
+            pending.grant("h1 1")
+            pending.grant("h1 2")
+        assert name_of(ranking, claiming.claim_best("i1")) == chosen
+
+    @pytest.mark.parametrize(
+        ("answer", "asked_at", "order"),
+        [
+            (REFUSED, ASKED_AT, ["h2", "h1"]),
+            (REFUSED, ASKED_AT + 2, ["h1", "h2"]),
+            (ClaimResult(Outcome.CONTENDED, "busy"), ASKED_AT, ["h1", "h2"]),
+        ],
+        ids=["since", "before", "not for want of room"],
+    )
+    def test_a_host_that_refused_another_request_since_placement_was_asked_comes_last(
+        self, pending, answer, asked_at, order
+    ):
+        _, claiming = self.claiming(pending, FakeClaims({uuid_of("h1"): answer}), filled=())
+        claiming.claim_best("another")
+        pending.remove(["another"])
+        ranking, claiming = self.claiming(pending, FakeClaims(), filled=(), asked_at=asked_at)
+        hosts = [claiming.claim_best("i1")[0], *claiming.others()]
+        assert [ranking.hosts.row(index).host for index in hosts] == order
+
+    @pytest.mark.parametrize("claim", ["claim_best", "choose_best"])
+    def test_the_next_request_learns_what_this_one_was_granted(self, pending, claim):
+        _, claiming = self.claiming(pending, FakeClaims(), free=(600,), filled=())
+        getattr(claiming, claim)("i1")
+        claiming.claim_chosen()
+        h1 = uuid_of("h1")
+        assert pending.has_newer(h1, self.ASKED_AT)
+        assert not pending.has_newer(h1, self.ASKED_AT + 1)

@@ -1,0 +1,7 @@
+"""Run the command."""
+
+import sys
+
+from tools.strategies.command import main
+
+sys.exit(main())
