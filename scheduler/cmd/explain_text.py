@@ -95,7 +95,7 @@ def _candidates(found: Document) -> Iterator[str]:
 
 
 def funnel(explained: Document) -> Table:
-    """Return the stages of a decision as a table."""
+    """Return the stages of a decision as a table, without those that no host has reached."""
     several = len(explained["decision"]["instances"]) > 1
     rows = [
         (
@@ -105,6 +105,7 @@ def funnel(explained: Document) -> Table:
             "\n".join(_causes(stage)),
         )
         for stage in explained["funnel"]
+        if stage["start"] != 0
     ]
     return ("Stage", "Before", "After", "Why others are out"), rows
 
@@ -114,13 +115,14 @@ def _stage_name(stage: Document, *, several: bool) -> str:
 
 
 def _causes(stage: Document) -> Iterator[str]:
-    for cause in stage["reasons"][:CAUSES]:
+    most = len(stage["reasons"]) if stage["stage"] == "candidates" else CAUSES
+    for cause in stage["reasons"][:most]:
         yield cause["reason"] + (
             f" ({_first(cause['hosts'], NAMED, cause['count'])})" if cause["hosts"] else ""
         )
-    rest = sum(cause["count"] for cause in stage["reasons"][CAUSES:])
+    rest = sum(cause["count"] for cause in stage["reasons"][most:])
     if rest:
-        yield f"{len(stage['reasons']) - CAUSES} other reasons ({rest} hosts)"
+        yield f"{len(stage['reasons']) - most} other reasons ({rest} hosts)"
     if stage["unasked"]:
         yield f"{stage['unasked']} hosts were not asked for a reason"
 
@@ -156,6 +158,8 @@ def hosts(explained: Document) -> Table:
 def _why(line: Document) -> str:
     if line["filter"]:
         return f"{line['filter']}: {line['reason']}" if line["reason"] else line["filter"]
+    if line["outcome"] == "claim refused":
+        return str(line["reason"])
     return "; ".join(filter(None, (line["reason"], weights(line["weights"]))))
 
 

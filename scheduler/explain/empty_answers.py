@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable
+import math
 import threading
 import time
 from urllib.parse import parse_qsl
@@ -19,7 +20,7 @@ from scheduler.request.query import MICROVERSION
 
 LOG = logging.getLogger(__name__)
 
-#: Seconds between two queries that are looked into, and how many may wait.
+#: Seconds between the end of looking into one query and the begin of the next, and how many may wait.
 INTERVAL = 10.0
 MOST_WAITING = 16
 
@@ -69,6 +70,8 @@ class EmptyAnswers:
         """
         self._search = RelaxationSearch(ask, clock)
         self._is_wanted = is_wanted
+        self._clock = clock
+        self._next_at = clock()
         self._lock = threading.Lock()
         self._waiting: deque[DecisionRecord] = deque()
         self._known: cachetools.TTLCache[str, tuple[Relaxation, ...]] = cachetools.TTLCache(
@@ -97,13 +100,26 @@ class EmptyAnswers:
                 record.relaxed = known
             elif len(self._waiting) < MOST_WAITING:
                 self._waiting.append(record)
+                if self._clock() >= self._next_at:
+                    self._loop.wake()
 
     def run_round(self) -> float:
         """Look into one query; return the seconds to wait."""
         with self._lock:
             record = self._waiting.popleft() if self._waiting else None
-        if record is None or not self._is_wanted():
+            if record is not None:
+                self._next_at = math.inf
+        if record is None:
             return INTERVAL
+        try:
+            if self._is_wanted():
+                self._look_into(record)
+        finally:
+            with self._lock:
+                self._next_at = self._clock() + INTERVAL
+        return INTERVAL
+
+    def _look_into(self, record: DecisionRecord) -> None:
         query = record.queries[0]
         with self._lock:
             known = self._known.get(query)
@@ -112,7 +128,7 @@ class EmptyAnswers:
                 known = tuple(self._search.find(query))
             except PlacementError as error:
                 LOG.debug("Why Placement offers no host for %s is not known: %s", query, error)
-                return INTERVAL
+                return
             with self._lock:
                 self._known[query] = known
         record.relaxed = known
@@ -121,4 +137,3 @@ class EmptyAnswers:
             record.request_id,
             "; ".join(each.text for each in known) or "leaving out one or two constraints gives none either",
         )
-        return INTERVAL

@@ -174,10 +174,8 @@ def _claims(claims: Mapping[str, Sequence[Mapping[str, Any]]]) -> Document:
     events = [event for each in claims.values() for event in each]
     refused = [event for event in events if event["ended"] and not event["granted"]]
     granted = sum(1 for event in events if event["granted"])
-    counted: dict[str, list[str]] = {}
-    for event in refused:
-        counted.setdefault(event["cause"], []).append(event["host"])
-    reasons = [_cause(cause, len(hosts), dict.fromkeys(hosts)) for cause, hosts in counted.items()]
+    causes = group((event["host"], event["cause"]) for event in refused)
+    reasons = [_cause(cause.reason, cause.count, dict.fromkeys(cause.names)) for cause in causes]
     return _stage("claims", "Claims in Placement", granted + len(refused), granted, reasons)
 
 

@@ -100,6 +100,7 @@ class HostStore:
         self._idle_until = float("-inf")
         self._stopped = False
         self._started_at = math.inf
+        self._refreshed_at = math.inf
         self._loop = BackgroundLoop("host-table", self._refresh_if_due)
         self._foreign = ForeignProviders(clock)
         self._duplicates = RateLimitedLogger(LOG, DUPLICATES_INTERVAL, clock)
@@ -217,7 +218,7 @@ class HostStore:
 
     def refresh(self) -> HostTable:
         """Read what changed and publish the next table. Only the writer calls this."""
-        begun = self._clock()
+        begun = self._refreshed_at = self._clock()
         self._cells.load_if_due()
         cells = self._cells_of_partition()
         self._trackers = {
@@ -271,11 +272,12 @@ class HostStore:
         return self._trackers[cell].rows_at(begun, AGE_STEP) if self._usable(cell) else CellRows()
 
     def _usable(self, cell: Cell) -> bool:
-        """Return whether the cell was ever read, and not too long ago."""
+        """Return whether the cell could be read the last time, or was not too long ago."""
         tracker = self._trackers.get(cell)
         if tracker is None or tracker.rows.read_at == -math.inf:
             return False
-        return self._clock() - tracker.rows.read_at <= self._unread_max_age()
+        read_at = tracker.rows.read_at
+        return read_at >= self._refreshed_at or self._clock() - read_at <= self._unread_max_age()
 
     def _report(self, cell: Cell, error: Exception | None) -> None:
         if error is None:

@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+from scheduler.background import BackgroundLoop
 from scheduler.explain import empty_answers
 from scheduler.explain.empty_answers import EmptyAnswers
 from scheduler.explain.record import CandidateSource, DecisionRecord
@@ -25,10 +26,12 @@ def record(query=QUERY, name="placement", offered=0, request_id="req-1"):
 class World:
     def __init__(self):
         self.asked, self.clock, self.wanted, self.error = [], Clock(), True, None
+        self.ask_during = lambda: None
         self.analysis = EmptyAnswers(self.ask, lambda: self.wanted, self.clock)
 
     def ask(self, querystring):
         self.asked.append(querystring)
+        self.ask_during()
         if self.error:
             raise self.error
         return Offer(0 if "CUSTOM_GPU" in querystring else 12)
@@ -100,3 +103,22 @@ def test_only_some_queries_wait(world):
     more = empty_answers.MOST_WAITING + 5
     world.run(*(record(f"required=CUSTOM_GPU&resources=VCPU%3A{number}") for number in range(1, more + 1)))
     assert len(world.asked) == empty_answers.MOST_WAITING
+
+
+def test_the_first_query_is_looked_into_at_once_and_others_later(world, monkeypatch):
+    woken = []
+
+    def wake(loop):
+        woken.append(loop)
+
+    monkeypatch.setattr(BackgroundLoop, "wake", wake)
+    other = record("required=CUSTOM_GPU&resources=VCPU%3A2")
+    world.analysis.consider(record())
+    assert len(woken) == 1
+    world.ask_during = lambda: world.analysis.consider(other)
+    assert world.analysis.run_round() == empty_answers.INTERVAL
+    world.analysis.run_round()
+    assert len(woken) == 1
+    world.clock.now += empty_answers.INTERVAL
+    world.analysis.consider(record("required=CUSTOM_GPU&resources=VCPU%3A3"))
+    assert len(woken) == 2

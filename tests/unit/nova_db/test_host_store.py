@@ -28,7 +28,7 @@ UNREAD_MAX_AGE = 300.0
 class Stores:
     """A store over nova's databases, with its parts. Its clock moves on by itself, and as tests say."""
 
-    def __init__(self, nova, max_age=1000.0, timeout=10.0):
+    def __init__(self, nova, max_age=1000.0, timeout=10.0, unread_max_age=UNREAD_MAX_AGE):
         self.ahead = 0.0
         self.cells = Cells(nova.engines, nova.conf, self.clock)
         self.calls = CellCalls(lambda: timeout)
@@ -40,7 +40,7 @@ class Stores:
             PartitionHosts(None, lambda: self.aggregates.current),
             max_age=lambda: max_age,
             clock=self.clock,
-            unread_max_age=lambda: UNREAD_MAX_AGE,
+            unread_max_age=lambda: unread_max_age,
         )
         self.reads = 0
         refresh = self.store.refresh
@@ -389,6 +389,16 @@ def test_a_table_names_the_cells_whose_hosts_it_lacks(nova, stores):
         assert stores.store.refresh().unread_cells == frozenset()
         stores.ahead += UNREAD_MAX_AGE + 1
         assert stores.store.refresh().unread_cells == {nova.cell1}
+
+
+def test_without_patience_only_cells_that_cannot_be_read_are_missing(nova):
+    stores = Stores(nova, unread_max_age=0.0)
+    nova.add_host("cmp1")
+    assert hosts_of(stores.store.refresh()) == ["cmp1"]
+    with unreadable(nova):
+        table = stores.store.refresh()
+        assert (hosts_of(table), table.unread_cells) == ([], {nova.cell1})
+    assert stores.store.refresh().unread_cells == frozenset()
 
 
 def test_services_of_a_cell_that_cannot_be_read_stay_as_alive_as_they_were(nova, stores):

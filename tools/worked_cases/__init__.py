@@ -1,0 +1,5 @@
+"""The worked cases of the documentation, made anew: ``tools/worked-cases``.
+
+- cloud: a small cloud in which builds can be made to fail
+- cases: what makes them fail, and what berth-explain is asked then
+"""

@@ -1,0 +1,165 @@
+"""The worked cases of the documentation: builds that fail, and what berth-explain says of them.
+
+Each case changes the cloud, asks a real scheduler for a host as a conductor does, and takes the change back.
+The commands are run afterwards: a decision is explained with the values that it saw.
+"""
+
+from collections.abc import Callable, Iterator
+import contextlib
+from dataclasses import dataclass
+from pathlib import Path
+import re
+import uuid
+
+import sqlalchemy as sa
+
+from scheduler.nova_db import schema
+from tests.support.faulty_proxy import after_doing
+from tools.fleet import Host
+from tools.worked_cases.cloud import CasesCloud
+
+#: The width of tables.
+WIDTH = 118
+
+#: What differs from run to run, and what is left of it in a comparison.
+VARYING = (
+    (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+\+00:00"), "TIME"),
+    (re.compile(r"\b\d+ ms"), "N ms"),
+    (re.compile(r"^Request req-[-0-9a-f]+: build of [-0-9a-f]+$", re.MULTILINE), "Request ID: build of UUID"),
+)
+
+Change = Callable[[CasesCloud], contextlib.AbstractContextManager[object]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One case.
+
+    Attributes:
+        name: The name of its file.
+        flavor: The flavor that is asked for.
+        zone: The zone that is asked for, if any.
+        change: A context manager of what makes the build fail.
+        questions: The commands that explain it; INSTANCE stands for the instance.
+        empty: Whether Placement offers no host, so that its query is looked into.
+    """
+
+    name: str
+    flavor: str
+    zone: str | None
+    change: Change = contextlib.nullcontext
+    questions: tuple[str, ...] = ("decision INSTANCE",)
+    empty: bool = False
+
+    @property
+    def instance_uuid(self) -> str:
+        """The UUID of the instance."""
+        return str(uuid.uuid5(uuid.NAMESPACE_DNS, f"instance {self.name}"))
+
+    @property
+    def commands(self) -> list[str]:
+        """The commands, about this instance."""
+        return [question.replace("INSTANCE", self.instance_uuid) for question in self.questions]
+
+    @property
+    def request_id(self) -> str:
+        """The id of the request."""
+        return f"req-{uuid.uuid5(uuid.NAMESPACE_DNS, f'request {self.name}')}"
+
+
+@contextlib.contextmanager
+def disabled_hosts(cloud: CasesCloud) -> Iterator[None]:
+    """The hosts of az1 are disabled, which their computes also tell Placement."""
+    hosts = cloud.of_zone("az1")
+    for host in hosts:
+        with cloud.connection(host.cell.name) as connection:
+            _set_disabled(connection, host, disabled=True, reason="kernel update")
+    with cloud.placement.trait_on("COMPUTE_STATUS_DISABLED", hosts):
+        yield
+    for host in hosts:
+        with cloud.connection(host.cell.name) as connection:
+            _set_disabled(connection, host, disabled=False, reason=None)
+
+
+def _set_disabled(connection: sa.Connection, host: Host, *, disabled: bool, reason: str | None) -> None:
+    row = schema.services
+    values = {"disabled": disabled, "disabled_reason": reason}
+    connection.execute(sa.update(row).where(row.c.host == host.name).values(values))
+
+
+@contextlib.contextmanager
+def lost_claims(cloud: CasesCloud) -> Iterator[None]:
+    """Between Placement's answer and the first claim, other schedulers fill the hosts of az2."""
+    taken: list[str] = []
+
+    def fill() -> None:
+        taken.extend(map(cloud.placement.fill, cloud.of_zone("az2")))
+
+    for method in ("PUT", "POST"):
+        cloud.proxy.on(method, "/allocations", after_doing(fill))
+    yield
+    cloud.proxy.clear_faults()
+    for consumer in taken:
+        cloud.placement.release(consumer)
+
+
+@contextlib.contextmanager
+def cell_away(cloud: CasesCloud) -> Iterator[None]:
+    """The only hosts with a GPU are in a cell whose database cannot be opened."""
+    path = cloud.directory / "cell2.sqlite"
+    aside = path.with_suffix(".aside")
+    with cloud.placement.trait_on("CUSTOM_GPU", [host for host in cloud.of_zone("az2") if host.number % 2]):
+        path.rename(aside)
+        path.mkdir()
+        try:
+            yield
+        finally:
+            path.rmdir()
+            aside.rename(path)
+
+
+CASES = (
+    Case("disabled-hosts", "m1.large", "az1", disabled_hosts, empty=True),
+    Case("missing-trait", "m1.gpu", None, empty=True),
+    Case(
+        "aggregate-isolation",
+        "m1.large",
+        "az3",
+        questions=("decision INSTANCE --hosts 2", "host cmp-00004 --decision INSTANCE"),
+    ),
+    Case(
+        "numa",
+        "m1.wide",
+        "az2",
+        questions=("decision INSTANCE", "dry-run --flavor m1.wide-2 --az az2 --hosts 2"),
+    ),
+    Case("lost-claims", "m1.large", "az2", lost_claims),
+    Case("cell-away", "m1.gpu", "az2", cell_away),
+)
+
+
+def normalised(text: str) -> str:
+    """Return what a case tells, without what differs from run to run."""
+    for pattern, word in VARYING:
+        text = pattern.sub(word, text)
+    return text
+
+
+def run(directory: Path, transport_url: str) -> dict[str, str]:
+    """Make the builds of all cases fail in a cloud, and return what is told of each by its name."""
+    with CasesCloud(directory, transport_url) as cloud:
+        for case in CASES:
+            with case.change(cloud):
+                cloud.boot(case.request_id, case.instance_uuid, case.flavor, case.zone)
+                if case.empty:
+                    cloud.scheduler.wait_for_line(f"Placement offered no host for request {case.request_id}")
+        return _told(cloud)
+
+
+def _told(cloud: CasesCloud) -> dict[str, str]:
+    asked = [(case.name, command) for case in CASES for command in case.commands]
+    printed = cloud.explain([f"{command} --max-width {WIDTH}" for _, command in asked])
+    found: dict[str, list[str]] = {case.name: [] for case in CASES}
+    for (name, command), output in zip(asked, printed, strict=True):
+        found[name].append(f"$ berth-explain {command}\n{output}")
+    return {name: "\n".join(parts) for name, parts in found.items()}

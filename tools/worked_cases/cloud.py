@@ -1,0 +1,211 @@
+"""A small cloud in which builds can be made to fail, and what is asked of its scheduler."""
+
+from collections.abc import Iterator, Mapping, Sequence
+import contextlib
+import json
+from pathlib import Path
+import subprocess
+import sys
+from typing import Any
+import uuid
+
+import requests
+import sqlalchemy as sa
+
+from conductor_client.bus import Bus
+from conductor_client.client import SchedulerClient
+from scheduler import objects
+from scheduler.nova_db import schema
+from scheduler.request.flavor_and_image import FlavorAndImage
+from scheduler.request.guest_topology import guest_topology
+from scheduler.rpc.context import RequestContext
+from tests.support.faulty_proxy import FaultyProxy
+from tools import placement_fleet
+from tools.cloud import ROOT, Cloud, SchedulerProcess
+from tools.embedded_placement import PlacementProcess
+from tools.fleet import Aggregate, Cell, Host
+
+HOSTS = 12
+
+#: Seconds that all commands may take.
+PATIENCE = 180
+
+#: Runs commands one after the other, in a process whose connections end with it.
+EXPLAIN = """
+import io, json, sys
+from scheduler.cmd import explain
+printed = []
+for argv in json.load(sys.stdin):
+    printed.append(io.StringIO())
+    if status := explain.main(argv, stdout=printed[-1]):
+        sys.exit(f"berth-explain {' '.join(argv)} ends with status {status}")
+print(json.dumps([each.getvalue() for each in printed]))
+"""
+
+PROJECT, OTHER_PROJECT = "5f6d2f0f3c2b4d0c9f3e7f2e5c9a1b22", "0c1f4f8e7a3b4d659e2b7a10c4d5e6f7"
+
+#: Filters that the cases are about, beside the default ones, and no patience with a cell that is away.
+SECTIONS = """
+[filter_scheduler]
+enabled_filters = ComputeFilter,ComputeCapabilitiesFilter,ImagePropertiesFilter,NUMATopologyFilter,\
+AggregateMultiTenancyIsolation
+[berth]
+unread_cell_max_age = 0
+"""
+
+#: Name, vCPUs, MiB of memory, GiB of disk, extra specs.
+FLAVORS: tuple[tuple[str, int, int, int, Mapping[str, str]], ...] = (
+    ("m1.large", 4, 8192, 80, {}),
+    ("m1.gpu", 4, 8192, 80, {"trait:CUSTOM_GPU": "required"}),
+    ("m1.wide", 16, 307200, 40, {"hw:numa_nodes": "1"}),
+    ("m1.wide-2", 16, 307200, 40, {"hw:numa_nodes": "2"}),
+)
+
+
+class CasesCloud(Cloud):
+    """A cloud whose Placement can be told to serve others first. Its hosts are in zones az1, az2 and az3."""
+
+    def __init__(self, directory: str | Path, transport_url: str) -> None:
+        """Describe a cloud on a virtual host of a RabbitMQ; it is started on entry."""
+        super().__init__(directory)
+        self._transport_url = transport_url
+        self.make_fleet(HOSTS, [Cell(name, self.database(name)) for name in ("cell1", "cell2")])
+        isolated = Aggregate("tenants", {"filter_tenant_id": OTHER_PROJECT}, self.of_zone("az3"))
+        self.fleet.aggregates.append(isolated)
+
+    def _start(self) -> None:
+        direct = self.enter_context(PlacementProcess(self.directory / "placement.sqlite"))
+        placement_fleet.create_fleet(direct, self.fleet.providers())
+        self.placement = PlacementAdmin(direct)
+        self.placement.make_trait("CUSTOM_GPU")
+        self.proxy = self.enter_context(FaultyProxy(direct))
+        self.placement_url = self.proxy.url
+        self.write_databases()
+        self._write_flavors()
+        self.config_file = self.configure(self._transport_url, sections=SECTIONS)
+        bus = Bus(self.conf)
+        self.callback(bus.close)
+        self._client = SchedulerClient.from_conf(bus)
+        self.scheduler = SchedulerProcess(self.config_file, self.directory / "scheduler.log")
+        self.scheduler.start()
+        self.callback(self.scheduler.stop)
+        self.scheduler.wait_until_it_answers(bus)
+
+    def _write_flavors(self) -> None:
+        with self.connection("api") as connection:
+            for number, (name, vcpus, memory_mb, root_gb, extra_specs) in enumerate(FLAVORS, 1):
+                amounts = {"vcpus": vcpus, "memory_mb": memory_mb, "root_gb": root_gb, "ephemeral_gb": 0}
+                row = {"id": number, "flavorid": name, "name": name, "swap": 0, **amounts}
+                connection.execute(sa.insert(schema.flavors).values(row))
+                for key, value in extra_specs.items():
+                    spec = {"flavor_id": number, "key": key, "value": value}
+                    connection.execute(sa.insert(schema.flavor_extra_specs).values(spec))
+
+    @contextlib.contextmanager
+    def connection(self, database: str) -> Iterator[sa.Connection]:
+        """Give a connection to a database; what is written is committed at the end."""
+        engine = sa.create_engine(self.database(database), poolclass=sa.NullPool)
+        with engine.begin() as connection:
+            yield connection
+
+    def of_zone(self, zone: str) -> list[Host]:
+        """Return the hosts of a zone."""
+        return [host for host in self.fleet.hosts if host.zone == zone]
+
+    def boot(self, request_id: str, instance_uuid: str, flavor: str, zone: str | None) -> None:
+        """Ask for a host as a conductor does, for a build that is to fail."""
+        context = RequestContext(user_id="u", project_id=PROJECT, request_id=request_id)
+        spec = make_spec(instance_uuid, flavor, zone)
+        try:
+            self._client.select_destinations(context, spec, [instance_uuid], return_alternates=True)
+        except Exception:  # noqa: BLE001 - the caller's error is not what the cases show
+            return
+        raise RuntimeError(f"The build of a {flavor} in zone {zone} has found a host")
+
+    def explain(self, commands: Sequence[str]) -> list[str]:
+        """Return what berth-explain prints for each of some commands."""
+        argvs = [["--config-file", str(self.config_file), *command.split()] for command in commands]
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", EXPLAIN],
+            cwd=ROOT,
+            input=json.dumps(argvs),
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+            timeout=PATIENCE,
+        )
+        return json.loads(done.stdout)
+
+
+class PlacementAdmin:
+    """What an operator, a compute or another scheduler does to Placement."""
+
+    def __init__(self, url: str) -> None:
+        """Talk to the Placement at a URL."""
+        self._url = url
+
+    def _send(self, method: str, path: str, body: Any = None) -> Any:
+        reply = requests.request(
+            method, f"{self._url}{path}", json=body, headers=placement_fleet.HEADERS, timeout=30
+        )
+        reply.raise_for_status()
+        return reply.json() if reply.content else None
+
+    def make_trait(self, name: str) -> None:
+        """Create a trait that no provider has."""
+        self._send("PUT", f"/traits/{name}")
+
+    @contextlib.contextmanager
+    def trait_on(self, name: str, hosts: list[Host]) -> Iterator[None]:
+        """Give a trait to the providers of hosts, and take it away at the end."""
+        for host in hosts:
+            self._change_traits(host, {name}, set())
+        try:
+            yield
+        finally:
+            for host in hosts:
+                self._change_traits(host, set(), {name})
+
+    def _change_traits(self, host: Host, more: set[str], fewer: set[str]) -> None:
+        path = f"/resource_providers/{host.uuid}/traits"
+        body = self._send("GET", path)
+        self._send("PUT", path, {**body, "traits": sorted({*body["traits"], *more} - fewer)})
+
+    def fill(self, host: Host) -> str:
+        """Claim nearly all memory of a host for another instance, and return the instance."""
+        consumer = str(uuid.uuid4())
+        inventories = self._send("GET", f"/resource_providers/{host.uuid}/inventories")["inventories"]
+        memory = inventories["MEMORY_MB"]
+        resources = {"MEMORY_MB": memory["total"] - memory["reserved"] - 1024}
+        body = {
+            "allocations": {host.uuid: {"resources": resources}},
+            "project_id": OTHER_PROJECT,
+            "user_id": "u",
+            "consumer_generation": None,
+        }
+        self._send("PUT", f"/allocations/{consumer}", body)
+        return consumer
+
+    def release(self, consumer: str) -> None:
+        """Remove the allocations of an instance."""
+        self._send("DELETE", f"/allocations/{consumer}")
+
+
+def make_spec(instance_uuid: str, flavor: str, zone: str | None) -> objects.RequestSpec:
+    """Return a request for one instance, as nova-api and a conductor make it."""
+    name, vcpus, memory_mb, root_gb, extra_specs = next(one for one in FLAVORS if one[0] == flavor)
+    amounts = {"vcpus": vcpus, "memory_mb": memory_mb, "root_gb": root_gb, "ephemeral_gb": 0, "swap": 0}
+    spec = objects.RequestSpec(
+        instance_uuid=instance_uuid,
+        num_instances=1,
+        flavor=objects.Flavor(name=name, flavorid=name, extra_specs=dict(extra_specs), **amounts),
+        image=objects.ImageMeta(name="debian", properties=objects.ImageMetaProps()),
+        availability_zone=zone,
+        project_id=PROJECT,
+        user_id="u",
+        instance_group=None,
+        scheduler_hints={},
+        pci_requests=objects.InstancePCIRequests(requests=[]),
+    )
+    spec.numa_topology = guest_topology(FlavorAndImage(spec))
+    return spec
