@@ -345,6 +345,7 @@ class SchedulerManager:
             NoValidHost: An instance would be left without a host. Nothing stays claimed then.
             HostsUnknown: Placement offers hosts of cells that cannot be read, and no other one is left.
             SchedulerStopping: The process stops. Nothing stays claimed.
+            Forwarded: Another scheduler answers the caller (``scheduler/rpc/delivery.py``).
         """
         LOG.debug("Starting to schedule for instances: %s", instance_uuids)
         arrived_at = self._clock()
@@ -356,6 +357,7 @@ class SchedulerManager:
             deadline=arrived_at + options.caller_patience(self.conf),
             arrived_at=arrived_at,
         )
+        self._send_on_to_group_owner(request)
         serve = self._check_rebuild if request.is_rebuild else self._schedule
         trace = self.decisions.begin(request)
         with (
@@ -364,6 +366,12 @@ class SchedulerManager:
             self.decisions.recording(trace),
         ):
             return serve(request, list if return_objects else as_dicts, trace)
+
+    def _send_on_to_group_owner(self, request: SchedulingRequest) -> None:
+        """Send a request on that places members of a server group, if another scheduler decides for that."""
+        group = request.server_group
+        if group is not None and group.uuid is not None and request.claims:
+            self.stream.send_on_to_owner(group.uuid, getattr(request.context, "delivery", None))
 
     @contextmanager
     def _logging(self, request: SchedulingRequest, trace: Trace) -> Iterator[None]:

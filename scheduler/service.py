@@ -101,9 +101,9 @@ class Parts:
         manager: ``manager(conf)`` builds a manager without connecting to anything, or raises ``BerthError``
             for options that cannot work. It has start(), wait_until_ready(timeout), catch_up(), reset(), and
             at the end stop_claiming(), then stop(timeout).
-        server: ``server(conf, manager)`` builds a server. It has start(), which may wait for the broker
-            without a bound; stop(), after which nothing is consumed; wait(), which returns when all that
-            was consumed is answered; and transport.cleanup(), which closes the connections.
+        server: ``server(conf, manager, worker_id)`` builds a server. It has start(), which may wait for the
+            broker without a bound; stop(), after which nothing is consumed; wait(), which returns when all
+            that was consumed is answered; and transport.cleanup(), which closes the connections.
         periodics: ``periodics(conf, manager)`` returns the periodic work of worker 0.
         explanations: ``explanations(conf, manager, transport, worker_id)`` builds the server that answers
             questions about decisions, with start(), stop() and wait().
@@ -113,7 +113,7 @@ class Parts:
     """
 
     manager: Callable[[cfg.ConfigOpts], Any]
-    server: Callable[[cfg.ConfigOpts, Any], Any]
+    server: Callable[[cfg.ConfigOpts, Any, int], Any]
     periodics: Callable[[cfg.ConfigOpts, Any], Iterable[Periodic]]
     explanations: Callable[[cfg.ConfigOpts, Any, Any, int], Any] | None = None
     read_state: Callable[[Any, Any], WorkerState] = lambda _manager, _server: WorkerState()
@@ -247,7 +247,7 @@ class Worker(cotyledon.Service):
         self._shared.loaded.release()
         spare_the_collector()
         LOG.info("Worker %d has loaded its view of the hosts and connects to the broker", self.worker_id)
-        server = self._parts.server(self.conf, manager)
+        server = self._parts.server(self.conf, manager, int(self.worker_id))
         server.start()
         self._server = server
         LOG.info("Worker %d takes requests", self.worker_id)

@@ -18,7 +18,7 @@ from scheduler.health.counters import Counters
 from scheduler.health.decisions import DecisionCounter, TrafficCounter
 from scheduler.health.reports import WorkerState
 from scheduler.nova_service import host_discovery, service_record
-from scheduler.rpc import context, explain, notifications, serializer, server, transport
+from scheduler.rpc import context, explain, forwarding, notifications, serializer, server, transport
 
 
 def all_parts(conf: cfg.ConfigOpts) -> service.Parts:
@@ -53,13 +53,22 @@ def make_manager(
 
 
 def make_server(
-    conf: cfg.ConfigOpts, serving: manager.SchedulerManager, counters: Counters | None = None
+    conf: cfg.ConfigOpts,
+    serving: manager.SchedulerManager,
+    worker_id: int = 0,
+    counters: Counters | None = None,
 ) -> server.Server:
-    """Return an RPC server for a manager, not started."""
+    """Return the RPC server of a worker for its manager, not started."""
     observer = TrafficCounter(counters or Counters())
-    return server.build(
+    made = server.build(
         conf, transport.rpc_transport(conf), serving, runs=serving.message_runs, observer=observer
     )
+    topic = forwarding.topic_of(conf.host, worker_id)
+    if topic and serving.stream.status().wanted:
+        made.topics = server.Topics(
+            [topic], lambda names: serving.stream.take_calls(topic if topic in names else "")
+        )
+    return made
 
 
 def make_explanations(

@@ -132,6 +132,16 @@ OPTS = [
         help="Serve no partition, and forward each request to the one that it belongs to. Only while none "
         "of these is heard of are requests served here, with all hosts. berth-router has true as default.",
     ),
+    cfg.BoolOpt(
+        "forward_server_groups",
+        default=True,
+        mutable=True,
+        help="Let one of the schedulers that are alive decide for each server group: the others send its "
+        "requests on to that one, which answers them. Members of a group that are requested from several "
+        "schedulers at the same time are then placed by one of them. A request that the other scheduler does "
+        "not take within ten seconds comes back. Without effect while a single worker is alive, and without "
+        "the decision stream.",
+    ),
     cfg.IntOpt(
         "decision_records",
         default=1000,

@@ -20,6 +20,7 @@ CAPACITY_RESULTS = ("within", "over")
 DEPENDENCIES = ("broker", "api_database", "placement", "decision_stream")
 PHASES = ("starting", "serving", "stopping", "missing")
 EXITS = ("ended", "killed", "hung")
+FORWARD_REASONS = ("server_group",)
 RELOADS = ("accepted", "refused")
 
 
@@ -117,6 +118,14 @@ UNDELIVERED = Metric(
     "counter",
     "Replies that the broker did not take; their claims are given back.",
 )
+FORWARDED = Metric(
+    "berth_requests_forwarded",
+    "counter",
+    "Requests that were sent on to another scheduler, which answers them, by reason: server_group (the other "
+    "one decides for the group).",
+    ("reason",),
+    FORWARD_REASONS,
+)
 
 #: What workers count.
 COUNTED = (
@@ -132,6 +141,7 @@ COUNTED = (
     CAPACITY_CHECKS,
     REFUSED,
     UNDELIVERED,
+    FORWARDED,
 )
 
 IN_FLIGHT = Metric("berth_requests_in_flight", "gauge", "Messages that threads handle.", ("worker",))

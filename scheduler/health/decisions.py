@@ -89,7 +89,7 @@ class DecisionCounter:
 
 
 class TrafficCounter:
-    """Counts messages that come to nothing."""
+    """Counts messages that are not answered here."""
 
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
@@ -101,6 +101,10 @@ class TrafficCounter:
     def undelivered(self) -> None:
         """Count a reply that was not delivered."""
         self._counters.add(catalogue.UNDELIVERED)
+
+    def forwarded(self, reason: str) -> None:
+        """Count a call that was sent on to another scheduler."""
+        self._counters.add(catalogue.FORWARDED, 1, reason)
 
 
 def outcome_of(error: BaseException | None) -> str:

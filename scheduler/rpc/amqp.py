@@ -9,12 +9,15 @@ oslo.messaging acknowledges a request on receipt, logs a reply that was not deli
 * The same message may arrive twice, after a lost connection. While it is being answered, and for some time
   after that, the repetition is acknowledged and not answered again.
 * A listener that stops takes no more messages, and returns to the broker what was not begun yet.
+* A call can be sent on to another queue, as it was received (see ``scheduler/rpc/forwarding.py``).
 
 This module uses private names of oslo.messaging; ``tests/unit/rpc/test_amqp.py`` lists them.
 """
 # ruff: noqa: SLF001 - see above
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
 import threading
 import time
 from typing import Any
@@ -53,6 +56,11 @@ SILENT = 12.0
 #: Failures of one attempt to connect to the broker after which the time limit is checked.
 CONNECT_RETRIES = 1
 
+#: Headers of a call that was delivered before, to another scheduler or in another queue: the broker sets the
+#: first one if it moves a call back, a scheduler the other one if it sends such a call on.
+RETURNED = "x-death"
+DELIVERED_BEFORE = "berth-redelivered"
+
 
 class ReplyTooLarge(Exception):
     """The broker does not accept a message of this size."""
@@ -71,7 +79,7 @@ PERMANENT = (ReplyTooLarge, TypeError, ValueError)
 
 
 class BoundedPublisher:
-    """Publishes a reply on a connection and waits for the confirmation, until a deadline."""
+    """Publishes a message on a connection and waits for the confirmation, until a deadline."""
 
     def __init__(
         self,
@@ -94,7 +102,7 @@ class BoundedPublisher:
         self._largest = largest
 
     def direct_send(self, queue: str, message: dict[str, Any]) -> None:
-        """Publish to a queue.
+        """Publish a reply to a queue.
 
         Raises:
             ReplyTooLarge: The message is larger than the broker accepts.
@@ -105,15 +113,23 @@ class BoundedPublisher:
         size = size_of(message[library._MESSAGE_KEY])
         if size > self._largest:
             raise ReplyTooLarge(f"it has {size} bytes; at most {self._largest} can be sent")
+        self.send(queue, message)
+
+    def send(self, queue: str, message: Any, **properties: Any) -> None:
+        """Publish a message of any size to a queue; for the errors see ``direct_send``."""
         connection = self._connection
         with connection._connection_lock:
-            connection.ensure(
-                lambda: self._publish(queue, message),
-                recoverable_error_callback=self._check_deadline,
-                error_callback=_raise_refusal,
-            )
+            try:
+                connection.ensure(
+                    lambda: self._publish(queue, message, properties),
+                    recoverable_error_callback=self._check_deadline,
+                    error_callback=_raise_refusal,
+                )
+            except Exception:
+                self._replace_channel()
+                raise
 
-    def _publish(self, queue: str, message: dict[str, Any]) -> None:
+    def _publish(self, queue: str, message: Any, properties: dict[str, Any]) -> None:
         self._before_sending()
         self._connection._producer.publish(
             message,
@@ -122,7 +138,20 @@ class BoundedPublisher:
             mandatory=True,
             compression=self._connection.kombu_compression,
             confirm_timeout=max(1.0, self._deadline - time.monotonic()),
+            **properties,
         )
+
+    def _replace_channel(self) -> None:
+        """Publish nothing more on this channel.
+
+        A confirmation that was not read is still to come, also after a message was returned. It could be
+        taken for that of the next message.
+        """
+        channel = None
+        with suppress(Exception):  # the connection is lost: the next message finds another one
+            if self._connection.connection.connected:
+                channel = self._connection.connection.channel()
+        self._connection._set_current_channel(channel)
 
     def _check_deadline(self, error: Exception) -> None:
         if time.monotonic() >= self._deadline:
@@ -157,14 +186,20 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
     received = 0.0
 
     @property
+    def headers(self) -> Mapping[str, Any]:
+        """What the broker, or a scheduler that sent it on, has written on the message."""
+        return self.message._raw_message.headers or {}
+
+    @property
     def redelivered(self) -> bool:
-        """Whether the broker says that it has delivered the message before."""
-        return bool(self.message._raw_message.delivery_info.get("redelivered"))
+        """Whether the message was delivered before, as the broker or a scheduler that sent it on says."""
+        again = self.message._raw_message.delivery_info.get("redelivered")
+        return bool(again or RETURNED in self.headers or self.headers.get(DELIVERED_BEFORE))
 
     @property
     def delivery_count(self) -> int:
         """How often the queue has delivered the message before; 0 if it does not tell."""
-        count = (self.message._raw_message.headers or {}).get("x-delivery-count")
+        count = self.headers.get("x-delivery-count")
         return count if isinstance(count, int) else 0
 
     def reply(self, reply: Any = None, failure: Any = None) -> None:
@@ -196,6 +231,34 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
             Whether it was returned, and is not to be answered here.
         """
         return bool(self.listener.hand_back(self))
+
+    def send_on(self, queue: str, headers: dict[str, Any], timeout: float) -> None:
+        """Publish the message to another queue, as it was received, and acknowledge it after that.
+
+        Args:
+            queue: The name of the queue.
+            headers: The headers there; those of the received message are left out.
+            timeout: Seconds until the broker must have confirmed it.
+
+        Raises:
+            MessageUndeliverable: There is no such queue.
+            Exception: Whatever the driver raises. It is not known whether the message is in the other queue;
+                here it is as before, neither answered nor acknowledged.
+        """
+        deadline = time.monotonic() + timeout
+        self.listener.hand_over(self, partial(self._publish_again, queue, headers, deadline))
+
+    def _publish_again(self, queue: str, headers: dict[str, Any], deadline: float) -> None:
+        raw = self.message._raw_message
+        driver = self.listener.driver
+        with driver._get_connection(library.PURPOSE_SEND, retry=CONNECT_RETRIES) as connection:
+            BoundedPublisher(connection, deadline, self.listener.largest_message).send(
+                queue,
+                raw.body,
+                content_type=raw.content_type,
+                content_encoding=raw.content_encoding,
+                headers=headers,
+            )
 
     def _send_until_confirmed(self, reply: Any, failure: Any) -> None:
         deadline = time.monotonic() + self.listener.driver.missing_destination_retry_timeout
@@ -267,6 +330,9 @@ class LateListener(amqpdriver.RpcAMQPListener):
 
     Attributes:
         largest_message: Bytes of the largest reply.
+        forwarding_queues: The queues among those that it reads from which a call that it returns moves to the
+            queue of all schedulers, instead of waiting here for the next consumer.
+        on_stop: Called when it stops; must not wait.
     """
 
     message_cls = ConfirmedMessage
@@ -276,6 +342,8 @@ class LateListener(amqpdriver.RpcAMQPListener):
         """Listen on a connection of the driver; the caller declares the queues."""
         super().__init__(driver, connection)
         self.largest_message = largest_message
+        self.forwarding_queues: frozenset[str] = frozenset()
+        self.on_stop: Callable[[], None] = _do_nothing
         self._message_operations_handler = Operations("LateListener", self._acknowledge_overdue)
         self._lock = threading.Lock()
         self._in_progress: dict[str, list[ConfirmedMessage]] = {}
@@ -313,7 +381,7 @@ class LateListener(amqpdriver.RpcAMQPListener):
         if not message.get("_msg_id"):
             self._take_cast(message)
         elif self._stopping:
-            message.requeue()
+            self._give_back(message)
         else:
             self._take_call(message)
 
@@ -341,9 +409,30 @@ class LateListener(amqpdriver.RpcAMQPListener):
         for each in deliveries:
             self._message_operations_handler.do(lambda each=each: self._requeue(each))
 
+    def hand_over(self, message: ConfirmedMessage, publish: Callable[[], None]) -> None:
+        """Publish a call elsewhere, and acknowledge it after that; it is not answered here.
+
+        Meanwhile the call counts as unknown here, since it may come back at once.
+
+        Raises:
+            Exception: What ``publish`` raises. The call is still to be answered here.
+        """
+        with self._lock:
+            deliveries = self._in_progress.pop(message.unique_id, [message])
+        try:
+            publish()
+        except BaseException:
+            if message.unique_id:
+                with self._lock:
+                    self._in_progress.setdefault(message.unique_id, []).extend(deliveries)
+            raise
+        for each in deliveries:
+            self._message_operations_handler.do(lambda each=each: self._acknowledge(each))
+
     def stop(self) -> None:
         """Take no more messages. What is not begun is returned to the broker."""
         self._stopping = True
+        self.on_stop()
         self._message_operations_handler.do(self._cancel_consumers)
         super().stop()
 
@@ -390,7 +479,14 @@ class LateListener(amqpdriver.RpcAMQPListener):
         self._respond(call, call.message.acknowledge)
 
     def _requeue(self, call: ConfirmedMessage) -> None:
-        self._respond(call, call.message.requeue)
+        self._respond(call, partial(self._give_back, call.message))
+
+    def _give_back(self, message: Any) -> None:
+        raw = message._raw_message
+        if raw.delivery_info.get("routing_key") in self.forwarding_queues:
+            raw.reject()
+        else:
+            message.requeue()
 
     def _respond(self, call: ConfirmedMessage, respond: Callable[[], None]) -> None:
         if call.message._raw_message.acknowledged or not self._is_current(call):
@@ -417,6 +513,10 @@ class LateListener(amqpdriver.RpcAMQPListener):
                 consumer.cancel(tag)
             except Exception as error:  # noqa: BLE001 - the connection is lost, and nothing is consumed
                 LOG.info("A consumer could not be cancelled: %s", error)
+
+
+def _do_nothing() -> None:
+    """Return at once."""
 
 
 def listen(

@@ -5,8 +5,10 @@ know of it, and given back otherwise. So the manager hands what it claimed to th
 (``Delivery.hold``), and the server reports the outcome of the reply.
 """
 
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from typing import Protocol
+from enum import Enum, auto
+from typing import NamedTuple, Protocol
 
 from oslo_log import log as logging
 
@@ -36,10 +38,19 @@ class ReplyRecords(Protocol):
         """Record that a reply was delivered."""
 
 
-class Postponed(BaseException):
-    """The message is to be delivered once more instead of being answered now.
+class NotAnswered(BaseException):
+    """The message is not answered here.
 
     No handler of errors may answer it, so it is no ``Exception``.
+    """
+
+
+class Forwarded(NotAnswered):
+    """Another scheduler has the message now, and answers it."""
+
+
+class Postponed(NotAnswered):
+    """The message is to be delivered once more instead of being answered now.
 
     Attributes:
         at_once: Whether it is not to wait for another run of the message.
@@ -48,6 +59,32 @@ class Postponed(BaseException):
     def __init__(self, reason: str, *, at_once: bool = False) -> None:
         super().__init__(reason)
         self.at_once = at_once
+
+
+class Sent(Enum):
+    """What became of a message that was to be sent on.
+
+    Attributes:
+        YES: It was; it is acknowledged here.
+        NO: It was not.
+        UNKNOWN: The broker has not confirmed it, and may have it.
+    """
+
+    YES = auto()
+    NO = auto()
+    UNKNOWN = auto()
+
+
+class Onward(NamedTuple):
+    """How a message came here, and how it may be sent on.
+
+    Attributes:
+        tried: What schedulers that sent it on have noted.
+        send: Sends it on to a topic, with the reason and what is tried then.
+    """
+
+    tried: tuple[str, ...]
+    send: Callable[[str, str, tuple[str, ...]], Sent]
 
 
 class Delivery:
@@ -62,6 +99,7 @@ class Delivery:
         waited: Seconds from its receipt until a thread was free.
         may_be_answered: Whether an earlier run may have been answered with hosts: its process ended while it
             sent the reply.
+        tried: What schedulers that sent the message on have noted, so that nothing is tried twice.
     """
 
     def __init__(
@@ -74,6 +112,7 @@ class Delivery:
         *,
         may_be_answered: bool = False,
         replies: ReplyRecords | None = None,
+        onward: Onward | None = None,
     ) -> None:
         """Begin with nothing that depends on the reply.
 
@@ -85,6 +124,7 @@ class Delivery:
             waited: Seconds until a thread was free.
             may_be_answered: Whether an earlier run may have been answered.
             replies: Records how the message is answered; None if that is not recorded.
+            onward: How it came here, and how it may be sent on; None if it may not.
         """
         self.redelivered = redelivered
         self.message_id = message_id
@@ -92,12 +132,40 @@ class Delivery:
         self.can_be_returned = can_be_returned
         self.waited = waited
         self.may_be_answered = may_be_answered
+        self.tried = onward.tried if onward else ()
+        self._onward = onward
         self._replies = replies if message_id else None
         self._held: list[Held] = []
 
     def hold(self, held: Held) -> None:
         """Keep something until the outcome of the reply is known."""
         self._held.append(held)
+
+    @property
+    def can_be_forwarded(self) -> bool:
+        """Whether the message may be sent on to another scheduler."""
+        return self._onward is not None and not self.may_be_answered
+
+    def forward(self, topic: str, reason: str, tried: Sequence[str]) -> None:
+        """Send the message on to another scheduler, which answers its caller.
+
+        Returns if that is not possible: then it is to be answered here. If it is not known whether it was
+        sent, it counts as redelivered from now on. Nothing may be held.
+
+        Args:
+            topic: Where the other scheduler, or one of several, takes messages.
+            reason: Why, in one word, for log and metrics.
+            tried: What ``tried`` is to be there: what was tried before, and what is tried now.
+
+        Raises:
+            Forwarded: It was sent.
+        """
+        if self._onward is None or self.may_be_answered:
+            return
+        sent = self._onward.send(topic, reason, tuple(tried))
+        if sent is Sent.YES:
+            raise Forwarded(f"the message was sent to {topic}")
+        self.redelivered = self.redelivered or sent is Sent.UNKNOWN
 
     def begin_reply(self, *, failed: bool) -> None:
         """Report that a reply is about to be sent: from now on the caller may know it."""

@@ -174,6 +174,16 @@ class Redeliveries:
         if message.unique_id:
             self._runs.end_run(message.unique_id)
 
+    def pause(self, message: ConfirmedMessage) -> None:
+        """Learn that a call that is run is sent on: from now on another process may run it."""
+        if message.unique_id:
+            self._runs.leave_run(message.unique_id)
+
+    def resume(self, message: ConfirmedMessage) -> None:
+        """Learn that a call could not be sent on, and is run here after all."""
+        if message.unique_id:
+            self._runs.begin_run(message.unique_id)
+
     def _begin_alone(self, message: ConfirmedMessage) -> Decision | None:
         """Begin a run once no other process has one; None if it is begun.
 

@@ -1,13 +1,13 @@
 """The RPC server on topic ``scheduler`` (spec: wire-and-config 1.1, 1.4)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 import math
 import re
 import threading
 import time
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from cachetools import LRUCache
 from oslo_config import cfg
@@ -18,7 +18,7 @@ from oslo_messaging.rpc import server
 
 from scheduler.errors import InvalidRequest
 from scheduler.logs import RateLimitedLogger
-from scheduler.rpc import amqp, delivery, endpoints
+from scheduler.rpc import amqp, delivery, endpoints, forwarding
 from scheduler.rpc.broker_errors import refusals_as_config_errors
 from scheduler.rpc.errors import InternalError, for_caller
 from scheduler.rpc.heartbeats import Heartbeats
@@ -42,13 +42,16 @@ MOST_REMEMBERED = 10_000
 
 
 class TrafficObserver(Protocol):
-    """Is told of messages that come to nothing."""
+    """Is told of messages that are not answered here."""
 
     def refused(self) -> None:
         """Learn that a message could not be read."""
 
     def undelivered(self) -> None:
         """Learn that a reply was not delivered."""
+
+    def forwarded(self, reason: str) -> None:
+        """Learn that a call was sent on to another scheduler."""
 
 
 class NoObserver:
@@ -59,6 +62,25 @@ class NoObserver:
 
     def undelivered(self) -> None:
         """Ignore a reply that was not delivered."""
+
+    def forwarded(self, reason: str) -> None:
+        """Ignore a call that was sent on."""
+
+
+class Topics(NamedTuple):
+    """Where calls are taken that other schedulers send on.
+
+    Attributes:
+        names: The topics, beside the topic of all schedulers.
+        announce: Called with those whose queues could be made, before they are read from, and with none when
+            the server stops. Must not wait.
+    """
+
+    names: Sequence[str]
+    announce: Callable[[Sequence[str]], None]
+
+
+NO_TOPICS = Topics((), lambda _names: None)
 
 
 class Activity:
@@ -112,7 +134,8 @@ class Server(server.RPCServer):
     Attributes:
         heartbeats: The heartbeats of the calls that are not answered yet.
         activity: How busy its threads are.
-        observer: Is told of messages that come to nothing.
+        observer: Is told of messages that are not answered here.
+        topics: Where calls are taken that other schedulers send on; to be set before it starts.
     """
 
     def __init__(
@@ -134,6 +157,8 @@ class Server(server.RPCServer):
         self._runs = runs
         self._redeliveries = Redeliveries(runs, self._caller_patience, sleep=self._wait_for_another)
         self._postponed: LRUCache[str, int] = LRUCache(MOST_REMEMBERED)
+        self._forwarder = forwarding.Forwarder(self._tell_forwarded)
+        self.topics = NO_TOPICS
         self.observer: TrafficObserver = NoObserver()
         self._late_listener: amqp.LateListener | None = None
         super().__init__(
@@ -162,6 +187,8 @@ class Server(server.RPCServer):
             )
             if listener is None:
                 return super()._create_listener()
+            self.topics.announce(forwarding.listen(listener, self.topics.names))
+            listener.on_stop = partial(self.topics.announce, [])
             self._late_listener = listener
             return amqp.adapted(listener)
 
@@ -182,6 +209,9 @@ class Server(server.RPCServer):
 
     def _tell_refusal(self) -> None:
         self.observer.refused()
+
+    def _tell_forwarded(self, reason: str) -> None:
+        self.observer.forwarded(reason)
 
     def _process_incoming(self, incoming: Any) -> None:
         with self.activity.message():
@@ -205,6 +235,8 @@ class Server(server.RPCServer):
         except delivery.Postponed as reason:
             LOG.info("Call %s is returned to the broker: %s", message.msg_id, reason)
             finish = partial(self._return if reason.at_once else self._postpone, message)
+        except delivery.Forwarded:
+            finish = _do_nothing
         finally:
             delivery.CURRENT.reset(token)
             finish()
@@ -227,10 +259,23 @@ class Server(server.RPCServer):
             waited=time.monotonic() - message.received if confirmed else 0.0,
             may_be_answered=decision.fate is Fate.RUN_ANSWERED,
             replies=self._runs if confirmed else None,
+            onward=self._onward(message) if confirmed else None,
         )
         if confirmed:
             message.delivery = current
         return current
+
+    def _onward(self, message: amqp.ConfirmedMessage) -> delivery.Onward:
+        return delivery.Onward(forwarding.tried(message.headers), partial(self._send_on, message))
+
+    def _send_on(
+        self, message: amqp.ConfirmedMessage, topic: str, reason: str, tried: Sequence[str]
+    ) -> delivery.Sent:
+        self._redeliveries.pause(message)
+        sent = self._forwarder.forward(message, topic, reason, tried)
+        if sent is not delivery.Sent.YES:
+            self._redeliveries.resume(message)
+        return sent
 
     def _end_without_run(self, message: amqp.ConfirmedMessage, decision: Decision) -> None:
         """Acknowledge a message that is not run, after an error if it is refused."""
@@ -269,7 +314,7 @@ class Server(server.RPCServer):
 
 
 def _do_nothing() -> None:
-    """Occupy a thread of the pool, which is started for that."""
+    """Return at once."""
 
 
 def _failure(text: str) -> Any:
@@ -316,7 +361,7 @@ class _Dispatcher:
             self._on_refusal()
             self._warnings.warning(type(error).__name__, "Message refused: %.200s", error)
             raise messaging.ExpectedException from None
-        except (Exception, delivery.Postponed):
+        except (Exception, delivery.NotAnswered):
             raise
         except BaseException as error:
             # oslo.messaging answers an Exception only, and SystemExit would end the thread of its pool
@@ -365,7 +410,7 @@ def build(
         heartbeats: Sends heartbeats to callers; by default a new one with its own thread.
         sleep: Waits for a number of seconds, before a redelivered call is returned to the broker.
         runs: Records which calls are run, and how they are answered.
-        observer: Is told of messages that come to nothing.
+        observer: Is told of messages that are not answered here.
     """
     warnings = RateLimitedLogger(LOG, clock=clock)
     scheduler = endpoints.Scheduler(

@@ -4,6 +4,6 @@
 - writer, reader: the threads that write and read it; broker: their connections
 - records: what is written to the stream, encoded and decoded
 - membership: which schedulers are alive, and how much work each does
-- slices: which hosts each of them owns
+- slices: which hosts each of them owns; group_owners: which server groups
 - shared_decisions: own decisions as records, and the effect of others' records here
 """

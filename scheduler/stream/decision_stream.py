@@ -10,7 +10,7 @@ decided and no database shows yet. Without a stream it serves as if it were alon
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 import math
 import threading
 import time
@@ -24,6 +24,7 @@ from oslo_log import log as logging
 from scheduler.hosts.table import HostTable
 from scheduler.logs import OutageLog, RateLimitedLogger
 from scheduler.stream.broker import BrokerOptions, StreamBroker, StreamConnection, StreamUnavailable
+from scheduler.stream.group_owners import Call, GroupOwners
 from scheduler.stream.membership import BEAT_INTERVAL, Member, Membership
 from scheduler.stream.reader import SILENT_AFTER, StreamReader
 from scheduler.stream.records import Entry, Kind, Record, Sender, decode
@@ -106,6 +107,7 @@ class DecisionStream:
         state: LocalState,
         own: Member,
         owned_slices: Callable[[], bool] = lambda: True,
+        group_owners: Callable[[], bool] = lambda: True,
         most_waiting: int = 10_000,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
@@ -117,6 +119,7 @@ class DecisionStream:
             state: What others' decisions lie over.
             own: This scheduler; its rate is measured here.
             owned_slices: Whether hosts are divided between schedulers.
+            group_owners: Whether server groups are divided between schedulers.
             most_waiting: Records that wait for the broker at most.
             clock: Seconds since the epoch.
             monotonic: Seconds that only grow.
@@ -128,6 +131,7 @@ class DecisionStream:
         self._warnings = RateLimitedLogger(LOG, clock=monotonic)
         self.membership = Membership(own, monotonic)
         self.slices = OwnedSlices(self.membership, owned_slices)
+        self._groups = GroupOwners(self.membership, group_owners)
         self._writer = StreamWriter(
             own.sender,
             lambda: broker.connect("writer"),
@@ -199,7 +203,7 @@ class DecisionStream:
         """Return how the stream is doing."""
         return StreamStatus(
             wanted=True,
-            in_step=self._in_step and self._reader.silent_for() <= SILENT_AFTER,
+            in_step=self.in_step,
             schedulers=len(self.membership.alive()),
             published=self._writer.published,
             dropped=self._writer.dropped,
@@ -208,9 +212,27 @@ class DecisionStream:
             unreadable=self._unreadable,
         )
 
+    @property
+    def in_step(self) -> bool:
+        """Whether what others decide is known here up to now."""
+        return self._in_step and self._reader.silent_for() <= SILENT_AFTER
+
     def owned(self, table: HostTable) -> Mask | None:
         """Return which hosts of a table this scheduler prefers; None: all alike."""
         return self.slices.owned(table)
+
+    def take_calls(self, topic: str) -> None:
+        """Tell others where this scheduler takes calls that they send on, without a wait; "": nowhere."""
+        self._own = replace(self._own, topic=topic)
+        self._writer.publish(Kind.BEAT, about=self._about())
+
+    def send_on_to_owner(self, group: str, call: Call | None) -> None:
+        """Send a call on to the scheduler that decides for its server group, if that is another one.
+
+        See ``GroupOwners.send_on``.
+        """
+        if call is not None and self.in_step:
+            self._groups.send_on(group, call)
 
     # -- writing ---------------------------------------------------------------------------------------------
 
@@ -328,6 +350,12 @@ class NoStream:
     def owned(self, table: HostTable) -> Mask | None:
         """Return None: all hosts are alike."""
 
+    def take_calls(self, topic: str) -> None:
+        """Do nothing: there is nobody to tell."""
+
+    def send_on_to_owner(self, group: str, call: Call | None) -> None:
+        """Do nothing: this scheduler decides for all groups."""
+
 
 def make_stream(conf: cfg.ConfigOpts, state: LocalState) -> DecisionStream | NoStream:
     """Make the decision stream that the options describe; nothing is connected to yet.
@@ -350,5 +378,6 @@ def make_stream(conf: cfg.ConfigOpts, state: LocalState) -> DecisionStream | NoS
         state,
         Member(uuid.uuid4().hex, conf.host),
         owned_slices=lambda: conf.berth.owned_slices,
+        group_owners=lambda: conf.berth.forward_server_groups,
         most_waiting=conf.berth.decision_stream_queue,
     )

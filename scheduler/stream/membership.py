@@ -32,7 +32,7 @@ class Member:
         host: The name of its service host; several workers share it.
         rate: Instances that it places in a second, as of late.
         partition: The group of hosts that it serves; "" for all.
-        topic: Where it takes requests that others forward to it; "" if it takes none.
+        topic: Where it takes calls that others send on to it; "" if it takes none.
     """
 
     sender: str
@@ -98,9 +98,12 @@ class Membership:
     def owner_of(self, key: str) -> Member:
         """Return the scheduler of this partition that owns a key, such as the uuid of a server group.
 
-        All schedulers that agree on who is alive return the same one. Weights do not count.
+        All schedulers that agree on who is alive return the same one. It takes calls that others send on, if
+        any scheduler does. Weights do not count.
         """
-        return max(self.peers(), key=lambda member: hash64(f"{member.sender}/{key}"))
+        peers = self.peers()
+        able = [member for member in peers if member.topic]
+        return max(able or peers, key=lambda member: hash64(f"{member.sender}/{key}"))
 
     def update(self, member: Member, age: float = 0.0) -> None:
         """Take over what a scheduler tells of itself.

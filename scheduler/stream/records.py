@@ -83,7 +83,7 @@ class Sender(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         host: The name of its service host.
         rate: Instances that it places in a second, as of late.
         partition: The group of hosts that it serves; "" for all.
-        topic: Where it takes requests that others forward to it; "" if it takes none.
+        topic: Where it takes calls that others send on to it; "" if it takes none.
     """
 
     host: Name = ""

@@ -34,7 +34,7 @@ from scheduler.placement.answer import Candidates
 from scheduler.placement.mirror import Mirror, plain_query
 from scheduler.placement.mirror_source import NoMirror
 from scheduler.rpc.context import RequestContext
-from scheduler.rpc.delivery import Delivery
+from scheduler.rpc.delivery import Delivery, Forwarded
 from scheduler.selection.host_claiming import NOT_ENOUGH
 from scheduler.stream.decision_stream import DecisionStream, NoStream
 from scheduler.stream.membership import Member
@@ -659,6 +659,43 @@ def test_an_affinity_group_is_where_its_members_are_now(make_world):
     )
     reply = ask(make_world(hosts), make_spec(project_id="p", instance_group=members))
     assert [one.service_host for one in reply[0]] == ["h2"]
+
+
+class Owners(NoStream):
+    """Another scheduler decides for all server groups."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def send_on_to_owner(self, group, call):
+        self.calls.append((group, call))
+        raise Forwarded
+
+
+def of_group():
+    return make_spec(project_id="p", instance_group=group(uuid=uuid_of("group"), policy="anti-affinity"))
+
+
+def test_a_request_of_a_server_group_is_sent_on_to_its_owner_before_anything_is_done(make_world):
+    world, delivery = make_world(two_hosts()), Delivery()
+    world.manager.stream = Owners()
+    with pytest.raises(Forwarded):
+        ask(world, of_group(), delivery=delivery)
+    assert world.manager.stream.calls == [(uuid_of("group"), delivery)]
+    assert (world.placement.queries, world.told.events) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("spec", "uuids"),
+    [(lambda: make_spec(project_id="p"), ("i1",)), (of_group, None)],
+    ids=["no group", "nothing is claimed"],
+)
+def test_other_requests_are_decided_here(make_world, spec, uuids):
+    world = make_world(two_hosts())
+    world.manager.stream = Owners()
+    ask(world, spec(), uuids)
+    assert world.manager.stream.calls == []
 
 
 def test_the_cell_of_the_destination_is_kept_to(make_world):

@@ -99,7 +99,7 @@ def build(tmp_path):
         log = []
         parts = service.Parts(
             manager=lambda conf: Manager(log, **(manager or {})),
-            server=lambda conf, manager: Server(log, answered),
+            server=lambda conf, manager, worker: Server(log, answered),
             periodics=lambda conf, manager: list(periodics),
             explanations=explanations,
         )

@@ -5,7 +5,7 @@ to another. What is sent and acknowledged, and with which errors, is decided her
 and what follows from its outcome, is the product's code.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 import itertools
 import random
@@ -196,6 +196,7 @@ class Incoming(amqp.ConfirmedMessage):
     """A message as the product's server sees it, from a classic queue."""
 
     delivery_count = 0
+    headers: Mapping[str, Any] = {}
 
     def __init__(self, listener: "Listener", message: Message) -> None:
         base.RpcIncomingMessage.__init__(self, message.context, message.body, msg_id=str(message.number))
@@ -270,6 +271,7 @@ class Listener(base.PollStyleListener):
     """Receives messages in one process; a repeated one is not handed on, as by ``amqp.LateListener``."""
 
     driver = SimpleNamespace(missing_destination_retry_timeout=MISSING_QUEUE)
+    forwarding_queues: frozenset[str] = frozenset()
 
     def __init__(self, broker: Broker) -> None:
         super().__init__()

@@ -360,7 +360,7 @@ class Parts:
         )
         return SchedulerManager(conf, notifications.Notifications(()), shared, parts)
 
-    def _make_server(self, conf: cfg.ConfigOpts, manager: Any) -> Any:
+    def _make_server(self, conf: cfg.ConfigOpts, manager: Any, _worker: int) -> Any:
         conf.set_override("executor_thread_pool_size", self._limits.threads)
         transport = library_transport.RPCTransport(Driver(conf, self._broker))
         # Looks once a second, not four times: half of all steps of a history would be these.

@@ -1,16 +1,20 @@
 """Calls to a server of ours on a real RabbitMQ, and how their deliveries end."""
 
 import contextlib
+import itertools
 import threading
 
 import kombu
 import oslo_messaging as messaging
 import pytest
 
-from scheduler.rpc import serializer, server, transport
+from scheduler.rpc import delivery, serializer, server, transport
 from scheduler.rpc.context import RequestContext
 from tests.support.wire_examples import message
 from tests.unit.rpc.conftest import make_conf
+
+#: Where calls are sent on to.
+OTHER = "berth.other.0"
 
 ARGUMENTS = message("boot_two_instances")["args"]
 
@@ -57,14 +61,32 @@ class Manager:
         return [claims.ends for claims in self.claims]
 
 
+class Forwarding(Manager):
+    """Sends each call on, once, and answers what it cannot send on."""
+
+    def __init__(self, answer=(), topics=itertools.repeat(OTHER)):  # noqa: B008 - it has no state
+        super().__init__(answer)
+        self.topics = topics
+        self.sent = 0
+
+    def select_destinations(self, context, *arguments):
+        if "test" not in context.delivery.tried:
+            try:
+                context.delivery.forward(next(self.topics), "test", ["test"])
+            except delivery.Forwarded:
+                self.sent += 1
+                raise
+        return super().select_destinations(context, *arguments)
+
+
 class Caller(threading.Thread):
     """A call on its way; ``reply`` is the answer or the error once joined."""
 
-    def __init__(self, bus):
+    def __init__(self, bus, **options):
         super().__init__(daemon=True)
         target = messaging.Target(topic="scheduler", version="4.5")
         plain = serializer.ObjectSerializer()
-        self._client = messaging.get_rpc_client(bus, target, timeout=25, serializer=plain)
+        self._client = messaging.get_rpc_client(bus, target, timeout=25, serializer=plain, **options)
         self.reply = None
         self.start()
 
@@ -90,12 +112,13 @@ def conf(url):
 
 @pytest.fixture
 def serve(conf):
-    """Start a server for a manager."""
+    """Start a server for a manager, which also takes what is sent on to some topics."""
     with contextlib.ExitStack() as started:
 
-        def serve(manager):
+        def serve(manager, *topics, announce=lambda _names: None):
             bus = transport.rpc_transport(conf)
             running = server.build(conf, bus, manager)
+            running.topics = server.Topics(topics, announce)
             started.callback(bus.cleanup)
             running.start()
             started.callback(running.wait)

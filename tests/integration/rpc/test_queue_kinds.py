@@ -8,8 +8,9 @@ from oslo_concurrency import lockutils
 import oslo_messaging as messaging
 import pytest
 
+from scheduler.rpc import forwarding
 from scheduler.rpc.context import RequestContext
-from tests.integration.rpc.conftest import Caller, Manager
+from tests.integration.rpc.conftest import OTHER, Caller, Forwarding, Manager
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.rabbitmq
@@ -140,3 +141,20 @@ def test_requests_go_to_the_server_with_the_highest_priority_also_after_a_lost_c
     stopping.stop()
     stopping.wait()
     assert answered() == [["ordinary"]] * 10
+
+
+@REPLICATED
+def test_calls_are_sent_on_and_come_back_if_nobody_takes_them(serve, bus, rabbit, url, monkeypatch):
+    monkeypatch.setitem(forwarding._MOVE_BACK, "x-message-ttl", 1000)
+    first, second = Forwarding(["first"]), Manager(["second"])
+    serve(first)
+    taking = serve(second, OTHER)
+    callers = [Caller(bus) for _ in range(10)]
+    for caller in callers:
+        caller.join(30)
+    assert [caller.reply for caller in callers] == [["second"]] * 10
+    assert rabbit.queue_types(url.rpartition("/")[2])[OTHER] == "quorum"
+    taking.stop()
+    caller = Caller(bus)
+    caller.join(30)
+    assert (caller.reply, first.redelivered) == (["first"], [True])

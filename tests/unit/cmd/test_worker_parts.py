@@ -7,6 +7,7 @@ from scheduler import manager
 from scheduler.cmd import worker_parts
 from scheduler.nova_service import host_discovery, service_record
 from scheduler.rpc import notifications, transport
+from scheduler.stream.decision_stream import NoStream, StreamStatus
 
 
 @pytest.fixture
@@ -98,6 +99,40 @@ def test_notifications_only_where_a_driver_is_set(make_conf, monkeypatch, text, 
     assert len(made) == channels
 
 
+class Stream(NoStream):
+    """A stream that is wanted or not, and what it is told."""
+
+    def __init__(self, wanted):
+        super().__init__()
+        self.wanted, self.topics = wanted, []
+
+    def status(self):
+        return StreamStatus(wanted=self.wanted)
+
+    def take_calls(self, topic):
+        self.topics.append(topic)
+
+
+def make_server(make_conf, stream, host="me"):
+    serving = SimpleNamespace(message_runs=None, stream=stream)
+    return worker_parts.make_server(make_conf(f"host={host}\n"), serving, 2)
+
+
 def test_the_server_listens_under_the_host_s_name(make_conf):
-    built = worker_parts.make_server(make_conf("host=me\n"), SimpleNamespace(message_runs=None))
+    built = make_server(make_conf, Stream(True))
     assert (built._target.topic, built._target.server) == ("scheduler", "me")
+
+
+def test_each_worker_takes_calls_at_a_topic_of_its_own_as_far_as_the_broker_allows(make_conf):
+    stream = Stream(True)
+    topics = make_server(make_conf, stream).topics
+    for made in (topics.names, []):
+        topics.announce(made)
+    assert (topics.names, stream.topics) == (["berth.me.2"], ["berth.me.2", ""])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "host"), [(False, "me"), (True, ".".join(["h" * 62] * 4))], ids=["no stream", "long"]
+)
+def test_a_worker_of_which_nobody_can_know_takes_no_calls_of_others(make_conf, wanted, host):
+    assert make_server(make_conf, Stream(wanted), host).topics.names == ()

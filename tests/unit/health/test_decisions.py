@@ -127,13 +127,15 @@ def test_claims_are_counted_by_outcome_and_tries(world):
     assert counts["berth_claim_tries", ()] == [1, 1, 0, 1, 0, 0, 8]
 
 
-def test_messages_that_come_to_nothing_are_counted(world):
+def test_messages_that_are_not_answered_here_are_counted(world):
     traffic = TrafficCounter(world.counters)
     traffic.refused()
     traffic.undelivered()
+    traffic.forwarded("server_group")
     assert world.counters.take() == {
         ("berth_messages_refused", ()): [1],
         ("berth_replies_undelivered", ()): [1],
+        ("berth_requests_forwarded", ("server_group",)): [1],
     }
 
 

@@ -33,6 +33,7 @@ from scheduler.rpc import amqp, delivery
         (impl_rabbit.RabbitMessage, ["acknowledge", "requeue"]),
         (impl_rabbit.Consumer, ["cancel", "consume", "declare"]),
         (impl_rabbit.Connection, ["ensure", "declare_topic_consumer", "declare_fanout_consumer"]),
+        (impl_rabbit.Connection, ["_set_current_channel"]),
         (library_server.RPCServer, ["_create_listener", "_process_incoming", "_on_incoming"]),
         (library_transport.RPCTransport, ["_listen"]),
         (base.PollStyleListenerAdapter, ["start", "stop", "cleanup"]),
@@ -94,8 +95,13 @@ class Connection:
     def __init__(self, failure=None):
         self.failure = failure
         self.published = []
+        self.channels = ["first"]
         self._connection_lock = contextlib.nullcontext()
         self._producer = self
+        self.connection = SimpleNamespace(connected=not isinstance(failure, OSError), channel=lambda: "new")
+
+    def _set_current_channel(self, channel):
+        self.channels.append(channel)
 
     def ensure(self, method, recoverable_error_callback, error_callback):
         try:
@@ -125,6 +131,23 @@ def test_a_reply_is_published_to_its_queue_with_mandatory_and_a_time_limit():
     assert options["routing_key"] == "q"
     assert options["mandatory"]
     assert options["confirm_timeout"] > 0
+
+
+@pytest.mark.parametrize(
+    ("failure", "channels"),
+    [
+        (None, ["first"]),
+        (messaging.MessageUndeliverable(None, "", "q", None), ["first", "new"]),
+        (OSError("reset"), ["first", None]),
+    ],
+    ids=["confirmed", "returned", "connection lost"],
+)
+def test_nothing_more_is_published_on_a_channel_where_a_confirmation_may_be_to_come(failure, channels):
+    """amqp may take the late confirmation for that of the next message."""
+    connection = Connection(failure)
+    with contextlib.suppress(messaging.MessageUndeliverable, OSError):
+        amqp.BoundedPublisher(connection, 1e12, 10).direct_send("q", text(1))
+    assert connection.channels == channels
 
 
 def test_a_reply_is_announced_before_it_is_published():
@@ -198,10 +221,19 @@ def test_a_lost_connection_ends_the_attempt_only_when_the_time_is_over(deadline,
 class RawMessage(dict):
     """A message as the driver hands it to a listener."""
 
-    def __init__(self, number, msg_id):
+    def __init__(self, number, msg_id, queue="scheduler", tag=None, headers=None):
         super().__init__(_msg_id=msg_id, _unique_id=f"unique-{number}", method="m", args={}, version="1.0")
-        self._raw_message = SimpleNamespace(channel=None, delivery_tag=number, acknowledged=False)
-        self.acknowledge = self.requeue = lambda: None
+        self.ends = []
+        self._raw_message = SimpleNamespace(
+            channel=None,
+            delivery_tag=tag or number,
+            acknowledged=False,
+            delivery_info={"routing_key": queue},
+            headers=headers,
+            reject=lambda: self.ends.append("rejected"),
+        )
+        self.acknowledge = lambda: self.ends.append("acknowledged")
+        self.requeue = lambda: self.ends.append("requeued")
 
 
 @pytest.mark.parametrize(
@@ -213,6 +245,79 @@ def test_calls_are_remembered_after_their_reply_and_casts_are_not(msg_id, rememb
     listener(RawMessage(1, msg_id))
     listener.incoming[0].settle()
     assert listener.remembered_calls == remembered
+
+
+def make_listener():
+    listener = amqp.LateListener(SimpleNamespace(prefetch_size=1), SimpleNamespace(channel=None), 1000)
+    listener.forwarding_queues = frozenset(["own"])
+    return listener
+
+
+def run_operations(listener):
+    listener._message_operations_handler.process()
+
+
+def test_a_call_is_acknowledged_once_it_was_published_elsewhere():
+    listener, raw, seen = make_listener(), RawMessage(1, "call"), []
+    listener(raw)
+    listener.hand_over(listener.incoming[0], lambda: (run_operations(listener), seen.extend(raw.ends)))
+    assert seen == []
+    run_operations(listener)
+    assert raw.ends == ["acknowledged"]
+    assert (listener.unanswered, listener.remembered_calls) == (0, 0)
+
+
+def test_a_call_that_comes_back_while_it_is_sent_on_is_taken_again():
+    """It would be lost if it counted as a repetition of what is acknowledged."""
+    listener, again = make_listener(), RawMessage(1, "call", tag=2)
+    listener(RawMessage(1, "call"))
+    listener.hand_over(listener.incoming.pop(), lambda: listener(again))
+    run_operations(listener)
+    assert (len(listener.incoming), again.ends) == (1, [])
+
+
+def test_a_call_that_cannot_be_published_elsewhere_is_still_to_be_answered():
+    listener, raw = make_listener(), RawMessage(1, "call")
+    listener(raw)
+
+    def fail():
+        raise OSError
+
+    with pytest.raises(OSError):
+        listener.hand_over(listener.incoming[0], fail)
+    run_operations(listener)
+    assert (listener.unanswered, raw.ends) == (1, [])
+    listener.incoming[0].settle()
+    run_operations(listener)
+    assert raw.ends == ["acknowledged"]
+
+
+@pytest.mark.parametrize(
+    ("queue", "end"), [("scheduler", "requeued"), ("own", "rejected")], ids=["common", "own"]
+)
+def test_a_call_that_is_returned_does_not_wait_for_the_next_consumer_of_a_queue_of_ones_own(queue, end):
+    """The broker moves a call that is rejected there to the queue of all schedulers."""
+    listener, raw = make_listener(), RawMessage(1, "call", queue)
+    listener(raw)
+    listener.incoming[0].requeue()
+    run_operations(listener)
+    assert raw.ends == [end]
+
+
+@pytest.mark.parametrize(
+    ("headers", "redelivered"),
+    [
+        (None, False),
+        ({"berth-redelivered": False}, False),
+        ({"berth-redelivered": True}, True),
+        ({"x-death": [{"reason": "expired"}]}, True),
+    ],
+    ids=["none", "sent on", "sent on after a redelivery", "moved back"],
+)
+def test_a_call_that_was_delivered_elsewhere_before_counts_as_redelivered(headers, redelivered):
+    listener = make_listener()
+    listener(RawMessage(1, "call", headers=headers))
+    assert listener.incoming[0].redelivered is redelivered
 
 
 @pytest.mark.parametrize(

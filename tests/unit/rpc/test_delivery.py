@@ -1,6 +1,6 @@
 import pytest
 
-from scheduler.rpc.delivery import Delivery
+from scheduler.rpc.delivery import Delivery, Forwarded, Onward, Sent
 
 
 class Held:
@@ -41,3 +41,45 @@ def test_an_error_does_not_keep_the_others_from_the_outcome(report, caplog):
     getattr(delivery, report)()
     assert len(notes) == 2
     assert "broken" in caplog.text
+
+
+class Bus:
+    """Sends messages on, with the outcome that it is told."""
+
+    def __init__(self, outcome):
+        self.outcome, self.sent = outcome, []
+
+    def send(self, topic, reason, tried):
+        self.sent.append((topic, reason, tried))
+        return self.outcome
+
+
+def test_a_message_that_is_sent_on_is_not_answered_here():
+    bus = Bus(Sent.YES)
+    delivery = Delivery(onward=Onward(("a",), bus.send))
+    assert (delivery.tried, delivery.can_be_forwarded) == (("a",), True)
+    with pytest.raises(Forwarded):
+        delivery.forward("t1", "why", [*delivery.tried, "b"])
+    assert bus.sent == [("t1", "why", ("a", "b"))]
+
+
+@pytest.mark.parametrize(("outcome", "redelivered"), [(Sent.NO, False), (Sent.UNKNOWN, True)])
+def test_a_message_that_may_have_been_sent_on_and_is_answered_here_counts_as_redelivered(
+    outcome, redelivered
+):
+    delivery = Delivery(onward=Onward((), Bus(outcome).send))
+    delivery.forward("t1", "why", [])
+    assert delivery.redelivered is redelivered
+
+
+def test_a_message_whose_caller_may_have_an_answer_is_not_sent_on():
+    bus = Bus(Sent.YES)
+    delivery = Delivery(may_be_answered=True, onward=Onward((), bus.send))
+    assert not delivery.can_be_forwarded
+    delivery.forward("t1", "why", [])
+    assert bus.sent == []
+
+
+def test_without_a_bus_a_message_is_answered_here():
+    assert not Delivery().can_be_forwarded
+    Delivery().forward("t1", "why", [])

@@ -85,3 +85,12 @@ def test_a_call_that_was_not_delivered_before_waits_for_nothing(changes):
     vars(call).update(changes)
     assert world.redeliveries.decide(call).fate is Fate.RUN
     assert world.clock.now == 0.0
+
+
+def test_a_call_that_is_sent_on_is_not_recorded_as_running_until_it_turns_out_to_stay():
+    world = World()
+    world.redeliveries.decide(Call())
+    world.redeliveries.pause(Call())
+    assert not world.runs.own
+    world.redeliveries.resume(Call())
+    assert world.runs.own

@@ -2,6 +2,7 @@ import logging
 import threading
 import time
 from types import SimpleNamespace
+from unittest import mock
 
 import oslo_messaging as messaging
 from oslo_messaging._drivers import impl_fake
@@ -423,9 +424,16 @@ class Redelivered(amqp.ConfirmedMessage):
     delivery_count = 0
     unique_id = msg_id = "m1"
     client_timeout = None
+    headers = {"berth-tried": ["a"]}
+    unreachable = None
 
     def __init__(self, frame):
         self.message, self.ctxt, self.ends = frame, {}, []
+
+    def send_on(self, queue, headers, timeout):
+        if self.unreachable:
+            raise self.unreachable
+        self.ends.append((queue, headers["berth-tried"]))
 
     def acknowledge(self):
         """Do nothing: late acknowledgement."""
@@ -524,6 +532,35 @@ def test_a_redelivered_call_is_run_only_if_its_caller_may_still_wait(
     assert message.ends == ends
     assert told == ([] if may_be_answered is None else [may_be_answered])
     assert records.open == set()
+
+
+@pytest.mark.parametrize(
+    ("unreachable", "ends", "redelivered"),
+    [
+        (None, [("t1", ["a", "b"])], False),
+        (messaging.MessageUndeliverable(None, "", "t1", None), ["hosts", "acknowledged"], False),
+        (OSError("reset"), ["hosts", "acknowledged"], True),
+    ],
+    ids=["sent on", "no queue", "perhaps sent on"],
+)
+def test_a_call_is_sent_on_or_answered_here(conf, manager, unreachable, ends, redelivered):
+    told, runs = [], Runs()
+
+    def answer(context, *_):
+        context.delivery.forward("t1", "why", [*context.delivery.tried, "b"])
+        told.append(context.delivery.redelivered)
+
+    manager.answer = answer
+    observed = mock.Mock()
+    running = server.build(conf, transport.rpc_transport(conf), manager, runs=runs, observer=observed)
+    arguments = {"spec_obj": spec("boot_two_instances")}
+    message = Redelivered({"method": "select_destinations", "args": arguments, "version": "4.5"})
+    message.redelivered, message.unreachable = False, unreachable
+    running._process_incoming([message])
+    assert message.ends == ends
+    assert told == ([redelivered] if unreachable else [])
+    assert observed.mock_calls == ([] if unreachable else [mock.call.forwarded("why")])
+    assert runs.open == set()
 
 
 def test_a_call_that_the_stop_interrupts_is_requeued_at_once_and_its_claims_are_given_back(conf, manager):

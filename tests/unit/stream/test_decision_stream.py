@@ -250,3 +250,45 @@ def test_without_a_stream_a_scheduler_is_alone():
     stream.sharing.gone("i1")
     assert (stream.owned(None), stream.status().wanted) == (None, False)
     stream.stop(0)
+
+
+class Call:
+    tried = ()
+
+    def __init__(self):
+        self.sent = []
+
+    def forward(self, topic, reason, tried):
+        self.sent.append(topic)
+
+
+def sent_on(scheduler):
+    """Where the calls for twenty groups are sent on to."""
+    calls = [Call() for _ in range(20)]
+    for number, call in enumerate(calls):
+        scheduler.stream.send_on_to_owner(f"group-{number}", call)
+    return {topic for call in calls for topic in call.sent}
+
+
+def test_calls_for_groups_are_sent_on_to_schedulers_that_say_where_they_take_them(start):
+    one, another = start("a"), start("b")
+    assert sent_on(one) == set()
+    another.stream.take_calls("berth.b.0")
+    assert eventually(lambda: sent_on(one) == {"berth.b.0"})
+    assert sent_on(another) == set()
+    another.stream.take_calls("")
+    assert eventually(lambda: sent_on(one) == set())
+
+
+def test_no_call_is_sent_on_while_the_stream_is_not_in_step(idle, start):
+    for scheduler, expected in [(idle, set()), (start("a"), {"berth.b.0"})]:
+        scheduler.stream.membership.update(Member("b", topic="berth.b.0"))
+        assert sent_on(scheduler) == expected
+
+
+def test_outside_of_a_server_nothing_is_sent_on(start):
+    one, another = start("a"), start("b")
+    another.stream.take_calls("berth.b.0")
+    assert eventually(lambda: sent_on(one))
+    one.stream.send_on_to_owner("group-1", None)
+    NoStream().send_on_to_owner("group-1", Call())

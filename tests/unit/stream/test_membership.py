@@ -116,3 +116,11 @@ def test_all_agree_on_the_owner_of_a_key_and_keys_are_spread():
     found = [[view.owner_of(key).sender for key in keys] for view in views]
     assert found[0] == found[1] == found[2]
     assert all(60 < found[0].count(sender) < 140 for sender in "abc")
+
+
+def test_the_owner_of_a_key_is_one_that_takes_calls_if_any_does(members):
+    keys = [f"group-{number}" for number in range(50)]
+    members.update(Member("a"))
+    assert {members.owner_of(key).sender for key in keys} == {"a", "m"}
+    members.update(Member("b", topic="berth.b.0"))
+    assert {members.owner_of(key).sender for key in keys} == {"b"}

@@ -1,0 +1,182 @@
+"""Calls that one scheduler sends on to another, which answers the caller.
+
+::
+
+    caller ──▶ scheduler (queue) ──▶ A ──▶ berth.HOST.0 (queue) ──▶ B ──▶ reply queue of the caller
+                     ▲                            │
+                     └── not taken in 10 s ───────┘
+
+A call is sent on as it was received, byte for byte: with its reply address, its context, and its timeouts.
+So B answers the caller, and sends the heartbeats. A acknowledges the call once the broker has confirmed that
+it is in the queue of B. What was tried already is noted in a header, which no service of nova reads.
+
+Each worker has a queue of its own. A call that waits there for too long, because B has died, is moved back to
+the queue of all schedulers by the broker. So is one that B returns because it stops. What came back counts as
+delivered before, and its header says what it is not sent on for again.
+
+This module uses private names of oslo.messaging; ``tests/unit/rpc/test_forwarding.py`` lists them.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+import time
+from typing import Any
+
+from oslo_log import log as logging
+import oslo_messaging as messaging
+from oslo_messaging._drivers import impl_rabbit
+
+from scheduler.logs import RateLimitedLogger
+from scheduler.rpc.amqp import DELIVERED_BEFORE, ConfirmedMessage, LateListener
+from scheduler.rpc.broker_errors import advice, refusal_in
+from scheduler.rpc.delivery import Sent
+from scheduler.rpc.transport import TOPIC
+
+LOG = logging.getLogger(__name__)
+
+#: The header with what was tried.
+TRIED = "berth-tried"
+
+#: Entries of that header, and characters of one.
+MOST_TRIED = 32
+LONGEST_ENTRY = 255
+
+#: Seconds in which the broker must confirm a call that is sent on.
+SEND_TIMEOUT = 3.0
+
+#: Seconds for which nothing is sent to a topic that could not be reached.
+AVOIDED_FOR = 15.0
+
+#: Seconds that a call waits for the scheduler that it was sent on to. Some callers wait for sixty.
+WAIT_LIMIT = 10.0
+
+#: Seconds after which the queue of a scheduler that is gone is deleted; longer than a call waits there.
+QUEUE_LIFETIME = 600
+
+#: Characters of the name of a queue.
+LONGEST_TOPIC = 255
+
+_MOVE_BACK = {
+    "x-dead-letter-exchange": "",
+    "x-dead-letter-routing-key": TOPIC,
+    "x-message-ttl": int(WAIT_LIMIT * 1000),
+}
+#: A quorum queue keeps a call until the other queue has it.
+_MOVE_BACK_SAFELY = {"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
+
+
+def topic_of(host: str, worker: int) -> str:
+    """Return the topic of one worker of a daemon; "" if its name would be too long for a queue."""
+    topic = f"berth.{host}.{worker}"
+    return topic if len(topic.encode()) <= LONGEST_TOPIC else ""
+
+
+def listen(listener: LateListener, topics: Sequence[str]) -> list[str]:
+    """Read from the queues of topics to which calls are sent on, beside the queues that are read from.
+
+    Args:
+        listener: Reads from them.
+        topics: The topics; the queue of each has its name.
+
+    Returns:
+        The topics whose queues the broker has made. To the others nothing can be sent.
+    """
+    declared = [topic for topic in topics if _declare(listener, topic)]
+    listener.forwarding_queues = listener.forwarding_queues.union(declared)
+    return declared
+
+
+def _declare(listener: LateListener, topic: str) -> bool:
+    try:
+        listener.conn.declare_consumer(_consumer(listener, topic))
+    except messaging.MessageDeliveryFailure as error:
+        refusal = refusal_in(error)
+        if refusal is None:
+            raise
+        LOG.warning("Other schedulers cannot send calls on to %s: %s", topic, advice(refusal))
+        return False
+    return True
+
+
+def _consumer(listener: LateListener, topic: str) -> impl_rabbit.Consumer:
+    connection = listener.conn
+    quorum = connection.rabbit_quorum_queue
+    consumer = impl_rabbit.Consumer(
+        exchange_name="",
+        queue_name=topic,
+        routing_key=topic,
+        type="direct",
+        durable=True,
+        exchange_auto_delete=False,
+        queue_auto_delete=False,
+        callback=listener,
+        rabbit_ha_queues=connection.rabbit_ha_queues,
+        rabbit_queue_ttl=QUEUE_LIFETIME,
+        enable_cancel_on_failover=connection.enable_cancel_on_failover,
+        rabbit_quorum_queue=quorum,
+        rabbit_quorum_queue_config=connection.rabbit_quorum_queue_config,
+    )
+    consumer.queue_arguments |= {**_MOVE_BACK, **(_MOVE_BACK_SAFELY if quorum else {})}
+    return consumer
+
+
+def tried(headers: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what was tried for a call, as its headers say; anyone on the bus can write them."""
+    found = headers.get(TRIED)
+    if not isinstance(found, (list, tuple)):
+        return ()
+    return tuple(entry[:LONGEST_ENTRY] for entry in found[:MOST_TRIED] if isinstance(entry, str))
+
+
+class Forwarder:
+    """Sends calls on. Any thread may use it."""
+
+    def __init__(
+        self,
+        on_sent: Callable[[str], None] = lambda _reason: None,
+        timeout: float = SEND_TIMEOUT,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Avoid no topic yet.
+
+        Args:
+            on_sent: Called with the reason for each call that was sent on.
+            timeout: Seconds in which the broker must confirm a call.
+            clock: Seconds that only grow.
+        """
+        self._on_sent = on_sent
+        self._timeout = timeout
+        self._clock = clock
+        self._avoided_until: dict[str, float] = {}
+        self._warnings = RateLimitedLogger(LOG, clock=clock)
+
+    def forward(self, call: ConfirmedMessage, topic: str, reason: str, tried: Sequence[str]) -> Sent:
+        """Send a call on to a topic, and acknowledge it. Takes ``timeout`` seconds, or little more.
+
+        Args:
+            call: The call; it is neither answered nor acknowledged yet.
+            topic: Where another scheduler, or one of several, takes calls.
+            reason: Why, in one word.
+            tried: What was tried for the call, this included.
+
+        Returns:
+            What became of it. Unless it was sent, it is to be answered here.
+        """
+        if self._clock() < self._avoided_until.get(topic, 0.0) or len(tried) > MOST_TRIED:
+            return Sent.NO
+        headers = {TRIED: [entry[:LONGEST_ENTRY] for entry in tried], DELIVERED_BEFORE: call.redelivered}
+        try:
+            call.send_on(topic, headers, self._timeout)
+        except messaging.MessageUndeliverable:
+            return self._fail(topic, Sent.NO, "there is no such queue")
+        except Exception as error:  # noqa: BLE001 - whatever the driver raises, the call is answered here
+            return self._fail(topic, Sent.UNKNOWN, str(error) or type(error).__name__)
+        LOG.info("Call %s was sent on to %s (%s)", call.msg_id, topic, reason)
+        self._on_sent(reason)
+        return Sent.YES
+
+    def _fail(self, topic: str, outcome: Sent, why: str) -> Sent:
+        self._avoided_until[topic] = self._clock() + AVOIDED_FOR
+        self._warnings.warning(
+            topic, "Calls cannot be sent on to %s and are answered here: %.300s", topic, why
+        )
+        return outcome

@@ -1,0 +1,101 @@
+"""Calls that one server sends on to another, on a real RabbitMQ."""
+
+import itertools
+import time
+
+import pytest
+
+from scheduler.rpc import forwarding
+from tests.integration.rpc.conftest import OTHER, Caller, Forwarding, Manager
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.rabbitmq
+
+
+@pytest.fixture
+def hurry(monkeypatch):
+    """Calls come back after a second."""
+    monkeypatch.setitem(forwarding._MOVE_BACK, "x-message-ttl", 1000)
+
+
+def depth(broker, queue=OTHER):
+    return broker.queue_declare(queue, passive=True).message_count
+
+
+def answers(callers):
+    for caller in callers:
+        caller.join(30)
+    return [caller.reply for caller in callers]
+
+
+def test_calls_are_answered_by_the_server_that_they_are_sent_on_to(serve, bus, broker):
+    announced = []
+    first, second = Forwarding(["first"]), Manager(["second"])
+    serve(first)
+    serve(second, OTHER, announce=announced.append)
+    assert answers([Caller(bus) for _ in range(20)]) == [["second"]] * 20
+    assert 0 < first.sent < 20
+    assert announced == [[OTHER]]
+    assert eventually(lambda: second.ends == [["confirmed"]] * 20)
+    assert second.redelivered == [False] * 20
+    assert eventually(lambda: depth(broker) == depth(broker, "scheduler") == 0)
+
+
+def test_calls_that_cannot_be_sent_on_are_answered_at_once(serve, bus):
+    manager = Forwarding(["here"])
+    serve(manager)
+    begun = time.monotonic()
+    assert answers([Caller(bus) for _ in range(3)]) == [["here"]] * 3
+    assert time.monotonic() - begun < 10
+    assert manager.redelivered == [False] * 3
+
+
+def test_a_call_that_nobody_takes_comes_back_and_is_not_sent_on_again(serve, bus, broker, hurry):
+    gone, manager = serve(Manager(), OTHER), Forwarding(["here"])
+    gone.stop()
+    serve(manager)
+    assert answers([Caller(bus)]) == [["here"]]
+    assert (manager.sent, manager.redelivered) == (1, [True])
+    assert depth(broker) == 0
+
+
+def test_a_stopping_server_returns_what_was_sent_on_to_it_to_all(serve, bus, conf):
+    conf.set_override("executor_thread_pool_size", 1)
+    announced, busy = [], Manager(["busy"])
+    busy.may_answer.clear()
+    stopping = serve(busy, OTHER, announce=announced.append)
+    callers = [Caller(bus)]
+    assert busy.begun.acquire(timeout=30)
+    manager = Forwarding(["here"])
+    serve(manager)
+    callers += [Caller(bus), Caller(bus), Caller(bus)]
+    assert eventually(lambda: stopping.unanswered == 4)
+    manager.topics = itertools.repeat("berth.missing")
+    begun = time.monotonic()
+    stopping.stop()
+    assert announced == [[OTHER], []]
+    busy.may_answer.set()
+    assert answers(callers) == [["busy"]] + [["here"]] * 3
+    assert time.monotonic() - begun < forwarding.WAIT_LIMIT
+
+
+def test_the_caller_hears_from_the_server_that_the_call_was_sent_on_to(serve, bus):
+    slow, sending = Manager(["slow"]), Forwarding(["here"])
+    slow.may_answer.clear()
+    serve(slow, OTHER)
+    serve(sending)
+    callers = [Caller(bus, call_monitor_timeout=2) for _ in range(2)]  # one of them is sent on
+    time.sleep(3)
+    slow.may_answer.set()
+    assert answers(callers) == [["slow"]] * 2
+    assert sending.sent == 1
+
+
+def test_a_server_whose_broker_refuses_its_queue_answers_calls_of_all(serve, bus, broker, caplog):
+    broker.queue_declare(OTHER, durable=True, auto_delete=False)
+    announced, manager = [], Manager(["here"])
+    running = serve(manager, OTHER, announce=announced.append)
+    assert announced == [[]]
+    assert "cannot send calls on to" in caplog.text
+    assert answers([Caller(bus) for _ in range(3)]) == [["here"]] * 3
+    assert running.connected

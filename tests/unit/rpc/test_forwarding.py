@@ -1,0 +1,170 @@
+"""What ``scheduler.rpc.forwarding`` takes for granted of oslo.messaging, and its decisions without a broker."""
+
+import inspect
+from types import SimpleNamespace
+
+import oslo_messaging as messaging
+from oslo_messaging._drivers import impl_rabbit
+import pytest
+
+from scheduler.rpc import forwarding
+from scheduler.rpc.delivery import Sent
+from scheduler.rpc.forwarding import AVOIDED_FOR, MOST_TRIED, TRIED, Forwarder
+from tests.support.clock import Clock
+
+
+def test_oslo_messaging_has_the_names_that_are_used():
+    assert hasattr(impl_rabbit.Connection, "declare_consumer")
+    source = inspect.getsource(impl_rabbit.Connection.__init__)
+    used = [
+        "rabbit_quorum_queue",
+        "rabbit_quorum_queue_config",
+        "rabbit_ha_queues",
+        "enable_cancel_on_failover",
+    ]
+    assert [name for name in used if f"self.{name} =" not in source] == []
+    assert "queue_arguments=self.queue_arguments" in inspect.getsource(impl_rabbit.Consumer.declare)
+
+
+class RabbitConnection:
+    """Declares queues, or is refused."""
+
+    rabbit_ha_queues = False
+    enable_cancel_on_failover = False
+    rabbit_quorum_queue_config = impl_rabbit.QuorumMemConfig(0, 0, 0)
+
+    def __init__(self, quorum=False, error=None):
+        self.rabbit_quorum_queue = quorum
+        self.error = error
+        self.declared = []
+
+    def declare_consumer(self, consumer):
+        if self.error:
+            raise self.error
+        self.declared.append(consumer)
+
+
+def listener(**fields):
+    return SimpleNamespace(conn=RabbitConnection(**fields), forwarding_queues=frozenset())
+
+
+@pytest.mark.parametrize(
+    ("quorum", "more"),
+    [
+        (False, {}),
+        (
+            True,
+            {
+                "x-queue-type": "quorum",
+                "x-dead-letter-strategy": "at-least-once",
+                "x-overflow": "reject-publish",
+            },
+        ),
+    ],
+)
+def test_the_queue_of_a_topic_moves_calls_back_to_the_queue_of_all_schedulers(quorum, more):
+    made = listener(quorum=quorum)
+    assert forwarding.listen(made, ["t1"]) == ["t1"]
+    (consumer,) = made.conn.declared
+    assert consumer.queue_arguments == more | {
+        "x-expires": 600_000,
+        "x-message-ttl": 10_000,
+        "x-dead-letter-exchange": "",
+        "x-dead-letter-routing-key": "scheduler",
+    }
+    assert (consumer.queue_name, consumer.exchange_name, consumer.durable) == ("t1", "", True)
+    assert made.forwarding_queues == {"t1"}
+
+
+def refusal():
+    error = messaging.MessageDeliveryFailure("Unable to connect")
+    error.__cause__ = impl_rabbit.amqp_ex.PreconditionFailed("inequivalent arg")
+    return error
+
+
+def test_a_server_whose_broker_refuses_the_queue_works_without(caplog):
+    made = listener(error=refusal())
+    assert forwarding.listen(made, ["t1"]) == []
+    assert made.forwarding_queues == frozenset()
+    assert "cannot send calls on to t1: RabbitMQ refuses" in caplog.text
+
+
+def test_another_error_of_the_broker_ends_the_start():
+    with pytest.raises(messaging.MessageDeliveryFailure):
+        forwarding.listen(listener(error=messaging.MessageDeliveryFailure("away")), ["t1"])
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"), [("ctl1", "berth.ctl1.3"), ("h" * 247, f"berth.{'h' * 247}.3"), ("h" * 248, "")]
+)
+def test_each_worker_has_a_topic_unless_its_name_is_too_long_for_a_queue(host, expected):
+    assert forwarding.topic_of(host, 3) == expected
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({}, ()),
+        ({TRIED: ["a", "b"]}, ("a", "b")),
+        ({TRIED: "ab"}, ()),
+        ({TRIED: {"a": 1}}, ()),
+        ({TRIED: [1, None, "a", ["b"]]}, ("a",)),
+        ({TRIED: ["x" * 300]}, ("x" * 255,)),
+        ({TRIED: ["x"] * 50}, ("x",) * MOST_TRIED),
+    ],
+)
+def test_what_was_tried_is_read_within_bounds(headers, expected):
+    assert forwarding.tried(headers) == expected
+
+
+class Call:
+    """A call whose queue exists or does not."""
+
+    msg_id = "m1"
+
+    def __init__(self, error=None, redelivered=False):
+        self.error, self.redelivered, self.sent = error, redelivered, []
+
+    def send_on(self, queue, headers, timeout):
+        self.sent.append((queue, headers, timeout))
+        if self.error:
+            raise self.error
+
+
+UNROUTABLE = messaging.MessageUndeliverable(None, "", "t1", None)
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome", "counted"),
+    [(None, Sent.YES, ["why"]), (UNROUTABLE, Sent.NO, []), (OSError("reset"), Sent.UNKNOWN, [])],
+    ids=["confirmed", "no queue", "connection lost"],
+)
+def test_a_call_is_sent_on_if_the_broker_confirms_it(error, outcome, counted):
+    counts, call = [], Call(error)
+    assert Forwarder(counts.append, timeout=2.0).forward(call, "t1", "why", ["p1"]) is outcome
+    assert call.sent == [("t1", {TRIED: ["p1"], "berth-redelivered": False}, 2.0)]
+    assert counts == counted
+
+
+def test_another_scheduler_learns_that_a_call_was_delivered_before():
+    call = Call(redelivered=True)
+    Forwarder().forward(call, "t1", "why", [])
+    assert call.sent[0][1]["berth-redelivered"] is True
+
+
+def test_a_topic_that_could_not_be_reached_is_avoided_for_some_time(caplog):
+    clock = Clock(100.0)
+    forwarder, call = Forwarder(clock=clock), Call(UNROUTABLE)
+    outcomes = [forwarder.forward(call, "t1", "why", []) for _ in range(3)]
+    assert outcomes == [Sent.NO] * 3
+    assert len(call.sent) == 1
+    assert forwarder.forward(Call(), "t2", "why", []) is Sent.YES
+    clock.now += AVOIDED_FOR
+    assert forwarder.forward(Call(), "t1", "why", []) is Sent.YES
+    assert caplog.text.count("cannot be sent on to t1") == 1
+
+
+def test_a_call_is_not_sent_on_for_ever():
+    call = Call()
+    assert Forwarder().forward(call, "t1", "why", ["x"] * (MOST_TRIED + 1)) is Sent.NO
+    assert call.sent == []
