@@ -116,7 +116,8 @@ REFUSED = Metric(
 UNDELIVERED = Metric(
     "berth_replies_undelivered",
     "counter",
-    "Replies that the broker did not take; their claims are given back.",
+    "Replies that the broker did not take, whose claims are given back, or did not confirm, whose claims are "
+    "kept.",
 )
 FORWARDED = Metric(
     "berth_requests_forwarded",

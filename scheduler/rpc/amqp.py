@@ -173,6 +173,8 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
 
     Attributes:
         undelivered: Why the last reply was not delivered; None if it was, or if none was sent.
+        may_be_delivered: Whether the last reply was handed to the broker, which has not refused it. If it is
+            undelivered then, nobody knows whether its caller has it.
         caller_waits: Whether another, smaller reply may still be delivered.
         channel_number: Which of the listener's successive channels the message came from.
         received: When it was received; seconds of ``time.monotonic``.
@@ -181,6 +183,7 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
 
     delivery: Delivery | None = None
     undelivered: Exception | None = None
+    may_be_delivered = False
     caller_waits = False
     channel_number = 0
     received = 0.0
@@ -204,7 +207,7 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
 
     def reply(self, reply: Any = None, failure: Any = None) -> None:
         """Send a reply and wait until the broker has confirmed it. Never raises; see ``undelivered``."""
-        self.undelivered, self.caller_waits = None, False
+        self.undelivered, self.caller_waits, self.may_be_delivered = None, False, False
         if not self.orig_msg_id:
             return
         try:
@@ -281,10 +284,12 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
         raise ReplyQueueMissing(f"reply queue {self.reply_q} does not exist")
 
     def _begin_reply(self, *, failed: bool) -> None:
+        self.may_be_delivered = True
         if self.delivery is not None:
             self.delivery.begin_reply(failed=failed)
 
     def _withdraw_reply(self) -> None:
+        self.may_be_delivered = False
         if self.delivery is not None:
             self.delivery.withdraw_reply()
 

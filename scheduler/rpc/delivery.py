@@ -1,8 +1,9 @@
 """One message from its receipt until its reply is delivered, and what depends on that.
 
 A request is over when its reply is confirmed, not before: what was claimed for it is kept if the caller can
-know of it, and given back otherwise. So the manager hands what it claimed to the delivery
-(``Delivery.hold``), and the server reports the outcome of the reply.
+know of it, and given back otherwise. If it is not known whether the reply was delivered, it is kept.
+So the manager hands what it claimed to the delivery (``Delivery.hold``), and the server reports what became
+of the reply.
 """
 
 from collections.abc import Callable, Sequence
@@ -181,6 +182,13 @@ class Delivery:
         """Report that the reply was delivered. Never raises."""
         if self._replies:
             self._replies.confirm_reply(self.message_id)
+        self.keep()
+
+    def keep(self) -> None:
+        """Report that it is not known whether the reply was delivered. Never raises.
+
+        The caller may know it, so what depends on it is kept; a later run of the message confirms it.
+        """
         for held in self._take():
             try:
                 held.confirm()

@@ -124,9 +124,11 @@ class Server(server.RPCServer):
 
     ``start()`` begins to consume messages, ``stop()`` ends that, and ``wait()`` returns when all messages
     that were begun are answered. What a request claimed is kept if its reply was delivered, and given back
-    otherwise; the message is acknowledged after that. What becomes of a redelivered call is decided by
-    ``redelivery``. One whose instances are claimed by another request is returned to the broker, a bounded
-    number of times. So is a call that cannot be finished because this process stops.
+    otherwise; the message is acknowledged after that. If the broker does not tell, it is kept, and the call
+    returned to the broker so that its caller is answered in any case. What becomes of a redelivered call is
+    decided by ``redelivery``. One whose instances are claimed by another request is returned to the broker.
+    So is a call that cannot be finished because this process stops. But for a stop, a process returns a call
+    a bounded number of times.
 
     All threads are started before the first message is consumed: oslo.messaging starts them one by one with
     the messages, and loses a message for which none can be started.
@@ -299,6 +301,9 @@ class Server(server.RPCServer):
         error = message.undelivered
         if error is None:
             current.confirm()
+        elif message.may_be_delivered:
+            self._finish_unconfirmed(message, current)
+            return
         else:
             self._warnings.warning(
                 type(error).__name__, "Reply %s was not delivered: %.300s", message.msg_id, error
@@ -311,6 +316,22 @@ class Server(server.RPCServer):
                     current.confirm()
         self._redeliveries.end(message)
         message.settle()
+
+    def _finish_unconfirmed(self, message: amqp.ConfirmedMessage, current: delivery.Delivery) -> None:
+        """Keep what a reply names whose outcome is not known, and let the message be answered once more."""
+        self._warnings.warning(
+            "unconfirmed",
+            "Reply %s was not confirmed and may have been delivered; what it names is kept: %.300s",
+            message.msg_id,
+            message.undelivered,
+        )
+        current.keep()
+        self.observer.undelivered()
+        if current.can_be_postponed:
+            self._postpone(message)
+        else:
+            self._redeliveries.end(message)
+            message.settle()
 
 
 def _do_nothing() -> None:

@@ -8,6 +8,7 @@ import contextlib
 import inspect
 import json
 from types import SimpleNamespace
+from unittest import mock
 
 import kombu
 import oslo_messaging as messaging
@@ -196,6 +197,28 @@ def test_a_reply_counts_as_unknown_to_its_caller_only_after_the_broker_has_refus
     call = Undelivered([error])
     call.reply("hosts")
     assert call.notes == notes
+
+
+@pytest.mark.parametrize(
+    ("errors", "may_be_delivered"),
+    [
+        ([OSError("reset")], True),
+        ([messaging.MessageUndeliverable(None, "", "q", None)], False),
+        ([amqp.ReplyTooLarge("large")], False),
+        ([], None),
+    ],
+    ids=["not confirmed", "no queue", "refused", "no connection"],
+)
+def test_an_undelivered_reply_may_be_delivered_if_it_was_handed_to_the_broker(errors, may_be_delivered):
+    call = Undelivered(errors)
+    if may_be_delivered is None:
+        call._send_once = mock.Mock(side_effect=OSError("refused"))
+    call.listener.driver.missing_destination_retry_timeout = 0
+    call._obsolete_reply_queues.reply_q_valid = mock.Mock(side_effect=[True, False])
+    call._obsolete_reply_queues.add = mock.Mock()
+    call.may_be_delivered = True
+    call.reply("hosts")
+    assert (call.may_be_delivered, call.undelivered is None) == (bool(may_be_delivered), False)
 
 
 def test_the_size_of_a_reply_is_that_of_the_message_that_is_sent():

@@ -20,7 +20,9 @@ class Held:
             raise self._error
 
 
-@pytest.mark.parametrize(("report", "note"), [("confirm", "confirmed"), ("give_back", "given back")])
+@pytest.mark.parametrize(
+    ("report", "note"), [("confirm", "confirmed"), ("keep", "confirmed"), ("give_back", "given back")]
+)
 def test_outcome_is_passed_to_all_that_depends_on_it_once(report, note):
     notes = []
     delivery = Delivery()
@@ -32,7 +34,7 @@ def test_outcome_is_passed_to_all_that_depends_on_it_once(report, note):
     assert notes == [note, note]
 
 
-@pytest.mark.parametrize("report", ["confirm", "give_back"])
+@pytest.mark.parametrize("report", ["confirm", "keep", "give_back"])
 def test_an_error_does_not_keep_the_others_from_the_outcome(report, caplog):
     notes = []
     delivery = Delivery()

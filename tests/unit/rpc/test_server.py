@@ -646,6 +646,36 @@ def test_messages_that_come_to_nothing_are_told_to_the_observer(conf, manager):
     assert running.activity.in_flight == 0
 
 
+@pytest.mark.parametrize("failed", [False, True], ids=["hosts", "an error"])
+def test_what_an_unconfirmed_reply_names_is_kept_and_its_message_answered_again_some_times(
+    conf, manager, caplog, failed
+):
+    """Its caller may have it: claims that it names must not be given back."""
+    claims, pauses, runs = Claims(), [], Runs()
+
+    def answer(context, *_):
+        context.delivery.hold(claims)
+        if failed:
+            raise ValueError("no")
+        return []
+
+    manager.answer = answer
+    running = server.build(conf, transport.rpc_transport(conf), manager, sleep=pauses.append, runs=runs)
+    arguments = {"spec_obj": spec("boot_two_instances")}
+    ends = []
+    for _ in range(server.MOST_POSTPONED + 1):
+        message = Redelivered({"method": "select_destinations", "args": arguments, "version": "4.5"})
+        message.undelivered, message.may_be_delivered = OSError("not confirmed"), True
+        running._process_incoming([message])
+        ends.append(message.ends[1:])
+    assert ends == [["requeued"]] * server.MOST_POSTPONED + [["acknowledged"]]
+    assert pauses == [server.POSTPONE_DELAY] * server.MOST_POSTPONED
+    assert set(claims.ends) == {"given back" if failed else "confirmed"}
+    assert "confirmed" not in [note for _, note in runs.notes]
+    assert runs.open == set()
+    assert "may have been delivered" in caplog.text
+
+
 def test_a_request_knows_how_long_its_message_waited(conf, manager):
     waits = []
     manager.answer = lambda context, *_: waits.append(context.delivery.waited) or []
