@@ -46,12 +46,14 @@ class NoValidHost(BerthError):
 
     Attributes:
         reason: One of a few texts (spec: placement-and-workflow 5.7).
+        final: Whether this holds for all hosts of the cloud, be they of this scheduler's partition or not.
     """
 
     nova_name = "NoValidHost"
 
-    def __init__(self, reason: str = "") -> None:
+    def __init__(self, reason: str = "", *, final: bool = False) -> None:
         self.reason = reason
+        self.final = final
         super().__init__(f"No valid host was found. {reason}")
 
     def add_detail(self, text: str) -> None:
@@ -64,7 +66,7 @@ class RequestFilterFailed(NoValidHost):
     """A pre-filter refused the request; the user sees ``Scheduling failed: <reason>``."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(f"Scheduling failed: {reason}")
+        super().__init__(f"Scheduling failed: {reason}", final=True)
 
 
 class InvalidRequest(BerthError):

@@ -50,6 +50,10 @@ from scheduler.request import prefilters, query, targets
 from scheduler.request.decision_line import amounts_of, placed_lines, refused_line
 from scheduler.request.network import NeutronNetwork
 from scheduler.request.scheduling_request import SchedulingRequest
+from scheduler.router.make import make_router
+from scheduler.router.request_routing import RequestRouting
+from scheduler.router.router import Router
+from scheduler.router.routing import RoutingFacts
 from scheduler.rules import nova_modules
 from scheduler.rules.drivers import Rules, load_rules
 from scheduler.selection.alternates import Selections, as_dicts
@@ -109,6 +113,7 @@ class ManagerParts:
         mirror: What is known of Placement's compute nodes without a query, if that is wanted.
         stream: What other schedulers decide, if it is shared.
         clock: Seconds, as ``time.monotonic``.
+        router: Sends requests to other partitions, if there are any.
     """
 
     hosts: Inventory
@@ -119,6 +124,7 @@ class ManagerParts:
     mirror: CandidateMirror | NoMirror = field(default_factory=NoMirror)
     stream: DecisionStream | NoStream = field(default_factory=NoStream)
     clock: Callable[[], float] = time.monotonic
+    router: Router | None = None
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> "ManagerParts":
@@ -131,6 +137,7 @@ class ManagerParts:
         placement = PlacementClient.from_conf(conf)
         hosts = Inventory(conf)
         mirror = make_mirror(conf, placement, hosts.partition.aggregates)
+        stream = make_stream(conf, LocalState(hosts.pending, partial(hosts.snapshot, math.inf), mirror))
         return cls(
             hosts=hosts,
             placement=placement,
@@ -138,7 +145,8 @@ class ManagerParts:
             claimer=Claimer.of(placement, conf.berth.claims_at_once),
             network=NeutronNetwork.from_conf(conf),
             mirror=mirror,
-            stream=make_stream(conf, LocalState(hosts.pending, partial(hosts.snapshot, math.inf), mirror)),
+            stream=stream,
+            router=make_router(conf, stream, hosts.partitions),
         )
 
 
@@ -188,6 +196,7 @@ class SchedulerManager:
         self._network = parts.network
         self._mirror = parts.mirror
         self.stream = parts.stream
+        self._router = parts.router
         self._claim_observer = MirrorAndOthers(parts.mirror, parts.stream.sharing)
         self._mirrored_hosts = MirroredHosts(parts.mirror, parts.hosts.instances, parts.hosts.pending)
         self._clock = parts.clock
@@ -357,15 +366,41 @@ class SchedulerManager:
             deadline=arrived_at + options.caller_patience(self.conf),
             arrived_at=arrived_at,
         )
+        routing = self._routing_of(request)
+        if routing:
+            routing.route()
         self._send_on_to_group_owner(request)
         serve = self._check_rebuild if request.is_rebuild else self._schedule
         trace = self.decisions.begin(request)
+        if routing:
+            trace.routed(routing.partition, routing.tried_before)
         with (
             limit_to(Deadline(request.deadline, self._clock)),
             self._logging(request, trace),
             self.decisions.recording(trace),
+            routing.passing_on(trace.reason, trace) if routing else nullcontext(),
         ):
             return serve(request, list if return_objects else as_dicts, trace)
+
+    def _routing_of(self, request: SchedulingRequest) -> RequestRouting | None:
+        """Return how a request may be sent to other partitions; None if it may not."""
+        call = getattr(request.context, "delivery", None)
+        if self._router is None or call is None or not call.can_be_forwarded:
+            return None
+        facts = RoutingFacts.of(request)
+        if request.was_redelivered and request.claims and facts.host is None:
+            facts = replace(facts, host=self._host_held(request))
+        return RequestRouting(self._router, facts, call)
+
+    def _host_held(self, request: SchedulingRequest) -> str | None:
+        """Return the host that an earlier delivery claimed for a request, be it of whatever partition."""
+        try:
+            held = self._claimer.get_held(request.instance_uuids[0], request.context).allocations
+        except (PlacementSilent, IndexError):
+            return None
+        ignored = {host.lower() for host in request.spec.ignore_hosts or ()}
+        hosts = self.hosts.hosts_of_nodes(held) if held else set()
+        return min((host for host in hosts if host.lower() not in ignored), default=None)
 
     def _send_on_to_group_owner(self, request: SchedulingRequest) -> None:
         """Send a request on that places members of a server group, if another scheduler decides for that."""
@@ -399,7 +434,8 @@ class SchedulerManager:
             if again is not None:
                 return again
             if request.may_be_answered:
-                raise NoValidHost("the request may have been answered, and its instances changed since")
+                text = "the request may have been answered, and its instances changed since"
+                raise NoValidHost(text, final=True)
         try:
             return self._schedule_anew(queries, request, as_reply, trace)
         except AllocationUpdateFailed as error:
@@ -526,7 +562,8 @@ class SchedulerManager:
         try:
             return self._claimer.get_held(uuid, context).allocations
         except PlacementSilent as error:
-            raise NoValidHost(f"Placement does not tell what an instance holds: {error}") from error
+            text = f"Placement does not tell what an instance holds: {error}"
+            raise NoValidHost(text, final=True) from error
 
     def _schedule_by_mirror(
         self,
@@ -650,7 +687,7 @@ class SchedulerManager:
         candidates = self._candidates.fetch(queries, request.context)
         trace.answered(candidates)
         if not candidates.by_root:
-            raise NoValidHost(PLACEMENT_UNKNOWN if candidates.failed else "")
+            raise NoValidHost(PLACEMENT_UNKNOWN if candidates.failed else "", final=candidates.failed)
         return candidates
 
     def _table_with(self, node_uuids: Iterable[str], request: SchedulingRequest) -> HostTable:

@@ -82,9 +82,9 @@ class Cloud(contextlib.ExitStack):
         """Return the URL of a database of the cloud."""
         return f"sqlite:///{self.directory}/{name}.sqlite"
 
-    def make_fleet(self, hosts: int, cells: Sequence[Cell]) -> None:
+    def make_fleet(self, hosts: int, cells: Sequence[Cell], partitions: int = 1) -> None:
         """Describe the hosts; nothing is written yet."""
-        self.fleet = Fleet(hosts, cells)
+        self.fleet = Fleet(hosts, cells, partitions)
 
     def fill_placement(self) -> Path:
         """Write the fleet to the SQLite file of a Placement that is not started yet, and return the file."""

@@ -38,16 +38,31 @@ def arguments(argv):
         "--seed", type=int, default=1, help="seed of the random requests and failures (%(default)s)"
     )
     parser.add_argument(
+        "--partitions",
+        type=partial(whole, 8),
+        default=1,
+        help="groups of hosts with schedulers of their own, 1 to 8, at most as many as hosts; with more than "
+        "one there is a router besides (%(default)s)",
+    )
+    parser.add_argument(
+        "--schedulers",
+        type=partial(whole, 8),
+        default=1,
+        help="schedulers of each partition, 1 to 8 (%(default)s)",
+    )
+    parser.add_argument(
         "--rabbit",
         metavar="URL",
         type=rabbit_url,
         help="use this RabbitMQ, not the in-memory bus; the demo makes virtual hosts of its own there with "
-        "rabbitmqctl, and removes them in the end",
+        "rabbitmqctl, and removes them in the end. Several schedulers need one: without a URL it is started",
     )
     parser.add_argument("--verbose", action="store_true", help="also show the log")
     options = parser.parse_args(argv)
     if options.cells > options.hosts:
         parser.error(f"argument --cells: {options.cells} cells need at least as many hosts")
+    if options.partitions > options.hosts:
+        parser.error(f"argument --partitions: {options.partitions} partitions need at least as many hosts")
     return options
 
 

@@ -55,8 +55,16 @@ def parts(cloud, seconds):
     print(f"  message bus  {bus}")
     print(f"  databases    API, cell0, {', '.join(cell.name for cell in cloud.fleet.cells)} (SQLite)")
     print(f"  Placement    {cloud.placement_url}, {count(len(cloud.fleet.hosts), 'resource provider')}")
-    print("  services     scheduler, super-conductor; in each cell a conductor and its computes")
+    print(f"  schedulers   {schedulers(cloud.schedulers)}")
+    print("  services     super-conductor; in each cell a conductor and its computes")
     print(f"  up in {seconds:.1f} s")
+
+
+def schedulers(wanted):
+    """Return in words which schedulers there are."""
+    if wanted.partitions > 1:
+        return f"{wanted.each} in each of {wanted.partitions} partitions, and a router"
+    return str(wanted.each)
 
 
 def instances(requests, records):
@@ -108,6 +116,20 @@ def totals(requests, records, took):
     if times:
         print(f"  a request      {statistics.median(times):.0f} ms median, {max(times):.0f} ms at most")
     print(f"  all together   {took:.1f} s")
+
+
+def deciders(found, records, partition_of_host):
+    """Print which scheduler decided how many requests, and where the instances are."""
+    say("Who decided")
+    rows = [
+        (one.name, one.partition or "all hosts", one.decided, one.placed, one.passed_on, one.refused)
+        for one in found
+    ]
+    table(("SCHEDULER", "PARTITION", "REQUESTS", "PLACED", "PASSED ON", "REFUSED"), rows)
+    hosts = [record.host for record in records if record.state == journal.ACTIVE]
+    for partition in sorted(set(partition_of_host.values())):
+        here = [host for host in hosts if partition_of_host[host] == partition]
+        print(f"  in {partition:<12}{count(len(here), 'instance')} on {count(len(set(here)), 'host')}")
 
 
 def scheduling_time(record):

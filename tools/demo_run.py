@@ -3,9 +3,12 @@
 import contextlib
 import dataclasses
 import logging
+import os
 import random
+import shutil
 import tempfile
 import time
+from unittest import mock
 import uuid
 
 from conductor_client import journal
@@ -13,8 +16,8 @@ from conductor_client.errors import NoValidHost
 from conductor_client.fake_compute import Failures
 from scheduler import objects
 from scheduler.rpc.context import RequestContext
-from tools import demo_report, fleet, truth
-from tools.small_cloud import SmallCloud
+from tools import demo_report, fleet, servers, truth
+from tools.small_cloud import Schedulers, SmallCloud
 
 PROJECT, USER = "5f6d2f0f3c2b4d0c9f3e7f2e5c9a1b22", "a6bfbc0a4b1d4f3f8a4a5d2f1f0c7e11"
 TIMEOUT = 120
@@ -136,6 +139,15 @@ def check(cloud, requests, records):
     return found
 
 
+@contextlib.contextmanager
+def own_broker():
+    """Run a RabbitMQ of the demo's own, and give its URL."""
+    if not shutil.which("rabbitmq-server", path=servers.path_of_servers()):
+        raise RuntimeError("Several schedulers need RabbitMQ: install it, or name one by --rabbit")
+    with servers.rabbitmq() as rabbit, mock.patch.dict(os.environ, rabbit.environment):
+        yield rabbit.url
+
+
 def run(options):
     """Run the demo with the options of its command line; return 1 if a check fails, otherwise 0."""
     logging.basicConfig(
@@ -144,11 +156,21 @@ def run(options):
     failures = Failures(rate=options.fail_rate, seed=options.seed)
     with contextlib.ExitStack() as stack:
         directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="berth-demo-"))
-        demo_report.say(f"A cloud of {options.hosts} hosts in {options.cells} cells")
+        partitions = f", {options.partitions} partitions" if options.partitions > 1 else ""
+        demo_report.say(f"A cloud of {options.hosts} hosts in {options.cells} cells{partitions}")
         started = time.monotonic()
         print("  starting Placement, databases and services ...", flush=True)
+        several = options.schedulers * options.partitions > 1
+        rabbit = options.rabbit or (stack.enter_context(own_broker()) if several else None)
         cloud = stack.enter_context(
-            SmallCloud(directory, options.hosts, options.cells, failures, options.rabbit)
+            SmallCloud(
+                directory,
+                options.hosts,
+                options.cells,
+                failures,
+                rabbit,
+                Schedulers(options.partitions, options.schedulers),
+            )
         )
         demo_report.parts(cloud, time.monotonic() - started)
         requests = make_requests(options.instances, options.seed)
@@ -159,6 +181,8 @@ def run(options):
         records = cloud.conductor.journal.records([uuid for request in requests for uuid in request.uuids])
         demo_report.instances(requests, records)
         demo_report.totals(requests, records, took)
+        if several:
+            demo_report.deciders(cloud.deciders, records, cloud.partition_of_host())
         print("\n  reading all allocations and inventories of Placement ...", flush=True)
         found = check(cloud, requests, records)
     return demo_report.verdict(found, finished)

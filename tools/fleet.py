@@ -111,7 +111,8 @@ class Aggregate:
 class Fleet:
     """``count`` hosts, spread evenly over the cells and the zones."""
 
-    def __init__(self, count: int, cells: Sequence[Cell]) -> None:
+    def __init__(self, count: int, cells: Sequence[Cell], partitions: int = 1) -> None:
+        """Describe hosts; with several partitions each has an aggregate, ``part1`` and so on."""
         self.cells = tuple(cells)
         cell_count = len(self.cells)
         self.hosts = [
@@ -122,6 +123,11 @@ class Fleet:
             *(Aggregate(zone, {"availability_zone": zone}, self._where(zone=zone)) for zone in ZONES),
             Aggregate("ssd", {"disk": "ssd"}, self.hosts[::2]),
         ]
+        self.partitions = [
+            Aggregate(f"part{number + 1}", {}, self.hosts[_share(number, partitions, count)])
+            for number in range(partitions if partitions > 1 else 0)
+        ]
+        self.aggregates += self.partitions
 
     def _where(self, **wanted) -> list[Host]:
         return [host for host in self.hosts if all(getattr(host, k) == v for k, v in wanted.items())]
@@ -180,6 +186,11 @@ class Fleet:
             _insert(connection, schema.aggregate_hosts, members)
             metadata = [{"aggregate_id": number, "key": k, "value": v} for k, v in aggregate.metadata.items()]
             _insert(connection, schema.aggregate_metadata, metadata)
+
+
+def _share(number: int, parts: int, count: int) -> slice:
+    """Return the slice of ``count`` items that one of equal parts has."""
+    return slice(number * count // parts, (number + 1) * count // parts)
 
 
 def _uuid(name: str) -> str:

@@ -5,7 +5,9 @@ files, a Placement on loopback, and an in-memory message bus or a RabbitMQ with 
 """
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
+import threading
 
 import sqlalchemy as sa
 
@@ -16,8 +18,10 @@ from conductor_client.cells import CellMap
 from conductor_client.claims import Allocations, placement_adapter
 from conductor_client.client import SchedulerClient
 from conductor_client.super_conductor import CellConductors, SuperConductor
+from scheduler.cmd import worker_parts
+from scheduler.conf.partitions import ROUTER
 from scheduler.manager import SchedulerManager
-from scheduler.rpc import notifications, server, transport
+from scheduler.rpc import notifications
 from tools import vhosts
 from tools.cloud import Cloud
 from tools.embedded_placement import EmbeddedPlacement
@@ -26,25 +30,73 @@ from tools.fleet import Cell
 IN_MEMORY = "fake://"
 
 
+#: A flavor of the demo that the last of several partitions is for; others go where most memory is free.
+FLAVOR_OF_PARTITION = "m1.xlarge"
+
+
+@dataclass(frozen=True)
+class Schedulers:
+    """Which schedulers a cloud has: ``each`` in every partition, and with several of these a router."""
+
+    partitions: int = 1
+    each: int = 1
+
+
+class Decider:
+    """Counts what a scheduler decided."""
+
+    def __init__(self, name: str, partition: str) -> None:
+        """Count nothing yet; ``partition`` is "" for a scheduler of all hosts."""
+        self.name = name
+        self.partition = partition
+        self.placed = self.passed_on = self.refused = 0
+        self._lock = threading.Lock()
+
+    @property
+    def decided(self) -> int:
+        """All requests that it looked for hosts for."""
+        return self.placed + self.passed_on + self.refused
+
+    def note(self, record, error) -> None:
+        """Count a decision."""
+        with self._lock:
+            if record.passed_on_to:
+                self.passed_on += 1
+            elif error is None:
+                self.placed += 1
+            else:
+                self.refused += 1
+
+
 class SmallCloud(Cloud):
     """A context manager that starts the services on entry and stops them on exit.
 
     directory: where databases and configuration are created. rabbit: URL of a RabbitMQ, or None for the
-    in-memory bus.
+    in-memory bus. schedulers: which there are; several need a RabbitMQ.
     """
 
     def __init__(
-        self, directory: str | Path, hosts: int, cells: int, failures=None, rabbit: str | None = None
+        self,
+        directory: str | Path,
+        hosts: int,
+        cells: int,
+        failures=None,
+        rabbit: str | None = None,
+        schedulers: Schedulers = Schedulers(),
     ):
         super().__init__(directory)
+        self.schedulers = schedulers
+        self.deciders = []
         # Never the virtual host of the URL: on a cloud's broker the scheduler would take real requests
         self.rabbit = vhosts.of_run(rabbit) if rabbit else None
         self.failures = failures
         names = [f"cell{number}" for number in range(1, cells + 1)]
-        self.make_fleet(hosts, [Cell(name, self.database(name), self._cell_url(name)) for name in names])
+        cells = [Cell(name, self.database(name), self._cell_url(name)) for name in names]
+        self.make_fleet(hosts, cells, schedulers.partitions)
         self.conductor = self.client = None
         self._buses = []
         self._servers = []
+        self._schedulers = 0
 
     def _cell_url(self, name):
         return vhosts.sibling(self.rabbit, name) if self.rabbit else IN_MEMORY
@@ -58,7 +110,7 @@ class SmallCloud(Cloud):
             self.enter_context(vhosts.made(urls))
         self.callback(self._close_buses)
         bus = self._bus(self.rabbit)
-        self._start_scheduler()
+        self._start_schedulers()
         self._start_super_conductor(bus)
         for cell in self.fleet.cells:
             self._start_cell(bus, cell)
@@ -78,14 +130,44 @@ class SmallCloud(Cloud):
             return self._bus(cell.transport_url)
         return self._bus(IN_MEMORY, exchange=f"nova-{cell.name}")
 
-    def _start_scheduler(self):
-        manager = SchedulerManager(self.conf, notifications.Notifications(()))
+    def partition_of_host(self):
+        """Return the partition of each host; empty if there is only one."""
+        return {host.name: each.name for each in self.fleet.partitions for host in each.hosts}
+
+    def _start_schedulers(self):
+        common, wanted = self.conf, self.schedulers
+        names = [each.name for each in self.fleet.partitions] or [""]
+        for partition in names:
+            for number in range(wanted.each):
+                name = "-".join(filter(None, ("scheduler", partition, str(number + 1))))
+                self._start_scheduler(name if wanted != Schedulers() else "controller", partition)
+        if self.fleet.partitions:
+            self._start_scheduler("router", ROUTER)
+        self.callback(self._stop_servers)
+        self.conf = common
+
+    def _start_scheduler(self, name, partition):
+        self.configure(self.rabbit or IN_MEMORY, host=name, sections=self._sections(partition))
+        decider = Decider(name, "" if partition == ROUTER else partition)
+        self.deciders.append(decider)
+        manager = SchedulerManager(self.conf, notifications.Notifications(()), on_decision=decider.note)
         manager.start()
         self.callback(manager.stop, 10)
-        connection = transport.rpc_transport(self.conf)
-        self.callback(connection.cleanup)
-        self.callback(self._stop_servers)
-        self._serve(server.build(self.conf, connection, manager))
+        manager.catch_up()
+        rpc_server = worker_parts.make_server(self.conf, manager)
+        self.callback(rpc_server.transport.cleanup)
+        self._serve(rpc_server)
+        self._schedulers += 1
+        return manager, rpc_server
+
+    def _sections(self, own):
+        """Return the sections on partitions in the configuration of a scheduler."""
+        if not self.fleet.partitions:
+            return ""
+        lines = ["[berth]", "router = true" if own == ROUTER else f"partition = {own}"]
+        for each in self.fleet.partitions:
+            lines += [f"[berth_partition_{each.name}]", f"aggregates = {each.name}", "default = true"]
+        return "\n".join([*lines, f"flavors = {FLAVOR_OF_PARTITION}", ""])
 
     def _start_super_conductor(self, bus):
         cells = CellMap(self._engine(self.conf.api_database.connection), self.conf.transport_url)
@@ -122,12 +204,11 @@ class SmallCloud(Cloud):
         self._servers.append(rpc_server)
 
     def _stop_servers(self):
-        # The scheduler stops last: a conductor that waits for its answer would wait until the call times out
-        scheduler, callers = self._servers[:1], self._servers[1:]
-        with ThreadPoolExecutor() as pool:
-            pool.map(_stop, callers)
-        for rpc_server in scheduler:
-            _stop(rpc_server)
+        # Schedulers stop last: a conductor that waits for an answer would wait until the call times out
+        schedulers, callers = self._servers[: self._schedulers], self._servers[self._schedulers :]
+        for group in (callers, schedulers):
+            with ThreadPoolExecutor() as pool:
+                pool.map(_stop, group)
 
     def _close_buses(self):
         for bus in self._buses:

@@ -126,7 +126,7 @@ class ClaimSession:
             self.give_back()
         if late:
             LOG.warning("A request took too long: %s", TOO_LATE)
-            raise NoValidHost(TOO_LATE)
+            raise NoValidHost(TOO_LATE, final=True)
 
     def confirm(self) -> None:
         """Keep the claims: the reply that names them was delivered."""

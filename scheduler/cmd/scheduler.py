@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 FAILED = 1
 
 #: The names under which the program may be installed. Tools that look for nova-scheduler find the second one.
-PROGRAMS = ("berth-scheduler", "nova-scheduler")
+PROGRAMS = ("berth-scheduler", "nova-scheduler", "berth-router")
 
 JOURNAL_HINT = "install the package systemd-python (pip install 'berth-scheduler[journal]')"
 

@@ -11,6 +11,7 @@ from oslo_config import cfg
 from scheduler import conf as options
 from scheduler import manager, service
 from scheduler.claims.journal import Journal
+from scheduler.conf.partitions import own_partition
 from scheduler.dry_run import DryRuns
 from scheduler.explain.explainer import Explainer
 from scheduler.explain.explanation import Names
@@ -65,8 +66,10 @@ def make_server(
     )
     topic = forwarding.topic_of(conf.host, worker_id)
     if topic and serving.stream.status().wanted:
+        partition = own_partition(conf)
+        shared = [partition.topic] if partition else []
         made.topics = server.Topics(
-            [topic], lambda names: serving.stream.take_calls(topic if topic in names else "")
+            [*shared, topic], lambda names: serving.stream.take_calls(topic if topic in names else "")
         )
     return made
 

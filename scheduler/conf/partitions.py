@@ -19,8 +19,8 @@ PREFIX = "berth_partition_"
 ROUTER = "*"
 """What a router announces as its partition: it has none."""
 
-#: The topic that all schedulers serve; a partition needs one of its own.
-COMMON_TOPIC = "scheduler"
+#: Names of queues that are taken: those of all schedulers, of one host, and the decision stream.
+_TAKEN = ("scheduler", "scheduler.", "berth.decisions")
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _TOPIC = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -62,8 +62,8 @@ OPTS = [
     ),
     cfg.StrOpt(
         "topic",
-        help="The topic on which the schedulers of the partition take forwarded requests. Not set: "
-        "scheduler.NAME.",
+        help="The queue from which the schedulers of the partition take forwarded requests. Not set: "
+        "berth.partition.NAME.",
     ),
 ]
 
@@ -145,6 +145,11 @@ def own_partition(conf: cfg.ConfigOpts) -> Partition | None:
     raise ConfigError(_no_such_partition(own, _groups(conf)))
 
 
+def own_name(conf: cfg.ConfigOpts) -> str:
+    """Return what this scheduler announces as its partition; "" if it serves all hosts."""
+    return ROUTER if conf.berth.router else (conf.berth.partition or "").lower()
+
+
 def _groups(conf: cfg.ConfigOpts) -> dict[str, str]:
     """Return the group of each partition by its name."""
     return {str(group).removeprefix(PREFIX): str(group) for group in conf if str(group).startswith(PREFIX)}
@@ -164,7 +169,7 @@ def _partition(name: str, values: cfg.ConfigOpts.GroupAttr) -> Partition:
 
 
 def _topic(name: str, values: cfg.ConfigOpts.GroupAttr) -> str:
-    return values.topic or f"{COMMON_TOPIC}.{name}"
+    return values.topic or f"berth.partition.{name}"
 
 
 def _extra_spec(text: str) -> tuple[str, str | None]:
@@ -178,8 +183,8 @@ def _problems(name: str, values: cfg.ConfigOpts.GroupAttr) -> Iterator[str]:
     if not values.aggregates and not values.cells:
         yield ": neither aggregates nor cells is set, so it has no hosts"
     topic = _topic(name, values)
-    if topic == COMMON_TOPIC:
-        yield f"/topic: {COMMON_TOPIC} is the topic of all schedulers; the partition needs one of its own"
+    if topic in _TAKEN or topic.startswith(_TAKEN[1]):
+        yield f"/topic: the name {topic} is taken; the partition needs a queue of its own"
     elif not _TOPIC.fullmatch(topic):
         yield f"/topic: {topic!r} is no topic: letters, digits, '.', - and _ only"
     for text in values.extra_specs:

@@ -37,7 +37,10 @@ def document(record: DecisionRecord, rejections: Rejections | None = None) -> di
         "time": time_text(record.started_at),
         "request_id": record.request_id,
         **_request(record.request),
-        "result": "failed" if error else "scheduled",
+        "result": _result(record),
+        "partition": record.partition or None,
+        "tried": [{"partition": each.name, "reason": each.reason} for each in record.tried],
+        "passed_on_to": record.passed_on_to or None,
         "error": {"class": error[0], "text": error[1]} if error else None,
         "summary": record.summary,
         "queries": list(record.queries),
@@ -67,7 +70,7 @@ def entry(record: DecisionRecord) -> dict[str, Any]:
         "time": time_text(record.started_at),
         "request_id": record.request_id,
         **_request(record.request),
-        "result": "failed" if record.error else "scheduled",
+        "result": _result(record),
         "summary": record.summary,
         "hosts": [one.host[0] for one in record.chosen],
         "milliseconds": round(record.times.get("total", 0.0) * 1000, 3),
@@ -82,6 +85,12 @@ def entry_of(decision: Mapping[str, Any]) -> dict[str, Any]:
         "hosts": [one["host"]["host"] for one in decision["chosen"]],
         "milliseconds": decision["milliseconds"].get("total", 0.0),
     }
+
+
+def _result(record: DecisionRecord) -> str:
+    if record.passed_on_to:
+        return "passed on"
+    return "failed" if record.error else "scheduled"
 
 
 def time_text(seconds: float) -> str:

@@ -96,7 +96,7 @@ class DecisionRecorder:
     def _keep_failed(self, record: DecisionRecord, error: BaseException) -> None:
         record.summary = summarize(record)
         self._keep(record)
-        if self._conf.berth.analyse_empty_answers:
+        if self._conf.berth.analyse_empty_answers and not record.passed_on_to:
             self._analyse(record)
         if not isinstance(error, NoValidHost) or not self._conf.berth.explain_no_valid_host:
             return

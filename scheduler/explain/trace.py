@@ -1,7 +1,7 @@
 """Noting a decision while it is made: on the path of every request, so that arrays are packed at most."""
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 import time
 
@@ -15,11 +15,13 @@ from scheduler.explain.record import (
     DecisionRecord,
     HostData,
     Moment,
+    PartitionTried,
     Rejection,
     Round,
     StepRecord,
     WeighedHosts,
 )
+from scheduler.explain.summary import summarize, with_summary
 from scheduler.filters.chain import Filtered, PreparedChain, Step
 from scheduler.hosts.coordinates import ViewIndex, ViewPosition
 from scheduler.hosts.view import HostView
@@ -69,6 +71,7 @@ class Trace(DecisionObserver):
         self._clock = clock
         self._started = self._marked = clock()
         self._claims: list[ClaimSession] = []
+        self._error: BaseException | None = None
         request_id = getattr(request.context, "request_id", None) or ""
         self.record = DecisionRecord(request, request_id, wall_clock())
 
@@ -114,6 +117,20 @@ class Trace(DecisionObserver):
         self.record.candidates = CandidateSource("held", hosts)
         self.mark("held")
 
+    def routed(self, partition: str, tried: Iterable[tuple[str, str]]) -> None:
+        """Note the partition that decides, and name and reason of those that were tried before."""
+        self.record.partition = partition
+        self.record.tried = tuple([PartitionTried(name, reason) for name, reason in tried])
+
+    def passed_on(self, partition: str, error: BaseException) -> None:
+        """Note that the request is passed on to another partition because of an error; "": it is not."""
+        self.record.passed_on_to = partition
+        self._error = error
+
+    def reason(self, error: BaseException) -> str:
+        """Return why a request that is not over yet ends without a host here."""
+        return with_summary(str(error), summarize(self.record))
+
     def claiming(self, claims: ClaimSession | None) -> None:
         """Note what claims for the request."""
         if claims is not None:
@@ -129,6 +146,8 @@ class Trace(DecisionObserver):
             events = tuple(event for claims in self._claims for event in claims.events_of(uuid))
             if events:
                 record.claims[uuid] = events
+        if record.passed_on_to:
+            error = self._error
         if error is not None:
             record.error = type(error).__name__, str(error)
         return record

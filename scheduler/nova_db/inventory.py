@@ -9,7 +9,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from scheduler.conf import derived
-from scheduler.conf.partitions import own_partition
+from scheduler.conf.partitions import all_partitions, own_partition
 from scheduler.errors import HostsUnknown
 from scheduler.hosts.aggregates import Aggregates
 from scheduler.hosts.pending import PendingPlacements
@@ -22,7 +22,7 @@ from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.host_mappings import HostCells, MappedHosts
 from scheduler.nova_db.host_store import CellReading, HostStore
 from scheduler.nova_db.instances import CellInstances
-from scheduler.nova_db.partition_hosts import PartitionHosts
+from scheduler.nova_db.partition_hosts import PartitionHosts, PartitionMap
 from scheduler.nova_db.row_loader import RowLoader
 from scheduler.nova_db.scatter_gather import CellCalls
 
@@ -56,6 +56,7 @@ class Inventory:
         instances: Where instances are.
         pending: Placements that no compute has reported yet.
         partition: The hosts among them that this scheduler serves.
+        partitions: Which partitions have a host or a cell.
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
@@ -74,6 +75,9 @@ class Inventory:
         self._calls = CellCalls(lambda: conf.berth.cell_timeout)
         self._aggregates = AggregateStore(self.engines, lambda: conf.berth.aggregate_refresh_interval)
         self.partition = PartitionHosts(own_partition(conf), self.aggregates)
+        self.partitions = PartitionMap(
+            all_partitions(conf), self.aggregates, self._known_cell_of, self.cell_names
+        )
         self._store = HostStore(
             self.cells,
             self._calls,
@@ -270,6 +274,16 @@ class Inventory:
         if cell_uuid is None and not fresh:
             LOG.info("Host %s is mapped to no cell; all cells are searched", host)
         return cell_uuid
+
+    def _known_cell_of(self, host: str) -> str | None:
+        try:
+            return self.host_cells.cell_of(host)
+        except UNREADABLE:
+            return None
+
+    def hosts_of_nodes(self, uuids: Collection[str]) -> set[str]:
+        """Return the service hosts of compute nodes, also of those of other partitions."""
+        return self.instances.hosts_of_nodes(uuids)
 
     def _table_published(self, table: HostTable) -> None:
         self._mapped.follow(row.host for row in table.rows)

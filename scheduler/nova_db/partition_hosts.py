@@ -1,6 +1,6 @@
 """Which hosts belong to the partition that this scheduler serves."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from oslo_log import log as logging
@@ -93,6 +93,47 @@ class PartitionHosts:
                 self._reports.warning(
                     name, "Aggregate %s of partition %s does not exist", name, partition.name
                 )
+
+
+class PartitionMap:
+    """Which partitions have a host or a cell, as far as is known. Any thread may use it."""
+
+    def __init__(
+        self,
+        partitions: Iterable[Partition],
+        aggregates: Callable[[], Aggregates],
+        cell_of: Callable[[str], str | None],
+        cell_names: Callable[[], Mapping[str, str | None]],
+    ) -> None:
+        """Look hosts up.
+
+        Args:
+            partitions: All partitions.
+            aggregates: Returns all aggregates as last known.
+            cell_of: Returns the uuid of the cell that a host is mapped to; None if that is not known.
+            cell_names: Returns the names of all cells by uuid.
+        """
+        self._partitions = {each.name: (each, PartitionHosts(each, aggregates)) for each in partitions}
+        self._cell_of = cell_of
+        self._cell_names = cell_names
+
+    def has_host(self, partition: str, host: str) -> bool | None:
+        """Return whether a partition has a service host; None if that is not known."""
+        described, hosts = self._partitions[partition]
+        names = hosts.names()
+        if names is not None and host not in names:
+            return False
+        if not described.cells:
+            return True
+        cell_uuid = self._cell_of(host)
+        return None if cell_uuid is None else self.has_cell(partition, cell_uuid)
+
+    def has_cell(self, partition: str, cell_uuid: str) -> bool | None:
+        """Return whether a partition may have hosts of a cell; None if that is not known."""
+        described, _ = self._partitions[partition]
+        if not described.cells:
+            return None
+        return in_cells(described, cell_uuid, self._cell_names().get(cell_uuid))
 
 
 def in_cells(partition: Partition, uuid: str, name: str | None) -> bool:

@@ -15,6 +15,7 @@ from enum import IntEnum
 
 from scheduler.conf.partitions import Partition
 from scheduler.request import targets
+from scheduler.request.reading import read
 from scheduler.request.scheduling_request import SchedulingRequest
 
 
@@ -34,22 +35,22 @@ class RoutingFacts:
     host: str | None = None
     cell_uuid: str | None = None
     zone: str | None = None
-    flavor: frozenset[str] = frozenset()
+    flavor: frozenset[str | None] = frozenset()
     extra_specs: Mapping[str, str] = field(default_factory=dict)
     memory_mb: int = 0
 
     @classmethod
     def of(cls, request: SchedulingRequest) -> "RoutingFacts":
-        """Return what routing looks at of a request."""
+        """Return what routing looks at of a request; what it lacks is refused later."""
         target = targets.named_target(request.spec)
         flavor = request.flavor
         return cls(
             host=(target.host or target.node) if target else None,
             cell_uuid=request.cell_uuid,
-            zone=request.spec.availability_zone or None,
-            flavor=frozenset({flavor.name, flavor.flavorid}),
-            extra_specs=request.extra_specs,
-            memory_mb=flavor.memory_mb * len(request.instance_uuids),
+            zone=read(request.spec, "availability_zone") or None,
+            flavor=frozenset({read(flavor, "name"), read(flavor, "flavorid")}),
+            extra_specs=read(flavor, "extra_specs", {}),
+            memory_mb=read(flavor, "memory_mb", 0) * len(request.instance_uuids),
         )
 
 
@@ -90,16 +91,18 @@ class Fit(IntEnum):
 def eligible(states: Iterable[PartitionState]) -> list[PartitionState]:
     """Return the partitions that may have a host for the request.
 
-    One that is known to have the host or cell that the request names rules out those that are not.
+    One that is known to have the host or cell that the request names rules out all others. If none has it as
+    far as is known, what is known may be wrong: then all may have it.
     """
-    possible = [state for state in states if state.has_target is not False]
+    known = list(states)
+    possible = [state for state in known if state.has_target is not False]
     certain = [state for state in possible if state.has_target]
-    return certain or possible
+    return certain or possible or known
 
 
 def next_partition(
     facts: RoutingFacts, states: Iterable[PartitionState], tried: Collection[str] = ()
-) -> Partition | None:
+) -> PartitionState | None:
     """Return the partition to try a request in.
 
     Args:
@@ -111,7 +114,19 @@ def next_partition(
         None if none is left that is alive and may have a host.
     """
     left = [state for state in eligible(states) if state.alive and state.partition.name not in tried]
-    return min(left, key=lambda state: _rank(facts, state)).partition if left else None
+    return min(left, key=lambda state: _rank(facts, state), default=None)
+
+
+def why(facts: RoutingFacts, state: PartitionState) -> str:
+    """Return in a few words why a request is tried in a partition before others."""
+    if state.has_target:
+        return f"it has host {facts.host}" if facts.host else f"it has cell {facts.cell_uuid}"
+    if zone_fit(facts, state.partition) is Fit.NAMED:
+        return f"it is for zone {facts.zone}"
+    fit = flavor_fit(facts, state.partition)
+    if fit is Fit.NAMED:
+        return "it is for the flavor"
+    return "it is the default" if fit is Fit.DEFAULT else f"{state.room:.0%} of its memory is free"
 
 
 def _rank(facts: RoutingFacts, state: PartitionState) -> tuple[Fit, Fit, float, str]:

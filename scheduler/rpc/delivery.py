@@ -168,6 +168,17 @@ class Delivery:
             raise Forwarded(f"the message was sent to {topic}")
         self.redelivered = self.redelivered or sent is Sent.UNKNOWN
 
+    def postpone(self, reason: str) -> None:
+        """Return the message to the broker, to be delivered once more; nothing may be held.
+
+        Returns if that is not possible.
+
+        Raises:
+            Postponed: It is returned.
+        """
+        if self.can_be_postponed:
+            raise Postponed(reason)
+
     def begin_reply(self, *, failed: bool) -> None:
         """Report that a reply is about to be sent: from now on the caller may know it."""
         if self._replies:

@@ -256,7 +256,8 @@ def final_refusal(instance_uuid: str, result: ClaimResult) -> BerthError:
     if result.outcome is Outcome.STOPPING:
         return SchedulerStopping(result.reason)
     LOG.warning("Claim for instance %s failed (%s); no other host is tried", instance_uuid, result.reason)
-    return NoValidHost(PLACEMENT_UNKNOWN if result.outcome is Outcome.UNAVAILABLE else NOT_ENOUGH)
+    unknown = result.outcome is Outcome.UNAVAILABLE
+    return NoValidHost(PLACEMENT_UNKNOWN if unknown else NOT_ENOUGH, final=unknown)
 
 
 def refusal_holds(refused: Candidate, result: ClaimResult, candidate: Candidate) -> bool:

@@ -5,5 +5,6 @@
 - records: what is written to the stream, encoded and decoded
 - membership: which schedulers are alive, and how much work each does
 - slices: which hosts each of them owns; group_owners: which server groups
+- room: how much room the hosts of a scheduler have, as it tells others
 - shared_decisions: own decisions as records, and the effect of others' records here
 """

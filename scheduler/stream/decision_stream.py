@@ -21,6 +21,7 @@ from cachetools import LRUCache
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from scheduler.conf.partitions import ROUTER, own_name
 from scheduler.hosts.table import HostTable
 from scheduler.logs import OutageLog, RateLimitedLogger
 from scheduler.stream.broker import BrokerOptions, StreamBroker, StreamConnection, StreamUnavailable
@@ -28,6 +29,7 @@ from scheduler.stream.group_owners import Call, GroupOwners
 from scheduler.stream.membership import BEAT_INTERVAL, Member, Membership
 from scheduler.stream.reader import SILENT_AFTER, StreamReader
 from scheduler.stream.records import Entry, Kind, Record, Sender, decode
+from scheduler.stream.room import Room, room_of
 from scheduler.stream.shared_decisions import LocalState, NoSharing, SharedDecisions
 from scheduler.stream.slices import Mask, OwnedSlices
 from scheduler.stream.writer import StreamWriter
@@ -126,7 +128,7 @@ class DecisionStream:
         """
         self._clock = clock
         self._own = own
-        self._pending = state.pending
+        self._state = state
         self._outage = OutageLog(LOG, UNAVAILABLE, AVAILABLE, monotonic)
         self._warnings = RateLimitedLogger(LOG, clock=monotonic)
         self.membership = Membership(own, monotonic)
@@ -164,7 +166,7 @@ class DecisionStream:
 
     def start(self) -> None:
         """Begin to read what others decide, and to tell them what is decided here."""
-        self._pending.listener = self.sharing
+        self._state.pending.listener = self.sharing
         self._reader.start()
 
     def wait_until_caught_up(self, timeout: float) -> bool:
@@ -183,7 +185,7 @@ class DecisionStream:
                 "%d schedulers alive",
                 time.monotonic() - started,
                 self._received,
-                len(self._pending),
+                len(self._state.pending),
                 len(self.membership.alive()),
             )
         else:
@@ -249,7 +251,22 @@ class DecisionStream:
 
     def _about(self) -> Sender:
         own = self._own
-        return Sender(host=own.host, rate=round(self._rate, 3), partition=own.partition, topic=own.topic)
+        room = self._room()
+        return Sender(
+            host=own.host,
+            rate=round(self._rate, 3),
+            partition=own.partition,
+            topic=own.topic,
+            free_mb=room.free_mb,
+            total_mb=room.total_mb,
+            cells=room.cells,
+        )
+
+    def _room(self) -> Room:
+        """Return the room of the partition that this scheduler serves; for others it does not matter."""
+        if self._own.partition in {"", ROUTER}:
+            return Room()
+        return room_of(self._state.table(), self._state.pending)
 
     # -- reading, on the thread of the reader ----------------------------------------------------------------
 
@@ -376,7 +393,7 @@ def make_stream(conf: cfg.ConfigOpts, state: LocalState) -> DecisionStream | NoS
     return DecisionStream(
         StreamBroker(options, f"berth-scheduler {conf.host} decisions"),
         state,
-        Member(uuid.uuid4().hex, conf.host),
+        Member(uuid.uuid4().hex, conf.host, partition=own_name(conf)),
         owned_slices=lambda: conf.berth.owned_slices,
         group_owners=lambda: conf.berth.forward_server_groups,
         most_waiting=conf.berth.decision_stream_queue,

@@ -31,8 +31,11 @@ class Member:
         sender: Identifies its process.
         host: The name of its service host; several workers share it.
         rate: Instances that it places in a second, as of late.
-        partition: The group of hosts that it serves; "" for all.
+        partition: The group of hosts that it serves; "" for all, "*" for a router.
         topic: Where it takes calls that others send on to it; "" if it takes none.
+        free_mb: MiB of memory that are free on its hosts.
+        total_mb: MiB of memory that they have.
+        cells: The uuids of the cells that its hosts are in; empty if that is not known.
     """
 
     sender: str
@@ -40,11 +43,23 @@ class Member:
     rate: float = 0.0
     partition: str = ""
     topic: str = ""
+    free_mb: int = 0
+    total_mb: int = 0
+    cells: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, sender: str, about: Sender) -> "Member":
         """Return the member that a HELLO or BEAT record describes."""
-        return cls(sender, about.host, about.rate, about.partition, about.topic)
+        return cls(
+            sender,
+            about.host,
+            about.rate,
+            about.partition,
+            about.topic,
+            about.free_mb,
+            about.total_mb,
+            about.cells,
+        )
 
     @property
     def weight(self) -> float:

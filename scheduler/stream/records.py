@@ -52,9 +52,16 @@ HELLO, BEAT, BYE: a scheduler starts, lives, stops. MARK: a place in the stream 
 
 _KINDS = frozenset(kind.value for kind in Kind)
 
+MOST_CELLS = 64
+"""Cells that a scheduler names. One that has hosts in more of them names none."""
+
+LARGEST_ROOM = 1 << 53
+"""MiB of memory of a partition."""
+
 Identifier = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 Name = Annotated[str, msgspec.Meta(max_length=255)]
 Amount = Annotated[int, msgspec.Meta(ge=-LARGEST_AMOUNT, le=LARGEST_AMOUNT)]
+Room = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_ROOM)]
 AmountsByName = Annotated[dict[Name, Amount], msgspec.Meta(max_length=64)]
 
 
@@ -82,14 +89,20 @@ class Sender(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     Attributes:
         host: The name of its service host.
         rate: Instances that it places in a second, as of late.
-        partition: The group of hosts that it serves; "" for all.
+        partition: The group of hosts that it serves; "" for all, "*" for a router.
         topic: Where it takes calls that others send on to it; "" if it takes none.
+        free_mb: MiB of memory that are free on its hosts.
+        total_mb: MiB of memory that they have.
+        cells: The uuids of the cells that its hosts are in, if they are not too many.
     """
 
     host: Name = ""
     rate: Annotated[float, msgspec.Meta(ge=0, le=1e6)] = 0.0
     partition: Name = ""
     topic: Name = ""
+    free_mb: Room = 0
+    total_mb: Room = 0
+    cells: Annotated[tuple[Identifier, ...], msgspec.Meta(max_length=MOST_CELLS)] = ()
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -65,7 +65,7 @@ ALLOWED = {
         *("conf", "numa", "rules"),
     },
     "dry_run": {"manager", "objects", "placement", "request", "explain"},
-    "manager": {*FLOW, "explain", "health"},
+    "manager": {*FLOW, "explain", "health", "router"},
     "audit": {"placement", "claims", "nova_db"},
     "rpc": {"objects", "manager"},
     "service": {*FLOW, "explain", "manager", "rpc", "reports", "health"},

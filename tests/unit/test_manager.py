@@ -34,7 +34,7 @@ from scheduler.placement.answer import Candidates
 from scheduler.placement.mirror import Mirror, plain_query
 from scheduler.placement.mirror_source import NoMirror
 from scheduler.rpc.context import RequestContext
-from scheduler.rpc.delivery import Delivery, Forwarded
+from scheduler.rpc.delivery import Delivery, Forwarded, Onward, Sent
 from scheduler.selection.host_claiming import NOT_ENOUGH
 from scheduler.stream.decision_stream import DecisionStream, NoStream
 from scheduler.stream.membership import Member
@@ -43,6 +43,7 @@ from tests.builders import CELL, OTHER_CELL, Instances, make_aggregates, make_ho
 from tests.support.clock import Clock
 from tests.support.waiting import eventually
 from tests.unit.placement.test_mirror import provider, snapshot
+from tests.unit.router.test_router import FakePlaces, make_router
 from tests.unit.selection.requests import REFUSED, group, host_with_candidate, make_spec
 from tests.unit.stream.fake_broker import FakeBroker
 
@@ -200,13 +201,21 @@ class World(NamedTuple):
 def make_world(conf):
     numbers = itertools.count(1)
 
-    def make(hosts, answers=None, unknown=(), clock=time.monotonic, mirror=None, broker=None):
+    def make(hosts, answers=None, unknown=(), clock=time.monotonic, mirror=None, broker=None, router=None):
         found, placement, told = FakeHosts(hosts, unknown), FakePlacement([*hosts, *unknown], answers), Told()
         mirror = mirror or NoMirror()
         state = LocalState(found.pending, lambda: found.table, mirror)
         stream = DecisionStream(broker, state, Member(f"s{next(numbers)}")) if broker else NoStream()
         parts = ManagerParts(
-            found, None, placement, placement, network=None, mirror=mirror, stream=stream, clock=clock
+            found,
+            None,
+            placement,
+            placement,
+            network=None,
+            mirror=mirror,
+            stream=stream,
+            clock=clock,
+            router=router,
         )
         return World(SchedulerManager(conf, told, parts=parts), found, placement, told)
 
@@ -247,6 +256,92 @@ def test_of_a_partition_only_the_aggregates_are_asked_for(make_world):
     (query,) = world.placement.queries[0]
     (uuid,) = [each.uuid for each in make_aggregates(hosts) if each.name == "a"]
     assert f"member_of=in%3A{uuid}&" in query
+
+
+def sending(tried=(), outcome=Sent.YES, redelivered=False):
+    """A delivery that can be sent on, and what was sent."""
+    sent = []
+
+    def send(topic, reason, entries):
+        sent.append((topic, entries))
+        return outcome
+
+    return Delivery(redelivered, "m", onward=Onward(tuple(tried), send)), sent
+
+
+def test_a_request_of_another_partition_is_sent_there_before_anything_is_asked(make_world):
+    world = make_world(two_hosts(), router=make_router("b"))
+    delivery, sent = sending()
+    with pytest.raises(Forwarded):
+        ask(world, delivery=delivery)
+    assert sent == [("topic.a", ("partition:a",))]
+    assert (world.placement.queries, world.told.events) == ([], [])
+    assert len(world.manager.decisions.memory) == 0
+
+
+def test_a_request_that_was_sent_here_is_served_and_its_way_is_recorded(make_world):
+    world = make_world(two_hosts(), router=make_router("b"))
+    delivery, sent = sending(["partition:a ctl0: no room", "partition:b"])
+    assert ask(world, delivery=delivery)[0][0].service_host == "h1"
+    (record,) = world.manager.decisions.memory.latest_first()
+    assert (record.partition, record.tried, record.passed_on_to) == ("b", (("a", "ctl0: no room"),), "")
+    assert sent == []
+
+
+def test_a_request_without_a_host_is_passed_on_and_recorded_as_that(make_world, decisions):
+    world = make_world([], router=make_router("a"))
+    delivery, sent = sending()
+    with pytest.raises(Forwarded):
+        ask(world, delivery=delivery)
+    ((topic, (answered, entry)),) = sent
+    assert (topic, entry) == ("topic.b", "partition:b")
+    assert answered.startswith("partition:a ctl1: No valid host was found. Placement offers no host")
+    (record,) = world.manager.decisions.memory.latest_first()
+    assert (record.passed_on_to, record.error[0]) == ("b", "NoValidHost")
+    assert decisions() == []
+
+
+def test_the_last_partition_refuses(make_world):
+    world = make_world([], router=make_router("c"))
+    delivery, sent = sending(["partition:a x: no", "partition:b y: no", "partition:c"])
+    with pytest.raises(NoValidHost):
+        ask(world, delivery=delivery)
+    (record,) = world.manager.decisions.memory.latest_first()
+    assert (sent, record.passed_on_to, len(record.tried)) == ([], "", 2)
+
+
+def test_what_holds_for_all_partitions_is_not_asked_of_each(make_world):
+    world = make_world(two_hosts(), router=make_router("a"))
+    world.placement.fetch = lambda queries, context: Candidates(failed=True)
+    delivery, sent = sending()
+    with pytest.raises(NoValidHost):
+        ask(world, delivery=delivery)
+    assert sent == []
+
+
+def test_hosts_that_are_not_known_here_may_be_known_elsewhere(make_world):
+    world = make_world([host_with_candidate("h1")], unknown=[], router=make_router("a"))
+    world.hosts.table = make_table([])
+    world.hosts.whole = world.hosts.table
+
+    def recover(cell_uuid):
+        raise HostsUnknown(["cell1"])
+
+    world.hosts.recovery = recover
+    delivery, sent = sending()
+    with pytest.raises(Forwarded):
+        ask(world, delivery=delivery)
+    assert sent[0][0] == "topic.b"
+
+
+def test_a_redelivered_request_goes_where_its_first_delivery_claimed_a_host(make_world):
+    world = make_world(two_hosts(), router=make_router("a", places=FakePlaces(b=["h2"])))
+    world.placement.held["i1"] = {uuid_of("h2"): {"resources": {"VCPU": 1}}}
+    world.hosts.hosts_of_nodes = lambda nodes: {"h2"} if set(nodes) == {uuid_of("h2")} else set()
+    delivery, sent = sending(redelivered=True)
+    with pytest.raises(Forwarded):
+        ask(world, delivery=delivery)
+    assert sent == [("topic.b", ("partition:b",))]
 
 
 def test_a_partition_whose_aggregates_do_not_exist_has_no_host(make_world):

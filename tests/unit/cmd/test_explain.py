@@ -17,7 +17,7 @@ from scheduler.explain.document import document
 from scheduler.explain.explainer import Explainer
 from scheduler.explain.explanation import Names
 from scheduler.explain.memory import DecisionMemory
-from scheduler.explain.record import DecisionRecord
+from scheduler.explain.record import DecisionRecord, PartitionTried
 from scheduler.hosts.request_instances import NoInstances
 from scheduler.placement.answer import Candidates
 from scheduler.request.scheduling_request import SchedulingRequest
@@ -131,6 +131,19 @@ def test_a_scheduler_explains_a_decision(run, scheduler):
     assert cells(output, "| RamFilter")[1:3] == ["2", "0"]
     assert cells(output, "| h2")[3] == "rejected"
     assert "RamFilter: " in cells(output, "| h2")[4]
+
+
+def test_the_way_of_a_request_through_partitions_is_shown(run, scheduler, record):
+    record.partition, record.tried = "b", (PartitionTried("a", "ctl1: no room"), PartitionTried("c", ""))
+    status, output, _ = run("decision", "req-1")
+    assert status == 0
+    assert (
+        "partition a: ctl1: no room\n  partition c: did not take the request\n  partition b: decided"
+        in output
+    )
+    record.passed_on_to = "d"
+    _, output, _ = run("decision", "req-1")
+    assert "Result: no host here, passed on to partition d" in output
 
 
 def test_the_document_is_the_same_in_json_and_yaml(run, scheduler):

@@ -113,9 +113,9 @@ class Stream(NoStream):
         self.topics.append(topic)
 
 
-def make_server(make_conf, stream, host="me"):
+def make_server(make_conf, stream, host="me", more=""):
     serving = SimpleNamespace(message_runs=None, stream=stream)
-    return worker_parts.make_server(make_conf(f"host={host}\n"), serving, 2)
+    return worker_parts.make_server(make_conf(f"host={host}\n{more}"), serving, 2)
 
 
 def test_the_server_listens_under_the_host_s_name(make_conf):
@@ -129,6 +129,14 @@ def test_each_worker_takes_calls_at_a_topic_of_its_own_as_far_as_the_broker_allo
     for made in (topics.names, []):
         topics.announce(made)
     assert (topics.names, stream.topics) == (["berth.me.2"], ["berth.me.2", ""])
+
+
+def test_the_workers_of_a_partition_share_its_topic(make_conf):
+    stream = Stream(True)
+    more = "[berth]\npartition = p\n[berth_partition_p]\ncells = cell1\n"
+    topics = make_server(make_conf, stream, more=more).topics
+    topics.announce(["berth.me.2"])
+    assert (topics.names, stream.topics) == (["berth.partition.p", "berth.me.2"], ["berth.me.2"])
 
 
 @pytest.mark.parametrize(

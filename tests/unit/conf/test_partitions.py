@@ -35,7 +35,7 @@ def test_without_sections_there_are_no_partitions(load):
 
 def test_partitions_are_read_from_the_sections_in_order_of_their_names(load):
     assert all_partitions(load(GPU + GENERAL)) == (
-        Partition("general", "scheduler.general", aggregates=("pool-a", "pool-b"), default=True),
+        Partition("general", "berth.partition.general", aggregates=("pool-a", "pool-b"), default=True),
         Partition(
             "gpu",
             "gpus",
@@ -60,7 +60,7 @@ def test_a_section_may_stand_in_several_files(tmp_path):
     second.write_text("[berth_partition_general]\naggregates = pool-c\n")
     conf = options.load(["--config-file", str(first), "--config-file", str(second)])
     assert all_partitions(conf) == (
-        Partition("general", "scheduler.general", aggregates=("pool-c",), default=True),
+        Partition("general", "berth.partition.general", aggregates=("pool-c",), default=True),
     )
 
 
@@ -82,7 +82,7 @@ def test_berth_router_is_a_router_unless_told_otherwise(load):
         ("[berth_partition_x y]\ncells = a\n", "'x y' is no name of a partition"),
         (
             "[berth_partition_x]\ncells = a\ntopic = scheduler\n",
-            "[berth_partition_x]/topic: scheduler is the",
+            "[berth_partition_x]/topic: the name scheduler is taken",
         ),
         ("[berth_partition_x]\ncells = a\ntopic = a b\n", "[berth_partition_x]/topic: 'a b' is no topic"),
         (

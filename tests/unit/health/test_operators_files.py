@@ -154,7 +154,23 @@ def test_the_unit_names_what_the_daemon_tells():
         assert f"\n{setting}\n" in text, setting
 
 
+def test_the_unit_of_the_router_is_the_same_but_for_its_names():
+    router = (ROOT / "etc/berth-router.service").read_text().splitlines()
+    differing = [line for line in UNIT.read_text().splitlines() if line not in router]
+    assert [line.partition("=")[0] for line in differing if not line.startswith("#")] == [
+        "Description",
+        "ExecStart",
+        "RuntimeDirectory",
+    ]
+    assert "ExecStart=/opt/berth/bin/berth-router --config-file /etc/nova/nova.conf" in router
+
+
 def test_what_operators_use_is_in_the_package():
     shipped = (ROOT / "setup.cfg").read_text()
-    for name in ("berth-scheduler.service", "berth-dashboard.json", "berth-alerts.yml"):
+    for name in (
+        "berth-scheduler.service",
+        "berth-router.service",
+        "berth-dashboard.json",
+        "berth-alerts.yml",
+    ):
         assert f"        etc/{name}\n" in shipped, name

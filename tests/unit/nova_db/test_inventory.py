@@ -386,3 +386,26 @@ def test_a_table_without_unread_cells_needs_no_recovery(nova, inventory):
     nova.add_host("cmp1")
     inventory.start()
     assert not inventory.recover(inventory.snapshot())
+
+
+def test_the_partitions_of_a_host_and_of_a_cell(nova, partition):
+    other = nova.add_cell("cell2")
+    for host, cell in (("cmp1", nova.cell1), ("cmp2", other), ("cmp3", other)):
+        nova.add_host(host, cell=cell)
+    nova.add_aggregate("a", ["cmp1", "cmp2"])
+    add_partition(nova.conf, "by-cell", cells=["cell2"])
+    add_partition(nova.conf, "both", cells=[other], aggregates=["a"])
+    places = partition(aggregates=["a"]).partitions
+    hosts = {
+        name: [host for host in ("cmp1", "cmp2", "cmp3", "absent") if places.has_host(name, host)]
+        for name in ("p", "by-cell", "both")
+    }
+    assert hosts == {"p": ["cmp1", "cmp2"], "by-cell": ["cmp2", "cmp3"], "both": ["cmp2"]}
+    assert places.has_host("by-cell", "absent") is None
+    assert [places.has_cell(name, other) for name in ("p", "by-cell", "both")] == [None, True, True]
+    assert [places.has_cell(name, nova.cell1) for name in ("p", "by-cell", "both")] == [None, False, False]
+
+
+def test_the_hosts_of_nodes_are_found_in_other_partitions_too(nova, partition):
+    node = nova.add_host("cmp2", cell=nova.add_cell("cell2"))
+    assert partition(cells=["cell1"]).hosts_of_nodes([node, "absent"]) == {"cmp2"}

@@ -2,8 +2,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
+from scheduler import objects
 from scheduler.conf.partitions import Partition
-from scheduler.router.routing import PartitionState, RoutingFacts, eligible, next_partition
+from scheduler.request.scheduling_request import SchedulingRequest
+from scheduler.router.routing import PartitionState, RoutingFacts, eligible, next_partition, why
+from tests.unit.selection.requests import make_spec
 
 NAMES = ("a", "b", "c", "d")
 ZONES = ("az1", "az2")
@@ -22,10 +25,24 @@ def make_state(name, room=0.5, alive=True, has_target=None, **values):
 def order(facts, states):
     """The names of the partitions in which a request is tried that none has a host for."""
     tried = []
-    while (partition := next_partition(facts, states, tried)) is not None:
-        tried.append(partition.name)
+    while (state := next_partition(facts, states, tried)) is not None:
+        tried.append(state.partition.name)
         assert len(tried) <= len(states)
     return tried
+
+
+def test_the_facts_of_a_request():
+    flavor = objects.Flavor(name="g1", flavorid="42", memory_mb=100, extra_specs={"gpu": "yes"})
+    place = objects.Destination(host="h", node="n", cell=objects.CellMapping(uuid="c"))
+    spec = make_spec(flavor=flavor, availability_zone="az1", requested_destination=place)
+    assert RoutingFacts.of(SchedulingRequest.of(spec, ["i1", "i2"])) == RoutingFacts(
+        "h", "c", "az1", frozenset({"g1", "42"}), {"gpu": "yes"}, 200
+    )
+
+
+def test_a_request_that_lacks_almost_everything_has_no_facts():
+    facts = RoutingFacts.of(SchedulingRequest.of(make_spec(), ["i1"]))
+    assert (facts.host, facts.cell_uuid, facts.zone, facts.memory_mb) == (None, None, None, 512)
 
 
 ZONE, FLAVOR = frozenset({"az1"}), frozenset({"g1"})
@@ -57,9 +74,9 @@ ZONE, FLAVOR = frozenset({"az1"}), frozenset({"g1"})
         ),
         pytest.param(
             RoutingFacts(host="h"),
-            [make_state("a", has_target=False), make_state("b", has_target=False)],
-            "",
-            id="a host of no partition",
+            [make_state("a", 0.1, has_target=False), make_state("b", 0.2, has_target=False)],
+            "ba",
+            id="a host of no partition, as far as is known",
         ),
         pytest.param(
             RoutingFacts(zone="az1"),
@@ -166,7 +183,7 @@ def test_who_begins_does_not_change_the_order_of_the_others(facts, states, tried
     """Schedulers that pass a request on agree on what comes next, whichever of them had it first."""
     found = next_partition(facts, states, tried)
     rest = [name for name in order(facts, states) if name not in tried]
-    assert (found.name if found else None) == (rest[0] if rest else None)
+    assert (found.partition.name if found else None) == (rest[0] if rest else None)
 
 
 @given(facts_of_requests, clouds)
@@ -180,8 +197,24 @@ def test_a_request_for_a_known_host_goes_nowhere_else(facts, states):
 def test_a_partition_for_zone_and_flavor_is_tried_before_one_for_neither(facts, states):
     def named(state):
         zone = facts.zone is None or facts.zone in state.partition.zones
-        return zone and not state.partition.flavors.isdisjoint(facts.flavor)
+        specs = [facts.extra_specs.get(key) == value for key, value in state.partition.extra_specs]
+        return zone and (bool(state.partition.flavors & facts.flavor) or any(specs))
 
     tried = order(facts, states)
     fits = [named(next(state for state in states if state.partition.name == name)) for name in tried]
     assert fits == sorted(fits, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("facts", "state", "expected"),
+    [
+        (RoutingFacts(host="h"), make_state("a", has_target=True, default=True), "it has host h"),
+        (RoutingFacts(cell_uuid="c"), make_state("a", has_target=True), "it has cell c"),
+        (RoutingFacts(zone="az1"), make_state("a", zones=ZONE, flavors=FLAVOR), "it is for zone az1"),
+        (RoutingFacts(flavor=FLAVOR), make_state("a", flavors=FLAVOR, default=True), "it is for the flavor"),
+        (RoutingFacts(), make_state("a", default=True), "it is the default"),
+        (RoutingFacts(), make_state("a", 0.625), "62% of its memory is free"),
+    ],
+)
+def test_why(facts, state, expected):
+    assert why(facts, state) == expected

@@ -1,6 +1,8 @@
+from contextlib import nullcontext
+
 import pytest
 
-from scheduler.rpc.delivery import Delivery, Forwarded, Onward, Sent
+from scheduler.rpc.delivery import Delivery, Forwarded, Onward, Postponed, Sent
 
 
 class Held:
@@ -54,6 +56,13 @@ class Bus:
     def send(self, topic, reason, tried):
         self.sent.append((topic, reason, tried))
         return self.outcome
+
+
+@pytest.mark.parametrize("possible", [True, False])
+def test_a_message_is_postponed_if_that_is_possible(possible):
+    delivery = Delivery(can_be_postponed=possible)
+    with pytest.raises(Postponed) if possible else nullcontext():
+        delivery.postpone("a reason")
 
 
 def test_a_message_that_is_sent_on_is_not_answered_here():

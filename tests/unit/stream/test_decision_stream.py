@@ -6,13 +6,14 @@ import time
 import numpy as np
 import pytest
 
+from scheduler.conf.partitions import ROUTER
 from scheduler.hosts.pending import LIFETIME, PendingPlacements
 from scheduler.stream import decision_stream
 from scheduler.stream.decision_stream import DecisionStream, NoStream, make_stream
 from scheduler.stream.membership import Member
 from scheduler.stream.records import Entry, Kind, Record, Sender, encode
 from scheduler.stream.shared_decisions import LocalState
-from tests.builders import make_host, make_table, uuid_of
+from tests.builders import CELL, make_host, make_table, uuid_of
 from tests.support.options import make_conf
 from tests.support.waiting import eventually
 from tests.unit.stream.fake_broker import FakeBroker
@@ -26,7 +27,8 @@ class Scheduler:
         self.table = make_table([make_host(host) for host in ("h1", "h2")])
         self.pending, self.mirror = PendingPlacements(), Mirror()
         state = LocalState(self.pending, lambda: self.table, self.mirror)
-        self.stream = DecisionStream(broker, state, Member(name, name), **options)
+        own = Member(name, name, partition=options.pop("partition", ""))
+        self.stream = DecisionStream(broker, state, own, **options)
 
     def alive(self):
         return [member.sender for member in self.stream.membership.alive()]
@@ -234,6 +236,23 @@ def test_the_rate_of_a_scheduler_is_told_in_its_beats(start, monkeypatch):
         one.stream.sharing.claimed(f"i{number}", {H1: {"resources": {"VCPU": 1}}})
     assert eventually(lambda: any(member.rate > 1 for member in another.stream.membership.alive()))
     assert another.stream.membership.own.rate == 0
+
+
+def test_the_schedulers_of_a_partition_tell_how_much_room_it_has(start):
+    a, b = start("a", partition="p"), start("b")
+    start("c", partition=ROUTER)
+    a.table = make_table([make_host("h1").ram(100, 400)])
+    a.stream.take_calls("berth.a.0")  # a beat
+    told = {}
+
+    def heard():
+        told.update(
+            {each.sender: (each.free_mb, each.total_mb, each.cells) for each in b.stream.membership.alive()}
+        )
+        return told["a"][1] == 400
+
+    assert eventually(heard)
+    assert told == {"a": (100, 400, (CELL,)), "b": (0, 0, ()), "c": (0, 0, ())}
 
 
 def test_a_transport_other_than_rabbitmq_has_no_stream(caplog):

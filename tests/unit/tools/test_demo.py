@@ -2,7 +2,8 @@ import pytest
 
 from conductor_client import journal
 from conductor_client.journal import Event, Record
-from tools import demo, demo_report, demo_run, vhosts
+from tools import demo, demo_report, demo_run, fleet, vhosts
+from tools.small_cloud import Schedulers
 from tools.truth import Truth
 
 
@@ -55,6 +56,34 @@ def test_virtual_hosts_of_cells(url, cell_url):
     assert vhosts.sibling(url, "cell1") == cell_url
 
 
+def test_each_partition_of_a_fleet_has_an_aggregate_with_its_share_of_the_hosts():
+    cell = fleet.Cell("cell1", "sqlite://")
+    assert fleet.Fleet(4, [cell]).partitions == []
+    made = fleet.Fleet(7, [cell], partitions=2)
+    assert [(each.name, len(each.hosts)) for each in made.partitions] == [("part1", 3), ("part2", 4)]
+    assert {host.name for each in made.partitions for host in each.hosts} == {
+        host.name for host in made.hosts
+    }
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        (Schedulers(), "1"),
+        (Schedulers(1, 3), "3"),
+        (Schedulers(2, 3), "3 in each of 2 partitions, and a router"),
+    ],
+)
+def test_the_schedulers_in_words(wanted, said):
+    assert demo_report.schedulers(wanted) == said
+
+
+def test_without_rabbitmq_several_schedulers_are_refused_in_one_line(monkeypatch):
+    monkeypatch.setattr(demo_run.shutil, "which", lambda *_args, **_kwargs: None)
+    with pytest.raises(RuntimeError, match="install it, or name one by --rabbit"), demo_run.own_broker():
+        pass
+
+
 @pytest.mark.parametrize("url", ["rabbit://u:p@host:5672/", "rabbit://u:p@host/nova?ssl=1"])
 def test_a_run_has_a_virtual_host_of_its_own(url):
     first, second = vhosts.of_run(url), vhosts.of_run(url)
@@ -69,6 +98,11 @@ def test_a_run_has_a_virtual_host_of_its_own(url):
         ["--hosts", "0"],
         ["--cells", "0"],
         ["--hosts", "2", "--cells", "3"],
+        ["--partitions", "0"],
+        ["--partitions", "9"],
+        ["--hosts", "2", "--cells", "1", "--partitions", "3"],
+        ["--schedulers", "0"],
+        ["--schedulers", "two"],
         ["--instances", "-1"],
         ["--fail-rate", "1.5"],
         ["--fail-rate", "nan"],

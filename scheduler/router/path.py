@@ -1,0 +1,57 @@
+"""The partitions in which a call was tried, as noted on the call itself.
+
+An entry is written when the call is sent to a partition, and written again with the reason when that has no
+host for it. Other entries on a call are not about partitions, and stay as they are.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+PREFIX = "partition:"
+
+LONGEST_REASON = 160
+
+
+class Stop(NamedTuple):
+    """A partition that was sent a call.
+
+    Attributes:
+        name: The partition.
+        reason: Why it has no host, and who says so; "" if it has not answered.
+    """
+
+    name: str
+    reason: str = ""
+
+
+def stops(entries: Sequence[str]) -> list[Stop]:
+    """Return the partitions that were sent a call, in order."""
+    texts = [entry.removeprefix(PREFIX) for entry in entries if entry.startswith(PREFIX)]
+    return [Stop(*text.split(" ", 1)) for text in texts]
+
+
+def current(entries: Sequence[str]) -> str:
+    """Return the partition that a call was sent to last, and that has not answered; "" for none."""
+    last = stops(entries)[-1:]
+    return last[0].name if last and not last[0].reason else ""
+
+
+def sent(entries: Sequence[str], name: str) -> tuple[str, ...]:
+    """Return the entries of a call that is sent to a partition."""
+    return (*entries, f"{PREFIX}{name}")
+
+
+def answered(entries: Sequence[str], name: str, reason: str) -> tuple[str, ...]:
+    """Return the entries of a call for which a partition has no host."""
+    entry = f"{PREFIX}{name} {reason[:LONGEST_REASON]}"
+    others = list(entries)
+    if current(entries) == name:
+        last = max(number for number, each in enumerate(others) if each.startswith(PREFIX))
+        others[last] = entry
+        return tuple(others)
+    return (*others, entry)
+
+
+def came_back(entries: Sequence[str]) -> bool:
+    """Return whether a partition had a call, and one of its schedulers sent it on within the partition."""
+    return bool(entries) and current(entries) != "" and not entries[-1].startswith(PREFIX)

@@ -1,0 +1,140 @@
+"""Two partitions with a scheduler each, and a router: which hosts requests get, and what is left of a partition."""
+
+from concurrent.futures import ThreadPoolExecutor
+import time
+import uuid
+
+import pytest
+
+from conductor_client.client import SchedulerClient
+from conductor_client.errors import NoValidHost
+from scheduler.conf.partitions import ROUTER
+from scheduler.rpc.context import RequestContext
+from tests.support.waiting import eventually
+from tools.cloud import SchedulerProcess
+from tools.demo_run import FLAVORS, Request
+from tools.small_cloud import FLAVOR_OF_PARTITION, Schedulers, SmallCloud
+
+pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow]
+
+SMALL = FLAVORS[0]
+#: The flavor that the second partition is for.
+NAMED = next(flavor for flavor in FLAVORS if flavor[1] == FLAVOR_OF_PARTITION)
+
+#: Few of them make a difference to the room of a partition.
+LARGE = (1, "m1.huge", 8, 65536, 160)
+
+#: nova's rpc_response_timeout: seconds that a caller waits that hears nothing.
+PATIENCE = 60
+
+
+class PartitionedCloud(SmallCloud):
+    """The scheduler of the second partition is in a process of its own, which can be killed."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.running = {}
+
+    def _start_scheduler(self, name, partition):
+        if partition != "part2":
+            self.running[partition] = super()._start_scheduler(name, partition)
+            return
+        path = self.configure(self.rabbit, host=name, sections=self._sections(partition))
+        self.killable = SchedulerProcess(path, self.directory / "part2.log")
+        self.killable.start()
+        self.callback(self.killable.stop)
+        self.killable.wait_for_line("takes requests")
+
+
+@pytest.fixture(scope="module")
+def cloud(rabbit, tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in rabbit.environment.items():
+            patch.setenv(name, value)
+        directory = tmp_path_factory.mktemp("partitions")
+        with PartitionedCloud(directory, 8, 2, None, rabbit.url, Schedulers(2, 1)) as started:
+            client = SchedulerClient.from_conf(started._bus(started.rabbit))
+            started.ask = lambda *args, **fields: ask(client, *args, **fields)
+            # until the schedulers have heard of each other
+            assert eventually(lambda: partition_of(started, started.ask(NAMED)) == "part2", 30)
+            yield started
+
+
+def ask(client, flavor=SMALL, **fields):
+    """The host of an instance."""
+    instance = str(uuid.uuid4())
+    spec = Request([instance], flavor, None).spec()
+    for name, value in fields.items():
+        setattr(spec, name, value)
+    context = RequestContext(user_id="u", project_id="p")
+    ((selection, *_),) = client.select_destinations(context, spec, [instance])
+    return selection.service_host
+
+
+def partition_of(cloud, host):
+    return cloud.partition_of_host()[host]
+
+
+def hosts_of(cloud, partition):
+    return [host for host, each in cloud.partition_of_host().items() if each == partition]
+
+
+def decided(cloud):
+    """What the schedulers in this process decided, by partition; "" is the router."""
+    return {one.partition: (one.placed, one.passed_on, one.refused) for one in cloud.deciders}
+
+
+def test_requests_go_where_their_flavor_is_named_and_else_where_room_is(cloud):
+    assert {partition_of(cloud, cloud.ask(NAMED)) for _ in range(6)} == {"part2"}
+    assert {partition_of(cloud, cloud.ask(LARGE)) for _ in range(10)} == {"part1", "part2"}
+    assert decided(cloud)[""] == (0, 0, 0), "the router serves nothing while partitions are alive"
+
+
+def test_a_request_for_a_host_goes_to_its_partition(cloud):
+    for host in (hosts_of(cloud, "part1")[0], hosts_of(cloud, "part2")[0]):
+        assert cloud.ask(NAMED, force_hosts=[host]) == host
+
+
+def test_a_partition_without_a_host_passes_a_request_on(cloud):
+    before = decided(cloud)["part1"]
+    ignored = hosts_of(cloud, "part2")
+    assert partition_of(cloud, cloud.ask(NAMED, ignore_hosts=ignored)) == "part1"
+    assert decided(cloud)["part1"] == (before[0] + 1, *before[1:])
+    cloud.killable.wait_for_line("goes to partition part1")
+    record = next(each for each in cloud.running["part1"][0].decisions.memory.latest_first() if each.tried)
+    (tried,) = record.tried
+    assert tried.name == "part2"
+    assert "scheduler-part2-1: No valid host was found" in tried.reason
+
+
+def test_a_request_that_fits_nowhere_is_asked_of_each_once(cloud):
+    before = decided(cloud)["part1"]
+    with pytest.raises(NoValidHost):
+        cloud.ask(NAMED, ignore_hosts=[host.name for host in cloud.fleet.hosts])
+    assert decided(cloud)["part1"] == (*before[:2], before[2] + 1), "the second partition was asked first"
+
+
+def test_a_partition_that_is_killed_costs_no_request(cloud):
+    """What is in its queue comes back, and the others go past it once it is not heard of."""
+    cloud.killable.kill()
+    begun = time.monotonic()
+    with ThreadPoolExecutor(4) as pool:
+        hosts = list(pool.map(lambda _: cloud.ask(NAMED), range(4)))
+    assert {partition_of(cloud, host) for host in hosts} == {"part1"}
+    assert time.monotonic() - begun < PATIENCE / 2
+    router = cloud.running[ROUTER][0].stream.membership
+    assert eventually(lambda: "part2" not in {member.partition for member in router.alive()}, 20)
+    begun = time.monotonic()
+    assert partition_of(cloud, cloud.ask(NAMED)) == "part1"
+    assert time.monotonic() - begun < 5
+
+
+def test_if_no_partition_is_heard_of_the_router_serves(cloud):
+    manager, server = cloud.running["part1"]
+    server.stop()
+    server.wait()
+    manager.stop(5)
+    router = cloud.running[ROUTER][0].stream.membership
+    assert eventually(lambda: [member.partition for member in router.alive()] == [ROUTER], 20)
+    assert cloud.ask() in cloud.partition_of_host()
+    assert decided(cloud)[""][0] == 1
