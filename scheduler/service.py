@@ -37,6 +37,7 @@ import contextlib
 import dataclasses
 import faulthandler
 import gc
+import math
 import multiprocessing
 import os
 from pathlib import Path
@@ -120,22 +121,55 @@ class Parts:
     counters: Counters = dataclasses.field(default_factory=Counters)
 
 
+class Milestone:
+    """A point in the start of workers. Each worker counts once, however often it is started again."""
+
+    def __init__(self, context: Any, workers: int) -> None:
+        """Create it before so many workers are forked; ``context`` is the multiprocessing context."""
+        self._arrivals = context.Semaphore(0)
+        self._arrived = context.RawArray("B", workers)
+
+    @property
+    def count(self) -> int:
+        """The number of workers that have come so far."""
+        return sum(self._arrived)
+
+    def reach(self, worker_id: int) -> None:
+        """Note that a worker has come so far."""
+        if not self._arrived[worker_id]:
+            self._arrived[worker_id] = 1
+            self._arrivals.release()
+
+    def wait_for_all(self, timeout: float | None = None) -> int:
+        """Wait until all workers have come so far, ``timeout`` seconds at most.
+
+        Returns:
+            The number of those that have.
+        """
+        end = math.inf if timeout is None else time.monotonic() + timeout
+        while self.count < len(self._arrived):
+            left = None if timeout is None else max(0, end - time.monotonic())
+            if not self._arrivals.acquire(timeout=left):
+                break
+        return self.count
+
+
 class SharedState:
     """What the master and its workers tell each other.
 
     Attributes:
-        loaded: Released by each worker that has read the API database.
-        serving: Released by each worker that takes requests.
+        loaded: Reached by each worker that has read the API database.
+        serving: Reached by each worker that takes requests.
         accepted: How many changes of the options the master has taken over.
         reloads: How often the master has read the options again.
         monitor: Where workers report.
     """
 
-    def __init__(self, context: Any, monitor: Monitor) -> None:
-        """Create it before the workers are forked; ``context`` is the multiprocessing context."""
+    def __init__(self, context: Any, monitor: Monitor, workers: int) -> None:
+        """Create it before so many workers are forked; ``context`` is the multiprocessing context."""
         self.monitor = monitor
-        self.loaded = context.Semaphore(0)
-        self.serving = context.Semaphore(0)
+        self.loaded = Milestone(context, workers)
+        self.serving = Milestone(context, workers)
         # without locks, which a killed worker would keep
         self.accepted = context.RawValue("L", 0)
         self.reloads = context.RawValue("L", 0)
@@ -192,7 +226,7 @@ class Worker(cotyledon.Service):
         if failure:
             sys.exit(NO_DATABASE if isinstance(failure, DatabaseAway) else START_FAILED)
         self._reporter.phase = "serving"
-        self._shared.serving.release()
+        self._shared.serving.reach(self.worker_id)
 
     def terminate(self) -> None:
         """Stop gracefully. cotyledon exits with status 0 when this returns."""
@@ -244,7 +278,7 @@ class Worker(cotyledon.Service):
         self._manager = manager
         self._wait_for_database(manager)
         manager.catch_up()
-        self._shared.loaded.release()
+        self._shared.loaded.reach(self.worker_id)
         spare_the_collector()
         LOG.info("Worker %d has loaded its view of the hosts and connects to the broker", self.worker_id)
         server = self._parts.server(self.conf, manager, int(self.worker_id))
@@ -331,7 +365,7 @@ class Daemon:
         self._workers = options.worker_count(conf)
         self._context = multiprocessing.get_context("fork")
         self._monitor = Monitor(conf, self._workers)
-        self._shared = SharedState(self._context, self._monitor)
+        self._shared = SharedState(self._context, self._monitor, self._workers)
         self._was_ready = threading.Event()
         self._failure: int | None = None
 
@@ -364,14 +398,8 @@ class Daemon:
 
         A broker that is away delays this up to [berth]/ready_timeout, a database until workers give up.
         """
-        for _ in range(self._workers):
-            self._shared.loaded.acquire()
-        end = time.monotonic() + self.conf.berth.ready_timeout
-        serving = 0
-        while serving < self._workers and self._shared.serving.acquire(
-            timeout=max(0, end - time.monotonic())
-        ):
-            serving += 1
+        self._shared.loaded.wait_for_all()
+        serving = self._shared.serving.wait_for_all(self.conf.berth.ready_timeout)
         if serving < self._workers:
             text = f"Only {serving} of {self._workers} workers take requests so far"
             LOG.warning("%s", text)

@@ -118,7 +118,7 @@ def parts(conf):
     def periodics(conf, manager):
         return [service.Periodic("beat", lambda: tell("beat", os.getpid()), interval=1000)]
 
-    server = original(conf).server if "TEST_RPC" in os.environ else lambda conf, manager: Server()
+    server = original(conf).server if "TEST_RPC" in os.environ else lambda conf, manager, worker: Server()
     return service.Parts(Manager, server, periodics)
 
 

@@ -11,19 +11,17 @@ from scheduler import conf as options
 from scheduler import errors, service
 from scheduler.health.reports import ReportChannel
 
+WORKERS = 4
 
-class Semaphore:
-    def __init__(self):
-        self.released = 0
 
-    def release(self):
-        self.released += 1
+def milestone(workers=WORKERS):
+    return service.Milestone(multiprocessing.get_context("fork"), workers)
 
 
 def shared_state():
     return SimpleNamespace(
-        loaded=Semaphore(),
-        serving=Semaphore(),
+        loaded=milestone(),
+        serving=milestone(),
         accepted=SimpleNamespace(value=0),
         reloads=SimpleNamespace(value=0),
         monitor=SimpleNamespace(channel=ReportChannel(), close_in_child=lambda: None),
@@ -111,11 +109,20 @@ def build(tmp_path):
     return build
 
 
+def test_a_worker_that_is_started_again_counts_once_at_a_milestone():
+    loaded = milestone(2)
+    for _ in range(2):
+        loaded.reach(0)
+    assert (loaded.wait_for_all(timeout=0.0), loaded.wait_for_all(timeout=0.0)) == (1, 1)
+    loaded.reach(1)
+    assert loaded.wait_for_all() == loaded.wait_for_all() == 2
+
+
 def test_a_worker_loads_before_it_takes_requests(build):
     worker, log, _ = build()
     worker.run()
     assert log == ["manager.start", "manager.catch_up", "server.start"]
-    assert (worker.shared.loaded.released, worker.shared.serving.released) == (1, 1)
+    assert (worker.shared.loaded.count, worker.shared.serving.count) == (1, 1)
 
 
 def test_a_worker_stops_consuming_then_answers_then_closes(build):
@@ -165,7 +172,7 @@ def test_a_worker_that_cannot_start_exits_1_and_is_not_ready(build, failure):
         worker.run()
     assert end.value.code == 1
     assert log == ["manager.start"]
-    assert (worker.shared.loaded.released, worker.shared.serving.released) == (0, 0)
+    assert (worker.shared.loaded.count, worker.shared.serving.count) == (0, 0)
 
 
 def test_a_worker_without_the_api_database_exits_3_and_takes_no_requests(build):
@@ -174,7 +181,7 @@ def test_a_worker_without_the_api_database_exits_3_and_takes_no_requests(build):
         worker.run()
     assert end.value.code == 3
     assert log == ["manager.start", ("manager.wait", 0), ("manager.wait", 7)]
-    assert (worker.shared.loaded.released, worker.shared.serving.released) == (0, 0)
+    assert (worker.shared.loaded.count, worker.shared.serving.count) == (0, 0)
 
 
 def test_reload_reads_options_before_the_manager_looks_at_them(build):
@@ -303,6 +310,6 @@ def test_a_worker_that_can_answer_no_questions_takes_requests(build, caplog):
     worker, log, _ = build(explanations=Explanations(OSError("broker")))
     worker.run()
     assert log == ["manager.start", "manager.catch_up", "server.start"]
-    assert worker.shared.serving.released == 1
+    assert worker.shared.serving.count == 1
     assert "Worker 0 answers no questions about decisions" in caplog.text
     worker.terminate()

@@ -299,10 +299,9 @@ class Host:
         """Return the claimer of a process that starts, and its page."""
         clock = SleepClock()
         claimer = Claimer(self.api, replace(PROMPT, **policy), clock.timing)
-        pages = []
-        opened = SimpleNamespace(open_page=lambda: pages.append(self.journal.open_page()) or pages[0])
-        claimer.open_journal(opened)
-        return claimer, pages[0], clock
+        page = self.journal.open_page()
+        claimer.open_journal(SimpleNamespace(open_page=lambda: page))
+        return claimer, page, clock
 
 
 def test_a_claim_that_was_never_sent_is_not_taken_for_one_of_another_host(tmp_path):
@@ -715,8 +714,7 @@ def test_a_release_that_hangs_delays_its_caller_for_a_bounded_time():
 def test_a_second_request_never_moves_what_the_first_may_have_been_answered_with():
     claimer, api = make_claimer()
     claim(claimer, A)
-    other_process, _ = make_claimer()
-    other_process._api = other_process._cleanup._api = api
+    other_process = Claimer(api, PROMPT)
     refused = claim(other_process, B)
     assert (refused.outcome, refused.held.allocations) == (Outcome.CONFLICT, candidate(A).allocations)
     assert (api.used(A), api.used(B)) == (1, 0)
@@ -745,8 +743,8 @@ def test_a_cleanup_leaves_a_later_claim_of_equal_content():
     claimer, api = make_claimer(["unanswered"], ["silent"] * 3, LATE, clock.timing)
     assert claim(claimer, A).outcome is Outcome.UNAVAILABLE
     clock.now += 1
-    claimer._cleanup.finish_cleanup(UUID)
-    assert api.consumers == {}
+    assert claim(claimer, GONE).outcome is Outcome.GONE  # which gives back the first one
+    assert api.used(A) == 0
     api.give(UUID, candidate(A).allocations)
     clock.now += LATE.late_write_window
     assert (claimer.drain(5), api.used(A)) == ([], 1)
