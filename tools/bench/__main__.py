@@ -12,6 +12,7 @@ Commands with arguments of their own (COMMAND --help):
 
 contention   is what Berth claims true while others claim and delete on nearly full hosts?
 side-by-side Berth and nova-scheduler in the same rig, in turns
+forwarding   what it costs to send a call on to another scheduler
 """
 
 import argparse
@@ -30,7 +31,11 @@ BENCHMARKS = ("stages", "rules", "multicreate", "explain", "numa")
 ONE_HOST = ("numa",)
 
 # Modules with ``main(arguments)``, which returns the exit status.
-COMMANDS = {"contention": "tools.contention.run", "side-by-side": "tools.side_by_side.command"}
+COMMANDS = {
+    "contention": "tools.contention.run",
+    "forwarding": "tools.bench.forwarding",
+    "side-by-side": "tools.side_by_side.command",
+}
 
 
 def main() -> None:

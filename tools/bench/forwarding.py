@@ -1,0 +1,121 @@
+"""What it costs to send a call on: the same call straight to the server that answers it, and through another.
+
+Two servers in processes of their own and a private RabbitMQ; one caller asks them in turns. Nothing is
+decided: the answer is empty.
+"""
+
+import argparse
+from collections.abc import Sequence
+import contextlib
+import multiprocessing
+import os
+import threading
+import time
+from typing import Any
+import uuid
+
+import oslo_messaging as messaging
+
+from scheduler import conf as configuration
+from scheduler import objects
+from scheduler.rpc import forwarding, serializer, server, transport
+from scheduler.rpc.context import RequestContext
+from tools import servers
+
+FIRST, SECOND = "first", "second"
+
+#: Calls before the measurement, in which connections are made.
+WARM_UP = 50
+
+FLAVOR = objects.Flavor(
+    id=1, name="m1", flavorid="1", vcpus=1, memory_mb=512, root_gb=1, ephemeral_gb=0, swap=0, extra_specs={}
+)
+
+
+_PROCESSES = multiprocessing.get_context("fork")
+
+
+class Manager:
+    """Sends calls on to a topic, or answers them with nothing."""
+
+    def __init__(self, topic: str = "") -> None:
+        self._topic = topic
+
+    def select_destinations(self, context: Any, *_arguments: Any) -> list[Any]:
+        """Send the call on if there is a topic."""
+        if self._topic:
+            context.delivery.forward(self._topic, "benchmark", ["benchmark"])
+        return []
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print the table."""
+    parser = argparse.ArgumentParser("tools/benchmark forwarding", description=__doc__)
+    parser.add_argument("--calls", type=int, default=2000, help="calls of each way (default 2000)")
+    parser.add_argument("--quorum", action="store_true", help="rabbit_quorum_queue = true")
+    options = parser.parse_args(arguments)
+    with servers.rabbitmq() as rabbit, contextlib.ExitStack() as started:
+        url = rabbit.vhost()
+        ready = _PROCESSES.Semaphore(0)
+        for host, topic in ((FIRST, forwarding.topic_of(SECOND, 0)), (SECOND, "")):
+            process = _PROCESSES.Process(target=_serve, args=(url, options.quorum, host, topic, ready))
+            process.start()
+            started.callback(process.join)
+            started.callback(process.kill)
+        if not (ready.acquire(timeout=60) and ready.acquire(timeout=60)):
+            raise RuntimeError("the servers do not start")
+        _show(*_measure(url, options.quorum, options.calls))
+    return 0
+
+
+def _conf(url: str, host: str, quorum: bool) -> Any:
+    conf = configuration.new()
+    conf([], default_config_files=[])
+    conf.set_override("transport_url", url)
+    conf.set_override("host", host)
+    bus = transport.rpc_transport(conf)
+    conf.set_override("rabbit_quorum_queue", quorum, "oslo_messaging_rabbit")
+    bus.cleanup()
+    return conf
+
+
+def _serve(url: str, quorum: bool, host: str, topic: str, ready: Any) -> None:
+    conf = _conf(url, host, quorum)
+    running = server.build(conf, transport.rpc_transport(conf), Manager(topic))
+    running.topics = server.Topics([forwarding.topic_of(host, 0)], lambda _names: None)
+    running.start()
+    ready.release()
+    threading.Event().wait()
+
+
+def _measure(url: str, quorum: bool, calls: int) -> tuple[list[float], list[float]]:
+    """Return the milliseconds of each call, straight and by way of the other server."""
+    target = messaging.Target(topic="scheduler", version="4.5")
+    bus = transport.rpc_transport(_conf(url, "caller", quorum))
+    client = messaging.get_rpc_client(bus, target, timeout=60, serializer=serializer.ObjectSerializer())
+    spec = objects.RequestSpec(project_id="p", user_id="u", flavor=FLAVOR, num_instances=1)
+
+    def ask(host: str) -> float:
+        started = time.perf_counter()
+        client.prepare(server=host).call(
+            RequestContext(), "select_destinations", spec_obj=spec, instance_uuids=[str(uuid.uuid4())]
+        )
+        return (time.perf_counter() - started) * 1000
+
+    times = [(ask(SECOND), ask(FIRST)) for _ in range(WARM_UP + calls)][WARM_UP:]
+    bus.cleanup()
+    return [straight for straight, _ in times], [sent_on for _, sent_on in times]
+
+
+def _show(straight: list[float], sent_on: list[float]) -> None:
+    print(f"{len(straight)} calls each way, load {os.getloadavg()[0]:.1f}; milliseconds")
+    print(f"{'':10} {'p50':>7} {'p90':>7} {'p99':>7}")
+    rows = {"straight": _quantiles(straight), "sent on": _quantiles(sent_on)}
+    rows["added"] = [b - a for a, b in zip(rows["straight"], rows["sent on"], strict=True)]
+    for name, values in rows.items():
+        print(f"{name:10} " + " ".join(f"{value:7.2f}" for value in values))
+
+
+def _quantiles(times: list[float]) -> list[float]:
+    ordered = sorted(times)
+    return [ordered[int(share * (len(ordered) - 1))] for share in (0.5, 0.9, 0.99)]
