@@ -203,10 +203,8 @@ class SchedulerManager:
         self._journal = journal
         self._provider_aggregates = ProviderAggregates(parts.placement)
         self._groups = ServerGroups()
-        placement, partition = parts.placement, parts.hosts.partition
-        self._partition_members = PartitionMembers(
-            placement, partition.name, partition.aggregates, self._hosts_of_nodes
-        )
+        placement = parts.placement
+        self._partition_members = self._watch_members() if parts.hosts.partition.name else None
         self._empty_answers = EmptyAnswers(
             asking(placement), lambda: placement.answers is not False, parts.clock
         )
@@ -249,7 +247,7 @@ class SchedulerManager:
         self._mirror.start()
         self.decisions.start()
         self._empty_answers.start()
-        if self.hosts.partition.name:
+        if self._partition_members:
             self._partition_members.start()
         if self.conf.berth.monitoring_listen:
             self._checks.start()
@@ -291,7 +289,8 @@ class SchedulerManager:
     def stop(self, timeout: float) -> None:
         """After the last request: finish background work, in ``timeout`` seconds at most."""
         self._checks.stop(0)
-        self._partition_members.stop()
+        if self._partition_members:
+            self._partition_members.stop()
         self._empty_answers.stop()
         self._claimer.stop_claiming()
         self._claimer.drain(timeout)
@@ -319,6 +318,16 @@ class SchedulerManager:
             cleanups=self._claimer.pending_cleanups(),
             mirror_age=self._mirror.age() if uses_mirror(self.conf) else None,
             stalled=self.hosts.refresh_overdue(),
+        )
+
+    def _watch_members(self) -> PartitionMembers:
+        partition = self.hosts.partition
+        return PartitionMembers(
+            self._placement,
+            partition.name,
+            partition.aggregates,
+            self._hosts_of_nodes,
+            self.hosts.hosts_without_partition,
         )
 
     def _hosts_of_nodes(self) -> dict[str, str]:

@@ -126,9 +126,8 @@ def _serve(conf: ConfigOpts, argv: Sequence[str]) -> int | None:
     from scheduler.version import version
 
     logger = log.getLogger(NAME)
-    logger.info(
-        "berth-scheduler %s starts as %s with %d workers", version(), conf.host, options.worker_count(conf)
-    )
+    workers = options.worker_count(conf)
+    logger.info("%s %s starts as %s with %d workers", program_name(), version(), conf.host, workers)
     for remark in options.remarks(conf):
         logger.warning(remark)
     if conf.log_options:

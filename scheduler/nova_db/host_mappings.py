@@ -169,6 +169,19 @@ class HostCells:
             return connection.execute(query).scalar_one_or_none()
 
 
+def all_mapped(engines: Engines) -> list[tuple[str, str]]:
+    """Return each service host that is mapped to a cell, with the uuid of the cell; none if unreadable."""
+    query = sa.select(host_mappings.c.host, cell_mappings.c.uuid).join(
+        cell_mappings, host_mappings.c.cell_id == cell_mappings.c.id
+    )
+    try:
+        with engines.api_connection() as connection:
+            return [(row.host, row.uuid) for row in connection.execute(query)]
+    except UNREADABLE as error:
+        LOG.warning("The mappings of hosts cannot be read: %s", brief(error))
+        return []
+
+
 def members_of(engines: Engines, group_uuid: str) -> list[str]:
     """Return the uuids of all instances that were put in a group; deleted ones too.
 

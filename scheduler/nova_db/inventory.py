@@ -281,6 +281,10 @@ class Inventory:
         except UNREADABLE:
             return None
 
+    def hosts_without_partition(self) -> list[str]:
+        """Return the service hosts that belong to no partition, in order; they are read now."""
+        return sorted(self.partitions.without(host_mappings.all_mapped(self.engines)))
+
     def hosts_of_nodes(self, uuids: Collection[str]) -> set[str]:
         """Return the service hosts of compute nodes, also of those of other partitions."""
         return self.instances.hosts_of_nodes(uuids)

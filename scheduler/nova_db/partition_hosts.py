@@ -128,6 +128,22 @@ class PartitionMap:
         cell_uuid = self._cell_of(host)
         return None if cell_uuid is None else self.has_cell(partition, cell_uuid)
 
+    def without(self, hosts: Iterable[tuple[str, str]]) -> list[str]:
+        """Return those of some hosts that belong to no partition.
+
+        Args:
+            hosts: The name of each, and the uuid of its cell.
+        """
+        members = {name: known.names() for name, (_, known) in self._partitions.items()}
+        return [
+            host
+            for host, cell_uuid in hosts
+            if not any(
+                (names is None or host in names) and self.has_cell(name, cell_uuid) is not False
+                for name, names in members.items()
+            )
+        ]
+
     def has_cell(self, partition: str, cell_uuid: str) -> bool | None:
         """Return whether a partition may have hosts of a cell; None if that is not known."""
         described, _ = self._partitions[partition]

@@ -4,7 +4,7 @@ nova copies each change of an aggregate to Placement, under the same uuid. A cop
 host: nova and Berth count it to the partition, but Placement never offers it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 from oslo_log import log as logging
@@ -36,6 +36,7 @@ class PartitionMembers:
         name: str,
         aggregates: Callable[[], frozenset[str] | None],
         nodes: Callable[[], Mapping[str, str]],
+        without_partition: Callable[[], Sequence[str]] = lambda: (),
     ) -> None:
         """Set up the comparison; nothing is asked yet.
 
@@ -44,7 +45,9 @@ class PartitionMembers:
             name: The name of the partition.
             aggregates: Returns the uuids of its aggregates; None: it is not by aggregates.
             nodes: Returns the service host of each of its compute nodes, by uuid of the node.
+            without_partition: Returns the service hosts that belong to no partition.
         """
+        self._without_partition = without_partition
         self._client = client
         self._name = name
         self._aggregates = aggregates
@@ -62,15 +65,22 @@ class PartitionMembers:
 
     def run_round(self) -> float:
         """Compare once, and report the hosts that Placement lacks. Return the seconds to wait."""
-        missing = self.missing()
+        missing, stray = self.missing(), self._without_partition()
         if missing:
             self._reports.warning(
-                frozenset(missing),
+                ("missing", frozenset(missing)),
                 "%d hosts of partition %s are not in its aggregates in Placement and get no instances: %s; "
                 "'nova-manage placement sync_aggregates' adds them",
                 len(missing),
                 self._name,
-                ", ".join([*missing[:NAMED], *(["..."] if len(missing) > NAMED else [])]),
+                _first(missing),
+            )
+        if stray:
+            self._reports.warning(
+                ("stray", frozenset(stray)),
+                "%d hosts belong to no partition and get no instances: %s",
+                len(stray),
+                _first(stray),
             )
         return INTERVAL
 
@@ -88,3 +98,7 @@ class PartitionMembers:
         except (PlacementSilent, msgspec.DecodeError):
             return []  # the client has logged it
         return sorted({host for uuid, host in nodes.items() if uuid not in known})
+
+
+def _first(hosts: Sequence[str]) -> str:
+    return ", ".join([*hosts[:NAMED], *(["..."] if len(hosts) > NAMED else [])])

@@ -121,12 +121,10 @@ def why(facts: RoutingFacts, state: PartitionState) -> str:
     """Return in a few words why a request is tried in a partition before others."""
     if state.has_target:
         return f"it has host {facts.host}" if facts.host else f"it has cell {facts.cell_uuid}"
-    if zone_fit(facts, state.partition) is Fit.NAMED:
-        return f"it is for zone {facts.zone}"
+    reasons = [f"it is for zone {facts.zone}"] if zone_fit(facts, state.partition) is Fit.NAMED else []
     fit = flavor_fit(facts, state.partition)
-    if fit is Fit.NAMED:
-        return "it is for the flavor"
-    return "it is the default" if fit is Fit.DEFAULT else f"{state.room:.0%} of its memory is free"
+    reasons += {Fit.NAMED: ["it is for the flavor"], Fit.DEFAULT: ["it is the default"]}.get(fit, [])
+    return ", ".join([*reasons, f"{state.room:.0%} of its memory is free"])
 
 
 def _rank(facts: RoutingFacts, state: PartitionState) -> tuple[Fit, Fit, float, str]:

@@ -406,6 +406,15 @@ def test_the_partitions_of_a_host_and_of_a_cell(nova, partition):
     assert [places.has_cell(name, nova.cell1) for name in ("p", "by-cell", "both")] == [None, False, False]
 
 
+def test_hosts_that_belong_to_no_partition(nova, partition):
+    other = nova.add_cell("cell2")
+    for host, cell in (("cmp1", nova.cell1), ("cmp2", nova.cell1), ("cmp3", other), ("cmp4", other)):
+        nova.add_host(host, cell=cell)
+    nova.add_aggregate("a", ["cmp1", "cmp3"])
+    add_partition(nova.conf, "both", cells=["cell2"], aggregates=["a"])
+    assert partition(cells=["cell1"]).hosts_without_partition() == ["cmp4"]
+
+
 def test_the_hosts_of_nodes_are_found_in_other_partitions_too(nova, partition):
     node = nova.add_host("cmp2", cell=nova.add_cell("cell2"))
     assert partition(cells=["cell1"]).hosts_of_nodes([node, "absent"]) == {"cmp2"}

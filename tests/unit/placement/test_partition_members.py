@@ -41,6 +41,13 @@ def test_hosts_that_placement_lacks_are_named_once(caplog):
     assert "h1, h3;" in line
 
 
+def test_hosts_of_no_partition_are_named(caplog):
+    stray = [f"h{number}" for number in range(7)]
+    client = FakeClient(["u1", "u2", "u3"])
+    PartitionMembers(client, "gpu", lambda: frozenset("a"), lambda: NODES, lambda: stray).run_round()
+    assert caplog.messages == ["7 hosts belong to no partition and get no instances: h0, h1, h2, h3, h4, ..."]
+
+
 def test_nothing_is_said_if_all_are_there(caplog):
     assert members(FakeClient(["u1", "u2", "u3"])).run_round() > 0
     assert caplog.records == []

@@ -210,9 +210,17 @@ def test_a_partition_for_zone_and_flavor_is_tried_before_one_for_neither(facts, 
     [
         (RoutingFacts(host="h"), make_state("a", has_target=True, default=True), "it has host h"),
         (RoutingFacts(cell_uuid="c"), make_state("a", has_target=True), "it has cell c"),
-        (RoutingFacts(zone="az1"), make_state("a", zones=ZONE, flavors=FLAVOR), "it is for zone az1"),
-        (RoutingFacts(flavor=FLAVOR), make_state("a", flavors=FLAVOR, default=True), "it is for the flavor"),
-        (RoutingFacts(), make_state("a", default=True), "it is the default"),
+        (
+            RoutingFacts(zone="az1"),
+            make_state("a", zones=ZONE),
+            "it is for zone az1, 50% of its memory is free",
+        ),
+        (
+            RoutingFacts(zone="az1", flavor=FLAVOR),
+            make_state("a", zones=ZONE, flavors=FLAVOR, default=True),
+            "it is for zone az1, it is for the flavor, 50% of its memory is free",
+        ),
+        (RoutingFacts(), make_state("a", default=True), "it is the default, 50% of its memory is free"),
         (RoutingFacts(), make_state("a", 0.625), "62% of its memory is free"),
     ],
 )
