@@ -36,6 +36,7 @@ from scheduler.health.reports import MOST_CELLS, CellState, WorkerState
 from scheduler.hosts.room import HostRoom
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import CandidateLists, HostView
+from scheduler.logs import RateLimitedLogger
 from scheduler.nova_db.inventory import Inventory
 from scheduler.placement.answer import Resources
 from scheduler.placement.candidates import Candidates, CandidateSource
@@ -82,6 +83,9 @@ OVERLAPPING_CLAIMS = 8
 
 # Seconds at the end of a process for decisions that other schedulers still have to be told of.
 STREAM_TIMEOUT = 1.0
+
+#: Seconds between two equal warnings of pre-filters, of what holds for every request.
+PREFILTER_WARNING_INTERVAL = 3600.0
 
 Reply = list[Any]
 """For each instance its Selections; or, for callers that want no objects, the dict of the first of them."""
@@ -193,6 +197,7 @@ class SchedulerManager:
         self._placement = parts.placement
         self._candidates = parts.candidates
         self._claimer = parts.claimer
+        self._prefilter_warnings = RateLimitedLogger(LOG, interval=PREFILTER_WARNING_INTERVAL)
         self._network = parts.network
         self._mirror = parts.mirror
         self.stream = parts.stream
@@ -683,6 +688,7 @@ class SchedulerManager:
             minimum_compute_version=self.hosts.minimum_compute_version,
             network=self._network,
             provider_aggregates=self._provider_aggregates,
+            warnings=self._prefilter_warnings,
         )
 
     def _ask_placement(

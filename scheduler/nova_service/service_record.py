@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from scheduler.logs import OutageLog
 from scheduler.nova_db.cells import UNREADABLE
+from scheduler.nova_db.compute_versions import OLDEST_SUPPORTED
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.schema import services, utcnow
 
@@ -23,9 +24,6 @@ TOPIC = "scheduler"
 
 # Seconds from start to the first heartbeat.
 FIRST_BEAT = 5.0
-
-# nova's service version in the reference release, for a new row if no other nova service has a version.
-VERSION = 74
 
 _live = (services.c.deleted == 0) & (services.c.binary == BINARY)
 _retry = db_api.wrap_db_retry(max_retries=5, retry_interval=0.1, retry_on_deadlock=True)
@@ -146,9 +144,12 @@ def live_schedulers(engines: Engines, down_time: float) -> list[str]:
 
 
 def _version(connection: sa.Connection) -> int:
-    """Return the lowest version of all schedulers and conductors: nova refuses to run beside newer ones."""
+    """Return the lowest version of all schedulers and conductors: nova refuses to run beside newer ones.
+
+    If there is none it is the lowest that is supported, so that any nova-scheduler can be started later.
+    """
     columns = services.c
     query = sa.select(sa.func.min(columns.version)).where(
         columns.deleted == 0, columns.binary.in_((BINARY, "nova-conductor")), columns.version > 0
     )
-    return connection.execute(query).scalar() or VERSION
+    return connection.execute(query).scalar() or OLDEST_SUPPORTED

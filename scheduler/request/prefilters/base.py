@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from scheduler import objects
+from scheduler.logs import RateLimitedLogger
 from scheduler.request.reading import read
 
 
@@ -86,6 +87,7 @@ class PrefilterServices:
         minimum_compute_version: The lowest version of any nova-compute in any cell that answers, or 0.
         network: Neutron; asked only if a request or an option requires it.
         provider_aggregates: ``(context, resource provider uuid)`` → UUIDs of its aggregates in Placement.
+        warnings: Where what holds for every request is logged.
     """
 
     conf: Any
@@ -93,3 +95,4 @@ class PrefilterServices:
     minimum_compute_version: Callable[[], int]
     network: Network
     provider_aggregates: Callable[[Any, str], Collection[str]]
+    warnings: RateLimitedLogger

@@ -93,7 +93,8 @@ def owner_nova_filter(spec, _context, services: PrefilterServices) -> bool:
         return True
     lowest = services.minimum_compute_version()
     if lowest < OWNER_SINCE_VERSION:
-        LOG.warning(
+        services.warnings.warning(
+            (_OWNER, lowest),
             "Trait %s is not required: the lowest nova-compute version is %d, it is reported from %d on",
             _OWNER,
             lowest,

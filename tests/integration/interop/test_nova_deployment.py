@@ -103,7 +103,10 @@ def test_a_zone_is_known_as_soon_as_nova_has_made_it_and_gone_as_soon_as_it_is_d
 
 def test_the_daemon_complains_of_nothing(cloud, seen):
     lines = cloud.scheduler.text().splitlines()
-    assert not [line for line in lines if " ERROR " in line or " WARNING " in line or "Traceback" in line]
+    bad = [line for line in lines if " ERROR " in line or " WARNING " in line or "Traceback" in line]
+    assert [line for line in bad if "OWNER_NOVA" not in line] == []
+    # before nova 33 computes do not report this trait
+    assert len(bad) <= 1
 
 
 @pytest.mark.parametrize("command", [["upgrade", "check"], ["audit"]], ids=" ".join)

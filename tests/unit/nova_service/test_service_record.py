@@ -21,10 +21,10 @@ def beats(nova):
 @pytest.mark.parametrize(
     ("others", "version"),
     [
-        ([], 74),
+        ([], 66),
         ([("nova-conductor", 70, 0), ("nova-scheduler", 72, 0)], 70),
-        ([("nova-compute", 50, 0)], 74),
-        ([("nova-conductor", 60, 9), ("nova-conductor", 0, 0), ("nova-conductor", None, 0)], 74),
+        ([("nova-compute", 50, 0)], 66),
+        ([("nova-conductor", 60, 9), ("nova-conductor", 0, 0), ("nova-conductor", None, 0)], 66),
     ],
 )
 def test_the_version_of_a_new_row(nova, own, others, version):
@@ -48,7 +48,7 @@ def test_a_new_row_is_told_once_and_an_adopted_one_never(nova):
         "host": "controller",
         "binary": "nova-scheduler",
         "topic": "scheduler",
-        "version": 74,
+        "version": 66,
     }
 
 

@@ -1,9 +1,11 @@
 """Builders of requests and of the world that pre-filters ask."""
 
+import logging
 from types import SimpleNamespace
 from typing import NamedTuple
 
 from scheduler import objects
+from scheduler.logs import RateLimitedLogger
 from scheduler.request.prefilters import PrefilterServices
 
 NODE = "11111111-1111-1111-1111-111111111111"
@@ -121,6 +123,7 @@ def make_services(conf=None, *, aggregates=(), version=73, network=None, provide
         minimum_compute_version=lambda: version,
         network=network or FakeNetwork(),
         provider_aggregates=lambda _context, uuid: (provider_aggregates or {}).get(uuid, []),
+        warnings=RateLimitedLogger(logging.getLogger("prefilters")),
     )
 
 
