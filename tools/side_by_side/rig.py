@@ -94,7 +94,7 @@ class Rig(Cloud):
 
     def _start(self) -> None:
         self.rabbit = self.enter_context(servers.rabbitmq())
-        self._server = self.enter_context(servers.mariadb(options=DATABASE_OPTIONS))
+        self._server = self._start_database()
         # The transport URLs of cells have to be different; no scheduler connects to them.
         cells = [Cell(name, self.database(name), self.rabbit.url_of(name)) for name in self._cells]
         self.make_fleet(self._hosts, cells)
@@ -105,6 +105,9 @@ class Rig(Cloud):
         fill(self.database("placement"), self.fleet.providers())
         self._analyze()
         self.write_databases()
+
+    def _start_database(self) -> servers.Database:
+        return self.enter_context(servers.mariadb(options=DATABASE_OPTIONS))
 
     def _create_schemas(self) -> None:
         names = ["api", "cell0", *self._cells, "placement"]

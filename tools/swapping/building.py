@@ -1,17 +1,21 @@
 """Instances that are built all the time, whichever schedulers serve the topic, and what became of each."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+import operator
 import random
 import threading
+from types import SimpleNamespace
 from typing import Any, Self
 
 import sqlalchemy as sa
 
 from conductor_client.bus import Bus
 from conductor_client.client import SchedulerClient
+from conductor_client.observers import UsageRows
 from scheduler.nova_db import schema
 from tools import truth
 from tools.cloud import Cloud
+from tools.fleet import Cell
 from tools.side_by_side.load import CALL_TIMEOUT, PROJECT, USER, Answer, BootRequest, ask, make_requests
 
 #: Requests that a caller has; more than are sent in any run.
@@ -21,13 +25,21 @@ MOST_REQUESTS = 10_000
 class Building:
     """Callers that ask for hosts as conductors do, from entry to exit of the context.
 
-    A chosen host gets a row for the instance in the database of its cell, as its compute writes it.
+    A chosen host gets a row for the instance in the database of its cell, and its compute node another usage,
+    as its compute writes them.
 
     Attributes:
         answers: What became of each request so far.
     """
 
-    def __init__(self, cloud: Cloud, bus: Bus, callers: int, pause: float = 0.2, seed: int = 1) -> None:
+    def __init__(
+        self,
+        cloud: Cloud,
+        bus: Bus,
+        callers: int,
+        pause: float = 0.2,
+        database: Callable[[Cell], str] = operator.attrgetter("database_url"),
+    ) -> None:
         """Describe the load.
 
         Args:
@@ -35,7 +47,7 @@ class Building:
             bus: Where schedulers answer.
             callers: Number of callers at the same time.
             pause: Seconds between two requests of a caller, at most.
-            seed: Determines flavors, zones and pauses.
+            database: The URL by which computes reach the database of their cell.
         """
         self.answers: list[Answer] = []
         self._cloud = cloud
@@ -43,10 +55,11 @@ class Building:
         self._pause = pause
         self._stopping = threading.Event()
         self._rows = threading.Lock()
-        self._engines = {cell: sa.create_engine(cell.database_url) for cell in cloud.fleet.cells}
+        self._engines = {cell: sa.create_engine(database(cell)) for cell in cloud.fleet.cells}
+        self._usage = {cell: UsageRows(engine) for cell, engine in self._engines.items()}
         self._hosts = {host.name: host for host in cloud.fleet.hosts}
         self._threads = [
-            threading.Thread(target=self._call_on, args=(random.Random(seed + number),), daemon=True)
+            threading.Thread(target=self._call_on, args=(random.Random(number),), daemon=True)
             for number in range(callers)
         ]
 
@@ -108,5 +121,10 @@ class Building:
                 "root_gb": root_gb,
                 "ephemeral_gb": 0,
             }
-            with self._rows, self._engines[host.cell].begin() as connection:
-                connection.execute(sa.insert(schema.instances), [row])
+            flavor = {name: row[name] for name in ("vcpus", "memory_mb", "root_gb", "ephemeral_gb")}
+            with self._rows:
+                with self._engines[host.cell].begin() as connection:
+                    connection.execute(sa.insert(schema.instances), [row])
+                self._usage[host.cell].built(
+                    None, instance, host.name, host.nodename, SimpleNamespace(**flavor)
+                )
