@@ -23,6 +23,8 @@ from scheduler.cmd.explain_decisions import (
 )
 from scheduler.conf.changed import read_changes
 from scheduler.errors import BerthError, InvalidRequest
+from scheduler.explain import comparison
+from scheduler.explain.explainer import seconds_of
 from scheduler.logs import brief
 from scheduler.nova_db.cells import UNREADABLE
 from scheduler.nova_db.engines import Engines
@@ -230,7 +232,7 @@ class Capacity(RequestQuestion):
 
 
 class Compare(Question):
-    """Say what other options would change for the latest requests of a worker, or for one request."""
+    """Say what other options would change for the latest requests of all workers, or for one request."""
 
     default_timeout = TIMEOUT
 
@@ -252,7 +254,7 @@ class Compare(Question):
             type=text.positive_integer,
             default=100,
             metavar="N",
-            help="the number of requests (default: %(default)d)",
+            help="the number of requests, of all workers together (default: %(default)d)",
         )
         which.add_argument("--decision", metavar="REQUEST_ID|INSTANCE_UUID", help="one request")
         return parser
@@ -261,15 +263,24 @@ class Compare(Question):
         """Return how the choices differ."""
         settings = dict(pairs(args.settings))
         read_changes(settings)  # a wrong one is told without asking
-        answers = self.ask(args, "compare", settings=settings, name=args.decision, at_most=args.last)
+        schedulers = self.schedulers(args)
+        asked = {"settings": settings, "name": args.decision, "at_most": args.last}
+        since = 0.0 if args.decision else self._since(schedulers, args.last)
+        answers = schedulers.ask("compare", **asked, since=since)
         if not answers.found:
             raise NotAnswered(f"No scheduler answers: {joined(answers.failed)}")
         complain(answers.failed)
-        found = [{**answer, "scheduler": name} for name, answer in answers.found.items() if answer]
+        found = {name: answer for name, answer in answers.found.items() if answer}
         if not found:
             LOG.error("There is no request that can be decided again: its hosts are no longer kept")
             return None
-        document = max(found, key=lambda one: one["instances"])
+        document = comparison.joined(found)
         return Shown(
             document, text.comparison_lines(document), [text.spread(document), text.choices(document)]
         )
+
+    def _since(self, schedulers: explain.Schedulers, last: int) -> float:
+        """Return the time of the first of the last builds of all workers, in seconds since the epoch."""
+        answers = schedulers.ask("decisions", at_most=last)
+        times = [one["time"] for found in answers.found.values() for one in found if one["kind"] == "build"]
+        return seconds_of(sorted(times)[-last]) if len(times) >= last else 0.0

@@ -10,12 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 import copy
 from dataclasses import dataclass, field, replace
-from typing import Any
+import math
 
 import numpy as np
 from oslo_config import cfg
 
 from scheduler.errors import BerthError
+from scheduler.explain.document import time_text
 from scheduler.explain.explanation import Document
 from scheduler.explain.record import DecisionRecord, HostData
 from scheduler.filters.amount_filters import CoreFilter, DiskFilter, RamFilter
@@ -41,11 +42,11 @@ class Outcome:
 
     Attributes:
         hosts: By request, the host of each instance; empty if a request would have failed.
-        spread: How the instances are spread.
+        load: What that adds to the hosts.
     """
 
     hosts: list[list[str]] = field(default_factory=list)
-    spread: Document = field(default_factory=dict)
+    load: Document = field(default_factory=dict)
 
 
 def comparable(record: DecisionRecord) -> bool:
@@ -72,6 +73,7 @@ def compare(
     before, after = (decided(records, rules, instances, pause) for rules in (now, changed))
     choices = [
         {
+            "time": time_text(record.started_at),
             "request_id": record.request_id,
             "instance": uuid,
             "flavor": record.request.flavor.name if "name" in record.request.flavor else None,
@@ -82,14 +84,37 @@ def compare(
         for index, record in enumerate(records)
         for number, uuid in enumerate(record.request.instance_uuids)
     ]
+    return _summed(len(records), choices, {"now": before.load, "changed": after.load})
+
+
+def joined(found: Mapping[str, Document]) -> Document:
+    """Return the comparisons of several workers as one.
+
+    Each worker has decided its own requests again, and does not know what those of the others were given.
+
+    Args:
+        found: The comparison of each worker by its name; not empty.
+    """
+    choices = sorted((one for each in found.values() for one in each["choices"]), key=lambda one: one["time"])
+    loads = {
+        side: _joined_load([each["load"][side] for each in found.values()]) for side in ("now", "changed")
+    }
+    return _summed(sum(each["requests"] for each in found.values()), choices, loads) | {
+        "scheduler": ", ".join(sorted(found)),
+        "options": next(iter(found.values()))["options"],
+    }
+
+
+def _summed(requests: int, choices: Sequence[Document], loads: Mapping[str, Document]) -> Document:
     return {
         "version": VERSION,
         "scheduler": None,
-        "requests": len(records),
+        "requests": requests,
         "instances": len(choices),
         "differing": sum(one["now"] != one["changed"] for one in choices),
-        "spread": {"now": before.spread, "changed": after.spread},
-        "choices": choices,
+        "spread": {side: _spread(load) for side, load in loads.items()},
+        "choices": list(choices),
+        "load": dict(loads),
     }
 
 
@@ -157,7 +182,7 @@ def decided(
         if data is not None:
             outcome.hosts.append(_decide(data, table, touched, rules, instances))
             pause()
-    outcome.spread = _spread(outcome, table, touched)
+    outcome.load = _load(outcome, first.table, table, touched)
     return outcome
 
 
@@ -231,14 +256,65 @@ def _full(
     return full
 
 
-def _spread(outcome: Outcome, table: HostTable, touched: Counter[int]) -> dict[str, Any]:
-    total = np.maximum(table.numbers["total_usable_ram_mb"], 1)
-    used = 1 - table.numbers["free_ram_mb"] / total
+# -- how instances are spread ----------------------------------------------------------------------------
+
+
+def _load(outcome: Outcome, before: HostTable, after: HostTable, touched: Counter[int]) -> Document:
+    """Return what instances add to the hosts, in a form in which what several workers say can be joined.
+
+    Returns:
+        ``failed_requests``; of all hosts, before any instance came, ``hosts`` and the sum of the used shares
+        of their RAM and of its squares, ``used`` and ``used_squares``; and ``got``: by UUID of each host that
+        got instances their number ``instances``, ``ram_mb`` of them, and the host's ``free_ram_mb`` before
+        and ``total_ram_mb``.
+    """
+    total = np.maximum(before.numbers["total_usable_ram_mb"], 1)
+    free = before.numbers["free_ram_mb"]
+    used = 1 - free / total
     return {
-        "instances": sum(touched.values()),
         "failed_requests": sum(not hosts for hosts in outcome.hosts),
-        "hosts": len(touched),
-        "most_on_one_host": max(touched.values(), default=0),
-        "ram_used_mean_percent": round(float(used.mean()) * 100, 2) if len(used) else 0.0,
-        "ram_used_deviation_percent": round(float(used.std()) * 100, 2) if len(used) else 0.0,
+        "hosts": len(used),
+        "used": float(used.sum()),
+        "used_squares": float((used**2).sum()),
+        "got": {
+            before.rows[row].uuid: {
+                "instances": count,
+                "ram_mb": int(free[row] - after.numbers["free_ram_mb"][row]),
+                "free_ram_mb": int(free[row]),
+                "total_ram_mb": int(total[row]),
+            }
+            for row, count in touched.items()
+        },
+    }
+
+
+def _joined_load(loads: Sequence[Document]) -> Document:
+    """Return what ``_load`` says of several workers as one; the hosts are those that the first one knows."""
+    got: dict[str, Document] = {}
+    for uuid, one in (pair for load in loads for pair in load["got"].items()):
+        known = got.setdefault(uuid, {**one, "instances": 0, "ram_mb": 0})
+        known["instances"] += one["instances"]
+        known["ram_mb"] += one["ram_mb"]
+    failed = sum(load["failed_requests"] for load in loads)
+    return {**loads[0], "failed_requests": failed, "got": got}
+
+
+def _spread(load: Document) -> Document:
+    """Return how instances are spread, with means over all hosts."""
+    got = load["got"].values()
+    count = max(load["hosts"], 1)
+    used, squares = load["used"], load["used_squares"]
+    for one in got:
+        before = 1 - one["free_ram_mb"] / one["total_ram_mb"]
+        after = before + one["ram_mb"] / one["total_ram_mb"]
+        used += after - before
+        squares += after**2 - before**2
+    mean = used / count
+    return {
+        "instances": sum(one["instances"] for one in got),
+        "failed_requests": load["failed_requests"],
+        "hosts": len(got),
+        "most_on_one_host": max((one["instances"] for one in got), default=0),
+        "ram_used_mean_percent": round(mean * 100, 2),
+        "ram_used_deviation_percent": round(math.sqrt(max(squares / count - mean**2, 0.0)) * 100, 2),
     }

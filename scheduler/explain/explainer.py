@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import islice, takewhile
 import threading
 import time
 from typing import Any, Protocol
@@ -161,13 +161,16 @@ class Explainer:
         with self._alone():
             return capacity(self._dry_runs.offer(context, spec), self._names(), self._pace())
 
-    def compare(self, settings: Mapping[str, str], name: str | None, at_most: int) -> Document | None:
+    def compare(
+        self, settings: Mapping[str, str], name: str | None, at_most: int, since: float = 0.0
+    ) -> Document | None:
         """Return what other options would change for the latest requests, or for one.
 
         Args:
             settings: Texts by the names of options, as ``read_changes`` takes them.
             name: A request id or an instance; None: the latest requests.
             at_most: The number of requests.
+            since: Only requests since this time, in seconds since the epoch.
 
         Returns:
             How the choices differ; None if there is no recorded request that can be decided again.
@@ -183,19 +186,19 @@ class Explainer:
         except BerthError as error:
             raise InvalidRequest(str(error)) from error
         with self._alone():
-            records = self._comparable(name, min(at_most, MOST_COMPARED))
+            records = self._comparable(name, min(at_most, MOST_COMPARED), since)
             if not records:
                 return None
             document = compare(records, now, other, self._instances, self._pace())
         return document | {"options": _values(self._conf, settings)}
 
-    def _comparable(self, name: str | None, at_most: int) -> list[DecisionRecord]:
+    def _comparable(self, name: str | None, at_most: int, since: float) -> list[DecisionRecord]:
         """Return the records of the latest requests that can be decided again, the oldest first."""
         if name is not None:
             found = self._memory.find(name)
             return [found] if found is not None and comparable(found) else []
-        records = filter(comparable, self._memory.latest_first())
-        return list(islice(records, at_most))[::-1]
+        late = takewhile(lambda record: record.started_at >= since, self._memory.latest_first())
+        return list(islice(filter(comparable, late), at_most))[::-1]
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

@@ -24,7 +24,7 @@ from scheduler.rpc.serializer import ObjectSerializer, ServerSerializer
 LOG = logging.getLogger(__name__)
 
 TOPIC = "berth-explain"
-VERSION = "1.0"
+VERSION = "1.1"
 
 #: Hosts of one explanation, and entries of one list.
 MOST_HOSTS = 20_000
@@ -99,13 +99,16 @@ class Explanations(Endpoint):
         return self._answer(self._explainer.capacity(context, checks.request_spec(spec_obj)))
 
     @answering
-    def compare(self, context: Any, settings: Any, name: Any = None, at_most: Any = 100) -> dict[str, Any]:
+    def compare(
+        self, context: Any, settings: Any, name: Any = None, at_most: Any = 100, since: Any = 0
+    ) -> dict[str, Any]:
         """Say what other options would change for the latest requests, or for one."""
         _require_admin(context)
         found = self._explainer.compare(
             checks.text_by_name(settings, "settings"),
             None if name is None else checks.text(name, "name"),
             checks.number(at_most, "at_most"),
+            checks.number(since, "since"),
         )
         return self._answer(found)
 

@@ -1,5 +1,6 @@
 """berth-explain: what it prints of decisions that schedulers or a decision log have."""
 
+import contextlib
 import csv
 import io
 import json
@@ -75,18 +76,28 @@ def run(config, caplog):
     return run
 
 
-@pytest.fixture
-def scheduler(config, record):
-    """A running scheduler that knows the record."""
+@contextlib.contextmanager
+def serving(config, host, record):
+    """Run a scheduler on a host that knows a record."""
     conf = options.load(["--config-file", str(config)])
+    conf.set_override("host", host)
     memory = DecisionMemory(10, 2**30)
     memory.add(record)
     explainer = Explainer(memory, Names, make_conf(), Stub(record), NoInstances())
     server = explain.build(conf, transport.rpc_transport(conf), explainer, 0, 1)
     server.start()
-    yield
-    server.stop()
-    server.wait()
+    try:
+        yield
+    finally:
+        server.stop()
+        server.wait()
+
+
+@pytest.fixture
+def scheduler(config, record):
+    """A running scheduler that knows the record."""
+    with serving(config, "ctl", record):
+        yield
 
 
 class Stub:

@@ -1,13 +1,14 @@
 """berth-explain dry-run, capacity and compare: requests from arguments, and what is printed."""
 
 import argparse
+from dataclasses import replace
 import json
 
 import pytest
 
 from scheduler import conf as options
 from scheduler import objects
-from scheduler.cmd import operator_app
+from scheduler.cmd import explain_decisions, operator_app
 from scheduler.cmd.explain_requests import UnknownRequest, make_request, pairs
 from scheduler.errors import InvalidSetting
 from scheduler.nova_db.engines import Engines
@@ -15,7 +16,7 @@ from scheduler.nova_db.request_specs import NotFound
 from scheduler.nova_db.schema import API, flavors
 from tests.support.options import make_conf
 from tests.unit.cmd import test_explain
-from tests.unit.cmd.test_explain import Stub, cells
+from tests.unit.cmd.test_explain import Stub, cells, serving
 
 # fixtures
 config, record, run, scheduler = (
@@ -178,6 +179,19 @@ def test_a_comparison_is_told(run, scheduler):
     assert cells(output, "| Instances that find")[1:] == ["1", "0"]
     assert cells(output, "| req-1")[4] == "none"
     assert run("compare", "--set", "ram_weight_multiplier=-1", "--decision", "req-9")[0] == 1
+
+
+def test_the_last_requests_are_those_of_all_workers(run, config, record, monkeypatch):
+    """Of two workers with a request each, --last 1 is the later one's."""
+    monkeypatch.setattr(explain_decisions, "scheduler_hosts", lambda conf: ["ctl", "other"])
+    later = replace(record, request_id="req-2", started_at=record.started_at + 60)
+    with serving(config, "ctl", record), serving(config, "other", later):
+        both = json.loads(run("compare", "--set", "ram_weight_multiplier=-1", "-f", "json")[1])
+        last = json.loads(run("compare", "--set", "ram_weight_multiplier=-1", "--last", "1", "-f", "json")[1])
+    assert [one["request_id"] for one in both["choices"]] == ["req-1", "req-2"]
+    assert (both["scheduler"], both["requests"]) == ("ctl.0, other.0", 2)
+    assert [one["request_id"] for one in last["choices"]] == ["req-2"]
+    assert last["scheduler"] == "other.0"
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,10 @@
 """Recorded requests are decided again, with the options in use and with others."""
 
+import numpy as np
 import pytest
 
 from scheduler.conf.changed import ChangedOptions, read_changes
-from scheduler.explain.comparison import RuleSet, comparable, compare
+from scheduler.explain.comparison import RuleSet, comparable, compare, joined
 from scheduler.hosts.request_instances import NoInstances
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rules.drivers import load_rules
@@ -84,6 +85,33 @@ def test_a_record_without_data_of_hosts_cannot_be_decided_again(conf):
     assert comparable(record)
     record.hosts = None
     assert not comparable(record)
+
+
+def test_what_several_workers_say_is_joined(conf):
+    """Two workers that begin with the same hosts, and do not know of each other."""
+    hosts = fleet()
+    both = recorded(conf, hosts, 4)
+    for number, record in enumerate(both):
+        record.started_at = 1000.0 + number
+    found = {
+        name: compared(conf, records, ram_weight_multiplier="-1") | {"options": ["the same"]}
+        for name, records in (("ctl.0", both[::2]), ("ctl.1", both[1::2]))
+    }
+    whole = joined(found)
+    assert (whole["scheduler"], whole["requests"], whole["options"]) == ("ctl.0, ctl.1", 4, ["the same"])
+    assert [one["instance"] for one in whole["choices"]] == ["i0", "i1", "i2", "i3"]
+    assert [one["now"] for one in whole["choices"]] == ["h4", "h4", "h3", "h3"]
+    assert whole["differing"] == sum(one["differing"] for one in found.values())
+    now = whole["spread"]["now"]
+    used = [0.75, 0.5, 0.25 + 0.5, 0.5]  # of h1 to h4, after two instances each on h3 and h4
+    assert (now["instances"], now["hosts"], now["most_on_one_host"]) == (4, 2, 2)
+    assert now["ram_used_mean_percent"] == pytest.approx(np.mean(used) * 100, abs=0.01)
+    assert now["ram_used_deviation_percent"] == pytest.approx(np.std(used) * 100, abs=0.01)
+
+
+def test_what_one_worker_says_is_not_changed_by_joining(conf):
+    found = compared(conf, recorded(conf, fleet(), 4), ram_weight_multiplier="-1") | {"options": []}
+    assert joined({"ctl.0": found}) == found | {"scheduler": "ctl.0"}
 
 
 def test_several_instances_of_a_request_are_compared_one_by_one(conf):

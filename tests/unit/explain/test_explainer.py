@@ -113,6 +113,13 @@ def test_the_latest_requests_are_compared_in_the_order_in_which_they_came(explai
     ]
 
 
+def test_requests_before_a_time_are_not_compared(explainer):
+    times = [seconds_of(one["time"]) for one in explainer.decisions()]
+    found = explainer.compare({"ram_weight_multiplier": "-1"}, None, 100, times[1])
+    assert [one["instance"] for one in found["choices"]] == ["i1", "i2"]
+    assert explainer.compare({"ram_weight_multiplier": "-1"}, None, 100, times[0] + 1) is None
+
+
 def test_one_request_is_compared(explainer):
     found = explainer.compare({"ram_weight_multiplier": "-1"}, "i0", 10)
     assert [(one["instance"], one["changed"]) for one in found["choices"]] == [("i0", "h")]

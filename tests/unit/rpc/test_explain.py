@@ -36,8 +36,8 @@ class Memory:
     def capacity(self, context, spec):
         return {"flavor": spec.flavor.vcpus}
 
-    def compare(self, settings, name, at_most):
-        return [settings, name, at_most]
+    def compare(self, settings, name, at_most, since):
+        return [settings, name, at_most, since]
 
     def decisions(self, **wanted):
         self.asked = wanted
@@ -97,7 +97,7 @@ def test_the_next_scheduler_is_asked_if_one_does_not_answer(workers):
 
 def test_all_workers_compare(workers):
     answers = explain.Schedulers(workers[0], ["ctl"], TIMEOUT).ask("compare", settings={"a": "1"}, at_most=3)
-    assert answers.found == {"ctl.0": [{"a": "1"}, None, 3], "ctl.1": [{"a": "1"}, None, 3]}
+    assert answers.found == {name: [{"a": "1"}, None, 3, 0] for name in ("ctl.0", "ctl.1")}
 
 
 def test_what_a_worker_raises_is_one_line(workers):
