@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 import logging
 import re
+import shutil
 import sys
-import textwrap
 from typing import Any, NamedTuple
 
 from cliff.lister import Lister
@@ -17,6 +17,7 @@ from oslo_config import cfg
 from scheduler import conf as options
 from scheduler.cmd import explain_page
 from scheduler.cmd import explain_text as text
+from scheduler.cmd.explain_tables import Table, fits, fitted, wrapped_cells
 from scheduler.errors import BerthError
 from scheduler.explain import page
 from scheduler.explain.explainer import seconds_of
@@ -38,8 +39,10 @@ TIMEOUT = 5.0
 #: The width of a column with sentences, in a table.
 WIDTH = 70
 
+#: More characters than a line of any table has.
+UNLIMITED = 1_000_000
+
 Document = dict[str, Any]
-Table = tuple[tuple[str, ...], list[tuple[Any, ...]]]
 
 _AGE = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -60,11 +63,13 @@ class Shown(NamedTuple):
         document: All of it, for JSON and YAML.
         head: Lines before the tables.
         tables: The tables of the text form, the last of them also as CSV and as values.
+        narrow: The last table in a form for a narrow terminal, if there is one.
     """
 
     document: Any
     head: Sequence[str]
     tables: Sequence[Table]
+    narrow: Table | None = None
 
 
 class Question(Lister):
@@ -122,14 +127,24 @@ class Question(Lister):
         if args.formatter in {"json", "yaml"}:
             self._print_document(shown.document, args)
             return
-        if args.formatter != "table":
+        if args.formatter == "table":
+            self._print_text(shown, args)
+        else:
             self._emit(shown.tables[-1], args)
-            return
+
+    def _print_text(self, shown: Shown, args: argparse.Namespace) -> None:
         for line in shown.head:
             self.app.stdout.write(f"{line}\n")
-        for table in shown.tables:
+        width = table_width(args)
+        *tables, last = shown.tables
+        if shown.narrow is not None and width and not args.columns and not fits(last, width):
+            last = shown.narrow
+        # The formatter itself would break words
+        emitted = argparse.Namespace(**{**vars(args), "max_width": UNLIMITED})
+        for table in (*tables, last):
             if table[1]:
-                self._emit(table, args)
+                shaped = fitted(table, width) if width else wrapped_cells(table, WIDTH)
+                self._emit(shaped, emitted, chosen=table is last)
 
     def _print_document(self, document: Any, args: argparse.Namespace) -> None:
         if isinstance(document, dict):
@@ -143,12 +158,14 @@ class Question(Lister):
         # some formatters are made for lists, others for single documents as well
         return self._formatter_plugins[args.formatter].obj
 
-    def _emit(self, table: Table, args: argparse.Namespace) -> None:
+    def _emit(self, table: Table, args: argparse.Namespace, *, chosen: bool = True) -> None:
+        """Print a table; if it is the one to choose from, with the columns and the order of the arguments."""
         columns, rows = table
-        fitted = args.max_width > 0 or args.fit_width or sys.stdout.isatty()
-        if args.formatter == "table" and not fitted:
-            rows = [tuple(map(_wrapped, row)) for row in rows]
-        self._emitter(args).emit_list(columns, rows, self.app.stdout, args)
+        if chosen:
+            self.formatter = self._emitter(args)
+            self.produce_output(args, columns, rows)
+        else:
+            self._emitter(args).emit_list(columns, rows, self.app.stdout, args)
 
     def ask(self, args: argparse.Namespace, method: str, **arguments: Any) -> explain.Answers:
         """Return what all running schedulers answer."""
@@ -160,10 +177,13 @@ class Question(Lister):
         return explain.Schedulers(transport.rpc_transport(self.conf), hosts, args.timeout)
 
 
-def _wrapped(cell: Any) -> Any:
-    if not isinstance(cell, str) or len(cell) <= WIDTH:
-        return cell
-    return "\n".join(textwrap.wrap(cell, WIDTH, break_long_words=False, break_on_hyphens=False))
+def table_width(args: argparse.Namespace) -> int:
+    """Return the characters that a line of a table may have; 0: any number."""
+    if args.max_width > 0:
+        return int(args.max_width)
+    if args.fit_width or sys.stdout.isatty():
+        return shutil.get_terminal_size().columns
+    return 0
 
 
 def scheduler_hosts(conf: cfg.ConfigOpts) -> list[str]:
@@ -420,7 +440,7 @@ class ListDecisions(RecordedQuestion):
         else:
             entries = self._entries(self.ask(args, "decisions", **wanted))
         entries = sorted(entries, key=lambda one: one["time"], reverse=True)[: wanted["at_most"]]
-        return Shown(entries, (), [text.entries(entries)])
+        return Shown(entries, (), [text.entries(entries)], text.narrow_entries(entries))
 
     def _entries(self, answers: explain.Answers) -> list[Document]:
         if not answers.found:

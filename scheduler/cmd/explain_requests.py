@@ -276,7 +276,10 @@ class Compare(Question):
             return None
         document = comparison.joined(found)
         return Shown(
-            document, text.comparison_lines(document), [text.spread(document), text.choices(document)]
+            document,
+            text.comparison_lines(document),
+            [text.spread(document), text.choices(document)],
+            text.narrow_choices(document),
         )
 
     def _since(self, schedulers: explain.Schedulers, last: int) -> float:

@@ -148,7 +148,7 @@ def _first(names: Sequence[str], most: int, count: int | None = None) -> str:
 def hosts(explained: Document) -> Table:
     """Return the hosts of a decision as a table."""
     lines = explained["hosts"]
-    nodes = any(line["node"] not in (None, line["host"]) for line in lines)
+    nodes = any(not _is_named_after(line["node"], line["host"]) for line in lines)
     columns = ("Host", *(("Node",) if nodes else ()), "Cell", "Zone", "Outcome", "Why", "Weight")
     rows = [
         (
@@ -166,6 +166,11 @@ def hosts(explained: Document) -> Table:
     if left > 0:
         rows.append((f"{left} more", *[""] * (len(columns) - 1)))
     return columns, rows
+
+
+def _is_named_after(node: str | None, host: str) -> bool:
+    """Return whether a node's name is that of its host, perhaps with a domain."""
+    return node is None or node.partition(".")[0] == host.partition(".")[0]
 
 
 def _why(line: Document) -> str:
@@ -232,6 +237,20 @@ def entries(found: Iterable[Document]) -> Table:
         for one in found
     ]
     return ("Time", "Request", "Instances", "Flavor", "Result", "Hosts or reason", "ms"), rows
+
+
+def narrow_entries(found: Iterable[Document]) -> Table:
+    """Return a list of decisions as a table of few columns."""
+    rows = [
+        (
+            f"{one['request_id']}\n{_first(one['instances'], 1)}\n"
+            f"{one['time'][:19]}Z {one['milliseconds']:.0f} ms",
+            f"{one['flavor']['name'] or 'flavor'} {one['result']}: "
+            + (one["summary"] or _first(one["hosts"], NAMED)),
+        )
+        for one in found
+    ]
+    return ("Request", "Result"), rows
 
 
 # -- capacity and comparisons ----------------------------------------------------------------------------
@@ -321,3 +340,9 @@ def choices(found: Document) -> Table:
         if one["now"] != one["changed"]
     ]
     return ("Request", "Instance", "Flavor", "Now", "Changed"), rows
+
+
+def narrow_choices(found: Document) -> Table:
+    """Return the choices that differ as a table of few columns."""
+    columns, rows = choices(found)
+    return ("Request", *columns[2:]), [(f"{request}\n{instance}", *rest) for request, instance, *rest in rows]

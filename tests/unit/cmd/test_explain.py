@@ -277,3 +277,19 @@ def test_help_needs_no_configuration(capsys):
     output = io.StringIO()
     assert command.main(["--help"], stdout=output) == 0
     assert "usage: berth-explain" in output.getvalue() + capsys.readouterr().out
+
+
+def test_a_table_for_a_narrow_terminal_breaks_no_id(run, scheduler):
+    output = run("list", "--max-width", "60")[1]
+    assert cells(output, "req-1")[0] == "req-1"
+    assert cells(output, "| Request")[:2] == ["Request", "Result"]
+    assert max(map(len, output.splitlines())) <= 60
+    assert cells(run("list", "--max-width", "160")[1], "| Time")[1] == "Request"
+
+
+@pytest.mark.parametrize("output_format", ["table", "csv"])
+def test_columns_can_be_chosen(run, scheduler, output_format):
+    output = run("decision", "req-1", "-c", "Host", "-c", "Outcome", "-f", output_format)[1]
+    line = next(line for line in output.splitlines() if "Outcome" in line)
+    assert "Host" in line
+    assert "Cell" not in line
