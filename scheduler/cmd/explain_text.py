@@ -243,8 +243,7 @@ def narrow_entries(found: Iterable[Document]) -> Table:
     """Return a list of decisions as a table of few columns."""
     rows = [
         (
-            f"{one['request_id']}\n{_first(one['instances'], 1)}\n"
-            f"{one['time'][:19]}Z {one['milliseconds']:.0f} ms",
+            "\n".join((one["request_id"], _first(one["instances"], 1), one["time"][:19] + "Z")),
             f"{one['flavor']['name'] or 'flavor'} {one['result']}: "
             + (one["summary"] or _first(one["hosts"], NAMED)),
         )

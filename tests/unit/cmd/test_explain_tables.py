@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
+from scheduler.cmd import explain_text
 from scheduler.cmd.explain_tables import fits, fitted, wrapped_cells
 
 UUID = "6f970628-0de2-43df-af13-b920d0a830fa"
@@ -34,6 +35,18 @@ def test_sentences_are_wrapped_and_ids_stay_whole(width, why):
 
 def test_lines_of_a_cell_stay_lines():
     assert wrapped_cells((("a",), [("one two\nthree",), (7,)]), 5)[1] == [("one\ntwo\nthree",), (7,)]
+
+
+@pytest.mark.parametrize(
+    ("node", "shown"),
+    [("cmp-1", False), ("cmp-1.example.net", False), (None, False), ("baremetal-7", True)],
+)
+def test_nodes_are_shown_if_their_names_are_not_those_of_their_hosts(node, shown):
+    line = {"host": "cmp-1", "node": node, "cell": "c", "zone": "z", "outcome": "passed", "total": None}
+    line |= {"filter": "", "reason": "", "weights": []}
+    columns, rows = explain_text.hosts({"hosts": [line], "hosts_total": 1})
+    assert ("Node" in columns) is shown
+    assert (node in rows[0]) is (shown or node == "cmp-1")
 
 
 words = st.text("abc ", max_size=30)
