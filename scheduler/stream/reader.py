@@ -10,13 +10,14 @@ from collections.abc import Callable
 import time
 
 from scheduler.background import BackgroundLoop
+from scheduler.hosts.pending import LIFETIME
 from scheduler.stream.broker import StreamConnection, StreamUnavailable
 
 SILENT_AFTER = 15.0
 """Seconds without an own record after which the stream is subscribed to again."""
 
-REPLAYED = "5m"
-"""From when on the stream is read at each subscription, as RabbitMQ wants it."""
+REPLAYED = f"{LIFETIME + 30:.0f}s"
+"""From when on the stream is read at each subscription, for RabbitMQ: what is older has no effect."""
 
 POLL_INTERVAL = 0.5
 RETRY_INTERVAL = 1.0

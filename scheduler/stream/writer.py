@@ -1,13 +1,15 @@
 """Writing to the decision stream, in a thread of its own.
 
 A publisher of records does not wait: they queue up in memory, within a bound, and are written in as
-few messages as they fit into. While the stream is away the oldest records are dropped and counted; they are
-of little use to others by then.
+few messages as they fit into. What becomes of a claim waits for a moment, mostly for the next intent: each
+message costs all readers more than a record does, and an intent holds the place already. While the stream is
+away the oldest records are dropped and counted; they are of little use to others by then.
 """
 
 from collections import deque
 from collections.abc import Callable
 from itertools import islice
+import math
 import threading
 import time
 
@@ -18,6 +20,11 @@ from scheduler.stream.records import MOST_RECORDS, VERSION, Entry, Kind, Record,
 
 RETRY_INTERVAL = 1.0
 """Seconds between two attempts to connect."""
+
+LINGER = 0.05
+"""Seconds that records of ``_CAN_WAIT`` wait at most for others to be written with."""
+
+_CAN_WAIT = frozenset({Kind.CLAIMED, Kind.REFUSED, Kind.RELEASED, Kind.GONE})
 
 STALE_AFTER = 60.0
 """Seconds after which a record that could not be written is dropped."""
@@ -66,6 +73,7 @@ class StreamWriter:
         self._waiting: deque[Record] = deque()
         self._connection: StreamConnection | None = None
         self._retry_at = self._next_beat = 0.0
+        self._due_at = math.inf
         self._loop = BackgroundLoop("decision-stream-writer", self.run_round)
 
     def start(self) -> None:
@@ -87,7 +95,10 @@ class StreamWriter:
         Returns:
             The counter of the record.
         """
+        due = self._monotonic() + (LINGER if kind in _CAN_WAIT else 0.0)
         with self._lock:
+            sooner = due < self._due_at
+            self._due_at = min(due, self._due_at)
             counter = self.published
             self.published += 1
             if len(self._waiting) >= self._most_waiting:
@@ -104,17 +115,20 @@ class StreamWriter:
                     about=about,
                 )
             )
-        self._loop.wake()
+        if sooner:
+            self._loop.wake()
         return counter
 
     def run_round(self) -> float:
-        """Write what waits, and a beat if it is time to. Return the seconds to wait."""
+        """Write what waits if it is due, and a beat if it is time to. Return the seconds to wait."""
         now = self._monotonic()
         if now < self._retry_at:
             return self._retry_at - now
         if now >= self._next_beat:
             self._next_beat = now + BEAT_INTERVAL
             self.publish(Kind.BEAT, about=self._about())
+        if now < self._due_at:
+            return min(self._due_at, self._next_beat) - now
         try:
             self._write()
         except StreamUnavailable as error:
@@ -122,7 +136,7 @@ class StreamWriter:
             self._retry_at = self._monotonic() + RETRY_INTERVAL
             self._on_failure(error)
             return RETRY_INTERVAL
-        return max(0.0, self._next_beat - self._monotonic())
+        return max(0.0, min(self._due_at, self._next_beat) - self._monotonic())
 
     def _write(self) -> None:
         self._drop_stale()
@@ -137,6 +151,8 @@ class StreamWriter:
 
     def _first(self) -> list[Record]:
         with self._lock:
+            if not self._waiting:
+                self._due_at = math.inf
             return list(islice(self._waiting, MOST_RECORDS))
 
     def _remove(self, written: list[Record]) -> None:

@@ -62,6 +62,44 @@ def test_what_waits_goes_into_one_message(world):
     assert world.intents() == list(range(1, 21))
 
 
+CAN_WAIT = [Kind.CLAIMED, Kind.REFUSED, Kind.RELEASED, Kind.GONE]
+
+
+@pytest.mark.parametrize("kind", CAN_WAIT)
+def test_what_becomes_of_a_claim_waits_for_a_moment(world, kind):
+    world.writer.publish(kind, entry())
+    assert world.writer.run_round() == pytest.approx(writer.LINGER)
+    assert len(world.written) == 1
+    world.pass_time(writer.LINGER)
+    assert world.writer.run_round() == pytest.approx(BEAT_INTERVAL - writer.LINGER)
+    assert [record.kind for record in world.written[1:]] == [kind]
+
+
+def test_what_waits_is_written_with_the_next_intent(world):
+    world.writer.publish(Kind.CLAIMED, entry(1))
+    world.writer.run_round()
+    world.writer.publish(Kind.INTENT, entry(2))
+    world.writer.publish(Kind.GONE, entry(3))
+    world.writer.run_round()
+    assert [record.kind for record in world.written[1:]] == [Kind.CLAIMED, Kind.INTENT, Kind.GONE]
+    assert len(world.broker.bodies) == 2
+
+
+def test_what_waits_does_not_put_off_a_beat(world):
+    world.pass_time(BEAT_INTERVAL - 0.01)
+    world.writer.publish(Kind.CLAIMED, entry())
+    assert world.writer.run_round() == pytest.approx(0.01)
+
+
+def test_what_could_not_be_written_is_still_due(world):
+    world.broker.unconfirmed = 1
+    world.writer.publish(Kind.INTENT, entry())
+    world.writer.run_round()
+    world.pass_time(writer.RETRY_INTERVAL)
+    assert world.writer.run_round() > writer.LINGER
+    assert world.intents() == [1, 1]
+
+
 def test_a_beat_is_written_every_interval(world):
     assert world.writer.run_round() == BEAT_INTERVAL
     world.pass_time(BEAT_INTERVAL - 1)
