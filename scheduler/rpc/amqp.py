@@ -215,6 +215,13 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
         except Exception as error:  # noqa: BLE001 - whatever the driver raises, the reply was not delivered
             self.undelivered, self.caller_waits = error, isinstance(error, PERMANENT)
 
+    @property
+    def can_be_answered_later(self) -> bool:
+        """Whether the last reply was not sent because the broker could not be reached."""
+        return self.undelivered is not None and not isinstance(
+            self.undelivered, (*PERMANENT, ReplyQueueMissing)
+        )
+
     def heartbeat(self) -> None:
         """Send a heartbeat, in ``HEARTBEAT_TIMEOUT`` seconds; raises if it cannot be sent."""
         self._send_once(time.monotonic() + HEARTBEAT_TIMEOUT, None, None, ending=False)

@@ -310,6 +310,9 @@ class Server(server.RPCServer):
             )
             current.give_back()
             self.observer.undelivered()
+            if message.can_be_answered_later and current.can_be_postponed:
+                self._postpone(message)
+                return
             if message.caller_waits:
                 message.reply(failure=_failure(f"The reply cannot be sent: {error}"))
                 if message.undelivered is None:

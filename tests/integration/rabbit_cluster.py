@@ -49,7 +49,8 @@ class Node:
 
     def __init__(self, directory, number, port):
         self.name = f"berth-{port}@localhost"
-        self.port, self.tls_port, self.dist_port = port, port + 1, port + 20000
+        # below the ports that the system gives to clients
+        self.port, self.tls_port, self.dist_port = port, port + 1, port + 6 - number
         self._directory = directory / str(number)
         self._directory.mkdir()
         self._process = None

@@ -123,6 +123,10 @@ class _Context:
     def RawValue(_kind: str, value: int) -> Any:  # noqa: N802 - its name there
         return SimpleNamespace(value=value)
 
+    @staticmethod
+    def RawArray(_kind: str, length: int) -> list[int]:  # noqa: N802 - its name there
+        return [0] * length
+
 
 class NoReports:
     """In the place of a worker's reports to the master, which is a model: it needs none."""
@@ -346,7 +350,8 @@ class Parts:
 
     def make_worker(self, number: int, parts: service.Parts) -> service.Worker:
         """Return a worker that is not started."""
-        return service.Worker(number, self._conf, [], parts, service.SharedState(_Context, NO_MONITOR))
+        shared = service.SharedState(_Context, NO_MONITOR, number + 1)
+        return service.Worker(number, self._conf, [], parts, shared)
 
     def _make_manager(self, conf: cfg.ConfigOpts, shared: Any) -> SchedulerManager:
         timeouts = Timeouts.of(self._limits.placement_timeout or None)

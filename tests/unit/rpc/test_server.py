@@ -676,6 +676,23 @@ def test_what_an_unconfirmed_reply_names_is_kept_and_its_message_answered_again_
     assert "may have been delivered" in caplog.text
 
 
+def test_a_call_whose_reply_could_not_be_sent_is_answered_later(conf, manager):
+    """The connection for replies is lost, that for messages is not: an acknowledgement would leave its caller alone."""
+    claims, pauses, runs = Claims(), [], Runs()
+    manager.answer = lambda context, *_: context.delivery.hold(claims)
+    running = server.build(conf, transport.rpc_transport(conf), manager, sleep=pauses.append, runs=runs)
+    arguments = {"spec_obj": spec("boot_two_instances")}
+    ends = []
+    for error in (OSError("refused"), amqp.ReplyQueueMissing("gone")):
+        message = Redelivered({"method": "select_destinations", "args": arguments, "version": "4.5"})
+        message.undelivered = error
+        running._process_incoming([message])
+        ends.append(message.ends[1:])
+    assert ends == [["requeued"], ["acknowledged"]]
+    assert claims.ends == ["given back"] * 2
+    assert (pauses, runs.open) == ([server.POSTPONE_DELAY], set())
+
+
 def test_a_request_knows_how_long_its_message_waited(conf, manager):
     waits = []
     manager.answer = lambda context, *_: waits.append(context.delivery.waited) or []
