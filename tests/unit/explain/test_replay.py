@@ -22,8 +22,10 @@ RULES = [
     "ComputeFilter",
     "AvailabilityZoneFilter",
     "AggregateMultiTenancyIsolation",
+    "AggregateInstanceExtraSpecsFilter",
     "ImagePropertiesFilter",
     "DifferentHostFilter",
+    "SameHostFilter",
     "IoOpsFilter",
     "NumInstancesFilter",
     "RamFilter",
@@ -36,8 +38,10 @@ ONCE = {
     "ComputeFilter",
     "AvailabilityZoneFilter",
     "AggregateMultiTenancyIsolation",
+    "AggregateInstanceExtraSpecsFilter",
     "ImagePropertiesFilter",
     "DifferentHostFilter",
+    "SameHostFilter",
 }
 FLEETS = 25
 REQUESTS = 20
@@ -68,7 +72,7 @@ class Counting(BaseHostFilter):
 
 def random_host(number, random):
     host = host_with_candidate(f"h{number}")
-    host.ram(random.choice([512, 1024, 4096]), 4096).disk(random.choice([1024, 10240, 102400]), 100)
+    host.ram(random.choice([512, 1024, 4096]), 4096).disk(random.choice([0, 1024, 10240, 102400]), 100)
     host.vcpus(16, random.choice([0, 8, 62])).io_ops(random.randrange(6)).num_instances(random.randrange(8))
     host.supports(*random.choice([[("x86_64", "kvm", "hvm")], [("aarch64", "kvm", "hvm")]]))
     if random.random() < 0.2:
@@ -77,6 +81,8 @@ def random_host(number, random):
         host.az(random.choice("ab"))
     if random.random() < 0.2:
         host.aggregate("tenants", filter_tenant_id="other")
+    if random.random() < 0.7:
+        host.aggregate("disks", disk=random.choice(["ssd", "hdd"]))
     if random.random() < 0.3:
         host.holding(random.choice(["A", "B"]))
     return host
@@ -87,11 +93,14 @@ def random_spec(random):
     uuids = [f"i{number}" for number in range(random.choice([1, 1, 3]))]
     members = {"members": ["A", *uuids], "hosts": random.choice([[], ["h1", "h2"]])}
     spec = make_spec(
-        image=random.choice([None, {"hw_architecture": "aarch64"}, {"hw_architecture": "x86_64"}]),
-        hints=random.choice([None, {"different_host": ["B"]}]),
+        random.choice([None, None, None, {"aggregate_instance_extra_specs:disk": "ssd"}]),
+        image=random.choice([None, None, {"hw_architecture": "aarch64"}, {"hw_architecture": "x86_64"}]),
+        hints=random.choice(
+            [None, {"different_host": ["B"]}, {"different_host": ["B"]}, {"same_host": ["A"]}]
+        ),
         group=group and {"uuid": "g", "policy": group, "policies": [group], **members},
-        sizes={"memory_mb": random.choice([64, 512, 2048]), "vcpus": random.choice([1, 4])},
-        availability_zone=random.choice([None, "a"]),
+        sizes={"memory_mb": random.choice([64, 512, 2048]), "vcpus": random.choice([1, 1, 4])},
+        availability_zone=random.choice([None, None, None, "a"]),
         instance_uuid=uuids[0],
     )
     return spec, uuids
@@ -118,7 +127,7 @@ def fleet_at(hosts, record, this, spec, pending_rows):
 def decisions(conf):
     for seed in range(FLEETS):
         random = Random(seed)
-        hosts = [random_host(number, random) for number in range(random.choice([3, 10]))]
+        hosts = [random_host(number, random) for number in range(random.choice([5, 12]))]
         for _ in range(REQUESTS):
             spec, uuids = random_spec(random)
             original = deepcopy(spec)
@@ -165,12 +174,14 @@ def test_explanations_of_random_requests_say_what_the_plain_rules_say(conf):
                 host = replay.row(position).host
                 expected = plain_verdicts(names, at_that_time, position, told, conf)
                 first = next((name for name in names if not expected[name]), None)
+                seen[first] += 1
                 assert turned_down.get(host, (None,))[0] == first, (host, record.summary)
                 if first:
                     assert (lines[host]["filter"], lines[host]["reason"]) == turned_down[host]
                     compare(replay.verdicts(position), expected, first, turned_down[host][1])
-    assert min(seen["failed"], seen["served"]) > 100, seen
+    assert min(seen["failed"], seen["served"]) > 80, seen
     assert seen["later round"] > 30, seen
+    assert set(RULES) - {"ServerGroupAffinityFilter"} <= set(seen), seen
 
 
 def compare(verdicts, expected, first, reason):
