@@ -210,13 +210,21 @@ class SchedulerProcess:
                 raise self._failure(f"The scheduler does not say {words!r}")
             time.sleep(0.1)
 
-    def wait_until_it_answers(self, bus: Bus, timeout: float = START_TIMEOUT) -> None:
+    def wait_until_it_answers(
+        self, bus: Bus, timeout: float = START_TIMEOUT, host: str | None = None
+    ) -> None:
         """Wait until a scheduler on the bus answers a ping, for ``timeout`` seconds at most.
+
+        Args:
+            bus: Where it is asked.
+            timeout: Seconds.
+            host: Its ``[DEFAULT]/host``; None: any scheduler may answer.
 
         Raises:
             RuntimeError: It has ended, or the time is over; the text has the end of the log.
         """
-        client = bus.client("scheduler", "1.1").prepare(namespace="baseapi", version="1.1", timeout=1)
+        client = bus.client("scheduler", "1.1")
+        client = client.prepare(server=host, namespace="baseapi", version="1.1", timeout=1)
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline and self.status is None:
             with contextlib.suppress(messaging.MessagingTimeout):

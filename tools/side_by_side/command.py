@@ -26,7 +26,12 @@ CONTENDERS: dict[str, Contender] = {
     "nova": NovaScheduler(),
     "fresh": BerthScheduler("fresh"),
     "mirror": BerthScheduler("mirror"),
+    "fresh-3": BerthScheduler("fresh", 3),
+    "mirror-3": BerthScheduler("mirror", 3),
 }
+
+#: Those that are compared unless others are named.
+USUAL = ("nova", "fresh", "mirror")
 
 #: With fewer, members of a server group are left without alternates, which looks like a wrong answer.
 FEWEST_HOSTS = 50
@@ -133,7 +138,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--rounds", type=int, default=3, help="0: only draw what was measured before (default: %(default)s)")
     add("--callers", type=int, nargs="+", default=[1, 4, 16, 64], help="(default: 1 4 16 64)")
     add("--seconds", type=float, default=20, help="of each load; what was sent is waited for (default: 20)")
-    add("--schedulers", nargs="+", choices=CONTENDERS, default=list(CONTENDERS), help="(default: all)")
+    add("--schedulers", nargs="+", choices=CONTENDERS, default=list(USUAL), help="(default: nova fresh mirror)")
     add("--own-cost", type=int, nargs="*", metavar="HOSTS", help="also Berth's own work for so many hosts")
     add("--output", type=Path, default=Path("side-by-side"), help="directory; rounds are added to its files")
     add("--software", type=Path, default=ROOT / ".venv" / "side-by-side", help="virtual environment to use")

@@ -1,7 +1,7 @@
 """The schedulers that are compared: how each is started, prepared and stopped."""
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 import time
 from typing import Protocol
@@ -26,11 +26,11 @@ class Running:
 
     Attributes:
         bus: Where it answers.
-        pid: Its process; others may be below it.
+        pids: Its process, or one for each daemon; others may be below them.
     """
 
     bus: Bus
-    pid: int
+    pids: Sequence[int]
 
 
 class Contender(Protocol):
@@ -49,30 +49,35 @@ class Contender(Protocol):
 
 
 class BerthScheduler:
-    """Berth in one of its modes."""
+    """Berth in one of its modes: one daemon, or several that share what they decide."""
 
-    def __init__(self, candidates: str) -> None:
-        """Name the mode: ``[berth] candidates``."""
+    def __init__(self, candidates: str, daemons: int = 1) -> None:
+        """Name the mode, ``[berth] candidates``, and the number of daemons."""
         self._candidates = candidates
+        self._daemons = daemons
 
     @property
     def name(self) -> str:
         """How results call it."""
-        return f"Berth, {self._candidates}"
+        return f"Berth, {self._candidates}" + (f", {self._daemons}" if self._daemons > 1 else "")
 
     @contextmanager
     def run(self, rig: Rig) -> Iterator[Running]:
         """Run Berth."""
         transport_url = rig.rabbit.vhost()
-        path = rig.configure_nova(transport_url, f"[berth]\ncandidates = {self._candidates}\n")
-        process = SchedulerProcess(path, rig.directory / f"berth-{self._candidates}.log")
-        with _bus(rig) as bus:
-            process.start()
-            try:
-                process.wait_until_it_answers(bus)
-                yield Running(bus, process.pid)
-            finally:
-                process.stop()
+        sections = f"[berth]\ncandidates = {self._candidates}\n"
+        hosts = [f"controller{number}" for number in range(self._daemons)]
+        paths = [rig.configure_nova(transport_url, sections, host) for host in hosts]
+        with ExitStack() as stack:
+            bus = stack.enter_context(_bus(rig))
+            pids = []
+            for host, path in zip(hosts, paths, strict=True):
+                process = SchedulerProcess(path, rig.directory / f"{host}-{self._candidates}.log")
+                process.start()
+                stack.callback(process.stop)
+                pids.append(process.pid)
+                process.wait_until_it_answers(bus, host=host)
+            yield Running(bus, pids)
 
 
 class NovaScheduler:
@@ -94,7 +99,7 @@ class NovaScheduler:
                 _sync_instances(rig, bus, transport_url.rpartition("/")[2])
                 # Started before its fork, its connection to Placement must not be alive in two processes.
                 time.sleep(PLACEMENT_KEEPALIVE + 1)
-                yield Running(bus, process.pid)
+                yield Running(bus, [process.pid])
             finally:
                 process.stop()
 

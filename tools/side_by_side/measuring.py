@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 import contextlib
 import dataclasses
+from itertools import chain
 import json
 import os
 from pathlib import Path
@@ -73,7 +74,7 @@ class Result:
         hosts_used: Number of hosts that were chosen.
         cpu: CPU seconds of ``scheduler``, each service and ``callers``.
         others: Mean number of cores that were used by programs outside the rig.
-        memory_mb: Memory of the scheduler in MiB that it shares with no other process.
+        memory_mb: Memory of the scheduler in MiB that its processes do not share.
         problems: What was not true.
     """
 
@@ -104,7 +105,7 @@ class Result:
 def measure(rig: Rig, running: Running, case: Case, seconds: float) -> dict[str, Any]:
     """Send a load for so many seconds; return the fields of ``Result`` that are measured."""
     rig.reset()
-    pids = {"scheduler": running.pid, **rig.processes()}
+    pids = {"scheduler": running.pids, **{name: [pid] for name, pid in rig.processes().items()}}
     before, started = cpu_seconds(pids), os.times().elapsed
     answers = send(running.bus, case.make(), case.callers, seconds)
     wall = os.times().elapsed - started
@@ -115,7 +116,7 @@ def measure(rig: Rig, running: Running, case: Case, seconds: float) -> dict[str,
         **summary(answers),
         "cpu": cpu,
         "others": round(max(0.0, busy - ours) / wall, 2),
-        "memory_mb": round(_memory_mb(running.pid), 1),
+        "memory_mb": round(_memory_mb(running.pids), 1),
         "problems": problems(rig, answers),
     }
 
@@ -150,9 +151,9 @@ def percentile(values: Sequence[float], share: int) -> float:
     return values[max(0, -(-len(values) * share // 100) - 1)]
 
 
-def cpu_seconds(pids: Mapping[str, int]) -> dict[str, float]:
+def cpu_seconds(pids: Mapping[str, Sequence[int]]) -> dict[str, float]:
     """Return the CPU seconds so far of processes with their children, callers, rig and machine."""
-    found = {name: _cpu_of([psutil.Process(pid)]) for name, pid in pids.items()}
+    found = {name: _cpu_of(map(psutil.Process, each)) for name, each in pids.items()}
     own = psutil.Process().cpu_times()
     found["callers"] = own.user + own.system
     found["rig"] = sum(found.values())
@@ -170,9 +171,9 @@ def _cpu_of(processes: Iterable[psutil.Process]) -> float:
     return total
 
 
-def _memory_mb(pid: int) -> float:
-    master = psutil.Process(pid)
-    processes = [master, *master.children(recursive=True)]
+def _memory_mb(pids: Sequence[int]) -> float:
+    masters = [psutil.Process(pid) for pid in pids]
+    processes = [*masters, *chain.from_iterable(each.children(recursive=True) for each in masters)]
     return sum(each.memory_full_info().uss for each in processes) / 2**20
 
 

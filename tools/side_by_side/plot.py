@@ -17,7 +17,13 @@ OWN_COST = {
     "filters": "of it filters",
     "weighers": "of it weighers",
 }
-_COLOURS = {"nova-scheduler": "#888888", "Berth, fresh": "#1f77b4", "Berth, mirror": "#d62728"}
+_COLOURS = {
+    "nova-scheduler": "#888888",
+    "Berth, fresh": "#1f77b4",
+    "Berth, mirror": "#d62728",
+    "Berth, fresh, 3": "#17becf",
+    "Berth, mirror, 3": "#ff7f0e",
+}
 _PANELS: Sequence[tuple[str, Callable[[Result], float]]] = (
     ("instances a second", lambda result: result.throughput),
     ("95th percentile of the answers (s)", lambda result: result.p95 / 1000),

@@ -129,10 +129,11 @@ class Rig(Cloud):
                         sa.text(f"CREATE TABLE nova_{cell}.`{table}` LIKE nova_cell0.`{table}`")
                     )
 
-    def configure_nova(self, transport_url: str, sections: str = "") -> Path:
+    def configure_nova(self, transport_url: str, sections: str = "", host: str = "controller") -> Path:
         """Write the configuration of a scheduler, which nova reads as well; ``sections`` are appended."""
         return self.configure(
             transport_url,
+            host=host,
             defaults=NOVA_DEFAULTS.format(directory=self.directory),
             sections=NOVA_SECTIONS.format(directory=self.directory) + sections,
         )

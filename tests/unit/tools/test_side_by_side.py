@@ -129,9 +129,15 @@ def test_a_load_without_any_host_has_a_summary():
 
 
 def test_cpu_of_the_rig_is_that_of_its_parts():
-    found = measuring.cpu_seconds({"scheduler": os.getpid()})
+    found = measuring.cpu_seconds({"scheduler": [os.getpid()]})
     assert found["rig"] == pytest.approx(found["scheduler"] + found["callers"])
     assert found["machine"] >= 0
+
+
+def test_cpu_of_several_daemons_is_added_up():
+    one = measuring.cpu_seconds({"scheduler": [os.getpid()]})
+    two = measuring.cpu_seconds({"scheduler": [os.getpid(), os.getpid()]})
+    assert two["scheduler"] >= 2 * one["scheduler"]
 
 
 def test_requests_are_the_same_for_a_seed_but_for_their_instances():
