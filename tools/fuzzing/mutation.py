@@ -21,6 +21,8 @@ SECRET = "c0ffee-SECRET-c0ffee"  # noqa: S105
 MOST_DEPTH = 900
 #: Characters of the largest texts, which are rare: they take time.
 LARGE_TEXT = 4 << 20
+#: Bytes up to which a list is repeated: a broker takes no message of more than 16 MiB by default.
+MOST_REPEATED = 16 << 20
 
 NUMBERS: Sequence[Json] = (
     *(0, -1, 1, 2, 255, 2**31 - 1, 2**31, -(2**31), 2**53 + 1, 2**63 - 1, 2**63, -(2**63), 2**64, 10**400),
@@ -188,7 +190,8 @@ class Mutator:
         if not lists:
             return value
         path = self._rng.choice(lists)
-        return replaced(value, path, at(value, path) * self._rng.choice((2, 2, 10, 300)))
+        inner, times = at(value, path), self._rng.choice((2, 2, 10, 300))
+        return replaced(value, path, inner * min(times, 1 + MOST_REPEATED // size(inner)))
 
     def _swap(self, value: Json, path: Path) -> Json:
         other = self._rng.choice(list(all_paths(value)))
@@ -267,6 +270,11 @@ def removed(value: Json, path: Path) -> Json:
     if path:
         del at(value, path[:-1])[path[-1]]
     return value
+
+
+def size(value: Json) -> int:
+    """Return about how many bytes a value takes on the wire."""
+    return len(marshal.dumps(value, 2))
 
 
 def copied(value: Json) -> Json:

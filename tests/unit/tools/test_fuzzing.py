@@ -11,7 +11,17 @@ import pytest
 
 from tools.fuzzing import corpus, growth, oracle
 from tools.fuzzing.campaign import Campaign, feed, shrink
-from tools.fuzzing.mutation import MOST_DEPTH, SECRET, Mutator, all_paths, at, copied, depth
+from tools.fuzzing.mutation import (
+    MOST_DEPTH,
+    MOST_REPEATED,
+    SECRET,
+    Mutator,
+    all_paths,
+    at,
+    copied,
+    depth,
+    size,
+)
 from tools.fuzzing.oracle import Outcome
 from tools.fuzzing.targets import TARGETS
 from tools.fuzzing.world import Answer, World
@@ -49,6 +59,12 @@ def test_mutations_change_structure_types_and_versions():
     assert any(
         value["c"].get("nova_object.version") != "1.2" for value in made if isinstance(value.get("c"), dict)
     )
+
+
+def test_large_lists_are_not_repeated_without_a_bound():
+    large = {"a": ["x" * (1 << 20)] * 20}
+    assert size(large) > MOST_REPEATED
+    assert max(size(Mutator(random.Random(seed), [{}]).mutate(large)) for seed in range(40)) < 3 * size(large)
 
 
 def test_paths_lead_to_every_part():
