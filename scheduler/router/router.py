@@ -30,10 +30,9 @@ class Call(Protocol):
     """A call that is to be answered; as ``rpc.delivery.Delivery``."""
 
     tried: tuple[str, ...]
-    redelivered: bool
 
-    def forward(self, topic: str, reason: str, tried: Sequence[str]) -> None:
-        """Send it on, and raise Forwarded; return if that is not possible."""
+    def forward(self, topic: str, reason: str, tried: Sequence[str]) -> bool:
+        """Send it on, and raise Forwarded; otherwise return whether it may have been sent all the same."""
 
     def postpone(self, reason: str) -> None:
         """Return it to the broker, and raise Postponed; return if that is not possible."""
@@ -101,7 +100,8 @@ class Router:
     def pass_on(self, facts: RoutingFacts, call: Call, reason: str, to: Callable[[str], None]) -> None:
         """Send a call for which there is no host here to the next partition.
 
-        Returns if no other partition is left: then it is to be refused.
+        Returns if no other partition is left: then it is to be refused. If one is left that could not be
+        reached, it is returned to the broker first, a bounded number of times.
 
         Args:
             facts: The request.
@@ -111,13 +111,13 @@ class Router:
 
         Raises:
             Forwarded: It was sent on.
-            Postponed: It may have been sent on, and comes again.
+            Postponed: It may have been sent on, or could not be sent to a partition, and comes again.
         """
         name = self._own.partition
         entries = path.answered(call.tried, name, f"{self._own.host}: {reason}")
         tried = {stop.name for stop in path.stops(entries)}
         if not self._send(facts, call, entries, tried, to):
-            call.postpone("it may have been sent to another partition, which the broker did not confirm")
+            call.postpone("the broker did not confirm that it was sent to another partition")
         to("")
 
     def _send(
@@ -131,21 +131,22 @@ class Router:
         """Send a call to the best partition that can be reached, unless that is this scheduler's.
 
         Returns:
-            False if it is not known whether it was sent.
+            False if there is a partition that it could not be sent to, or may have been sent to.
         """
         states = self._states(facts)
+        reached_all = True
         while (state := next_partition(facts, states, tried)) is not None:
             partition = state.partition
             self._rooms.sent(partition.name, facts.memory_mb)
             if partition.name == self._own.partition:
-                return True
+                return reached_all
             LOG.info("The request goes to partition %s: %s", partition.name, why(facts, state))
             to(partition.name)
-            call.forward(partition.topic, REASON, path.sent(entries, partition.name))
-            if call.redelivered:
+            if call.forward(partition.topic, REASON, path.sent(entries, partition.name)):
                 return False
+            reached_all = False
             tried.add(partition.name)
-        return True
+        return reached_all
 
     def _states(self, facts: RoutingFacts) -> list[PartitionState]:
         members = tuple(self._members())

@@ -147,7 +147,7 @@ class Delivery:
         """Whether the message may be sent on to another scheduler."""
         return self._onward is not None and not self.may_be_answered
 
-    def forward(self, topic: str, reason: str, tried: Sequence[str]) -> None:
+    def forward(self, topic: str, reason: str, tried: Sequence[str]) -> bool:
         """Send the message on to another scheduler, which answers its caller.
 
         Returns if that is not possible: then it is to be answered here. If it is not known whether it was
@@ -158,15 +158,19 @@ class Delivery:
             reason: Why, in one word, for log and metrics.
             tried: What ``tried`` is to be there: what was tried before, and what is tried now.
 
+        Returns:
+            Whether it may have been sent all the same: the broker has not confirmed it.
+
         Raises:
             Forwarded: It was sent.
         """
         if self._onward is None or self.may_be_answered:
-            return
+            return False
         sent = self._onward.send(topic, reason, tuple(tried))
         if sent is Sent.YES:
             raise Forwarded(f"the message was sent to {topic}")
         self.redelivered = self.redelivered or sent is Sent.UNKNOWN
+        return sent is Sent.UNKNOWN
 
     def postpone(self, reason: str) -> None:
         """Return the message to the broker, to be delivered once more; nothing may be held.

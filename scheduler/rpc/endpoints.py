@@ -86,7 +86,7 @@ def _attempt(
         name, kind = method.__name__, type(error).__name__
         endpoint.warnings.warning(f"{name} {kind}", "%s failed: %s: %s", name, kind, error)
         return None, for_caller(error)
-    except delivery.Forwarded:
+    except delivery.NotAnswered:
         raise
     except BaseException as error:  # also SystemExit, which a rule of an operator may raise
         LOG.exception("%s failed", method.__name__)

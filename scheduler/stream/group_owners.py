@@ -22,7 +22,7 @@ class Call(Protocol):
 
     tried: tuple[str, ...]
 
-    def forward(self, topic: str, reason: str, tried: Sequence[str]) -> None:
+    def forward(self, topic: str, reason: str, tried: Sequence[str]) -> bool:
         """Send it on; return if that is not possible."""
 
 

@@ -22,17 +22,15 @@ class FakeCall:
 
     def __init__(self, tried=(), unreachable=(), unknown=()):
         self.tried = tuple(tried)
-        self.redelivered = False
         self.unreachable = unreachable
         self.unknown = unknown
         self.sent = []
 
     def forward(self, topic, reason, tried):
         self.sent.append((topic, tried))
-        if topic in self.unknown:
-            self.redelivered = True
-        elif topic not in self.unreachable:
+        if topic not in {*self.unknown, *self.unreachable}:
             raise Forwarded(topic)
+        return topic in self.unknown
 
     def postpone(self, reason):
         raise Postponed(reason)
@@ -167,8 +165,22 @@ def test_each_partition_is_asked_once():
 
 
 def test_what_may_have_been_passed_on_comes_again():
+    call = FakeCall(unknown={"topic.b"})
     with pytest.raises(Postponed):
-        pass_on(make_router("a"), FakeCall(unknown={"topic.b"}))
+        pass_on(make_router("a"), call)
+    assert [topic for topic, _ in call.sent] == ["topic.b"]
+
+
+def test_without_a_host_the_partition_after_one_that_cannot_be_reached_is_asked():
+    call = FakeCall(unreachable={"topic.b"})
+    assert pass_on(make_router("a"), call) == ("topic.c", "c")
+
+
+def test_a_call_is_not_refused_while_a_partition_cannot_be_reached():
+    call = FakeCall(unreachable={"topic.b", "topic.c"})
+    with pytest.raises(Postponed):
+        pass_on(make_router("a"), call)
+    assert [topic for topic, _ in call.sent] == ["topic.b", "topic.c"]
 
 
 def test_a_request_for_a_host_goes_to_its_partition_and_to_no_other():

@@ -296,3 +296,11 @@ def test_a_redelivered_request_in_conflict_is_postponed(
             select(endpoint)
     finally:
         delivery.CURRENT.reset(token)
+
+
+@pytest.mark.parametrize("reason", [delivery.Forwarded("sent on"), delivery.Postponed("comes again")])
+def test_a_request_that_is_not_answered_here_ends_without_an_answer(endpoint, manager, caplog, reason):
+    manager.answer = reason
+    with pytest.raises(type(reason)):
+        select(endpoint)
+    assert caplog.text == ""
