@@ -8,7 +8,7 @@ At most one request for an instance has claims at a time: a second one waits for
 refused. Requests of other processes of the daemon are known by the journal.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -70,9 +70,8 @@ class Claimer:
         self._stopping = threading.Event()
         self._journal = ClaimJournal()
         api.before_write = self._journal.mark_sent
-        self._cleanup = AllocationCleanup(
-            api, self._instance_locks, policy, self._journal.remove_records, timing
-        )
+        self._taken_over: dict[str, float] = {}  # instance -> when the record of a dead process was
+        self._cleanup = AllocationCleanup(api, self._instance_locks, policy, self._forget_claims, timing)
         self._empty_consumers = EmptyConsumers(policy.empty_consumers)
 
     @classmethod
@@ -104,7 +103,22 @@ class Claimer:
 
     def _clean_up_recorded(self, uuid: str, claim: ClaimResult) -> None:
         LOG.warning("Removing allocations of instance %s left by a worker that died", uuid)
+        self._taken_over[uuid] = self._timing.monotonic()
         self._cleanup.schedule_cleanup(uuid, claim, delay=self._policy.recorded_claim_delay)
+
+    def _forget_claims(self, uuids: Collection[str]) -> None:
+        """Forget what was recorded of instances of which nothing is left to give back."""
+        self._journal.remove_records(uuids)
+        for uuid in uuids:
+            self._taken_over.pop(uuid, None)
+
+    def _wait_for_dead_writes(self, request: ClaimRequest) -> None:
+        """Wait until Placement has ended what a process sent for the instance before it died."""
+        taken_over = self._taken_over.pop(request.uuid, -math.inf)
+        now = self._timing.monotonic()
+        wait = min(taken_over + self._policy.recorded_write_delay, request.deadline) - now
+        if wait > 0 and not self._stopping.is_set():
+            self._timing.sleep(wait)
 
     def pending_cleanups(self) -> int:
         """Return for how many instances something is still to be given back."""
@@ -236,6 +250,7 @@ class Claimer:
         )
 
     def _claim_locked(self, request: ClaimRequest) -> ClaimResult:
+        self._wait_for_dead_writes(request)
         try:
             unsure = (
                 self._cleanup.is_pending(request.uuid)
@@ -253,6 +268,7 @@ class Claimer:
     def _claim_recorded(
         self, request: ClaimRequest, abandoned: AbandonedWrites, *, unsure: bool = False
     ) -> ClaimResult:
+        self._wait_for_dead_writes(request)
         left = abandoned.get(request.uuid, ())
         own = self._cleanup.writes_of(request.uuid)
         known = ConsumerState(

@@ -58,6 +58,9 @@ class ClaimPolicy:
         recorded_claim_delay: How long the recorded claims of a dead process are left alone. The broker
             delivers their request once more, to a process that confirms what its first delivery may have been
             answered with; that takes a second or two.
+        recorded_write_delay: How long a claim waits, from when the record of a dead process for the same
+            instance was taken over. Placement may still be working on the write of that process, as after a
+            broken connection, and two writes for one consumer must not overlap.
         cleanup_timeout: After this time a cleanup is left to the operator, with an error in the log. It is
             longer than a restart of Placement and its database takes.
         cleanup_capacity: Pending cleanups that are kept. It bounds memory; the allocations of further ones
@@ -81,6 +84,7 @@ class ClaimPolicy:
     release_timeout: float = 2.0
     cleanup_delays: tuple[float, ...] = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
     recorded_claim_delay: float = 10.0
+    recorded_write_delay: float = 1.3
     cleanup_timeout: float = 1800.0
     cleanup_capacity: int = 10_000
     drain_delay: float = 0.2

@@ -18,6 +18,7 @@ PROMPT = ClaimPolicy(
     reads_after_reset=(0.0,) * 3,
     reads_after_timeout=(0.0,) * 5,
     late_write_window=0.0,
+    recorded_write_delay=0.0,
     cleanup_delays=(3600.0,),
 )
 UUID = "instance"

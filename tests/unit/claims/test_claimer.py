@@ -354,6 +354,23 @@ def test_a_request_does_not_wait_for_the_successor_of_a_dead_process(tmp_path, t
     assert successor.pending_cleanups() == 0
 
 
+@pytest.mark.parametrize("is_running", [False, True], ids=["a successor", "a process that runs already"])
+def test_a_claim_does_not_overlap_with_what_a_dead_process_has_just_sent(tmp_path, is_running):
+    """Placement may still be working on it."""
+    api = FakeConsumers({A: 1, B: 1})
+    host = Host(tmp_path / "host", api)
+    killed, page, _ = host.start()
+    running = host.start(recorded_write_delay=1.3) if is_running else None
+    api.before_write = killed.journal.mark_sent
+    assert claim(killed, A).claimed
+    page.close()
+    claimer, _, clock = running or host.start(recorded_write_delay=1.3)
+    assert claim(claimer, B).claimed
+    assert clock.slept == pytest.approx([1.3])
+    claim(claimer, B)
+    assert len(clock.slept) == 1
+
+
 def test_claims_are_recorded_until_they_are_confirmed():
     claimer, _, page = make_recorded()
     claim(claimer, A)

@@ -63,6 +63,7 @@ HASTY = ClaimPolicy(
     reads_after_timeout=(0.0, 0.0),
     resends=1,
     late_write_window=1000.0,
+    recorded_write_delay=0.0,
     cleanup_delays=(3600.0,),
 )
 
