@@ -369,6 +369,7 @@ class SchedulerManager:
             HostsUnknown: Placement offers hosts of cells that cannot be read, and no other one is left.
             SchedulerStopping: The process stops. Nothing stays claimed.
             Forwarded: Another scheduler answers the caller (``scheduler/rpc/delivery.py``).
+            Postponed: It may have been sent on, and comes again.
         """
         LOG.debug("Starting to schedule for instances: %s", instance_uuids)
         arrived_at = self._clock()
@@ -380,21 +381,29 @@ class SchedulerManager:
             deadline=arrived_at + options.caller_patience(self.conf),
             arrived_at=arrived_at,
         )
-        routing = self._routing_of(request)
-        if routing:
-            routing.route()
-        self._send_on_to_group_owner(request)
-        serve = self._check_rebuild if request.is_rebuild else self._schedule
+        with limit_to(Deadline(request.deadline, self._clock)):
+            routing = self._routing_of(request)
+            if routing:
+                routing.route()
+            self._send_on_to_group_owner(request)
+            return self._serve(request, list if return_objects else as_dicts, routing)
+
+    def _serve(
+        self,
+        request: SchedulingRequest,
+        as_reply: Callable[[Selections], Reply],
+        routing: RequestRouting | None,
+    ) -> Reply:
+        decide = self._check_rebuild if request.is_rebuild else self._schedule
         trace = self.decisions.begin(request)
         if routing:
             trace.routed(routing.partition, routing.tried_before)
         with (
-            limit_to(Deadline(request.deadline, self._clock)),
             self._logging(request, trace),
             self.decisions.recording(trace),
             routing.passing_on(trace.reason, trace) if routing else nullcontext(),
         ):
-            return serve(request, list if return_objects else as_dicts, trace)
+            return decide(request, as_reply, trace)
 
     def _routing_of(self, request: SchedulingRequest) -> RequestRouting | None:
         """Return how a request may be sent to other partitions; None if it may not."""

@@ -99,11 +99,11 @@ class PendingPlacements:
         self._lock = threading.Lock()
         self._serialized = threading.Lock()
         self._placements: dict[str, PendingPlacement] = {}
-        self._claiming: dict[
-            str, set[str]
-        ] = {}  # node uuid -> instances whose claim is not known to be granted
-        self._granted_at: dict[str, float] = {}  # node uuid -> when a claim was last known to be granted
-        self._refusals: dict[str, tuple[float, Amounts]] = {}  # node uuid -> the latest, and for what
+        # By uuid of the node: instances whose claim is not known to be granted, when a claim was last granted,
+        # and the latest refusal with its amounts.
+        self._claiming: dict[str, set[str]] = {}
+        self._granted_at: dict[str, float] = {}
+        self._refusals: dict[str, tuple[float, Amounts]] = {}
         self._row_of_uuid: Mapping[str, TableRow] = {}
         self._sums: Amounts = np.zeros((len(AMOUNTS), 0), np.int64)
 

@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import json
 import logging
+import math
 import re
 import time
 from typing import NamedTuple
@@ -12,7 +13,7 @@ from unittest import mock
 import pytest
 
 from scheduler import conf as options
-from scheduler import objects
+from scheduler import deadline, objects
 from scheduler.claims.allocations_api import ConsumerAllocations
 from scheduler.claims.events import ClaimEvent, ClaimState
 from scheduler.claims.result import ClaimResult, Outcome
@@ -342,6 +343,20 @@ def test_a_redelivered_request_goes_where_its_first_delivery_claimed_a_host(make
     with pytest.raises(Forwarded):
         ask(world, delivery=delivery)
     assert sent == [("topic.b", ("partition:b",))]
+
+
+def test_the_deadline_of_a_request_bounds_the_search_for_its_partition_too(make_world):
+    world = make_world(two_hosts(), router=make_router("a"))
+    deadlines = []
+
+    def get_held(uuid, context):
+        deadlines.append(deadline.current().at)
+        return ConsumerAllocations()
+
+    world.placement.get_held = get_held
+    ask(world, delivery=sending(redelivered=True)[0])
+    assert deadlines
+    assert max(deadlines) < math.inf
 
 
 def test_a_partition_whose_aggregates_do_not_exist_has_no_host(make_world):
