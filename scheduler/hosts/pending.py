@@ -99,8 +99,8 @@ class PendingPlacements:
         self._lock = threading.Lock()
         self._serialized = threading.Lock()
         self._placements: dict[str, PendingPlacement] = {}
-        # By uuid of the node: instances whose claim is not known to be granted, when a claim was last granted,
-        # and the latest refusal with its amounts.
+        # By uuid of the node: the instances whose claim is not known to be granted, when a claim was last
+        # granted, and the latest refusal with its amounts.
         self._claiming: dict[str, set[str]] = {}
         self._granted_at: dict[str, float] = {}
         self._refusals: dict[str, tuple[float, Amounts]] = {}
