@@ -16,6 +16,9 @@ from scheduler.errors import ConfigError
 
 PREFIX = "berth_partition_"
 
+MOST_PARTITIONS = 40
+"""A request notes all partitions in which it was tried, in a header of bounded length."""
+
 ROUTER = "*"
 """What a router announces as its partition: it has none."""
 
@@ -122,6 +125,8 @@ def problems(conf: cfg.ConfigOpts) -> Iterator[str]:
     topics = [_topic(name, conf[group]) for name, group in groups.items()]
     for topic in sorted({topic for topic in topics if topics.count(topic) > 1}):
         yield f"[{PREFIX}*]/topic: several partitions have the topic {topic!r}"
+    if len(groups) > MOST_PARTITIONS:
+        yield f"[{PREFIX}*]: there are {len(groups)} partitions, and at most {MOST_PARTITIONS} can be tried"
     yield from _problems_of_own(conf, groups)
 
 

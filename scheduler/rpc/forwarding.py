@@ -36,8 +36,8 @@ LOG = logging.getLogger(__name__)
 #: The header with what was tried.
 TRIED = "berth-tried"
 
-#: Entries of that header, and characters of one.
-MOST_TRIED = 32
+#: Entries of that header, and characters of one. A call leaves up to three in each partition.
+MOST_TRIED = 128
 LONGEST_ENTRY = 255
 
 #: Seconds in which the broker must confirm a call that is sent on.

@@ -90,6 +90,10 @@ def test_berth_router_is_a_router_unless_told_otherwise(load):
             "several partitions have the topic 't'",
         ),
         (
+            "".join(f"[berth_partition_p{number}]\ncells = a\n" for number in range(41)),
+            "there are 41 partitions, and at most 40 can be tried",
+        ),
+        (
             "[berth_partition_x]\ncells = a\nextra_specs = =1\n",
             "[berth_partition_x]/extra_specs: '=1' has no",
         ),

@@ -7,6 +7,7 @@ import oslo_messaging as messaging
 from oslo_messaging._drivers import impl_rabbit
 import pytest
 
+from scheduler.conf.partitions import MOST_PARTITIONS
 from scheduler.rpc import forwarding
 from scheduler.rpc.delivery import Sent
 from scheduler.rpc.forwarding import AVOIDED_FOR, MOST_TRIED, TRIED, Forwarder
@@ -110,7 +111,7 @@ def test_each_worker_has_a_topic_unless_its_name_is_too_long_for_a_queue(host, e
         ({TRIED: {"a": 1}}, ()),
         ({TRIED: [1, None, "a", ["b"]]}, ("a",)),
         ({TRIED: ["x" * 300]}, ("x" * 255,)),
-        ({TRIED: ["x"] * 50}, ("x",) * MOST_TRIED),
+        ({TRIED: ["x"] * 200}, ("x",) * MOST_TRIED),
     ],
 )
 def test_what_was_tried_is_read_within_bounds(headers, expected):
@@ -162,6 +163,11 @@ def test_a_topic_that_could_not_be_reached_is_avoided_for_some_time(caplog):
     clock.now += AVOIDED_FOR
     assert forwarder.forward(Call(), "t1", "why", []) is Sent.YES
     assert caplog.text.count("cannot be sent on to t1") == 1
+
+
+def test_a_call_can_be_tried_in_all_partitions():
+    # each notes that it was sent there, perhaps twice, and that the owner of its server group was tried
+    assert MOST_PARTITIONS * 3 < MOST_TRIED
 
 
 def test_a_call_is_not_sent_on_for_ever():
