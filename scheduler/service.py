@@ -136,9 +136,9 @@ class Milestone:
 
     def reach(self, worker_id: int) -> None:
         """Note that a worker has come so far."""
-        if not self._arrived[worker_id]:
-            self._arrived[worker_id] = 1
-            self._arrivals.release()
+        # Also if it is there already: the process before it may have died between the two lines.
+        self._arrived[worker_id] = 1
+        self._arrivals.release()
 
     def wait_for_all(self, timeout: float | None = None) -> int:
         """Wait until all workers have come so far, ``timeout`` seconds at most.

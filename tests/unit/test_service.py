@@ -28,6 +28,35 @@ def shared_state():
     )
 
 
+def test_a_worker_that_dies_at_a_milestone_does_not_keep_the_master_waiting():
+    class Died(Exception):
+        pass
+
+    class Context:
+        """Of two workers the second one dies at its first release; its successor comes while the master waits."""
+
+        released = 0
+
+        def Semaphore(self, value):  # noqa: N802 - as multiprocessing has it
+            return self
+
+        def RawArray(self, code, size):  # noqa: N802
+            return bytearray(size)
+
+        def release(self):
+            self.released += 1
+            if self.released == 2:
+                raise Died
+
+    context = Context()
+    made = service.Milestone(context, 2)
+    made.reach(0)
+    with pytest.raises(Died):
+        made.reach(1)
+    made.reach(1)
+    assert context.released == 3
+
+
 class Manager:
     """Writes down what is asked of it."""
 
