@@ -11,6 +11,9 @@ PREFIX = "partition:"
 
 LONGEST_REASON = 160
 
+MOST_SENT = 6
+"""How often one partition is sent a call. A scheduler that stops may return it more than once."""
+
 
 class Stop(NamedTuple):
     """A partition that was sent a call.
@@ -34,6 +37,13 @@ def current(entries: Sequence[str]) -> str:
     """Return the partition that a call was sent to last, and that has not answered; "" for none."""
     last = stops(entries)[-1:]
     return last[0].name if last and not last[0].reason else ""
+
+
+def unanswered(entries: Sequence[str]) -> set[str]:
+    """Return the partitions that have not answered a call, and may be sent it again."""
+    names = [stop.name for stop in stops(entries)]
+    answering = {stop.name for stop in stops(entries) if stop.reason}
+    return {name for name in names if name not in answering and names.count(name) < MOST_SENT}
 
 
 def sent(entries: Sequence[str], name: str) -> tuple[str, ...]:

@@ -6,7 +6,9 @@
                     ▲                     │                          │
                     └── not taken in time ┘                          └── no host: the next partition
 
-A call says which partitions it was sent to (``path``), so that each gets it once. The last one answers.
+A call says which partitions it was sent to (``path``), so that each gets it once. The last one answers. One
+that has not answered gets it again, if it is alive, before the call is refused: the scheduler that had it may
+have stopped.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -135,7 +137,8 @@ class Router:
         """
         states = self._states(facts)
         reached_all = True
-        while (state := next_partition(facts, states, tried)) is not None:
+        again = path.unanswered(entries) & tried
+        while state := next_partition(facts, states, tried) or next_partition(facts, states, tried - again):
             partition = state.partition
             self._rooms.sent(partition.name, facts.memory_mb)
             if partition.name == self._own.partition:
@@ -146,6 +149,7 @@ class Router:
                 return False
             reached_all = False
             tried.add(partition.name)
+            again.discard(partition.name)
         return reached_all
 
     def _states(self, facts: RoutingFacts) -> list[PartitionState]:

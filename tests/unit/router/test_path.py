@@ -42,6 +42,21 @@ def test_a_call_that_was_lost_within_a_partition_came_back(entries, expected):
     assert path.came_back(entries) is expected
 
 
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        ((), set()),
+        (("partition:a", "server_group:a"), {"a"}),
+        (("partition:a", "partition:b", "partition:c r"), {"a", "b"}),
+        (("partition:a",) * (path.MOST_SENT - 1), {"a"}),
+        (("partition:a",) * path.MOST_SENT, set()),
+        (("partition:a", "partition:a r"), set()),
+    ],
+)
+def test_partitions_that_have_not_answered_may_be_asked_again(entries, expected):
+    assert path.unanswered(entries) == expected
+
+
 def test_reasons_are_cut():
     (entry,) = path.answered((), "a" * 64, "r" * 1000)
     assert len(entry) < 255

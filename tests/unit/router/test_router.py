@@ -164,6 +164,18 @@ def test_each_partition_is_asked_once():
     assert asked == ["a", "b", "c"]
 
 
+def test_a_partition_that_has_not_answered_is_asked_again_before_a_call_is_refused():
+    """One of its schedulers returned the call as it stopped, say; another one is alive."""
+    entries = path.answered(path.sent((), "a"), "b", "no")
+    call = FakeCall(path.sent(entries, "c"))
+    assert pass_on(make_router("c"), call) == ("topic.a", "a")
+    _, entries = call.sent[-1]
+    assert pass_on(make_router("a"), FakeCall(entries)) == (None, "")
+    entries += path.sent((), "a") * (path.MOST_SENT - 2)
+    assert pass_on(make_router("c"), FakeCall(entries)) == (None, ""), "it has not answered for too often"
+    assert pass_on(make_router("c", ALL[1:]), call) == (None, ""), "none of it is alive"
+
+
 def test_what_may_have_been_passed_on_comes_again():
     call = FakeCall(unknown={"topic.b"})
     with pytest.raises(Postponed):
@@ -188,6 +200,12 @@ def test_a_request_for_a_host_goes_to_its_partition_and_to_no_other():
     facts = RoutingFacts(host="h")
     assert route(make_router("a", places=places), FakeCall(), facts) == "topic.b"
     assert pass_on(make_router("b", places=places), FakeCall(path.sent((), "b")), facts) == (None, "")
+
+
+def test_a_request_for_a_host_goes_to_its_partition_again_if_that_has_not_answered():
+    router, facts = make_router("a", places=FakePlaces(b=["h"])), RoutingFacts(host="h")
+    assert route(router, FakeCall(path.sent((), "b")), facts) == "topic.b"
+    assert route(router, FakeCall(path.sent((), "b") * path.MOST_SENT), facts) is None
 
 
 def test_a_request_for_a_cell_goes_where_the_cell_is_told_to_be():
