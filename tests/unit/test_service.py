@@ -335,6 +335,16 @@ def test_questions_are_answered_as_long_as_requests_are(build):
     assert explanations.log[-1] == "stop"
 
 
+def test_a_worker_that_stops_takes_no_requests_while_its_server_of_questions_stops(build):
+    """It would return each of them."""
+    explanations = Explanations()
+    worker, log, _ = build(explanations=explanations)
+    worker.run()
+    explanations.log = log
+    worker.terminate()
+    assert log[-5:-2] == ["server.stop", "stop", "server.wait"]
+
+
 def test_a_worker_that_can_answer_no_questions_takes_requests(build, caplog):
     worker, log, _ = build(explanations=Explanations(OSError("broker")))
     worker.run()
