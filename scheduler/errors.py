@@ -18,6 +18,7 @@
     │   ├── NetworkForbidden
     │   └── NetworkUnauthorized
     ├── HostsUnknown             hosts that the request needs are in cells that cannot be read
+    │   └── PartitionUnreachable  hosts that may do are in a partition that cannot be asked
     ├── ComputeHostMetricNotFound  a host lacks a metric that [metrics] requires
     ├── HostFilterNotFound       enabled_filters names a class that is not available
     ├── ClassNotFound            a class path does not lead to a filter or weigher
@@ -161,6 +162,13 @@ class HostsUnknown(BerthError):
         super().__init__(
             f"The hosts of these cells are not known, since their databases do not answer: {names}"
         )
+
+
+class PartitionUnreachable(HostsUnknown):
+    """Schedulers of another partition are alive, may have a host, and could not be asked."""
+
+    def __init__(self) -> None:
+        BerthError.__init__(self, "The hosts of another partition are not known, since it cannot be asked")
 
 
 class ComputeHostMetricNotFound(BerthError):

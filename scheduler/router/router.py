@@ -17,6 +17,7 @@ from typing import Protocol
 from oslo_log import log as logging
 
 from scheduler.conf.partitions import ROUTER, Partition
+from scheduler.errors import PartitionUnreachable
 from scheduler.router import path
 from scheduler.router.rooms import Rooms
 from scheduler.router.routing import PartitionState, RoutingFacts, next_partition, why
@@ -103,7 +104,7 @@ class Router:
         """Send a call for which there is no host here to the next partition.
 
         Returns if no other partition is left: then it is to be refused. If one is left that could not be
-        reached, it is returned to the broker first, a bounded number of times.
+        reached, it is returned to the broker, a bounded number of times.
 
         Args:
             facts: The request.
@@ -114,12 +115,15 @@ class Router:
         Raises:
             Forwarded: It was sent on.
             Postponed: It may have been sent on, or could not be sent to a partition, and comes again.
+            PartitionUnreachable: The same, and it has come again often enough.
         """
         name = self._own.partition
         entries = path.answered(call.tried, name, f"{self._own.host}: {reason}")
         tried = {stop.name for stop in path.stops(entries)}
         if not self._send(facts, call, entries, tried, to):
             call.postpone("the broker did not confirm that it was sent to another partition")
+            to("")
+            raise PartitionUnreachable
         to("")
 
     def _send(

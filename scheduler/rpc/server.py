@@ -159,6 +159,7 @@ class Server(server.RPCServer):
         self._runs = runs
         self._redeliveries = Redeliveries(runs, self._caller_patience, sleep=self._wait_for_another)
         self._postponed: LRUCache[str, int] = LRUCache(MOST_REMEMBERED)
+        self._postponed_lock = threading.Lock()
         self._forwarder = forwarding.Forwarder(self._tell_forwarded)
         self.topics = NO_TOPICS
         self.observer: TrafficObserver = NoObserver()
@@ -256,7 +257,7 @@ class Server(server.RPCServer):
         current = delivery.Delivery(
             confirmed and message.redelivered,
             identity,
-            bool(identity) and self._postponed.get(identity, 0) < MOST_POSTPONED,
+            bool(identity) and self._times_postponed(identity) < MOST_POSTPONED,
             can_be_returned=confirmed,
             waited=time.monotonic() - message.received if confirmed else 0.0,
             may_be_answered=decision.fate is Fate.RUN_ANSWERED,
@@ -288,9 +289,14 @@ class Server(server.RPCServer):
             message.settle()
 
     def _postpone(self, message: amqp.ConfirmedMessage) -> None:
-        self._postponed[message.unique_id] = self._postponed.get(message.unique_id, 0) + 1
+        with self._postponed_lock:
+            self._postponed[message.unique_id] = self._postponed.get(message.unique_id, 0) + 1
         self._sleep(POSTPONE_DELAY)
         self._return(message)
+
+    def _times_postponed(self, identity: str) -> int:
+        with self._postponed_lock:
+            return self._postponed.get(identity, 0)
 
     def _return(self, message: amqp.ConfirmedMessage) -> None:
         self._redeliveries.end(message)

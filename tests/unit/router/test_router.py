@@ -3,6 +3,7 @@ import logging
 import pytest
 
 from scheduler.conf.partitions import ROUTER, Partition
+from scheduler.errors import NoValidHost, PartitionUnreachable
 from scheduler.router import path
 from scheduler.router.router import Router
 from scheduler.router.routing import RoutingFacts
@@ -20,8 +21,9 @@ class Postponed(BaseException):
 class FakeCall:
     """Is sent on, unless the topic is out of reach, or it is not known what became of it."""
 
-    def __init__(self, tried=(), unreachable=(), unknown=()):
+    def __init__(self, tried=(), unreachable=(), unknown=(), can_be_postponed=True):
         self.tried = tuple(tried)
+        self.can_be_postponed = can_be_postponed
         self.unreachable = unreachable
         self.unknown = unknown
         self.sent = []
@@ -33,7 +35,8 @@ class FakeCall:
         return topic in self.unknown
 
     def postpone(self, reason):
-        raise Postponed(reason)
+        if self.can_be_postponed:
+            raise Postponed(reason)
 
 
 class FakePlaces:
@@ -193,6 +196,13 @@ def test_a_call_is_not_refused_while_a_partition_cannot_be_reached():
     with pytest.raises(Postponed):
         pass_on(make_router("a"), call)
     assert [topic for topic, _ in call.sent] == ["topic.b", "topic.c"]
+
+
+def test_a_call_that_came_back_often_enough_is_not_refused_for_want_of_hosts():
+    call = FakeCall(unreachable={"topic.b", "topic.c"}, can_be_postponed=False)
+    with pytest.raises(PartitionUnreachable) as raised:
+        pass_on(make_router("a"), call)
+    assert not isinstance(raised.value, NoValidHost)
 
 
 def test_a_request_for_a_host_goes_to_its_partition_and_to_no_other():
