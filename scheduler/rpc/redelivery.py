@@ -191,6 +191,7 @@ class Redeliveries:
         """
         identity, end = message.unique_id, self._clock() + self._patience()
         while True:
+            self._runs.runs_elsewhere(identity)  # which notices the end of processes: their runs count now
             interrupted = self._runs.begin_run(identity)
             if not self._runs.runs_elsewhere(identity):
                 return self._refuse_if_too_often(message, interrupted)

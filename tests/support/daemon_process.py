@@ -34,7 +34,9 @@ class Manager:
     def __init__(self, conf):
         self.conf = conf
         from scheduler.claims.journal import ClaimJournal
+        from scheduler.stream.decision_stream import NoStream
 
+        self.stream = NoStream()
         self.message_runs = ClaimJournal()
         attempts = conf.scheduler.max_attempts
         if attempts == 13:

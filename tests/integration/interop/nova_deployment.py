@@ -1,6 +1,8 @@
 """A cloud whose databases, cells and host mappings were made by nova itself."""
 
+import contextlib
 import json
+import sqlite3
 
 from tests.integration.deployed import DeployedCloud, run_json
 from tools.cloud import ROOT
@@ -32,6 +34,8 @@ class NovaDeployment(DeployedCloud):
         hosts = self.directory / "hosts.json"
         hosts.write_text(json.dumps({cell.name: self._described(cell) for cell in self.fleet.cells}))
         self.run_nova("nova_databases", hosts)
+        for name in ("api", "cell0", *(cell.name for cell in self.fleet.cells)):
+            self._let_readers_not_lock(self.directory / f"{name}.sqlite")
 
     def run_nova(self, program, *arguments):
         """Run one of the programs here by nova's Python; what it prints as JSON on its last line."""
@@ -42,6 +46,12 @@ class NovaDeployment(DeployedCloud):
     def nova_configuration(self):
         """The files that nova reads: Berth's own, and one more."""
         return [self.directory / "controller.conf", self.directory / "nova.conf"]
+
+    @staticmethod
+    def _let_readers_not_lock(database):
+        """Let nova write while the scheduler reads, as in the databases of real clouds."""
+        with contextlib.closing(sqlite3.connect(database)) as connection:
+            assert connection.execute("PRAGMA journal_mode = WAL").fetchone() == ("wal",)
 
     def _described(self, cell):
         return {

@@ -44,10 +44,18 @@ class Runs(NoRuns):
         return self.clock.now < self.until
 
 
+class UnnoticedEnd(Runs):
+    """As ``Runs``; that a process has ended while it ran the call shows when its runs are looked for."""
+
+    def runs_elsewhere(self, message_id):
+        self.interrupted = MOST_INTERRUPTED + 1
+        return False
+
+
 class World:
-    def __init__(self, **fields):
+    def __init__(self, runs=Runs, **fields):
         self.clock = Clock(0.0)
-        self.runs = Runs(self.clock, **fields)
+        self.runs = runs(self.clock, **fields)
         self.redeliveries = Redeliveries(
             self.runs, lambda: PATIENCE, self.clock, self.sleep, lambda low, high: high
         )
@@ -77,6 +85,12 @@ def test_a_call_waits_no_longer_than_its_caller():
     assert (fate, reason) == (Fate.REFUSED, "another scheduler has served it for too long")
     assert world.clock.now < PATIENCE + 2.0
     assert not world.runs.own
+
+
+def test_a_run_that_ended_with_its_process_counts_though_nobody_has_noticed_before():
+    world = World(UnnoticedEnd, interrupted=MOST_INTERRUPTED)
+    fate, reason = world.redeliveries.decide(Call())
+    assert (fate, reason) == (Fate.REFUSED, f"{MOST_INTERRUPTED + 1} schedulers ended while they served it")
 
 
 @pytest.mark.parametrize("changes", [{"redelivered": False}, {"unique_id": ""}], ids=["first", "no identity"])
