@@ -164,8 +164,8 @@ class RateLimitedLogger:
 class OneLineRecord(logging.LogRecord):
     """A log record that is one line of bounded length and says an error once.
 
-    Line breaks and other control characters of the message are escaped, and credentials in URLs are masked.
-    Above debug level, a line is cut after ``LONGEST_LINE`` characters.
+    Line breaks and other control characters of the message are escaped, and credentials in URLs are masked,
+    also in the traceback that may follow. Above debug level, a line is cut after ``LONGEST_LINE`` characters.
 
     Names, hints and keys come from users of the cloud: a line break in them must not begin a line of the log.
     Made by ``logging`` after ``logging.setLogRecordFactory(OneLineRecord)``.
@@ -179,7 +179,9 @@ class OneLineRecord(logging.LogRecord):
         return text
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Escape also the text of the exception that oslo.log appends; empty it if the message has the text.
+        """Mask also the traceback, and escape the text of the exception that oslo.log appends.
+
+        The latter is emptied if the message has the text.
 
         oslo.log appends the exception that is being handled to every warning and error, so that a message
         that names the cause itself would say it twice.
@@ -187,6 +189,8 @@ class OneLineRecord(logging.LogRecord):
         if name == "error_summary":
             value = sanitize(value)
             value = "" if _repeats(self.getMessage(), value) else value
+        elif name == "exc_text" and value:
+            value = _CREDENTIALS.sub("***", value)
         super().__setattr__(name, value)
 
 

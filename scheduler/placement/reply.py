@@ -8,6 +8,9 @@ import orjson
 #: Characters of a body or of an error's text that go into log lines.
 LONGEST_TEXT = 2000
 
+#: Bytes of a body that is looked into for an error, for each claim anew. Those of Placement are far shorter.
+LARGEST_ERROR = 1 << 20
+
 
 @dataclass(frozen=True, slots=True)
 class Reply:
@@ -38,7 +41,7 @@ class Reply:
     @property
     def error(self) -> dict[str, Any]:
         """The first error of an error body, else an empty dict."""
-        errors = self.data.get("errors")
+        errors = self.data.get("errors") if len(self.body) <= LARGEST_ERROR else None
         first = errors[0] if isinstance(errors, list) and errors else None
         return first if isinstance(first, dict) else {}
 

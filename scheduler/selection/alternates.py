@@ -1,6 +1,7 @@
 """The reply: the Selection of each chosen host, and its alternates (spec: placement-and-workflow 5.5)."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+import math
 from typing import Any
 
 from scheduler import objects
@@ -66,10 +67,14 @@ def selection(
 
 
 def scheduler_limits(limits: Mapping[str, Any]) -> objects.SchedulerLimits:
-    """Return what rules wrote for a host; amounts are cut to integers, unknown keys are left out."""
+    """Return what rules wrote for a host; amounts are cut to integers, unknown keys are left out.
+
+    So is an amount without a bound, as of a host whose allocation ratio is beyond all numbers.
+    """
     known = {name: limits[name] for name in _LIMITS if limits.get(name) is not None}
-    whole = {name: value if name == "numa_topology" else int(value) for name, value in known.items()}
-    return objects.SchedulerLimits.from_dict(whole)
+    topology = known.pop("numa_topology", None)
+    amounts = {name: int(value) for name, value in known.items() if math.isfinite(float(value))}
+    return objects.SchedulerLimits.from_dict(amounts | {"numa_topology": topology})
 
 
 def as_dicts(selections: Selections) -> list[dict[str, Any]]:

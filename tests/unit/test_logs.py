@@ -1,4 +1,5 @@
 import logging
+import sys
 
 import pytest
 
@@ -149,6 +150,16 @@ def test_control_characters_of_messages_are_escaped(message, arguments, seen):
 def test_credentials_in_urls_of_messages_are_masked(text, seen):
     record = logs.OneLineRecord("name", logging.DEBUG, __file__, 1, "hint %s", (text,), None)
     assert record.getMessage() == f"hint {seen}"
+
+
+def test_credentials_in_urls_of_tracebacks_are_masked():
+    try:
+        raise ValueError("bad address amqp://nova:secret@broker:5672/")
+    except ValueError:
+        record = logs.OneLineRecord("name", logging.ERROR, __file__, 1, "failed", (), sys.exc_info())
+    text = logging.Formatter().format(record)
+    assert text.endswith("ValueError: bad address amqp://***@broker:5672/")
+    assert len(text.splitlines()) > 1
 
 
 @pytest.mark.parametrize(

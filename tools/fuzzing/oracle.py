@@ -123,7 +123,11 @@ def _of_log(records: Iterable[logging.LogRecord]) -> Iterable[Problem]:
 
 
 def _error_text(record: logging.LogRecord) -> str:
-    return "".join(traceback.format_exception_only(record.exc_info[1])) if record.exc_info else ""
+    """Return what a log file has of a record after its message."""
+    if not record.exc_info:
+        return ""
+    record.exc_text = logging.Formatter().formatException(record.exc_info)
+    return record.exc_text
 
 
 def _of_budget(outcome: Outcome) -> Iterable[Problem]:

@@ -132,6 +132,13 @@ def test_names_that_nova_has():
     assert state.free_ram_mb == 1
 
 
+def test_deeply_nested_stats_can_be_read():
+    nested = []
+    for _ in range(800):
+        nested = [nested]
+    assert state_of(make_host("h1").stats(deep=nested)).stats["deep"] == nested
+
+
 def change_stats(state):
     state.stats["failed_builds"] = "99"
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from scheduler.placement.reply import Reply
+from scheduler.placement.reply import LARGEST_ERROR, Reply
 
 
 @given(st.binary())
@@ -39,3 +39,11 @@ def test_a_long_detail_is_cut_for_log_lines():
     reply = Reply(409, json.dumps({"errors": [{"detail": "x" * 100_000}]}).encode())
     assert len(reply.detail) == 2000
     assert len(reply.summary) < 2100
+
+
+def test_a_body_that_is_larger_than_any_error_is_not_looked_into():
+    body = b'{"errors": [{"code": "placement.concurrent_update", "detail": "%s"}]}'
+    assert Reply(409, body % (b"x" * 1000)).code == "placement.concurrent_update"
+    large = Reply(409, body % (b"x" * LARGEST_ERROR))
+    assert large.code == large.detail == ""
+    assert large.summary.startswith("Placement answers 409: {")

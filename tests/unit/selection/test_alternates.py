@@ -41,6 +41,11 @@ def test_limits_are_cut_to_integers_and_unknown_ones_are_left_out():
     assert found.to_dict() == {"memory_mb": 1024}
 
 
+def test_an_amount_without_a_bound_is_no_limit():
+    found = scheduler_limits({"memory_mb": float("inf"), "vcpu": float("nan"), "disk_gb": 3.0})
+    assert found.to_dict() == {"disk_gb": 3}
+
+
 def test_the_older_form_is_the_chosen_host_of_each_instance():
     view = make_view(three_hosts())
     pair = [selection(view, index, None, "nova") for index in (0, 1)]
