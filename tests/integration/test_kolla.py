@@ -54,4 +54,8 @@ def test_a_daemon_of_two_workers_serves(tmp_path, rabbit):
         assert (types["scheduler"], types["scheduler_fanout"]) == ("quorum", "stream")
         log = cloud.scheduler.text()
         assert "Traceback" not in log
-        assert " ERROR " not in log
+        # RabbitMQ may fail one of two that declare the same stream at the same moment; it tries again.
+        errors = [
+            line for line in log.splitlines() if " ERROR " in line and "(541) INTERNAL_ERROR" not in line
+        ]
+        assert errors == []
