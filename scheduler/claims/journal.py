@@ -59,8 +59,11 @@ class Page(Protocol):
     def recorded_by_others(self, instance_uuids: Collection[str]) -> Collection[Record]:
         """Return what is recorded of these instances in the pages of other processes."""
 
-    def begin_run(self, message_id: str) -> int:
-        """Record that a message is being run; return how many of its runs ended with their process."""
+    def begin_run(self, message_id: str) -> None:
+        """Record that a message is being run."""
+
+    def interrupted_runs(self, message_id: str) -> int:
+        """Return how many runs of a message ended with their process."""
 
     def leave_run(self, message_id: str) -> None:
         """Remove the record that this process runs a message."""
@@ -256,13 +259,17 @@ class ClaimJournal:
         if self._page:
             self._page.remove_records(uuids)
 
-    def begin_run(self, message_id: str) -> int:
-        """Record that a message is being run.
+    def begin_run(self, message_id: str) -> None:
+        """Record that a message is being run."""
+        if self._page:
+            self._page.begin_run(message_id)
 
-        Returns:
-            How many of its runs ended with their process, as far as the journal knows.
+    def interrupted_runs(self, message_id: str) -> int:
+        """Return how many runs of a message ended with their process.
+
+        Those count whose pages were taken over (``runs_elsewhere``).
         """
-        return self._page.begin_run(message_id) if self._page else 0
+        return self._page.interrupted_runs(message_id) if self._page else 0
 
     def leave_run(self, message_id: str) -> None:
         """Remove the record that this process runs a message; its runs that were interrupted still count."""

@@ -2,8 +2,8 @@
 
 The file is in WAL mode: adding a record does not wait for the disk, and other processes can look into the
 file at any time, even while its owner is stopped. A lock file says whether the owner is alive: the lock ends
-with the process, however that ends. Whoever gets the lock of a dead one takes over all that it has recorded:
-a process that starts, or one that finds a record there which it would have to wait for.
+with the process, however that ends. The process that gets the lock of one that has died takes over all that
+is recorded there: when it starts, or when it finds a record there which it would have to wait for.
 
 A record is made before its claim is sent, so that other processes see it. It is marked when it is sent. What
 was never sent is void when the process dies: it would look like what another process has claimed later.
@@ -295,19 +295,18 @@ class JournalPage:
             pages = read()
         return [record for records in pages.values() for record in records]
 
-    def begin_run(self, message_id: str) -> int:
-        """Record that a message is being run.
+    def begin_run(self, message_id: str) -> None:
+        """Record that a message is being run."""
+        self._execute("INSERT INTO runs VALUES (?, ?, 0)", (message_id, time.time()))
 
-        Returns:
-            How many of its runs ended with their process.
-        """
+    def interrupted_runs(self, message_id: str) -> int:
+        """Return how many runs of a message ended with their process, as far as their pages are taken over."""
 
         def count(database: sqlite3.Connection) -> int:
             return _count(database, _COUNT_INTERRUPTED, message_id)
 
         try:
-            with self._lock, self._transaction():
-                self._database.execute("INSERT INTO runs VALUES (?, ?, 0)", (message_id, time.time()))
+            with self._lock:
                 return count(self._database) + sum(number for _, number in self._read_others(count))
         except sqlite3.Error as error:
             self._outage.report_failure(error)

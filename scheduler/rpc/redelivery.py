@@ -47,8 +47,11 @@ class RecordedReply(Protocol):
 class MessageRuns(Protocol):
     """Records which messages this process runs and answers, in a file that outlives it."""
 
-    def begin_run(self, message_id: str) -> int:
-        """Record that a message is being run; return how many of its runs ended with their process."""
+    def begin_run(self, message_id: str) -> None:
+        """Record that a message is being run."""
+
+    def interrupted_runs(self, message_id: str) -> int:
+        """Return how many runs of a message ended with their process, as far as that was noticed."""
 
     def leave_run(self, message_id: str) -> None:
         """Remove the record that this process runs a message; its runs that were interrupted still count."""
@@ -57,7 +60,7 @@ class MessageRuns(Protocol):
         """Remove the records of the runs of a message."""
 
     def runs_elsewhere(self, message_id: str) -> bool:
-        """Return whether another process runs a message."""
+        """Return whether another process runs a message; notice those that have died."""
 
     def begin_reply(self, message_id: str, *, failed: bool) -> None:
         """Record that a reply is about to be sent."""
@@ -75,7 +78,10 @@ class MessageRuns(Protocol):
 class NoRuns:
     """Records nothing."""
 
-    def begin_run(self, message_id: str) -> int:
+    def begin_run(self, message_id: str) -> None:
+        """Do nothing."""
+
+    def interrupted_runs(self, message_id: str) -> int:
         """Return that no run was interrupted."""
         return 0
 
@@ -191,10 +197,9 @@ class Redeliveries:
         """
         identity, end = message.unique_id, self._clock() + self._patience()
         while True:
-            self._runs.runs_elsewhere(identity)  # which notices the end of processes: their runs count now
-            interrupted = self._runs.begin_run(identity)
+            self._runs.begin_run(identity)
             if not self._runs.runs_elsewhere(identity):
-                return self._refuse_if_too_often(message, interrupted)
+                return self._refuse_if_too_often(message)
             self._runs.leave_run(identity)
             if message.hand_back():
                 return Decision(Fate.RETURNED)
@@ -202,7 +207,8 @@ class Redeliveries:
                 return Decision(Fate.REFUSED, "another scheduler has served it for too long")
             self._sleep(self._uniform(*LOOK_DELAY))
 
-    def _refuse_if_too_often(self, message: ConfirmedMessage, interrupted: int) -> Decision | None:
+    def _refuse_if_too_often(self, message: ConfirmedMessage) -> Decision | None:
+        interrupted = self._runs.interrupted_runs(message.unique_id)
         if interrupted > MOST_INTERRUPTED:
             why = f"{interrupted} schedulers ended while they served it"
         elif message.delivery_count > MOST_DELIVERIES:

@@ -33,6 +33,8 @@ class Runs(NoRuns):
 
     def begin_run(self, message_id):
         self.own = True
+
+    def interrupted_runs(self, message_id):
         return self.interrupted
 
     def leave_run(self, message_id):

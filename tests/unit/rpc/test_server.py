@@ -459,6 +459,8 @@ class Runs(redelivery.NoRuns):
 
     def begin_run(self, message_id):
         self.open.add(message_id)
+
+    def interrupted_runs(self, message_id):
         return self.interrupted
 
     def end_run(self, message_id):
