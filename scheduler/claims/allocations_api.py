@@ -89,7 +89,7 @@ class AllocationsApi:
 
 
 def _do_nothing(_uuids: Collection[str]) -> None:
-    """Tell nobody of a write."""
+    """Ignore that a write is about to be sent."""
 
 
 def _path(uuid: str) -> str:

@@ -300,7 +300,7 @@ class JournalPage:
         self._execute("INSERT INTO runs VALUES (?, ?, 0)", (message_id, time.time()))
 
     def interrupted_runs(self, message_id: str) -> int:
-        """Return how many runs of a message ended with their process, as far as their pages are taken over."""
+        """Return how many runs of a message ended with their process and were taken over since."""
 
         def count(database: sqlite3.Connection) -> int:
             return _count(database, _COUNT_INTERRUPTED, message_id)

@@ -3,7 +3,9 @@
 Placement decides what a claim may take. This is an estimate without a query to it, for what to look at twice.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -12,6 +14,24 @@ from scheduler.hosts.pending import GUARDED, PendingPlacements
 from scheduler.hosts.table import HostTable
 
 MIB_PER_GIB = 1024
+
+Number = TypeVar("Number", float, np.ndarray)
+"""A number of one host, or those of many: float, shape (hosts,)."""
+
+
+def free_memory(number: Callable[[str], Number]) -> Number:
+    """Return the MiB of memory that a compute reports to be left, overcommit included; negative if too few.
+
+    Args:
+        number: Returns a number by its name (``hosts.columns``).
+    """
+    overcommit = number("total_usable_ram_mb") * (number("ram_allocation_ratio") - 1)
+    return number("free_ram_mb") + overcommit
+
+
+def free_vcpus(number: Callable[[str], Number]) -> Number:
+    """Return the virtual CPUs that a compute reports to be left; as ``free_memory``."""
+    return number("vcpus_total") * number("cpu_allocation_ratio") - number("vcpus_used")
 
 
 class HostRoom:
@@ -30,11 +50,12 @@ class HostRoom:
         if row is None:
             return {}
         host = self._table.rows[row]
+        number = partial(getattr, host)
         pending = self._pending.overlay(self._table, TableRows(np.array([row])))[:, 0]
         ram, disk, vcpus = pending[: len(GUARDED)].tolist()
         return {
-            "MEMORY_MB": host.free_ram_mb + host.total_usable_ram_mb * (host.ram_allocation_ratio - 1) + ram,
+            "MEMORY_MB": free_memory(number) + ram,
             "DISK_GB": (host.free_disk_mb + disk) / MIB_PER_GIB
             + host.total_usable_disk_gb * (host.disk_allocation_ratio - 1),
-            "VCPU": host.vcpus_total * host.cpu_allocation_ratio - host.vcpus_used - vcpus,
+            "VCPU": free_vcpus(number) - vcpus,
         }

@@ -7,7 +7,7 @@ are gathered on first use. A view is used by one thread.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import cached_property
+from functools import cached_property, partial
 import math
 from typing import Any
 
@@ -25,18 +25,9 @@ from scheduler.hosts.request_instances import (
     NoInstances,
     RequestInstances,
 )
+from scheduler.hosts.room import free_memory, free_vcpus
 from scheduler.hosts.rows import HostRow
 from scheduler.hosts.table import HostTable
-
-# From which follows how much memory and how many CPUs a host has left.
-_CAPACITY = (
-    "free_ram_mb",
-    "total_usable_ram_mb",
-    "ram_allocation_ratio",
-    "vcpus_used",
-    "vcpus_total",
-    "cpu_allocation_ratio",
-)
 
 
 class CandidateLists:
@@ -391,14 +382,12 @@ class HostView:
             return True
         if not reservations.has_newer(position):
             return False
-        number = {name: self._shared.number(name, position) for name in _CAPACITY}
-        memory = number["total_usable_ram_mb"] * (number["ram_allocation_ratio"] - 1)
-        cpus = number["vcpus_total"] * number["cpu_allocation_ratio"]
-        pending = {name: float(reservations.others[AMOUNTS.index(name), position]) for name in GUARDED}
-        return (
-            number["free_ram_mb"] + memory + pending["free_ram_mb"] + amounts.get("free_ram_mb", 0) < 0
-            or number["vcpus_used"] + pending["vcpus_used"] + amounts.get("vcpus_used", 0) > cpus
-        )
+        number = partial(self._shared.number, position=position)
+        taken = {
+            name: float(reservations.others[AMOUNTS.index(name), position]) + amounts.get(name, 0)
+            for name in GUARDED
+        }
+        return free_memory(number) + taken["free_ram_mb"] < 0 or free_vcpus(number) - taken["vcpus_used"] < 0
 
     def serialized(self) -> AbstractContextManager[None]:
         """Let requests whose host was taken by another one choose one after the other."""

@@ -174,7 +174,7 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
     Attributes:
         undelivered: Why the last reply was not delivered; None if it was, or if none was sent.
         may_be_delivered: Whether the last reply was handed to the broker, which has not refused it. If it is
-            undelivered then, nobody knows whether its caller has it.
+            undelivered then, it is not known whether its caller has it.
         caller_waits: Whether another, smaller reply may still be delivered.
         channel_number: Which of the listener's successive channels the message came from.
         received: When it was received; seconds of ``time.monotonic``.

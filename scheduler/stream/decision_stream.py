@@ -368,7 +368,7 @@ class NoStream:
         """Return None: all hosts are alike."""
 
     def take_calls(self, topic: str) -> None:
-        """Do nothing: there is nobody to tell."""
+        """Do nothing: no other scheduler is known."""
 
     def send_on_to_owner(self, group: str, call: Call | None) -> None:
         """Do nothing: this scheduler decides for all groups."""

@@ -6,6 +6,7 @@ import numpy as np
 
 from scheduler.hosts.coordinates import TableRows
 from scheduler.hosts.pending import GUARDED, PendingPlacements
+from scheduler.hosts.room import free_memory
 from scheduler.hosts.table import HostTable
 from scheduler.stream.records import MOST_CELLS
 
@@ -32,9 +33,8 @@ def room_of(table: HostTable, pending: PendingPlacements) -> Room:
     if not len(table):
         return Room()
     rows = TableRows(np.arange(len(table)))
-    reported = table.numbers["total_usable_ram_mb"]
-    total = reported * table.numbers["ram_allocation_ratio"]
-    free = total - reported + table.numbers["free_ram_mb"] + pending.overlay(table, rows)[_MEMORY]
+    total = table.numbers["total_usable_ram_mb"] * table.numbers["ram_allocation_ratio"]
+    free = free_memory(table.numbers.__getitem__) + pending.overlay(table, rows)[_MEMORY]
     usable = ~(table.numbers["service_disabled"] | table.numbers["service_forced_down"])
     cells = sorted({row.cell_uuid for row in table.rows})
     return Room(

@@ -26,10 +26,12 @@ MEMORY_MIB, MEMORY_PER_MIB = 100, 40
 #: Errors of the library for what is no call of this interface.
 OF_LIBRARY = {messaging.NoSuchMethod.__name__, messaging.UnsupportedVersion.__name__}
 
-#: Plain exceptions that rules raise for a hint, as nova's do: file of the rule, and names of their classes.
+#: Plain exceptions that rules raise for a hint or an extra spec, as nova's do: the file of the rule, and the
+#: names of their classes.
 OF_RULES = {
     "filters/json_filter.py": {"KeyError", "TypeError", "AttributeError", "ValueError", "JSONDecodeError"},
     "filters/affinity_filter.py": {"AddrFormatError", "TypeError", "ValueError"},
+    "filters/extra_specs_ops.py": {"ValueError"},
 }
 
 

@@ -81,22 +81,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="tools/simulate strategies", description="Compare how several schedulers avoid each other."
     )
-    parser.add_argument(
-        "--scenario",
-        nargs="+",
-        choices=SCENARIOS,
-        default=list(SCENARIOS),
-        metavar="NAME",
-        help=_names(SCENARIOS),
-    )
-    parser.add_argument(
-        "--strategy",
-        nargs="+",
-        choices=STRATEGIES,
-        default=list(STRATEGIES),
-        metavar="NAME",
-        help=_names(STRATEGIES),
-    )
+    for option, known in (("--scenario", SCENARIOS), ("--strategy", STRATEGIES)):
+        names = f"default: all, which are {', '.join(map(repr, known))}"
+        parser.add_argument(option, nargs="+", choices=known, default=list(known), metavar="NAME", help=names)
     parser.add_argument("--seed", type=int, default=1, help="determines everything (default: 1)")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
     parser.add_argument("--output", type=Path, help="write the table, the results and a plot to OUTPUT.*")
@@ -113,7 +100,3 @@ def _list_of(kind: type) -> object:
         return tuple(kind(part) for part in text.split(","))
 
     return parsed
-
-
-def _names(known: object) -> str:
-    return f"default: all, which are {', '.join(map(repr, known))}"
