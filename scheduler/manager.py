@@ -63,6 +63,7 @@ from scheduler.selection.headroom import Usages, no_usages
 from scheduler.selection.host_claiming import PLACEMENT_UNKNOWN
 from scheduler.selection.mirrored_hosts import MirroredHosts
 from scheduler.selection.server_groups import ServerGroups
+from scheduler.shared_answers import SharedAnswers
 from scheduler.stream.decision_stream import DecisionStream, NoStream, make_stream
 from scheduler.stream.shared_decisions import LocalState
 
@@ -131,8 +132,12 @@ class ManagerParts:
     router: Router | None = None
 
     @classmethod
-    def from_conf(cls, conf: cfg.ConfigOpts) -> "ManagerParts":
+    def from_conf(cls, conf: cfg.ConfigOpts, answers: SharedAnswers) -> "ManagerParts":  # noqa: ARG003
         """Make the parts that the options describe; nothing is connected to yet.
+
+        Args:
+            conf: The options.
+            answers: What Placement and the databases answered to other workers.
 
         Raises:
             ConfigError: An option cannot work.
@@ -189,7 +194,7 @@ class SchedulerManager:
             ClassNotFound: A configured class does not exist.
             PlacementAuthFailure: ``[placement]`` names no usable credentials.
         """
-        parts = parts or ManagerParts.from_conf(conf)
+        parts = parts or ManagerParts.from_conf(conf, SharedAnswers())
         self.conf = conf
         self.notifications = notifications
         self.parts = parts

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 from functools import partial
+import os
 import random
+import tempfile
 from typing import Any
 
 import msgspec
@@ -20,13 +22,16 @@ from scheduler.health.decisions import DecisionCounter, TrafficCounter
 from scheduler.health.reports import WorkerState
 from scheduler.nova_service import host_discovery, service_record
 from scheduler.rpc import context, explain, forwarding, notifications, serializer, server, transport
+from scheduler.shared_answers import SHARED_MEMORY, SharedAnswers, make_directory
 
 
 def all_parts(conf: cfg.ConfigOpts) -> service.Parts:
     """Return the parts for service.Daemon; to be called before it forks its workers."""
     counters = Counters()
     return service.Parts(
-        manager=partial(make_manager, journal=Journal.from_conf(conf), counters=counters),
+        manager=partial(
+            make_manager, journal=Journal.from_conf(conf), counters=counters, answers=make_answers(conf)
+        ),
         server=partial(make_server, counters=counters),
         periodics=make_periodics,
         explanations=make_explanations,
@@ -35,8 +40,19 @@ def all_parts(conf: cfg.ConfigOpts) -> service.Parts:
     )
 
 
+def make_answers(conf: cfg.ConfigOpts) -> SharedAnswers:
+    """Return what the workers share answers by, in memory if there is a place; one worker shares nothing."""
+    if options.worker_count(conf) == 1:
+        return SharedAnswers()
+    of_systemd = os.environ.get("RUNTIME_DIRECTORY", "").partition(":")[0]
+    return SharedAnswers(make_directory([of_systemd, SHARED_MEMORY, conf.tempdir or tempfile.gettempdir()]))
+
+
 def make_manager(
-    conf: cfg.ConfigOpts, journal: Journal | None = None, counters: Counters | None = None
+    conf: cfg.ConfigOpts,
+    journal: Journal | None = None,
+    counters: Counters | None = None,
+    answers: SharedAnswers | None = None,
 ) -> manager.SchedulerManager:
     """Return a manager, not started.
 
@@ -44,13 +60,15 @@ def make_manager(
         conf: The options.
         journal: Where claims are recorded.
         counters: What decisions are counted into.
+        answers: What Placement and the databases answered to other workers.
 
     Raises:
         BerthError: The options cannot work.
     """
     notifier = notifications.build(conf, serializer.ObjectSerializer())
     count = DecisionCounter(counters or Counters()).count
-    return manager.SchedulerManager(conf, notifier, journal, on_decision=count)
+    parts = manager.ManagerParts.from_conf(conf, answers or SharedAnswers())
+    return manager.SchedulerManager(conf, notifier, journal, parts, on_decision=count)
 
 
 def make_server(

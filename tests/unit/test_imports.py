@@ -37,6 +37,7 @@ LEAVES = {
     "deadline",
     "bounded_http",
     "keystone_access",
+    "shared_answers",
 }
 
 #: package -> packages of ours that it may import, beside itself and the leaves

@@ -93,10 +93,21 @@ def test_discovery_begins_within_the_fuzzy_delay(make_conf, serving):
 def test_notifications_only_where_a_driver_is_set(make_conf, monkeypatch, text, channels):
     made, make = [], transport.notification_transport
     monkeypatch.setattr(transport, "notification_transport", lambda conf: made.append(conf) or make(conf))
-    monkeypatch.setattr(manager, "SchedulerManager", lambda conf, told, journal, on_decision: told)
+    monkeypatch.setattr(manager.ManagerParts, "from_conf", lambda conf, answers: None)
+    monkeypatch.setattr(manager, "SchedulerManager", lambda conf, told, journal, parts, on_decision: told)
     told = worker_parts.make_manager(make_conf(text))
     assert isinstance(told, notifications.Notifications)
     assert len(made) == channels
+
+
+@pytest.mark.parametrize(("workers", "shared"), [("", False), ("workers=1", False), ("workers=2", True)])
+def test_several_workers_share_answers_where_systemd_lets_them(
+    make_conf, monkeypatch, tmp_path, workers, shared
+):
+    monkeypatch.setenv("RUNTIME_DIRECTORY", f"{tmp_path}:/other")
+    answers = worker_parts.make_answers(make_conf(f"[scheduler]\n{workers}\n"))
+    assert answers.shared is shared
+    assert len(list(tmp_path.glob("berth-answers-*"))) == shared
 
 
 class Stream(NoStream):
