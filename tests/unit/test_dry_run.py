@@ -7,6 +7,7 @@ import pytest
 
 from scheduler.dry_run import DryRuns
 from scheduler.errors import InvalidRequest
+from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rpc.context import RequestContext
 from tests.builders import uuid_of
 from tests.unit import test_manager
@@ -61,8 +62,11 @@ def test_a_request_that_cannot_be_read_is_refused(make_world):
 def test_requests_of_the_same_group_do_not_wait_for_it(make_world):
     world = make_world(two_hosts())
     members = group(uuid="g", policy="affinity", members=[], hosts=[])
-    with world.manager._groups._locks.hold(["g"], 1):
-        record = DryRuns(world.manager).decide(CONTEXT, spec_of(instance_group=members))
+    spec = spec_of(instance_group=members)
+    with world.manager.steps.groups.serialized(
+        SchedulingRequest.of(spec, None, CONTEXT), world.manager.hosts
+    ):
+        record = DryRuns(world.manager).decide(CONTEXT, spec)
     assert record.chosen
 
 

@@ -1,0 +1,170 @@
+"""Which hosts a request is decided among: what Placement offers, as they are in the host table."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from scheduler.errors import NoValidHost
+from scheduler.explain.trace import Trace
+from scheduler.hosts.table import HostTable
+from scheduler.hosts.view import CandidateLists, HostView
+from scheduler.logs import RateLimitedLogger
+from scheduler.nova_db.inventory import Inventory
+from scheduler.placement.candidates import Candidates, CandidateSource
+from scheduler.placement.provider_aggregates import ProviderAggregates
+from scheduler.request import prefilters, query, targets
+from scheduler.request.network import NeutronNetwork
+from scheduler.request.scheduling_request import SchedulingRequest
+from scheduler.selection.host_claiming import PLACEMENT_UNKNOWN
+
+LOG = logging.getLogger(__name__)
+
+#: Seconds between two equal warnings of pre-filters, of what holds for every request.
+PREFILTER_WARNING_INTERVAL = 3600.0
+
+MoreHosts = Callable[[], HostView | None]
+"""Returns further hosts, for a request that has none left; None: there are none."""
+
+
+class CandidateHosts:
+    """Asks for the hosts of requests. Any thread may use it."""
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        hosts: Inventory,
+        candidates: CandidateSource,
+        network: NeutronNetwork,
+        provider_aggregates: ProviderAggregates,
+    ) -> None:
+        """Set up; nothing is asked yet.
+
+        Args:
+            conf: The options.
+            hosts: What is known of the hosts.
+            candidates: Answers which hosts could take a request.
+            network: Neutron, for the pre-filters.
+            provider_aggregates: Placement's aggregates, for the pre-filters.
+        """
+        self._conf = conf
+        self._hosts = hosts
+        self._candidates = candidates
+        self._prefilter_services = prefilters.PrefilterServices(
+            conf=conf,
+            aggregates=hosts.aggregates,
+            minimum_compute_version=hosts.minimum_compute_version,
+            network=network,
+            provider_aggregates=provider_aggregates,
+            warnings=RateLimitedLogger(LOG, interval=PREFILTER_WARNING_INTERVAL),
+        )
+
+    def queries(self, request: SchedulingRequest) -> tuple[query.Query, ...]:
+        """Run the pre-filters and return what to ask Placement for."""
+        spec = request.spec
+        prefilters.run(spec, request.context, self._prefilter_services)
+        named = targets.named_target(spec)
+        found = self._hosts.find_nodes(named) if named else ()
+        where = targets.apply_lookup(spec, named, found)
+        return query.build(spec, self._conf, replace(where, aggregates=self._partition_aggregates()))
+
+    def ask_placement(
+        self, queries: Sequence[query.Query], request: SchedulingRequest, trace: Trace
+    ) -> Candidates:
+        """Return the allocation candidates.
+
+        Raises:
+            NoValidHost: There are none, or Placement does not answer.
+        """
+        candidates = self._candidates.fetch(queries, request.context)
+        trace.answered(candidates)
+        if not candidates.by_root:
+            raise NoValidHost(PLACEMENT_UNKNOWN if candidates.failed else "", final=candidates.failed)
+        return candidates
+
+    def table(self, request: SchedulingRequest) -> HostTable:
+        """Return a snapshot of the hosts, read after the request arrived if it moves an instance.
+
+        What an operator or a compute changed just before a move (a service forced down, for one) counts then.
+        """
+        max_age = 0.0 if request.moves_instance else None
+        return self._hosts.snapshot(max_age, request.cell_uuid, request.arrived_at)
+
+    def table_with(self, node_uuids: Iterable[str], request: SchedulingRequest) -> HostTable:
+        """Return a snapshot of the hosts in which none of these compute nodes is missing, if they exist."""
+        return self._hosts.complete(self.table(request), node_uuids)
+
+    def offered(
+        self, queries: Sequence[query.Query], candidates: Candidates, request: SchedulingRequest
+    ) -> tuple[HostView, MoreHosts]:
+        """Return the hosts that Placement offers, and what returns those beyond its limit."""
+        table = self.table_with(candidates.by_root, request)
+        hosts = self._view(table, candidates, request)
+        return hosts, partial(self._beyond_limit, table, queries, candidates, len(hosts), request)
+
+    def recover(self, candidates: Candidates, hosts: HostView, request: SchedulingRequest) -> bool:
+        """Read cells again that could not be read, if Placement offers hosts that may be in them.
+
+        Returns:
+            Whether a cell can be read again, so that there are other hosts now.
+        """
+        table = hosts.table
+        lacks = any(uuid not in table.row_of_uuid for uuid in candidates.by_root)
+        return lacks and self._hosts.recover(table, request.cell_uuid)
+
+    def to_check(self, request: SchedulingRequest) -> HostView:
+        """Return the host that a rebuild check forces, or all of its cell."""
+        cell_uuid = request.cell_uuid
+        table = self._hosts.snapshot(cell_uuid=cell_uuid, arrived_at=request.arrived_at)
+        target = targets.named_target(request.spec)
+        nodes = table.nodes(target.host, target.node, cell_uuid) if target else table.rows
+        rows = table.find((row.uuid for row in nodes), cell_uuid)
+        if not len(rows) and self._hosts.recover(table, cell_uuid):
+            return self.to_check(request)
+        return HostView.of(table, rows, None, self._hosts.instances, self._hosts.pending)
+
+    def ignored_nodes(self, table: HostTable, request: SchedulingRequest) -> frozenset[str]:
+        """Return the compute nodes that a request must not go to. An evacuation names its failed host so."""
+        return self._hosts.nodes_of_hosts(table, request.spec.ignore_hosts or ())
+
+    def _partition_aggregates(self) -> frozenset[str]:
+        """Return the aggregates that the hosts of this scheduler's partition are in; none if it has none.
+
+        Raises:
+            NoValidHost: None of its aggregates exists, so it has no host.
+        """
+        partition = self._hosts.partition
+        uuids = partition.aggregates()
+        if uuids is None:
+            return frozenset()
+        if not uuids:
+            raise NoValidHost(f"None of the aggregates of partition {partition.name} exists")
+        return uuids
+
+    def _view(self, table: HostTable, candidates: Candidates, request: SchedulingRequest) -> HostView:
+        rows = table.find(candidates.by_root, request.cell_uuid)
+        by_root = candidates.by_root
+        lists = CandidateLists(lambda position: by_root[table.rows[rows[position]].uuid])
+        pending, asked_at = self._hosts.pending, candidates.sent_at
+        return HostView.of(table, rows, lists, self._hosts.instances, pending, asked_at)
+
+    def _beyond_limit(
+        self,
+        table: HostTable,
+        queries: Sequence[query.Query],
+        candidates: Candidates,
+        known: int,
+        request: SchedulingRequest,
+    ) -> HostView | None:
+        """Return all hosts if the limit cut Placement's answer and it named others than the ``known`` hosts.
+
+        spec: host-state-and-cells 8 (5)
+        """
+        if not candidates.truncated or len(candidates.by_root) == known:
+            return None
+        LOG.info("None of the hosts that Placement offers up to the limit is left: asking for all")
+        unlimited = [query.without_limit(each) for each in queries]
+        found = self._candidates.fetch(unlimited, request.context)
+        return self._view(self._hosts.complete(table, found.by_root), found, request)

@@ -1,0 +1,114 @@
+"""How a request claims: what its claim session is made with."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+import time
+from typing import Any
+
+from oslo_config import cfg
+
+from scheduler.claims.capacity import CapacityCheck, NoCapacityCheck, OvercommitCheck
+from scheduler.claims.claim_session import ClaimSession
+from scheduler.claims.claimer import Claimer
+from scheduler.claims.observers import MirrorAndOthers
+from scheduler.hosts.room import HostRoom
+from scheduler.hosts.table import HostTable
+from scheduler.nova_db.inventory import Inventory
+from scheduler.placement.client import PlacementClient
+from scheduler.placement.provider_usage import read_usage
+from scheduler.request.scheduling_request import SchedulingRequest
+from scheduler.workflow.candidate_hosts import CandidateHosts
+
+# Claims of other schedulers that may overlap with one on the same host and are not known yet, if the options
+# do not tell: some schedulers, each with a claim or two.
+OVERLAPPING_CLAIMS = 8
+
+
+class ClaimSessions:
+    """Opens the claim sessions of requests. Any thread may use it."""
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        hosts: Inventory,
+        candidate_hosts: CandidateHosts,
+        placement: PlacementClient,
+        claimer: Claimer,
+        observer: MirrorAndOthers,
+        is_alone: Callable[[], bool],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Set up.
+
+        Args:
+            conf: The options.
+            hosts: What is known of the hosts.
+            candidate_hosts: Tells which compute nodes a request must not go to.
+            placement: Reads what is used of a provider.
+            claimer: Claims hosts in Placement.
+            observer: Told of what is claimed and released.
+            is_alone: Returns whether it is known that no other scheduler can claim.
+            clock: Seconds that only grow.
+        """
+        self._conf = conf
+        self._hosts = hosts
+        self._candidate_hosts = candidate_hosts
+        self._placement = placement
+        self._claimer = claimer
+        self._observer = observer
+        self._is_alone = is_alone
+        self._clock = clock
+
+    def open(
+        self, table: HostTable, request: SchedulingRequest, *, confirms_held: bool = False
+    ) -> AbstractContextManager[ClaimSession | None]:
+        """Return what claims for the request; None in the context of one that claims nothing.
+
+        Args:
+            table: The hosts that the request is decided among.
+            request: The request.
+            confirms_held: Whether the hosts that its instances hold already are claimed once more.
+        """
+        if not request.claims:
+            return nullcontext()
+        return ClaimSession(
+            self._claimer,
+            self._hosts.pending,
+            request,
+            self._candidate_hosts.ignored_nodes(table, request) | request.kept_providers,
+            table.row_of_uuid,
+            host_name=partial(host_of_provider, table),
+            clock=self._clock,
+            confirms_held=confirms_held,
+            keeps_claims=request.may_be_answered,
+            observer=self._observer,
+            capacity=self._capacity_check(table, request),
+        )
+
+    def _capacity_check(self, table: HostTable, request: SchedulingRequest) -> CapacityCheck:
+        """Return what checks the claims of a request; none while no other scheduler can claim."""
+        others = self._conf.berth.overlapping_claims
+        if others is None:
+            others = 0 if self._is_alone() else OVERLAPPING_CLAIMS
+        if not others:
+            return NoCapacityCheck()
+        read = partial(read_usage, self._placement, context=request.context)
+        return OvercommitCheck(HostRoom(table, self._hosts.pending), read, others)
+
+
+def keep_until_answered(context: Any, claims: ClaimSession | None) -> None:
+    """Let the outcome of the reply decide on the claims; without a message that is answered they are kept."""
+    if claims is None:
+        return
+    delivery = getattr(context, "delivery", None)
+    if delivery is None:
+        claims.confirm()
+    else:
+        delivery.hold(claims)
+
+
+def host_of_provider(table: HostTable, provider: str) -> str:
+    """Return the service host of a compute node, or the provider's UUID if the table has no such node."""
+    row = table.row_of_uuid.get(provider)
+    return provider if row is None else table.rows[row].host

@@ -1,0 +1,250 @@
+"""The steps of a request, in order (spec: placement-and-workflow 5.2).
+
+Nothing is decided here: each step is a line, and is implemented in the package that it names. What is claimed
+on the way is either in the reply or released.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Protocol
+
+from oslo_log import log as logging
+
+from scheduler import objects
+from scheduler.errors import AllocationUpdateFailed, NoValidHost
+from scheduler.explain.trace import Trace
+from scheduler.hosts.view import HostView
+from scheduler.nova_db.inventory import Inventory
+from scheduler.placement.candidates import Candidates
+from scheduler.placement.mirror import MirrorAnswer
+from scheduler.request import query
+from scheduler.request.decision_line import amounts_of
+from scheduler.request.scheduling_request import SchedulingRequest
+from scheduler.selection.alternates import Selections
+from scheduler.selection.driver import FilterDriver
+from scheduler.selection.headroom import Usages, no_usages
+from scheduler.selection.mirrored_hosts import MirroredHosts
+from scheduler.selection.server_groups import ServerGroups
+from scheduler.workflow.candidate_hosts import CandidateHosts, MoreHosts
+from scheduler.workflow.claim_sessions import ClaimSessions, keep_until_answered
+from scheduler.workflow.held_hosts import HeldHosts
+
+LOG = logging.getLogger(__name__)
+
+Reply = list[Any]
+"""For each instance its Selections; or, for callers that want no objects, the dict of the first of them."""
+
+AsReply = Callable[[Selections], Reply]
+"""Makes the reply of the hosts that were chosen."""
+
+
+class Notifications(Protocol):
+    """Where requests are announced."""
+
+    def select_destinations_start(self, context: Any, spec: objects.RequestSpec) -> None:
+        """Announce that hosts are being chosen for a request."""
+
+    def select_destinations_end(self, context: Any, spec: objects.RequestSpec) -> None:
+        """Announce that the hosts of a request were chosen."""
+
+    def stop(self, timeout: float) -> None:
+        """Send what still waits, in ``timeout`` seconds at most."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What takes the steps; shared by all requests.
+
+    Attributes:
+        hosts: What is known of the hosts.
+        candidate_hosts: Finds the hosts of a request.
+        held_hosts: Finds what its instances hold already.
+        mirrored_hosts: Finds its hosts without a query to Placement, if that is wanted.
+        mirror_age: Returns the seconds since the mirror was read.
+        groups: Serves the requests of one affinity group one after the other.
+        claims: Opens its claim session.
+        notifications: Where it is announced.
+    """
+
+    hosts: Inventory
+    candidate_hosts: CandidateHosts
+    held_hosts: HeldHosts
+    mirrored_hosts: MirroredHosts
+    mirror_age: Callable[[], float]
+    groups: ServerGroups
+    claims: ClaimSessions
+    notifications: Notifications
+
+
+class RequestRun:
+    """One request on its way to its reply."""
+
+    def __init__(self, steps: Steps, driver: FilterDriver, as_reply: AsReply, trace: Trace) -> None:
+        """Begin.
+
+        Args:
+            steps: What takes the steps.
+            driver: Chooses among the hosts.
+            as_reply: Makes the reply.
+            trace: Where the decision is recorded.
+        """
+        self._steps = steps
+        self._driver = driver
+        self._as_reply = as_reply
+        self._trace = trace
+        self._queries: Sequence[query.Query] = ()
+
+    def reply_to(self, request: SchedulingRequest) -> Reply:
+        """Return the reply.
+
+        Raises:
+            NoValidHost: An instance would be left without a host. Nothing stays claimed then.
+        """
+        return self._check_rebuild(request) if request.is_rebuild else self._schedule(request)
+
+    def _schedule(self, request: SchedulingRequest) -> Reply:
+        # What was decided for these instances before is void.
+        self._steps.hosts.pending.remove(request.instance_uuids if request.claims else ())
+        self._queries = self._steps.candidate_hosts.queries(request)
+        self._trace.asked(self._queries)
+        request.counts.amounts = amounts_of(self._queries[0].params)
+        if request.claims and request.was_redelivered:
+            again = self._answer_again(request)
+            if again is not None:
+                return again
+            if request.may_be_answered:
+                text = "the request may have been answered, and its instances changed since"
+                raise NoValidHost(text, final=True)
+        try:
+            return self._schedule_anew(request)
+        except AllocationUpdateFailed as error:
+            if not error.held:
+                raise
+            again = self._answer_again(request)
+            if again is None:
+                return self._schedule_beside(error, request)
+            self._announce_end(request)
+            return again
+
+    def _schedule_beside(self, error: AllocationUpdateFailed, request: SchedulingRequest) -> Reply:
+        """Evacuate an instance that holds something on a further host which is of no use to the request.
+
+        An earlier evacuation left it there: a host that is down gives its allocations back when it returns.
+
+        Raises:
+            AllocationUpdateFailed: It is no evacuation: the instance holds nothing on an ignored host.
+        """
+        candidate_hosts = self._steps.candidate_hosts
+        ignored = candidate_hosts.ignored_nodes(candidate_hosts.table_with(error.held, request), request)
+        if not ignored & error.held:
+            raise error
+        LOG.info(
+            "Instance %s keeps what it holds on hosts that it cannot be evacuated to: %s",
+            error.consumer_uuid,
+            ", ".join(sorted(error.held - ignored)),
+        )
+        return self._schedule_by_query(
+            replace(request.restarted(), kept_providers=error.held), announced=True
+        )
+
+    def _schedule_anew(self, request: SchedulingRequest) -> Reply:
+        table = partial(self._steps.candidate_hosts.table, request)
+        mirrored = self._steps.mirrored_hosts.find(self._queries, table, request.cell_uuid)
+        if mirrored is None:
+            return self._schedule_by_query(request)
+        self._trace.mirrored(len(mirrored[0]), self._steps.mirror_age())
+        try:
+            return self._schedule_by_mirror(*mirrored, request)
+        except NoValidHost:
+            LOG.info("No host of the mirror is left: Placement is asked")
+            return self._schedule_by_query(request.restarted(), announced=True)
+
+    def _schedule_by_mirror(self, hosts: HostView, answer: MirrorAnswer, request: SchedulingRequest) -> Reply:
+        self._announce_start(request)
+        with self._steps.groups.serialized(request, self._steps.hosts) as current:
+            reply = self._choose(hosts, current, usages=answer.usage)
+        self._announce_end(current)
+        return reply
+
+    def _schedule_by_query(self, request: SchedulingRequest, *, announced: bool = False) -> Reply:
+        candidates = self._steps.candidate_hosts.ask_placement(self._queries, request, self._trace)
+        if not announced:
+            self._announce_start(request)
+        with self._steps.groups.serialized(request, self._steps.hosts) as current:
+            return self._choose_offered(candidates, current)
+
+    def _choose_offered(self, candidates: Candidates, request: SchedulingRequest) -> Reply:
+        """Choose among the hosts that Placement offers; once more if cells come back that were left out."""
+        hosts, more = self._steps.candidate_hosts.offered(self._queries, candidates, request)
+        self._trace.mark("table")
+        try:
+            reply = self._choose(hosts, request, more, candidates.usage)
+        except NoValidHost:
+            if not self._steps.candidate_hosts.recover(candidates, hosts, request):
+                raise
+        else:
+            self._announce_end(request)
+            return reply
+        return self._choose_offered(candidates, request.restarted())
+
+    def _choose(
+        self,
+        hosts: HostView,
+        request: SchedulingRequest,
+        more: MoreHosts = lambda: None,
+        usages: Usages = no_usages,
+    ) -> Reply:
+        # The reply is part of the session: if it cannot be made, the claims are released.
+        with self._steps.claims.open(hosts.table, request) as claims:
+            self._trace.claiming(claims)
+            reply = self._as_reply(self._driver.select(hosts, request, claims, more, usages, self._trace))
+        keep_until_answered(request.context, claims)
+        return reply
+
+    def _answer_again(self, request: SchedulingRequest) -> Reply | None:
+        """Answer a request with the hosts that its instances hold already, without alternates.
+
+        Its first delivery, or another request for the same instances, may have been answered with them; so
+        their allocations must not be moved.
+
+        Returns:
+            The reply; None if not all instances hold what the request wants on a host that passes: then the
+            first delivery was not answered, or not with hosts that would do.
+        """
+        held = self._steps.held_hosts.of_each(self._queries, request)
+        if held is None:
+            return None
+        try:
+            # Before anything is claimed: a claim of several is given back as a whole.
+            for host, each in held:
+                self._driver.select(host, each.restarted(), None)
+        except NoValidHost:
+            return None
+        kind = "Redelivered request" if request.was_redelivered else "Request beside another one"
+        LOG.info("%s is answered with the hosts that its instances hold: %s", kind, request.instance_uuids)
+        with self._steps.claims.open(held[0][0].table, request, confirms_held=True) as claims:
+            self._trace.held(len(held))
+            self._trace.claiming(claims)
+            selections = [
+                row for host, each in held for row in self._driver.select(host, each.restarted(), claims)
+            ]
+            self._trace.selected(selections)
+            reply = self._as_reply(selections)
+        keep_until_answered(request.context, claims)
+        return reply
+
+    def _check_rebuild(self, request: SchedulingRequest) -> Reply:
+        self._announce_start(request)
+        hosts = self._steps.candidate_hosts.to_check(request)
+        self._trace.looked_up(hosts)
+        reply = self._as_reply(self._driver.select(hosts, request, None, observer=self._trace))
+        self._announce_end(request)
+        return reply
+
+    def _announce_start(self, request: SchedulingRequest) -> None:
+        self._steps.notifications.select_destinations_start(request.context, request.spec)
+
+    def _announce_end(self, request: SchedulingRequest) -> None:
+        request.write_progress()
+        self._steps.notifications.select_destinations_end(request.context, request.spec)
