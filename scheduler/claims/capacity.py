@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 from scheduler.claims.policy import ClaimPolicy, Timing
 from scheduler.placement.answer import Resources, Usage
 
-Room = Callable[[str], Mapping[str, float]]
+ReadFree = Callable[[str], Mapping[str, float]]
 """Provider UUID → resource class → what is left, as far as it is known without a query."""
 
 ReadUsage = Callable[[str], Mapping[str, Usage]]
@@ -66,14 +66,14 @@ class OvercommitCheck:
     are known are no room any more, so ``others`` stands for those that this process does not know yet.
 
     Attributes:
-        room: What is left, the claims to be checked counted.
+        free: What is left, the claims to be checked counted.
         read: Reads usages from Placement.
         others: Claims of other processes that may have overlapped; 0: nothing is checked.
         policy: The delay before a claim is given back.
         timing: Sleep and randomness.
     """
 
-    room: Room
+    free: ReadFree
     read: ReadUsage
     others: int
     policy: ClaimPolicy = field(default_factory=ClaimPolicy)
@@ -107,7 +107,7 @@ class OvercommitCheck:
         return [
             provider
             for provider, entry in added.items()
-            if self._is_little(self.room(provider), entry["resources"])
+            if self._is_little(self.free(provider), entry["resources"])
         ]
 
     def _is_little(self, left: Mapping[str, float], wanted: Mapping[str, int]) -> bool:

@@ -15,6 +15,7 @@ import numpy as np
 
 from scheduler.hosts.coordinates import TableRow, TableRows, ViewPosition, ViewPositions
 from scheduler.hosts.encoded_column import EncodedColumn
+from scheduler.hosts.free_amounts import free_memory, free_vcpus
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.pending import AMOUNTS, COUNTERS, GUARDED, PendingPlacements, Reservations
 from scheduler.hosts.request_instances import (
@@ -25,7 +26,6 @@ from scheduler.hosts.request_instances import (
     NoInstances,
     RequestInstances,
 )
-from scheduler.hosts.room import free_memory, free_vcpus
 from scheduler.hosts.rows import HostRow
 from scheduler.hosts.table import HostTable
 

@@ -17,7 +17,6 @@ import time
 from typing import Protocol
 import uuid
 
-from cachetools import LRUCache
 from oslo_config import cfg
 from oslo_log import log as logging
 
@@ -30,6 +29,7 @@ from scheduler.stream.membership import BEAT_INTERVAL, Member, Membership
 from scheduler.stream.reader import SILENT_AFTER, StreamReader
 from scheduler.stream.records import Entry, Kind, Record, Sender, decode
 from scheduler.stream.room import Room, room_of
+from scheduler.stream.sender_counters import SenderCounters
 from scheduler.stream.shared_decisions import LocalState, NoSharing, SharedDecisions
 from scheduler.stream.slices import Mask, OwnedSlices
 from scheduler.stream.writer import StreamWriter
@@ -38,15 +38,6 @@ LOG = logging.getLogger(__name__)
 
 UNAVAILABLE = "The decision stream cannot be used; requests are served without what other schedulers decide"
 AVAILABLE = "The decision stream is used again"
-
-MOST_SENDERS = 1000
-"""Senders whose counters are remembered."""
-
-REPEATED = 5000
-"""A counter that goes back by at most so much belongs to a record that was written twice."""
-
-FARTHEST = 1_000_000
-"""A counter that leaps further was not written by the sender that it names."""
 
 MOST_REFUSALS = 3
 """Refusals of the broker, one after the other, after which a start waits for the stream no longer."""
@@ -151,7 +142,7 @@ class DecisionStream:
             monotonic,
         )
         self.sharing = SharedDecisions(state, self._publish)
-        self._counters: LRUCache[str, int] = LRUCache(MOST_SENDERS)
+        self._counters = SenderCounters(self._warnings)
         self._own_counter = -1
         self._marker = math.inf
         self._caught_up = False
@@ -160,7 +151,7 @@ class DecisionStream:
         self._in_step = False
         self._placed = 0
         self._rate = 0.0
-        self._received = self._lost = self._unreadable = 0
+        self._received = self._unreadable = 0
 
     # -- life ------------------------------------------------------------------------------------------------
 
@@ -210,7 +201,7 @@ class DecisionStream:
             published=self._writer.published,
             dropped=self._writer.dropped,
             received=self._received,
-            lost=self._lost,
+            lost=self._counters.lost,
             unreadable=self._unreadable,
         )
 
@@ -292,7 +283,7 @@ class DecisionStream:
         for record in message.records:
             if record.sender == self._own.sender:
                 self._see_own(record)
-            elif self._is_new(record):
+            elif self._counters.is_new(record, is_replayed=self._is_replaying):
                 self._received += 1
                 self._apply(record)
         if message.faults:
@@ -300,6 +291,11 @@ class DecisionStream:
             self._warnings.warning(
                 "unreadable", "Record of the decision stream cannot be read: %.200s", message.faults[0]
             )
+
+    @property
+    def _is_replaying(self) -> bool:
+        """Whether what is read may be older than the subscription."""
+        return self._marker < math.inf
 
     def _see_own(self, record: Record) -> None:
         if not self._own_counter < record.counter < self._writer.published:
@@ -314,27 +310,12 @@ class DecisionStream:
             self._caught_up = True
             self._refusals = 0
             self._start_is_over.set()
-        if self._marker == math.inf:
+        if not self._is_replaying:
             self._outage.report_success()
-
-    def _is_new(self, record: Record) -> bool:
-        """Return whether a record was not applied before, and count those that are missing before it."""
-        last = self._counters.get(record.sender)
-        ahead = 1 if last is None else record.counter - last
-        replayed = self._marker < math.inf
-        if ahead > FARTHEST or (ahead <= 0 and (replayed or ahead > -REPEATED)):
-            return False
-        self._counters[record.sender] = record.counter
-        if ahead > 1:
-            self._lost += ahead - 1
-            self._warnings.warning(
-                "lost", "Records of another scheduler are missing in the decision stream: %d", ahead - 1
-            )
-        return True
 
     def _apply(self, record: Record) -> None:
         # Clocks of other hosts may be wrong; they matter only for what was written before the subscription.
-        age = max(0.0, self._clock() - record.time) if self._marker < math.inf else 0.0
+        age = max(0.0, self._clock() - record.time) if self._is_replaying else 0.0
         if record.kind == Kind.BYE:
             self.membership.remove(record.sender)
         elif record.about and record.kind in _PRESENCE:

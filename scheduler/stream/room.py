@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduler.hosts.coordinates import TableRows
+from scheduler.hosts.free_amounts import free_memory
 from scheduler.hosts.pending import GUARDED, PendingPlacements
-from scheduler.hosts.room import free_memory
 from scheduler.hosts.table import HostTable
 from scheduler.stream.records import MOST_CELLS
 

@@ -12,7 +12,7 @@ from scheduler.claims.capacity import CapacityCheck, NoCapacityCheck, Overcommit
 from scheduler.claims.claim_session import ClaimSession
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.observers import MirrorAndOthers
-from scheduler.hosts.room import HostRoom
+from scheduler.hosts.free_amounts import FreeAmounts
 from scheduler.hosts.table import HostTable
 from scheduler.nova_db.inventory import Inventory
 from scheduler.placement.client import PlacementClient
@@ -94,7 +94,7 @@ class ClaimSessions:
         if not others:
             return NoCapacityCheck()
         read = partial(read_usage, self._placement, context=request.context)
-        return OvercommitCheck(HostRoom(table, self._hosts.pending), read, others)
+        return OvercommitCheck(FreeAmounts(table, self._hosts.pending), read, others)
 
 
 def keep_until_answered(context: Any, claims: ClaimSession | None) -> None:

@@ -2,29 +2,29 @@
 
 import numpy as np
 
+from scheduler.hosts.free_amounts import FreeAmounts
 from scheduler.hosts.pending import AMOUNTS, PendingPlacements
-from scheduler.hosts.room import HostRoom
 from tests.builders import make_host, make_table, uuid_of
 
 
-def room(host, *pending):
+def free(host, *pending):
     table, placements = make_table([make_host("other"), host]), PendingPlacements()
     for number, amounts in enumerate(pending):
         taken = np.array([amounts.get(name, 0) for name in AMOUNTS])
         placements.add(f"i{number}", table, table.row_of_uuid[uuid_of("h1")], taken)
-    return HostRoom(table, placements)
+    return FreeAmounts(table, placements)
 
 
-def test_room_is_what_is_free_with_the_overcommit():
+def test_the_overcommit_is_free():
     host = make_host("h1").ram(1000, 4000).disk(2048, 10).vcpus(8, used=3).ratios(cpu=2.0, ram=1.5, disk=1.5)
-    assert room(host)(uuid_of("h1")) == {"VCPU": 13.0, "MEMORY_MB": 3000.0, "DISK_GB": 7.0}
+    assert free(host)(uuid_of("h1")) == {"VCPU": 13.0, "MEMORY_MB": 3000.0, "DISK_GB": 7.0}
 
 
-def test_pending_placements_are_no_room_any_more():
+def test_pending_placements_are_not_free_any_more():
     host = make_host("h1").ram(1000, 4000).disk(2048, 10).vcpus(8, used=3).ratios(cpu=2.0)
     taken = {"free_ram_mb": -300, "free_disk_mb": -1024, "vcpus_used": 2}
-    assert room(host, taken, taken)(uuid_of("h1")) == {"VCPU": 9.0, "MEMORY_MB": 400.0, "DISK_GB": 0.0}
+    assert free(host, taken, taken)(uuid_of("h1")) == {"VCPU": 9.0, "MEMORY_MB": 400.0, "DISK_GB": 0.0}
 
 
 def test_nothing_is_known_of_a_provider_that_is_no_compute_node():
-    assert room(make_host("h1"))("unknown") == {}
+    assert free(make_host("h1"))("unknown") == {}

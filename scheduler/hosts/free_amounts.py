@@ -34,7 +34,7 @@ def free_vcpus(number: Callable[[str], Number]) -> Number:
     return number("vcpus_total") * number("cpu_allocation_ratio") - number("vcpus_used")
 
 
-class HostRoom:
+class FreeAmounts:
     """What compute nodes have left for instances that are not placed yet, those being claimed counted."""
 
     def __init__(self, table: HostTable, pending: PendingPlacements) -> None:
