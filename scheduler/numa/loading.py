@@ -4,13 +4,17 @@ Fields that older computes leave out get defaults. A text with values that make 
 whole: guests with a NUMA topology must not use a host whose topology is not understood.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 import orjson
 
 from scheduler.numa.topology import HostCell, HostTopology, Network, PagePool
 from scheduler.objects import is_envelope
 from scheduler.objects.base import Malformed, data_of, integer
+
+# Sets of CPUs, and layouts of cores, that are remembered. All hosts of one model have the same.
+MOST_REMEMBERED = 1024
 
 # Kernels number at most 8192 CPUs. The bound keeps a range such as 0-4000000000 from being spelled out.
 MAX_CPU = 65535
@@ -70,7 +74,7 @@ def _cell(data: Mapping) -> HostCell:
         cpu_usage=_number_or_null(data, "cpu_usage") or 0,
         memory_usage=_number_or_null(data, "memory_usage") or 0,
         pinned=_cpus(data, "pinned_cpus"),
-        siblings=tuple(filter(None, (_cpu_set("siblings", core) for core in _list(data, "siblings")))),
+        siblings=_cores(_list(data, "siblings")),
         pages=tuple(_pages(_data(pool, "NUMAPagesTopology")) for pool in _list(data, "mempages")),
         network=_network(data.get("network_metadata")),
         socket=_number_or_null(data, "socket"),
@@ -122,13 +126,33 @@ def _cpu_ranges(text: object) -> frozenset[int]:
 
 
 def _cpus(data: Mapping, key: str) -> frozenset[int]:
-    return _cpu_set(key, _list(data, key))
+    stored = _list(data, key)
+    try:
+        return _cpu_set(key, tuple(stored))
+    except TypeError:  # a list or a map among the CPUs has no hash
+        raise Malformed(f"{key} is not a list of CPUs") from None
 
 
-def _cpu_set(key: str, values: object) -> frozenset[int]:
-    if not isinstance(values, list):
-        raise Malformed(f"{key} is not a list of CPU sets")
-    return frozenset(_cpu(key, value) for value in values)
+def _cores(stored: Sequence[object]) -> tuple[frozenset[int], ...]:
+    """Return the threads of each core, without cores that have none."""
+    if not all(isinstance(core, list) for core in stored):
+        raise Malformed("siblings is not a list of CPU sets")
+    try:
+        return _core_sets(tuple(map(tuple, stored)))  # type: ignore[arg-type]
+    except TypeError:
+        raise Malformed("siblings is not a list of CPU sets") from None
+
+
+@lru_cache(MOST_REMEMBERED)
+def _core_sets(stored: tuple[tuple[object, ...], ...]) -> tuple[frozenset[int], ...]:
+    cores = tuple(filter(None, (_cpu_set("siblings", core) for core in stored)))
+    _refuse_shared("two cores share CPU {}", cores)
+    return cores
+
+
+@lru_cache(MOST_REMEMBERED)
+def _cpu_set(key: str, stored: tuple[object, ...]) -> frozenset[int]:
+    return frozenset(_cpu(key, value) for value in stored)
 
 
 def _cpu(key: str, value: object) -> int:
@@ -154,16 +178,12 @@ def _refuse_overlaps(cells: Sequence[HostCell]) -> None:
     """Refuse cells that share CPUs: guests could be pinned to such a CPU twice."""
     if len({cell.id for cell in cells}) < len(cells):
         raise Malformed("two cells have the same id")
-    _disjoint("two cells share CPU {}", cells, lambda cell: [cell.cpuset | cell.pcpuset])
-    for cell in cells:
-        _disjoint("two cores share CPU {}", [cell], lambda cell: cell.siblings)
+    _refuse_shared("two cells share CPU {}", [cell.cpuset | cell.pcpuset for cell in cells])
 
 
-def _disjoint(
-    text: str, cells: Iterable[HostCell], sets: Callable[[HostCell], Iterable[frozenset[int]]]
-) -> None:
+def _refuse_shared(text: str, sets: Iterable[frozenset[int]]) -> None:
     seen: set[int] = set()
-    for cpus in (cpus for cell in cells for cpus in sets(cell)):
+    for cpus in sets:
         if seen & cpus:
             raise Malformed(text.format(min(seen & cpus)))
         seen |= cpus
