@@ -5,7 +5,7 @@
 - claim: one claim as a state machine; batch: claims for many instances in one request to Placement
 - capacity: whether overlapping claims of several schedulers were too many for a provider
 - events: what happened to a claim, try by try, and its log lines
-- group_commit: writes of concurrent requests that are sent together
+- group_commit: writes of concurrent requests that are sent together; writes_in_flight: how many at once
 - policy: every bound of a claim, with the reason for its value
 - allocations_api, responses: the requests to Placement, and what its responses mean
 - result: what the caller of a claim is told

@@ -28,6 +28,7 @@ from scheduler.claims.journal import ClaimJournal, Journal
 from scheduler.claims.policy import ClaimPolicy, Timing
 from scheduler.claims.responses import WriteOutcome, write_outcome
 from scheduler.claims.result import ClaimResult, Outcome, OwnWrite, Refusal, unsent_claim
+from scheduler.claims.writes_in_flight import WritesInFlight
 from scheduler.locks import KeyedLocks
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementSilent, PlacementUnreachable
@@ -75,14 +76,14 @@ class Claimer:
         self._empty_consumers = EmptyConsumers(policy.empty_consumers)
 
     @classmethod
-    def of(cls, client: PlacementClient, writes_in_flight: int = 1) -> "Claimer":
+    def of(cls, client: PlacementClient, most_writes: int = 1) -> "Claimer":
         """Return the claimer of a process, with the bounds of a daemon.
 
         Args:
             client: Sends requests to Placement.
-            writes_in_flight: How many writes are in flight at once; what waits meanwhile is sent together.
+            most_writes: How many writes are in flight at once at most; what waits meanwhile is sent together.
         """
-        return cls(GroupCommit(client, writes_in_flight), ClaimPolicy())
+        return cls(GroupCommit(client, WritesInFlight(most_writes)), ClaimPolicy())
 
     @property
     def journal(self) -> ClaimJournal:

@@ -1,9 +1,9 @@
 """Writes of concurrent requests that go to Placement together.
 
-Placement carries out writes one after the other at best: concurrent ones deadlock in its database, and cost a
-second each then. So few writes are in flight at once. What waits meanwhile goes along with the next one, as
-one POST for many consumers, which costs Placement half as much for each. A write that need not wait is sent
-at once, alone.
+Most databases of Placement carry out writes one after the other at best: concurrent ones deadlock, and cost a
+second each then. So few writes are in flight at once (``writes_in_flight``). What waits meanwhile goes along
+with the next one, as one POST for many consumers, which costs Placement half as much for each. A write that
+need not wait is sent at once, alone.
 
 A POST is carried out for all consumers or for none. If Placement refuses it, the consumer that the refusal
 names gets it, and the others are sent again; if it names none of them, each is sent alone. So a refusal
@@ -11,14 +11,16 @@ concerns its own consumer only.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 import threading
 import time
 from typing import Any
 
 from scheduler.claims.allocations_api import AllocationsApi
 from scheduler.claims.responses import WriteOutcome, refused_resource, write_outcome
+from scheduler.claims.writes_in_flight import SLOW_WRITE, WritesInFlight
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementSilent, PlacementUnanswered, PlacementUnreachable
 from scheduler.placement.reply import Reply
@@ -31,9 +33,6 @@ MOST_REFUSALS = 3
 
 # Seconds that a write waits for others to be sent before it. It was not sent then.
 WAIT_TIMEOUT = 30.0
-
-# A POST that takes longer, in seconds, halves the size of the next groups; a quicker one adds one.
-SLOW_WRITE = 1.0
 
 Body = dict[str, Any]
 
@@ -71,7 +70,7 @@ class GroupCommit(AllocationsApi):
     def __init__(
         self,
         client: PlacementClient,
-        in_flight: int = 1,
+        allowed: WritesInFlight | None = None,
         wait_timeout: float = WAIT_TIMEOUT,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -79,12 +78,13 @@ class GroupCommit(AllocationsApi):
 
         Args:
             client: Sends them.
-            in_flight: How many writes are in flight at once.
+            allowed: How many writes may be in flight at once; None: one.
             wait_timeout: Seconds that a write waits before it is given up, unsent.
             clock: Seconds that only grow.
         """
         super().__init__(client)
-        self._free = in_flight
+        self._allowed = allowed or WritesInFlight(1, clock)
+        self._in_flight = 0
         self._wait_timeout = wait_timeout
         self._clock = clock
         self._most = MOST_IN_GROUP
@@ -113,9 +113,8 @@ class GroupCommit(AllocationsApi):
     def _submit(self, write: _Write) -> Reply:
         with self._lock:
             self._queue.append(write)
-            write.leads = self._free > 0
-            if write.leads:
-                self._free -= 1
+            write.leads = self._in_flight < self._allowed.limit
+            self._in_flight += write.leads
         if not write.leads:
             self._wait(write)
         if write.leads:
@@ -167,12 +166,18 @@ class GroupCommit(AllocationsApi):
 
     def _hand_over(self) -> None:
         with self._lock:
-            following = next((write for write in self._queue if not write.leads), None)
-            if following is None:
-                self._free += 1
-                return
-            following.leads = True
-        following.ready.set()
+            self._in_flight -= 1
+            free = self._allowed.limit - self._in_flight
+            following = list(islice(self._followers(), max(0, free)))
+            self._in_flight += len(following)
+            for write in following:
+                write.leads = True
+        for write in following:
+            write.ready.set()
+
+    def _followers(self) -> Iterator[_Write]:
+        """Yield what waits, in order, apart from what is about to be sent. The caller holds the lock."""
+        return (write for write in self._queue if not write.leads)
 
     def _send(self, group: list[_Write]) -> None:
         started = self._clock()
@@ -205,10 +210,18 @@ class GroupCommit(AllocationsApi):
             write.finish(super().put_allocations(uuid, body, write.context))
 
     def _adapt(self, size: int, seconds: float) -> None:
-        if size > 1 and seconds > SLOW_WRITE:
-            self._most = max(2, self._most // 2)
-        else:
-            self._most = min(MOST_IN_GROUP, self._most + 1)
+        """Learn from a write how many may be in flight, and how large the next groups may be.
+
+        A slow write makes groups smaller only if there was no other: else it was the other that it met.
+        """
+        with self._lock:
+            was_alone = self._in_flight == 1
+            others_wait = next(self._followers(), None) is not None
+            self._allowed.finished(size, seconds, others_wait=others_wait)
+            if seconds <= SLOW_WRITE:
+                self._most = min(MOST_IN_GROUP, self._most + 1)
+            elif size > 1 and was_alone:
+                self._most = max(2, self._most // 2)
 
 
 def _refused_by(reply: Reply, writes: Sequence[_Write]) -> list[_Write]:

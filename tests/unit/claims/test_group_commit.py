@@ -109,7 +109,8 @@ def test_writes_that_wait_go_together(client, run):
 
 
 def test_two_writes_may_be_in_flight(client, run):
-    api = GroupCommit(client, in_flight=2)
+    two = SimpleNamespace(limit=2, finished=lambda *_args, **_kwargs: None)
+    api = GroupCommit(client, two)
     done = threading.Thread(target=api.put_allocations, args=("a", body("a")))
     done.start()
     assert client.begun.wait(10)
@@ -117,6 +118,36 @@ def test_two_writes_may_be_in_flight(client, run):
     client.gate.set()
     done.join(10)
     assert client.sent == [("PUT", ["a"]), ("PUT", ["b"])]
+
+
+def test_once_fewer_writes_are_allowed_the_next_one_waits_for_those_in_flight():
+    gates = {uuid: threading.Event() for uuid in "abc"}
+    begun = {uuid: threading.Event() for uuid in "abc"}
+
+    def write(_method, path, *_args):
+        uuid = path.rpartition("/")[2]
+        begun[uuid].set()
+        assert gates[uuid].wait(10)
+        return DONE
+
+    allowed = SimpleNamespace(limit=2, finished=lambda *_args, **_kwargs: setattr(allowed, "limit", 1))
+    api = GroupCommit(SimpleNamespace(write=write), allowed)
+    threads = {uuid: threading.Thread(target=api.put_allocations, args=(uuid, body(uuid))) for uuid in "abc"}
+    for uuid in "ab":
+        threads[uuid].start()
+        assert begun[uuid].wait(10)
+    threads["c"].start()
+    wait_for_queue(api, 1)
+    gates["a"].set()
+    threads["a"].join(10)
+    assert not begun["c"].is_set()
+    assert api.waiting == 1
+    gates["b"].set()
+    assert begun["c"].wait(10)
+    gates["c"].set()
+    for thread in threads.values():
+        thread.join(10)
+    assert not api.waiting
 
 
 def test_a_group_has_a_greatest_size(client, run):
