@@ -17,7 +17,7 @@ from oslo_log import log as logging
 from scheduler import conf as options
 from scheduler import objects
 from scheduler.background import BackgroundLoop
-from scheduler.claims.claimer import Claimer
+from scheduler.claims.claimer import TOO_LATE, Claimer
 from scheduler.claims.journal import ClaimJournal, Journal
 from scheduler.claims.observers import MirrorAndOthers
 from scheduler.conf.derived import uses_mirror
@@ -372,7 +372,7 @@ class SchedulerManager:
             instance_uuids,
             context,
             with_alternates=return_objects and return_alternates,
-            deadline=arrived_at + options.caller_patience(self.conf),
+            deadline=arrived_at + self._patience_left(context, instance_uuids),
             arrived_at=arrived_at,
         )
         with limit_to(Deadline(request.deadline, self._clock)):
@@ -381,6 +381,20 @@ class SchedulerManager:
                 routing.route()
             self._send_on_to_group_owner(request)
             return self._serve(request, list if return_objects else as_dicts, routing)
+
+    def _patience_left(self, context: Any, instance_uuids: Sequence[str] | None) -> float:
+        """Return the seconds that the caller still waits, after what other schedulers took.
+
+        Raises:
+            NoValidHost: It waits no more.
+        """
+        delivery = getattr(context, "delivery", None)
+        spent = delivery.spent if delivery else 0.0
+        left = options.caller_patience(self.conf) - spent
+        if left <= 0:
+            LOG.warning("No host is looked for after %d s: %s, for %s", spent, TOO_LATE, instance_uuids)
+            raise NoValidHost(TOO_LATE, final=True)
+        return left
 
     def _serve(
         self,

@@ -178,6 +178,7 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
         caller_waits: Whether another, smaller reply may still be delivered.
         channel_number: Which of the listener's successive channels the message came from.
         received: When it was received; seconds of ``time.monotonic``.
+        first_received: When the first scheduler received it that had it, as far as is known; in these seconds.
         delivery: What depends on its reply, which is told before the reply is sent; None if nothing does.
     """
 
@@ -187,6 +188,7 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
     caller_waits = False
     channel_number = 0
     received = 0.0
+    first_received = 0.0
 
     @property
     def headers(self) -> Mapping[str, Any]:

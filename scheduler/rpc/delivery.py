@@ -101,6 +101,8 @@ class Delivery:
         may_be_answered: Whether an earlier run may have been answered with hosts: its process ended while it
             sent the reply.
         tried: What schedulers that sent the message on have noted, so that nothing is tried twice.
+        spent: Seconds from its receipt by the first of these schedulers until a thread was free, as far as
+            they are known.
     """
 
     def __init__(
@@ -114,6 +116,7 @@ class Delivery:
         may_be_answered: bool = False,
         replies: ReplyRecords | None = None,
         onward: Onward | None = None,
+        spent: float = 0.0,
     ) -> None:
         """Begin with nothing that depends on the reply.
 
@@ -126,6 +129,7 @@ class Delivery:
             may_be_answered: Whether an earlier run may have been answered.
             replies: Records how the message is answered; None if that is not recorded.
             onward: How it came here, and how it may be sent on; None if it may not.
+            spent: Seconds since its first receipt.
         """
         self.redelivered = redelivered
         self.message_id = message_id
@@ -134,6 +138,7 @@ class Delivery:
         self.waited = waited
         self.may_be_answered = may_be_answered
         self.tried = onward.tried if onward else ()
+        self.spent = spent
         self._onward = onward
         self._replies = replies if message_id else None
         self._held: list[Held] = []

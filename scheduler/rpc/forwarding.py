@@ -8,7 +8,9 @@
 
 A call is sent on as it was received, byte for byte: with its reply address, its context, and its timeouts.
 So B answers the caller, and sends the heartbeats. A acknowledges the call once the broker has confirmed that
-it is in the queue of B. What was tried already is noted in a header, which no service of nova reads.
+it is in the queue of B. What was tried already is noted in a header, which no service of nova reads, and so
+are the seconds that it took: the caller's patience is one for all schedulers that have the call. Seconds and
+not a moment, as the clocks of machines differ.
 
 Each worker has a queue of its own. A call that waits there for too long, because B has died, is moved back to
 the queue of all schedulers by the broker. So is one that B returns because it stops. What came back counts as
@@ -26,7 +28,7 @@ import oslo_messaging as messaging
 from oslo_messaging._drivers import impl_rabbit
 
 from scheduler.logs import RateLimitedLogger
-from scheduler.rpc.amqp import DELIVERED_BEFORE, ConfirmedMessage, LateListener
+from scheduler.rpc.amqp import DELIVERED_BEFORE, RETURNED, ConfirmedMessage, LateListener
 from scheduler.rpc.broker_errors import advice, refusal_in
 from scheduler.rpc.delivery import Sent
 from scheduler.rpc.transport import TOPIC
@@ -36,7 +38,13 @@ LOG = logging.getLogger(__name__)
 #: The header with what was tried.
 TRIED = "berth-tried"
 
-#: Entries of that header, and characters of one. A call leaves up to three in each partition.
+#: The header with the seconds since the first scheduler received the call, as far as they are known.
+SPENT = "berth-spent"
+
+#: Seconds above which such a header is ignored; longer than callers wait.
+MOST_SPENT = 86400.0
+
+#: Entries of the first header, and characters of one. A call leaves up to three in each partition.
 MOST_TRIED = 128
 LONGEST_ENTRY = 255
 
@@ -127,6 +135,27 @@ def tried(headers: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(entry[:LONGEST_ENTRY] for entry in found[:MOST_TRIED] if isinstance(entry, str))
 
 
+def spent(headers: Mapping[str, Any]) -> float:
+    """Return the seconds that a call took before it was received here, as its headers say.
+
+    What it waited in the queue of a scheduler that did not take it is among them, as the broker notes that.
+    Anyone on the bus can write both; what makes no sense counts as nothing.
+    """
+    told = headers.get(SPENT)
+    known = isinstance(told, (int, float)) and not isinstance(told, bool) and 0 <= told <= MOST_SPENT
+    return (float(told) if known else 0.0) + WAIT_LIMIT * _times_expired(headers.get(RETURNED))
+
+
+def _times_expired(moves: Any) -> int:
+    """Return how often a call was moved because nobody took it in time, of what the broker notes of moves."""
+    counts = [
+        move.get("count")
+        for move in (moves if isinstance(moves, (list, tuple)) else ())
+        if isinstance(move, dict) and move.get("reason") == "expired"
+    ]
+    return sum(count for count in counts if isinstance(count, int) and 0 <= count <= MOST_TRIED)
+
+
 class Forwarder:
     """Sends calls on. Any thread may use it."""
 
@@ -163,7 +192,11 @@ class Forwarder:
         """
         if self._clock() < self._avoided_until.get(topic, 0.0) or len(tried) > MOST_TRIED:
             return Sent.NO
-        headers = {TRIED: [entry[:LONGEST_ENTRY] for entry in tried], DELIVERED_BEFORE: call.redelivered}
+        headers = {
+            TRIED: [entry[:LONGEST_ENTRY] for entry in tried],
+            DELIVERED_BEFORE: call.redelivered,
+            SPENT: self._clock() - call.first_received,
+        }
         try:
             call.send_on(topic, headers, self._timeout)
         except messaging.MessageUndeliverable:

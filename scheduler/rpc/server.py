@@ -83,6 +83,16 @@ class Topics(NamedTuple):
 NO_TOPICS = Topics((), lambda _names: None)
 
 
+class _Postponements(NamedTuple):
+    """How often this process returned a call to the broker, and when the first scheduler received it."""
+
+    times: int
+    first_received: float
+
+
+_NEVER_POSTPONED = _Postponements(0, math.inf)
+
+
 class Activity:
     """How busy the threads of a server are. Any thread may use it."""
 
@@ -158,7 +168,7 @@ class Server(server.RPCServer):
         self._sleep = sleep
         self._runs = runs
         self._redeliveries = Redeliveries(runs, self._caller_patience, sleep=self._wait_for_another)
-        self._postponed: LRUCache[str, int] = LRUCache(MOST_REMEMBERED)
+        self._postponed: LRUCache[str, _Postponements] = LRUCache(MOST_REMEMBERED)
         self._postponed_lock = threading.Lock()
         self._forwarder = forwarding.Forwarder(self._tell_forwarded)
         self.topics = NO_TOPICS
@@ -254,15 +264,19 @@ class Server(server.RPCServer):
 
     def _delivery_of(self, message: Any, confirmed: bool, decision: Decision) -> delivery.Delivery:
         identity = getattr(message, "unique_id", None) or ""
+        if confirmed:
+            message.first_received = self._first_received(message)
+        now = time.monotonic()
         current = delivery.Delivery(
             confirmed and message.redelivered,
             identity,
-            bool(identity) and self._times_postponed(identity) < MOST_POSTPONED,
+            bool(identity) and self._postponements(identity).times < MOST_POSTPONED,
             can_be_returned=confirmed,
-            waited=time.monotonic() - message.received if confirmed else 0.0,
+            waited=now - message.received if confirmed else 0.0,
             may_be_answered=decision.fate is Fate.RUN_ANSWERED,
             replies=self._runs if confirmed else None,
             onward=self._onward(message) if confirmed else None,
+            spent=now - message.first_received if confirmed else 0.0,
         )
         if confirmed:
             message.delivery = current
@@ -288,15 +302,21 @@ class Server(server.RPCServer):
         if decision.fate is not Fate.RETURNED:
             message.settle()
 
+    def _first_received(self, message: amqp.ConfirmedMessage) -> float:
+        here = message.received - forwarding.spent(message.headers)
+        return min(here, self._postponements(message.unique_id).first_received)
+
     def _postpone(self, message: amqp.ConfirmedMessage) -> None:
+        identity = message.unique_id
+        times = self._postponements(identity).times + 1
         with self._postponed_lock:
-            self._postponed[message.unique_id] = self._postponed.get(message.unique_id, 0) + 1
+            self._postponed[identity] = _Postponements(times, message.first_received)
         self._sleep(POSTPONE_DELAY)
         self._return(message)
 
-    def _times_postponed(self, identity: str) -> int:
+    def _postponements(self, identity: str) -> "_Postponements":
         with self._postponed_lock:
-            return self._postponed.get(identity, 0)
+            return self._postponed.get(identity, _NEVER_POSTPONED)
 
     def _return(self, message: amqp.ConfirmedMessage) -> None:
         self._redeliveries.end(message)

@@ -359,6 +359,26 @@ def test_the_deadline_of_a_request_bounds_the_search_for_its_partition_too(make_
     assert max(deadlines) < math.inf
 
 
+def test_what_other_schedulers_took_is_missing_from_the_time_for_a_request(make_world):
+    world = make_world(two_hosts(), clock=lambda: 1000.0)
+    begun = []
+    world.placement.begin_request = lambda uuids, deadline: begun.append(deadline) or (lambda: None)
+    for spent in (0.0, 300.0):
+        ask(world, delivery=Delivery(spent=spent))
+    assert begun[0] - begun[1] == 300.0
+
+
+def test_nothing_is_asked_for_a_caller_that_waits_no_more(make_world, caplog):
+    world = make_world(two_hosts(), router=make_router("b"))
+    delivery, sent = sending()
+    delivery.spent = 1800.0
+    with pytest.raises(NoValidHost) as refused:
+        ask(world, delivery=delivery)
+    assert refused.value.final
+    assert (sent, world.placement.queries, world.told.events) == ([], [], [])
+    assert "No host is looked for after 1800 s" in caplog.text
+
+
 def test_a_partition_whose_aggregates_do_not_exist_has_no_host(make_world):
     world = make_world(two_hosts())
     serve_partition(world, two_hosts(), aggregates=("absent",))

@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import threading
+import time
 
 import kombu
 import oslo_messaging as messaging
@@ -42,6 +43,7 @@ class Manager:
         self.may_answer.set()
         self.claims = []
         self.redelivered = []
+        self.spent = []
         self.casts = []
 
     def update_aggregates(self, _context, aggregates):
@@ -51,6 +53,7 @@ class Manager:
         claims = Claims()
         self.claims.append(claims)
         self.redelivered.append(context.delivery.redelivered)
+        self.spent.append(context.delivery.spent)
         context.delivery.hold(claims)
         self.begun.release()
         assert self.may_answer.wait(30)
@@ -62,15 +65,17 @@ class Manager:
 
 
 class Forwarding(Manager):
-    """Sends each call on, once, and answers what it cannot send on."""
+    """Sends each call on, once and after some seconds, and answers what it cannot send on."""
 
-    def __init__(self, answer=(), topics=itertools.repeat(OTHER)):  # noqa: B008 - it has no state
+    def __init__(self, answer=(), topics=itertools.repeat(OTHER), seconds=0.0):  # noqa: B008 - it has no state
         super().__init__(answer)
         self.topics = topics
+        self.seconds = seconds
         self.sent = 0
 
     def select_destinations(self, context, *arguments):
         if "test" not in context.delivery.tried:
+            time.sleep(self.seconds)
             try:
                 context.delivery.forward(next(self.topics), "test", ["test"])
             except delivery.Forwarded:

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from scheduler.rpc import forwarding
+from scheduler.rpc.server import POSTPONE_DELAY
 from tests.integration.rpc.conftest import OTHER, Caller, Forwarding, Manager
 from tests.support.waiting import eventually
 
@@ -30,7 +31,7 @@ def answers(callers):
 
 def test_calls_are_answered_by_the_server_that_they_are_sent_on_to(serve, bus, broker):
     announced = []
-    first, second = Forwarding(["first"]), Manager(["second"])
+    first, second = Forwarding(["first"], seconds=0.3), Manager(["second"])
     serve(first)
     serve(second, OTHER, announce=announced.append)
     assert answers([Caller(bus) for _ in range(20)]) == [["second"]] * 20
@@ -38,7 +39,21 @@ def test_calls_are_answered_by_the_server_that_they_are_sent_on_to(serve, bus, b
     assert announced == [[OTHER]]
     assert eventually(lambda: second.ends == [["confirmed"]] * 20)
     assert second.redelivered == [False] * 20
+    assert sum(spent > 0.3 for spent in second.spent) >= first.sent, "what the first one took"
     assert eventually(lambda: depth(broker) == depth(broker, "scheduler") == 0)
+
+
+def test_what_a_call_took_before_it_was_postponed_is_known(serve, bus):
+    class Postponing(Manager):
+        def select_destinations(self, context, *arguments):
+            if not context.delivery.redelivered:
+                context.delivery.postpone("a reason")
+            return super().select_destinations(context, *arguments)
+
+    manager = Postponing()
+    serve(manager)
+    assert answers([Caller(bus)]) == [[]]
+    assert POSTPONE_DELAY < manager.spent[0] < POSTPONE_DELAY + 10
 
 
 def test_calls_that_cannot_be_sent_on_are_answered_at_once(serve, bus):
@@ -56,6 +71,7 @@ def test_a_call_that_nobody_takes_comes_back_and_is_not_sent_on_again(serve, bus
     serve(manager)
     assert answers([Caller(bus)]) == [["here"]]
     assert (manager.sent, manager.redelivered) == (1, [True])
+    assert forwarding.WAIT_LIMIT < manager.spent[0] < forwarding.WAIT_LIMIT + 5
     assert depth(broker) == 0
 
 

@@ -10,7 +10,7 @@ import pytest
 from scheduler.conf.partitions import MOST_PARTITIONS
 from scheduler.rpc import forwarding
 from scheduler.rpc.delivery import Sent
-from scheduler.rpc.forwarding import AVOIDED_FOR, MOST_TRIED, TRIED, Forwarder
+from scheduler.rpc.forwarding import AVOIDED_FOR, MOST_TRIED, SPENT, TRIED, WAIT_LIMIT, Forwarder
 from tests.support.clock import Clock
 
 
@@ -118,10 +118,39 @@ def test_what_was_tried_is_read_within_bounds(headers, expected):
     assert forwarding.tried(headers) == expected
 
 
+def moved(count=1, reason="expired"):
+    """What the broker notes on a call that it moved to another queue."""
+    return {"count": count, "reason": reason, "queue": "berth.partition.a", "time": 1}
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({}, 0),
+        ({SPENT: 12.5}, 12.5),
+        ({SPENT: 12}, 12),
+        ({SPENT: -1}, 0),
+        ({SPENT: float("nan")}, 0),
+        ({SPENT: float("inf")}, 0),
+        ({SPENT: 1e9}, 0),
+        ({SPENT: "12"}, 0),
+        ({SPENT: True}, 0),
+        ({SPENT: [12]}, 0),
+        ({SPENT: 2, "x-death": [moved(2), moved(reason="rejected"), moved()]}, 2 + 3 * WAIT_LIMIT),
+        ({"x-death": [moved(10**9), moved(-1), moved("1"), moved(None), {}, 1]}, 0),
+        ({"x-death": "expired"}, 0),
+        ({"x-death": {"count": 1, "reason": "expired"}}, 0),
+    ],
+)
+def test_what_a_call_took_before_is_read_within_bounds(headers, expected):
+    assert forwarding.spent(headers) == expected
+
+
 class Call:
     """A call whose queue exists or does not."""
 
     msg_id = "m1"
+    first_received = 0.0
 
     def __init__(self, error=None, redelivered=False):
         self.error, self.redelivered, self.sent = error, redelivered, []
@@ -142,8 +171,9 @@ UNROUTABLE = messaging.MessageUndeliverable(None, "", "t1", None)
 )
 def test_a_call_is_sent_on_if_the_broker_confirms_it(error, outcome, counted):
     counts, call = [], Call(error)
-    assert Forwarder(counts.append, timeout=2.0).forward(call, "t1", "why", ["p1"]) is outcome
-    assert call.sent == [("t1", {TRIED: ["p1"], "berth-redelivered": False}, 2.0)]
+    forwarder = Forwarder(counts.append, timeout=2.0, clock=Clock(30.0))
+    assert forwarder.forward(call, "t1", "why", ["p1"]) is outcome
+    assert call.sent == [("t1", {TRIED: ["p1"], "berth-redelivered": False, SPENT: 30.0}, 2.0)]
     assert counts == counted
 
 
