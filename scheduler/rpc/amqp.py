@@ -178,7 +178,7 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
         caller_waits: Whether another, smaller reply may still be delivered.
         channel_number: Which of the listener's successive channels the message came from.
         received: When it was received; seconds of ``time.monotonic``.
-        first_received: When the first scheduler received it that had it, as far as is known; in these seconds.
+        first_received: When the first scheduler that had it received it, as far as is known; as above.
         delivery: What depends on its reply, which is told before the reply is sent; None if nothing does.
     """
 

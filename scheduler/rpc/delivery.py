@@ -82,10 +82,12 @@ class Onward(NamedTuple):
     Attributes:
         tried: What schedulers that sent it on have noted.
         send: Sends it on to a topic, with the reason and what is tried then.
+        spent: Seconds since another scheduler received it first, until it was received here.
     """
 
     tried: tuple[str, ...]
     send: Callable[[str, str, tuple[str, ...]], Sent]
+    spent: float = 0.0
 
 
 class Delivery:
@@ -101,8 +103,8 @@ class Delivery:
         may_be_answered: Whether an earlier run may have been answered with hosts: its process ended while it
             sent the reply.
         tried: What schedulers that sent the message on have noted, so that nothing is tried twice.
-        spent: Seconds from its receipt by the first of these schedulers until a thread was free, as far as
-            they are known.
+        spent: Seconds since the first of these schedulers received it until a thread was free, as far as is
+            known.
     """
 
     def __init__(
@@ -116,7 +118,6 @@ class Delivery:
         may_be_answered: bool = False,
         replies: ReplyRecords | None = None,
         onward: Onward | None = None,
-        spent: float = 0.0,
     ) -> None:
         """Begin with nothing that depends on the reply.
 
@@ -129,7 +130,6 @@ class Delivery:
             may_be_answered: Whether an earlier run may have been answered.
             replies: Records how the message is answered; None if that is not recorded.
             onward: How it came here, and how it may be sent on; None if it may not.
-            spent: Seconds since its first receipt.
         """
         self.redelivered = redelivered
         self.message_id = message_id
@@ -138,7 +138,7 @@ class Delivery:
         self.waited = waited
         self.may_be_answered = may_be_answered
         self.tried = onward.tried if onward else ()
-        self.spent = spent
+        self.spent = waited + (onward.spent if onward else 0.0)
         self._onward = onward
         self._replies = replies if message_id else None
         self._held: list[Held] = []

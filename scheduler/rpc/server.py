@@ -20,7 +20,7 @@ from scheduler.errors import InvalidRequest
 from scheduler.logs import RateLimitedLogger
 from scheduler.rpc import amqp, delivery, endpoints, forwarding
 from scheduler.rpc.broker_errors import refusals_as_config_errors
-from scheduler.rpc.errors import InternalError, for_caller
+from scheduler.rpc.errors import CallerGone, InternalError, for_caller
 from scheduler.rpc.heartbeats import Heartbeats
 from scheduler.rpc.redelivery import Decision, Fate, MessageRuns, NoRuns, Redeliveries
 from scheduler.rpc.serializer import ServerSerializer
@@ -264,26 +264,28 @@ class Server(server.RPCServer):
 
     def _delivery_of(self, message: Any, confirmed: bool, decision: Decision) -> delivery.Delivery:
         identity = getattr(message, "unique_id", None) or ""
-        if confirmed:
-            message.first_received = self._first_received(message)
-        now = time.monotonic()
         current = delivery.Delivery(
             confirmed and message.redelivered,
             identity,
             bool(identity) and self._postponements(identity).times < MOST_POSTPONED,
             can_be_returned=confirmed,
-            waited=now - message.received if confirmed else 0.0,
+            waited=time.monotonic() - message.received if confirmed else 0.0,
             may_be_answered=decision.fate is Fate.RUN_ANSWERED,
             replies=self._runs if confirmed else None,
             onward=self._onward(message) if confirmed else None,
-            spent=now - message.first_received if confirmed else 0.0,
         )
         if confirmed:
             message.delivery = current
         return current
 
     def _onward(self, message: amqp.ConfirmedMessage) -> delivery.Onward:
-        return delivery.Onward(forwarding.tried(message.headers), partial(self._send_on, message))
+        headers = message.headers
+        received = message.received - forwarding.spent(headers)
+        first = min(received, self._postponements(message.unique_id).first_received)
+        message.first_received = first
+        return delivery.Onward(
+            forwarding.tried(headers), partial(self._send_on, message), message.received - first
+        )
 
     def _send_on(
         self, message: amqp.ConfirmedMessage, topic: str, reason: str, tried: Sequence[str]
@@ -301,10 +303,6 @@ class Server(server.RPCServer):
             message.reply(failure=_failure(f"The request is not tried again: {decision.reason}"))
         if decision.fate is not Fate.RETURNED:
             message.settle()
-
-    def _first_received(self, message: amqp.ConfirmedMessage) -> float:
-        here = message.received - forwarding.spent(message.headers)
-        return min(here, self._postponements(message.unique_id).first_received)
 
     def _postpone(self, message: amqp.ConfirmedMessage) -> None:
         identity = message.unique_id
@@ -405,7 +403,13 @@ class _Dispatcher:
         try:
             _check_frame(incoming.message)
             with _giving_back_on_error():
-                return self._dispatcher.dispatch(incoming)
+                self._check_caller(incoming)
+                result = self._dispatcher.dispatch(incoming)
+                self._check_caller(incoming)
+                return result
+        except CallerGone as error:
+            self._warnings.warning("gone", "Call %s ends with an error: %s", incoming.msg_id, error)
+            raise messaging.ExpectedException from None
         except (messaging.NoSuchMethod, messaging.UnsupportedVersion, InvalidRequest) as error:
             # anyone on the bus can send these: oslo.messaging would log a traceback for each
             self._on_refusal()
@@ -419,6 +423,15 @@ class _Dispatcher:
             raise for_caller(error) from error
         finally:
             self._heartbeats.release(incoming)
+
+    def _check_caller(self, incoming: Any) -> None:
+        """Check that the caller still waits, as far as is known.
+
+        Raises:
+            CallerGone: It does not, as when this process was frozen.
+        """
+        if self._heartbeats.caller_is_gone(incoming):
+            raise CallerGone("it was under way for so long that its caller waits no more; it keeps no claims")
 
 
 def _check_frame(message: dict[str, Any]) -> None:
@@ -478,7 +491,7 @@ def build(
         access_policy=messaging.DefaultRPCAccessPolicy,
         server_cls=partial(
             Server,
-            heartbeats=heartbeats or Heartbeats(),
+            heartbeats=Heartbeats() if heartbeats is None else heartbeats,
             warnings=warnings,
             runs=runs,
             sleep=sleep,

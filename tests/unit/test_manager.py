@@ -364,7 +364,7 @@ def test_what_other_schedulers_took_is_missing_from_the_time_for_a_request(make_
     begun = []
     world.placement.begin_request = lambda uuids, deadline: begun.append(deadline) or (lambda: None)
     for spent in (0.0, 300.0):
-        ask(world, delivery=Delivery(spent=spent))
+        ask(world, delivery=Delivery(waited=spent))
     assert begun[0] - begun[1] == 300.0
 
 

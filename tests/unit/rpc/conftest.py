@@ -1,5 +1,6 @@
 import functools
 import itertools
+import math
 import time
 import uuid
 
@@ -49,7 +50,7 @@ def shared():
     manager, made = Manager(), make_conf()
     bus = transport.rpc_transport(made)
     # each warning counts as the first one in a long time, and a caller's second is ten milliseconds
-    beating = heartbeats.Heartbeats(clock=lambda: time.monotonic() * 100, tick=0.01)
+    beating = heartbeats.Heartbeats(clock=lambda: time.monotonic() * 100, tick=0.01, gone_after=math.inf)
     running = server.build(made, bus, manager, clock=itertools.count(step=1000).__next__, heartbeats=beating)
     running.start()
     yield running, bus, manager

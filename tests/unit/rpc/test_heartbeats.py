@@ -1,3 +1,4 @@
+import math
 import threading
 import time
 
@@ -56,8 +57,43 @@ def beats_at(clock, watched, times):
 
 def test_every_half_of_the_timeout(clock):
     watched = [Incoming(60), Incoming("4")]
-    _, seen = beats_at(clock, watched, [1, 2, 4, 29, 30, 31, 60])
-    assert seen == [[0, 0], [0, 1], [0, 2], [0, 3], [1, 3], [1, 4], [2, 5]]
+    _, seen = beats_at(clock, watched, [1, 2, 4, 8, 29, 30, 31, 60])
+    assert [beats for beats, _ in seen] == [0, 0, 0, 0, 0, 1, 1, 2]
+    assert [beats for _, beats in seen[:4]] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("beats", "asked_at", "gone"),
+    [([], 60, False), ([], 65, False), ([], 65.1, True), ([30, 60], 125, False), ([30, 60], 125.1, True)],
+)
+def test_a_caller_is_gone_that_has_heard_nothing_for_its_timeout_and_some_seconds(
+    clock, beats, asked_at, gone
+):
+    incoming, begun = Incoming(60), clock.now
+    sender, _ = beats_at(clock, [incoming], beats)
+    clock.now = begun + asked_at
+    assert sender.caller_is_gone(incoming) is gone
+
+
+def test_a_caller_that_is_gone_is_not_sent_a_heartbeat_and_does_not_come_back(clock):
+    """As when a frozen process goes on, and its heartbeats are first."""
+    incoming = Incoming(60)
+    sender, _ = beats_at(clock, [incoming], [70])
+    assert incoming.beats == 0
+    assert sender.caller_is_gone(incoming)
+
+
+def test_a_caller_may_have_heard_a_heartbeat_that_failed(clock):
+    incoming = Incoming(60, fails=True)
+    sender, _ = beats_at(clock, [incoming], [30, 80])
+    assert incoming.beats == 1
+    assert not sender.caller_is_gone(incoming)
+
+
+def test_it_is_not_known_whether_a_caller_is_gone_that_wants_no_heartbeats(clock):
+    incoming = Incoming(None)
+    sender, _ = beats_at(clock, [incoming], [1000])
+    assert not sender.caller_is_gone(incoming)
 
 
 def test_none_after_release(clock):
@@ -98,7 +134,7 @@ def test_release_of_a_message_that_was_not_watched(clock):
 
 
 def fast():
-    return heartbeats.Heartbeats(clock=lambda: time.monotonic() * 1000, tick=0.001)
+    return heartbeats.Heartbeats(clock=lambda: time.monotonic() * 1000, tick=0.001, gone_after=math.inf)
 
 
 def test_the_thread_sends():

@@ -1,4 +1,5 @@
 import logging
+import math
 import threading
 import time
 from types import SimpleNamespace
@@ -10,12 +11,13 @@ import pytest
 
 from scheduler import errors, objects
 from scheduler.claims.journal_page import RecordedReply
-from scheduler.rpc import amqp, heartbeats, redelivery, server, transport
+from scheduler.rpc import amqp, delivery, heartbeats, redelivery, server, transport
 from scheduler.rpc.context import RequestContext
-from scheduler.rpc.errors import RemoteError
+from scheduler.rpc.errors import CallerGone, RemoteError
 from tests.support.clock import Clock
 from tests.support.waiting import eventually
 from tests.support.wire_examples import as_json, message, settled, spec
+from tests.unit.rpc.test_heartbeats import NoLoop
 
 UUIDS = ["7900ba8a-8511-4a08-8212-8b095944aa3f", "2b54e988-4739-4ca3-96e9-82b0ebb53539"]
 
@@ -291,6 +293,30 @@ def test_claims_are_kept_only_if_a_reply_names_them(serving, client, context, ma
     assert eventually(lambda: claims.ends) == [end]
 
 
+@pytest.mark.parametrize(("before", "during", "asked"), [(66, 0, 0), (0, 66, 1)], ids=["waiting", "served"])
+def test_what_was_claimed_for_a_caller_that_is_gone_is_given_back(
+    conf, manager, caplog, before, during, asked
+):
+    clock, claims, current = Clock(100.0), Claims(), delivery.Delivery()
+    beats = heartbeats.Heartbeats(clock, make_loop=NoLoop)
+    running = server.build(conf, transport.rpc_transport(conf), manager, heartbeats=beats)
+    frame = {"method": "sync_instance_info", "args": {"host_name": "h", "instance_uuids": []}}
+    incoming = SimpleNamespace(message=frame | {"version": "4.2"}, ctxt={}, client_timeout=60, msg_id="m")
+    beats.watch(incoming)
+    clock.now += before
+    current.hold(claims)
+    manager.answer = lambda *_: setattr(clock, "now", clock.now + during)
+    token = delivery.CURRENT.set(current)
+    try:
+        with pytest.raises(messaging.ExpectedException) as refused:
+            running.dispatcher.dispatch(incoming)
+    finally:
+        delivery.CURRENT.reset(token)
+    assert refused.value.exc_info[0] is CallerGone
+    assert (claims.ends, len(manager.asked)) == (["given back"], asked)
+    assert "Call m ends with an error" in caplog.text
+
+
 @pytest.mark.parametrize(
     "frame",
     [
@@ -366,7 +392,7 @@ class TestHeartbeats:
     def test_also_for_a_request_that_waits_for_a_thread(self, conf, caller, context, manager):
         bus = transport.rpc_transport(conf)
         conf.set_override("executor_thread_pool_size", 1)
-        beating = heartbeats.Heartbeats(clock=lambda: time.monotonic() * 100, tick=0.01)
+        beating = heartbeats.Heartbeats(lambda: time.monotonic() * 100, 0.01, gone_after=math.inf)
         running = server.build(conf, bus, manager, heartbeats=beating)
         running.start()
         first, go_on = threading.Event(), threading.Event()
