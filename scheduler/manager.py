@@ -22,7 +22,7 @@ from scheduler.claims.journal import ClaimJournal, Journal
 from scheduler.claims.observers import MirrorAndOthers
 from scheduler.conf.derived import uses_mirror
 from scheduler.deadline import Deadline, limit_to
-from scheduler.errors import BerthError
+from scheduler.errors import BerthError, NoValidHost
 from scheduler.explain.empty_answers import EmptyAnswers, asking
 from scheduler.explain.recorder import DecisionRecorder, Observe, ignore_decision
 from scheduler.explain.summary import with_summary

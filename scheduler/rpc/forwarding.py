@@ -142,8 +142,9 @@ def spent(headers: Mapping[str, Any]) -> float:
     Anyone on the bus can write both; what makes no sense counts as nothing.
     """
     told = headers.get(SPENT)
-    known = isinstance(told, (int, float)) and not isinstance(told, bool) and 0 <= told <= MOST_SPENT
-    return (float(told) if known else 0.0) + WAIT_LIMIT * _times_expired(headers.get(RETURNED))
+    if not isinstance(told, (int, float)) or isinstance(told, bool) or not 0 <= told <= MOST_SPENT:
+        told = 0.0
+    return told + WAIT_LIMIT * _times_expired(headers.get(RETURNED))
 
 
 def _times_expired(moves: Any) -> int:
