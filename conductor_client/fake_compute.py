@@ -4,6 +4,7 @@ import collections
 from collections.abc import Callable, Sequence
 import dataclasses
 import random
+import threading
 import time
 from typing import Any
 
@@ -85,6 +86,7 @@ class FakeCompute:
         """
         self._sleep = sleep
         self.instances: dict[str, set[str]] = collections.defaultdict(set)
+        self._lock = threading.Lock()
         self._conductor = conductor
         self._allocations = allocations
         self._reports = reports
@@ -105,13 +107,16 @@ class FakeCompute:
         host_list: list,
     ) -> None:
         """Build an instance, or fail and send the alternates to the conductor of the cell."""
-        self._sleep(self._build_seconds)
-        reason = self._failures.reason(instance_uuid, host)
+        reason = self._late_check(instance_uuid, host, request_spec)
         if reason is None:
-            self._succeed(context, instance_uuid, request_spec, host, node, len(host_list))
-            return
+            self._sleep(self._build_seconds)
+            reason = self._failures.reason(instance_uuid, host)
+            if reason is None:
+                self._succeed(context, instance_uuid, request_spec, host, node, len(host_list))
+                return
+            self.instances[host].discard(instance_uuid)
+            self._inform("failed", context, node)
         LOG.info("Build of instance %s on %s (%s) failed: %s", instance_uuid, host, node, reason)
-        self._inform("failed", context, node)
         self._allocations.remove(instance_uuid)
         if "retry" not in filter_properties:
             self._note(context, instance_uuid, journal.ERROR, host=host, detail=reason)
@@ -128,8 +133,20 @@ class FakeCompute:
             filter_properties=_with_reason(filter_properties, reason),
         )
 
+    def _late_check(self, instance_uuid: str, host: str, spec: Any) -> str | None:
+        """Take an instance onto a host; return why not if a member of its anti-affinity group is there.
+
+        This does not count as a failed build (spec: host-state-and-cells 6.4).
+        """
+        group = spec.instance_group
+        members = set(group.members) if group and group.policy == "anti-affinity" else set()
+        with self._lock:
+            if members & self.instances[host] - {instance_uuid}:
+                return "Anti-affinity instance group policy was violated."
+            self.instances[host].add(instance_uuid)
+        return None
+
     def _succeed(self, context, instance_uuid, request_spec, host, node, alternates):
-        self.instances[host].add(instance_uuid)
         self._inform("built", context, instance_uuid, host, node, request_spec)
         self._note(context, instance_uuid, journal.ACTIVE, host=host, alternates=alternates)
 

@@ -3,6 +3,7 @@ import pytest
 from conductor_client import journal, retries
 from conductor_client.fake_compute import Failures, FakeCompute
 from conductor_client.journal import Journal
+from scheduler import objects
 from tests.unit.conductor_client.doubles import Allocations, Recorder, context, make_selection, make_spec
 
 
@@ -50,7 +51,7 @@ def test_failure_gives_the_allocation_back_and_asks_for_another_host():
     compute, conductor, allocations, record = build(Failures(always=True), observers=[observer])
     assert observer.seen == ["a.example.net"]
     assert allocations.held == {}
-    assert compute.instances == {}
+    assert not any(compute.instances.values())
     ((method, sent),) = conductor.casts
     assert method == "build_instances"
     assert sent["instance_uuids"] == ["i"]
@@ -58,6 +59,24 @@ def test_failure_gives_the_allocation_back_and_asks_for_another_host():
     assert sent["filter_properties"]["retry"]["hosts"] == [["a", "a.example.net"]]
     assert sent["filter_properties"]["retry"]["exc_reason"] == record.last.detail
     assert record.state == journal.FAILED
+
+
+def test_of_an_anti_affinity_group_a_host_takes_one_member_and_no_failure_is_counted():
+    conductor, allocations, book, observer = Recorder(), Allocations(), Journal(), Observer()
+    compute = FakeCompute(conductor, allocations, book, observers=[observer])
+    group = objects.InstanceGroup(policy="anti-affinity", members=["i", "j"])
+    properties = retries.first(make_spec(), 3)
+    for instance, spec in (
+        ("i", make_spec(instance_group=group)),
+        ("j", make_spec(instance_group=group)),
+        ("k", make_spec(instance_group=None)),
+    ):
+        allocations.held[instance] = "a"
+        compute.build_and_run_instance(context(), instance, spec, properties, "a", "a.example.net", [])
+    assert compute.instances == {"a": {"i", "k"}}
+    assert allocations.held.keys() == {"i", "k"}
+    assert [sent["instance_uuids"] for _method, sent in conductor.casts] == [["j"]]
+    assert "a.example.net" not in observer.seen
 
 
 def test_failure_of_the_only_attempt_is_final():
