@@ -1,9 +1,9 @@
-"""What a compute does beside building: it informs the schedulers and updates its row in the database.
+"""What a compute does beside building: it informs the schedulers and writes to the database of its cell.
 
 An observer has ``built(context, instance_uuid, host, node, spec)`` and ``failed(context, node)``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 import json
 import threading
@@ -34,6 +34,27 @@ _compute_nodes = sa.table(
     ),
     sa.column("updated_at", sa.DateTime),
 )
+_instances = sa.table(
+    "instances",
+    *map(
+        sa.column,
+        (
+            "uuid",
+            "host",
+            "node",
+            "project_id",
+            "user_id",
+            "vm_state",
+            "vcpus",
+            "memory_mb",
+            "root_gb",
+            "ephemeral_gb",
+            "deleted",
+            "hidden",
+        ),
+    ),
+    sa.column("created_at", sa.DateTime),
+)
 
 
 class InstanceReports:
@@ -51,8 +72,8 @@ class InstanceReports:
         """Do nothing: schedulers are not informed about failures."""
 
 
-class UsageRows:
-    """Updates the rows of the cell's compute nodes as a resource tracker does.
+class CellRows:
+    """Writes the instances and the usage of the cell's compute nodes, as computes do.
 
     spec: host-state-and-cells 1.5, 1.6, 3.8. nova's computes call their conductor for it.
     """
@@ -63,7 +84,7 @@ class UsageRows:
         self._lock = threading.Lock()
 
     def built(self, context: Any, instance_uuid: str, host: str, node: str, spec: Any) -> None:
-        """Add an instance to the node, and set its number of failed builds to zero."""
+        """Add an instance and its usage of the node, whose number of failed builds is zero then."""
         disk_gb = spec.root_gb + spec.ephemeral_gb
         row = _compute_nodes.c
         changes = {
@@ -79,21 +100,52 @@ class UsageRows:
             node,
             changes,
             lambda stats: {"num_instances": _more(stats, "num_instances"), "failed_builds": "0"},
+            [_instance_row(instance_uuid, host, node, spec)],
         )
 
     def failed(self, context: Any, node: str) -> None:
         """Add one to the failed builds of the node."""
         self._update(node, {}, lambda stats: {"failed_builds": _more(stats, "failed_builds")})
 
-    def _update(self, node: str, changes: dict, change_stats: Callable[[dict], dict]) -> None:
+    def _update(
+        self,
+        node: str,
+        changes: dict,
+        change_stats: Callable[[dict], dict],
+        instances: Sequence[dict[str, Any]] = (),
+    ) -> None:
         row = _compute_nodes.c
         here = (row.hypervisor_hostname == node) & (row.deleted == 0)
         # one writer at a time: SQLite would refuse the second of two that have read before they write
         with self._lock, self._engine.begin() as connection:
             stats = json.loads(connection.scalar(sa.select(row.stats).where(here)) or "{}")
             stats |= change_stats(stats)
-            changes |= {row.stats: json.dumps(stats), row.updated_at: datetime.now(UTC).replace(tzinfo=None)}
+            changes |= {row.stats: json.dumps(stats), row.updated_at: _now()}
             connection.execute(sa.update(_compute_nodes).where(here).values(changes))
+            for instance in instances:
+                connection.execute(sa.insert(_instances).values(instance))
+
+
+def _instance_row(instance_uuid: str, host: str, node: str, spec: Any) -> dict[str, Any]:
+    return {
+        "uuid": instance_uuid,
+        "host": host,
+        "node": node,
+        "project_id": spec.project_id,
+        "user_id": spec.user_id,
+        "vm_state": "active",
+        "vcpus": spec.vcpus,
+        "memory_mb": spec.memory_mb,
+        "root_gb": spec.root_gb,
+        "ephemeral_gb": spec.ephemeral_gb,
+        "deleted": 0,
+        "hidden": False,
+        "created_at": _now(),
+    }
+
+
+def _now() -> datetime:
+    return datetime.now(UTC).replace(tzinfo=None)
 
 
 def _more(stats: dict, name: str) -> str:

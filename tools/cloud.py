@@ -4,7 +4,7 @@ A cloud has a fleet in nova's databases and in Placement, a configuration file, 
 process, or in processes of its own (``SchedulerProcess``).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 import contextlib
 import os
 from pathlib import Path
@@ -45,6 +45,21 @@ endpoint = {placement}
 token = admin
 [scheduler]
 workers = {workers}
+"""
+#: What the stand-ins of a cell read, besides the options of [conductor_client] that are appended.
+CELL_CONFIGURATION = """\
+[DEFAULT]
+host = {cell.name}
+transport_url = {cell.transport_url}
+[database]
+connection = {cell.database_url}
+[placement]
+auth_type = admin_token
+endpoint = {placement}
+token = admin
+[conductor_client]
+cell = {cell.name}
+api_transport_url = {api_transport_url}
 """
 
 
@@ -133,27 +148,51 @@ class Cloud(contextlib.ExitStack):
         self.conf = options.load(["--config-file", str(path)])
         return path
 
-
-class SchedulerProcess:
-    """A ``berth-scheduler`` in processes of its own, with its log in a file.
-
-    Attributes:
-        log: The file that has the log of all its lives.
-    """
-
-    def __init__(self, config_file: Path, log: Path, environment: dict[str, str] | None = None) -> None:
-        """Describe a scheduler; ``start`` runs it.
+    def configure_cell(self, cell: Cell, api_transport_url: str, **options: Any) -> Path:
+        """Write the configuration of the conductor and the computes of a cell.
 
         Args:
-            config_file: Its configuration.
-            log: Where its log is appended.
-            environment: Variables besides those of this process.
+            cell: The cell.
+            api_transport_url: The message bus of the super-conductor and the schedulers.
+            **options: More options of [conductor_client].
+
+        Returns:
+            The file.
+        """
+        path = self.directory / f"{cell.name}.conf"
+        text = CELL_CONFIGURATION.format(
+            cell=cell, placement=self.placement_url, api_transport_url=api_transport_url
+        )
+        path.write_text(text + "".join(f"{name} = {value}\n" for name, value in options.items()))
+        return path
+
+
+class ServiceProcess:
+    """A service in processes of its own, with its output in a file.
+
+    Attributes:
+        log: The file that has the output of all its lives.
+    """
+
+    def __init__(
+        self, command: Sequence[str | Path], log: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Describe a service; ``start`` runs it.
+
+        Args:
+            command: The program and its arguments.
+            log: Where its output is appended.
+            environment: Its variables; None: those of this process.
         """
         self.log = log
-        self._command = [sys.executable, "-W", "ignore", "-m", "scheduler.cmd.scheduler"]
-        self._command += ["--config-file", str(config_file)]
-        self._environment = {**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})}
+        self._command = [str(word) for word in command]
+        self._environment = environment
         self._process: subprocess.Popen[bytes]
+
+    @classmethod
+    def of_module(cls, module: str, config_file: Path, log: Path) -> "ServiceProcess":
+        """Describe a command of Berth, by its module."""
+        return cls(_command_of(module, config_file), log, _environment_of_berth())
 
     @property
     def pid(self) -> int:
@@ -178,10 +217,6 @@ class SchedulerProcess:
                 start_new_session=True,  # the scheduler signals all of its process group
             )
 
-    def workers(self) -> list[psutil.Process]:
-        """Return the worker processes that run now."""
-        return psutil.Process(self.pid).children()
-
     def kill(self) -> None:
         """Kill the master and its workers at once, as the kernel or a service manager does."""
         with contextlib.suppress(ProcessLookupError):
@@ -198,17 +233,39 @@ class SchedulerProcess:
             self.kill()
             return self._process.wait()
 
-    def wait_for_line(self, words: str) -> None:
-        """Wait until its log has these words, in this life or an earlier one.
+    def wait_for_line(self, words: str, timeout: float = START_TIMEOUT, times: int = 1) -> None:
+        """Wait until its output has these words, so many times in all its lives.
 
         Raises:
-            RuntimeError: It has ended, or the time is over; the text has the end of the log.
+            RuntimeError: It has ended, or the time is over; the text has the end of the output.
         """
-        deadline = time.monotonic() + START_TIMEOUT
-        while words not in self.log.read_text():
+        deadline = time.monotonic() + timeout
+        while self.log.read_text().count(words) < times:
             if time.monotonic() > deadline or self.status is not None:
-                raise self._failure(f"The scheduler does not say {words!r}")
+                raise self._failure(f"{self.log.stem} does not say {words!r}")
             time.sleep(0.1)
+
+    def _failure(self, complaint: str) -> RuntimeError:
+        return RuntimeError(f"{complaint}; its log ends with:\n{self.log.read_text()[-2000:]}")
+
+
+class SchedulerProcess(ServiceProcess):
+    """A ``berth-scheduler`` in processes of its own."""
+
+    def __init__(self, config_file: Path, log: Path, environment: Mapping[str, str] | None = None) -> None:
+        """Describe a scheduler; ``start`` runs it.
+
+        Args:
+            config_file: Its configuration.
+            log: Where its log is appended.
+            environment: Variables besides those of this process.
+        """
+        command = _command_of("scheduler.cmd.scheduler", config_file)
+        super().__init__(command, log, {**_environment_of_berth(), **(environment or {})})
+
+    def workers(self) -> list[psutil.Process]:
+        """Return the worker processes that run now."""
+        return psutil.Process(self.pid).children()
 
     def wait_until_it_answers(
         self, bus: Bus, timeout: float = START_TIMEOUT, host: str | None = None
@@ -232,9 +289,6 @@ class SchedulerProcess:
                 return
         raise self._failure("The scheduler does not answer")
 
-    def _failure(self, complaint: str) -> RuntimeError:
-        return RuntimeError(f"{complaint}; its log ends with:\n{self.log.read_text()[-2000:]}")
-
 
 class NovaSchedulerProcess(SchedulerProcess):
     """A real ``nova-scheduler``, with its output in a file."""
@@ -247,7 +301,15 @@ class NovaSchedulerProcess(SchedulerProcess):
             config_files: Its configuration.
             log: Where its output is appended.
         """
-        super().__init__(config_files[0], log, {"PYTHONWARNINGS": "ignore"})
-        self._command = [str(program)]
-        self._command += [str(word) for path in config_files for word in ("--config-file", path)]
-        self._environment.pop("PYTHONPATH")
+        command = [program, *(word for path in config_files for word in ("--config-file", path))]
+        environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
+        environment.pop("PYTHONPATH", None)
+        ServiceProcess.__init__(self, command, log, environment)
+
+
+def _command_of(module: str, config_file: Path) -> Sequence[str | Path]:
+    return [sys.executable, "-W", "ignore", "-m", module, "--config-file", config_file]
+
+
+def _environment_of_berth() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT)}

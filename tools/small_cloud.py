@@ -192,7 +192,7 @@ class SmallCloud(Cloud):
             self.failures,
             [
                 observers.InstanceReports(SchedulerClient.from_conf(api_bus)),
-                observers.UsageRows(self._engine(cell.database_url)),
+                observers.CellRows(self._engine(cell.database_url)),
             ],
             cell=cell.name,
         )

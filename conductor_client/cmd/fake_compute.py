@@ -40,11 +40,11 @@ def _server(conf: cfg.ConfigOpts) -> Any:
 
 def _observers(
     conf: cfg.ConfigOpts, api_bus: Bus
-) -> Iterator[observers.InstanceReports | observers.UsageRows]:
+) -> Iterator[observers.InstanceReports | observers.CellRows]:
     if conf.conductor_client.report_instances:
         yield observers.InstanceReports(SchedulerClient.from_conf(api_bus))
     if conf.database.connection:
-        yield observers.UsageRows(sa.create_engine(conf.database.connection))
+        yield observers.CellRows(sa.create_engine(conf.database.connection))
 
 
 if __name__ == "__main__":

@@ -22,21 +22,6 @@ from tools.placement_fleet import create_fleet
 PATIENCE = 60
 STOP_PATIENCE = 30
 
-CELL_CONFIGURATION = """\
-[DEFAULT]
-host = {name}
-transport_url = {transport_url}
-[database]
-connection = {database}
-[placement]
-auth_type = admin_token
-endpoint = {placement}
-token = admin
-[conductor_client]
-cell = {name}
-api_transport_url = {api_transport_url}
-"""
-
 
 class Process:
     """A program of ours, its output in a file."""
@@ -141,25 +126,13 @@ class DeployedCloud(Cloud):
             self.run("conductor_client.cmd.super_conductor", "--config-file", self.config_file, name="super")
         ]
         for cell in self.fleet.cells:
-            path = self._configure_cell(cell)
+            path = self.configure_cell(cell, self.transport_url, **self._stub.get(cell.name, {}))
             for command in ("cell_conductor", "fake_compute"):
                 name = f"{cell.name}-{command}"
                 started.append(self.run(f"conductor_client.cmd.{command}", "--config-file", path, name=name))
         for process in started:
             process.wait_for("is ready")
         self.client = self.bus.client(journal.TOPIC, journal.VERSION)
-
-    def _configure_cell(self, cell):
-        text = CELL_CONFIGURATION.format(
-            name=cell.name,
-            transport_url=cell.transport_url,
-            database=cell.database_url,
-            api_transport_url=self.transport_url,
-            placement=self.placement_url,
-        )
-        path = self.directory / f"{cell.name}.conf"
-        path.write_text(text + "".join(f"{k} = {v}\n" for k, v in self._stub.get(cell.name, {}).items()))
-        return path
 
     def _await_scheduler(self):
         client = self.bus.client("scheduler", "1.1").prepare(namespace="baseapi", version="1.1", timeout=1)

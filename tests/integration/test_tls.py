@@ -209,7 +209,8 @@ def test_a_daemon_that_reaches_everything_over_tls(
     servers_ = {"api": mariadb, "cell2": postgresql}
     with TlsCloud(tmp_path, rabbit, servers_, placement, authority) as cloud:
         (request,) = make_requests(1, 1)
-        request = BootRequest([str(uuid.uuid4()) for _ in range(6)], request.flavor, spread=True)
+        uuids = [str(uuid.uuid4()) for _ in range(6)]
+        request = BootRequest(uuids, request.flavor, group=uuids)
         answer = ask(SchedulerClient(cloud.bus, timeout=60), request)
         assert answer.error == ""
         chosen = [selections[0] for selections in answer.selections]

@@ -13,6 +13,7 @@ Commands with arguments of their own (COMMAND --help):
 contention   is what Berth claims true while others claim and delete on nearly full hosts?
 side-by-side Berth and nova-scheduler in the same rig, in turns
 forwarding   what it costs to send a call on to another scheduler
+partitions   10,000 hosts and 1,000 builds: routers, partitions, conductors, computes and failures
 """
 
 import argparse
@@ -34,6 +35,7 @@ ONE_HOST = ("numa",)
 COMMANDS = {
     "contention": "tools.contention.run",
     "forwarding": "tools.bench.forwarding",
+    "partitions": "tools.partitions.command",
     "side-by-side": "tools.side_by_side.command",
 }
 

@@ -29,6 +29,11 @@ ZONE_SHARE = 0.2
 CALL_TIMEOUT = 1800
 
 
+def flavor_name(flavor: tuple[int, int, int, int]) -> str:
+    """Return the name of a row of ``FLAVORS``."""
+    return f"m1.{flavor[1]}"
+
+
 @dataclass(frozen=True)
 class BootRequest:
     """The request for equal instances.
@@ -37,13 +42,15 @@ class BootRequest:
         uuids: One for each instance.
         flavor: A row of ``FLAVORS``.
         zone: The availability zone, or None.
-        spread: Whether the instances are an anti-affinity group.
+        group: The members of the anti-affinity group that the instances are in; none: they are in no group.
+        excluded: Service hosts that must not be chosen.
     """
 
     uuids: Sequence[str]
     flavor: tuple[int, int, int, int]
     zone: str | None = None
-    spread: bool = False
+    group: Sequence[str] = ()
+    excluded: Sequence[str] = ()
 
     @property
     def amounts(self) -> dict[str, int]:
@@ -62,13 +69,13 @@ class BootRequest:
             availability_zone=self.zone,
             flavor=self._flavor(),
             num_instances=len(self.uuids),
-            ignore_hosts=None,
+            ignore_hosts=list(self.excluded) or None,
             force_hosts=None,
             force_nodes=None,
             requested_destination=None,
             retry=None,
             limits=objects.SchedulerLimits(numa_topology=None, vcpu=None, disk_gb=None, memory_mb=None),
-            instance_group=self._group() if self.spread else None,
+            instance_group=self._group() if self.group else None,
             scheduler_hints={},
             instance_uuid=self.uuids[0],
             security_groups=objects.SecurityGroupList(objects=[]),
@@ -84,7 +91,7 @@ class BootRequest:
         _share, vcpus, memory_mb, root_gb = self.flavor
         return objects.Flavor(
             id=vcpus,
-            name=f"m1.{vcpus}",
+            name=flavor_name(self.flavor),
             flavorid=str(vcpus),
             vcpus=vcpus,
             memory_mb=memory_mb,
@@ -102,13 +109,13 @@ class BootRequest:
     def _group(self) -> objects.InstanceGroup:
         return objects.InstanceGroup(
             id=1,
-            uuid=str(uuid.uuid5(uuid.NAMESPACE_OID, self.uuids[0])),
+            uuid=str(uuid.uuid5(uuid.NAMESPACE_OID, self.group[0])),
             name="spread",
             project_id=PROJECT,
             user_id=USER,
             policy="anti-affinity",
             policies=["anti-affinity"],
-            members=list(self.uuids),
+            members=list(self.group),
             hosts=[],
         )
 
@@ -148,7 +155,8 @@ def make_requests(count: int, seed: int) -> list[BootRequest]:
 
 def make_large_request(instances: int, *, spread: bool) -> BootRequest:
     """Return a request for many instances."""
-    return BootRequest([str(uuid.uuid4()) for _ in range(instances)], FLAVORS[1], spread=spread)
+    uuids = [str(uuid.uuid4()) for _ in range(instances)]
+    return BootRequest(uuids, FLAVORS[1], group=uuids if spread else ())
 
 
 def send(bus: Bus, requests: Sequence[BootRequest], callers: int, seconds: float) -> list[Answer]:

@@ -157,9 +157,14 @@ def cpu_seconds(pids: Mapping[str, Sequence[int]]) -> dict[str, float]:
     own = psutil.Process().cpu_times()
     found["callers"] = own.user + own.system
     found["rig"] = sum(found.values())
-    machine = psutil.cpu_times()
-    found["machine"] = sum(machine) - machine.idle - getattr(machine, "iowait", 0.0)
+    found["machine"] = busy_seconds()
     return found
+
+
+def busy_seconds() -> float:
+    """Return the CPU seconds so far of all programs of the machine."""
+    machine = psutil.cpu_times()
+    return float(sum(machine) - machine.idle - getattr(machine, "iowait", 0.0))
 
 
 def _cpu_of(processes: Iterable[psutil.Process]) -> float:

@@ -32,7 +32,7 @@ _PANELS: Sequence[tuple[str, Callable[[Result], float]]] = (
 
 def draw_callers(path: Path, results: Sequence[Result]) -> None:
     """Draw throughput and 95th percentile over the number of callers, the range of the rounds around them."""
-    plt = _pyplot()
+    plt = pyplot()
     figure, panels = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
     singles = [each for each in results if each.case == SINGLE]
     callers = sorted({each.callers for each in singles})
@@ -46,12 +46,12 @@ def draw_callers(path: Path, results: Sequence[Result]) -> None:
         panel.grid(alpha=0.3)
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
     figure.suptitle(f"{results[0].hosts:,} hosts, {len({each.round for each in results})} rounds")
-    _save(figure, path)
+    save(figure, path)
 
 
 def draw_own_cost(path: Path, measurements: Sequence[Measurement]) -> None:
     """Draw the CPU time of the scheduler for a request over the number of hosts, a line for each name."""
-    plt = _pyplot()
+    plt = pyplot()
     figure, panel = plt.subplots(figsize=(6, 4.2), layout="constrained")
     for name in dict.fromkeys(each.name for each in measurements):
         own = sorted((each.hosts, each.milliseconds) for each in measurements if each.name == name)
@@ -63,7 +63,7 @@ def draw_own_cost(path: Path, measurements: Sequence[Measurement]) -> None:
     _plain_numbers(panel)
     panel.grid(alpha=0.3)
     figure.legend(loc="outside lower center", ncols=2, frameon=False)
-    _save(figure, path)
+    save(figure, path)
 
 
 def _draw_line(panel: Any, results: Sequence[Result], value: Callable[[Result], float]) -> None:
@@ -83,7 +83,8 @@ def _plain_numbers(panel: Any) -> None:
     panel.yaxis.set_major_formatter(lambda value, _position: f"{value:g}")
 
 
-def _pyplot() -> Any:
+def pyplot() -> Any:
+    """Return matplotlib's pyplot for drawing into files."""
     import matplotlib as mpl
 
     mpl.use("agg")
@@ -92,6 +93,7 @@ def _pyplot() -> Any:
     return plt
 
 
-def _save(figure: Any, path: Path) -> None:
+def save(figure: Any, path: Path) -> None:
+    """Write a figure to a file and close it."""
     figure.savefig(path, dpi=80)
-    _pyplot().close(figure)
+    pyplot().close(figure)

@@ -34,7 +34,7 @@ def _of_answer(answer: Answer, hosts: dict[str, Any]) -> Iterator[str]:
     if len(answer.selections) != len(request.uuids):
         yield "the reply has another number of instances"
     chosen = [selections[0].service_host for selections in answer.selections]
-    if request.spread and len(set(chosen)) != len(chosen):
+    if request.group and len(set(chosen)) != len(chosen):
         yield "two members of an anti-affinity group are on one host"
     for selections in answer.selections:
         yield from _of_instance(selections, request.zone, hosts)

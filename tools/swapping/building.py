@@ -4,19 +4,17 @@ from collections.abc import Callable, Collection, Sequence
 import operator
 import random
 import threading
-from types import SimpleNamespace
 from typing import Any, Self
 
 import sqlalchemy as sa
 
 from conductor_client.bus import Bus
 from conductor_client.client import SchedulerClient
-from conductor_client.observers import UsageRows
-from scheduler.nova_db import schema
+from conductor_client.observers import CellRows
 from tools import truth
 from tools.cloud import Cloud
 from tools.fleet import Cell
-from tools.side_by_side.load import CALL_TIMEOUT, PROJECT, USER, Answer, BootRequest, ask, make_requests
+from tools.side_by_side.load import CALL_TIMEOUT, Answer, BootRequest, ask, make_requests
 
 #: Requests that a caller has; more than are sent in any run.
 MOST_REQUESTS = 10_000
@@ -54,9 +52,8 @@ class Building:
         self._client = SchedulerClient(bus, timeout=CALL_TIMEOUT)
         self._pause = pause
         self._stopping = threading.Event()
-        self._rows = threading.Lock()
         self._engines = {cell: sa.create_engine(database(cell)) for cell in cloud.fleet.cells}
-        self._usage = {cell: UsageRows(engine) for cell, engine in self._engines.items()}
+        self._rows = {cell: CellRows(engine) for cell, engine in self._engines.items()}
         self._hosts = {host.name: host for host in cloud.fleet.hosts}
         self._threads = [
             threading.Thread(target=self._call_on, args=(random.Random(number),), daemon=True)
@@ -106,25 +103,7 @@ class Building:
             self.answers.append(answer)
 
     def _write(self, request: BootRequest, chosen: Sequence[Sequence[Any]]) -> None:
-        _share, vcpus, memory_mb, root_gb = request.flavor
+        spec = request.spec()
         for instance, selections in zip(request.uuids, chosen, strict=False):
             host = self._hosts[selections[0].service_host]
-            row = {
-                "uuid": instance,
-                "host": host.name,
-                "node": host.nodename,
-                "project_id": PROJECT,
-                "user_id": USER,
-                "vm_state": "active",
-                "vcpus": vcpus,
-                "memory_mb": memory_mb,
-                "root_gb": root_gb,
-                "ephemeral_gb": 0,
-            }
-            flavor = {name: row[name] for name in ("vcpus", "memory_mb", "root_gb", "ephemeral_gb")}
-            with self._rows:
-                with self._engines[host.cell].begin() as connection:
-                    connection.execute(sa.insert(schema.instances), [row])
-                self._usage[host.cell].built(
-                    None, instance, host.name, host.nodename, SimpleNamespace(**flavor)
-                )
+            self._rows[host.cell].built(None, instance, host.name, host.nodename, spec)

@@ -3,7 +3,7 @@ import json
 import pytest
 import sqlalchemy as sa
 
-from conductor_client.observers import InstanceReports, UsageRows
+from conductor_client.observers import CellRows, InstanceReports
 from scheduler.nova_db import schema
 from tests.unit.conductor_client.doubles import context, make_spec
 
@@ -33,10 +33,10 @@ def rows(engine):
 
 
 def test_a_build_is_in_the_nodes_row_and_in_no_other(engine):
-    usage = UsageRows(engine)
+    usage = CellRows(engine)
     before = rows(engine)
-    for _ in range(2):
-        usage.built(context(), "i", "n", "n", make_spec())
+    for instance in ("i", "j"):
+        usage.built(context(), instance, "n", "n", make_spec())
     changed, *others = rows(engine)
     assert others == before[1:]
     assert (changed.vcpus_used, changed.memory_mb_used, changed.local_gb_used) == (2, 1024, 2)
@@ -46,8 +46,16 @@ def test_a_build_is_in_the_nodes_row_and_in_no_other(engine):
     assert changed.updated_at is not None
 
 
+def test_a_build_is_a_live_instance_of_its_host(engine):
+    CellRows(engine).built(context(), "i", "n", "n", make_spec())
+    with engine.connect() as connection:
+        (row,) = connection.execute(sa.select(schema.instances))
+    assert (row.uuid, row.host, row.node, row.deleted, row.hidden) == ("i", "n", "n", 0, False)
+    assert (row.project_id, row.vcpus, row.memory_mb, row.root_gb) == ("p", 1, 512, 1)
+
+
 def test_failures_are_counted_until_a_build_succeeds(engine):
-    usage = UsageRows(engine)
+    usage = CellRows(engine)
     for _ in range(2):
         usage.failed(context(), "n")
     assert json.loads(rows(engine)[0].stats) == {"failed_builds": "2"}

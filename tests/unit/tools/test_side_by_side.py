@@ -59,7 +59,7 @@ def selection(host, **changes):
 
 def answer(selections, zone=None, spread=False, instances=1, started=0.0, ended=1.0):
     uuids = [f"instance-{number}" for number in range(instances)]
-    return Answer(BootRequest(uuids, FLAVORS[0], zone, spread), started, ended, selections)
+    return Answer(BootRequest(uuids, FLAVORS[0], zone, uuids if spread else ()), started, ended, selections)
 
 
 HERE = [host for host in FLEET.hosts if host.cell.name == "cell1"]

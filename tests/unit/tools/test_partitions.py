@@ -1,0 +1,321 @@
+"""What the benchmark of a whole cloud asks for and concludes; the cloud itself is a command."""
+
+from collections import Counter
+import dataclasses
+import subprocess
+import sys
+
+import pytest
+
+from conductor_client import journal
+from conductor_client.journal import Event, Record
+from scheduler.conf import partitions as conf_partitions
+from tests.support.waiting import eventually
+from tools import truth
+from tools.cloud import Cloud
+from tools.fleet import Cell, Fleet
+from tools.partitions import plot, report, results
+from tools.partitions.building import KINDS, Building, again, kind_of, make_requests
+from tools.partitions.cloud import PARTITIONS, partition_of
+from tools.partitions.kills import Kill, Kills
+from tools.partitions.results import ALL, Outcome, Result
+from tools.partitions.usage import CALLERS, Usage
+from tools.side_by_side.load import FLAVORS, BootRequest
+
+FLEET = Fleet(12, [Cell("cell1", "sqlite://"), Cell("cell2", "sqlite://")])
+HOSTS = {host.name: partition_of(host) for host in FLEET.hosts}
+GENERAL = [name for name, partition in HOSTS.items() if partition == "general"]
+LARGE = [name for name, partition in HOSTS.items() if partition == "large"]
+ZONE_OF = {host.name: host.zone for host in FLEET.hosts}
+
+
+def built(uuid, *hosts, at=100.0, took=1.0, end=5.0):
+    """The record of an instance that was built on the last of these hosts, and failed on those before."""
+    events = [
+        Event(uuid, journal.SCHEDULING, at=at),
+        Event(uuid, journal.SCHEDULING, took=took, at=at + took),
+    ]
+    for number, host in enumerate(hosts):
+        events.append(Event(uuid, journal.BUILDING, host, at=at + took + number + 0.1))
+        if host != hosts[-1]:
+            events.append(Event(uuid, journal.FAILED, host, at=at + took + number + 0.5))
+    return Record(uuid, [*events, Event(uuid, journal.ACTIVE, hosts[-1], at=at + end)])
+
+
+def failed(uuid, *hosts, detail="No valid host was found. None is left."):
+    """The record of an instance that was built nowhere."""
+    record = built(uuid, *hosts, "last")
+    record.events[-1] = dataclasses.replace(record.events[-1], state=journal.ERROR, host=None, detail=detail)
+    record.events = [event for event in record.events if event.host != "last"]
+    return record
+
+
+def outcome(*pairs):
+    """Pairs of a request and the records of its instances."""
+    records = {record.instance_uuid: record for _request, mine in pairs for record in mine}
+    return Outcome([request for request, _mine in pairs], records, HOSTS)
+
+
+def single(uuid, **fields):
+    return BootRequest([uuid], FLAVORS[0], **fields)
+
+
+# -- what is asked for
+
+
+def test_requests_are_for_so_many_instances_of_all_kinds_and_the_same_for_a_seed():
+    first, second = make_requests(1000, 7), make_requests(1000, 7)
+    assert sum(len(each.uuids) for each in first) == 1000
+    assert set(map(kind_of, first)) == set(KINDS)
+    assert {each.flavor for each in first} == set(FLAVORS)
+    assert [(each.flavor, each.zone, len(each.uuids)) for each in first] == [
+        (each.flavor, each.zone, len(each.uuids)) for each in second
+    ]
+    assert len({uuid for each in first for uuid in each.uuids}) == 1000
+
+
+def test_groups_are_asked_for_at_once_or_member_by_member_and_every_member_is_asked_for():
+    groups = [each for each in make_requests(1000, 1) if each.group]
+    assert {len(each.uuids) == len(each.group) for each in groups if len(each.group) > 1} == {True, False}
+    asked = Counter(uuid for each in groups for uuid in each.uuids)
+    assert asked == Counter({uuid for each in groups for uuid in each.group})
+
+
+def test_who_failed_everywhere_is_asked_for_again_without_the_failed_hosts():
+    request = single("a", zone="az1", group=["a", "b"], excluded=["old"])
+    (new,) = again([request, single("b")], [failed("a", "x", "y"), built("b", "x", "y")])
+    assert new.uuids[0] not in {"a", "b"}
+    assert (new.zone, new.flavor, list(new.excluded)) == ("az1", request.flavor, ["old", "x", "y"])
+    assert new.group == ["a", "b", *new.uuids]
+    assert new.spec().ignore_hosts == ["old", "x", "y"]
+
+
+def test_who_got_no_host_at_all_is_not_asked_for_again():
+    assert list(again([single("a")], [failed("a")])) == []
+
+
+class Conductor:
+    """Builds at once; those in ``fail`` end in ERROR after a host."""
+
+    def __init__(self, failures=0):
+        self.journal = journal.Journal()
+        self.left = failures
+
+    def build_instances(self, _context, spec, uuids):
+        assert spec.num_instances == len(uuids)
+        for uuid in uuids:
+            self.left -= 1
+            for event in (failed(uuid, "x") if self.left >= 0 else built(uuid, "y")).events:
+                self.journal.write(event)
+
+
+def test_building_ends_when_all_is_built_also_what_was_asked_for_again():
+    building = Building(Conductor(failures=2), callers=4)
+    assert building.build([single(f"i{number}") for number in range(6)])
+    assert building.placed == len(building.requests) == 8
+    assert [list(each.excluded) for each in building.requests[6:]] == [["x"], ["x"]]
+
+
+# -- what comes out
+
+
+def test_the_partitions_are_understood_by_the_scheduler_and_have_all_hosts(tmp_path):
+    cloud = Cloud(tmp_path)
+    cloud.placement_url = "http://localhost"
+    sections = "[berth]\npartition = large\n" + "".join(each.section for each in PARTITIONS)
+    cloud.configure("fake://", sections=sections)
+    understood = conf_partitions.all_partitions(cloud.conf)
+    assert [(each.name, set(each.aggregates)) for each in understood] == [
+        (each.name, set(each.zones)) for each in PARTITIONS
+    ]
+    assert {ZONE_OF[host] for host in LARGE} == {"az3"}
+    assert len(GENERAL) == 2 * len(LARGE) == 8
+
+
+def test_rows_are_by_partition_and_kind():
+    group = ["c", "d"]
+    found = outcome(
+        (single("a"), [built("a", GENERAL[0], took=1.0, end=3.0)]),
+        (single("b"), [built("b", GENERAL[0], GENERAL[1], took=3.0, end=9.0)]),
+        (
+            BootRequest(group, FLAVORS[0], group=group),
+            [built("c", LARGE[0], took=2.0, end=4.0), built("d", LARGE[1], took=2.0, end=5.0)],
+        ),
+        (single("e"), [failed("e")]),
+    ).summary([Kill(["general-1"], 102.0, 108.0)])
+    rows = {(row.partition, row.kind): row for row in found["rows"]}
+    assert rows.keys() == {("general", "single"), ("large", "server group"), (ALL, ALL)}
+    general, large, every = rows.values()
+    assert (general.requests, general.instances, general.hosts) == (2, 2, 2)
+    assert (general.to_host, general.to_built) == ((1.0, 3.0, 3.0), (3.0, 9.0, 9.0))
+    assert (large.requests, large.instances, large.to_built) == (1, 2, (4.0, 5.0, 5.0))
+    assert (every.requests, every.instances, every.hosts) == (3, 4, 4)
+    assert (found["requests"], found["instances"], found["built"], found["retries"]) == (4, 5, 4, 1)
+    assert (found["seconds"], found["answered"]) == (9.0, 3.0)
+    assert found["errors"] == {"No valid host was found. None is left.": 1}
+    assert found["kills"] == [(["general-1"], 2.0, 8.0)]
+    assert (found["answers"], found["builds"]) == ([0, 2, 2, 1], [0, 0, 0, 1, 1, 1, 0, 0, 0, 1])
+
+
+def test_what_must_be_held_is_what_was_built():
+    found = outcome((single("a"), [built("a", LARGE[0])]), (single("b"), [failed("b")]))
+    (uuid,) = (host.uuid for host in FLEET.hosts if host.name == LARGE[0])
+    assert found.expected(FLEET.hosts) == {"a": (uuid, {"VCPU": 1, "MEMORY_MB": 2048, "DISK_GB": 20})}
+
+
+GROUP = ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("pairs", "problem"),
+    [
+        ([(single("a", zone="az3"), [built("a", GENERAL[0])])], "is not in az3"),
+        ([(single("a", excluded=["x", GENERAL[0]]), [built("a", GENERAL[0])])], "which was excluded"),
+        ([(single("a"), [Record("a", built("a", "x").events[:-1])])], "still building"),
+        ([(single("a"), [failed("a", detail="Boom")])], "a: Boom"),
+        (
+            [(single(each, group=GROUP), [built(each, GENERAL[0])]) for each in GROUP],
+            "Two members of the anti-affinity group",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_is_not_true_is_found(pairs, problem):
+    (line,) = outcome(*pairs).problems(FLEET.hosts, truth.Truth())
+    assert problem in line
+
+
+def test_refusals_and_members_on_two_hosts_are_no_problem_but_what_placement_says_is():
+    pairs = [
+        (single(each, group=GROUP), [built(each, host)]) for each, host in zip(GROUP, GENERAL, strict=False)
+    ]
+    found = outcome(*pairs, (single("c"), [failed("c")]))
+    assert found.problems(FLEET.hosts, truth.Truth()) == []
+    assert found.problems(FLEET.hosts, truth.Truth(problems=["x"])) == ["x"]
+
+
+def test_logs_say_who_decided_and_who_sent_on(tmp_path):
+    log = tmp_path / "router-1.log"
+    log.write_text(
+        "INFO x [req-1] Placed instance a on host b (cell1): ...\n"
+        "INFO x [req-1] Call 1 was sent on to berth.partition.large (partition)\n"
+        "INFO x [req-2] Call 2 was sent on to berth.partition.general (partition)\n"
+        "INFO x [req-3] Call 3 was sent on to berth.forwarded.x.0 (server_group)\n"
+    )
+    assert results.read_logs([log]) == {
+        "placed": {"router-1": 1},
+        "sent_on": {"router-1": {"partition": 2, "server_group": 1}},
+    }
+
+
+def result(**changes):
+    found = outcome((single("a"), [built("a", GENERAL[0])]))
+    fields = {
+        "candidates": "mirror",
+        "hosts": {"general": 8, "large": 4},
+        "cells": 2,
+        "schedulers": 3,
+        "routers": 1,
+        "callers": 4,
+        "fail_rate": 0.02,
+        "asked_again": 0,
+        "sent_on": {"router-1": {"partition": 1}, "large-1": {}},
+        "placed": {"router-1": 0, "general-1": 1},
+        "cpu": {"router-1": 0.5, "placement": 1.0},
+        "memory_mb": {"router-1": 100.0, "placement": 200.0},
+        "others": 0.1,
+        "setup": {"servers": 5.0},
+        "problems": [],
+    }
+    kills = [Kill(["general-1"], 101.0, 104.0)]
+    return Result(**{**fields, **found.summary(kills), **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "in_time"),
+    [
+        ({}, True),
+        ({"seconds": 901.0}, False),
+        ({"built": 0}, False),
+        ({"instances": 2, "asked_again": 1}, True),
+    ],
+)
+def test_all_has_to_be_built_in_time(changes, in_time):
+    assert result(**changes).in_time is in_time
+
+
+def test_the_report_says_how_it_ended():
+    text = report.text(result())
+    assert "12 hosts in 2 cells, in the partitions general (8) and large (4)" in text
+    assert "All within 15 minutes: yes" in text
+    assert "Killed at 1.0 s: general-1; all took requests again at 4.0 s" in text
+    assert "Requests sent on by: router-1 (partition 1)\n" in text
+    assert ["in", "all", "1.5", "1500.0", "0.30", "300"] in [line.split() for line in text.splitlines()]
+    assert "NOT TRUE" not in text
+    assert "NOT TRUE: x" in report.text(result(problems=["x"]))
+
+
+def test_results_are_kept_and_drawn(tmp_path):
+    path = tmp_path / "results.jsonl"
+    for candidates in ("mirror", "fresh"):
+        results.append(path, result(candidates=candidates))
+    kept = results.read(path)
+    assert [each.candidates for each in kept] == ["mirror", "fresh"]
+    assert report.text(kept[0]) == report.text(result())
+    plot.draw(tmp_path / "plot.png", kept)
+    assert (tmp_path / "plot.png").stat().st_size > 0
+
+
+# -- what is watched and broken meanwhile
+
+
+class Killable:
+    """A scheduler whose log names its lives."""
+
+    def __init__(self, log):
+        self.log = log
+        self.seen = []
+
+    def kill(self):
+        self.seen.append("killed")
+
+    def start(self):
+        self.seen.append("started")
+
+    def wait_for_line(self, _words, _timeout, times):
+        self.seen.append(times)
+
+
+def test_at_each_point_another_scheduler_of_each_partition_is_killed_and_started_again(tmp_path):
+    schedulers = {}
+    for partition in ("p", "q"):
+        for number in (1, 2):
+            log = tmp_path / f"{partition}-{number}.log"
+            log.write_text("Worker 0 takes requests\n")
+            schedulers.setdefault(partition, []).append(Killable(log))
+    done = 0.5
+    with Kills(schedulers, [0.2, 0.4, 0.9], lambda: done, restart_after=0) as kills:
+        assert eventually(lambda: len(kills.done) == 2)
+    assert [kill.schedulers for kill in kills.done] == [["p-1", "q-1"], ["p-2", "q-2"]]
+    assert all(each.seen == ["killed", "started", 2] for group in schedulers.values() for each in group)
+
+
+def test_a_scheduler_that_does_not_start_again_is_an_error(tmp_path):
+    broken = Killable(tmp_path / "missing.log")
+    with pytest.raises(FileNotFoundError), Kills({"p": [broken]}, [0.0], lambda: 1.0, restart_after=0):
+        pass
+
+
+def test_what_programs_used_is_known_also_of_one_that_has_ended():
+    command = [sys.executable, "-c", "while True: pass"]
+    child = subprocess.Popen(command)
+    try:
+        with Usage(lambda: {"child": child.pid}, interval=0.05) as usage:
+            assert eventually(lambda: usage.cpu_seconds().get("child", 0) >= 0.1)
+            child.kill()
+            child.wait()
+    finally:
+        child.kill()
+    assert usage.cpu_seconds()["child"] >= 0.1
+    assert usage.memory_mb["child"] > 1
+    assert usage.memory_mb[CALLERS] > 1

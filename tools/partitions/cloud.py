@@ -1,0 +1,205 @@
+"""The cloud: two partitions with schedulers of their own, routers before them, conductors and computes."""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+import time
+
+import sqlalchemy as sa
+
+from conductor_client import journal
+from conductor_client.bus import Bus
+from conductor_client.cells import CellMap
+from conductor_client.client import SchedulerClient
+from conductor_client.super_conductor import CellConductors, SuperConductor
+from tools.cloud import SchedulerProcess, ServiceProcess
+from tools.fleet import Cell, Host
+from tools.side_by_side.load import FLAVORS, flavor_name
+from tools.side_by_side.rig import NOVA_SECTIONS, Rig
+from tools.side_by_side.software import Software
+
+#: Seconds until all schedulers take requests: they start together, and read all hosts.
+START_TIMEOUT = 600
+#: Seconds after the start in which all schedulers hear of each other: two of their beats.
+SETTLE_TIME = 10
+READY = "takes requests"
+STAND_INS = ("cell_conductor", "fake_compute")
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A partition; its hosts are those of its zones, each of which is an aggregate."""
+
+    name: str
+    zones: Sequence[str]
+    flavors: Sequence[str]
+
+    @property
+    def section(self) -> str:
+        """Its group of options. No default: flavors that none names go where most memory is free."""
+        return (
+            f"[berth_partition_{self.name}]\naggregates = {', '.join(self.zones)}\n"
+            f"zones = {', '.join(self.zones)}\nflavors = {', '.join(self.flavors)}\n"
+        )
+
+
+#: The smallest flavor is for one partition, the largest for the other.
+PARTITIONS = (
+    Partition("general", ("az1", "az2"), [flavor_name(FLAVORS[0])]),
+    Partition("large", ("az3",), [flavor_name(FLAVORS[-1])]),
+)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the cloud consists of.
+
+    Attributes:
+        hosts: Number of compute hosts.
+        cells: Number of cells, over which each partition is spread.
+        schedulers: Number of schedulers of each partition.
+        routers: Number of routers, which get all requests first.
+        candidates: The mode, ``[berth] candidates``.
+        fail_rate: Share of the builds that fail.
+        build_seconds: How long a build takes.
+        seed: Determines which builds fail.
+    """
+
+    hosts: int
+    cells: int = 2
+    schedulers: int = 3
+    routers: int = 1
+    candidates: str = "mirror"
+    fail_rate: float = 0.02
+    build_seconds: float = 2.0
+    seed: int = 1
+
+
+class PartitionedCloud(Rig):
+    """A context manager that starts everything on entry and stops it on exit.
+
+    Attributes:
+        bus: The message bus of schedulers and super-conductor.
+        conductor: The super-conductor, which is in this process.
+        schedulers: Those of each partition, by its name.
+        routers: The routers.
+        stand_ins: Conductors and computes by their names, such as ``cell1-fake_compute``.
+        setup: Seconds that each part of the start took.
+    """
+
+    bus: Bus
+    conductor: SuperConductor
+
+    def __init__(self, directory: Path, software: Software, shape: Shape) -> None:
+        """Describe a cloud; it is started on entry."""
+        super().__init__(directory, software, shape.hosts, shape.cells)
+        self.schedulers: dict[str, list[SchedulerProcess]] = {}
+        self.routers: list[SchedulerProcess] = []
+        self.stand_ins: dict[str, ServiceProcess] = {}
+        self.setup: dict[str, float] = {}
+        self._shape = shape
+
+    def all_schedulers(self) -> list[SchedulerProcess]:
+        """Return the routers and the schedulers of all partitions."""
+        return [*self.routers, *(each for group in self.schedulers.values() for each in group)]
+
+    def processes(self) -> Mapping[str, int]:
+        """Return the process IDs of all programs by name; each of the schedulers has a name of its own."""
+        ours = {each.log.stem: each.pid for each in self.all_schedulers()}
+        return {**ours, **{name: each.pid for name, each in self.stand_ins.items()}, **super().processes()}
+
+    def partition_of_host(self) -> dict[str, str]:
+        """Return the partition of each host."""
+        return {host.name: partition_of(host) for host in self.fleet.hosts}
+
+    def _start(self) -> None:
+        begun = time.monotonic()
+        super()._start()
+        self._transport_url = self.rabbit.vhost()
+        for cell in self.fleet.cells:
+            self.rabbit.vhost(cell.name)
+        self.setup["servers and fleet"] = time.monotonic() - begun
+        begun = time.monotonic()
+        self._start_schedulers()
+        self._start_conductors()
+        self.setup["schedulers and conductors"] = time.monotonic() - begun
+        time.sleep(SETTLE_TIME)
+
+    def _start_schedulers(self) -> None:
+        for number in range(self._shape.routers):
+            # They alone get requests from the topic, as long as one of them can receive.
+            options = "router = true\nconsumer_priority = 1"
+            self.routers.append(self._scheduler(f"router-{number + 1}", options))
+        for partition in PARTITIONS:
+            self.schedulers[partition.name] = [
+                self._scheduler(f"{partition.name}-{number + 1}", f"partition = {partition.name}")
+                for number in range(self._shape.schedulers)
+            ]
+        self._run(self.all_schedulers(), READY)
+
+    def _scheduler(self, name: str, options: str) -> SchedulerProcess:
+        path = self.configure(
+            self._transport_url,
+            host=name,
+            defaults=f"state_path = {self.directory}",
+            sections=NOVA_SECTIONS.format(directory=self.directory)
+            + f"[berth]\ncandidates = {self._shape.candidates}\n{options}\n"
+            + "".join(partition.section for partition in PARTITIONS),
+        )
+        return SchedulerProcess(path, self.directory / f"{name}.log")
+
+    def _start_conductors(self) -> None:
+        self.bus = self._bus()
+        cells = CellMap(self._engine(self.database("api")), self._transport_url)
+        cell_conductors = CellConductors(lambda cell: self._bus(cell.transport_url))
+        self.conductor = SuperConductor(SchedulerClient.from_conf(self.bus), cells, cell_conductors)
+        server = self.bus.server(journal.TOPIC, "super", self.conductor)
+        server.start()
+        self.callback(server.wait)
+        self.callback(server.stop)
+        for cell in self.fleet.cells:
+            path = self._configure_cell(cell)
+            for command in STAND_INS:
+                name = f"{cell.name}-{command}"
+                module = f"conductor_client.cmd.{command}"
+                log = self.directory / f"{name}.log"
+                self.stand_ins[name] = ServiceProcess.of_module(module, path, log)
+        self._run(list(self.stand_ins.values()), "is ready")
+
+    def _configure_cell(self, cell: Cell) -> Path:
+        return self.configure_cell(
+            cell,
+            self._transport_url,
+            fail_rate=self._shape.fail_rate,
+            fail_seed=self._shape.seed,
+            build_seconds=self._shape.build_seconds,
+        )
+
+    def _run(self, services: Sequence[ServiceProcess], ready: str) -> None:
+        """Start services, all at the same time, and wait until each says that it is ready."""
+        self.callback(_stop, services)
+        for service in services:
+            service.start()
+        for service in services:
+            service.wait_for_line(ready, START_TIMEOUT)
+
+    def _bus(self, url: str | None = None) -> Bus:
+        bus = Bus(self.conf, url)
+        self.callback(bus.close)
+        return bus
+
+    def _engine(self, url: str) -> sa.Engine:
+        engine = sa.create_engine(url)
+        self.callback(engine.dispose)
+        return engine
+
+
+def _stop(services: Sequence[ServiceProcess]) -> None:
+    with ThreadPoolExecutor(len(services)) as pool:
+        pool.map(ServiceProcess.stop, services)
+
+
+def partition_of(host: Host) -> str:
+    """Return the name of the partition that a host is in."""
+    return next(each.name for each in PARTITIONS if host.zone in each.zones)
