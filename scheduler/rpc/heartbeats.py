@@ -69,11 +69,13 @@ class Heartbeats:
         """
         self._loop.start()
 
-    def watch(self, incoming: Any) -> None:
+    def watch(self, incoming: Any, silence: float = 0.0) -> None:
         """Begin to send heartbeats for a message, instead of those of oslo.messaging. Never raises.
 
         Args:
             incoming: oslo.messaging's incoming message.
+            silence: Seconds for which its caller may have heard nothing, from processes that had the message
+                before. The first heartbeat is due so much earlier.
         """
         interval = self._interval(incoming.client_timeout)
         incoming.client_timeout = None
@@ -81,7 +83,7 @@ class Heartbeats:
             return
         with self._lock:
             is_first = not self._calls
-            self._calls[id(incoming)] = _Call(incoming, interval, self._gone_after, self._clock)
+            self._calls[id(incoming)] = _Call(incoming, interval, silence, self._gone_after, self._clock)
         try:
             self._loop.start()
         except RuntimeError as error:  # the next call tries again
@@ -142,7 +144,14 @@ class _Call:
         due: When the next heartbeat is to be sent.
     """
 
-    def __init__(self, incoming: Any, interval: float, gone_after: float, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        incoming: Any,
+        interval: float,
+        silence: float,
+        gone_after: float,
+        clock: Callable[[], float],
+    ) -> None:
         self._incoming = incoming
         self._interval = interval
         self._gone_after = gone_after
@@ -150,6 +159,7 @@ class _Call:
         self._lock = threading.Lock()
         self._ended = False
         self._hear(clock())
+        self.due -= min(silence, interval)
 
     @property
     def caller_is_gone(self) -> bool:

@@ -217,7 +217,7 @@ class Server(server.RPCServer):
 
     def _on_incoming(self, incoming: Any) -> None:
         for message in incoming:
-            self.heartbeats.watch(message)
+            self.heartbeats.watch(message, _silence_before(message))
         super()._on_incoming(incoming)
 
     def _tell_refusal(self) -> None:
@@ -359,6 +359,16 @@ class Server(server.RPCServer):
         else:
             self._redeliveries.end(message)
             message.settle()
+
+
+def _silence_before(message: Any) -> float:
+    """Return for how many seconds the caller of a message that was just received may have heard nothing.
+
+    Schedulers that had the message before have sent nothing if each had it for less than half of the timeout.
+    """
+    if not isinstance(message, amqp.ConfirmedMessage):
+        return 0.0
+    return math.inf if message.redelivered else forwarding.spent(message.headers)
 
 
 def _do_nothing() -> None:

@@ -62,6 +62,16 @@ def test_every_half_of_the_timeout(clock):
     assert [beats for _, beats in seen[:4]] == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize(("silence", "first"), [(0, 30), (12, 18), (30, 0), (45, 0), (math.inf, 0)])
+def test_the_first_is_due_earlier_after_silence_of_others_and_the_next_as_usual(clock, silence, first):
+    incoming, sender, begun = Incoming(60), make(clock), clock.now
+    sender.watch(incoming, silence)
+    for when, beats in ((first - 1, 0), (first, 1), (first + 29, 1), (first + 30, 2)):
+        clock.now = begun + when
+        sender.send_due()
+        assert incoming.beats == beats
+
+
 @pytest.mark.parametrize(
     ("beats", "asked_at", "gone"),
     [([], 60, False), ([], 65, False), ([], 65.1, True), ([30, 60], 125, False), ([30, 60], 125.1, True)],

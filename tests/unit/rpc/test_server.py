@@ -7,11 +7,12 @@ from unittest import mock
 
 import oslo_messaging as messaging
 from oslo_messaging._drivers import impl_fake
+from oslo_messaging.rpc import server as library_server
 import pytest
 
 from scheduler import errors, objects
 from scheduler.claims.journal_page import RecordedReply
-from scheduler.rpc import amqp, delivery, heartbeats, redelivery, server, transport
+from scheduler.rpc import amqp, delivery, forwarding, heartbeats, redelivery, server, transport
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.errors import CallerGone, RemoteError
 from tests.support.clock import Clock
@@ -475,6 +476,28 @@ class Redelivered(amqp.ConfirmedMessage):
 
     def settle(self):
         self.ends.append("acknowledged")
+
+
+@pytest.mark.parametrize(
+    ("redelivered", "headers", "due"),
+    [(True, {}, 0.0), (False, {forwarding.SPENT: 12.0}, 18.0), (False, {}, 30.0)],
+    ids=["delivered again", "sent on", "neither"],
+)
+def test_a_caller_hears_early_from_a_scheduler_that_gets_its_call_late(
+    conf, manager, monkeypatch, redelivered, headers, due
+):
+    clock, beats = Clock(100.0), []
+    watching = heartbeats.Heartbeats(clock, make_loop=NoLoop)
+    running = server.build(conf, transport.rpc_transport(conf), manager, heartbeats=watching)
+    monkeypatch.setattr(library_server.RPCServer, "_on_incoming", lambda *_: None)
+    message = Redelivered({})
+    message.redelivered, message.headers, message.client_timeout = redelivered, headers, 60
+    message.heartbeat = lambda: beats.append(clock.now - 100.0)
+    running._on_incoming([message])
+    for now in (0.0, 17.9, 18.0, 29.9, 30.0):
+        clock.now = 100.0 + now
+        watching.send_due()
+    assert beats[0] == due
 
 
 class Runs(redelivery.NoRuns):
