@@ -98,7 +98,7 @@ class ManagerParts:
     router: Router | None = None
 
     @classmethod
-    def from_conf(cls, conf: cfg.ConfigOpts, answers: SharedAnswers) -> "ManagerParts":  # noqa: ARG003
+    def from_conf(cls, conf: cfg.ConfigOpts, answers: SharedAnswers) -> "ManagerParts":
         """Make the parts that the options describe; nothing is connected to yet.
 
         Args:
@@ -116,7 +116,9 @@ class ManagerParts:
         return cls(
             hosts=hosts,
             placement=placement,
-            candidates=CandidateSource.of(placement, conf.berth.searches_at_once, hosts.begin_reading),
+            candidates=CandidateSource.of(
+                placement, conf.berth.searches_at_once, hosts.begin_reading, answers
+            ),
             claimer=Claimer.of(placement, conf.berth.claims_at_once),
             network=NeutronNetwork.from_conf(conf),
             mirror=mirror,

@@ -12,7 +12,9 @@ from scheduler.placement.answer import AllocationCandidate, Candidates, merge, p
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementSilent
 from scheduler.placement.fresh import Fetch, FreshCandidates
-from scheduler.request.query import MICROVERSION, Query
+from scheduler.placement.questions import QuestionRefused, Questions
+from scheduler.request.query import Query
+from scheduler.shared_answers import SharedAnswers
 
 __all__ = ["AllocationCandidate", "CandidateSource", "Candidates", "FetchCandidates"]
 
@@ -27,7 +29,11 @@ class CandidateSource:
 
     @classmethod
     def of(
-        cls, client: PlacementClient, at_once: int = 2, before_question: Callable[[], None] = lambda: None
+        cls,
+        client: PlacementClient,
+        at_once: int = 2,
+        before_question: Callable[[], None] = lambda: None,
+        answers: SharedAnswers | None = None,
     ) -> "CandidateSource":
         """Make the default source: every question is sent after the request came; see ``fresh``.
 
@@ -35,8 +41,13 @@ class CandidateSource:
             client: Sends the questions.
             at_once: How many different ones are in flight.
             before_question: Called when questions are about to be sent for requests that waited for them.
+            answers: What Placement answered to other workers; None: to none.
         """
-        return cls(FreshCandidates(client, FetchCandidates(client), at_once, before_question=before_question))
+        answers = answers or SharedAnswers()
+        in_full = FetchCandidates(client, answers)
+        return cls(
+            FreshCandidates(client, in_full, at_once, before_question=before_question, answers=answers)
+        )
 
     def fetch(self, queries: Sequence[Query], context: Any) -> Candidates:
         """Return the candidates of one query, or of two: those of the fallback query come last."""
@@ -47,21 +58,33 @@ class CandidateSource:
 
 
 class FetchCandidates:
-    """One GET for each query."""
+    """One GET for each query, or the answer to one that another worker has sent late enough."""
 
-    def __init__(self, client: PlacementClient, clock: Callable[[], float] = time.monotonic) -> None:
-        self._client = client
+    def __init__(
+        self,
+        client: PlacementClient,
+        answers: SharedAnswers | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._questions = Questions(client, answers or SharedAnswers(clock=clock))
         self._clock = clock
 
-    def __call__(self, query: Query, context: Any) -> Candidates:
-        """Ask Placement now."""
+    def __call__(
+        self,
+        query: Query,
+        context: Any,
+        not_before: float | None = None,
+        sending: Callable[[], None] = lambda: None,
+    ) -> Candidates:
+        """Ask Placement; ``not_before``, by default now, and ``sending`` are as for ``Questions.ask``."""
         sent_at = self._clock()
+        not_before = sent_at if not_before is None else not_before
         try:
             path = f"/allocation_candidates?{query.querystring}"
-            reply = self._client.get(path, MICROVERSION, context, search=True)
-            if reply.status == 200:
-                return parse(reply.body, query.limit, sent_at)
-            reason = reply.summary
+            answer = self._questions.ask(path, not_before, context, sending)
+            return parse(answer.body, query.limit, answer.asked_at)
+        except QuestionRefused as error:
+            reason = str(error)
         except PlacementSilent as error:
             # The client has logged it, and not once for every request.
             return Candidates(reason=f"Placement does not respond: {error}", failed=True, sent_at=sent_at)

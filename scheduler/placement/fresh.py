@@ -12,26 +12,38 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 import time
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from scheduler.placement.answer import Candidates, RootsAlone
-from scheduler.placement.batching import BatchedCalls
+from scheduler.placement.batching import Batch, BatchedCalls
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementSilent
 from scheduler.placement.list_costs import ListCosts
 from scheduler.placement.mirror import PlainQuery, plain_query
-from scheduler.placement.provider_lists import ListRefused, ProviderList, ProviderLists, list_path
+from scheduler.placement.provider_lists import ProviderList, ProviderLists, list_path
 from scheduler.placement.provider_trees import ProviderTrees
 from scheduler.placement.provider_usage import read_usage
+from scheduler.placement.questions import QuestionRefused, Questions
 from scheduler.request.query import Query
+from scheduler.shared_answers import SharedAnswers
 
 # Seconds that requests wait for the GET of another one; longer than a GET may take.
 WAIT_TIMEOUT = 90.0
 
 Fetch = Callable[[Query, Any], Candidates]
 """(query, request context) -> its candidates. It never raises: a failure is an empty answer with a reason."""
+
+
+class FetchInFull(Protocol):
+    """Asks for allocation candidates. It never raises: a failure is an empty answer with a reason."""
+
+    def __call__(
+        self, query: Query, context: Any, not_before: float, sending: Callable[[], None]
+    ) -> Candidates:
+        """Return the candidates of a query, as of ``not_before`` or later; see ``Questions.ask``."""
+
 
 _Aggregates = tuple[frozenset[frozenset[str]], frozenset[str]]
 """What a query asks of aggregates: one of each set, and none of others."""
@@ -70,17 +82,21 @@ class _Item:
     came_at: float
 
 
+_Batch = Batch[_Item, Candidates | None]
+
+
 class FreshCandidates:
     """Answers each query by questions that were sent after it came; those that wait together share them."""
 
     def __init__(
         self,
         client: PlacementClient,
-        fetch_in_full: Fetch,
+        fetch_in_full: FetchInFull,
         at_once: int = 2,
         wait_timeout: float = WAIT_TIMEOUT,
         clock: Callable[[], float] = time.monotonic,
         before_question: Callable[[], None] = lambda: None,
+        answers: SharedAnswers | None = None,
     ) -> None:
         """Set up the questions; nothing is sent yet.
 
@@ -90,13 +106,14 @@ class FreshCandidates:
             at_once: How many batches of queries are in flight.
             wait_timeout: Seconds to wait for a place among them.
             clock: Seconds that only grow.
-            before_question: Called when questions are about to be sent for the queries of a batch.
+            before_question: Called when a question is about to be sent for the queries of a batch.
+            answers: What Placement answered to other workers; None: to none.
         """
         self._client = client
         self._before_question = before_question
         self._fetch_in_full = fetch_in_full
         self._clock = clock
-        self._lists = ProviderLists(client, clock)
+        self._lists = ProviderLists(Questions(client, answers or SharedAnswers(clock=clock)), clock)
         self._trees = ProviderTrees(client, self._lists, clock)
         self._costs = ListCosts(lambda: self._trees.roots)
         self._calls: BatchedCalls[_ListKey | str, _Item, Candidates | None] = BatchedCalls(
@@ -118,39 +135,52 @@ class FreshCandidates:
         except PlacementSilent as error:
             return Candidates(reason=f"Placement does not respond: {error}", failed=True)
 
-    def _ask(self, key: _ListKey | str, items: Sequence[_Item]) -> Sequence[Candidates | None]:
+    def _ask(self, key: _ListKey | str, batch: _Batch) -> Sequence[Candidates | None]:
         """Return the candidates for each item; None for those that need allocation candidates."""
-        self._before_question()
         if not isinstance(key, _ListKey):
-            found = self._fetch_in_full(items[0].query, items[0].context)
+            first, *_ = batch.items
+            begin = partial(self._begin, batch)
+            found = self._fetch_in_full(first.query, first.context, first.came_at, begin)
+            items = batch.close(_came_until(found.sent_at))
             return [replace(found, requests=len(items)) if len(items) > 1 else found] * len(items)
         try:
-            by_aggregates = self._ask_lists(key, items)
-        except (ListRefused, msgspec.DecodeError):
-            return [None] * len(items)
+            by_aggregates = self._ask_lists(key, batch)
+        except (QuestionRefused, msgspec.DecodeError):
+            return [None] * len(batch.close())
         except PlacementSilent as error:
             # The client has logged it, and not once for every request.
             failed = Candidates(reason=f"Placement does not respond: {error}", failed=True)
-            return [failed] * len(items)
+            return [failed] * len(batch.close())
+        items = batch.close()
         answers = [by_aggregates[item.aggregates] for item in items]
         return [replace(each, requests=len(items)) for each in answers] if len(items) > 1 else answers
 
-    def _ask_lists(self, key: _ListKey, items: Sequence[_Item]) -> Mapping[_Aggregates, Candidates]:
-        """Return the candidates for each condition on aggregates.
+    def _begin(self, batch: _Batch) -> None:
+        """Close a batch for which a question is about to be sent."""
+        if batch.is_open:
+            self._before_question()
+            batch.close()
+
+    def _ask_lists(self, key: _ListKey, batch: _Batch) -> Mapping[_Aggregates, Candidates]:
+        """Close the batch, and return the candidates for each condition on aggregates.
 
         Raises:
             PlacementSilent: There was no response.
-            ListRefused: The response is an error.
+            QuestionRefused: The response is an error.
             msgspec.DecodeError: It cannot be read.
         """
+        first, *_ = queries = batch.items
+        path = key.path() if self._shares_list(key, queries) else key.path(first.aggregates)
+        listed = self._fetch(path, first.came_at, first.context, partial(self._begin, batch))
+        items = batch.close(_came_until(listed.sent_at))
         needed: dict[_Aggregates, float] = {}
         for item in items:
             needed[item.aggregates] = max(item.came_at, needed.get(item.aggregates, item.came_at))
-        single = {aggregates: key.path(aggregates) for aggregates in needed}
-        shared = {key.path(), *(path for aggregates in needed for path in _member_paths(aggregates))}
-        fetch = partial(self._fetch, context=items[0].context)
-        if not self._costs.are_less(shared, single.values()):
-            lists = {aggregates: fetch(single[aggregates], came_at) for aggregates, came_at in needed.items()}
+        fetch = partial(self._fetch, context=first.context)
+        if not self._shares_list(key, items):
+            lists = {
+                aggregates: fetch(key.path(aggregates), came_at) for aggregates, came_at in needed.items()
+            }
             return {aggregates: self._candidates(key, each.roots, each) for aggregates, each in lists.items()}
         everywhere = fetch(key.path(), max(needed.values()))
         found = {}
@@ -160,8 +190,17 @@ class FreshCandidates:
             found[aggregates] = self._candidates(key, roots, everywhere)
         return found
 
-    def _fetch(self, path: str, not_before: float, context: Any) -> ProviderList:
-        providers = self._lists.fetch(path, not_before, context)
+    def _shares_list(self, key: _ListKey, items: Sequence[_Item]) -> bool:
+        """Whether one list for all, cut by lists of members, costs less than a list for each condition."""
+        needed = {item.aggregates for item in items}
+        single = {key.path(aggregates) for aggregates in needed}
+        shared = {key.path(), *(path for aggregates in needed for path in _member_paths(aggregates))}
+        return self._costs.are_less(shared, single)
+
+    def _fetch(
+        self, path: str, not_before: float, context: Any, sending: Callable[[], None] = lambda: None
+    ) -> ProviderList:
+        providers = self._lists.fetch(path, not_before, context, sending)
         self._costs.learn(path, len(providers.roots))
         return providers
 
@@ -172,6 +211,11 @@ class FreshCandidates:
             sent_at=listed.sent_at,
             read_usage=partial(read_usage, self._client),
         )
+
+
+def _came_until(moment: float) -> Callable[[_Item], bool]:
+    """Return whether a question that was sent at a moment answers a query: it came before."""
+    return lambda item: item.came_at <= moment
 
 
 def _member_path(any_of: Iterable[str]) -> str:

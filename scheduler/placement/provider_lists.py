@@ -16,16 +16,10 @@ from urllib.parse import urlencode
 import cachetools
 import msgspec
 
-from scheduler.placement.client import PlacementClient
-from scheduler.placement.errors import PlacementError
-from scheduler.request.query import MICROVERSION
+from scheduler.placement.questions import Questions
 
 # Lists that are remembered, each with up to all providers.
 LISTS = 16
-
-
-class ListRefused(PlacementError):
-    """Placement answered a question for a list with an error."""
 
 
 class _Provider(msgspec.Struct, gc=False):
@@ -90,42 +84,71 @@ def list_path(
     return f"/resource_providers?{urlencode(sorted(pairs))}" if pairs else "/resource_providers"
 
 
-_Asked = tuple[float, Future[ProviderList]]
-"""When a question was sent, and its answer."""
+class _Asked:
+    """A question that was asked, or is in flight.
+
+    Attributes:
+        not_before: When it was sent at the earliest, in seconds of the clock.
+        result: The answer.
+    """
+
+    def __init__(self, not_before: float) -> None:
+        self.not_before = not_before
+        self.result: Future[ProviderList] = Future()
+
+    def is_late_enough(self, not_before: float) -> bool:
+        """Whether the question was, or is about to be, sent at this moment or later."""
+        return self.not_before >= not_before
 
 
 class ProviderLists:
     """Asks for lists. Questions that several requests have are sent once, if late enough for all of them."""
 
-    def __init__(self, client: PlacementClient, clock: Callable[[], float] = time.monotonic) -> None:
-        self._client = client
+    def __init__(self, questions: Questions, clock: Callable[[], float] = time.monotonic) -> None:
+        self._questions = questions
         self._clock = clock
         self._lock = threading.Lock()
         self._latest: cachetools.LRUCache[str, _Asked] = cachetools.LRUCache(LISTS)
 
-    def fetch(self, path: str, not_before: float, context: Any = None) -> ProviderList:
+    def fetch(
+        self,
+        path: str,
+        not_before: float,
+        context: Any = None,
+        sending: Callable[[], None] = lambda: None,
+    ) -> ProviderList:
         """Return a list that was asked for at ``not_before`` or later.
+
+        Args:
+            path: As ``list_path`` makes it.
+            not_before: Seconds of the clock.
+            context: The request context whose id is sent along.
+            sending: Called when the question is about to be sent by this thread.
 
         Raises:
             PlacementSilent: There was no response.
-            ListRefused: The response is an error.
+            QuestionRefused: The response is an error.
             msgspec.DecodeError: It cannot be read.
         """
         with self._lock:
             asked: _Asked | None = self._latest.get(path)
-            is_late_enough = asked is not None and asked[0] >= not_before
+            is_late_enough = asked is not None and asked.is_late_enough(not_before)
             if asked is None or not is_late_enough:
-                asked = self._latest[path] = self._clock(), Future()
+                asked = self._latest[path] = _Asked(not_before)
         if not is_late_enough:
-            self._send(path, *asked, context)
-        return asked[1].result()
+            self._ask(path, asked, context, sending)
+        return asked.result.result()
 
-    def _send(self, path: str, sent_at: float, result: Future[ProviderList], context: Any) -> None:
+    def _ask(self, path: str, asked: _Asked, context: Any, sending: Callable[[], None]) -> None:
+        def about_to_send() -> None:
+            asked.not_before = self._clock()
+            sending()
+
         try:
-            reply = self._client.get(path, MICROVERSION, context, search=True)
-            if reply.status != 200:
-                raise ListRefused(reply.summary)
-            result.set_result(ProviderList(reply.body, sent_at))
+            answer = self._questions.ask(path, asked.not_before, context, about_to_send)
+            found = ProviderList(answer.body, answer.asked_at)
         except BaseException as error:
-            result.set_exception(error)
+            asked.result.set_exception(error)
             raise
+        asked.not_before = max(asked.not_before, answer.asked_at)
+        asked.result.set_result(found)

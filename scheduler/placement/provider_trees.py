@@ -1,7 +1,8 @@
 """Whether resource classes are provided by the roots of trees only, or by children or sharing providers too.
 
 Where they are, a list of providers names the same hosts as allocation candidates do
-(spec: placement-and-workflow 2.2). What was found holds for a minute: trees change when computes are set up.
+(spec: placement-and-workflow 2.2). What was found holds for a minute from the questions on, which another worker
+may have sent: trees change when computes are set up.
 """
 
 from collections.abc import Callable, Collection
@@ -14,7 +15,7 @@ from oslo_log import log
 from scheduler.placement.answer import SHARING
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementError
-from scheduler.placement.provider_lists import ProviderLists, list_path
+from scheduler.placement.provider_lists import ProviderList, ProviderLists, list_path
 from scheduler.placement.provider_usage import read_inventories
 from scheduler.request.query import MICROVERSION
 
@@ -67,10 +68,12 @@ class ProviderTrees:
 
     def _examine(self) -> None:
         try:
-            everything = self._lists.fetch(list_path(), self._clock())
+            not_before = self._clock() - HOLDS
+            everything = self._lists.fetch(list_path(), not_before)
+            sharing = self._lists.fetch(list_path(required=[SHARING]), not_before)
             self._roots = len(everything.roots)
-            self._shared = self._classes_of_children(everything.children) | self._classes_of_sharing()
-            self._due = self._clock() + HOLDS
+            self._shared = self._classes_of_children(everything.children) | self._classes_of_sharing(sharing)
+            self._due = min(everything.sent_at, sharing.sent_at) + HOLDS
         except (PlacementError, msgspec.DecodeError) as error:
             self._shared = None
             self._due = self._clock() + RETRY
@@ -80,8 +83,7 @@ class ProviderTrees:
                 error,
             )
 
-    def _classes_of_sharing(self) -> frozenset[str]:
-        found = self._lists.fetch(list_path(required=[SHARING]), self._clock())
+    def _classes_of_sharing(self, found: ProviderList) -> frozenset[str]:
         uuids = [*found.roots, *(uuid for uuid, _ in found.children)]
         return frozenset[str]().union(*(read_inventories(self._client, uuid) for uuid in uuids))
 

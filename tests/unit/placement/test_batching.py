@@ -35,7 +35,8 @@ class Question:
 def calls_of(question, wait_timeout=5, at_once=2):
     """Batched calls that ask ``question``, or what stands in ``calls.instead`` for a key."""
 
-    def call(key, items):
+    def call(key, batch):
+        items = batch.close()
         return [calls.instead.get(key, question)()] * len(items)
 
     calls = BatchedCalls(call, wait_timeout, at_once)
@@ -225,7 +226,8 @@ def test_a_key_in_flight_does_not_keep_others_from_the_second_slot(question, poo
 
 
 def test_each_caller_of_a_batch_gets_the_result_for_its_item(question, pool):
-    def call(key, items):
+    def call(key, batch):
+        items = batch.close()
         question()
         return [f"{key} {item}" for item in items]
 
@@ -239,3 +241,47 @@ def test_each_caller_of_a_batch_gets_the_result_for_its_item(question, pool):
     question.gate.release(2)
     assert first.result(5) == "key 0"
     assert [other.result(5) for other in others] == ["key 1", "key 2", "key 3", "key 4"]
+
+
+def test_a_batch_is_joined_as_long_as_the_call_does_not_close_it(pool):
+    may_close, began = threading.Event(), threading.Event()
+
+    def call(key, batch):
+        began.set()
+        assert may_close.wait(5)
+        return batch.close()
+
+    calls = BatchedCalls(call, 5, 1)
+    callers = [pool.submit(calls.call, "key", 0)]
+    assert began.wait(5)
+    for number in range(1, 4):
+        callers.append(pool.submit(calls.call, "key", number))
+        waiting(calls, "key", number + 1)
+    may_close.set()
+    assert [caller.result(5) for caller in callers] == [0, 1, 2, 3]
+    assert len(calls) == 0
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_those_whom_a_call_is_not_for_are_called_for_next(question, pool, fails):
+    closed = []
+
+    def call(key, batch):
+        question()
+        closed.append(batch.close(lambda item: item <= len(closed)))
+        if fails and len(closed) == 1:
+            raise ValueError("of the first call")
+        return [len(closed)] * len(closed[-1])
+
+    calls = BatchedCalls(call, 5, 1)
+    callers = [pool.submit(calls.call, "key", 0)]
+    question.is_entered()
+    for count, number in enumerate((1, 0, 2), 2):
+        callers.append(pool.submit(calls.call, "key", number))
+        waiting(calls, "key", count)
+    question.gate.release(9)
+    found = [caller.exception(5) or caller.result(5) for caller in callers]
+    assert closed[0] == [0, 0]
+    assert all(isinstance(found[place], ValueError) if fails else found[place] == 1 for place in (0, 2))
+    assert sorted([found[1], found[3]]) in ([2, 2], [2, 3])  # whoever comes first, the call is for it
+    assert len(calls) == 0

@@ -1,6 +1,7 @@
 """Which questions are sent for which queries; that their answers are right is tested against a real Placement."""
 
 from concurrent.futures import ThreadPoolExecutor
+import random
 import threading
 import time
 from urllib.parse import urlencode
@@ -9,10 +10,12 @@ import orjson
 import pytest
 
 from scheduler.placement.answer import Candidates
+from scheduler.placement.candidates import FetchCandidates
 from scheduler.placement.errors import PlacementUnreachable
 from scheduler.placement.fresh import FreshCandidates
 from scheduler.placement.reply import Reply
 from scheduler.request.query import Query
+from scheduler.shared_answers import SharedAnswers
 
 AMOUNTS = "MEMORY_MB:1024,VCPU:1"
 EVERYTHING = "/resource_providers"
@@ -38,6 +41,7 @@ class Placement:
         self.zones = {}
         self.nodes = NODES
         self.wait_for = None
+        self.delay = 0
 
     def get(self, path, version, context=None, *, search=False):
         self.asked.append(path)
@@ -46,7 +50,9 @@ class Placement:
         found = self.answers.get(path)
         if isinstance(found, Exception):
             raise found
-        return found or Reply(200, self.listed(path))
+        answer = candidates(self.nodes) if path.startswith("/allocation") else self.listed(path)
+        time.sleep(self.delay)
+        return found or Reply(200, answer)
 
     def listed(self, path):
         found = () if path == SHARING else self.nodes
@@ -55,7 +61,8 @@ class Placement:
                 found = [node for node in found if node in members]
         return body(*((node, node, 0) for node in found))
 
-    def in_full(self, query, context):
+    def in_full(self, query, context, not_before, sending):
+        sending()
         self.asked.append(f"full {query.querystring}")
         return Candidates({"full": ()})
 
@@ -63,6 +70,14 @@ class Placement:
 def body(*providers):
     names = ("uuid", "root_provider_uuid", "generation")
     return orjson.dumps({"resource_providers": [dict(zip(names, each, strict=True)) for each in providers]})
+
+
+def candidates(nodes):
+    requests = [
+        {"allocations": {node: {"resources": {"VCPU": 1}}}, "mappings": {"": [node]}} for node in nodes
+    ]
+    summaries = {node: {"resources": {}, "traits": [], "root_provider_uuid": node} for node in nodes}
+    return orjson.dumps({"allocation_requests": requests, "provider_summaries": summaries})
 
 
 @pytest.fixture
@@ -234,3 +249,77 @@ def test_usage_is_read_when_it_is_needed_and_once(placement, source):
 def test_usage_that_cannot_be_read_is_unknown(placement, source):
     placement.answers[INVENTORIES.format("a")] = PlacementUnreachable("gone")
     assert source(query(), None).usage("a") == {}
+
+
+# -- workers that share answers ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def workers(placement, tmp_path):
+    """Two that share what Placement answers."""
+    return [
+        FreshCandidates(placement, FetchCandidates(placement, answers), 2, answers=answers)
+        for answers in (SharedAnswers(tmp_path), SharedAnswers(tmp_path))
+    ]
+
+
+@pytest.mark.parametrize("pair", [("limit", "1"), ("in_tree", "a")], ids=["list", "candidates"])
+def test_what_one_worker_asks_is_for_all_who_came_before_in_whatever_worker(placement, workers, pair):
+    for each in workers:
+        each(query(), None)
+    asked = query(pair)
+    placement.wait_for = threading.Event()
+    del placement.asked[:]
+    with ThreadPoolExecutor(20) as pool:
+        first = pool.submit(workers[0], asked, None)
+        wait_until(lambda: placement.asked)
+        del placement.asked[:]
+        others = [pool.submit(workers[number % 2], asked, None) for number in range(10)]
+        time.sleep(0.1)
+        placement.wait_for.set()
+        sent = {other.result(5).sent_at for other in others}
+        assert max(sent) > first.result(5).sent_at
+    # one question for all of them, or two if a request came late
+    assert len(placement.asked) <= 2
+    assert len(set(placement.asked)) == 1
+
+
+def test_no_request_gets_an_answer_to_a_question_that_was_sent_before_it_came(placement, workers):
+    """Hosts go, one with each request; with several conditions, so that lists are shared in all ways."""
+    placement.nodes = tuple(f"n{number}" for number in range(200))
+    placement.zones = dict.fromkeys("xyz", placement.nodes)
+    placement.delay = 0.003
+    queries = [query(), *(zone(name) for name in "xyz"), query(("in_tree", "a"))]
+    lock = threading.Lock()
+
+    def ask_often(seed):
+        rng, found = random.Random(seed), []
+        for _ in range(12):
+            with lock:
+                gone, placement.nodes = placement.nodes[0], placement.nodes[1:]
+            answer = workers[seed % 2](rng.choice(queries), None)
+            found.append(gone in answer.by_root)
+            time.sleep(rng.random() / 300)
+        return found
+
+    with ThreadPoolExecutor(8) as pool:
+        outdated = [each for found in pool.map(ask_often, range(8)) for each in found]
+    assert len(outdated) == 96
+    assert not any(outdated)
+    assert len(placement.asked) < 96
+
+
+def test_trees_are_examined_by_one_worker_for_all(placement, workers):
+    for each in workers:
+        each(query(), None)
+    assert [placement.asked.count(path) for path in (EVERYTHING, SHARING)] == [1, 1]
+
+
+@pytest.mark.parametrize("failure", [PlacementUnreachable("gone"), Reply(503, b"busy")])
+def test_a_failure_is_not_shared(placement, workers, failure):
+    for each in workers:
+        each(query(), None)
+    placement.answers[list_path()] = failure
+    assert list(workers[0](query(), None).by_root) == []
+    del placement.answers[list_path()]
+    assert list(workers[1](query(), None).by_root) == list(NODES)

@@ -1,0 +1,53 @@
+"""Questions with large answers, which the workers of one daemon ask Placement once for all of them.
+
+Who asks does not matter to Placement's answer: the request context is for its log alone.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from scheduler.placement.client import PlacementClient
+from scheduler.placement.errors import PlacementError
+from scheduler.request.query import MICROVERSION
+from scheduler.shared_answers import SharedAnswer, SharedAnswers
+
+
+class QuestionRefused(PlacementError):
+    """Placement answered a question with an error."""
+
+
+class Questions:
+    """Asks Placement, or takes the answers that other workers got. Any thread may use it."""
+
+    def __init__(self, client: PlacementClient, answers: SharedAnswers) -> None:
+        self._client = client
+        self._answers = answers
+
+    def ask(
+        self,
+        path: str,
+        not_before: float,
+        context: Any = None,
+        sending: Callable[[], None] = lambda: None,
+    ) -> SharedAnswer:
+        """Return the body of the answer to a GET that was sent at ``not_before`` or later.
+
+        Args:
+            path: Path and query.
+            not_before: Seconds of the clock of the answers.
+            context: The request context whose id is sent along.
+            sending: Called when the question is about to be sent by this worker.
+
+        Raises:
+            PlacementSilent: There was no response.
+            QuestionRefused: The response is an error.
+        """
+
+        def send() -> bytes:
+            sending()
+            reply = self._client.get(path, MICROVERSION, context, search=True)
+            if reply.status != 200:
+                raise QuestionRefused(reply.summary)
+            return reply.body
+
+        return self._answers.get(f"Placement {MICROVERSION} {path}", not_before, send)
