@@ -1,8 +1,8 @@
 """Whether resource classes are provided by the roots of trees only, or by children or sharing providers too.
 
 Where they are, a list of providers names the same hosts as allocation candidates do
-(spec: placement-and-workflow 2.2). What was found holds for a minute from the questions on, which another worker
-may have sent: trees change when computes are set up.
+(spec: placement-and-workflow 2.2). What was found holds for a minute from the questions on, which another
+worker may have sent: trees change when computes are set up.
 """
 
 from collections.abc import Callable, Collection

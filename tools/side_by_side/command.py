@@ -28,6 +28,8 @@ CONTENDERS: dict[str, Contender] = {
     "mirror": BerthScheduler("mirror"),
     "fresh-3": BerthScheduler("fresh", 3),
     "mirror-3": BerthScheduler("mirror", 3),
+    "fresh-workers-3": BerthScheduler("fresh", workers=3),
+    "mirror-workers-3": BerthScheduler("mirror", workers=3),
 }
 
 #: Those that are compared unless others are named.

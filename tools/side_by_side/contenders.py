@@ -45,27 +45,30 @@ class Contender(Protocol):
         """How results call it."""
 
     def run(self, rig: Rig) -> AbstractContextManager[Running]:
-        """Run the scheduler with one worker, on a virtual host of its own."""
+        """Run the scheduler on a virtual host of its own."""
 
 
 class BerthScheduler:
-    """Berth in one of its modes: one daemon, or several that share what they decide."""
+    """Berth in one of its modes: one worker, or several in one daemon or in daemons of their own."""
 
-    def __init__(self, candidates: str, daemons: int = 1) -> None:
-        """Name the mode, ``[berth] candidates``, and the number of daemons."""
+    def __init__(self, candidates: str, daemons: int = 1, workers: int = 1) -> None:
+        """Name the mode, ``[berth] candidates``, the number of daemons, and that of the workers of each."""
         self._candidates = candidates
         self._daemons = daemons
+        self._workers = workers
 
     @property
     def name(self) -> str:
         """How results call it."""
-        return f"Berth, {self._candidates}" + (f", {self._daemons}" if self._daemons > 1 else "")
+        daemons = f", {self._daemons}" if self._daemons > 1 else ""
+        workers = f", {self._workers} workers" if self._workers > 1 else ""
+        return f"Berth, {self._candidates}{daemons}{workers}"
 
     @contextmanager
     def run(self, rig: Rig) -> Iterator[Running]:
         """Run Berth."""
         transport_url = rig.rabbit.vhost()
-        sections = f"[berth]\ncandidates = {self._candidates}\n"
+        sections = f"[scheduler]\nworkers = {self._workers}\n[berth]\ncandidates = {self._candidates}\n"
         hosts = [f"controller{number}" for number in range(self._daemons)]
         paths = [rig.configure_nova(transport_url, sections, host) for host in hosts]
         with ExitStack() as stack:

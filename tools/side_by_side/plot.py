@@ -23,6 +23,8 @@ _COLOURS = {
     "Berth, mirror": "#d62728",
     "Berth, fresh, 3": "#17becf",
     "Berth, mirror, 3": "#ff7f0e",
+    "Berth, fresh, 3 workers": "#2ca02c",
+    "Berth, mirror, 3 workers": "#9467bd",
 }
 _PANELS: Sequence[tuple[str, Callable[[Result], float]]] = (
     ("instances a second", lambda result: result.throughput),
