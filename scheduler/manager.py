@@ -111,7 +111,7 @@ class ManagerParts:
         """
         placement = PlacementClient.from_conf(conf)
         hosts = Inventory(conf)
-        mirror = make_mirror(conf, placement, hosts.partition.aggregates)
+        mirror = make_mirror(conf, placement, hosts.partition.aggregates, answers)
         stream = make_stream(conf, LocalState(hosts.pending, partial(hosts.snapshot, math.inf), mirror))
         return cls(
             hosts=hosts,

@@ -4,15 +4,16 @@ One wide question, ``GET /allocation_candidates?resources=MEMORY_MB:1``, tells c
 every compute node. A query is answered from that if the answer is exact as of then, which is so under the
 conditions that ``plain_query`` and ``MirrorSnapshot`` check; all other queries go to Placement.
 
-What this scheduler claims and releases after the wide question was sent is added to its answer, so that the
-mirror does not forget its own decisions when it is refreshed. A claim still decides: the mirror may be wrong,
-and costs a refused claim then.
+What is learnt after the wide question was sent is added to its answer, in the order in which it was learnt:
+above all what this scheduler claims and releases. So the mirror does not forget it when it is refreshed. A
+claim still decides: the mirror may be wrong, and costs a refused claim then.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import count
+import math
 import threading
+import time
 from urllib.parse import urlencode
 
 import msgspec
@@ -177,7 +178,16 @@ def shares_mirrored_class(traits: Iterable[str], classes: Iterable[str]) -> bool
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    number: int
+    """What was learnt of a provider.
+
+    Attributes:
+        at: As of when, in seconds of the clock.
+        provider: Its uuid.
+        amounts: Amounts by class.
+        sign: 1: they are used in addition; -1: no longer; 0: they are all that is used.
+    """
+
+    at: float
     provider: str
     amounts: Mapping[str, int]
     sign: int
@@ -218,26 +228,29 @@ class MirrorAnswer:
 
 @dataclass
 class Mirror:
-    """The latest snapshot, and what happened since it was asked for. Any thread may use it.
+    """The latest snapshot, and what was learnt since it was asked for. Any thread may use it.
 
     ``member_of`` is asked of the caller: which nodes are in one of some aggregates is nova's to say.
+
+    Attributes:
+        clock: Seconds that only grow.
     """
 
+    clock: Callable[[], float] = time.monotonic
     _snapshot: MirrorSnapshot | None = None
     _used: np.ndarray = field(default_factory=lambda: np.zeros((len(CLASSES), 0), np.int64))
     _changes: list[_Change] = field(default_factory=list)
-    _numbers: "count[int]" = field(default_factory=count)
-    _refused: set[tuple[str, str, int]] = field(default_factory=set)
+    _asked_at: float = math.inf
+    _refused: dict[tuple[str, str, int], float] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def mark(self) -> int:
-        """Return a marker in the order of events: changes before it are part of an answer asked for now.
+    def drop_changes(self, before: float) -> None:
+        """Keep no changes for snapshots that were asked for before a moment.
 
-        They are dropped, so that refreshes that fail one after the other let nothing grow.
+        So refreshes that fail one after the other let nothing grow.
         """
         with self._lock:
-            self._changes.clear()
-            return next(self._numbers)
+            self._changes = [change for change in self._changes if change.at >= before]
 
     @property
     def kept_changes(self) -> int:
@@ -245,12 +258,12 @@ class Mirror:
         with self._lock:
             return len(self._changes)
 
-    def publish(self, snapshot: MirrorSnapshot, marker: int) -> None:
-        """Use a snapshot from now on, with all changes since its ``marker`` added."""
+    def publish(self, snapshot: MirrorSnapshot, asked_at: float) -> None:
+        """Use a snapshot from now on, with all that was learnt since its question was sent."""
         with self._lock:
-            self._changes = [change for change in self._changes if change.number > marker]
-            self._refused = set()
-            self._snapshot = snapshot
+            self._changes = [change for change in self._changes if change.at >= asked_at]
+            self._refused = {refused: at for refused, at in self._refused.items() if at >= asked_at}
+            self._snapshot, self._asked_at = snapshot, asked_at
             self._used = snapshot.used.copy()
             for change in self._changes:
                 self._apply(change)
@@ -260,35 +273,29 @@ class Mirror:
         with self._lock:
             self._snapshot = None
 
-    def claimed(self, allocations: Mapping[str, Mapping[str, Mapping[str, int]]]) -> None:
-        """Add a claim: provider uuid → ``{"resources": {class: amount}}``."""
-        self._change(allocations, 1)
+    def claimed(self, allocations: Mapping[str, Mapping[str, Mapping[str, int]]], age: float = 0.0) -> None:
+        """Add a claim: provider uuid → ``{"resources": {class: amount}}``, made known ``age`` seconds ago."""
+        self._change(allocations, 1, age)
 
-    def released(self, allocations: Mapping[str, Mapping[str, Mapping[str, int]]]) -> None:
+    def released(self, allocations: Mapping[str, Mapping[str, Mapping[str, int]]], age: float = 0.0) -> None:
         """Take away a claim that was added before."""
-        self._change(allocations, -1)
+        self._change(allocations, -1, age)
 
-    def set_used(self, provider: str, usages: Mapping[str, int]) -> None:
-        """Set what is used of a provider to what Placement says now."""
+    def set_used(self, provider: str, usages: Mapping[str, int], asked_at: float) -> None:
+        """Set what is used of a provider to what Placement said when it was asked."""
         with self._lock:
-            row = self._row_of(provider)
-            if row is None:
-                return
-            for name, used in usages.items():
-                if name in _NUMBER:
-                    self._used[_NUMBER[name], row] = used
+            self._learn(_Change(asked_at, provider, usages, 0))
 
     def refuse(self, provider: str, resource_class: str, amount: int) -> None:
         """Remember until the next snapshot that Placement refused an amount for another reason than usage."""
         with self._lock:
-            self._refused.add((provider, resource_class, amount))
+            self._refused[provider, resource_class, amount] = self.clock()
 
     def forget_provider(self, provider: str) -> None:
         """Offer a provider no more until the next snapshot: Placement says that it does not exist."""
+        everything = dict.fromkeys(CLASSES, int(np.iinfo(np.int64).max // 2))
         with self._lock:
-            row = self._row_of(provider)
-            if row is not None:
-                self._used[:, row] = np.iinfo(np.int64).max // 2
+            self._learn(_Change(self.clock(), provider, everything, 0))
 
     def find(self, query: PlainQuery) -> MirrorAnswer | None:
         """Return the nodes that a query may have, aggregates not looked at; None: ask Placement.
@@ -310,15 +317,22 @@ class Mirror:
                     suits[snapshot.row_of_uuid[provider]] = False
             return MirrorAnswer(snapshot, np.flatnonzero(suits), query, self._used)
 
-    def _change(self, allocations: Mapping[str, Mapping[str, Mapping[str, int]]], sign: int) -> None:
+    def _change(
+        self, allocations: Mapping[str, Mapping[str, Mapping[str, int]]], sign: int, age: float
+    ) -> None:
         with self._lock:
+            at = self.clock() - age
             for provider, entry in allocations.items():
-                change = _Change(next(self._numbers), provider, entry["resources"], sign)
-                self._changes.append(change)
-                self._apply(change)
+                self._learn(_Change(at, provider, entry["resources"], sign))
 
     def _row_of(self, provider: str) -> int | None:
         return None if self._snapshot is None else self._snapshot.row_of_uuid.get(provider)
+
+    def _learn(self, change: _Change) -> None:
+        """Keep a change for the next snapshot, and apply it unless the snapshot has it already."""
+        self._changes.append(change)
+        if change.at >= self._asked_at:
+            self._apply(change)
 
     def _apply(self, change: _Change) -> None:
         row = self._row_of(change.provider)
@@ -326,4 +340,5 @@ class Mirror:
             return
         for name, amount in change.amounts.items():
             if name in _NUMBER:
-                self._used[_NUMBER[name], row] += change.sign * amount
+                used = self._used[_NUMBER[name]]
+                used[row] = used[row] + change.sign * amount if change.sign else amount

@@ -1,8 +1,9 @@
 """Keeping the mirror of Placement's compute nodes true, and answering queries from it.
 
-One wide question in the background refreshes it. Between two of them, what this scheduler claims and releases
-is added, and what Placement refuses is read again for the node concerned. Where much is refused the interval
-becomes shorter; where most is refused, no query is answered from the mirror until it was refreshed.
+One wide question in the background refreshes it; of the workers of one daemon, one asks it for all. Between
+two of them, what this scheduler claims and releases is added, and what Placement refuses is read again for
+the node concerned. Where much is refused the interval becomes shorter; where most is refused, no query is
+answered from the mirror until it was refreshed.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -28,8 +29,11 @@ from scheduler.placement.mirror import (
     shares_mirrored_class,
     wide_query,
 )
+from scheduler.placement.provider_lists import ProviderList, list_path
+from scheduler.placement.questions import QuestionRefused, Questions
 from scheduler.placement.reply import Reply
 from scheduler.request.query import MICROVERSION, Query
+from scheduler.shared_answers import SharedAnswers
 
 LOG = log.getLogger(__name__)
 
@@ -46,6 +50,10 @@ STORM_CLAIMS = 50
 
 # Nodes that lost instances and are read again one by one; if there are more, the whole mirror is refreshed.
 MOST_REREAD = 100
+
+# How old another worker's answer may be that is used for a refresh, in intervals. So workers come into step
+# whose refreshes are due at different moments.
+SHARED_AGE = 0.5
 
 Allocations = Mapping[str, Mapping[str, Mapping[str, int]]]
 
@@ -71,6 +79,7 @@ class CandidateMirror:
         interval: Callable[[], float],
         clock: Callable[[], float] = time.monotonic,
         aggregates: Callable[[], frozenset[str] | None] = lambda: None,
+        answers: SharedAnswers | None = None,
     ) -> None:
         """Set up the mirror; nothing is asked yet.
 
@@ -79,17 +88,22 @@ class CandidateMirror:
             interval: Returns the seconds between two refreshes while few claims are refused.
             clock: Seconds that only grow.
             aggregates: Returns the aggregates of which the nodes are mirrored; None: all nodes.
+            answers: What Placement answered to other workers; None: to none.
         """
         self._aggregates = aggregates
         self._client = client
+        answers = answers or SharedAnswers(clock=clock)
+        self._questions = Questions(client, answers)
+        self._shared_age = SHARED_AGE if answers.shared else 0.0
         self._configured_interval = interval
         self._clock = clock
-        self._mirror = Mirror()
+        self._mirror = Mirror(clock)
         self._lock = threading.Lock()
         self._shorter = 1.0
         self._claims = self._refusals = 0
         self._refreshed_at = float("-inf")
-        self._doubtful: set[str] = set()
+        self._withdrawn_at = float("-inf")
+        self._doubtful: dict[str, float] = {}  # nodes, and since when
         self._sharing = False
         self._outage = OutageLog(
             LOG,
@@ -126,13 +140,13 @@ class CandidateMirror:
         """Count a claim that was given back."""
         self._mirror.released(allocations)
 
-    def claimed_elsewhere(self, allocations: Allocations) -> None:
-        """Count a claim that Placement granted to another scheduler."""
-        self._mirror.claimed(allocations)
+    def claimed_elsewhere(self, allocations: Allocations, age: float) -> None:
+        """Count a claim that Placement granted to another scheduler, ``age`` seconds ago."""
+        self._mirror.claimed(allocations, age)
 
-    def released_elsewhere(self, allocations: Allocations) -> None:
-        """Count a claim that another scheduler has given back."""
-        self._mirror.released(allocations)
+    def released_elsewhere(self, allocations: Allocations, age: float) -> None:
+        """Count a claim that another scheduler has given back, ``age`` seconds ago."""
+        self._mirror.released(allocations, age)
 
     def refused(self, refusal: Refusal, candidate: AllocationCandidate) -> None:
         """Learn from a claim that Placement refused, and that another host may be granted."""
@@ -145,6 +159,7 @@ class CandidateMirror:
             self._mirror.refuse(provider, name, amount)
             self.nodes_changed([provider])
         if storm:
+            self._withdrawn_at = self._clock()
             self._mirror.withdraw()
             self._loop.wake()
             LOG.warning(
@@ -162,7 +177,7 @@ class CandidateMirror:
         """Read again what is used of nodes that lost instances or refused a claim."""
         if nodes:
             with self._lock:
-                self._doubtful.update(nodes)
+                self._doubtful |= dict.fromkeys(nodes, self._clock())
             self._loop.wake()
 
     def _count_refusal(self) -> bool:
@@ -175,60 +190,73 @@ class CandidateMirror:
 
     def run_round(self) -> float:
         """Refresh if it is time to, else read doubtful nodes again. Return the seconds to wait."""
-        due = self._refreshed_at + self._interval()
         with self._lock:
-            doubtful, self._doubtful = self._doubtful, set()
+            noted, self._doubtful = self._doubtful, {}
         try:
-            if self._clock() >= due or len(doubtful) > MOST_REREAD:
+            doubtful = self._not_read_since(noted)
+            if len(doubtful) > MOST_REREAD:
+                self.refresh(max(doubtful.values()))
+            elif self._clock() >= self._refreshed_at + self._interval():
                 self.refresh()
-                due = self._refreshed_at + self._interval()
-            else:
-                self._reread(doubtful)
-        except (PlacementSilent, msgspec.DecodeError) as error:
+            self._reread(self._not_read_since(doubtful))
+        except (PlacementSilent, QuestionRefused, msgspec.DecodeError) as error:
             self._outage.report_failure(error)
             return min(self._interval(), MIN_INTERVAL)
         self._outage.report_success()
-        return max(0.0, due - self._clock())
+        return max(0.0, self._refreshed_at + self._interval() - self._clock())
 
-    def refresh(self) -> None:
-        """Ask the wide question and use its answer.
+    def refresh(self, not_before: float | None = None) -> None:
+        """Ask the wide question, or take the answer that another worker got, and use it.
+
+        Args:
+            not_before: When it must have been asked at the earliest; None: within a part of the interval.
 
         Raises:
             PlacementSilent: There was no answer, or an error.
+            QuestionRefused: The answer to a question is an error.
             msgspec.DecodeError: The answer cannot be read.
         """
-        started, marker = self._clock(), self._mirror.mark()
-        sharing = self._shares_mirrored_class()
+        if not_before is None:
+            not_before = self._clock() - self._shared_age * self._interval()
+        not_before = max(not_before, self._withdrawn_at)
+        self._mirror.drop_changes(not_before)
+        sharing = self._shares_mirrored_class(not_before)
         question = wide_query(self._aggregates() or ())
-        snapshot = read_snapshot(self._get(f"/allocation_candidates?{question}", search=True).body)
+        answer = self._questions.ask(f"/allocation_candidates?{question}", not_before)
+        snapshot = read_snapshot(answer.body)
         self._adapt_interval()
-        self._refreshed_at = started
+        self._refreshed_at = answer.asked_at
         if sharing:
             self._mirror.withdraw()
         else:
-            self._mirror.publish(snapshot, marker)
+            self._mirror.publish(snapshot, answer.asked_at)
         if sharing and not self._sharing:
             LOG.warning(
                 "A provider shares a mirrored resource class with others: all queries go to Placement"
             )
         self._sharing = sharing
 
-    def _shares_mirrored_class(self) -> bool:
-        found = self._get(f"/resource_providers?required={SHARING}").data.get("resource_providers") or []
-        for provider in found:
-            path = f"/resource_providers/{quote(str(provider.get('uuid')), safe='')}/inventories"
+    def _shares_mirrored_class(self, not_before: float) -> bool:
+        answer = self._questions.ask(list_path(required=[SHARING]), not_before)
+        for provider in ProviderList(answer.body, answer.asked_at).uuids:
+            path = f"/resource_providers/{quote(provider, safe='')}/inventories"
             if shares_mirrored_class([SHARING], self._get(path).data.get("inventories") or {}):
                 return True
         return False
 
+    def _not_read_since(self, doubtful: Mapping[str, float]) -> Mapping[str, float]:
+        """Return those of the nodes that were read last before they became doubtful."""
+        return {node: since for node, since in doubtful.items() if since >= self._refreshed_at}
+
     def _reread(self, nodes: Collection[str]) -> None:
         for node in nodes:
+            asked_at = self._clock()
             usages = self._get(f"/resource_providers/{quote(node, safe='')}/usages").data.get("usages")
             if isinstance(usages, dict):
-                self._mirror.set_used(node, usages)
+                self._mirror.set_used(node, usages, asked_at)
 
-    def _get(self, path: str, *, search: bool = False) -> Reply:
-        reply = self._client.get(path, MICROVERSION, search=search)
+    def _get(self, path: str) -> Reply:
+        reply = self._client.get(path, MICROVERSION)
         if reply.status not in {200, 404}:
             raise PlacementUnreachable(reply.summary)
         return reply
@@ -264,10 +292,10 @@ class NoMirror:
     def released(self, allocations: Allocations) -> None:
         """Ignore a release."""
 
-    def claimed_elsewhere(self, allocations: Allocations) -> None:
+    def claimed_elsewhere(self, allocations: Allocations, age: float) -> None:
         """Ignore a claim of another scheduler."""
 
-    def released_elsewhere(self, allocations: Allocations) -> None:
+    def released_elsewhere(self, allocations: Allocations, age: float) -> None:
         """Ignore a release by another scheduler."""
 
     def refused(self, refusal: Refusal, candidate: AllocationCandidate) -> None:
@@ -282,7 +310,10 @@ class NoMirror:
 
 
 def make_mirror(
-    conf: Any, client: PlacementClient, aggregates: Callable[[], frozenset[str] | None] = lambda: None
+    conf: Any,
+    client: PlacementClient,
+    aggregates: Callable[[], frozenset[str] | None] = lambda: None,
+    answers: SharedAnswers | None = None,
 ) -> CandidateMirror | NoMirror:
     """Make the mirror that ``[berth] candidates`` asks for, or ``[scheduler] driver = caching_scheduler``.
 
@@ -290,7 +321,10 @@ def make_mirror(
         conf: The options.
         client: Asks Placement.
         aggregates: Returns the aggregates of which the nodes are mirrored; None: all nodes.
+        answers: What Placement answered to other workers; None: to none.
     """
     if uses_mirror(conf):
-        return CandidateMirror(client, lambda: conf.berth.mirror_interval, aggregates=aggregates)
+        return CandidateMirror(
+            client, lambda: conf.berth.mirror_interval, aggregates=aggregates, answers=answers
+        )
     return NoMirror()

@@ -57,6 +57,11 @@ class ProviderList:
         )
         self.sent_at = sent_at
 
+    @property
+    def uuids(self) -> list[str]:
+        """All providers."""
+        return [*self.roots, *(uuid for uuid, _ in self.children)]
+
     @cached_property
     def members(self) -> frozenset[str]:
         """The roots as a set."""

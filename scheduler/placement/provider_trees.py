@@ -84,8 +84,7 @@ class ProviderTrees:
             )
 
     def _classes_of_sharing(self, found: ProviderList) -> frozenset[str]:
-        uuids = [*found.roots, *(uuid for uuid, _ in found.children)]
-        return frozenset[str]().union(*(read_inventories(self._client, uuid) for uuid in uuids))
+        return frozenset[str]().union(*(read_inventories(self._client, uuid) for uuid in found.uuids))
 
     def _classes_of_children(self, children: Collection[tuple[str, int]]) -> frozenset[str]:
         """Return all classes of which children have inventories; unchanged children are not read again."""

@@ -8,7 +8,6 @@ claim.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-import math
 import threading
 from typing import Any, Protocol
 
@@ -33,14 +32,16 @@ GONE_FOR = 60.0
 class SharedMirror(Protocol):
     """The mirror of Placement's compute nodes, as far as other schedulers' claims concern it."""
 
-    def claimed_elsewhere(self, allocations: Allocations) -> None:
-        """Count a claim of another scheduler."""
+    def claimed_elsewhere(self, allocations: Allocations, age: float) -> None:
+        """Count a claim of another scheduler, unless it is part of what Placement told the mirror later.
 
-    def released_elsewhere(self, allocations: Allocations) -> None:
-        """Count that another scheduler has given back a claim."""
+        Args:
+            allocations: What it claimed.
+            age: Seconds since it was granted.
+        """
 
-    def age(self) -> float:
-        """Return the seconds since the question was sent that the mirror answers from."""
+    def released_elsewhere(self, allocations: Allocations, age: float) -> None:
+        """Count that another scheduler has given back a claim; otherwise as ``claimed_elsewhere``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,19 +139,12 @@ class SharedDecisions:
             self._pending.share(entry.instance, entry.node, amounts, entry.updated, age, granted=granted)
         elif kind in {Kind.REFUSED, Kind.RELEASED}:
             self._pending.unshare(entry.instance, entry.node)
-        if entry.resources and (not age or self._is_later_than_mirror(age)):
+        if entry.resources:
             allocations = {entry.node: {"resources": entry.resources}}
             if kind == Kind.CLAIMED:
-                self._mirror.claimed_elsewhere(allocations)
+                self._mirror.claimed_elsewhere(allocations, age)
             elif kind == Kind.RELEASED:
-                self._mirror.released_elsewhere(allocations)
-
-    def _is_later_than_mirror(self, age: float) -> bool:
-        """Return whether a record is later than the question that the mirror answers from.
-
-        What is earlier is part of the answer. So it is if there is no answer yet.
-        """
-        return age < self._mirror.age() < math.inf
+                self._mirror.released_elsewhere(allocations, age)
 
     def _note_gone(self, instance: str) -> bool:
         """Remember that an instance is deleted; return whether that was not known."""

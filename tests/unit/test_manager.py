@@ -902,7 +902,7 @@ class FakeMirror(NoMirror):
             for name in names
         }
         self.inner = Mirror()
-        self.inner.publish(snapshot(**nodes), self.inner.mark())
+        self.inner.publish(snapshot(**nodes), 0.0)
         self.seen = []
 
     def find(self, queries):

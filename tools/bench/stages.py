@@ -109,7 +109,7 @@ class _ReadOnce:
 
     def __init__(self, body: bytes) -> None:
         self._mirror = Mirror()
-        self._mirror.publish(read_snapshot(body), self._mirror.mark())
+        self._mirror.publish(read_snapshot(body), 0.0)
 
     def find(self, queries: Sequence[query.Query]) -> MirrorAnswer | None:
         return self._mirror.find(plain_query(queries[0]))

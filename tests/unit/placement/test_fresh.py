@@ -319,7 +319,8 @@ def test_trees_are_examined_by_one_worker_for_all(placement, workers):
 def test_a_failure_is_not_shared(placement, workers, failure):
     for each in workers:
         each(query(), None)
-    placement.answers[list_path()] = failure
-    assert list(workers[0](query(), None).by_root) == []
-    del placement.answers[list_path()]
+    in_full = f"/allocation_candidates?{query().querystring}"
+    placement.answers = {list_path(): failure, in_full: failure}
+    assert workers[0](query(), None).failed
+    placement.answers = {}
     assert list(workers[1](query(), None).by_root) == list(NODES)

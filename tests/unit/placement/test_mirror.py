@@ -1,3 +1,5 @@
+from hypothesis import given
+from hypothesis import strategies as st
 import msgspec
 import orjson
 import pytest
@@ -11,6 +13,7 @@ from scheduler.placement.mirror import (
     shares_mirrored_class,
 )
 from scheduler.request.query import Query
+from tests.support.clock import Clock
 
 MEMORY = {"MEMORY_MB": 1024}
 
@@ -42,9 +45,14 @@ def two_nodes():
 
 
 @pytest.fixture
-def mirror():
-    mirror = Mirror()
-    mirror.publish(two_nodes(), mirror.mark())
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def mirror(clock):
+    mirror = Mirror(clock)
+    mirror.publish(two_nodes(), clock.now)
     return mirror
 
 
@@ -149,14 +157,14 @@ def test_a_child_with_a_mirrored_class_sends_all_queries_to_placement():
     mirror = Mirror()
     child = provider("a", [], MEMORY_MB=(1024, 0))
     tree = snapshot(a=provider("a", [], MEMORY_MB=(4096, 0)), b=child)
-    mirror.publish(tree, mirror.mark())
+    mirror.publish(tree, 0.0)
     assert mirror.find(PlainQuery(MEMORY)) is None
 
 
 def test_a_child_with_other_classes_does_not_matter():
     mirror = Mirror()
     tree = snapshot(a=provider("a", [], MEMORY_MB=(4096, 0)), b=provider("a", [], VGPU=(2, 0)))
-    mirror.publish(tree, mirror.mark())
+    mirror.publish(tree, 0.0)
     assert found(mirror) == ["a"]
 
 
@@ -167,43 +175,108 @@ def test_a_claim_counts_until_it_is_released(mirror):
     assert found(mirror) == ["a", "b"]
 
 
-@pytest.mark.parametrize(
-    ("late", "expected"), [(False, ["a", "b"]), (True, ["a"])], ids=["claim before", "claim after"]
-)
-def test_only_claims_after_the_question_are_added_to_its_answer(mirror, late, expected):
-    if not late:
-        mirror.claimed(allocation("b", MEMORY_MB=1024))
-    marker = mirror.mark()
-    if late:
-        mirror.claimed(allocation("b", MEMORY_MB=1024))
-    mirror.publish(two_nodes(), marker)
+LEARN = {
+    "a claim": lambda mirror, at: mirror.claimed(allocation("b", MEMORY_MB=1024), mirror.clock() - at),
+    "usage": lambda mirror, at: mirror.set_used("b", {"MEMORY_MB": 4096}, at),
+}
+
+
+@pytest.mark.parametrize("learn", LEARN.values(), ids=LEARN)
+@pytest.mark.parametrize(("ago", "expected"), [(10.5, ["a", "b"]), (10.0, ["a"]), (2.0, ["a"])])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_what_is_younger_than_the_question_is_added_to_its_answer(mirror, clock, learn, ago, expected, when):
+    """Whether it is learnt before the answer comes, or after that."""
+    asked_at, clock.now = clock.now + 90, clock.now + 100
+    if when == "before":
+        learn(mirror, clock.now - ago)
+    mirror.publish(two_nodes(), asked_at)
+    if when == "after":
+        learn(mirror, clock.now - ago)
     assert found(mirror) == expected
 
 
-def test_only_changes_since_the_last_question_are_kept_while_refreshes_fail(mirror):
-    for _ in range(3):
-        mirror.mark()
+def test_changes_are_kept_for_snapshots_that_may_still_come(mirror, clock):
+    for _ in range(5):
+        clock.now += 10
         mirror.claimed(allocation("b", MEMORY_MB=1))
-    assert mirror.kept_changes == 1
+        mirror.drop_changes(before=clock.now - 20)
+    assert mirror.kept_changes == 3
 
 
-def test_usage_that_placement_tells_replaces_what_was_known(mirror):
-    mirror.set_used("a", {"MEMORY_MB": 4000, "VGPU": 1})
-    mirror.set_used("unknown", {"MEMORY_MB": 0})
+class Cloud:
+    """One node as Placement has it, and what a mirror knows of it."""
+
+    def __init__(self):
+        self.clock = Clock(0.0)
+        self.used = 0
+        self.mirror = Mirror(self.clock)
+        self.told = []
+        self.untold = []
+
+    def snapshot(self):
+        return snapshot(a=provider("a", [], MEMORY_MB=(1 << 40, self.used)))
+
+    def known(self):
+        return self.mirror.find(PlainQuery(MEMORY)).usage("a")["MEMORY_MB"].used
+
+    def grant(self):
+        self.used += 1
+        self.untold.append(1)
+
+    def tell(self):
+        """The response to the first claim that Placement has granted comes."""
+        if self.untold:
+            self.mirror.claimed(allocation("a", MEMORY_MB=self.untold.pop(0)))
+            self.told.append(self.clock.now)
+
+
+@given(st.lists(st.sampled_from(["grant", "tell", "ask", "read", "publish"]), max_size=40))
+def test_no_claim_is_forgotten_whenever_a_question_was_asked_and_its_answer_is_used(steps):
+    """Questions are read by Placement after they are asked; answers are used in their order, or not at all."""
+    cloud, asked = Cloud(), []
+    cloud.mirror.publish(cloud.snapshot(), cloud.clock.now)
+    for step in steps:
+        cloud.clock.now += 1
+        if step in {"grant", "tell"}:
+            getattr(cloud, step)()
+        elif step == "ask":
+            asked.append([cloud.clock.now, None, 0])
+        elif step == "read":
+            for question in asked:
+                question[1:] = question[1:] if question[1] else [cloud.snapshot(), cloud.used]
+        elif asked and asked[0][1]:
+            asked_at, answer, used = asked.pop(0)
+            cloud.mirror.publish(answer, asked_at)
+            since = sum(1 for moment in cloud.told if moment >= asked_at)
+            assert cloud.known() == used + since
+        assert cloud.known() >= cloud.used - len(cloud.untold)  # what was told is never forgotten
+
+
+def test_usage_that_placement_tells_replaces_what_was_known(mirror, clock):
+    mirror.set_used("a", {"MEMORY_MB": 4000, "VGPU": 1}, clock.now)
+    mirror.set_used("unknown", {"MEMORY_MB": 0}, clock.now)
     assert found(mirror) == ["b"]
 
 
-def test_an_amount_that_placement_refuses_is_not_offered_again_before_the_next_snapshot(mirror):
-    mirror.refuse("a", "MEMORY_MB", 1024)
+REFUSALS = {
+    "an amount": lambda mirror: mirror.refuse("a", "MEMORY_MB", 1024),
+    "a missing provider": lambda mirror: mirror.forget_provider("a"),
+}
+
+
+@pytest.mark.parametrize("refuse", REFUSALS.values(), ids=REFUSALS)
+def test_what_placement_refused_is_not_offered_again_before_a_snapshot_that_is_younger(mirror, clock, refuse):
+    refuse(mirror)
     assert found(mirror) == ["b"]
-    assert found(mirror, {"MEMORY_MB": 512}) == ["a", "b"]
-    mirror.publish(two_nodes(), mirror.mark())
+    mirror.publish(two_nodes(), clock.now - 0.5)
+    assert found(mirror) == ["b"]
+    mirror.publish(two_nodes(), clock.now + 0.5)
     assert found(mirror) == ["a", "b"]
 
 
-def test_a_missing_provider_is_not_offered_again_before_the_next_snapshot(mirror):
-    mirror.forget_provider("a")
-    assert found(mirror) == ["b"]
+def test_a_refused_amount_does_not_concern_others(mirror):
+    mirror.refuse("a", "MEMORY_MB", 1024)
+    assert found(mirror, {"MEMORY_MB": 512}) == ["a", "b"]
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from scheduler.placement.mirror_source import (
 )
 from scheduler.placement.reply import Reply
 from scheduler.request.query import Query
+from scheduler.shared_answers import SharedAnswers
 from tests.support.clock import Clock
 from tests.unit.placement.test_mirror import allocation, provider
 from tests.unit.selection.requests import make_candidate
@@ -126,8 +127,9 @@ def test_nodes_that_lost_instances_are_read_again(mirror, client):
     assert found(mirror) == ["a", "b"]
 
 
-def test_many_changed_nodes_are_read_at_once(mirror, client):
+def test_many_changed_nodes_are_read_at_once(mirror, client, clock):
     mirror.nodes_changed([str(number) for number in range(101)])
+    clock.now += 0.1
     mirror.run_round()
     assert client.asked == [SHARERS, WIDE]
 
@@ -189,7 +191,7 @@ def test_a_storm_of_refusals_sends_queries_to_placement_until_the_next_refresh(m
 
 
 def test_a_provider_that_shares_a_mirrored_class_sends_queries_to_placement(mirror, client, caplog):
-    client.bodies[SHARERS] = {"resource_providers": [{"uuid": "s"}]}
+    client.bodies[SHARERS] = {"resource_providers": [{"uuid": "s", "root_provider_uuid": "s"}]}
     client.bodies["/resource_providers/s/inventories"] = {"inventories": {"DISK_GB": {}}}
     with caplog.at_level(logging.WARNING):
         mirror.refresh()
@@ -199,7 +201,7 @@ def test_a_provider_that_shares_a_mirrored_class_sends_queries_to_placement(mirr
 
 
 def test_a_provider_that_shares_other_classes_does_not_matter(mirror, client):
-    client.bodies[SHARERS] = {"resource_providers": [{"uuid": "s"}]}
+    client.bodies[SHARERS] = {"resource_providers": [{"uuid": "s", "root_provider_uuid": "s"}]}
     client.bodies["/resource_providers/s/inventories"] = {"inventories": {"IPV4_ADDRESS": {}}}
     mirror.refresh()
     assert found(mirror) == ["a", "b"]
@@ -230,3 +232,72 @@ def test_the_option_selects_the_mirror(client, mode, kind):
 
 def test_without_a_mirror_placement_is_asked():
     assert NoMirror().find([QUERY]) is None
+
+
+# -- workers that share answers ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def workers(client, clock, tmp_path):
+    """Two that share what Placement answers; the first has refreshed its mirror."""
+    both = [
+        CandidateMirror(client, lambda: INTERVAL, clock, answers=SharedAnswers(tmp_path, clock))
+        for _ in range(2)
+    ]
+    both[0].run_round()
+    assert client.asked == [SHARERS, WIDE]
+    client.asked.clear()
+    return both
+
+
+@pytest.mark.parametrize(("later", "questions"), [(INTERVAL / 2, []), (INTERVAL / 2 + 1, [SHARERS, WIDE])])
+def test_a_worker_takes_an_answer_that_is_not_too_old(workers, client, clock, later, questions):
+    clock.now += later
+    wait = workers[1].run_round()
+    assert client.asked == questions
+    assert found(workers[1]) == ["a", "b"]
+    assert workers[1].age() == (0 if questions else later)
+    assert wait == INTERVAL - workers[1].age()
+
+
+def test_workers_come_into_step_and_ask_once_in_an_interval_for_all(workers, client, clock):
+    due = [clock.now + INTERVAL, clock.now + 50]
+    for _ in range(40):
+        clock.now = min(due)
+        turn = due.index(clock.now)
+        due[turn] = clock.now + workers[turn].run_round()
+        assert workers[turn].age() <= INTERVAL / 2
+    assert due[0] == due[1]
+    assert client.asked.count(WIDE) <= 22
+
+
+def test_what_was_learnt_since_another_workers_question_is_added_to_its_answer(workers, client, clock):
+    worker = workers[1]
+    clock.now += 10
+    worker.claimed(allocation("b", MEMORY_MB=1024))
+    refuse(worker, name="MEMORY_MB", MEMORY_MB=512)
+    client.bodies["/resource_providers/a/usages"] = {"usages": {"MEMORY_MB": 4096}}
+    worker.run_round()
+    assert client.asked == ["/resource_providers/a/usages"]  # which is younger than the answer
+    assert found(worker) == []
+    assert worker.age() == 10
+
+
+def test_after_a_storm_of_refusals_an_older_answer_is_not_used(workers, client, clock):
+    clock.now += 1
+    for _ in range(STORM_CLAIMS):
+        refuse(workers[1], provider="")
+    clock.now += 1
+    workers[1].run_round()
+    assert client.asked == [SHARERS, WIDE]
+
+
+def test_nodes_that_many_workers_find_changed_are_read_at_once_by_one_of_them(workers, client, clock):
+    workers[1].run_round()
+    clock.now += 1
+    for worker in workers:
+        worker.nodes_changed([str(number) for number in range(101)])
+    clock.now += 1
+    for worker in workers:
+        worker.run_round()
+    assert client.asked == [SHARERS, WIDE]

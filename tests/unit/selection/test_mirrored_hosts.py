@@ -19,7 +19,7 @@ class FakeMirror:
         self.snapshot = snapshot(**nodes)
         self.changed = []
         self.inner = Mirror()
-        self.inner.publish(self.snapshot, self.inner.mark())
+        self.inner.publish(self.snapshot, 0.0)
 
     def find(self, queries):
         plain = plain_query(queries[0])
