@@ -122,6 +122,8 @@ def reload(
         changed = load(argv, prog, default_config_files=conf.default_config_files)
         if check is not None:
             check(changed)
+        if partitions.fingerprints(changed) != partitions.fingerprints(conf):
+            LOG.warning("Changed [%sNAME] sections take effect at the next start", partitions.PREFIX)
         conf.mutate_config_files()
     except (errors.ConfigError, cfg.Error) as error:
         refusal = error

@@ -3,9 +3,10 @@
 Their names are the operator's, so their options are registered once the files were read.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import astuple, dataclass
 from difflib import get_close_matches
+from hashlib import blake2b
 import re
 
 from oslo_config import cfg
@@ -153,6 +154,24 @@ def own_partition(conf: cfg.ConfigOpts) -> Partition | None:
 def own_name(conf: cfg.ConfigOpts) -> str:
     """Return what this scheduler announces as its partition; "" if it serves all hosts."""
     return ROUTER if conf.berth.router else (conf.berth.partition or "").lower()
+
+
+def fingerprints(conf: cfg.ConfigOpts) -> tuple[str, ...]:
+    """Return the name of each partition with a digest of its options, by which others can compare theirs."""
+    return tuple(f"{each.name} {_digest(each)}" for each in all_partitions(conf))
+
+
+def differing(one: Iterable[str], other: Iterable[str]) -> list[str]:
+    """Return the names of the partitions whose fingerprints are not the same on both sides."""
+    return sorted({fingerprint.split(" ", 1)[0] for fingerprint in {*one} ^ {*other}})
+
+
+def _digest(partition: Partition) -> str:
+    values = [
+        sorted(value, key=str) if isinstance(value, (tuple, frozenset)) else value
+        for value in astuple(partition)
+    ]
+    return blake2b(repr(values).encode(), digest_size=6).hexdigest()
 
 
 def _groups(conf: cfg.ConfigOpts) -> dict[str, str]:

@@ -20,7 +20,7 @@ import uuid
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from scheduler.conf.partitions import ROUTER, own_name
+from scheduler.conf.partitions import PREFIX, ROUTER, differing, fingerprints, own_name
 from scheduler.hosts.table import HostTable
 from scheduler.logs import OutageLog, RateLimitedLogger
 from scheduler.stream.broker import BrokerOptions, StreamBroker, StreamConnection, StreamUnavailable
@@ -41,6 +41,9 @@ AVAILABLE = "The decision stream is used again"
 
 MOST_REFUSALS = 3
 """Refusals of the broker, one after the other, after which a start waits for the stream no longer."""
+
+LAYOUT_REPORT_INTERVAL = 3600.0
+"""Seconds between two reports of a scheduler whose options describe other partitions."""
 
 SMOOTHING = 0.3
 """The share of the last interval in the rate that a beat tells."""
@@ -122,6 +125,7 @@ class DecisionStream:
         self._state = state
         self._outage = OutageLog(LOG, UNAVAILABLE, AVAILABLE, monotonic)
         self._warnings = RateLimitedLogger(LOG, clock=monotonic)
+        self._layout_warnings = RateLimitedLogger(LOG, LAYOUT_REPORT_INTERVAL, clock=monotonic)
         self.membership = Membership(own, monotonic)
         self.slices = OwnedSlices(self.membership, owned_slices)
         self._groups = GroupOwners(self.membership, group_owners)
@@ -251,6 +255,7 @@ class DecisionStream:
             free_mb=room.free_mb,
             total_mb=room.total_mb,
             cells=room.cells,
+            layout=own.layout,
         )
 
     def _room(self) -> Room:
@@ -320,9 +325,24 @@ class DecisionStream:
             self.membership.remove(record.sender)
         elif record.about and record.kind in _PRESENCE:
             self.membership.update(Member.of(record.sender, record.about), age)
+            self._compare_layout(record.about)
         else:
             self.membership.hear(record.sender, age)
             self.sharing.apply(record, age)
+
+    def _compare_layout(self, other: Sender) -> None:
+        """Report a scheduler whose options describe other partitions, if both describe any."""
+        own = self._own.layout
+        if not own or not other.layout or other.layout == own:
+            return
+        sections = [f"[{PREFIX}{name}]" for name in differing(own, other.layout)]
+        self._layout_warnings.warning(
+            other.host,
+            "Scheduler %s has other options than this one in %s, or only one has the section: requests "
+            "may end without a host, or in the wrong partition",
+            other.host,
+            ", ".join(sections),
+        )
 
 
 class NoStream:
@@ -374,7 +394,7 @@ def make_stream(conf: cfg.ConfigOpts, state: LocalState) -> DecisionStream | NoS
     return DecisionStream(
         StreamBroker(options, f"berth-scheduler {conf.host} decisions"),
         state,
-        Member(uuid.uuid4().hex, conf.host, partition=own_name(conf)),
+        Member(uuid.uuid4().hex, conf.host, partition=own_name(conf), layout=fingerprints(conf)),
         owned_slices=lambda: conf.berth.owned_slices,
         group_owners=lambda: conf.berth.forward_server_groups,
         most_waiting=conf.berth.decision_stream_queue,

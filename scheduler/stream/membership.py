@@ -36,6 +36,7 @@ class Member:
         free_mb: MiB of memory that are free on its hosts.
         total_mb: MiB of memory that they have.
         cells: The uuids of the cells that its hosts are in; empty if that is not known.
+        layout: The partitions as its options have them (``conf.partitions.fingerprints``).
     """
 
     sender: str
@@ -46,6 +47,7 @@ class Member:
     free_mb: int = 0
     total_mb: int = 0
     cells: tuple[str, ...] = ()
+    layout: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, sender: str, about: Sender) -> "Member":
@@ -59,6 +61,7 @@ class Member:
             about.free_mb,
             about.total_mb,
             about.cells,
+            about.layout,
         )
 
     @property

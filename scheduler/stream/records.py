@@ -55,6 +55,9 @@ _KINDS = frozenset(kind.value for kind in Kind)
 MOST_CELLS = 64
 """Cells that a scheduler names. One that has hosts in more of them names none."""
 
+MOST_SECTIONS = 64
+"""Partitions of the options of a scheduler."""
+
 LARGEST_ROOM = 1 << 53
 """MiB of memory of a partition."""
 
@@ -94,6 +97,7 @@ class Sender(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         free_mb: MiB of memory that are free on its hosts.
         total_mb: MiB of memory that they have.
         cells: The uuids of the cells that its hosts are in, if they are not too many.
+        layout: The partitions as its options have them: the name of each with a digest.
     """
 
     host: Name = ""
@@ -103,6 +107,7 @@ class Sender(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     free_mb: Room = 0
     total_mb: Room = 0
     cells: Annotated[tuple[Identifier, ...], msgspec.Meta(max_length=MOST_CELLS)] = ()
+    layout: Annotated[tuple[Name, ...], msgspec.Meta(max_length=MOST_SECTIONS)] = ()
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

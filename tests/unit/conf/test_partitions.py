@@ -2,7 +2,7 @@ import pytest
 
 from scheduler import conf as options
 from scheduler.conf.loading import ROUTER_PROG
-from scheduler.conf.partitions import Partition, all_partitions, own_partition
+from scheduler.conf.partitions import Partition, all_partitions, differing, fingerprints, own_partition
 from scheduler.errors import ConfigError
 
 GENERAL = "[berth_partition_general]\naggregates = pool-a, pool-b\ndefault = true\n"
@@ -120,3 +120,39 @@ def test_all_problems_are_named_at_once(load):
     with pytest.raises(ConfigError) as refused:
         load("[berth]\npartition = z\n[berth_partition_x]\nzones = a\n[berth_partition_y]\nzones = a\n")
     assert [name in str(refused.value) for name in ("_x]: neither", "_y]: neither", "_z], or")] == [True] * 3
+
+
+def test_the_order_in_which_a_section_is_written_does_not_matter_to_others(load):
+    one = "[berth_partition_a]\naggregates = x, y\nflavors = f, g\n[berth_partition_b]\ncells = c\n"
+    other = "[berth_partition_b]\ncells = c\n[berth_partition_A]\nflavors = g, f\naggregates = y, x\n"
+    assert fingerprints(load(one)) == fingerprints(load(other))
+    assert fingerprints(load("")) == ()
+
+
+@pytest.mark.parametrize(
+    ("other", "names"),
+    [
+        ("[berth_partition_a]\naggregates = x", ["b"]),
+        ("[berth_partition_a]\naggregates = x, z\n[berth_partition_b]\ncells = c", ["a"]),
+        ("[berth_partition_a]\naggregates = x\n[berth_partition_b]\ncells = c\ntopic = t", ["b"]),
+        ("[berth_partition_a]\naggregates = x\n[berth_partition_c]\ncells = c", ["b", "c"]),
+        ("[berth_partition_a]\naggregates = x\n[berth_partition_b]\ncells = c", []),
+    ],
+)
+def test_sections_that_differ_are_named(load, other, names):
+    own = fingerprints(load("[berth_partition_a]\naggregates = x\n[berth_partition_b]\ncells = c\n"))
+    assert differing(own, fingerprints(load(other))) == names
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [(GENERAL, 0), (GENERAL.replace("pool-b", "pool-c"), 1), (GENERAL + GPU, 1), (GPU, 1)],
+    ids=["nothing", "aggregates", "new section", "other section"],
+)
+def test_changed_sections_are_told_to_need_a_start(load, tmp_path, caplog, changed, said):
+    conf = load(GENERAL)
+    (tmp_path / "nova.conf").write_text(changed)
+    assert options.reload(conf, ["--config-file", str(tmp_path / "nova.conf")])
+    assert [each.name for each in all_partitions(conf)] == ["general"]
+    assert all_partitions(conf)[0].aggregates == ("pool-a", "pool-b")
+    assert caplog.text.count("sections take effect at the next start") == said

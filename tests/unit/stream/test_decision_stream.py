@@ -27,7 +27,7 @@ class Scheduler:
         self.table = make_table([make_host(host) for host in ("h1", "h2")])
         self.pending, self.mirror = PendingPlacements(), Mirror()
         state = LocalState(self.pending, lambda: self.table, self.mirror)
-        own = Member(name, name, partition=options.pop("partition", ""))
+        own = Member(name, name, partition=options.pop("partition", ""), layout=options.pop("layout", ()))
         self.stream = DecisionStream(broker, state, own, **options)
 
     def alive(self):
@@ -75,6 +75,27 @@ def bodies(*records):
 def idle(broker):
     """A scheduler that is not started; a test hands it messages."""
     return Scheduler(broker, "own")
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "named"),
+    [
+        (("a 1", "b 2"), ("a 1", "b 3"), "[berth_partition_b]"),
+        (("a 1",), ("a 2", "b 3"), "[berth_partition_a], [berth_partition_b]"),
+        (("a 1",), ("a 1",), None),
+        ((), ("a 1",), None),
+        (("a 1",), (), None),
+    ],
+)
+def test_a_scheduler_with_other_partitions_in_its_options_is_reported_once(start, caplog, own, other, named):
+    schedulers = [start("s1", layout=own), start("s2", layout=other)]
+    assert eventually(lambda: [each.alive() for each in schedulers] == [["s1", "s2"]] * 2)
+    for _ in range(2):
+        schedulers[1].stream.take_calls("t")
+    assert eventually(lambda: any(each.topic for each in schedulers[0].stream.membership.alive()))
+    found = [line for line in caplog.messages if line.startswith("Scheduler s2 has other options")]
+    assert len(found) == (0 if named is None else 1)
+    assert named is None or f"in {named}, or only one has" in found[0]
 
 
 def test_schedulers_see_each_other_and_what_they_decide(start):
