@@ -171,9 +171,9 @@ class Question(Lister):
         """Return what all running schedulers answer."""
         return self.schedulers(args).ask(method, **arguments)
 
-    def schedulers(self, args: argparse.Namespace) -> explain.Schedulers:
-        """Return what asks the running schedulers."""
-        hosts = args.scheduler or scheduler_hosts(self.conf)
+    def schedulers(self, args: argparse.Namespace, hosts: Sequence[str] = ()) -> explain.Schedulers:
+        """Return what asks the schedulers of some hosts; by default those that the arguments name, or all."""
+        hosts = hosts or args.scheduler or scheduler_hosts(self.conf)
         return explain.Schedulers(transport.rpc_transport(self.conf), hosts, args.timeout)
 
 

@@ -1,7 +1,7 @@
 """berth-explain dry-run, capacity and compare: questions about requests that were not made, or not so."""
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 import json
 import logging
 from pathlib import Path
@@ -22,8 +22,9 @@ from scheduler.cmd.explain_decisions import (
     shown_explanation,
 )
 from scheduler.conf.changed import read_changes
+from scheduler.conf.partitions import MOST_PARTITIONS
 from scheduler.errors import BerthError, InvalidRequest
-from scheduler.explain import comparison
+from scheduler.explain import capacity, comparison
 from scheduler.explain.explainer import seconds_of
 from scheduler.logs import brief
 from scheduler.nova_db.cells import UNREADABLE
@@ -38,6 +39,9 @@ LOG = logging.getLogger(__name__)
 
 #: Seconds that such an answer may take: Placement is asked, or many requests are decided again.
 TIMEOUT = 60.0
+
+#: How often a dry run is sent on: to each partition, from a scheduler of none.
+MOST_STEPS = MOST_PARTITIONS + 1
 
 
 class UnknownRequest(BerthError):
@@ -91,17 +95,32 @@ class RequestQuestion(Question):
             engines.dispose()
 
     def answer(self, args: argparse.Namespace, method: str, **arguments: Any) -> Any:
-        """Return what the first scheduler answers that does.
+        """Return what the first scheduler answers that does, and its name.
 
         Raises:
             NotAnswered: None does.
         """
-        answers = self.schedulers(args).ask_one(method, **arguments)
-        if not answers.found:
-            raise NotAnswered(f"No scheduler answers: {joined(answers.failed)}")
-        complain(answers.failed)
-        ((name, found),) = answers.found.items()
-        return {**found, "scheduler": name} if found else found
+        return named(first_answer(self.schedulers(args), method, **arguments))
+
+
+def first_answer(asked: explain.Schedulers, method: str, **arguments: Any) -> tuple[str, Any]:
+    """Return the name and the answer of the first scheduler that answers.
+
+    Raises:
+        NotAnswered: None does.
+    """
+    answers = asked.ask_one(method, **arguments)
+    if not answers.found:
+        raise NotAnswered(f"No scheduler answers: {joined(answers.failed)}")
+    complain(answers.failed)
+    ((name, found),) = answers.found.items()
+    return name, found
+
+
+def named(answer: tuple[str, Any]) -> Any:
+    """Return a document with the name of the scheduler that answered it."""
+    name, found = answer
+    return {**found, "scheduler": name} if found else found
 
 
 def make_request(args: argparse.Namespace, stored: RequestSpecs, conf: cfg.ConfigOpts) -> objects.RequestSpec:
@@ -216,10 +235,26 @@ class DryRun(RequestQuestion):
 
     def show(self, args: argparse.Namespace) -> Shown | None:
         """Return the explanation of what would be decided."""
-        explained = self.answer(
-            args, "dry_run", spec_obj=self.request(args), most_hosts=args.hosts or explain.MOST_HOSTS
-        )
-        return shown_explanation(explained)
+        asked = {"spec_obj": self.request(args), "most_hosts": args.hosts or explain.MOST_HOSTS}
+        if args.scheduler:
+            return shown_explanation(self.answer(args, "dry_run", **asked))
+        return shown_explanation(self._routed(args, asked))
+
+    def _routed(self, args: argparse.Namespace, asked: Mapping[str, Any]) -> Any:
+        """Return what would be decided by the last partition to which the request would be sent.
+
+        Raises:
+            NotAnswered: No scheduler of a partition answers.
+        """
+        schedulers, tried = self.schedulers(args), list[str]()
+        for _ in range(MOST_STEPS):
+            name, found = first_answer(schedulers, "routed_dry_run", **asked, tried=tried)
+            onward = found["sent_on"]
+            if onward is None:
+                return named((name, found["explanation"]))
+            LOG.info("%s would send the request to partition %s", name, onward["partition"])
+            schedulers, tried = self.schedulers(args, onward["hosts"]), onward["tried"]
+        raise NotAnswered("The request would be sent on without an end")
 
 
 class Capacity(RequestQuestion):
@@ -227,7 +262,17 @@ class Capacity(RequestQuestion):
 
     def show(self, args: argparse.Namespace) -> Shown | None:
         """Return how many instances fit."""
-        found = self.answer(args, "capacity", spec_obj=self.request(args))
+        request = self.request(args)
+        divided = {} if args.scheduler else first_answer(self.schedulers(args), "partitions")[1]
+        if divided:
+            found = capacity.joined(
+                {
+                    name: named(first_answer(self.schedulers(args, hosts), "capacity", spec_obj=request))
+                    for name, hosts in divided.items()
+                }
+            )
+        else:
+            found = self.answer(args, "capacity", spec_obj=request)
         return Shown(found, text.capacity_lines(found), [text.capacity(found)])
 
 

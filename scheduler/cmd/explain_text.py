@@ -266,6 +266,8 @@ def capacity_lines(found: Document) -> list[str]:
     ]
     if not total["hosts"]:
         lines = [*lines[:1], f"  {found['reason']}"]
+    for each in found.get("partitions", ()):
+        lines.append(f"  partition {each['partition']}: {each['instances']}, from {each['scheduler']}")
     if total["not_offered"]:
         lines.append(f"  not offered by Placement: {total['not_offered']} more, full or unsuitable")
     if found["unreached"]:
@@ -274,9 +276,11 @@ def capacity_lines(found: Document) -> list[str]:
 
 
 def capacity(found: Document) -> Table:
-    """Return the capacity for a request by cell and zone as a table."""
+    """Return the capacity for a request by cell and zone as a table, and by partition if there are any."""
+    divided = "partitions" in found
     rows = [
         (
+            *([place["partition"]] if divided else []),
             place["cell"],
             place["zone"],
             place["instances"],
@@ -286,7 +290,8 @@ def capacity(found: Document) -> Table:
         )
         for place in found["places"]
     ]
-    return ("Cell", "Zone", "Instances", "Hosts with room", "Runs out first (hosts)", "Stranded then"), rows
+    columns = ("Cell", "Zone", "Instances", "Hosts with room", "Runs out first (hosts)", "Stranded then")
+    return (*(["Partition"] if divided else []), *columns), rows
 
 
 def _limits(place: Document) -> str:

@@ -5,9 +5,10 @@ have one instance more, after those before it were charged to it as in a request
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 import copy
 from dataclasses import dataclass, replace
+from itertools import chain
 import time
 from typing import Any, NamedTuple
 
@@ -111,6 +112,43 @@ def capacity(
         "reason": record.summary,
         "unreached": unreached,
     }
+
+
+def joined(found: Mapping[str, Document]) -> Document:
+    """Return the capacities of several partitions as one; a host of two partitions counts in both.
+
+    Args:
+        found: The capacity of each partition by its name; not empty.
+    """
+    all_of = list(found.values())
+    totals = [each["total"] for each in all_of]
+    limits: Counter[str] = Counter()
+    for one in chain.from_iterable(total["limits"] for total in totals):
+        limits[one["limit"]] += one["hosts"]
+    total = {
+        name: sum(total[name] for total in totals)
+        for name in ("instances", "hosts", "hosts_with_room", "not_offered")
+    }
+    return {
+        **all_of[0],
+        "scheduler": ", ".join(sorted(each["scheduler"] for each in all_of)),
+        "instances": total["instances"],
+        "total": total
+        | {"limits": [{"limit": limit, "hosts": count} for limit, count in limits.most_common()]}
+        | {name: _added(total[name] for total in totals) for name in ("free", "stranded")},
+        "places": [place | {"partition": name} for name, each in found.items() for place in each["places"]],
+        "funnel": [],
+        "reason": "; ".join(f"partition {name}: {each['reason']}" for name, each in found.items()),
+        "unreached": sum(each["unreached"] for each in all_of),
+        "partitions": [{**each, "partition": name} for name, each in found.items()],
+    }
+
+
+def _added(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    added: Counter[str] = Counter()
+    for each in amounts:
+        added.update(each)
+    return dict(sorted(added.items()))
 
 
 # -- room in Placement -----------------------------------------------------------------------------------

@@ -19,12 +19,17 @@ from scheduler import errors
 from scheduler.rpc import checks
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.endpoints import Endpoint, answering
+from scheduler.rpc.forwarding import MOST_TRIED
 from scheduler.rpc.serializer import ObjectSerializer, ServerSerializer
 
 LOG = logging.getLogger(__name__)
 
 TOPIC = "berth-explain"
-VERSION = "1.1"
+VERSION = "1.2"
+
+#: The version that a scheduler must have for questions that older ones cannot answer, and for the others.
+NEEDED = {"routed_dry_run": "1.2", "partitions": "1.2"}
+OLDEST = "1.1"
 
 #: Hosts of one explanation, and entries of one list.
 MOST_HOSTS = 20_000
@@ -49,7 +54,7 @@ class Explanations(Endpoint):
         """Answer with the explainer of a worker.
 
         Args:
-            explainer: Has ``decision``, ``host``, ``decisions``, ``dry_run``, ``capacity`` and ``compare``.
+            explainer: Has a method of the same name for each question.
             name: The name of the worker.
             workers: The number of workers of its daemon.
         """
@@ -91,6 +96,24 @@ class Explanations(Endpoint):
         _require_admin(context)
         count = min(checks.number(most_hosts, "most_hosts"), MOST_HOSTS)
         return self._answer(self._explainer.dry_run(context, checks.request_spec(spec_obj), count))
+
+    @answering
+    def routed_dry_run(
+        self, context: Any, spec_obj: Any, most_hosts: Any = 1000, tried: Any = None
+    ) -> dict[str, Any]:
+        """Say what would be decided now, or to which partition the request would be sent."""
+        _require_admin(context)
+        count = min(checks.number(most_hosts, "most_hosts"), MOST_HOSTS)
+        entries = checks.text_list(tried or [], "tried")[:MOST_TRIED]
+        return self._answer(
+            self._explainer.routed_dry_run(context, checks.request_spec(spec_obj), count, entries)
+        )
+
+    @answering
+    def partitions(self, context: Any) -> dict[str, Any]:
+        """Name the schedulers of each partition."""
+        _require_admin(context)
+        return self._answer(self._explainer.partitions())
 
     @answering
     def capacity(self, context: Any, spec_obj: Any) -> dict[str, Any]:
@@ -179,7 +202,7 @@ class Schedulers:
         self._clock = clock
         self._client = messaging.get_rpc_client(
             transport,
-            messaging.Target(topic=TOPIC, version=VERSION),
+            messaging.Target(topic=TOPIC, version=OLDEST),
             timeout=timeout,
             serializer=ObjectSerializer(),
             retry=0,
@@ -226,7 +249,7 @@ class Schedulers:
     def _begin(self, name: str, method: str, arguments: Mapping[str, Any]) -> Future[dict[str, Any]]:
         # a daemon thread: a broker that is away may keep it longer than the command runs
         future: Future[dict[str, Any]] = Future()
-        call = self._client.prepare(server=name)
+        call = self._client.prepare(server=name, version=NEEDED.get(method, OLDEST))
 
         def run() -> None:
             try:

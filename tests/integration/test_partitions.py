@@ -9,7 +9,10 @@ import pytest
 from conductor_client.client import SchedulerClient
 from conductor_client.errors import NoValidHost
 from scheduler.conf.partitions import ROUTER
+from scheduler.dry_run import DryRuns
+from scheduler.rpc import explain
 from scheduler.rpc.context import RequestContext
+from scheduler.rpc.transport import rpc_transport
 from tests.support.waiting import eventually
 from tools.cloud import SchedulerProcess
 from tools.demo_run import FLAVORS, Request
@@ -112,6 +115,19 @@ def test_a_request_that_fits_nowhere_is_asked_of_each_once(cloud):
     with pytest.raises(NoValidHost):
         cloud.ask(NAMED, ignore_hosts=[host.name for host in cloud.fleet.hosts])
     assert decided(cloud)["part1"] == (*before[:2], before[2] + 1), "the second partition was asked first"
+
+
+def test_a_dry_run_goes_the_way_of_a_request(cloud):
+    def spec():
+        return Request([str(uuid.uuid4())], NAMED, None).spec()
+
+    routed = DryRuns(cloud.running["part1"][0]).route(RequestContext(is_admin=True), spec(), ())
+    assert (routed.record, routed.partition, routed.hosts) == (None, "part2", ["scheduler-part2-1"])
+    asked = explain.Schedulers(rpc_transport(cloud.conf), routed.hosts, 20)
+    (answer,) = asked.ask_one("routed_dry_run", spec_obj=spec(), tried=list(routed.tried)).found.values()
+    assert answer["sent_on"] is None
+    decision = answer["explanation"]["decision"]
+    assert (decision["partition"], decision["result"]) == ("part2", "scheduled")
 
 
 def test_a_partition_that_is_killed_costs_no_request(cloud):

@@ -66,7 +66,7 @@ ALLOWED = {
         *("conf", "numa", "rules"),
     },
     "workflow": {*FLOW, "explain"},
-    "dry_run": {"manager", "objects", "placement", "request", "explain"},
+    "dry_run": {"manager", "objects", "placement", "request", "explain", "router"},
     "manager": {*FLOW, "explain", "health", "router", "workflow"},
     "audit": {"placement", "claims", "nova_db"},
     "rpc": {"objects", "manager"},

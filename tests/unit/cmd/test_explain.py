@@ -13,6 +13,7 @@ import yaml
 from scheduler import conf as options
 from scheduler.cmd import explain as command
 from scheduler.cmd import explain_decisions, operator_app
+from scheduler.dry_run import Routed
 from scheduler.explain.capacity import Offer
 from scheduler.explain.document import document
 from scheduler.explain.explainer import Explainer
@@ -77,13 +78,13 @@ def run(config, caplog):
 
 
 @contextlib.contextmanager
-def serving(config, host, record):
+def serving(config, host, record, **routing):
     """Run a scheduler on a host that knows a record."""
     conf = options.load(["--config-file", str(config)])
     conf.set_override("host", host)
     memory = DecisionMemory(10, 2**30)
     memory.add(record)
-    explainer = Explainer(memory, Names, make_conf(), Stub(record), NoInstances())
+    explainer = Explainer(memory, Names, make_conf(), Stub(record, **routing), NoInstances())
     server = explain.build(conf, transport.rpc_transport(conf), explainer, 0, 1)
     server.start()
     try:
@@ -105,12 +106,17 @@ class Stub:
 
     asked = None
 
-    def __init__(self, record):
+    def __init__(self, record, onward=(), partitions=()):
         self.record = record
+        self.onward = onward
+        self.partitions = lambda: dict(partitions)
 
     def decide(self, context, spec):
         Stub.asked = spec
         return self.record
+
+    def route(self, context, spec, tried):
+        return Routed(self.decide(context, spec), *([] if tried else self.onward))
 
     def offer(self, context, spec):
         record = self.decide(context, spec)

@@ -165,6 +165,39 @@ def test_capacity_is_told(run, scheduler, database):
     assert json.loads(run("capacity", "--flavor", "m1", "-f", "json")[1])["instances"] == 0
 
 
+def test_a_dry_run_is_asked_of_the_partition_that_would_decide(run, config, record, database, monkeypatch):
+    monkeypatch.setattr(explain_decisions, "scheduler_hosts", lambda conf: ["ctl"])
+    onward = "gpu", ["partition:general ctl: no host", "partition:gpu"], ["other"]
+    with serving(config, "ctl", record, onward=onward), serving(config, "other", record):
+        assert "from the dry run of other.0" in run("dry-run", "--flavor", "m1")[1]
+        assert "from the dry run of ctl.0" in run("dry-run", "--flavor", "m1", "--scheduler", "ctl")[1]
+
+
+def test_a_partition_that_cannot_be_asked_ends_a_dry_run(run, config, record, database, monkeypatch):
+    monkeypatch.setattr(explain_decisions, "scheduler_hosts", lambda conf: ["ctl"])
+    with serving(config, "ctl", record, onward=("gpu", ["partition:gpu"], ["away"])):
+        status, output, logged = run("dry-run", "--flavor", "m1", "--timeout", "0.5")
+    assert (status, output) == (operator_app.NOT_RUN, "")
+    assert "away.0: no answer" in logged
+
+
+def test_the_capacity_of_all_partitions_is_added_up(run, config, record, database, monkeypatch):
+    monkeypatch.setattr(explain_decisions, "scheduler_hosts", lambda conf: ["ctl"])
+    divided = {"general": ["ctl"], "gpu": ["other"]}
+    with serving(config, "ctl", record, partitions=divided), serving(config, "other", record):
+        found = json.loads(run("capacity", "--flavor", "m1", "-f", "json")[1])
+        text = run("capacity", "--flavor", "m1")[1]
+        alone = json.loads(run("capacity", "--flavor", "m1", "-f", "json", "--scheduler", "other")[1])
+    assert found["scheduler"] == "ctl.0, other.0"
+    assert [(each["partition"], each["scheduler"]) for each in found["partitions"]] == [
+        ("general", "ctl.0"),
+        ("gpu", "other.0"),
+    ]
+    assert "partition gpu: 0, from other.0" in text
+    assert found["total"]["hosts"] == 2 * alone["total"]["hosts"] > 0
+    assert [place["partition"] for place in found["places"]] == ["general", "gpu"]
+
+
 def test_a_comparison_is_told(run, scheduler):
     status, output, _ = run(
         "compare",
