@@ -7,6 +7,7 @@ claims.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+import math
 
 from scheduler.claims.allocations_api import AllocationsApi, claim_body
 from scheduler.claims.claim import ClaimRequest, ConsumerState
@@ -169,6 +170,7 @@ class Batch:
     def _read_effect(self, delays: Sequence[float], cause: str, status: int | None = None) -> bool:
         """Read one instance: the request did all or nothing, so that only its effect calls for more reads."""
         self._add_event(ClaimState.OUTCOME_UNKNOWN, f"no clear response ({cause})", status)
+        late_until = self._timing.monotonic() + self._policy.late_write_window
         answered = False
         first = next(iter(self._open.values()))
         for delay in delays:
@@ -185,7 +187,7 @@ class Batch:
             self._add_event(ClaimState.GIVEN_UP, f"no clear response ({cause}); {reason}", status)
             return self._finish_all(Outcome.UNAVAILABLE, reason, unsure=True)
         self._add_event(ClaimState.CLAIMED_ALONE, f"no clear response ({cause}) and no effect")
-        self._claim_rest_alone(lost=1)
+        self._claim_rest_alone(lost=1, late_until=late_until)
         return False
 
     def _holds_candidate(self, request: ClaimRequest) -> bool | None:
@@ -205,11 +207,12 @@ class Batch:
 
     # -- results ---------------------------------------------------------------------------------------------
 
-    def _claim_rest_alone(self, lost: int = 0) -> None:
+    def _claim_rest_alone(self, lost: int = 0, late_until: float = -math.inf) -> None:
         for uuid, request in list(self._open.items()):
             events = tuple(self._histories[uuid].events)
             generation = self._empty_consumers.generation_of(uuid)
-            result = self._claim_alone(request, ConsumerState(generation, lost=lost, events=events))
+            known = ConsumerState(generation, late_until=late_until, lost=lost, events=events)
+            result = self._claim_alone(request, known)
             self._results[uuid] = result
             del self._open[uuid]
             if result.hopeless:

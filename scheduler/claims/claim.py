@@ -16,7 +16,8 @@ states and what follows them; ``ClaimState`` tells what each means::
     CONSUMER_CHANGED  the allocations are there, ours: GRANTED; of another request: ADOPTING;
                       others, only of evacuated hosts: KEEPING_SOURCE; of an earlier claim of ours: REPLACING;
                       of another request, which may have been answered with them: GIVEN_UP;
-                      none: FIRST_WRITE with the generation that the conflict named; too often: GIVEN_UP
+                      none: FIRST_WRITE with the generation that the conflict named; too often: GIVEN_UP;
+                      BACKING_OFF if a write of ours may be at work that made the record of the consumer
     OUTCOME_UNKNOWN   as CONSUMER_CHANGED if the consumer has changed; else RESENDING; too often: GIVEN_UP
     VERIFYING         as CONSUMER_CHANGED if there are allocations; else REWRITING
 
@@ -127,6 +128,8 @@ class ConsumerState:
     Attributes:
         generation: 0 if Placement is known to have a record of it without allocations.
         unsure: A write of an earlier claim may still be carried out; that claim's cleanup sees to it.
+        late_until: Until then a write of ours may still be carried out that had no clear response; seconds of
+            the clock of claims.
         earlier: The writes of earlier claims that are to be given back.
         elsewhere: Those of them that another process gives back, also if this claim succeeds.
         lost: Writes for this claim that had no clear response.
@@ -135,6 +138,7 @@ class ConsumerState:
 
     generation: int | None = None
     unsure: bool = False
+    late_until: float = -math.inf
     earlier: tuple[OwnWrite, ...] = ()
     elsewhere: tuple[OwnWrite, ...] = ()
     lost: int = 0
@@ -197,7 +201,11 @@ class AllocationClaim:
         self._policy = policy
         self._journal = journal
         self._timing = timing
-        self._deadline = min(timing.monotonic() + policy.claim_timeout, request.deadline)
+        now = timing.monotonic()
+        self._deadline = min(now + policy.claim_timeout, request.deadline)
+        # An earlier delivery may have been served by another host, whose journal is not known here.
+        late_until = now + policy.late_write_window if request.redelivered else -math.inf
+        self._late_until = max(known.late_until, late_until)
         self._stopping = stopping
         self._history = ClaimHistory(request.uuid, request.host_label, known.events)
         self._known = known
@@ -295,6 +303,7 @@ class AllocationClaim:
         self._lost_writes.append(self._write.own)
         self._unverified += 1
         policy = self._policy
+        self._late_until = self._timing.monotonic() + policy.late_write_window
         self._read_delays = policy.reads_after_timeout if timed_out else policy.reads_after_reset
         return self._go(ClaimState.OUTCOME_UNKNOWN, f"no clear response ({cause})", status)
 
@@ -323,7 +332,18 @@ class AllocationClaim:
             current = self._read_repeatedly(self._policy.reads_after_reset) or NOTHING
         if current.allocations:
             return self._start_from(current)
+        if generation == 0 and self._timing.monotonic() < self._late_until:
+            return self._wait_for_own_record()
         return self._start_empty(generation)
+
+    def _wait_for_own_record(self) -> ClaimState:
+        """Write as for a new consumer until the record of the consumer is no longer without allocations.
+
+        A write of ours that is still at work may have made the record. If that write is refused, Placement
+        removes the record, and what was written meanwhile is not shown (spec: placement-and-workflow 4.5).
+        """
+        self._write = self._plain_write(NOTHING, None)
+        return self._go(ClaimState.BACKING_OFF, "an earlier write may still be at work on the consumer")
 
     def _read_until_changed(self) -> ClaimState:
         """Repeat the write, which may be done or still running, once it must have ended without an effect."""

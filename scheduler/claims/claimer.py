@@ -39,8 +39,8 @@ BUSY = "another request for the instance is being served"
 
 TOO_LATE = "its caller has given up by now"
 
-AbandonedWrites = Mapping[str, tuple[OwnWrite, ...]]
-"""Instance UUID → writes of processes that have died, for the same message."""
+EarlierWrites = Mapping[str, tuple[OwnWrite, ...]]
+"""Instance UUID → writes of other processes for the same message, which may be replaced."""
 
 # Seconds between looks at whether claims are in flight, while the process stops.
 _DRAIN_POLL = 0.05
@@ -221,22 +221,22 @@ class Claimer:
                 return _refuse_all(requests, Outcome.CONFLICT, BUSY)
             if any(self._cleanup.is_pending(uuid) for uuid in uuids):
                 return claim_one_by_one(requests, self._claim_locked)
-            abandoned = self._record_claims(requests)
-            if abandoned is None:
+            earlier = self._record_claims(requests)
+            if earlier is None:
                 return _refuse_all(requests, *self._refusal_of_busy())
             if any(self._cleanup.is_pending(uuid) for uuid in uuids):  # taken over from a dead process
                 return claim_one_by_one(requests, self._claim_locked)
-            return self._claim_recorded_many(requests, abandoned)
+            return self._claim_recorded_many(requests, earlier)
 
-    def _claim_recorded_many(self, requests: Sequence[ClaimRequest], abandoned: AbandonedWrites) -> Results:
+    def _claim_recorded_many(self, requests: Sequence[ClaimRequest], earlier: EarlierWrites) -> Results:
         """Claim what holds nothing together, and the rest one by one."""
-        together = [request for request in requests if request.uuid not in abandoned]
+        together = [request for request in requests if request.uuid not in earlier]
         results = self._distinguish_many(together, self._make_batch(together).claim_all())
         done = {request.uuid: self._settle(request, results[request.uuid]) for request in together}
         if any(result.hopeless for result in done.values()):
             return done
-        alone = [request for request in requests if request.uuid in abandoned]
-        return done | claim_one_by_one(alone, partial(self._claim_recorded, abandoned=abandoned))
+        alone = [request for request in requests if request.uuid in earlier]
+        return done | claim_one_by_one(alone, partial(self._claim_recorded, earlier=earlier))
 
     def _make_batch(self, requests: Sequence[ClaimRequest]) -> Batch:
         return Batch(
@@ -261,20 +261,23 @@ class Claimer:
         except PlacementSilent as error:
             reason = f"an earlier claim cannot be given back: {error}"
             return unsent_claim(request.uuid, request.host_label, Outcome.UNAVAILABLE, reason)
-        abandoned = self._record_claims([request])
-        if abandoned is None:
+        earlier = self._record_claims([request])
+        if earlier is None:
             return unsent_claim(request.uuid, request.host_label, *self._refusal_of_busy())
-        return self._claim_recorded(request, abandoned, unsure=unsure)
+        return self._claim_recorded(request, earlier, unsure=unsure)
 
     def _claim_recorded(
-        self, request: ClaimRequest, abandoned: AbandonedWrites, *, unsure: bool = False
+        self, request: ClaimRequest, earlier: EarlierWrites, *, unsure: bool = False
     ) -> ClaimResult:
         self._wait_for_dead_writes(request)
-        left = abandoned.get(request.uuid, ())
-        own = self._cleanup.writes_of(request.uuid)
+        left = earlier.get(request.uuid, ())
+        pending = self._cleanup.pending_of(request.uuid)
+        own = pending.writes if pending else ()
+        late_until = self._timing.monotonic() + self._policy.late_write_window if left else -math.inf
         known = ConsumerState(
             self._empty_consumers.generation_of(request.uuid),
             unsure=unsure or bool(left or own),
+            late_until=max(late_until, pending.late_until) if pending else late_until,
             earlier=(*own, *left),
             elsewhere=left,
         )
@@ -334,29 +337,28 @@ class Claimer:
             return replace(again, unsure=again.unsure or result.unsure, lost=again.lost + result.lost)
         return replace(again, unsure=True, lost=again.lost + result.own_writes)
 
-    def _record_claims(self, requests: Sequence[ClaimRequest]) -> AbandonedWrites | None:
+    def _record_claims(self, requests: Sequence[ClaimRequest]) -> EarlierWrites | None:
         """Record claims before they are sent.
 
         Of two processes that record at once both see the other, step back and try again. A claim of what the
-        instance holds waits for no other process: the allocations may be recorded by one that died, and would
-        be given back when its record is settled. The write raises the generation: so they are left alone. It
-        is not recorded before it has read them: with the generation of a new consumer, its record would be
-        taken for that of the allocations themselves.
+        instance holds takes over what another process gives back for the same message. The write raises the
+        generation: so it is left alone there, and is this process's to give back. The claim is not recorded
+        before it has read the allocations: with the generation of a new consumer, its record would be taken
+        for that of the allocations themselves.
 
         Returns:
-            What processes that died have written for the same message, which may be replaced; None if another
+            What other processes have written for the same message, which may be replaced; None if another
             process has claims for an instance, and nothing may be sent.
         """
-        made = {request.uuid: request.plain.made for request in requests}
-        if requests[0].confirms_held:
-            return self._journal.claims_of_others(list(made), requests[0].message_id).abandoned
+        uuids, confirms = [request.uuid for request in requests], requests[0].confirms_held
+        made = {} if confirms else {request.uuid: request.plain.made for request in requests}
         unrecorded = made
         end = self._timing.monotonic() + self._lock_timeout(requests)
         while True:
             self._journal.record_claims(unrecorded, request=requests[0].message_id)
-            others = self._journal.claims_of_others(list(made), requests[0].message_id)
-            if not others.busy:
-                return others.abandoned
+            others = self._journal.claims_of_others(uuids, requests[0].message_id)
+            if not others.busy and (confirms or not others.returned):
+                return others.earlier
             # Records of what is still to be given back stay, and those with them.
             unrecorded = {uuid: one for uuid, one in made.items() if not self._cleanup.is_pending(uuid)}
             self._journal.remove_records(list(unrecorded))

@@ -274,11 +274,10 @@ class AllocationCleanup:
         with self._changed:
             return uuid in self._pending or uuid in self._left
 
-    def writes_of(self, uuid: str) -> tuple[OwnWrite, ...]:
-        """Return the writes of earlier claims that are still to be given back."""
+    def pending_of(self, uuid: str) -> PendingCleanup | None:
+        """Return what is still to be given back of earlier claims for an instance; None if nothing is."""
         with self._changed:
-            cleanup = self._pending.get(uuid)
-            return cleanup.writes if cleanup else ()
+            return self._pending.get(uuid)
 
     def finish_cleanup(self, uuid: str) -> bool:
         """Give back now what is pending for an instance, before another claim for it.

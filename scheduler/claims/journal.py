@@ -92,13 +92,22 @@ class OtherClaims:
     """The claims that other processes have recorded for the instances of a request.
 
     Attributes:
-        busy: Instances whose claims are of another request, or of a process that is alive.
+        busy: Instances whose claims are of another request.
+        returned: Instance UUID → writes for the same request by a process that is alive. It gives them back:
+            its run of the request is over, and no reply that names them was delivered.
         abandoned: Instance UUID → writes for the same request by a process that has died. No reply that names
             them was confirmed.
     """
 
     busy: frozenset[str] = frozenset()
+    returned: Mapping[str, tuple[OwnWrite, ...]] = field(default_factory=dict)
     abandoned: Mapping[str, tuple[OwnWrite, ...]] = field(default_factory=dict)
+
+    @property
+    def earlier(self) -> Mapping[str, tuple[OwnWrite, ...]]:
+        """All writes for the same request, by instance UUID."""
+        both = self.returned.keys() | self.abandoned.keys()
+        return {uuid: (*self.returned.get(uuid, ()), *self.abandoned.get(uuid, ())) for uuid in both}
 
 
 class Journal:
@@ -240,7 +249,7 @@ class ClaimJournal:
         request: str = "",
     ) -> None:
         """Record claims that are about to be sent together, as ``record_claim``."""
-        if self._page:
+        if self._page and made:
             records = {uuid: _record_of(one, previous) for uuid, one in made.items()}
             self._page.add_records(records, request)
 
@@ -323,22 +332,22 @@ class ClaimJournal:
             request: The identity of the request that asks.
         """
         busy: set[str] = set()
+        returned: dict[str, tuple[OwnWrite, ...]] = {}
         abandoned: dict[str, tuple[OwnWrite, ...]] = {}
         records = self._page.recorded_by_others(uuids) if self._page else ()
         self._report_found()
         for record in records:
-            claim = _abandoned_claim(record) if request and record.request == request else None
+            claim = _recorded_claim(record) if request and record.request == request else None
             if claim is None:
                 busy.add(record.instance)
             else:
-                abandoned[record.instance] = (*abandoned.get(record.instance, ()), *claim.own_writes)
-        return OtherClaims(frozenset(busy), abandoned)
+                writes = abandoned if record.abandoned else returned
+                writes[record.instance] = (*writes.get(record.instance, ()), *claim.own_writes)
+        return OtherClaims(frozenset(busy), returned, abandoned)
 
 
-def _abandoned_claim(record: Record) -> ClaimResult | None:
-    """Return the claim of a process that has died; None of one that is alive, or if it is not understood."""
-    if not record.abandoned:
-        return None
+def _recorded_claim(record: Record) -> ClaimResult | None:
+    """Return the claim of a record; None if it is not understood."""
     try:
         return _claim_of(record.claim)
     except (KeyError, TypeError, AttributeError):

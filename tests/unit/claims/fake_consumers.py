@@ -25,7 +25,8 @@ class FakeConsumers:
     Faults of writes, one each: ``ok``, ``lost`` (before it got there), ``unanswered`` (carried out), ``timeout``
     (carried out), ``late N`` (carried out N calls later), ``500`` (not carried out), ``500 after``, ``html`` (of a
     proxy, not carried out), ``garbage`` (carried out), ``403``, ``concurrent``, ``unreachable``, ``hidden``
-    (carried out, but not shown until written again), ``refused``, ``conflict`` (not carried out)
+    (carried out, but not shown until written again), ``begun N`` (the record of the consumer is made at once,
+    the rest is done N calls later), ``refused``, ``conflict`` (not carried out)
     Faults of reads: ``ok``, ``silent``.
     """
 
@@ -105,6 +106,11 @@ class FakeConsumers:
         self.late.append((int(number), uuid, body))
         raise PlacementUnanswered("late")
 
+    def _begun(self, uuid, body, number):
+        self.consumers.setdefault(uuid, ConsumerAllocations({}, 0))
+        self.late.append((int(number), uuid, {**body, "begun": True}))
+        raise PlacementUnanswered("late")
+
     def _500(self, *_):
         return error(500, "deadlock")
 
@@ -159,7 +165,10 @@ class FakeConsumers:
     def _apply_one(self, uuid, body):
         held = self.consumers.get(uuid)
         generation = None if held is None or uuid in self.hidden else held.generation
-        if body["consumer_generation"] != generation:
+        if body.get("begun") and generation != 0:
+            self.hidden.add(uuid)  # it is refused, and removes the record that it has made
+            return CONCURRENT
+        if body["consumer_generation"] != (None if body.get("begun") else generation):
             text = f"consumer generation conflict - expected {'null' if generation is None else generation} but got x"
             return error(409, text, "placement.concurrent_update")
         owner = Owner(body["project_id"], body["user_id"])

@@ -2,18 +2,21 @@
 
 from dataclasses import replace
 from itertools import pairwise
+import math
 
 from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from scheduler.claims.allocations_api import ConsumerAllocations
+from scheduler.claims.allocations_api import ConsumerAllocations, claim_body
 from scheduler.claims.claim import AllocationClaim, ConsumerState
 from scheduler.claims.events import ENDS, ClaimState
 from scheduler.claims.journal import ClaimJournal
 from scheduler.claims.policy import ClaimPolicy
 from scheduler.claims.result import Outcome, OwnWrite
 from scheduler.locks import KeyedLocks
+from scheduler.placement.errors import PlacementUnanswered
+from tests.support.clock import Clock
 from tests.unit.claims.builders import (
     FAULTS,
     GONE,
@@ -439,6 +442,26 @@ def test_no_write_is_sent_after_the_time_of_the_claim():
     world.run()
     assert world.api.calls == []
     assert (world.result.outcome, world.result.reason) == (Outcome.UNAVAILABLE, "the claim took too long")
+
+
+@pytest.mark.parametrize("calls", [2, 9, 20])
+@pytest.mark.parametrize("of_batch", [False, True])
+def test_nothing_is_written_on_the_record_of_a_write_that_is_still_at_work(of_batch, calls):
+    """It would be hidden when that write is refused (spec: placement-and-workflow 4.5)."""
+    known = ConsumerState(lost=1, late_until=math.inf) if of_batch else NEW
+    world = World([] if of_batch else [f"begun {calls}"], policy=ClaimPolicy(), known=known)
+    if of_batch:
+        with pytest.raises(PlacementUnanswered):
+            world.api._begun(UUID, claim_body(candidate(A), OWNER, None), calls)
+    assert world.run().result.claimed
+    world.api.settle()
+    assert world.api.get_allocations(UUID).allocations == candidate(A).allocations
+
+
+def test_a_record_without_allocations_is_used_once_no_write_can_be_at_work_any_more():
+    world = World(["begun 9999"], policy=ClaimPolicy()).run()
+    assert world.result.claimed
+    assert world.clock.now - Clock().now >= ClaimPolicy().late_write_window
 
 
 def test_a_lock_that_is_not_free_leads_to_the_next_host(caplog):

@@ -395,7 +395,7 @@ def test_what_an_evacuated_instance_held_before_is_recorded_too():
 
 def confirm_held(claimer):
     """Claim what the instance holds, as a redelivered request does."""
-    return claimer.claim(replace(make_request(UUID, A), confirms_held=True))
+    return claimer.claim(replace(make_request(UUID, A), message_id="m1", confirms_held=True))
 
 
 def test_a_claim_that_confirms_gives_nothing_to_an_instance_that_holds_nothing_any_more():
@@ -409,7 +409,7 @@ def test_what_a_redelivered_request_confirms_is_not_given_back_by_the_successor_
     """The process died after its reply and before it removed the record."""
     claimer, api, page = make_recorded()
     api.give(UUID, candidate(A).allocations)
-    page.elsewhere = [Record(UUID, "", record_of([A]), True)]
+    page.elsewhere = [Record(UUID, "m1", record_of([A]), True)]
     assert confirm_held(claimer).claimed
     assert api.get_allocations(UUID).generation == 2
     successor, its_api, its_page = make_recorded((UUID, record_of([A])))
@@ -430,6 +430,27 @@ def test_what_a_redelivered_request_confirms_is_not_given_back_first_by_its_own_
     assert page.recorded == {}
     assert claimer.drain(5) == []
     assert api.get_allocations(UUID).allocations == candidate(A).allocations
+
+
+def test_what_another_process_gives_back_for_the_same_message_is_given_back_by_the_one_that_confirms_it():
+    """The first run could not be answered, and the second one finds its claim before that is given back."""
+    claimer, api, page = make_recorded()
+    api.give(UUID, candidate(A).allocations)
+    page.elsewhere = [Record(UUID, "m1", record_of([A]), False)]
+    result = confirm_held(claimer)
+    assert api.get_allocations(UUID).generation == 2, "the other process would give it back"
+    claimer.release(UUID, result)
+    assert (api.consumers, page.recorded) == ({}, {})
+
+
+@pytest.mark.parametrize("alive", [False, True])
+def test_what_another_message_may_be_answered_with_is_not_confirmed_before_that_is_known(alive):
+    claimer, api, page = make_recorded(policy=replace(PROMPT, lock_timeout=0.0))
+    api.give(UUID, candidate(A).allocations)
+    page.elsewhere = [Record(UUID, "m2", record_of([A]), not alive)]
+    assert confirm_held(claimer).outcome is Outcome.CONFLICT
+    page.elsewhere = []
+    assert confirm_held(claimer).adopted
 
 
 @pytest.mark.parametrize(
