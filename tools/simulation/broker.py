@@ -74,6 +74,8 @@ class Broker:
         largest: Bytes of the largest message.
         redelivery: Probability that a received message comes once more, as after a lost acknowledgement.
         loss: Probability that a reply gets lost after the broker has confirmed it.
+        silence: Probability that a reply is taken and not confirmed.
+        unconfirmed: The replies that were taken and not confirmed. Their callers may have received them.
     """
 
     def __init__(self, runtime: Runtime, seed: object, told: Callable[[str], None]) -> None:
@@ -81,6 +83,8 @@ class Broker:
         self.largest = 16 << 20
         self.redelivery = 0.0
         self.loss = 0.0
+        self.silence = 0.0
+        self.unconfirmed: list[Reply] = []
         self.queues: dict[str, Callable[[Reply], None]] = {}
         self.messages: list[Message] = []
         self.random = random.Random(f"broker {seed}")
@@ -156,6 +160,17 @@ class Broker:
             return True
         self.runtime.after(0.001 + 0.01 * self.random.random(), handler, reply)
         return True
+
+    def confirms(self, reply: Reply) -> bool:
+        """Return whether a reply is to be confirmed; otherwise it is put into its queue, or lost."""
+        if not self.silence or self.random.random() >= self.silence:
+            return True
+        self.unconfirmed.append(reply)
+        delivered = self.random.random() < 0.5 and self.send(reply)
+        self.told(
+            f"broker does not confirm the reply to {reply.message.name}, and {'has' if delivered else 'loses'} it"
+        )
+        return False
 
     # -- outages ---------------------------------------------------------------------------------------------
 
@@ -248,8 +263,20 @@ class Incoming(amqp.ConfirmedMessage):
             raise messaging.MessageDeliveryFailure("the connection is lost")
         if ending:
             self._begin_reply(failed=failure is not None)
-        if not broker.send(Reply(self.sent, None if failure or not ending else orjson.loads(text), name)):
+        sent = Reply(self.sent, None if failure or not ending else orjson.loads(text), name)
+        if not broker.confirms(sent):
+            self._wait_in_vain(deadline)
+        if not broker.send(sent):
             raise messaging.MessageUndeliverable(None, "", self.reply_q, None)
+
+    def _wait_in_vain(self, deadline: float) -> None:
+        """Wait for a confirmation until the deadline, or until the connection breaks."""
+        broker = self.listener.broker
+        left, breaks = max(0.0, deadline - broker.runtime.clock), broker.random.random() < 0.5
+        broker.runtime.sleep(left * broker.random.random() if breaks else left)
+        if breaks:
+            raise messaging.MessageDeliveryFailure("the connection is lost")
+        raise amqp.ReplyTimeout("the broker did not confirm it in time")
 
 
 class ObsoleteQueues:

@@ -1,6 +1,6 @@
 """Conductors that ask for hosts, give up and ask again; and users who delete their instances."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 import itertools
 from typing import Any
@@ -112,6 +112,12 @@ class Callers:
         """Begin a job now."""
         self._runtime.spawn(self._process, "call", lambda: self._work(job))
 
+    def note_possibly_told(self, replies: Iterable[Reply]) -> None:
+        """Note the nodes in replies of which Berth cannot know whether they were received."""
+        for reply in replies:
+            if reply.result is not None:
+                self._note_late(reply)
+
     def delete(self, number: int) -> None:
         """Let the user delete an instance now."""
         instance = self.instances.get(number)
@@ -175,14 +181,21 @@ class Callers:
 
     def _receive(self, reply: Reply) -> None:
         """Take a reply out of the queue."""
-        call = next(each for each in self.calls if each.message is reply.message)
+        call = self._call_of(reply)
         if not call.settled:
             call.replies.append(reply)
             self._runtime.wake_all(call.waiters)
         elif not call.answered and not reply.is_heartbeat and not reply.failure:
             self._told(f"conductor drops the late answer to {call.message.name}")
-            for instance, node in zip(call.instances, self._read_hosts(reply.result), strict=True):
-                instance.late.add(node)
+            self._note_late(reply)
+
+    def _call_of(self, reply: Reply) -> Call:
+        return next(each for each in self.calls if each.message is reply.message)
+
+    def _note_late(self, reply: Reply) -> None:
+        instances = self._call_of(reply).instances
+        for instance, node in zip(instances, self._read_hosts(reply.result), strict=True):
+            instance.late.add(node)
 
     def _delete_allocations(self, instance: Instance) -> None:
         answer = self._placement.delete(instance.uuid)

@@ -166,7 +166,7 @@ class History:
         self._trace.tell("quiet")
         self._faults.weather = Weather()
         self._database = ""
-        self._broker.redelivery = self._broker.loss = 0.0
+        self._broker.redelivery = self._broker.loss = self._broker.silence = 0.0
         self._broker.largest = 16 << 20
         self._broker.start()
 
@@ -233,6 +233,14 @@ class History:
 
     def _on_reply_queue(self, event: Event) -> None:
         self._for_a_time(event, self._callers.lose_reply_queue, self._callers.open_reply_queue)
+
+    def _on_unconfirmed(self, event: Event) -> None:
+        broker = self._broker
+        self._for_a_time(
+            event,
+            lambda: setattr(broker, "silence", event.details["rate"]),
+            lambda: setattr(broker, "silence", 0.0),
+        )
 
     def _on_large(self, event: Event) -> None:
         broker, largest = self._broker, self._broker.largest
@@ -305,6 +313,7 @@ class History:
             if call.message.published < lost
             for instance in call.instances
         }
+        callers.note_possibly_told(self._broker.unconfirmed)
         instances = list(callers.instances.values())
         found = list(check_allocations(self._placement, instances, product.AMOUNTS, forgotten))
         found += check_calls(callers.calls, self._broker.waiting)

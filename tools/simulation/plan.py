@@ -39,6 +39,8 @@ PROFILES: dict[str, Mapping[str, int]] = {
 }
 PROFILES["all"] = {kind: weight for profile in list(PROFILES.values()) for kind, weight in profile.items()}
 del PROFILES["all"]["many"]  # these take long
+# Added later; it is no part of "all", whose seeds would mean other histories then.
+PROFILES["unconfirmed"] = {**PROFILES["all"], "unconfirmed": 25}
 
 
 @dataclass(frozen=True)
@@ -258,6 +260,7 @@ _DETAILS = {
     "redelivery": _draw_rate,
     "broker": _draw_duration,
     "reply queue": _draw_duration,
+    "unconfirmed": _draw_rate,
     "large": _draw_size,
     "pause": _draw_worker,
     "threads": _draw_worker,
