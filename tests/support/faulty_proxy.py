@@ -77,18 +77,20 @@ def after_doing(action: Callable[[], object]) -> Fault:
     return lambda forward: (action(), forward())[1]
 
 
-def late(seconds: float, carried_out: threading.Event | None = None) -> Fault:
+def late(seconds: float) -> Fault:
     """The client sees the connection break at once; the request is carried out only later."""
 
-    def carry_out(forward):
-        forward()
-        if carried_out:
-            carried_out.set()
-
     def fault(forward):
-        threading.Timer(seconds, carry_out, [forward]).start()
+        threading.Timer(seconds, forward).start()
 
     return fault
+
+
+class HeldBack:
+    """A fault: the client sees the connection break at once; the request is carried out when a test says so."""
+
+    def __call__(self, forward: Callable[[], Answer]) -> None:
+        self.carry_out = forward
 
 
 class FaultyProxy:
