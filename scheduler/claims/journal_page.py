@@ -11,7 +11,9 @@ was never sent is void when the process dies: it would look like what another pr
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+import errno
 import fcntl
+from functools import partial
 import os
 from pathlib import Path
 import sqlite3
@@ -64,7 +66,8 @@ CREATE TABLE IF NOT EXISTS replies (
 CREATE INDEX IF NOT EXISTS replies_by_time ON replies (began);
 CREATE TABLE IF NOT EXISTS reserve (room BLOB NOT NULL);
 """
-_DROP_UNSENT = "DELETE FROM {schema}records WHERE id IN (SELECT id FROM {schema}unsent)"
+_DROP_UNSENT = "DELETE FROM records WHERE id IN (SELECT id FROM unsent)"
+_WAS_SENT = "records.id NOT IN (SELECT id FROM unsent)"
 _MARK_SENT = "DELETE FROM unsent WHERE id IN (SELECT id FROM records WHERE instance = ?)"
 _ABANDON = "INSERT OR IGNORE INTO abandoned SELECT id FROM records"
 _INTERRUPT = "UPDATE runs SET interrupted = 1"
@@ -72,21 +75,24 @@ _EXPIRE = "DELETE FROM runs WHERE began < ?"
 _EXPIRE_REPLIES = "DELETE FROM replies WHERE began < ?"
 _COUNT_RUNNING = "SELECT count(*) FROM runs WHERE message = ? AND NOT interrupted"
 _COUNT_INTERRUPTED = "SELECT count(*) FROM runs WHERE message = ? AND interrupted"
-_LAST = "SELECT coalesce(max(id), 0) FROM main.records"
-_MOVE = """
+_LAST = "SELECT (SELECT coalesce(max(id), 0) FROM records), (SELECT coalesce(max(rowid), 0) FROM runs)"
+_COPY = """
 INSERT INTO main.runs SELECT message, began, 1 FROM dead.runs;
 INSERT OR REPLACE INTO main.replies SELECT * FROM dead.replies;
 INSERT INTO main.records (instance, request, claim)
-SELECT instance, request, claim FROM dead.records ORDER BY id;
-INSERT INTO main.abandoned SELECT id FROM main.records WHERE id > {last};
-DELETE FROM dead.records;
-DELETE FROM dead.runs;
-DELETE FROM dead.replies;
+SELECT instance, request, claim FROM dead.records WHERE id NOT IN (SELECT id FROM dead.unsent) ORDER BY id;
+INSERT INTO main.abandoned SELECT id FROM main.records WHERE id > {record};
 """
+_EMPTY = "DELETE FROM dead.records; DELETE FROM dead.runs; DELETE FROM dead.replies;"
+_UNDO_COPY = "DELETE FROM main.records WHERE id > {record}; DELETE FROM main.runs WHERE rowid > {run};"
 _READ = """
 SELECT instance, request, claim, abandoned.id IS NOT NULL
 FROM records LEFT JOIN abandoned ON abandoned.id = records.id {condition} ORDER BY records.id
 """
+
+
+#: Errors of files that cannot be opened whenever it is tried: of another owner, or no files.
+_UNUSABLE = {errno.EACCES, errno.EPERM, errno.EISDIR, errno.ELOOP}
 
 
 class Record(NamedTuple):
@@ -115,6 +121,18 @@ class RecordedReply(NamedTuple):
 
     failed: bool
     confirmed: bool
+
+
+class DeadPages(NamedTuple):
+    """Files of pages whose processes are dead.
+
+    Attributes:
+        taken: Those that were taken over.
+        left: Those that could not be.
+    """
+
+    taken: frozenset[Path]
+    left: frozenset[Path]
 
 
 class PageLock:
@@ -159,6 +177,7 @@ class JournalPage:
         self._removal_mode = "FULL" if durable else "NORMAL"
         self._lock = threading.Lock()
         self._readers: dict[Path, sqlite3.Connection] = {}
+        self._left: set[Path] = set()
         self._unremoved: set[str] = set()
         self._outage = OutageLog(
             LOG,
@@ -169,7 +188,7 @@ class JournalPage:
         _allocate_reserve(self._database)
         self._database.execute(_EXPIRE, (time.time() - RUNS_KEPT,))
         self._database.execute(_INTERRUPT)
-        self._database.execute(_DROP_UNSENT.format(schema=""))
+        self._database.execute(_DROP_UNSENT)
         self._database.execute(_ABANDON)
         self._found = _records(self._database)
 
@@ -186,16 +205,16 @@ class JournalPage:
             self.remove_records(known)
         return [(record.instance, record.claim) for record in found if record.instance not in known]
 
-    def take_over_dead(self, pages: Collection[Path] | None = None) -> bool:
+    def take_over_dead(self, pages: Collection[Path] | None = None) -> DeadPages:
         """Move here what stands in pages whose processes are dead. Of several processes one takes a page.
+
+        A page that is broken is put aside. One that cannot be taken over now, as on a full disk, is left for
+        a later attempt; an error in the log says so once.
 
         Args:
             pages: Their files; None for all.
-
-        Returns:
-            Whether a page was taken.
         """
-        taken = False
+        taken, left = set(), set()
         for path in self._others() if pages is None else pages:
             try:
                 lock = PageLock(path.with_suffix(".lock"))
@@ -203,12 +222,15 @@ class JournalPage:
                 continue  # its process is alive, or another one takes it
             try:
                 self._take_over(path)
-                taken = True
+                taken.add(path)
             except (OSError, sqlite3.Error) as error:
-                LOG.error("Journal %s of a dead process cannot be read: %s", path, error)
+                left.add(path)
+                if path not in self._left:
+                    LOG.error("Journal %s of a dead process cannot be taken over now: %s", path, error)
             finally:
                 lock.release()
-        return taken
+        self._left = (self._left | left) - taken
+        return DeadPages(frozenset(taken), frozenset(left))
 
     def _take_over(self, other: Path) -> None:
         """Move all that is recorded in a page to this one; the caller has its lock.
@@ -217,20 +239,34 @@ class JournalPage:
             sqlite3.Error: It cannot be done. No record is lost.
             OSError: The same.
         """
-        _open_or_put_aside(other).close()
         with self._lock:
+            self._forget_reader(other)  # it would go on reading a file that is put aside
+            _open_or_put_aside(other).close()
             self._database.execute("ATTACH ? AS dead", (_uri(other, "rw"),))
             try:
                 self._database.execute(f"PRAGMA dead.synchronous = {self._removal_mode}")
-                with self._transaction(self._removal_mode):
-                    self._database.execute(_DROP_UNSENT.format(schema="dead."))
-                    (last,) = self._database.execute(_LAST).fetchone()
-                    for statement in _MOVE.format(last=last).split(";"):
-                        self._database.execute(statement)
-                    moved = _records(self._database, condition="WHERE records.id > ?", parameters=(last,))
-                    self._found.extend(moved)
+                self._found.extend(self._move_attached())
             finally:
                 self._database.execute("DETACH dead")
+
+    def _move_attached(self) -> list[Record]:
+        """Move all rows of the attached page to this one, and return the records that were moved.
+
+        One transaction would not do: each file is committed on its own, so that one of them may fail alone.
+        """
+        record, run = self._database.execute(_LAST).fetchone()
+        self._execute_all(_COPY.format(record=record))
+        try:
+            self._execute_all(_EMPTY)
+        except sqlite3.Error:
+            self._execute_all(_UNDO_COPY.format(record=record, run=run))
+            raise
+        return _records(self._database, condition="WHERE records.id > ?", parameters=(record,))
+
+    def _execute_all(self, statements: str) -> None:
+        with self._transaction(self._removal_mode):
+            for statement in statements.split(";"):
+                self._database.execute(statement)
 
     def add_records(self, records: Records, request: str = "") -> None:
         """Record claims that are about to be sent.
@@ -282,17 +318,23 @@ class JournalPage:
     def recorded_by_others(self, instance_uuids: Collection[str]) -> list[Record]:
         """Return what is recorded of these instances in the pages of other processes that are alive.
 
-        Pages of dead ones that have such records are taken over first.
+        Pages of dead ones that have such records are taken over first. What is sent and cannot be taken over
+        counts as abandoned.
         """
 
-        def read() -> dict[Path, list[Record]]:
+        def read(condition: str = "") -> dict[Path, list[Record]]:
             with self._lock:
-                found = dict(self._read_others(lambda reader: _records_of(reader, instance_uuids)))
+                found = dict(self._read_others(partial(_records_of, instance_uuids, condition)))
             return {path: records for path, records in found.items() if records}
 
         pages = read()
-        if pages and self.take_over_dead(pages):
+        dead = self.take_over_dead(pages)
+        if dead.taken or dead.left:
             pages = read()
+        if dead.left:
+            sent = read(f"AND {_WAS_SENT}")
+            left = {path: [one._replace(abandoned=True) for one in sent.get(path, ())] for path in dead.left}
+            pages = {**pages, **left}
         return [record for records in pages.values() for record in records]
 
     def begin_run(self, message_id: str) -> None:
@@ -323,13 +365,14 @@ class JournalPage:
     def runs_elsewhere(self, message_id: str) -> bool:
         """Return whether another process runs a message. Pages of dead ones that did are taken over."""
 
-        def read() -> list[Path]:
+        def read() -> set[Path]:
             with self._lock:
                 running = self._read_others(lambda reader: _count(reader, _COUNT_RUNNING, message_id))
-                return [path for path, number in running if number]
+                return {path for path, number in running if number}
 
         pages = read()
-        return bool(pages) and not (self.take_over_dead(pages) and not read())
+        dead = self.take_over_dead(pages)
+        return bool((read() if dead.taken else pages) - dead.left)
 
     def begin_reply(self, message_id: str, *, failed: bool) -> None:
         """Record that a reply is about to be sent: from now on its caller may know it.
@@ -392,8 +435,11 @@ class JournalPage:
                     reader = self._readers[path] = _connect(path, read_only=True)
                 yield path, read(reader)
             except (sqlite3.Error, ValueError):
-                if failed := self._readers.pop(path, None):
-                    failed.close()
+                self._forget_reader(path)
+
+    def _forget_reader(self, path: Path) -> None:
+        if reader := self._readers.pop(path, None):
+            reader.close()
 
     def _insert(self, instance: str, claim: Mapping[str, Any], request: str) -> None:
         cursor = self._database.execute(
@@ -433,7 +479,7 @@ def read_records(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     except sqlite3.Error:
         return
     try:
-        for record in _records(database, "WHERE records.id NOT IN (SELECT id FROM unsent)"):
+        for record in _records(database, f"WHERE {_WAS_SENT}"):
             yield record.instance, record.claim
     except sqlite3.Error:
         return
@@ -445,10 +491,12 @@ def _count(database: sqlite3.Connection, query: str, message_id: str) -> int:
     return int(database.execute(query, (message_id,)).fetchone()[0])
 
 
-def _records_of(database: sqlite3.Connection, instance_uuids: Collection[str]) -> list[Record]:
-    """Return the records of these instances, in their order."""
+def _records_of(
+    instance_uuids: Collection[str], condition: str, database: sqlite3.Connection
+) -> list[Record]:
+    """Return the records of these instances that meet a further condition, in their order."""
     marks = ",".join("?" * len(instance_uuids))
-    return _records(database, f"WHERE instance IN ({marks})", tuple(instance_uuids))
+    return _records(database, f"WHERE instance IN ({marks}) {condition}", tuple(instance_uuids))
 
 
 def _records(
@@ -463,10 +511,16 @@ def _records(
 
 
 def _open_or_put_aside(path: Path) -> sqlite3.Connection:
+    """Open the file of a page; one that is broken is renamed, and an empty one takes its place.
+
+    Raises:
+        sqlite3.Error: It cannot be opened now, as on a full disk, or cannot be renamed.
+        OSError: The same.
+    """
     try:
         return _open(path)
-    except (sqlite3.DatabaseError, ValueError) as error:
-        if isinstance(error, sqlite3.OperationalError):
+    except (sqlite3.Error, OSError, ValueError) as error:
+        if not _is_broken(error):
             raise
         aside = path.with_suffix(f".unreadable-{time.time():.0f}")
         LOG.error("Journal %s cannot be read (%s); it is kept as %s", path, error, aside.name)
@@ -474,6 +528,13 @@ def _open_or_put_aside(path: Path) -> sqlite3.Connection:
         for name in ("-wal", "-shm"):
             path.with_name(path.name + name).unlink(missing_ok=True)
         return _open(path)
+
+
+def _is_broken(error: Exception) -> bool:
+    """Return whether a file cannot be used later either, so that its page is lost anyhow."""
+    if isinstance(error, OSError):
+        return error.errno in _UNUSABLE
+    return not isinstance(error, sqlite3.OperationalError)
 
 
 def _open(path: Path) -> sqlite3.Connection:
@@ -484,6 +545,9 @@ def _open(path: Path) -> sqlite3.Connection:
         database.execute("PRAGMA journal_mode = WAL")
         database.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         database.executescript(_SCHEMA)
+        (found,) = database.execute("PRAGMA quick_check(1)").fetchone()
+        if found != "ok":
+            raise sqlite3.DatabaseError(found)
         _records(database)
     except (sqlite3.Error, ValueError):
         database.close()

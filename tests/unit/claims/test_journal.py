@@ -216,7 +216,7 @@ def test_of_two_processes_that_find_a_dead_one_the_second_sees_the_records_of_th
     dead.close()
     with contextlib.closing(PageLockOf(journal, "page-2")):  # the first one is taking it
         assert second.recorded_by_others(["i1"]) == [("i1", "m1", CLAIM, False)]
-    assert first.take_over_dead()
+    assert first.take_over_dead().taken
     assert second.recorded_by_others(["i1"]) == [("i1", "m1", CLAIM, True)]
     assert [len(page.found_records()) for page in (first, second)] == [1, 0]
 
@@ -257,6 +257,62 @@ def test_a_page_that_cannot_be_read_is_put_aside(journal, caplog):
     page.close()
     assert found_in(journal) == [("i1", CLAIM)]
     assert len(list(journal.directory.glob("*unreadable*"))) == 1
+
+
+def break_first_bytes(path):
+    path.write_bytes(b"not a database" * 100)
+
+
+def break_pages(path):
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * (path.stat().st_size - 4096))
+
+
+def replace_by_directory(path):
+    path.rename(path.with_name("elsewhere"))
+    path.mkdir()
+
+
+@pytest.mark.parametrize("damage", [break_first_bytes, break_pages, replace_by_directory])
+@pytest.mark.parametrize("known", [False, True], ids=["new to the others", "read before"])
+def test_a_broken_page_of_a_dead_process_is_put_aside_and_counts_no_more(journal, damage, known, caplog):
+    mine, dead = journal.open_page(), journal.open_page()
+    record(dead, dict.fromkeys(map(str, range(200)), CLAIM), "m1")
+    dead.begin_run("m1")
+    dead.close()
+    if known:
+        with contextlib.closing(PageLockOf(journal, "page-1")):
+            assert mine.runs_elsewhere("m1")
+    damage(journal.directory / "page-1.sqlite")
+    assert not mine.runs_elsewhere("m1")
+    mine.take_over_dead()
+    assert (mine.runs_elsewhere("m1"), mine.recorded_by_others(["1"])) == (False, [])
+    errors = [record.message for record in caplog.records if record.levelname == "ERROR"]
+    assert len(errors) == 1
+    assert str(journal.directory / "page-1.sqlite") in errors[0]
+    assert len(list(journal.directory.glob("page-1.unreadable-*"))) == 1
+
+
+def test_a_dead_page_that_a_full_disk_keeps_from_being_taken_over_counts_as_dead_and_is_taken_later(
+    journal, caplog
+):
+    mine, dead = journal.open_page(), journal.open_page()
+    large = {"text": "x" * 2 * RESERVE}
+    record(dead, {"i1": large}, "m1")
+    dead.add_records({"i1": CLAIM}, "m1")  # never sent
+    dead.begin_run("m1")
+    dead.close()
+    with full_disk(journal):
+        for _ in range(2):
+            assert not mine.runs_elsewhere("m1")
+            assert [each[2:] for each in mine.recorded_by_others(["i1"])] == [(large, True)]
+    errors = [record.message for record in caplog.records if record.levelname == "ERROR"]
+    assert len(errors) == 1
+    assert str(journal.directory / "page-1.sqlite") in errors[0]
+    assert mine.recorded_by_others(["i1"]) == []
+    assert mine.found_records() == [("i1", large)]
+    assert mine.interrupted_runs("m1") == 1
 
 
 def test_a_full_disk_costs_the_record_but_not_the_service(journal, caplog):
