@@ -92,11 +92,12 @@ class OtherClaims:
     """The claims that other processes have recorded for the instances of a request.
 
     Attributes:
-        busy: Instances whose claims are of another request.
+        busy: Instances whose claims are of another request, by a process that is alive, or which a caller may
+            have been answered with.
         returned: Instance UUID → writes for the same request by a process that is alive. It gives them back:
             its run of the request is over, and no reply that names them was delivered.
-        abandoned: Instance UUID → writes for the same request by a process that has died. No reply that names
-            them was confirmed.
+        abandoned: Instance UUID → writes by a process that has died. No caller was told of them; if they are
+            for the same request, no reply that names them was confirmed.
     """
 
     busy: frozenset[str] = frozenset()
@@ -105,7 +106,7 @@ class OtherClaims:
 
     @property
     def earlier(self) -> Mapping[str, tuple[OwnWrite, ...]]:
-        """All writes for the same request, by instance UUID."""
+        """All writes that may be replaced, by instance UUID."""
         both = self.returned.keys() | self.abandoned.keys()
         return {uuid: (*self.returned.get(uuid, ()), *self.abandoned.get(uuid, ())) for uuid in both}
 
@@ -337,13 +338,18 @@ class ClaimJournal:
         records = self._page.recorded_by_others(uuids) if self._page else ()
         self._report_found()
         for record in records:
-            claim = _recorded_claim(record) if request and record.request == request else None
-            if claim is None:
+            same = bool(request) and record.request == request
+            claim = _recorded_claim(record)
+            if claim is None or not (same or (record.abandoned and not self._may_be_known(record))):
                 busy.add(record.instance)
             else:
                 writes = abandoned if record.abandoned else returned
                 writes[record.instance] = (*writes.get(record.instance, ()), *claim.own_writes)
         return OtherClaims(frozenset(busy), returned, abandoned)
+
+    def _may_be_known(self, record: Record) -> bool:
+        reply = self.reply_to(record.request) if record.request else None
+        return reply is not None and not reply.failed
 
 
 def _recorded_claim(record: Record) -> ClaimResult | None:

@@ -10,7 +10,7 @@ import pytest
 from scheduler.claims.allocations_api import NOTHING, Owner
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.journal import Journal
-from scheduler.claims.journal_page import Record
+from scheduler.claims.journal_page import Record, RecordedReply
 from scheduler.claims.policy import ClaimPolicy
 from scheduler.claims.result import Outcome
 from tests.unit.claims.builders import (
@@ -243,6 +243,7 @@ class FakePage:
 
     def __init__(self, *found):
         self.recorded, self.elsewhere, self.sent, self.found = {}, [], [], list(found)
+        self.replies = {}
         for uuid, record in found:
             self.add_records({uuid: record})
 
@@ -265,6 +266,9 @@ class FakePage:
 
     def recorded_by_others(self, uuids):
         return [record for record in self.elsewhere if record.instance in uuids]
+
+    def reply_to(self, message_id):
+        return self.replies.get(message_id)
 
     def remove_records(self, uuids):
         for uuid in uuids:
@@ -443,28 +447,44 @@ def test_what_another_process_gives_back_for_the_same_message_is_given_back_by_t
     assert (api.consumers, page.recorded) == ({}, {})
 
 
-@pytest.mark.parametrize("alive", [False, True])
-def test_what_another_message_may_be_answered_with_is_not_confirmed_before_that_is_known(alive):
+@pytest.mark.parametrize("dead", [False, True])
+def test_what_another_message_may_be_answered_with_is_not_confirmed_before_that_is_known(dead):
     claimer, api, page = make_recorded(policy=replace(PROMPT, lock_timeout=0.0))
     api.give(UUID, candidate(A).allocations)
-    page.elsewhere = [Record(UUID, "m2", record_of([A]), not alive)]
+    page.elsewhere = [Record(UUID, "m2", record_of([A]), dead)]
+    page.replies = {"m2": RecordedReply(failed=False, confirmed=False)} if dead else {}
     assert confirm_held(claimer).outcome is Outcome.CONFLICT
     page.elsewhere = []
     assert confirm_held(claimer).adopted
 
 
 @pytest.mark.parametrize(
-    ("message", "abandoned", "outcome"),
-    [("m1", True, Outcome.CLAIMED), ("m1", False, Outcome.CONFLICT), ("m2", True, Outcome.CONFLICT)],
-    ids=["of the same message", "of a process that is alive", "of another message"],
+    ("message", "abandoned", "reply", "outcome"),
+    [
+        ("m1", True, None, Outcome.CLAIMED),
+        ("m1", False, None, Outcome.CONFLICT),
+        ("m2", True, None, Outcome.CLAIMED),
+        ("m2", True, RecordedReply(failed=True, confirmed=True), Outcome.CLAIMED),
+        ("m2", True, RecordedReply(failed=False, confirmed=False), Outcome.CONFLICT),
+        ("m2", False, None, Outcome.CONFLICT),
+    ],
+    ids=[
+        "of the same message",
+        "of a process that is alive",
+        "of another message",
+        "of another message that failed",
+        "of another message that may have been answered",
+        "of another message, of a process that is alive",
+    ],
 )
 @pytest.mark.parametrize("several", [False, True], ids=["alone", "together"])
-def test_an_abandoned_claim_of_the_same_message_in_another_page_is_replaced(
-    several, message, abandoned, outcome
+def test_an_abandoned_claim_in_another_page_is_replaced_unless_a_caller_may_know_it(
+    several, message, abandoned, reply, outcome
 ):
     claimer, api, page = make_recorded(policy=replace(PROMPT, lock_timeout=0.0))
     api.give(UUID, candidate(A).allocations)
     page.elsewhere = [Record(UUID, "m1", record_of([A]), abandoned)]
+    page.replies = {"m1": reply}
     api.capacity[B] = 2
     requests = [replace(make_request(uuid, B), message_id=message) for uuid in (UUID, "other")]
     results = claimer.claim_many(requests) if several else {UUID: claimer.claim(requests[0])}
