@@ -42,6 +42,7 @@ class PendingCleanup:
         writes: Our writes that are in effect or may come to be, once each. Other allocations are left alone.
         since: When the first of these claims was given back; seconds of the clock.
         late_until: Until then a lost write may still be carried out.
+        late_write_window: Seconds for which a write without a clear response may still be carried out.
         overlapped: Two writes ran at once, so that rows may exist which Placement does not show.
         certain: The only write is in effect unless another writer came, so that nothing is read before it is
             given back.
@@ -55,6 +56,7 @@ class PendingCleanup:
     writes: tuple[OwnWrite, ...]
     since: float
     late_until: float = 0.0
+    late_write_window: float = 0.0
     overlapped: bool = False
     certain: bool = False
     context: Any = None
@@ -73,6 +75,11 @@ class PendingCleanup:
             since=self.since,
             returned=self.returned,
         )
+
+    def expect(self, write: OwnWrite, now: float) -> None:
+        """Note a further write of ours, which had no clear response."""
+        self.writes = (*self.writes, write)
+        self.late_until = max(self.late_until, now + self.late_write_window)
 
     def settle(self, write: OwnWrite) -> None:
         """Note that a write cannot take effect any more."""
@@ -104,7 +111,7 @@ def attempt_cleanup(api: AllocationsApi, cleanup: PendingCleanup, now: float) ->
     if now < cleanup.late_until and cleanup.writes:
         return False
     if cleanup.overlapped and cleanup.writes and not current.allocations:
-        _delete_hidden_rows(api, cleanup)
+        _delete_hidden_rows(api, cleanup, now)
     return True
 
 
@@ -150,17 +157,26 @@ def body_without(write: OwnWrite, generation: int | None = None) -> dict[str, An
     return allocations_body(before.allocations, before.owner, generation or write.made.generation)
 
 
-def _delete_hidden_rows(api: AllocationsApi, cleanup: PendingCleanup) -> None:
-    """Write rows that Placement does not show once more, after which they show; then give them back."""
+def _delete_hidden_rows(api: AllocationsApi, cleanup: PendingCleanup, now: float) -> None:
+    """Write rows that Placement does not show once more, after which they show; then give them back.
+
+    That is a write of ours like any other: without a clear response it may be in effect, or come to be.
+    """
     made = cleanup.writes[-1].made
+    again = OwnWrite(replace(made, generation=1))
     body = allocations_body(made.allocations, made.owner, None)
-    reply = api.put_allocations(cleanup.uuid, body, cleanup.context)
+    try:
+        reply = api.put_allocations(cleanup.uuid, body, cleanup.context)
+    except PlacementUnanswered:
+        cleanup.expect(again, now)
+        raise
     outcome = write_outcome(reply)
     if outcome is WriteOutcome.DONE:
-        again = OwnWrite(replace(made, generation=1))
         cleanup.writes = (*cleanup.writes, again)
         _give_back(api, cleanup, again)
-    elif outcome in _WITHOUT_DECISION:
+    elif outcome is WriteOutcome.UNKNOWN:
+        cleanup.expect(again, now)
+    if outcome in _WITHOUT_DECISION:
         raise PlacementUnreachable(reply.summary)
 
 
@@ -327,6 +343,7 @@ class AllocationCleanup:
             writes=claim.own_writes,
             since=now,
             late_until=now + self._policy.late_write_window if claim.unsure else 0.0,
+            late_write_window=self._policy.late_write_window,
             overlapped=claim.overlapped,
             certain=claim.claimed and not claim.unsure,
             context=context,

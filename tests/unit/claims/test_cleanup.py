@@ -125,6 +125,25 @@ def test_an_attempt_that_placement_does_not_carry_out_raises(fault):
         attempt_cleanup(api, PendingCleanup(UUID, writes(A), since=0.0), now=1.0)
 
 
+@pytest.mark.parametrize("fault", ["500", "500 after", "concurrent", "lost", "unanswered", "late 2"])
+def test_rows_that_are_uncovered_are_given_back_whatever_becomes_of_the_response(fault):
+    api = FakeConsumers({A: 1}, write_faults=[fault])
+    api.give(UUID, candidate(A).allocations)
+    api.hidden.add(UUID)
+    made = replace(writes(A)[0].made, generation=2)
+    cleanup = PendingCleanup(
+        UUID, (OwnWrite(made),), since=0.0, late_until=5.0, late_write_window=30.0, overlapped=True
+    )
+    for now in range(0, 100, 10):
+        try:
+            if attempt_cleanup(api, cleanup, now):
+                break
+        except PlacementSilent:
+            continue
+    api.settle()
+    assert api.consumers == {}
+
+
 # -- at once -----------------------------------------------------------------------------------------------------
 
 
