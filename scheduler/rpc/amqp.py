@@ -173,8 +173,8 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
 
     Attributes:
         undelivered: Why the last reply was not delivered; None if it was, or if none was sent.
-        may_be_delivered: Whether the last reply was handed to the broker, which has not refused it. If it is
-            undelivered then, it is not known whether its caller has it.
+        unrefused: How often the last reply was handed to the broker, and not refused. That is done again after
+            an attempt without a confirmation: so a later attempt may be refused, and the first one not.
         caller_waits: Whether another, smaller reply may still be delivered.
         channel_number: Which of the listener's successive channels the message came from.
         received: When it was received; seconds of ``time.monotonic``.
@@ -184,11 +184,16 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
 
     delivery: Delivery | None = None
     undelivered: Exception | None = None
-    may_be_delivered = False
+    unrefused = 0
     caller_waits = False
     channel_number = 0
     received = 0.0
     first_received = 0.0
+
+    @property
+    def may_be_delivered(self) -> bool:
+        """Whether it is not known, if the last reply is undelivered, whether its caller has it."""
+        return self.unrefused > 0
 
     @property
     def headers(self) -> Mapping[str, Any]:
@@ -209,7 +214,7 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
 
     def reply(self, reply: Any = None, failure: Any = None) -> None:
         """Send a reply and wait until the broker has confirmed it. Never raises; see ``undelivered``."""
-        self.undelivered, self.caller_waits, self.may_be_delivered = None, False, False
+        self.undelivered, self.caller_waits, self.unrefused = None, False, 0
         if not self.orig_msg_id:
             return
         try:
@@ -274,14 +279,15 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
 
     def _send_until_confirmed(self, reply: Any, failure: Any) -> None:
         deadline = time.monotonic() + self.listener.driver.missing_destination_retry_timeout
+        before = 0
         while self._obsolete_reply_queues.reply_q_valid(self.reply_q, self.msg_id):
             try:
                 self._send_once(deadline, reply, failure)
             except PERMANENT:
-                self._withdraw_reply()
+                self._note_refusal(before)
                 raise
             except messaging.MessageUndeliverable:
-                self._withdraw_reply()
+                self._note_refusal(before)
                 if time.monotonic() >= deadline:
                     self._obsolete_reply_queues.add(self.reply_q, self.msg_id)
             except Exception:
@@ -289,17 +295,23 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
                     raise
             else:
                 return
+            before = self.unrefused
             time.sleep(RETRY_INTERVAL)
         raise ReplyQueueMissing(f"reply queue {self.reply_q} does not exist")
 
     def _begin_reply(self, *, failed: bool) -> None:
-        self.may_be_delivered = True
+        self.unrefused += 1
         if self.delivery is not None:
             self.delivery.begin_reply(failed=failed)
 
-    def _withdraw_reply(self) -> None:
-        self.may_be_delivered = False
-        if self.delivery is not None:
+    def _note_refusal(self, before: int) -> None:
+        """Note that a reply was refused, perhaps before it was handed to the broker once more.
+
+        Args:
+            before: ``unrefused`` before the attempt.
+        """
+        self.unrefused = max(before, self.unrefused - 1)
+        if self.delivery is not None and not self.may_be_delivered:
             self.delivery.withdraw_reply()
 
     def _send_once(self, deadline: float, reply: Any, failure: Any, ending: bool = True) -> None:

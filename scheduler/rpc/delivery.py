@@ -194,8 +194,8 @@ class Delivery:
             self._replies.begin_reply(self.message_id, failed=failed)
 
     def withdraw_reply(self) -> None:
-        """Report that the caller does not know the reply."""
-        if self._replies:
+        """Report that the caller does not know the reply; it may know that of an earlier run all the same."""
+        if self._replies and not self.may_be_answered:
             self._replies.withdraw_reply(self.message_id)
 
     def confirm(self) -> None:

@@ -167,9 +167,8 @@ class Broker:
             return True
         self.unconfirmed.append(reply)
         delivered = self.random.random() < 0.5 and self.send(reply)
-        self.told(
-            f"broker does not confirm the reply to {reply.message.name}, and {'has' if delivered else 'loses'} it"
-        )
+        fate = "has" if delivered else "loses"
+        self.told(f"broker does not confirm the reply to {reply.message.name}, and {fate} it")
         return False
 
     # -- outages ---------------------------------------------------------------------------------------------

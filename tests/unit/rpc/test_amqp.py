@@ -187,16 +187,36 @@ class Undelivered(amqp.ConfirmedMessage):
         (messaging.MessageUndeliverable(None, "", "q", None), ["begun", "withdrawn", "begun"]),
         (OSError("reset"), ["begun", "begun"]),
         (amqp.ReplyTooLarge("large"), ["begun", "withdrawn"]),
+        ([OSError("reset"), messaging.MessageUndeliverable(None, "", "q", None)], ["begun"] * 3),
+        ([OSError("reset"), amqp.ReplyTooLarge("large")], ["begun"] * 2),
     ],
-    ids=["no queue", "connection lost: it may be there", "too large"],
+    ids=[
+        "no queue",
+        "connection lost: it may be there",
+        "too large",
+        "connection lost, then no queue",
+        "connection lost, then too large",
+    ],
 )
-def test_a_reply_counts_as_unknown_to_its_caller_only_after_the_broker_has_refused_it(
+def test_a_reply_counts_as_unknown_to_its_caller_only_after_the_broker_has_refused_each_attempt(
     monkeypatch, error, notes
 ):
     monkeypatch.setattr(amqp, "RETRY_INTERVAL", 0.0)
-    call = Undelivered([error])
+    call = Undelivered(error if isinstance(error, list) else [error])
     call.reply("hosts")
     assert call.notes == notes
+
+
+def test_a_reply_that_is_published_twice_in_one_attempt_may_be_delivered_if_the_second_is_refused(monkeypatch):
+    """oslo.messaging publishes it again after a lost connection."""
+    monkeypatch.setattr(amqp, "RETRY_INTERVAL", 0.0)
+    call = Undelivered([messaging.MessageUndeliverable(None, "", "q", None)])
+    once = call._begin_reply
+    call._begin_reply = lambda **kwargs: [once(**kwargs), once(**kwargs)]
+    call._obsolete_reply_queues.reply_q_valid = mock.Mock(side_effect=[True, False])
+    call.reply("hosts")
+    assert isinstance(call.undelivered, amqp.ReplyQueueMissing)
+    assert call.may_be_delivered
 
 
 @pytest.mark.parametrize(
@@ -216,7 +236,7 @@ def test_an_undelivered_reply_may_be_delivered_if_it_was_handed_to_the_broker(er
     call.listener.driver.missing_destination_retry_timeout = 0
     call._obsolete_reply_queues.reply_q_valid = mock.Mock(side_effect=[True, False])
     call._obsolete_reply_queues.add = mock.Mock()
-    call.may_be_delivered = True
+    call.unrefused = 1
     call.reply("hosts")
     assert (call.may_be_delivered, call.undelivered is None) == (bool(may_be_delivered), False)
 

@@ -1,4 +1,5 @@
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 
@@ -34,6 +35,16 @@ def test_outcome_is_passed_to_all_that_depends_on_it_once(report, note):
     delivery.confirm()
     delivery.give_back()
     assert notes == [note, note]
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_what_an_earlier_run_may_have_replied_is_recorded_also_if_this_one_cannot_reply(before):
+    withdrawn = []
+    replies = SimpleNamespace(withdraw_reply=withdrawn.append)
+    delivery = Delivery(message_id="m1", may_be_answered=before, replies=replies)
+    delivery.withdraw_reply()
+    delivery.give_back()
+    assert withdrawn == ([] if before else ["m1", "m1"])
 
 
 @pytest.mark.parametrize("report", ["confirm", "keep", "give_back"])

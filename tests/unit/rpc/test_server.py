@@ -716,7 +716,7 @@ def test_what_an_unconfirmed_reply_names_is_kept_and_its_message_answered_again_
     ends = []
     for _ in range(server.MOST_POSTPONED + 1):
         message = Redelivered({"method": "select_destinations", "args": arguments, "version": "4.5"})
-        message.undelivered, message.may_be_delivered = OSError("not confirmed"), True
+        message.undelivered, message.unrefused = OSError("not confirmed"), 1
         running._process_incoming([message])
         ends.append(message.ends[1:])
     assert ends == [["requeued"]] * server.MOST_POSTPONED + [["acknowledged"]]
