@@ -173,8 +173,8 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
 
     Attributes:
         undelivered: Why the last reply was not delivered; None if it was, or if none was sent.
-        unrefused: How often the last reply was handed to the broker, and not refused. That is done again after
-            an attempt without a confirmation: so a later attempt may be refused, and the first one not.
+        unrefused: How often the last reply was handed to the broker, and not refused. That is done again
+            after an attempt without a confirmation: so a later attempt may be refused, and the first one not.
         caller_waits: Whether another, smaller reply may still be delivered.
         channel_number: Which of the listener's successive channels the message came from.
         received: When it was received; seconds of ``time.monotonic``.

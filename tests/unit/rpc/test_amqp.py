@@ -207,7 +207,9 @@ def test_a_reply_counts_as_unknown_to_its_caller_only_after_the_broker_has_refus
     assert call.notes == notes
 
 
-def test_a_reply_that_is_published_twice_in_one_attempt_may_be_delivered_if_the_second_is_refused(monkeypatch):
+def test_a_reply_that_is_published_twice_in_one_attempt_may_be_delivered_if_the_second_is_refused(
+    monkeypatch,
+):
     """oslo.messaging publishes it again after a lost connection."""
     monkeypatch.setattr(amqp, "RETRY_INTERVAL", 0.0)
     call = Undelivered([messaging.MessageUndeliverable(None, "", "q", None)])
