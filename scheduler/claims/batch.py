@@ -173,8 +173,8 @@ class Batch:
         late_until = self._timing.monotonic() + self._policy.late_write_window
         answered = False
         first = next(iter(self._open.values()))
-        for delay in delays:
-            if answered and self._refusal():
+        for number, delay in enumerate(delays):
+            if number and self._refusal():
                 break
             self._timing.sleep(delay)
             shown = self._holds_candidate(first)

@@ -358,12 +358,13 @@ class AllocationClaim:
         return self._go(ClaimState.RESENDING, f"{lost} and no effect")
 
     def _read_repeatedly(self, delays: Sequence[float]) -> ConsumerAllocations | None:
-        """Read after each delay until the consumer has changed; None if no read was answered."""
+        """Read after each delay until the consumer has changed; None if no read was answered.
+
+        Once the time is over nothing is read again, answered or not: a read may take long.
+        """
         current = None
-        for delay in delays:
-            if current is not None and (
-                self._stopping() or self._timing.monotonic() + delay > self._deadline
-            ):
+        for number, delay in enumerate(delays):
+            if number and (self._stopping() or self._timing.monotonic() + delay > self._deadline):
                 break  # what the write may yet do is left to a cleanup
             self._timing.sleep(delay)
             try:

@@ -464,6 +464,11 @@ def test_a_record_without_allocations_is_used_once_no_write_can_be_at_work_any_m
     assert world.clock.now - Clock().now >= ClaimPolicy().late_write_window
 
 
+def test_nothing_is_read_again_after_the_time_of_the_claim_although_no_read_was_answered():
+    world = World(["lost"], ["silent"] * 9, policy=replace(ClaimPolicy(), claim_timeout=0.2)).run()
+    assert (world.result.outcome, world.api.calls) == (Outcome.UNAVAILABLE, ["put", "read"])
+
+
 def test_a_lock_that_is_not_free_leads_to_the_next_host(caplog):
     caplog.set_level("INFO")
     world = World(policy=replace(PROMPT, lock_timeout=0.01))

@@ -756,6 +756,15 @@ def test_no_batch_is_sent_after_the_deadline_of_the_request():
     assert api.calls == ["post"] * 2
 
 
+def test_after_the_deadline_the_effect_of_a_batch_is_read_once_at_most():
+    clock = SleepClock()
+    claimer, api = make_claimer(["lost"], ["silent"] * 9, ClaimPolicy(), clock.timing)
+    requests = [replace(make_request(uuid, A), deadline=clock.now + 0.2) for uuid in ("i1", "i2")]
+    results = claimer.claim_many(requests)
+    assert {result.outcome for result in results.values()} == {Outcome.UNAVAILABLE}
+    assert api.calls == ["post", "read", "read"], "the second one was due before the deadline"
+
+
 def test_a_release_that_hangs_delays_its_caller_for_a_bounded_time():
     claimer, api = make_claimer(policy=replace(PROMPT, release_timeout=0.1))
     api.capacity[A] = 99
