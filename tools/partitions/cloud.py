@@ -109,6 +109,12 @@ class PartitionedCloud(Rig):
         ours = {each.log.stem: each.pid for each in self.all_schedulers()}
         return {**ours, **{name: each.pid for name, each in self.stand_ins.items()}, **super().processes()}
 
+    def deadlocks(self) -> int:
+        """Return how often MariaDB has ended one of two writes that waited for each other."""
+        with self.placement_database.connect() as connection:
+            row = connection.execute(sa.text("SHOW GLOBAL STATUS LIKE 'Innodb_deadlocks'")).one()
+        return int(row[1])
+
     def partition_of_host(self) -> dict[str, str]:
         """Return the partition of each host."""
         return {host.name: partition_of(host) for host in self.fleet.hosts}

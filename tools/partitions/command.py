@@ -74,6 +74,7 @@ def _run(cloud: PartitionedCloud, options: argparse.Namespace) -> Result:
     requests = make_requests(options.builds, options.seed)
     print(f"Building {options.builds} instances in {len(requests)} requests", flush=True)
     building = Building(cloud.conductor, options.callers)
+    deadlocks = cloud.deadlocks()
     progress = lambda: building.placed / options.builds  # noqa: E731
     with Usage(cloud.processes) as usage, Kills(cloud.schedulers, options.kill, progress) as kills:
         building.build(requests)
@@ -92,6 +93,7 @@ def _run(cloud: PartitionedCloud, options: argparse.Namespace) -> Result:
         cpu={name: round(seconds, 2) for name, seconds in usage.cpu_seconds().items()},
         memory_mb={name: round(size, 1) for name, size in usage.memory_mb.items()},
         others=round(usage.others, 2),
+        deadlocks=cloud.deadlocks() - deadlocks,
         setup={name: round(seconds, 1) for name, seconds in cloud.setup.items()},
         problems=outcome.problems(cloud.fleet.hosts, _settled(cloud, outcome)),
         **results.read_logs(each.log for each in cloud.all_schedulers()),

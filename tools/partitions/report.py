@@ -60,6 +60,7 @@ def _events(result: Result) -> Iterator[str]:
         f"Builds on an alternate: {result.retries}, alternates refused: {result.refused_alternates},"
         f" asked again without the failed hosts: {result.asked_again}"
     )
+    yield f"Deadlocks in MariaDB, after each of which Placement sleeps for a second: {result.deadlocks}"
     yield f"Not built: {_counted(result.errors) or 'none'}"
     for names, at, back in result.kills:
         yield f"Killed at {at:.1f} s: {', '.join(names)}; all took requests again at {back:.1f} s"

@@ -81,6 +81,7 @@ class Result:
         cpu: CPU seconds of each program.
         memory_mb: The largest memory of each program in MiB.
         others: Mean number of cores that other programs used.
+        deadlocks: How often MariaDB ended one of two writes that waited for each other.
         setup: Seconds that the parts of the start took.
         problems: What was not true.
     """
@@ -110,6 +111,7 @@ class Result:
     cpu: Mapping[str, float]
     memory_mb: Mapping[str, float]
     others: float
+    deadlocks: int
     setup: Mapping[str, float]
     problems: Sequence[str]
 

@@ -224,6 +224,7 @@ def result(**changes):
         "cpu": {"router-1": 0.5, "placement": 1.0},
         "memory_mb": {"router-1": 100.0, "placement": 200.0},
         "others": 0.1,
+        "deadlocks": 3,
         "setup": {"servers": 5.0},
         "problems": [],
     }
@@ -251,6 +252,7 @@ def test_the_report_says_how_it_ended():
     assert "Killed at 1.0 s: general-1; all took requests again at 4.0 s" in text
     assert "Requests sent on by: router-1 (partition 1)\n" in text
     assert ["in", "all", "1.5", "1500.0", "0.30", "300"] in [line.split() for line in text.splitlines()]
+    assert "sleeps for a second: 3\n" in text
     assert "NOT TRUE" not in text
     assert "NOT TRUE: x" in report.text(result(problems=["x"]))
 
