@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import pathlib
 import signal
 import subprocess
 import sys
@@ -14,58 +13,33 @@ import oslo_messaging as messaging
 from conductor_client import journal
 from conductor_client.bus import Bus
 from tests.unit.conductor_client.doubles import context
-from tools.cloud import ROOT, Cloud
+from tools.cloud import ROOT, Cloud, ServiceProcess
 from tools.embedded_placement import PlacementProcess
 from tools.fleet import Cell
 from tools.placement_fleet import create_fleet
 
 PATIENCE = 60
-STOP_PATIENCE = 30
 
 
-class Process:
-    """A program of ours, its output in a file."""
+class Process(ServiceProcess):
+    """A program of ours that runs, its output in a file."""
 
     def __init__(self, module, *arguments, output):
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        super().__init__([sys.executable, "-W", "ignore", "-m", module, *arguments], output, environment)
         self.module = module
-        self.output = pathlib.Path(output)
-        with self.output.open("w") as file:
-            self._popen = subprocess.Popen(
-                [sys.executable, "-W", "ignore", "-m", module, *map(str, arguments)],
-                cwd=ROOT,
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-
-    @property
-    def pid(self):
-        return self._popen.pid
+        self.start()
 
     def text(self):
-        return self.output.read_text()
+        return self.log.read_text()
 
-    def wait_for(self, words):
-        """Wait until the program has said this."""
-        until(lambda: words in self.text() or self._ended(), f"{self.module} does not say {words!r}")
-
-    def _ended(self):
-        assert self._popen.poll() is None, f"{self.module} has ended:\n{self.text()[-3000:]}"
+    def assert_runs(self):
+        """Fail if it has ended."""
+        assert self.status is None, f"{self.module} has ended:\n{self.text()[-3000:]}"
 
     def ask_to_stop(self):
-        self._popen.send_signal(signal.SIGTERM)
-
-    def stop(self):
-        """SIGTERM, and after some patience SIGKILL for the whole group; returns the exit status."""
-        self.ask_to_stop()
-        try:
-            return self._popen.wait(STOP_PATIENCE)
-        except subprocess.TimeoutExpired:
-            os.killpg(self._popen.pid, signal.SIGKILL)
-            self._popen.wait()
-            return None
+        if self.status is None:
+            os.kill(self.pid, signal.SIGTERM)
 
 
 def until(condition, complaint, patience=PATIENCE):
@@ -131,14 +105,14 @@ class DeployedCloud(Cloud):
                 name = f"{cell.name}-{command}"
                 started.append(self.run(f"conductor_client.cmd.{command}", "--config-file", path, name=name))
         for process in started:
-            process.wait_for("is ready")
+            process.wait_for_line("is ready")
         self.client = self.bus.client(journal.TOPIC, journal.VERSION)
 
     def _await_scheduler(self):
         client = self.bus.client("scheduler", "1.1").prepare(namespace="baseapi", version="1.1", timeout=1)
 
         def answers():
-            self.scheduler._ended()
+            self.scheduler.assert_runs()
             with contextlib.suppress(messaging.MessagingTimeout):
                 return client.call(context(), "ping", arg=1) == {"service": "scheduler", "arg": 1}
 

@@ -35,7 +35,7 @@ def place(cloud):
 
 
 def test_two_workers_answer_all_requests_and_tell_each_other(cloud, rabbit):
-    cloud.scheduler.wait_for("All 2 workers take requests")
+    cloud.scheduler.wait_for_line("All 2 workers take requests")
     assert cloud.scheduler.text().count("The decision stream was read up to now") == 2
     assert "2 schedulers alive" in cloud.scheduler.text()
     assert len(place(cloud)) == REQUESTS
