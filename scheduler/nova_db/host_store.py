@@ -5,7 +5,7 @@ with all others. A table past half its age is refreshed in the background, so th
 wait (spec: host-state-and-cells 2.3, 3.9).
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 import math
 import threading
@@ -179,6 +179,15 @@ class HostStore:
         self._foreign.add(foreign, certain=not any(answer.error for answer in answers))
         return table
 
+    def table_of(self, hosts: Iterable[str]) -> HostTable:
+        """Return a table of some service hosts of any partition; what cannot be read now is not in it."""
+        wanted, begun = frozenset(hosts), self._clock()
+        trackers = {cell: CellTracker(cell, self._loader, self._clock) for cell in self._cells.all}
+        self._calls.scatter_gather(
+            list(trackers), lambda cell: trackers[cell].update(self._cells.engine(cell), wanted)
+        )
+        return self._table_of([tracker.rows for tracker in trackers.values()], begun)
+
     def reread(self, cells: Iterable[Cell]) -> list[Cell]:
         """Read cells that were left out once more, for a request that needs their hosts.
 
@@ -254,6 +263,9 @@ class HostStore:
         cells = list(cells)
         known = [self._rows_of(cell, begun) for cell in cells]
         unread = frozenset(cell.uuid for cell in cells if not self._usable(cell))
+        return self._table_of(known, begun, previous=self._table, unread_cells=unread)
+
+    def _table_of(self, known: Sequence[CellRows], begun: float, **others: Any) -> HostTable:
         services: dict[tuple[str, str], ServiceRow] = {}
         for rows in known:
             services.update(rows.services)
@@ -263,8 +275,7 @@ class HostStore:
             self._partition.all_aggregates,
             self._cells.disabled,
             begun,
-            previous=self._table,
-            unread_cells=unread,
+            **others,
         )
 
     def _rows_of(self, cell: Cell, begun: float) -> CellRows:

@@ -289,6 +289,10 @@ class Inventory:
         """Return the service hosts of compute nodes, also of those of other partitions."""
         return self.instances.hosts_of_nodes(uuids)
 
+    def table_of_nodes(self, uuids: Collection[str]) -> HostTable:
+        """Return a table of the hosts of some compute nodes, of whatever partition, read now."""
+        return self._store.table_of(self.hosts_of_nodes(uuids))
+
     def _table_published(self, table: HostTable) -> None:
         self._mapped.follow(row.host for row in table.rows)
         self._settle_pending(table)

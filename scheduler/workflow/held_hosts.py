@@ -1,12 +1,13 @@
 """The hosts that the instances of a request hold already in Placement."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.held import held_candidate
 from scheduler.errors import NoValidHost
+from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
 from scheduler.nova_db.inventory import Inventory
 from scheduler.placement.answer import Resources
@@ -44,8 +45,7 @@ class HeldHosts:
             held[uuid] = self._read(uuid, request.context)
             if not held[uuid]:
                 return None
-        providers = {provider for each in held.values() for provider in each}
-        table = self._candidate_hosts.table_with(providers, request)
+        table = self._table_with(held.values(), request)
         ignored = self._candidate_hosts.ignored_nodes(table, request)
         found: list[HeldHost] = []
         for uuid, allocations in held.items():
@@ -57,6 +57,17 @@ class HeldHosts:
             view = HostView.of(table, rows, lists, self._hosts.instances, self._hosts.pending)
             found.append((view, replace(request, instance_uuids=(uuid,), with_alternates=False)))
         return found or None
+
+    def _table_with(self, held: Collection[Resources], request: SchedulingRequest) -> HostTable:
+        """Return a table that has the hosts of these allocations.
+
+        They may be of another partition, of which no scheduler is alive: this one answers then.
+        """
+        providers = {provider for each in held for provider in each}
+        table = self._candidate_hosts.table_with(providers, request)
+        if self._hosts.partition.name and not all(each.keys() & table.row_of_uuid.keys() for each in held):
+            return self._hosts.table_of_nodes(providers)
+        return table
 
     def _read(self, uuid: str, context: Any) -> Resources:
         """Return what an instance holds.

@@ -523,6 +523,19 @@ def test_a_request_that_may_have_been_answered_gets_no_other_host(make_world):
     assert world.placement.claimed == []
 
 
+def test_a_redelivered_request_is_answered_with_a_host_of_another_partition_if_none_serves_that(make_world):
+    everything = [host_with_candidate("h1").ram(8192).aggregate("a"), make_host("h2").aggregate("b")]
+    world = make_world(everything[:1])
+    serve_partition(world, everything, aggregates=("a",))
+    asked = []
+    world.hosts.table_of_nodes = lambda uuids: asked.append(uuids) or make_table(everything)
+    for name in ("h2", "h1"):
+        world.placement.held = {"i1": held(name)}
+        ((chosen,),) = ask(world, None, delivery=Delivery(redelivered=True))
+        assert chosen.service_host == name
+    assert asked == [{uuid_of("h2")}]
+
+
 def test_each_instance_of_a_redelivered_request_keeps_its_host(make_world):
     world = make_world(two_hosts())
     world.placement.held = {"i1": held("h2"), "i2": held("h1")}

@@ -291,6 +291,19 @@ def test_the_nodes_of_ignored_hosts_are_found_in_other_partitions_too(nova, part
     assert inventory.nodes_of_hosts(table, []) == frozenset()
 
 
+def test_hosts_of_other_partitions_can_be_read_by_their_nodes(nova, partition):
+    other, _ = nova.add_cell("cell2"), nova.add_cell("away", reachable=False)
+    nova.add_host("cmp1")
+    there = nova.add_host("cmp2", cell=other)
+    nova.add_host("cmp3", cell=other)
+    nova.add_aggregate("a", ["cmp2"])
+    inventory = partition(cells=["cell1"])
+    table = inventory.table_of_nodes({there, "no-node"})
+    assert [(row.host, row.uuid) for row in table.rows] == [("cmp2", there)]
+    assert [each.name for each in table.aggregates.of_host("cmp2")] == ["a"]
+    assert hosts_in(inventory) == ["cmp1"]
+
+
 def test_members_of_a_group(nova, inventory, caplog):
     groups = [nova.insert_api(instance_groups, uuid=f"g{number}") for number in (1, 2)]
     for number, member in enumerate(["a", "b", "c"]):
