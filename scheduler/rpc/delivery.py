@@ -50,6 +50,10 @@ class Forwarded(NotAnswered):
     """Another scheduler has the message now, and answers it."""
 
 
+class CallerGone(NotAnswered):
+    """The caller was sent nothing for so long that it waits no more, unless another scheduler has the message."""
+
+
 class Postponed(NotAnswered):
     """The message is to be delivered once more instead of being answered now.
 

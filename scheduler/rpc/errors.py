@@ -4,7 +4,6 @@
 
     RemoteError              made for the wire: one text argument, plain JSON
     ├── InternalError        an unexpected failure whose exception cannot be sent
-    ├── CallerGone           its caller waits no more, as far as is known
     └── nova.exception.*     classes made here under the names that nova's services catch
 """
 
@@ -35,10 +34,6 @@ class RemoteError(Exception):
 
 class InternalError(RemoteError):
     """An unexpected failure of the scheduler whose exception cannot be sent as it is."""
-
-
-class CallerGone(RemoteError):
-    """The caller has heard nothing for so long that it waits no more."""
 
 
 def for_caller(error: BaseException) -> Exception:

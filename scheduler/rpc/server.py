@@ -20,7 +20,7 @@ from scheduler.errors import InvalidRequest
 from scheduler.logs import RateLimitedLogger
 from scheduler.rpc import amqp, delivery, endpoints, forwarding
 from scheduler.rpc.broker_errors import refusals_as_config_errors
-from scheduler.rpc.errors import CallerGone, InternalError, for_caller
+from scheduler.rpc.errors import InternalError, for_caller
 from scheduler.rpc.heartbeats import Heartbeats
 from scheduler.rpc.redelivery import Decision, Fate, MessageRuns, NoRuns, Redeliveries
 from scheduler.rpc.serializer import ServerSerializer
@@ -250,6 +250,8 @@ class Server(server.RPCServer):
             finish = partial(self._return if reason.at_once else self._postpone, message)
         except delivery.Forwarded:
             finish = _do_nothing
+        except delivery.CallerGone:
+            finish = partial(self._settle_unanswered, message) if confirmed else _do_nothing
         finally:
             delivery.CURRENT.reset(token)
             finish()
@@ -319,6 +321,11 @@ class Server(server.RPCServer):
     def _return(self, message: amqp.ConfirmedMessage) -> None:
         self._redeliveries.end(message)
         message.requeue()
+
+    def _settle_unanswered(self, message: amqp.ConfirmedMessage) -> None:
+        """Acknowledge a message without an answer. If another process has it meanwhile, that one answers."""
+        self._redeliveries.pause(message)
+        message.settle()
 
     def _finish(self, message: amqp.ConfirmedMessage, current: delivery.Delivery) -> None:
         """Keep or give back what depends on the reply, then acknowledge the message."""
@@ -417,9 +424,6 @@ class _Dispatcher:
                 result = self._dispatcher.dispatch(incoming)
                 self._check_caller(incoming)
                 return result
-        except CallerGone as error:
-            self._warnings.warning("gone", "Call %s ends with an error: %s", incoming.msg_id, error)
-            raise messaging.ExpectedException from None
         except (messaging.NoSuchMethod, messaging.UnsupportedVersion, InvalidRequest) as error:
             # anyone on the bus can send these: oslo.messaging would log a traceback for each
             self._on_refusal()
@@ -441,7 +445,13 @@ class _Dispatcher:
             CallerGone: It does not, as when this process was frozen.
         """
         if self._heartbeats.caller_is_gone(incoming):
-            raise CallerGone("it was under way for so long that its caller waits no more; it keeps no claims")
+            self._warnings.warning(
+                "gone",
+                "Call %s is not answered and keeps no claims: nothing was sent to its caller for so long that "
+                "it waits no more",
+                incoming.msg_id,
+            )
+            raise delivery.CallerGone
 
 
 def _check_frame(message: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ from scheduler import errors, objects
 from scheduler.claims.journal_page import RecordedReply
 from scheduler.rpc import amqp, delivery, forwarding, heartbeats, redelivery, server, transport
 from scheduler.rpc.context import RequestContext
-from scheduler.rpc.errors import CallerGone, RemoteError
+from scheduler.rpc.errors import RemoteError
 from tests.support.clock import Clock
 from tests.support.waiting import eventually
 from tests.support.wire_examples import as_json, message, settled, spec
@@ -309,13 +309,12 @@ def test_what_was_claimed_for_a_caller_that_is_gone_is_given_back(
     manager.answer = lambda *_: setattr(clock, "now", clock.now + during)
     token = delivery.CURRENT.set(current)
     try:
-        with pytest.raises(messaging.ExpectedException) as refused:
+        with pytest.raises(delivery.CallerGone):
             running.dispatcher.dispatch(incoming)
     finally:
         delivery.CURRENT.reset(token)
-    assert refused.value.exc_info[0] is CallerGone
     assert (claims.ends, len(manager.asked)) == (["given back"], asked)
-    assert "Call m ends with an error" in caplog.text
+    assert "Call m is not answered and keeps no claims" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -583,6 +582,26 @@ def test_a_redelivered_call_is_run_only_if_its_caller_may_still_wait(
     assert message.ends == ends
     assert told == ([] if may_be_answered is None else [may_be_answered])
     assert records.open == set()
+
+
+def test_a_call_whose_caller_is_gone_is_acknowledged_and_not_answered(conf, manager):
+    """Another scheduler may have it meanwhile, and answer a caller that hears from that one."""
+    clock, records, claims = Clock(100.0), Runs(), Claims()
+    beats = heartbeats.Heartbeats(clock, make_loop=NoLoop)
+    running = server.build(conf, transport.rpc_transport(conf), manager, heartbeats=beats, runs=records)
+
+    def answer(context, *_):
+        context.delivery.hold(claims)
+        clock.now += 66
+
+    manager.answer = answer
+    arguments = {"spec_obj": spec("boot_two_instances")}
+    message = Redelivered({"method": "select_destinations", "args": arguments, "version": "4.5"})
+    message.client_timeout = 60
+    beats.watch(message)
+    running._process_incoming([message])
+    assert (message.ends, claims.ends, records.open) == (["acknowledged"], ["given back"], set())
+    assert records.notes == [("m1", "withdrawn")]
 
 
 @pytest.mark.parametrize(
