@@ -51,7 +51,7 @@ class Forwarded(NotAnswered):
 
 
 class CallerGone(NotAnswered):
-    """The caller was sent nothing for so long that it waits no more, unless another scheduler has the message."""
+    """The caller was sent nothing for so long that it waits no more, unless another process answers it."""
 
 
 class Postponed(NotAnswered):
