@@ -447,8 +447,8 @@ class _Dispatcher:
         if self._heartbeats.caller_is_gone(incoming):
             self._warnings.warning(
                 "gone",
-                "Call %s is not answered and keeps no claims: its caller was sent nothing for so long that it "
-                "waits no more",
+                "Call %s is not answered and keeps no claims: its caller was sent nothing for so long that "
+                "it waits no more",
                 incoming.msg_id,
             )
             raise delivery.CallerGone
