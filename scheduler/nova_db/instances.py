@@ -33,8 +33,11 @@ LOG = logging.getLogger(__name__)
 IMAGE_PREFIX = "image_"
 SOFT_DELETED = "soft-delete"
 
-# Instances that are remembered, and distinct images.
+# Instances whose images are remembered, and distinct images.
 MAX_REMEMBERED = 200_000
+
+# Instances whose hosts are remembered, for the time when their cell cannot be read.
+MAX_LOCATED = 20_000
 
 NAMES = (
     "uuid",
@@ -143,17 +146,24 @@ class CellInstances:
     A cell that cannot be read is reported; the hosts of instances are then those of its last answer.
     """
 
-    def __init__(self, cells: Cells, calls: CellCalls, max_remembered: int = MAX_REMEMBERED) -> None:
+    def __init__(
+        self,
+        cells: Cells,
+        calls: CellCalls,
+        max_remembered: int = MAX_REMEMBERED,
+        max_located: int = MAX_LOCATED,
+    ) -> None:
         """Read instances of some cells.
 
         Args:
             cells: The cells.
             calls: How to call them.
-            max_remembered: How many instances, and distinct images, are remembered.
+            max_remembered: How many instances' images, and distinct images, are remembered.
+            max_located: How many instances' hosts are remembered.
         """
         self._cells = cells
         self._calls = calls
-        self._last_hosts = BoundedCache(max_remembered)
+        self._last_hosts = BoundedCache(max_located)
         self._images = BoundedCache(max_remembered)
         self._distinct = BoundedCache(max_remembered)
         self._outages = OutageLogs(
@@ -178,11 +188,11 @@ class CellInstances:
             if answer.error:
                 last = self._last_hosts.get_many((cell_uuid, uuid) for uuid in wanted)
             else:
-                last = {(cell_uuid, uuid): answer.value.get(uuid) for uuid in wanted}
+                last = {(cell_uuid, uuid): host for uuid, host in answer.value.items()}
+                self._last_hosts.discard((cell_uuid, uuid) for uuid in wanted)
                 self._last_hosts.put(last)
             for (_, uuid), host in last.items():
-                if host is not None:
-                    found.setdefault(uuid, []).append((cell_uuid, host))
+                found.setdefault(uuid, []).append((cell_uuid, host))
         return found
 
     def hosts_of_instances(self, uuids: Iterable[str]) -> tuple[set[str], bool]:

@@ -92,6 +92,16 @@ def test_a_deleted_instance_is_not_in_the_last_answer(nova, source):
     assert source.locate([moved]) == {}
 
 
+def test_instances_that_are_nowhere_take_no_place_among_the_last_hosts(nova):
+    cells = Cells(nova.engines, nova.conf)
+    cells.load()
+    source = CellInstances(cells, CellCalls(lambda: 10.0), max_located=1)
+    stays = nova.add_instance("cmp1")
+    source.locate([stays, "unknown"])
+    take_away(nova)
+    assert source.locate([stays, "unknown"]) == {stays: [(nova.cell1, "cmp1")]}
+
+
 def test_equal_images_are_one_object(nova, source):
     for _ in range(2):
         nova.add_instance("cmp1", image={"os_distro": "linux"})
