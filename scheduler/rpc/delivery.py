@@ -228,6 +228,13 @@ class Delivery:
             except Exception:
                 LOG.exception("Claims of a request without a reply could not be given back")
 
+    def end(self) -> None:
+        """Let go of the message, once nothing is done with it any more.
+
+        The record of the decision has the delivery for as long as it is kept, and a message may be large.
+        """
+        self._onward = None
+
     def _take(self) -> list[Held]:
         held, self._held = self._held, []
         return held

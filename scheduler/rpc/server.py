@@ -255,6 +255,7 @@ class Server(server.RPCServer):
         finally:
             delivery.CURRENT.reset(token)
             finish()
+            current.end()
 
     def _wait_for_another(self, seconds: float) -> None:
         self.activity.touch()

@@ -1,5 +1,6 @@
 from contextlib import nullcontext
 from types import SimpleNamespace
+import weakref
 
 import pytest
 
@@ -101,6 +102,21 @@ def test_a_message_whose_caller_may_have_an_answer_is_not_sent_on():
     assert not delivery.can_be_forwarded
     assert not delivery.forward("t1", "why", [])
     assert bus.sent == []
+
+
+def test_a_message_that_is_over_takes_no_memory():
+    class Message:
+        def send(self, *_args):
+            return Sent.NO
+
+    message = Message()
+    gone = weakref.ref(message)
+    delivery = Delivery(onward=Onward((), message.send))
+    del message
+    assert gone() is not None
+    delivery.end()
+    assert gone() is None
+    assert not delivery.can_be_forwarded
 
 
 def test_without_a_bus_a_message_is_answered_here():
