@@ -7,9 +7,13 @@ import os
 from oslo_config import cfg
 
 from scheduler.conf.misspelt import misspelt_options
+from scheduler.conf.partitions import all_partitions
 from scheduler.errors import ConfigError
 
 FILTER, CHANCE, CACHING = "filter_scheduler", "chance_scheduler", "caching_scheduler"
+
+# Seconds in which a scheduler answers a call that another one left: it may come back some seconds later.
+TIME_TO_ANSWER = 15
 
 # Seconds that host data may be old where no query is waited for.
 MIRROR_HOST_STATE_MAX_AGE = 1.0
@@ -79,6 +83,7 @@ def remarks(conf: cfg.ConfigOpts) -> Iterator[str]:
             "cells whose database URL is a template cannot be reached"
         )
     yield from _worker_remarks(conf)
+    yield from _heartbeat_remarks(conf)
     if conf.scheduler.driver == CACHING:
         yield (
             "[scheduler]/driver = caching_scheduler: filter_scheduler is used, with "
@@ -104,6 +109,20 @@ def _worker_remarks(conf: cfg.ConfigOpts) -> Iterator[str]:
         yield (
             f"[scheduler]/workers is not set: one worker is started, where nova-scheduler starts {cpus}, one "
             "for each CPU. Set it to 1, or to more if one worker's CPU is the limit"
+        )
+
+
+def _heartbeat_remarks(conf: cfg.ConfigOpts) -> Iterator[str]:
+    """Tell if callers leave before the broker takes back what it handed to a frozen scheduler of a partition.
+
+    The broker needs one to two times the threshold to notice; then another scheduler has to answer.
+    """
+    threshold = conf.oslo_messaging_rabbit.heartbeat_timeout_threshold
+    in_time = 0 < 2 * threshold <= conf.rpc_response_timeout - TIME_TO_ANSWER
+    if all_partitions(conf) and not in_time:
+        yield (
+            f"[oslo_messaging_rabbit]/heartbeat_timeout_threshold {threshold} is too long if a scheduler "
+            f"of a partition freezes: callers wait for {conf.rpc_response_timeout} seconds. Set it to 15"
         )
 
 

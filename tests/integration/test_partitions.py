@@ -5,9 +5,11 @@ import time
 import uuid
 
 import pytest
+import requests
 
 from conductor_client.client import SchedulerClient
 from conductor_client.errors import NoValidHost
+from scheduler import objects
 from scheduler.conf.partitions import ROUTER
 from scheduler.dry_run import DryRuns
 from scheduler.rpc import explain
@@ -63,9 +65,9 @@ def cloud(rabbit, tmp_path_factory):
             yield started
 
 
-def ask(client, flavor=SMALL, **fields):
+def ask(client, flavor=SMALL, instance=None, **fields):
     """The host of an instance."""
-    instance = str(uuid.uuid4())
+    instance = instance or str(uuid.uuid4())
     spec = Request([instance], flavor, None).spec()
     for name, value in fields.items():
         setattr(spec, name, value)
@@ -115,6 +117,34 @@ def test_a_request_that_fits_nowhere_is_asked_of_each_once(cloud):
     with pytest.raises(NoValidHost):
         cloud.ask(NAMED, ignore_hosts=[host.name for host in cloud.fleet.hosts])
     assert decided(cloud)["part1"] == (*before[:2], before[2] + 1), "the second partition was asked first"
+
+
+@pytest.mark.parametrize("partition", ["part1", "part2"])
+@pytest.mark.parametrize("flavor", [SMALL, NAMED], ids=["small", "named"])
+def test_a_member_of_an_affinity_group_goes_to_the_partition_of_the_others(cloud, partition, flavor):
+    host = hosts_of(cloud, partition)[0]
+    group = objects.InstanceGroup(
+        uuid=str(uuid.uuid4()), policy="affinity", members=[str(uuid.uuid4())], hosts=[host]
+    )
+    assert cloud.ask(flavor, instance_group=group) == host
+
+
+def test_an_evacuated_instance_keeps_what_it_holds_in_another_partition(cloud):
+    instance, source = str(uuid.uuid4()), hosts_of(cloud, "part1")[0]
+    assert cloud.ask(SMALL, instance, force_hosts=[source]) == source
+    target = cloud.ask(NAMED, instance, ignore_hosts=[source])
+    assert partition_of(cloud, target) == "part2"
+    uuids = {host.name: host.uuid for host in cloud.fleet.hosts}
+    url = f"{cloud.placement_url}/allocations/{instance}"
+    found = requests.get(url, headers={"X-Auth-Token": "admin"}, timeout=20).json()
+    assert found["allocations"].keys() == {uuids[source], uuids[target]}
+
+
+@pytest.mark.parametrize("partition", ["part1", "part2"])
+def test_a_rebuild_is_checked_in_the_partition_of_the_instance(cloud, partition):
+    host = hosts_of(cloud, partition)[0]
+    hints = {"_nova_check_type": ["rebuild"]}
+    assert cloud.ask(NAMED, scheduler_hints=hints, force_hosts=[host]) == host
 
 
 def test_a_dry_run_goes_the_way_of_a_request(cloud):

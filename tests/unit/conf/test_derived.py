@@ -6,6 +6,7 @@ import pytest
 from scheduler import conf as options
 from scheduler.conf.derived import check_driver, host_state_max_age
 from scheduler.errors import ConfigError
+from tests.support.options import add_partition
 
 
 def conf(**values):
@@ -83,6 +84,29 @@ def test_one_worker_is_started_by_default_and_it_is_said_where_nova_starts_more(
     assert [f"one worker is started, where nova-scheduler starts {cpus}" in line for line in lines] == (
         [True] * warned
     )
+
+
+@pytest.mark.parametrize(
+    ("partition", "threshold", "patience", "warned"),
+    [
+        (True, 60, 60, True),
+        (True, 23, 60, True),
+        (True, 22, 60, False),
+        (True, 15, 60, False),
+        (True, 60, 135, False),
+        (True, 0, 60, True),
+        (False, 60, 60, False),
+    ],
+)
+def test_with_partitions_the_broker_must_miss_a_frozen_scheduler_before_callers_leave(
+    partition, threshold, patience, warned
+):
+    found = conf(rpc_response_timeout=patience)
+    found.set_override("heartbeat_timeout_threshold", threshold, "oslo_messaging_rabbit")
+    if partition:
+        add_partition(found, "a", aggregates=["a"])
+    lines = [line for line in options.remarks(found) if "heartbeat_timeout_threshold" in line]
+    assert len(lines) == warned
 
 
 def test_only_the_database_driver_of_service_groups_is_accepted():
