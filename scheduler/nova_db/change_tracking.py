@@ -1,16 +1,20 @@
 """The services and compute nodes of a cell, kept up to date by reading only what changed.
 
-spec: host-state-and-cells 3.9
+A service changes with each of its heartbeats: at 10,000 computes a thousand do in a second. They are read as
+seldom as they can be without a service being taken for down that is up.
+
+spec: host-state-and-cells 3.9, 4.1
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
+import math
 import sys
 import threading
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 from oslo_log import log as logging
 import sqlalchemy as sa
@@ -19,9 +23,9 @@ from sqlalchemy.engine import Connection, Engine
 from scheduler.hosts.rows import HostRow, ServiceRow
 from scheduler.logs import RateLimitedLogger, brief
 from scheduler.nova_db.cells import UNREADABLE, Cell
-from scheduler.nova_db.fingerprints import Changes, Fingerprints
+from scheduler.nova_db.fingerprints import Changes, Fingerprints, read_hashes, read_texts, row_hash
 from scheduler.nova_db.row_loader import NODE_COLUMNS, REPORT_INTERVAL, RowLoader
-from scheduler.nova_db.schema import chunks, compute_nodes, services
+from scheduler.nova_db.schema import chunks, compute_nodes, services, utcnow
 
 LOG = logging.getLogger(__name__)
 
@@ -41,33 +45,108 @@ NODE_FINGERPRINT = (
 # Above this share of all rows, reading all of them is faster than naming those that are wanted.
 READ_ALL_SHARE = 0.3
 
-# Where stamps are whole seconds, another write within the same second may not show in the fingerprint. The
-# row is read again so many seconds later.
+# Where stamps are whole seconds, another write within the same second may not show in the fingerprint. So
+# many seconds later a hash of the whole row tells whether there was one.
 REREAD_DELAY = 2.0
 
-_HOST = NODE_FINGERPRINT.index("host")
+# What a heartbeat changes in the row of a service, and what never changes in the row of a compute service.
+HEARTBEAT = ("report_count", "last_seen_up", "updated_at")
+FIXED = ("binary", "topic", "created_at")
+
+# A heartbeat whose age is above this share of the limit is read at each poll, all others at this interval: so
+# many seconds, or this share of the limit if that is less. A heartbeat that decides is thus never older than
+# three quarters of the limit, unless it is the last one.
+SILENT_SHARE = 0.25
+HEARTBEATS_SHARE = 0.5
+HEARTBEATS_INTERVAL = 30.0
+
+# The columns of a service but its id, and among them those that its fingerprint has.
+_SERVICE_COLUMNS = tuple(name for name in ServiceRow.__slots__ if name != "id")
+_SERVICE_FINGERPRINT = tuple(name for name in _SERVICE_COLUMNS if name not in HEARTBEAT + FIXED)
 
 
 class ServiceTracker:
-    """The live compute services by id. The fingerprint of a service has all its columns."""
+    """The live compute services by id.
 
-    def __init__(self) -> None:
-        names = [name for name in ServiceRow.__slots__ if name != "id"]
-        live = [services.c.deleted == 0, services.c.binary == "nova-compute"]
-        self._fingerprints = Fingerprints(services, names, live)
-        self._readers = [_reader(services.c[name].type) for name in names]
+    A service that is up by a heartbeat read before is up: a later heartbeat cannot change that. One that has
+    not reported for a while may have since, so its heartbeat is read at each update.
+    """
+
+    def __init__(
+        self,
+        down_time: Callable[[], float] = lambda: math.inf,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = utcnow,
+    ) -> None:
+        """Track no service yet.
+
+        Args:
+            down_time: Returns the seconds without a heartbeat after which a service is down.
+            clock: Seconds that only grow.
+            now: Returns the time in UTC, without a zone.
+        """
+        self._down_time = down_time
+        self._clock = clock
+        self._now = now
+        self._live = [services.c.deleted == 0, services.c.binary == "nova-compute"]
+        self._fingerprints = Fingerprints(services, _SERVICE_FINGERPRINT, self._live)
+        self._heartbeats_due = -math.inf
+        self._silent: set[int] = set()
         self.rows: Mapping[int, ServiceRow] = {}
 
     def update(self, connection: Connection) -> None:
         """Bring ``rows`` up to date. They stay the same mapping if nothing changed."""
         changes = self._fingerprints.poll(connection)
-        if changes:
-            fresh = {number: self._service(number, texts) for number, texts in changes.changed.items()}
-            self.rows = merged(self.rows, changes.gone, fresh)
+        every = self._clock() >= self._heartbeats_due
+        fresh = self._changed(connection, changes)
+        silent = self._silent - changes.changed - changes.gone
+        if every or len(silent) > READ_ALL_SHARE * changes.row_count:
+            fresh |= self._heartbeats(connection, changes)
+        elif silent:
+            fresh |= self._heartbeats(connection, changes, sorted(silent))
+        self.rows = merged(self.rows, changes.gone, fresh)
         self._fingerprints.accept()
+        self._note_silent(changes.changed, every=every)
 
-    def _service(self, number: int, texts: Sequence[str]) -> ServiceRow:
-        return ServiceRow(number, *[read(text) for read, text in zip(self._readers, texts, strict=True)])
+    def _changed(self, connection: Connection, changes: Changes) -> dict[int, ServiceRow]:
+        if not changes.changed:
+            return {}
+        found = read_texts(connection, services, _SERVICE_COLUMNS, self._live, sorted(changes.changed))
+        return {
+            number: ServiceRow(number, **_values(_SERVICE_COLUMNS, texts)) for number, texts in found.items()
+        }
+
+    def _heartbeats(
+        self, connection: Connection, changes: Changes, ids: Iterable[int] | None = None
+    ) -> dict[int, ServiceRow]:
+        """Return the services with these ids, or all, with their heartbeats as they are now.
+
+        Those that have changed otherwise, too, are left out.
+        """
+        if not self.rows:
+            return {}
+        found = read_texts(connection, services, HEARTBEAT, self._live, ids)
+        return {
+            number: replace(self.rows[number], **_values(HEARTBEAT, texts))
+            for number, texts in found.items()
+            if number in self.rows and number not in changes.changed
+        }
+
+    def _note_silent(self, changed: Iterable[int], *, every: bool) -> None:
+        """Note which services have not reported for a while."""
+        down_time, now = self._down_time(), self._now()
+        if every:
+            self._heartbeats_due = self._clock() + min(HEARTBEATS_INTERVAL, HEARTBEATS_SHARE * down_time)
+        numbers: Iterable[int] = self.rows if every else changed
+        rows = [self.rows[number] for number in numbers if number in self.rows]
+        silent = {row.id for row in rows if not _reported_within(row, SILENT_SHARE * down_time, now)}
+        self._silent = silent if every else self._silent | silent
+
+
+def _reported_within(service: ServiceRow, limit: float, now: datetime) -> bool:
+    """Tell whether a service has sent a heartbeat at most ``limit`` seconds ago, or ahead by its clock."""
+    seen = service.last_seen_up
+    return seen is not None and abs((now - seen).total_seconds()) <= limit
 
 
 class NodeTracker:
@@ -78,10 +157,9 @@ class NodeTracker:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        live = [compute_nodes.c.deleted == 0]
-        self._fingerprints = Fingerprints(compute_nodes, NODE_FINGERPRINT, live)
-        self._query = sa.select(*NODE_COLUMNS).where(*live)
-        self._reread_at: dict[int, float] = {}
+        self._live = [compute_nodes.c.deleted == 0]
+        self._fingerprints = Fingerprints(compute_nodes, NODE_FINGERPRINT, self._live)
+        self._suspects: dict[int, _Suspect] = {}
         self._reports = RateLimitedLogger(LOG, REPORT_INTERVAL, clock)
         self.rows: Mapping[int, HostRow] = {}
         self._hosts: frozenset[str] | None = None
@@ -100,17 +178,21 @@ class NodeTracker:
             load: Makes the value of a row.
             hosts: The service hosts that are wanted; None: all.
         """
-        changes = self._among(hosts, self._fingerprints.poll(connection))
-        due = {number for number, when in self._reread_at.items() if when <= self._clock()}
+        changes = self._among(hosts, self._fingerprints.poll(connection), connection)
+        due = {number for number, suspect in self._suspects.items() if suspect.due <= self._clock()}
         if changes or due:
-            wanted = changes.changed.keys() | (due - changes.gone)
-            found = {row.id: load(row) for row in self._rows(connection, wanted, changes.row_count)}
+            wanted = changes.changed | self._rewritten(connection, due - changes.changed - changes.gone)
+            rows = self._rows(connection, wanted, changes.row_count) if wanted else ()
+            hashes = {row.id: str(row.hash) for row in rows}
+            found = {row.id: load(row) for row in rows}
             self.rows = merged(self.rows, changes.gone, {number: found.get(number) for number in wanted})
-            self._schedule_rereads(changes, due)
+            for number in due | changes.gone:
+                self._suspects.pop(number, None)
+            self._suspect(changes.changed & self.rows.keys(), hashes)
         self._hosts = hosts
         self._fingerprints.accept()
 
-    def _among(self, hosts: frozenset[str] | None, changes: Changes) -> Changes:
+    def _among(self, hosts: frozenset[str] | None, changes: Changes, connection: Connection) -> Changes:
         """Return the changes as if there were no other hosts than these; also if others were wanted before.
 
         The count of rows is without a limit, so that nodes are read one by one, and not all of the table.
@@ -119,20 +201,26 @@ class NodeTracker:
             return changes
         for number in changes.gone:
             self._host_of.pop(number, None)
-        self._host_of |= {number: texts[_HOST] for number, texts in changes.changed.items()}
-        changed = {n: texts for n, texts in changes.changed.items() if self._host_of[n] in hosts}
-        gone = changes.gone | (changes.changed.keys() - changed.keys())
+        found = read_texts(connection, compute_nodes, ["host"], self._live, sorted(changes.changed))
+        self._host_of |= {number: host for number, (host,) in found.items()}
+        changed = {number for number in found if self._host_of[number] in hosts}
+        gone = changes.gone | (changes.changed - changed)
         if hosts != self._hosts:
             gone |= {number for number in self.rows if self._host_of.get(number) not in hosts}
-            added = [n for n, host in self._host_of.items() if host in hosts and n not in self.rows]
-            changed |= dict.fromkeys(added, ())
+            changed |= {n for n, host in self._host_of.items() if host in hosts and n not in self.rows}
         return Changes(changed, gone & self.rows.keys(), sys.maxsize)
 
-    def _rows(self, connection: Connection, wanted: Iterable[int], row_count: int) -> Iterable[sa.Row]:
+    def _query(self, connection: Connection) -> sa.Select:
+        """Return the query for whole rows, and their hashes."""
+        digest = row_hash(connection.dialect.name, NODE_COLUMNS).label("hash")
+        return sa.select(*NODE_COLUMNS, digest).where(*self._live)
+
+    def _rows(self, connection: Connection, wanted: Iterable[int], row_count: int) -> Sequence[sa.Row]:
         wanted = sorted(wanted)
         whole = len(wanted) > READ_ALL_SHARE * row_count
         conditions = [compute_nodes.c.id.in_(piece) for piece in chunks(wanted)]
-        queries = [self._query] if whole else [self._query.where(one) for one in conditions]
+        query = self._query(connection)
+        queries = [query] if whole else [query.where(one) for one in conditions]
         try:
             return [row for query in queries for row in connection.execute(query)]
         except UNREADABLE:
@@ -145,20 +233,35 @@ class NodeTracker:
         """Return the row with this id, if it is there and can be converted."""
         _replace(connection)
         try:
-            return connection.execute(self._query.where(compute_nodes.c.id == number)).all()
+            return connection.execute(self._query(connection).where(compute_nodes.c.id == number)).all()
         except UNREADABLE:
             raise
         except Exception as error:  # noqa: BLE001 - as above
             self._reports.warning(number, "Compute node number %d cannot be read: %s", number, brief(error))
             return ()
 
-    def _schedule_rereads(self, changes: Changes, due: set[int]) -> None:
-        for number in due | changes.gone:
-            self._reread_at.pop(number, None)
+    def _rewritten(self, connection: Connection, due: set[int]) -> set[int]:
+        """Return which of these suspects were written again since they were read."""
+        if not due:
+            return set()
+        now = read_hashes(connection, compute_nodes, NODE_COLUMNS, sorted(due))
+        return {number for number in due if now.get(number) != self._suspects[number].hash}
+
+    def _suspect(self, numbers: Iterable[int], hashes: Mapping[int, str]) -> None:
+        """Note those of these rows, just read, that may be written again with the same fingerprint."""
         when = self._clock() + REREAD_DELAY
-        self._reread_at |= {
-            n: when for n in changes.changed if n in self.rows and _in_whole_seconds(self.rows[n])
+        self._suspects |= {
+            number: _Suspect(when, hashes[number])
+            for number in numbers
+            if _in_whole_seconds(self.rows[number])
         }
+
+
+class _Suspect(NamedTuple):
+    """A row that may be written again unseen: when to look at it, and the hash of it as it was read."""
+
+    due: float
+    hash: str
 
 
 def _replace(connection: Connection) -> None:
@@ -191,6 +294,11 @@ def merged(old: Mapping[int, Any], gone: Iterable[int], fresh: Mapping[int, Any]
     return new | changed if changed or len(new) < len(old) else old
 
 
+def _values(names: Iterable[str], texts: Iterable[str]) -> dict[str, Any]:
+    """Return the values of columns of ``services`` by name."""
+    return {name: _READERS[name](text) for name, text in zip(names, texts, strict=True)}
+
+
 def _reader(kind: sa.types.TypeEngine) -> Callable[[str], Any]:
     """Return the function that reads a value of a column's type from text.
 
@@ -201,6 +309,9 @@ def _reader(kind: sa.types.TypeEngine) -> Callable[[str], Any]:
     readers: dict[type, Callable[[str], Any]] = {sa.Integer: int, sa.DateTime: datetime.fromisoformat}
     read = readers.get(type(kind), str)
     return lambda text: _value_or_none(read, text) if text else None
+
+
+_READERS = {name: _reader(services.c[name].type) for name in _SERVICE_COLUMNS}
 
 
 def _value_or_none(read: Callable[[str], Any], text: str) -> Any:
@@ -239,7 +350,21 @@ class CellRows:
 class CellTracker:
     """Tracks the compute nodes and services of one cell. Any thread may use ``rows`` at any time."""
 
-    def __init__(self, cell: Cell, loader: RowLoader, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        cell: Cell,
+        loader: RowLoader,
+        clock: Callable[[], float] = time.monotonic,
+        down_time: Callable[[], float] = lambda: math.inf,
+    ) -> None:
+        """Track nothing yet.
+
+        Args:
+            cell: The cell.
+            loader: Loads its rows.
+            clock: Seconds that only grow.
+            down_time: Returns the seconds without a heartbeat after which a service is down.
+        """
         self.rows = CellRows()
         self._cell = cell
         self._loader = loader
@@ -247,7 +372,7 @@ class CellTracker:
         self._lock = threading.Lock()
         self._service_rows: Mapping[int, ServiceRow] | None = None
         self._aged: tuple[CellRows, float, CellRows] | None = None
-        self._services = ServiceTracker()
+        self._services = ServiceTracker(down_time, clock)
         self._nodes = NodeTracker(clock)
 
     def update(self, engine: Engine, hosts: frozenset[str] | None = None) -> bool:

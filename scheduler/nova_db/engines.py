@@ -28,7 +28,8 @@ DRIVERS = {
     "postgresql": (("psycopg2", "psycopg2"), ("psycopg", "psycopg")),
 }
 
-LONGEST_TEXT = 1024 * 1024
+# In bytes. Of a row some twenty are in one text: a cell has fewer than 300,000 (see ``fingerprints``).
+LONGEST_TEXT = 8 * 1024 * 1024
 
 # What a database that is away raises: a lost connection, or a pool whose connections are all in use.
 AWAY = (DBConnectionError, sa.exc.TimeoutError)

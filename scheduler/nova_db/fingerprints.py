@@ -1,22 +1,24 @@
 """Finding the rows of a table that changed, by reading a *fingerprint* of each.
 
-A fingerprint is a line of text made of the columns that show a change. The database joins many of them into
-one text, since few long texts are read and compared much faster than many short ones. Fingerprints are
-compared for equality with those of the last reading, never for order: their stamps are from several clocks.
+A fingerprint is the id of a row and a hash, which the database computes, of the columns that show a change.
+The database returns those of all rows as one text, which is the cheapest way to say something about each row:
+one text is read and compared much faster than many rows. There is no GROUP BY, for which MySQL would sort all
+rows with all columns. Fingerprints are compared for equality with those of the last reading, never for order:
+the stamps among the columns are from several clocks.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import chain
 from operator import add
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from scheduler.errors import BerthError
-
-# Rows in one text.
-BUCKET = 64
+from scheduler.nova_db.schema import chunks
 
 # Separators of columns and of rows. In names that contain them they are replaced by blanks.
 COLUMN, ROW = "\x1f", "\x1e"
@@ -31,12 +33,12 @@ class Changes:
     """The differences between two readings.
 
     Attributes:
-        changed: The columns, as texts, of rows that are new or changed, by id.
+        changed: The ids of rows that are new or changed.
         gone: The ids of rows that are no longer there.
         row_count: How many rows there are now.
     """
 
-    changed: Mapping[int, Sequence[str]]
+    changed: set[int]
     gone: set[int]
     row_count: int
 
@@ -44,32 +46,12 @@ class Changes:
         return bool(self.changed or self.gone)
 
 
-class Bucket:
-    """The fingerprints of some rows as one text, and by id on request."""
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """The fingerprints of all rows: as one text, in whatever order (None without rows), and one by one."""
 
-    __slots__ = ("_lines", "count", "text")
-
-    def __init__(self, text: str = "", count: int = 0) -> None:
-        self.text = text
-        self.count = count
-        self._lines: dict[int, str] | None = None
-
-    @property
-    def lines(self) -> dict[int, str]:
-        """The fingerprints by id.
-
-        Raises:
-            TruncatedText: The text lacks rows.
-        """
-        if self._lines is None:
-            lines = self.text.split(ROW) if self.count else []
-            if len(lines) != self.count or not all(line.endswith(COLUMN) for line in lines):
-                raise TruncatedText(f"{len(lines)} of {self.count} rows arrived")
-            self._lines = {int(line[: line.index(COLUMN)]): line for line in lines}
-        return self._lines
-
-
-EMPTY = Bucket()
+    text: str | None = None
+    lines: frozenset[str] = frozenset()
 
 
 class Fingerprints:
@@ -85,39 +67,124 @@ class Fingerprints:
             columns: The names of the columns that show a change.
             live: Conditions that all tracked rows meet.
         """
-        self._query = query_of(table, columns).where(*live)
-        self._buckets: Mapping[int, Bucket] = {}
-        self._next: Mapping[int, Bucket] = {}
+        self._table = table
+        self._columns = [table.c[name] for name in columns]
+        self._live = tuple(live)
+        self._queries: dict[str, sa.Select] = {}
+        self._accepted = self._next = _Reading()
 
     def poll(self, connection: Connection) -> Changes:
-        """Return what differs from the fingerprints that were last accepted."""
-        found = {number: Bucket(text, count) for number, count, text in connection.execute(self._query)}
-        self._next = found
-        changed: dict[int, Sequence[str]] = {}
-        gone: set[int] = set()
-        for number in self._buckets.keys() | found.keys():
-            before, bucket = self._buckets.get(number, EMPTY), found.get(number, EMPTY)
-            if bucket.text == before.text:
-                found[number] = before
-                continue
-            gone |= before.lines.keys() - bucket.lines.keys()
-            for row_id, line in bucket.lines.items():
-                if before.lines.get(row_id) != line:
-                    changed[row_id] = line.split(COLUMN)[1:-1]
-        return Changes(changed, gone, sum(bucket.count for bucket in found.values()))
+        """Return what differs from the fingerprints that were last accepted.
+
+        Raises:
+            TruncatedText: The text lacks rows.
+        """
+        count, text = connection.execute(self._query(connection.dialect.name)).one()
+        before = self._accepted
+        self._next = before if text == before.text else _Reading(text, frozenset(_lines(text, count)))
+        changed = _ids(self._next.lines - before.lines)
+        return Changes(changed, _ids(before.lines - self._next.lines) - changed, count)
 
     def accept(self) -> None:
         """Accept the fingerprints of the last poll: what changed before it is not returned again."""
-        self._buckets = self._next
+        self._accepted = self._next
+
+    def _query(self, dialect: str) -> sa.Select:
+        if dialect not in self._queries:
+            line = _fingerprint(dialect, self._table.c.id, self._columns)
+            self._queries[dialect] = _joined(line).where(*self._live)
+        return self._queries[dialect]
 
 
-def query_of(table: sa.Table, columns: Iterable[str]) -> sa.Select:
-    """Return the query for number, count of rows and text of each bucket."""
+def read_texts(
+    connection: Connection,
+    table: sa.Table,
+    columns: Iterable[str],
+    live: Iterable[sa.ColumnElement[bool]],
+    ids: Iterable[int] | None = None,
+) -> Mapping[int, Sequence[str]]:
+    """Return columns of rows as texts, by id; '' for null.
+
+    Drivers written in Python need longer for the values of a row than to cut a text that has all of them.
+
+    Args:
+        connection: The connection.
+        table: The table; it has an integer column ``id``.
+        columns: The names of the columns.
+        live: Conditions that the rows meet.
+        ids: The ids of the rows; None: all.
+
+    Raises:
+        TruncatedText: A text lacks rows.
+    """
     texts = [_text(table.c[name]) for name in ("id", *columns)]
-    separator = sa.literal(COLUMN)
-    line = reduce(add, [part for text in texts for part in (text, separator)])
-    bucket = (table.c.id // BUCKET).label("bucket")
-    return sa.select(bucket, sa.func.count(), sa.func.aggregate_strings(line, ROW)).group_by(bucket)
+    return _read(connection, table, _joined(_ended(texts)).where(*live), ids)
+
+
+def _read(
+    connection: Connection, table: sa.Table, query: sa.Select, ids: Iterable[int] | None
+) -> dict[int, Sequence[str]]:
+    pieces = [query] if ids is None else [query.where(table.c.id.in_(piece)) for piece in chunks(ids)]
+    found: dict[int, Sequence[str]] = {}
+    for piece in pieces:
+        count, text = connection.execute(piece).one()
+        for line in _lines(text, count):
+            number, *values, _ = line.split(COLUMN)
+            found[int(number)] = values
+    return found
+
+
+def read_hashes(
+    connection: Connection, table: sa.Table, columns: Sequence[sa.Column], ids: Iterable[int]
+) -> Mapping[int, str]:
+    """Return the hash of these columns (see ``row_hash``) of the rows with these ids, by id."""
+    line = _fingerprint(connection.dialect.name, table.c.id, columns)
+    return {number: digest for number, (digest,) in _read(connection, table, _joined(line), ids).items()}
+
+
+def _joined(line: sa.ColumnElement[str]) -> sa.Select:
+    """Return the query for the number of rows and their lines as one text."""
+    return sa.select(sa.func.count(), sa.func.aggregate_strings(line, ROW))
+
+
+def _lines(text: str | None, count: int) -> list[str]:
+    lines = text.split(ROW) if text else []
+    if len(lines) != count or (lines and not lines[-1].endswith(COLUMN)):
+        raise TruncatedText(f"{len(lines)} of {count} rows arrived")
+    return lines
+
+
+def _ids(lines: Iterable[str]) -> set[int]:
+    return {int(line[: line.index(COLUMN)]) for line in lines}
+
+
+def row_hash(dialect: str, columns: Sequence[sa.Column]) -> sa.ColumnElement[Any]:
+    """Return the expression for a hash of these columns of a row: a number, or a short text.
+
+    Two different rows have the same hash once in four billion times. SQLite has no hash: there the columns
+    themselves are returned, in digits since names may contain separators.
+
+    Args:
+        dialect: The name of the database's dialect.
+        columns: The columns.
+    """
+    if dialect == "sqlite":
+        return sa.func.hex(_ended([_text(column) for column in columns]), type_=sa.String)
+    digest = sa.func.hashtext if dialect == "postgresql" else sa.func.crc32
+    # concat_ws leaves out nulls, and no separator, since they are among the values
+    return digest(sa.func.concat_ws("", *chain.from_iterable((column, COLUMN) for column in columns)))
+
+
+def _fingerprint(dialect: str, number: sa.Column[int], columns: Sequence[sa.Column]) -> sa.ColumnElement[str]:
+    digest = row_hash(dialect, columns)
+    if dialect == "sqlite":
+        return _ended([_text(number), digest])
+    return sa.func.concat_ws(COLUMN, number, digest, "", type_=sa.String)
+
+
+def _ended(texts: Iterable[sa.ColumnElement[str]]) -> sa.ColumnElement[str]:
+    """Return texts in a row, a separator after each of them."""
+    return reduce(add, [part for text in texts for part in (text, sa.literal(COLUMN))])
 
 
 def _text(column: sa.Column) -> sa.ColumnElement[str]:

@@ -24,7 +24,6 @@ from scheduler.nova_db.cells import Cell, Cells
 from scheduler.nova_db.change_tracking import CellRows, CellTracker
 from scheduler.nova_db.foreign_providers import ForeignProviders
 from scheduler.nova_db.partition_hosts import PartitionHosts
-from scheduler.nova_db.row_loader import RowLoader
 from scheduler.nova_db.scatter_gather import CellAnswer, CellCalls, CellUnavailable
 from scheduler.nova_db.schema import chunks, compute_nodes
 
@@ -64,7 +63,7 @@ class HostStore:
         self,
         cells: Cells,
         calls: CellCalls,
-        loader: RowLoader,
+        new_tracker: Callable[[Cell], CellTracker],
         partition: PartitionHosts,
         max_age: Callable[[], float],
         on_publish: Callable[[HostTable], None] = lambda _table: None,
@@ -76,7 +75,7 @@ class HostStore:
         Args:
             cells: The cells to read.
             calls: How to call them.
-            loader: How to load their rows.
+            new_tracker: Returns what keeps the rows of a cell up to date, by the same clock.
             partition: The hosts that are read, and the aggregates that tables show.
             max_age: Returns the seconds that a table may be old if a request does not say.
             on_publish: Called with each new table, after requests have it.
@@ -86,7 +85,7 @@ class HostStore:
         self._partition = partition
         self._cells = cells
         self._calls = calls
-        self._loader = loader
+        self._new_tracker = new_tracker
         self._max_age = max_age
         self._on_publish = on_publish
         self._unread_max_age = unread_max_age
@@ -230,9 +229,7 @@ class HostStore:
         begun = self._refreshed_at = self._clock()
         self._cells.load_if_due()
         cells = self._cells_of_partition()
-        self._trackers = {
-            cell: self._trackers.get(cell) or CellTracker(cell, self._loader, self._clock) for cell in cells
-        }
+        self._trackers = {cell: self._trackers.get(cell) or self._new_tracker(cell) for cell in cells}
         answers = self._calls.scatter_gather(cells, self._update, probe=True)
         for cell in cells:
             self._report(cell, answers[cell.uuid].error)

@@ -1,6 +1,7 @@
 """Everything about the hosts of all cells: the manager's entry point to nova's databases."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 import math
 import time
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from scheduler.hosts.table import HostTable
 from scheduler.nova_db import host_mappings
 from scheduler.nova_db.aggregate_store import AggregateStore
 from scheduler.nova_db.cells import UNREADABLE, Cells
+from scheduler.nova_db.change_tracking import CellTracker
 from scheduler.nova_db.compute_versions import MinimumVersion
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.host_mappings import HostCells, MappedHosts
@@ -81,7 +83,7 @@ class Inventory:
         self._store = HostStore(
             self.cells,
             self._calls,
-            RowLoader(conf),
+            partial(CellTracker, loader=RowLoader(conf), down_time=lambda: derived.service_down_time(conf)),
             self.partition,
             max_age=lambda: derived.host_state_max_age(conf),
             on_publish=self._table_published,

@@ -1,6 +1,7 @@
 """Database servers that hang: their processes are stopped, as by SIGSTOP or a dead disk."""
 
 import contextlib
+from functools import partial
 import logging
 import os
 import signal
@@ -14,6 +15,7 @@ import sqlalchemy as sa
 from scheduler.errors import HostsUnknown
 from scheduler.hosts.aggregates import Aggregates
 from scheduler.nova_db.cells import Cells
+from scheduler.nova_db.change_tracking import CellTracker
 from scheduler.nova_db.host_store import HostStore
 from scheduler.nova_db.inventory import Inventory
 from scheduler.nova_db.partition_hosts import PartitionHosts
@@ -67,7 +69,7 @@ def store(nova):
     store = HostStore(
         cells,
         CellCalls(lambda: TIMEOUT),
-        RowLoader(nova.conf),
+        partial(CellTracker, loader=RowLoader(nova.conf)),
         PartitionHosts(None, Aggregates),
         max_age=lambda: 0.0,
     )

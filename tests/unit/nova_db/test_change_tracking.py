@@ -1,10 +1,17 @@
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pytest
 import sqlalchemy as sa
 
 from scheduler.nova_db.cells import Cell
-from scheduler.nova_db.change_tracking import REREAD_DELAY, CellTracker, NodeTracker, ServiceTracker, merged
+from scheduler.nova_db.change_tracking import (
+    HEARTBEATS_INTERVAL,
+    REREAD_DELAY,
+    CellTracker,
+    NodeTracker,
+    ServiceTracker,
+    merged,
+)
 from scheduler.nova_db.row_loader import RowLoader
 from scheduler.nova_db.schema import compute_nodes, services
 from tests.support.clock import Clock
@@ -71,6 +78,74 @@ def test_only_live_compute_services_are_tracked(nova, connection):
     ]
 
 
+class Heartbeats:
+    """A tracker of services that are down after a minute, and its clock."""
+
+    def __init__(self, nova):
+        self.clock = Clock()
+        self._nova = nova
+        self._tracker = ServiceTracker(lambda: 60.0, self.clock, self.now)
+
+    def now(self):
+        return STAMP + timedelta(seconds=self.clock.now)
+
+    def beat(self, *hosts):
+        self._nova.update(services, services.c.host.in_(hosts), last_seen_up=self.now())
+
+    def ages(self):
+        """Seconds since the heartbeat that the tracker has, by host, after an update."""
+        with self._nova.cells[self._nova.cell1].connect() as connection:
+            self._tracker.update(connection)
+        rows = self._tracker.rows.values()
+        return {row.host: (self.now() - row.last_seen_up).total_seconds() for row in rows}
+
+
+def test_heartbeats_are_read_from_time_to_time(nova):
+    beats = Heartbeats(nova)
+    nova.add_service("cmp1", last_seen_up=beats.now())
+    assert beats.ages() == {"cmp1": 0}
+    beats.clock.now += HEARTBEATS_INTERVAL - 1
+    beats.beat("cmp1")
+    assert beats.ages() == {"cmp1": HEARTBEATS_INTERVAL - 1}
+    beats.clock.now += 1
+    assert beats.ages() == {"cmp1": 1}
+
+
+@pytest.mark.parametrize("silent", [["cmp1"], ["cmp1", "cmp2", "cmp3"]])
+def test_heartbeats_of_services_that_have_been_silent_are_read_at_each_update(nova, silent):
+    beats = Heartbeats(nova)
+    hosts = ["cmp1", "cmp2", "cmp3", "cmp4", "cmp5"]
+    for host in hosts:
+        nova.add_service(host, last_seen_up=beats.now())
+    beats.ages()
+    beats.clock.now += HEARTBEATS_INTERVAL + 1
+    beats.beat(*set(hosts) - set(silent))
+    beats.ages()
+    for _ in range(3):
+        beats.clock.now += 1
+        beats.beat(*silent)
+        assert [beats.ages()[host] for host in silent] == [0] * len(silent)
+
+
+def test_a_service_of_the_future_is_silent_too(nova):
+    beats = Heartbeats(nova)
+    nova.add_service("cmp1", last_seen_up=beats.now() + timedelta(days=1))
+    beats.ages()
+    beats.beat("cmp1")
+    assert beats.ages() == {"cmp1": 0}
+
+
+def test_a_service_that_is_disabled_is_read_whole_at_once(nova, connection):
+    nova.add_service("cmp1")
+    tracker = ServiceTracker()
+    tracker.update(connection)
+    connection.rollback()
+    nova.update(services, services.c.host == "cmp1", disabled=True, disabled_reason="fan", report_count=9)
+    tracker.update(connection)
+    row = tracker.rows[1]
+    assert (row.disabled, row.disabled_reason, row.report_count) == (True, "fan", 9)
+
+
 def test_a_row_that_cannot_be_used_is_not_read_again_until_it_changes(nova, connection):
     nova.add_host("cmp1", free_disk_gb=None)
     loaded = []
@@ -90,20 +165,31 @@ def test_a_row_that_cannot_be_used_is_not_read_again_until_it_changes(nova, conn
     assert [row.host for row in tracker.rows.values()] == ["cmp1"]
 
 
-@pytest.mark.parametrize(("microsecond", "looks"), [(0, 2), (5, 1)])
-def test_a_row_with_a_stamp_of_whole_seconds_is_read_once_more(nova, connection, microsecond, looks):
+@pytest.mark.parametrize(("microsecond", "reads"), [(0, 2), (5, 1)])
+def test_a_second_write_with_the_same_stamp_is_found_if_stamps_are_whole_seconds(nova, microsecond, reads):
     clock = Clock()
-    nova.add_host("cmp1", updated_at=datetime(2026, 1, 2, 3, 4, 5, microsecond))
-    loader, loaded = RowLoader(nova.conf), []
+    nova.add_node("cmp1", updated_at=datetime(2026, 1, 2, 3, 4, 5, microsecond))
     tracker = NodeTracker(clock)
+    assert update(tracker, nova) == ["cmp1"]
+    nova.update(compute_nodes, compute_nodes.c.host == "cmp1", stats='{"io_workload": "9"}')
+    found = []
     for _ in range(4):
         clock.now += REREAD_DELAY
-        tracker.update(connection, lambda row: loaded.append(row.id) or loader.node(row, "cell", {}))
-    assert len(loaded) == looks
+        found += update(tracker, nova)
+    assert len(found) == reads - 1
 
 
-def update(tracker, nova, hosts):
-    """Bring a tracker up to date; the names of the hosts whose rows were read."""
+def test_a_row_with_a_stamp_of_whole_seconds_that_was_not_written_again_is_not_read_again(nova):
+    clock = Clock()
+    nova.add_node("cmp1", updated_at=datetime(2026, 1, 2, 3, 4, 5))
+    tracker = NodeTracker(clock)
+    update(tracker, nova)
+    clock.now += REREAD_DELAY
+    assert update(tracker, nova) == []
+
+
+def update(tracker, nova, hosts=None):
+    """Bring a tracker up to date; the names of the hosts whose rows were read. Hosts None: all are wanted."""
     read, loader = [], RowLoader(nova.conf)
 
     def load(row):
@@ -111,7 +197,7 @@ def update(tracker, nova, hosts):
         return loader.node(row, "cell", {})
 
     with nova.cells[nova.cell1].connect() as connection:
-        tracker.update(connection, load, frozenset(hosts))
+        tracker.update(connection, load, None if hosts is None else frozenset(hosts))
     return sorted(read)
 
 

@@ -1,4 +1,5 @@
 import contextlib
+from functools import partial
 import logging
 import socket
 import threading
@@ -11,6 +12,7 @@ from scheduler.hosts.aggregates import Aggregate
 from scheduler.logs import RateLimitedLogger
 from scheduler.nova_db.aggregate_store import AggregateStore
 from scheduler.nova_db.cells import Cells
+from scheduler.nova_db.change_tracking import CellTracker
 from scheduler.nova_db.foreign_providers import FOREIGN_TTL
 from scheduler.nova_db.host_store import REREAD_INTERVAL, HostStore, report_duplicates
 from scheduler.nova_db.partition_hosts import PartitionHosts
@@ -36,7 +38,7 @@ class Stores:
         self.store = HostStore(
             self.cells,
             self.calls,
-            RowLoader(nova.conf),
+            partial(CellTracker, loader=RowLoader(nova.conf), clock=self.clock),
             PartitionHosts(None, lambda: self.aggregates.current),
             max_age=lambda: max_age,
             clock=self.clock,
