@@ -208,7 +208,7 @@ class _Place:
             return
         part = self._answer.with_suffix(".part")
         try:
-            with open(part, "wb", opener=_private) as file:
+            with part.open("wb") as file:
                 file.write(_HEADER.pack(_MAGIC, self._digest, answer.asked_at, len(answer.body)))
                 file.write(answer.body)
             part.rename(self._answer)
@@ -282,10 +282,6 @@ def make_directory(parents: Iterable[str | None]) -> Path | None:
 def _header(data: bytes) -> tuple[bytes, bytes, float, int]:
     """Return the fields of a header; those of a file that is too short are not valid."""
     return _HEADER.unpack(data) if len(data) == _HEADER.size else (b"", b"", 0.0, 0)
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
 def _remove_old(directory: Path, before: float) -> None:

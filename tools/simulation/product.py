@@ -37,6 +37,7 @@ from scheduler.placement.client import PlacementClient
 from scheduler.placement.session import Timeouts
 from scheduler.rpc import amqp, notifications, serializer, server
 from scheduler.rpc.heartbeats import Heartbeats
+from scheduler.shared_answers import SharedAnswers
 from tools.simulation import threads
 from tools.simulation.broker import Broker, Driver, listen
 from tools.simulation.plan import Limits
@@ -359,11 +360,24 @@ class Parts:
         parts = ManagerParts(
             hosts=Hosts(make_table(self._limits.hosts, self._limits.room), self._database),
             placement=client,
-            candidates=CandidateSource.of(client, conf.berth.searches_at_once),
+            candidates=CandidateSource.of(
+                client, conf.berth.searches_at_once, answers=self._answers(shared.directory)
+            ),
             claimer=Claimer(AllocationsApi(client), ClaimPolicy(batch_size=self._limits.batch)),
             network=None,
         )
         return SchedulerManager(conf, notifications.Notifications(()), shared, parts)
+
+    @staticmethod
+    def _answers(directory: pathlib.Path) -> SharedAnswers:
+        """Return what the workers of one master share answers by.
+
+        They look for an answer twice a second: most steps of a history would be these else.
+        """
+        path = directory / "answers"
+        path.mkdir(exist_ok=True)
+        sleep = threads.MODULES["time"].sleep
+        return SharedAnswers(path, sleep=lambda seconds: sleep(max(seconds, 0.5)))
 
     def _make_server(self, conf: cfg.ConfigOpts, manager: Any, _worker: int) -> Any:
         conf.set_override("executor_thread_pool_size", self._limits.threads)
