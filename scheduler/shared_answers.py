@@ -10,7 +10,8 @@ lock takes too long (it may be stopped), a worker asks for itself. The lock of o
 """
 
 import atexit
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 import fcntl
 import hashlib
 import math
@@ -20,7 +21,7 @@ import shutil
 import struct
 import tempfile
 import time
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from oslo_log import log
 
@@ -103,64 +104,64 @@ class SharedAnswers:
         """Whether there are other processes to share answers with."""
         return self._directory is not None
 
-    def get(self, question: str, not_before: float, ask: Callable[[], bytes]) -> SharedAnswer:
+    def get(
+        self, question: str, not_before: float, ask: Callable[[], bytes], at_once: int = 0
+    ) -> SharedAnswer:
         """Return an answer to a question that was sent at ``not_before`` or later.
 
-        The wait for another process ends after ``patience`` seconds, or half of what is left until the
-        deadline of the request.
+        Waits for other processes end after ``patience`` seconds, or half of what is left until the deadline
+        of the request.
 
         Args:
             question: All that the answer depends on.
             not_before: Seconds of the clock.
             ask: Sends the question and returns the answer. What it raises is raised here, and not shared.
+            at_once: How many questions that are asked with such a bound are in flight in all processes; 0: it
+                is asked without one.
         """
         if self._directory is None:
             return SharedAnswer(self._clock(), ask())
         place = _Place(self._directory, question)
-        found = self._find_or_lock(place, not_before)
-        if isinstance(found, SharedAnswer):
-            return found
-        try:
-            answer = SharedAnswer(self._clock(), ask())
+        slots = [self._directory / f"slot-{number}.lock" for number in range(at_once)]
+        with self._locked([place.lock], lambda: place.read(not_before)) as found:
+            if isinstance(found, SharedAnswer):
+                return found
+            with self._locked(slots):
+                answer = SharedAnswer(self._clock(), ask())
             if found:
                 self._store(place, answer)
             return answer
-        finally:
-            if found:
-                found.release()
 
-    def _find_or_lock(self, place: "_Place", not_before: float) -> "SharedAnswer | _Lock | None":
-        """Return the answer of another process, or the lock of the question; None: there is neither."""
-        try:
-            answer = place.read(not_before)
-            if answer is not None:
-                return answer
-            lock = _Lock(place.lock)
+    @contextmanager
+    def _locked(
+        self, paths: Sequence[Path], look: Callable[[], SharedAnswer | None] = lambda: None
+    ) -> "Iterator[SharedAnswer | _Lock | None]":
+        """Yield what ``look`` finds, or one of the locks, held; None: neither, and it goes on without."""
+        with ExitStack() as stack:
             try:
-                found = self._wait(lock, place, not_before)
-            except BaseException:
-                lock.release()
-                raise
-        except OSError as error:
-            self._outage.report_failure(error)
-            return None
-        if found is not lock:
-            lock.release()
-        return found
+                found = look() or self._wait([stack.enter_context(_Lock(path)) for path in paths], look)
+            except OSError as error:
+                self._outage.report_failure(error)
+                found = None
+            yield found
 
-    def _wait(self, lock: "_Lock", place: "_Place", not_before: float) -> "SharedAnswer | _Lock | None":
+    def _wait(
+        self, locks: "Sequence[_Lock]", look: Callable[[], SharedAnswer | None]
+    ) -> "SharedAnswer | _Lock | None":
         began = self._clock()
         latest = began + deadline.current().remaining() / 2
         pause = FIRST_PAUSE
-        while True:
-            is_held = lock.acquire(self._clock())
-            answer = place.read(not_before)
-            if answer is not None or is_held:
-                return answer or lock
-            if self._clock() >= min(latest, lock.held_since(began) + self._patience):
-                return None
+        while locks:
+            held = next((lock for lock in locks if lock.acquire(self._clock())), None)
+            found = look()
+            if found or held:
+                return found or held
+            longest = max(lock.held_since(began) for lock in locks) + self._patience
+            if self._clock() >= min(latest, longest):
+                break
             self._sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
+        return None
 
     def _store(self, place: "_Place", answer: SharedAnswer) -> None:
         try:
@@ -242,7 +243,10 @@ class _Lock:
         told = os.pread(self._file, _MOMENT.size, 0)
         return float(_MOMENT.unpack(told)[0]) if len(told) == _MOMENT.size else default
 
-    def release(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
         """Give it back, if it is held; it cannot be used any more."""
         try:
             if self._is_held:

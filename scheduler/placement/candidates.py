@@ -39,12 +39,12 @@ class CandidateSource:
 
         Args:
             client: Sends the questions.
-            at_once: How many different ones are in flight.
+            at_once: How many different ones are in flight, of all workers that share answers.
             before_question: Called when questions are about to be sent for requests that waited for them.
             answers: What Placement answered to other workers; None: to none.
         """
         answers = answers or SharedAnswers()
-        in_full = FetchCandidates(client, answers)
+        in_full = FetchCandidates(client, answers, at_once)
         return cls(
             FreshCandidates(client, in_full, at_once, before_question=before_question, answers=answers)
         )
@@ -64,9 +64,11 @@ class FetchCandidates:
         self,
         client: PlacementClient,
         answers: SharedAnswers | None = None,
+        at_once: int = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._questions = Questions(client, answers or SharedAnswers(clock=clock))
+        """Ask through a client; ``answers`` and ``at_once`` as for ``Questions``."""
+        self._questions = Questions(client, answers or SharedAnswers(clock=clock), at_once)
         self._clock = clock
 
     def __call__(

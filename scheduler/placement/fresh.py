@@ -103,7 +103,7 @@ class FreshCandidates:
         Args:
             client: Asks for lists.
             fetch_in_full: Asks for allocation candidates.
-            at_once: How many batches of queries are in flight.
+            at_once: How many batches of queries are in flight, and how many questions of all workers.
             wait_timeout: Seconds to wait for a place among them.
             clock: Seconds that only grow.
             before_question: Called when a question is about to be sent for the queries of a batch.
@@ -113,7 +113,7 @@ class FreshCandidates:
         self._before_question = before_question
         self._fetch_in_full = fetch_in_full
         self._clock = clock
-        self._lists = ProviderLists(Questions(client, answers or SharedAnswers(clock=clock)), clock)
+        self._lists = ProviderLists(Questions(client, answers or SharedAnswers(clock=clock), at_once), clock)
         self._trees = ProviderTrees(client, self._lists, clock)
         self._costs = ListCosts(lambda: self._trees.roots)
         self._calls: BatchedCalls[_ListKey | str, _Item, Candidates | None] = BatchedCalls(

@@ -19,9 +19,17 @@ class QuestionRefused(PlacementError):
 class Questions:
     """Asks Placement, or takes the answers that other workers got. Any thread may use it."""
 
-    def __init__(self, client: PlacementClient, answers: SharedAnswers) -> None:
+    def __init__(self, client: PlacementClient, answers: SharedAnswers, at_once: int = 0) -> None:
+        """Ask through a client.
+
+        Args:
+            client: Sends the questions.
+            answers: What Placement answered to other workers.
+            at_once: How many questions of all workers are in flight; 0: any number.
+        """
         self._client = client
         self._answers = answers
+        self._at_once = at_once
 
     def ask(
         self,
@@ -50,4 +58,4 @@ class Questions:
                 raise QuestionRefused(reply.summary)
             return reply.body
 
-        return self._answers.get(f"Placement {MICROVERSION} {path}", not_before, send)
+        return self._answers.get(f"Placement {MICROVERSION} {path}", not_before, send, self._at_once)

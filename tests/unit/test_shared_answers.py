@@ -1,5 +1,6 @@
 """Answers that processes share: who asks, who waits, and what an answer may be used for."""
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 import errno
 import multiprocessing
@@ -157,7 +158,7 @@ def test_answers_are_few_and_young(tmp_path, clock, asked, monkeypatch):
 
 
 @contextmanager
-def asking_elsewhere(directory, question="q"):
+def asking_elsewhere(directory, question="q", at_once=0):
     """Another thread asks; yields what lets it have its answer."""
     asks, goes_on = threading.Event(), threading.Event()
 
@@ -166,7 +167,7 @@ def asking_elsewhere(directory, question="q"):
         assert goes_on.wait(10)
         return b"elsewhere"
 
-    thread = threading.Thread(target=worker(directory).get, args=(question, 0.0, ask))
+    thread = threading.Thread(target=worker(directory).get, args=(question, 0.0, ask, at_once))
     thread.start()
     assert asks.wait(10)
     try:
@@ -216,6 +217,37 @@ def test_a_wait_ends_after_a_while_or_half_of_what_is_left(tmp_path, asked, pati
         if remaining > 1e6:  # it is waited for once, not by each one anew
             assert mine.get("q", clock.now, asked).body == b"answer 2"
             assert slept == []
+
+
+def test_questions_in_flight_are_bounded(tmp_path):
+    """In all workers together; one without a bound does not count."""
+    in_flight, most, lock = [], [], threading.Lock()
+
+    def ask():
+        with lock:
+            in_flight.append(1)
+            most.append(len(in_flight))
+        time.sleep(0.003)
+        with lock:
+            in_flight.pop()
+        return b""
+
+    def ask_often(number):
+        for turn in range(5):
+            worker(tmp_path).get(f"{number} {turn}", 0.0, ask, at_once=2)
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(ask_often, range(6)))
+        assert max(most) == 2
+        with asking_elsewhere(tmp_path, "a", at_once=1):
+            assert worker(tmp_path).get("b", 0.0, lambda: b"unbounded").body == b"unbounded"
+
+
+def test_a_slot_is_not_waited_for_without_end(tmp_path, asked):
+    with asking_elsewhere(tmp_path, "a", at_once=1):
+        found = worker(tmp_path, patience=0.02).get("b", 0.0, asked, at_once=1)
+    assert found.body == b"answer 1"
+    assert worker(tmp_path).get("b", 0.0, asked) == found  # which is shared all the same
 
 
 # -- processes ----------------------------------------------------------------------------------------------
