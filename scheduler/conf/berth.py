@@ -45,9 +45,9 @@ OPTS = [
         default=2,
         min=1,
         help="Maximum number of different allocation candidate queries that the workers of a daemon send to "
-        "Placement at the same time; equal queries share one in any case. Each query keeps a CPU of Placement "
-        "busy, and while a query waits, later requests can join it. Increase it if Placement has CPUs to "
-        "spare.",
+        "Placement at the same time; equal queries share one in any case. Each query keeps a CPU of "
+        "Placement busy, and while a query waits, later requests can join it. Increase it if Placement has "
+        "CPUs to spare.",
     ),
     cfg.IntOpt(
         "claims_at_once",
