@@ -72,13 +72,13 @@ def test_workers_answer_all_requests_and_tell_each_other(cloud, rabbit):
 
 
 def check_that_one_asks_for_all(cloud):
-    """Placement does not answer before all requests have come: it is asked twice, as by one worker.
+    """Placement does not answer before all requests have come.
 
-    The first question is sent for those who come first, the next one for all others; or two, as a request may
-    have been received and not got so far.
+    The first question is sent for those who come first, the next one for all others, or two for those that were
+    received and had not got so far. Workers that share nothing ask twice each.
     """
     asked, goes_on = cloud.questions(), threading.Event()
     wait = after_doing(lambda: goes_on.wait(PATIENCE))
     cloud.proxy.on("GET", "/resource_providers?", *[wait] * 10 * WORKERS)
     assert len(place(cloud, goes_on.set)) == REQUESTS
-    assert cloud.questions() - asked <= 3
+    assert 2 <= cloud.questions() - asked < 2 * WORKERS
