@@ -181,7 +181,7 @@ class HostStore:
     def table_of(self, hosts: Iterable[str]) -> HostTable:
         """Return a table of some service hosts of any partition; what cannot be read now is not in it."""
         wanted, begun = frozenset(hosts), self._clock()
-        trackers = {cell: CellTracker(cell, self._loader, self._clock) for cell in self._cells.all}
+        trackers = {cell: self._new_tracker(cell) for cell in self._cells.all}
         self._calls.scatter_gather(
             list(trackers), lambda cell: trackers[cell].update(self._cells.engine(cell), wanted)
         )
