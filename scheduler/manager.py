@@ -67,6 +67,9 @@ DECISIONS_TIMEOUT = 2.0
 # Seconds between questions to a Placement that requests do not ask, so that health checks can tell of it.
 CHECK_INTERVAL = 15.0
 
+# Seconds before the first request for the first refresh of the mirror; without it Placement is asked.
+MIRROR_START_TIMEOUT = 30.0
+
 # Seconds at the end of a process for decisions that other schedulers still have to be told of.
 STREAM_TIMEOUT = 1.0
 
@@ -262,12 +265,13 @@ class SchedulerManager:
         return self.hosts.wait_until_ready(timeout)
 
     def catch_up(self) -> None:
-        """Learn what other schedulers have decided in the last minutes, within a bounded time.
+        """Learn what other schedulers have decided in the last minutes, and read the mirror, if there is one.
 
-        To be called once the host table has been read, and before the first request.
+        To be called once the host table has been read, and before the first request. The time is bounded.
         """
         self.stream.start()
         self.stream.wait_until_caught_up(self.conf.berth.decision_stream_start_timeout)
+        self._mirror.wait_until_tried(MIRROR_START_TIMEOUT)
 
     def reset(self) -> None:
         """On SIGHUP: read cells and connections again, and take over changed options.

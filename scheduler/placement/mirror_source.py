@@ -111,11 +111,20 @@ class CandidateMirror:
             "The mirror of Placement is refreshed again",
             clock,
         )
+        self._tried = threading.Event()
         self._loop = BackgroundLoop("candidate-mirror", self.run_round)
 
     def start(self) -> None:
         """Begin to refresh. Until the first refresh is complete, queries go to Placement."""
         self._loop.start()
+
+    def wait_until_tried(self, timeout: float) -> None:
+        """Wait until the first refresh is complete or has failed, for at most ``timeout`` seconds.
+
+        Requests that come before would each ask Placement, which then takes longer for the refresh, too.
+        """
+        if self._loop.running:
+            self._tried.wait(timeout)
 
     def stop(self) -> None:
         """Stop refreshing."""
@@ -190,6 +199,12 @@ class CandidateMirror:
 
     def run_round(self) -> float:
         """Refresh if it is time to, else read doubtful nodes again. Return the seconds to wait."""
+        try:
+            return self._run_round()
+        finally:
+            self._tried.set()
+
+    def _run_round(self) -> float:
         with self._lock:
             noted, self._doubtful = self._doubtful, {}
         try:
@@ -279,6 +294,9 @@ class NoMirror:
 
     def start(self) -> None:
         """Do nothing."""
+
+    def wait_until_tried(self, timeout: float) -> None:
+        """Return at once."""
 
     def stop(self) -> None:
         """Do nothing."""

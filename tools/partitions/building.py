@@ -95,9 +95,12 @@ class Building:
 
     def _ask(self, requests: Sequence[BootRequest]) -> bool:
         self.requests += requests
-        with ThreadPoolExecutor(self._callers) as pool:
+        pool = ThreadPoolExecutor(self._callers)
+        try:
             for _ in pool.map(self._call, requests):
                 pass
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)  # an interrupt ends the run, not all its requests
         uuids = [instance for request in requests for instance in request.uuids]
         return self._conductor.journal.wait(uuids, BUILD_TIMEOUT)
 

@@ -19,6 +19,7 @@ from tools.partitions.cloud import PartitionedCloud, Shape
 from tools.partitions.kills import Kills
 from tools.partitions.results import Outcome, Result
 from tools.partitions.usage import Usage
+from tools.side_by_side.command import set_priority
 from tools.side_by_side.software import Software
 
 #: Seconds in which schedulers give back what they claimed for requests that others answered.
@@ -67,6 +68,7 @@ def _measure(options: argparse.Namespace) -> Result:
             end="",
             flush=True,
         )
+        set_priority(options.nice)
         return _run(cloud, options)
 
 
@@ -141,6 +143,12 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     shares = "shares of the instances that have hosts by then, such as 0.3 0.6"
     kill = f"kill -9 a scheduler of each partition at these points, and start it again: {shares}"
     add("--kill", type=float, nargs="+", default=[], metavar="SHARE", help=kill)
+    add(
+        "--nice",
+        type=int,
+        default=0,
+        help="priority of all processes, such as -5 on a busy machine; needs root",
+    )
     add("--output", type=Path, default=Path("partitions"), help="directory; a result is added to its file")
     add("--logs", type=Path, help="directory to which the logs are copied in the end")
     add("--software", type=Path, default=ROOT / ".venv" / "side-by-side", help="virtual environment to use")

@@ -88,7 +88,7 @@ def _round(
     path: Path,
 ) -> None:
     with contender.run(rig) as running:
-        _set_priority(options.nice)
+        set_priority(options.nice)
         measuring.warm_up(rig, running)
         for case in loads:
             with _locked(options.lock):
@@ -120,7 +120,7 @@ def _locked(path: Path | None) -> Iterator[None]:
         yield
 
 
-def _set_priority(nice: int) -> None:
+def set_priority(nice: int) -> None:
     """Set the priority of all processes of the rig: of each by itself, and of its autogroup."""
     if not nice:
         return

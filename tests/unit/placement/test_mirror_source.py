@@ -1,4 +1,6 @@
 import logging
+import math
+import threading
 from types import SimpleNamespace
 
 import orjson
@@ -88,6 +90,26 @@ def refuse(mirror, provider="a", name="MEMORY_MB", **amounts):
 
 def test_before_the_first_refresh_placement_is_asked(client, clock):
     assert found(CandidateMirror(client, lambda: INTERVAL, clock)) is None
+
+
+@pytest.mark.parametrize("answers", [True, False], ids=["complete", "failed"])
+def test_a_start_waits_for_the_first_refresh_and_no_longer_if_it_fails(client, clock, answers):
+    get, may_answer = client.get, threading.Event()
+    client.get = lambda *asked, **how: may_answer.wait(10) and get(*asked, **how)
+    if not answers:
+        client.bodies[WIDE] = PlacementUnreachable("down")
+    mirror = CandidateMirror(client, lambda: INTERVAL, clock)
+    mirror.start()
+    mirror.wait_until_tried(0.01)
+    assert found(mirror) is None
+    may_answer.set()
+    mirror.wait_until_tried(10)
+    mirror.stop()
+    assert (found(mirror) is not None) is answers
+
+
+def test_who_does_not_refresh_waits_for_nothing(client, clock):
+    CandidateMirror(client, lambda: INTERVAL, clock).wait_until_tried(math.inf)
 
 
 def test_queries_are_answered_without_a_get(mirror, client):
