@@ -65,6 +65,9 @@ class Page(Protocol):
     def interrupted_runs(self, message_id: str) -> int:
         """Return how many runs of a message ended with their process."""
 
+    def was_run_elsewhere(self, message_id: str) -> bool:
+        """Return whether another process runs or ran a message."""
+
     def leave_run(self, message_id: str) -> None:
         """Remove the record that this process runs a message."""
 
@@ -280,6 +283,10 @@ class ClaimJournal:
         Those count whose pages were taken over (``runs_elsewhere``).
         """
         return self._page.interrupted_runs(message_id) if self._page else 0
+
+    def was_run_elsewhere(self, message_id: str) -> bool:
+        """Return whether another process runs a message, has answered it, or has ended while it ran it."""
+        return self._page is not None and self._page.was_run_elsewhere(message_id)
 
     def leave_run(self, message_id: str) -> None:
         """Remove the record that this process runs a message; its runs that were interrupted still count."""

@@ -75,6 +75,10 @@ _EXPIRE = "DELETE FROM runs WHERE began < ?"
 _EXPIRE_REPLIES = "DELETE FROM replies WHERE began < ?"
 _COUNT_RUNNING = "SELECT count(*) FROM runs WHERE message = ? AND NOT interrupted"
 _COUNT_INTERRUPTED = "SELECT count(*) FROM runs WHERE message = ? AND interrupted"
+_WAS_RUN = """
+SELECT EXISTS (SELECT 1 FROM runs WHERE message = :message AND (interrupted OR :others))
+    OR EXISTS (SELECT 1 FROM replies WHERE message = :message)
+"""
 _LAST = "SELECT (SELECT coalesce(max(id), 0) FROM records), (SELECT coalesce(max(rowid), 0) FROM runs)"
 _COPY = """
 INSERT INTO main.runs SELECT message, began, 1 FROM dead.runs;
@@ -353,6 +357,20 @@ class JournalPage:
         except sqlite3.Error as error:
             self._outage.report_failure(error)
             return 0
+
+    def was_run_elsewhere(self, message_id: str) -> bool:
+        """Return whether another process runs a message, has answered it, or has ended while it ran it."""
+
+        def read(database: sqlite3.Connection, others: bool = True) -> bool:
+            parameters = {"message": message_id, "others": others}
+            return bool(database.execute(_WAS_RUN, parameters).fetchone()[0])
+
+        try:
+            with self._lock:
+                return read(self._database, False) or any(found for _, found in self._read_others(read))
+        except sqlite3.Error as error:
+            self._outage.report_failure(error)
+            return False
 
     def leave_run(self, message_id: str) -> None:
         """Remove the record that this process runs a message; its runs that were interrupted still count."""

@@ -179,6 +179,7 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
         channel_number: Which of the listener's successive channels the message came from.
         received: When it was received; seconds of ``time.monotonic``.
         first_received: When the first scheduler that had it received it, as far as is known; as above.
+        was_run_elsewhere: Whether another process of this host was found to run it, or to have run it.
         delivery: What depends on its reply, which is told before the reply is sent; None if nothing does.
     """
 
@@ -189,6 +190,7 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
     channel_number = 0
     received = 0.0
     first_received = 0.0
+    was_run_elsewhere = False
 
     @property
     def may_be_delivered(self) -> bool:
@@ -202,8 +204,8 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
 
     @property
     def redelivered(self) -> bool:
-        """Whether the message was delivered before, as the broker or a scheduler that sent it on says."""
-        again = self.message._raw_message.delivery_info.get("redelivered")
+        """Whether it was delivered before, as the broker, its sender or the journal says."""
+        again = self.was_run_elsewhere or self.message._raw_message.delivery_info.get("redelivered")
         return bool(again or RETURNED in self.headers or self.headers.get(DELIVERED_BEFORE))
 
     @property

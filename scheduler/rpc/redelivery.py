@@ -5,6 +5,10 @@ So each process records which calls it runs, and that it sends a reply before it
 the process and are read by all processes of the daemon. A call that was answered is not run again; one that
 another process runs waits for that; one whose reply may have been delivered is answered in the same way.
 
+A process that loses its connection still has the calls that it has not begun. The broker delivers them to
+others meanwhile. So a call that waited for a thread is looked up in the records too, although this was its
+first delivery.
+
 A call that ends its process would end the next one, for ever. So the runs that ended with their process are
 counted. (A quorum queue counts deliveries and says so in each message; a classic queue has no count.)
 """
@@ -27,6 +31,9 @@ MOST_INTERRUPTED = 4
 
 #: Deliveries of a call that a quorum queue may count. RabbitMQ drops a call after 20, without an answer.
 MOST_DELIVERIES = 12
+
+#: Seconds that a call waits for a thread, after which it may have been run by another process meanwhile.
+LONG_WAIT = 0.1
 
 #: Shortest and longest random delay, in seconds, between looks at whether another process still runs a call.
 LOOK_DELAY = (0.5, 1.5)
@@ -52,6 +59,9 @@ class MessageRuns(Protocol):
 
     def interrupted_runs(self, message_id: str) -> int:
         """Return how many runs of a message ended with their process, as far as that was noticed."""
+
+    def was_run_elsewhere(self, message_id: str) -> bool:
+        """Return whether another process runs or ran a message, and did not return it to the broker."""
 
     def leave_run(self, message_id: str) -> None:
         """Remove the record that this process runs a message; its runs that were interrupted still count."""
@@ -84,6 +94,10 @@ class NoRuns:
     def interrupted_runs(self, message_id: str) -> int:
         """Return that no run was interrupted."""
         return 0
+
+    def was_run_elsewhere(self, message_id: str) -> bool:
+        """Return that no other process ran it."""
+        return False
 
     def leave_run(self, message_id: str) -> None:
         """Do nothing."""
@@ -169,7 +183,11 @@ class Redeliveries:
             return Decision(Fate.RUN)
         if not message.redelivered:
             self._runs.begin_run(identity)
-            return Decision(Fate.RUN)
+            waited = self._clock() - message.received
+            if waited < LONG_WAIT or not self._runs.was_run_elsewhere(identity):
+                return Decision(Fate.RUN)
+            self._runs.leave_run(identity)
+            message.was_run_elsewhere = True
         decision = self._begin_alone(message) or self._decide_by_reply(message)
         if decision.fate not in {Fate.RUN, Fate.RUN_ANSWERED, Fate.RETURNED}:
             self._runs.end_run(identity)

@@ -227,7 +227,7 @@ class Incoming(amqp.ConfirmedMessage):
     @property
     def redelivered(self) -> bool:
         """Whether the broker has delivered the message before."""
-        return self._was_redelivered
+        return self._was_redelivered or self.was_run_elsewhere
 
     def acknowledge(self) -> None:
         """Note that the processing starts; the message is acknowledged by ``settle``."""

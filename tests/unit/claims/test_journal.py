@@ -562,6 +562,19 @@ class TestRuns:
         successor.leave_run("m1")
         assert successor.interrupted_runs("m1") == 1
 
+    def test_what_another_process_ran_is_known_unless_it_returned_it(self, journal):
+        mine, other = journal.open_page(), journal.open_page()
+        for message in ("own", "runs", "answered", "returned", "died"):
+            (mine if message == "own" else other).begin_run(message)
+        other.begin_reply("answered", failed=True)
+        other.confirm_reply("answered")
+        other.end_run("returned")
+        expected = {"runs": True, "answered": True, "returned": False, "died": True, "own": False}
+        assert {message: mine.was_run_elsewhere(message) for message in expected} == expected
+        other.close()
+        assert mine.take_over_dead().taken
+        assert {message: mine.was_run_elsewhere(message) for message in expected} == expected
+
     def test_a_confirmed_reply_ends_the_run(self, journal):
         one, other = journal.open_page(), journal.open_page()
         one.begin_run("m1")

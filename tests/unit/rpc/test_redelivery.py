@@ -2,6 +2,7 @@
 
 import pytest
 
+from scheduler.claims.journal_page import RecordedReply
 from scheduler.rpc.redelivery import MOST_INTERRUPTED, Fate, NoRuns, Redeliveries
 from tests.support.clock import Clock
 
@@ -14,21 +15,22 @@ class Call:
     unique_id = msg_id = "m1"
     redelivered = True
     delivery_count = 0
+    received = 0.0
 
     def __init__(self, stopped=lambda: False):
         self.hand_back = stopped
 
 
 class Runs(NoRuns):
-    """The records of this process and of another one, which runs the call until a time."""
+    """The records of this process and of another one, which runs the call until a time, or has answered it."""
 
-    def __init__(self, clock, until=0.0, interrupted=0):
-        self.clock, self.until, self.interrupted, self.own, self.together = (
+    def __init__(self, clock, until=0.0, interrupted=0, reply=None):
+        self.clock, self.until, self.interrupted, self.reply, self.own = (
             clock,
             until,
             interrupted,
+            reply,
             False,
-            0,
         )
 
     def begin_run(self, message_id):
@@ -36,6 +38,12 @@ class Runs(NoRuns):
 
     def interrupted_runs(self, message_id):
         return self.interrupted
+
+    def was_run_elsewhere(self, message_id):
+        return self.runs_elsewhere(message_id) or self.reply is not None
+
+    def reply_to(self, message_id):
+        return self.reply
 
     def leave_run(self, message_id):
         self.own = False
@@ -101,6 +109,28 @@ def test_a_call_that_was_not_delivered_before_waits_for_nothing(changes):
     vars(call).update(changes)
     assert world.redeliveries.decide(call).fate is Fate.RUN
     assert world.clock.now == 0.0
+
+
+@pytest.mark.parametrize("waited", [0.0, 5.0])
+@pytest.mark.parametrize(
+    ("fields", "fate", "again"),
+    [
+        ({"reply": RecordedReply(failed=True, confirmed=True)}, Fate.DROPPED, True),
+        ({"reply": RecordedReply(failed=False, confirmed=False)}, Fate.RUN_ANSWERED, True),
+        ({"until": 20.0}, Fate.RUN, True),
+        ({}, Fate.RUN, False),
+    ],
+    ids=["was answered", "may have been answered", "is being run", "is unknown"],
+)
+def test_a_call_that_waited_for_a_thread_may_have_been_delivered_to_another_process_meanwhile(
+    waited, fields, fate, again
+):
+    world, call = World(**fields), Call()
+    call.redelivered = False
+    world.clock.now = waited
+    assert world.redeliveries.decide(call).fate is (fate if waited else Fate.RUN)
+    assert getattr(call, "was_run_elsewhere", False) == (again and waited > 0)
+    assert world.runs.own == (fate is not Fate.DROPPED or not waited)
 
 
 def test_a_call_that_is_sent_on_is_not_recorded_as_running_until_it_turns_out_to_stay():
