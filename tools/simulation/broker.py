@@ -32,6 +32,7 @@ class Message:
         replies: Times at which a reply was handed to the broker, or given up because its queue was gone.
         waits: For each time that it was processed: seconds from its start to its reply.
         working: The processes that have begun to process it and have not replied.
+        abandoned: Times at which a process acknowledged it without a reply, since its caller waits no more.
     """
 
     number: int
@@ -45,6 +46,7 @@ class Message:
     replies: list[float] = field(default_factory=list)
     waits: list[float] = field(default_factory=list)
     working: set[Process] = field(default_factory=set)
+    abandoned: list[float] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -329,6 +331,10 @@ class Listener(base.PollStyleListener):
         """Acknowledge a message, however often it was received."""
         if incoming.undelivered is None:
             self._answered.add(incoming.sent.number)
+        if self.process in incoming.sent.working:
+            incoming.sent.working.discard(self.process)
+            incoming.sent.abandoned.append(self.broker.runtime.clock)
+            self.broker.told(f"leaves {incoming.sent.name} without a reply")
         for message in self._in_progress.pop(incoming.sent.number, ()):
             self.broker.acknowledge(message, self.process)
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 import itertools
+import math
 from typing import Any
 
 from tools.simulation.broker import Broker, Message, Reply
@@ -44,6 +45,7 @@ class Call:
 
     Attributes:
         settled: It was answered, or given up.
+        ended: When that was.
         answered: A reply came in time.
         orphaned: Its conductor is gone.
     """
@@ -53,6 +55,7 @@ class Call:
     replies: list[Reply] = field(default_factory=list)
     waiters: list[Task] = field(default_factory=list)
     settled: bool = False
+    ended: float = math.inf
     answered: bool = False
     orphaned: bool = False
 
@@ -166,7 +169,7 @@ class Callers:
                 if not reply.is_heartbeat and not call.settled:
                     call.settled = call.answered = True
                     self._accept(call, reply)
-        call.settled = True
+        call.settled, call.ended = True, self._runtime.clock
 
     def _accept(self, call: Call, reply: Reply) -> None:
         self._told(f"conductor has the answer to {call.message.name}: {reply.failure or 'hosts'}")

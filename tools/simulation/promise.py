@@ -89,10 +89,12 @@ def _node(uuid: str) -> str:
 
 
 def check_calls(calls: list[Call], waiting: list[Message]) -> Iterator[Violation]:
-    """Find calls that got no reply and are not in the queue any more."""
+    """Find calls that got no reply and are not in the queue any more, although their callers waited."""
     for call in calls:
         message = call.message
         if call.orphaned or message.replies or message in waiting:
+            continue
+        if message.abandoned and min(message.abandoned) >= call.ended:
             continue
         if any(process.alive for process in message.working):
             yield Violation("stuck", f"{message.name} is still worked on")

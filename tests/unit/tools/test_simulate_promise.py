@@ -100,6 +100,11 @@ def test_calls_whose_conductor_is_gone_need_no_reply():
     assert not list(check_calls([Call(message(), orphaned=True)], []))
 
 
+def test_calls_whose_caller_has_given_up_need_no_reply():
+    calls = [Call(message(abandoned=[70.0]), ended=ended) for ended in (60.0, 80.0)]
+    assert [found.kind for found in check_calls(calls, [])] == ["unanswered"]
+
+
 def test_waits_beyond_the_caller_s_are_found():
     calls = [Call(message(waits=[1.0, 500.0])), Call(message(waits=[100.0])), Call(message())]
     assert [found.kind for found in check_waits(calls, 60.0, 0.0)] == ["slow"]
