@@ -99,6 +99,12 @@ class HostTable:
         table.coded = self.coded | {"aggregates": columns.aggregate_column(self.rows, aggregates)}
         return table
 
+    def read_again(self, read_at: float) -> "HostTable":
+        """Return the same table, for a reading that has found no change."""
+        table = copy.copy(self)
+        table.read_at = read_at
+        return table
+
     def __len__(self) -> int:
         return len(self.rows)
 

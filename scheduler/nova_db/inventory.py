@@ -1,6 +1,6 @@
 """Everything about the hosts of all cells: the manager's entry point to nova's databases."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 import math
 import time
@@ -92,6 +92,7 @@ class Inventory:
         self._versions = MinimumVersion(self.cells, self._calls)
         self.instances = CellInstances(self.cells, self._calls)
         self.pending = PendingPlacements()
+        self._hosts_followed: Mapping[str, object] = {}
 
     def start(self) -> None:
         """Read what the databases have, as far as they answer, and keep reading in the background."""
@@ -296,7 +297,9 @@ class Inventory:
         return self._store.table_of(self.hosts_of_nodes(uuids))
 
     def _table_published(self, table: HostTable) -> None:
-        self._mapped.follow(row.host for row in table.rows)
+        if table.rows_named is not self._hosts_followed:  # most tables have the same hosts as the one before
+            self._hosts_followed = table.rows_named
+            self._mapped.follow(table.rows_named)
         self._settle_pending(table)
 
     def _settle_pending(self, table: HostTable) -> None:

@@ -104,6 +104,16 @@ def test_nothing_changed():
     assert all(after.coded[name] is column for name, column in table.coded.items())
 
 
+def test_a_table_that_was_read_again_differs_by_the_time_only():
+    table = make_table([make_host("h1")])
+    named = table.rows_named
+    again = table.read_again(7.0)
+    assert (again.read_at, table.read_at) == (7.0, 0.0)
+    assert again.rows is table.rows
+    assert again.numbers is table.numbers
+    assert again.rows_named is named
+
+
 def test_a_heartbeat_changes_service_columns_only():
     hosts = [make_host("h1"), make_host("h2")]
     services, rows = services_of(hosts), [host.row() for host in hosts]

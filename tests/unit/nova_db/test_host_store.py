@@ -294,6 +294,24 @@ def test_a_node_that_cannot_be_used_is_foreign(nova, stores):
     assert stores.reads == reads
 
 
+def test_a_reading_that_finds_no_change_gives_the_same_table_of_a_later_time(nova, stores):
+    nova.add_host("cmp1")
+    first = stores.store.refresh()
+    again = stores.store.refresh()
+    assert again.rows is first.rows
+    assert again.read_at > first.read_at
+    nova.update(services, services.c.host == "cmp1", disabled=True)
+    changed = stores.store.refresh()
+    assert (list(again.numbers["service_disabled"]), list(changed.numbers["service_disabled"])) == (
+        [False],
+        [True],
+    )
+    with nova.engines.api().begin() as connection:
+        connection.execute(sa.update(cell_mappings).values(disabled=True))
+    stores.cells.load()
+    assert list(stores.store.refresh().cell_enabled) == [False]
+
+
 def test_a_cell_with_another_url_is_read_anew(nova, stores):
     nova.add_host("cmp1")
     stores.store.refresh()
