@@ -154,7 +154,8 @@ def _times_expired(moves: Any) -> int:
         for move in (moves if isinstance(moves, (list, tuple)) else ())
         if isinstance(move, dict) and move.get("reason") == "expired"
     ]
-    return sum(count for count in counts if isinstance(count, int) and 0 <= count <= MOST_TRIED)
+    times = sum(count for count in counts if isinstance(count, int) and count > 0)
+    return times if times <= MOST_TRIED else 0
 
 
 class Forwarder:

@@ -138,6 +138,7 @@ def moved(count=1, reason="expired"):
         ({SPENT: [12]}, 0),
         ({SPENT: 2, "x-death": [moved(2), moved(reason="rejected"), moved()]}, 2 + 3 * WAIT_LIMIT),
         ({"x-death": [moved(10**9), moved(-1), moved("1"), moved(None), {}, 1]}, 0),
+        ({"x-death": [moved(100)] * 100}, 0),
         ({"x-death": "expired"}, 0),
         ({"x-death": {"count": 1, "reason": "expired"}}, 0),
     ],
