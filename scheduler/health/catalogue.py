@@ -116,8 +116,8 @@ REFUSED = Metric(
 UNDELIVERED = Metric(
     "berth_replies_undelivered",
     "counter",
-    "Replies that the broker did not take, whose claims are given back, or did not confirm, whose claims are "
-    "kept.",
+    "Replies that the broker did not take, or whose caller waits no more, whose claims are given back; or "
+    "that the broker did not confirm, whose claims are kept.",
 )
 FORWARDED = Metric(
     "berth_requests_forwarded",

@@ -325,6 +325,7 @@ class Server(server.RPCServer):
 
     def _settle_unanswered(self, message: amqp.ConfirmedMessage) -> None:
         """Acknowledge a message without an answer. If another process has it meanwhile, that one answers."""
+        self.observer.undelivered()
         self._redeliveries.pause(message)
         message.settle()
 

@@ -599,7 +599,10 @@ def test_a_call_whose_caller_is_gone_is_acknowledged_and_not_answered(conf, mana
     message = Redelivered({"method": "select_destinations", "args": arguments, "version": "4.5"})
     message.client_timeout = 60
     beats.watch(message)
+    told = []
+    running.observer = SimpleNamespace(undelivered=lambda: told.append("undelivered"))
     running._process_incoming([message])
+    assert told == ["undelivered"]
     assert (message.ends, claims.ends, records.open) == (["acknowledged"], ["given back"], set())
     assert records.notes == [("m1", "withdrawn")]
 
