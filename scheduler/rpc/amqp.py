@@ -11,12 +11,12 @@ oslo.messaging acknowledges a request on receipt, logs a reply that was not deli
 * A listener that stops takes no more messages, and returns to the broker what was not begun yet.
 * A call can be sent on to another queue, as it was received (see ``scheduler/rpc/forwarding.py``).
 
-This module uses private names of oslo.messaging; ``tests/unit/rpc/test_amqp.py`` lists them.
+This module uses private names of oslo.messaging and amqp; ``tests/unit/rpc/test_amqp.py`` lists them.
 """
 # ruff: noqa: SLF001 - see above
 
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 import threading
 import time
@@ -87,6 +87,7 @@ class BoundedPublisher:
         deadline: float,
         largest: int,
         before_sending: Callable[[], None] = lambda: None,
+        after_sending: Callable[[], None] = lambda: None,
     ) -> None:
         """Publish on a connection of oslo.messaging's pool.
 
@@ -95,8 +96,11 @@ class BoundedPublisher:
             deadline: Seconds of ``time.monotonic``.
             largest: Bytes that a message may have.
             before_sending: Called before a message is handed to the broker.
+            after_sending: Called after that, before the confirmation is waited for. If it is not called, the
+                broker has not got the whole message.
         """
         self._before_sending = before_sending
+        self._after_sending = after_sending
         self._connection = connection
         self._deadline = deadline
         self._largest = largest
@@ -131,15 +135,17 @@ class BoundedPublisher:
 
     def _publish(self, queue: str, message: Any, properties: dict[str, Any]) -> None:
         self._before_sending()
-        self._connection._producer.publish(
-            message,
-            exchange=kombu.Exchange(""),
-            routing_key=queue,
-            mandatory=True,
-            compression=self._connection.kombu_compression,
-            confirm_timeout=max(1.0, self._deadline - time.monotonic()),
-            **properties,
-        )
+        producer = self._connection._producer
+        with _noticing_the_end_of_sending(producer.channel, self._after_sending):
+            producer.publish(
+                message,
+                exchange=kombu.Exchange(""),
+                routing_key=queue,
+                mandatory=True,
+                compression=self._connection.kombu_compression,
+                confirm_timeout=max(1.0, self._deadline - time.monotonic()),
+                **properties,
+            )
 
     def _replace_channel(self) -> None:
         """Publish nothing more on this channel.
@@ -156,6 +162,23 @@ class BoundedPublisher:
     def _check_deadline(self, error: Exception) -> None:
         if time.monotonic() >= self._deadline:
             raise ReplyTimeout(f"the broker did not confirm it in time: {error}") from error
+
+
+@contextmanager
+def _noticing_the_end_of_sending(channel: Any, sent: Callable[[], None]) -> Iterator[None]:
+    """Call a function when a message is written to the connection, and its confirmation is awaited."""
+    publish = channel._basic_publish
+
+    def publish_and_tell(*args: Any, **kwargs: Any) -> Any:
+        result = publish(*args, **kwargs)
+        sent()
+        return result
+
+    channel._basic_publish = publish_and_tell
+    try:
+        yield
+    finally:
+        del channel._basic_publish  # the method of the class is behind it
 
 
 def size_of(text: str) -> int:
@@ -302,9 +325,11 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
         raise ReplyQueueMissing(f"reply queue {self.reply_q} does not exist")
 
     def _begin_reply(self, *, failed: bool) -> None:
-        self.unrefused += 1
         if self.delivery is not None:
             self.delivery.begin_reply(failed=failed)
+
+    def _note_sent(self) -> None:
+        self.unrefused += 1
 
     def _note_refusal(self, before: int) -> None:
         """Note that a reply was refused, perhaps before it was handed to the broker once more.
@@ -325,7 +350,8 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
 
         with driver._get_connection(library.PURPOSE_SEND, retry=CONNECT_RETRIES) as connection:
             largest = self.listener.largest_message
-            publisher = BoundedPublisher(connection, deadline, largest, before_sending)
+            sent = self._note_sent if ending else _do_nothing
+            publisher = BoundedPublisher(connection, deadline, largest, before_sending, sent)
             self._send_reply(publisher, reply, failure, ending)
 
 

@@ -264,6 +264,7 @@ class Incoming(amqp.ConfirmedMessage):
             raise messaging.MessageDeliveryFailure("the connection is lost")
         if ending:
             self._begin_reply(failed=failure is not None)
+            self._note_sent()
         sent = Reply(self.sent, None if failure or not ending else orjson.loads(text), name)
         if not broker.confirms(sent):
             self._wait_in_vain(deadline)

@@ -10,6 +10,7 @@ import json
 from types import SimpleNamespace
 from unittest import mock
 
+from amqp.channel import Channel
 import kombu
 import oslo_messaging as messaging
 from oslo_messaging import transport as library_transport
@@ -84,18 +85,35 @@ def test_oslo_messaging_sets_and_calls_what_is_relied_on(function, texts):
     assert [text for text in texts if text not in source] == []
 
 
+def test_amqp_sends_a_message_by_one_method_and_waits_for_its_confirmation_after_that():
+    source = inspect.getsource(Channel.basic_publish_confirm)
+    assert source.index("self._basic_publish(") < source.index("self.wait([spec.Basic.Ack, spec.Basic.Nack]")
+
+
 def test_kombu_passes_the_time_limit_of_a_confirmation_on():
     assert "confirm_timeout" in inspect.signature(kombu.Producer.publish).parameters
 
 
+class FakeChannel:
+    """Sends, or fails as it is told to."""
+
+    def __init__(self, failure):
+        self.failure = failure
+
+    def _basic_publish(self):
+        if self.failure:
+            raise self.failure
+
+
 class Connection:
-    """A connection of the pool: publishes, or fails as it is told to."""
+    """A connection of the pool: publishes, or fails as it is told to, before or after it has sent the message."""
 
     kombu_compression = None
 
-    def __init__(self, failure=None):
+    def __init__(self, failure=None, before=None):
         self.failure = failure
         self.published = []
+        self.channel = FakeChannel(before)
         self.channels = ["first"]
         self._connection_lock = contextlib.nullcontext()
         self._producer = self
@@ -115,6 +133,7 @@ class Connection:
             raise
 
     def publish(self, message, **options):
+        self.channel._basic_publish()
         if self.failure:
             raise self.failure
         self.published.append((message, options))
@@ -158,6 +177,16 @@ def test_a_reply_is_announced_before_it_is_published():
     assert (seen, len(connection.published)) == ([0], 1)
 
 
+@pytest.mark.parametrize("before", [None, OSError("closed")], ids=["sent", "not sent"])
+def test_a_reply_is_sent_once_it_is_written_to_the_connection_be_it_confirmed_or_not(before):
+    connection, sent = Connection(OSError("reset"), before), []
+    publisher = amqp.BoundedPublisher(connection, 1e12, 10, after_sending=lambda: sent.append(1))
+    for _ in range(2):
+        with pytest.raises(OSError, match="closed" if before else "reset"):
+            publisher.direct_send("q", text(1))
+    assert len(sent) == (0 if before else 2)
+
+
 class Undelivered(amqp.ConfirmedMessage):
     """A call whose reply meets errors, one at each attempt, before it is sent."""
 
@@ -171,6 +200,7 @@ class Undelivered(amqp.ConfirmedMessage):
 
     def _send_once(self, deadline, reply, failure, ending=True):
         self._begin_reply(failed=failure is not None)
+        self._note_sent()
         if self.errors:
             raise self.errors.pop(0)
 
@@ -213,8 +243,8 @@ def test_a_reply_that_is_published_twice_in_one_attempt_may_be_delivered_if_the_
     """oslo.messaging publishes it again after a lost connection."""
     monkeypatch.setattr(amqp, "RETRY_INTERVAL", 0.0)
     call = Undelivered([messaging.MessageUndeliverable(None, "", "q", None)])
-    once = call._begin_reply
-    call._begin_reply = lambda **kwargs: [once(**kwargs), once(**kwargs)]
+    once = call._note_sent
+    call._note_sent = lambda: [once(), once()]
     call._obsolete_reply_queues.reply_q_valid = mock.Mock(side_effect=[True, False])
     call.reply("hosts")
     assert isinstance(call.undelivered, amqp.ReplyQueueMissing)
