@@ -168,7 +168,7 @@ CELL_AGE = Metric(
 MIRROR_AGE = Metric(
     "berth_mirror_age_seconds",
     "gauge",
-    "Time since the mirror of Placement was refreshed; absent without a mirror.",
+    "Time since the mirror of Placement was refreshed: rarely while no request comes; absent without one.",
     ("worker",),
 )
 DEPENDENCY_UP = Metric(

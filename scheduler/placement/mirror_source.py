@@ -3,7 +3,8 @@
 One wide question in the background refreshes it; of the workers of one daemon, one asks it for all. Between
 two of them, what this scheduler claims and releases is added, and what Placement refuses is read again for
 the node concerned. Where much is refused the interval becomes shorter; where most is refused, no query is
-answered from the mirror until it was refreshed.
+answered from the mirror until it was refreshed. While no query comes the mirror rests: it is refreshed
+rarely, and the next query goes to Placement, as do those that follow it until the mirror was refreshed.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -50,6 +51,9 @@ STORM_CLAIMS = 50
 
 # Nodes that lost instances and are read again one by one; if there are more, the whole mirror is refreshed.
 MOST_REREAD = 100
+
+# Intervals between two refreshes while no query comes. What schedulers decide meanwhile is kept in between.
+RESTING_INTERVALS = 10
 
 # How old another worker's answer may be that is used for a refresh, in intervals. So workers come into step
 # whose refreshes are due at different moments.
@@ -103,6 +107,7 @@ class CandidateMirror:
         self._claims = self._refusals = 0
         self._refreshed_at = float("-inf")
         self._withdrawn_at = float("-inf")
+        self._wanted = self._resting = False
         self._doubtful: dict[str, float] = {}  # nodes, and since when
         self._sharing = False
         self._outage = OutageLog(
@@ -133,9 +138,20 @@ class CandidateMirror:
     def find(self, queries: Sequence[Query]) -> MirrorAnswer | None:
         """Return the compute nodes that may have what is asked for; None: ask Placement."""
         plain = plain_query(queries[0]) if len(queries) == 1 else None
-        if plain is None or self._clock() - self._refreshed_at > TOO_OLD * self._configured_interval():
+        if plain is None or self._want():
+            return None
+        if self._clock() - self._refreshed_at > TOO_OLD * self._configured_interval():
             return None
         return self._mirror.find(plain)
+
+    def _want(self) -> bool:
+        """Note that the mirror is wanted, and return whether it rests. Then it is refreshed at once."""
+        with self._lock:
+            resting, first = self._resting, not self._wanted
+            self._wanted = True
+        if resting and first:
+            self._loop.wake()
+        return resting
 
     # -- what happens to the nodes ---------------------------------------------------------------------------
 
@@ -205,6 +221,8 @@ class CandidateMirror:
             self._tried.set()
 
     def _run_round(self) -> float:
+        if self._may_rest():
+            return self._refreshed_at + RESTING_INTERVALS * self._interval() - self._clock()
         with self._lock:
             noted, self._doubtful = self._doubtful, {}
         try:
@@ -219,6 +237,15 @@ class CandidateMirror:
             return min(self._interval(), MIN_INTERVAL)
         self._outage.report_success()
         return max(0.0, self._refreshed_at + self._interval() - self._clock())
+
+    def _may_rest(self) -> bool:
+        """Return whether a refresh that is due need not be now; from then on the mirror rests."""
+        intervals = (self._clock() - self._refreshed_at) / self._interval()
+        with self._lock:
+            active = self._wanted or self._claims or self._refusals
+            may = not active and 1 <= intervals < RESTING_INTERVALS
+            self._resting |= may
+        return may
 
     def refresh(self, not_before: float | None = None) -> None:
         """Ask the wide question, or take the answer that another worker got, and use it.
@@ -245,6 +272,8 @@ class CandidateMirror:
             self._mirror.withdraw()
         else:
             self._mirror.publish(snapshot, answer.asked_at)
+        with self._lock:
+            self._wanted = self._resting = False
         if sharing and not self._sharing:
             LOG.warning(
                 "A provider shares a mirrored resource class with others: all queries go to Placement"

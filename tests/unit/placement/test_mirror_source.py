@@ -11,6 +11,7 @@ from scheduler.placement.errors import PlacementUnreachable
 from scheduler.placement.mirror import WIDE_QUERY
 from scheduler.placement.mirror_source import (
     MIN_INTERVAL,
+    RESTING_INTERVALS,
     STORM_CLAIMS,
     CandidateMirror,
     NoMirror,
@@ -65,6 +66,7 @@ def clock():
 def mirror(client, clock):
     mirror = CandidateMirror(client, lambda: INTERVAL, clock)
     mirror.refresh()
+    mirror.find([QUERY])  # a mirror that is asked does not rest
     client.asked.clear()
     return mirror
 
@@ -137,6 +139,34 @@ def test_a_round_before_that_asks_nothing(mirror, client, clock):
     clock.now += 20
     assert mirror.run_round() == INTERVAL - 20
     assert client.asked == []
+
+
+def test_a_mirror_that_nobody_asks_rests_and_the_next_query_goes_to_placement(mirror, client, clock):
+    clock.now += INTERVAL
+    mirror.run_round()
+    clock.now += INTERVAL
+    client.asked.clear()
+    assert mirror.run_round() == (RESTING_INTERVALS - 1) * INTERVAL
+    mirror.nodes_changed(["a"])
+    mirror.run_round()
+    assert client.asked == []
+    assert [found(mirror), found(mirror)] == [None, None]
+    client.bodies[WIDE] = PlacementUnreachable("down")
+    mirror.run_round()
+    assert found(mirror) is None
+    client.bodies[WIDE] = {"allocation_requests": [], "provider_summaries": NODES}
+    assert mirror.run_round() == INTERVAL
+    assert found(mirror) == ["a", "b"]
+
+
+def test_a_mirror_that_rests_is_refreshed_now_and_then(mirror, client, clock):
+    mirror.refresh()
+    client.asked.clear()
+    for _ in range(RESTING_INTERVALS):
+        clock.now += INTERVAL
+        mirror.run_round()
+    assert client.asked == [SHARERS, WIDE]
+    assert found(mirror) == ["a", "b"]
 
 
 def test_nodes_that_lost_instances_are_read_again(mirror, client):
@@ -287,6 +317,7 @@ def test_workers_come_into_step_and_ask_once_in_an_interval_for_all(workers, cli
     for _ in range(40):
         clock.now = min(due)
         turn = due.index(clock.now)
+        workers[turn].find([QUERY])
         due[turn] = clock.now + workers[turn].run_round()
         assert workers[turn].age() <= INTERVAL / 2
     assert due[0] == due[1]
