@@ -5,6 +5,8 @@ that the master makes before it forks. A worker that waits for the lock takes th
 late enough, else asks next. So a caller gets what it would have got by asking alone: an answer to a question
 that was sent at ``not_before`` or later.
 
+There are also slots, by which all workers together bound what they have in flight.
+
 Nothing depends on the directory. Where a file cannot be written or read, and where the worker that has the
 lock takes too long (it may be stopped), a worker asks for itself. The lock of one that has died is free.
 """
@@ -13,6 +15,7 @@ import atexit
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 import fcntl
+from functools import partial
 import hashlib
 import math
 import os
@@ -39,9 +42,14 @@ SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the directory in it is private
 #: Seconds after which the answer to a question that another worker has sent is no longer waited for.
 PATIENCE = 20.0
 
-#: Seconds between two looks for an answer: the first of them, and the longest, to which they grow.
+#: A wait for several holders of one lock, one after the other, ends after so many times that.
+MOST_HOLDERS = 2
+
+#: Seconds between two looks for an answer: the first of them, and the longest, to which they grow; and the
+#: longest between two looks for a slot.
 FIRST_PAUSE = 0.001
 LONGEST_PAUSE = 0.02
+SLOT_PAUSE = 0.005
 
 #: Answers that are kept, their bytes, and the seconds for which they are.
 MOST_ANSWERS = 32
@@ -109,7 +117,7 @@ class SharedAnswers:
     ) -> SharedAnswer:
         """Return an answer to a question that was sent at ``not_before`` or later.
 
-        Waits for other processes end after ``patience`` seconds, or half of what is left until the deadline
+        A wait for another process ends after ``patience`` seconds, or half of what is left until the deadline
         of the request.
 
         Args:
@@ -122,46 +130,76 @@ class SharedAnswers:
         if self._directory is None:
             return SharedAnswer(self._clock(), ask())
         place = _Place(self._directory, question)
-        slots = [self._directory / f"slot-{number}.lock" for number in range(at_once)]
-        with self._locked([place.lock], lambda: place.read(not_before)) as found:
+        with self._locked(
+            [place.lock], self._patience, LONGEST_PAUSE, partial(place.read, not_before)
+        ) as found:
             if isinstance(found, SharedAnswer):
                 return found
-            with self._locked(slots):
+            with self.slot("questions", at_once, self._patience):
                 answer = SharedAnswer(self._clock(), ask())
             if found:
                 self._store(place, answer)
             return answer
 
     @contextmanager
+    def slot(self, kind: str, at_once: int, patience: float) -> Iterator[None]:
+        """Wait until fewer than so many of a kind are in flight in all processes, and be one of them.
+
+        Who waits first is next: else a process that has much to do would keep the slot for itself.
+
+        Args:
+            kind: The name of the slots.
+            at_once: The number of slots; 0: there is no wait.
+            patience: Seconds after which a holder is not waited for, as it may be stopped.
+        """
+        if self._directory is None or not at_once:
+            yield
+            return
+        next_one = self._directory / f"{kind}-next.lock"
+        slots = [self._directory / f"{kind}-{number}.lock" for number in range(at_once)]
+        with ExitStack() as held:
+            with self._locked([next_one], patience, SLOT_PAUSE):
+                held.enter_context(self._locked(slots, patience, SLOT_PAUSE))
+            yield
+
+    @contextmanager
     def _locked(
-        self, paths: Sequence[Path], look: Callable[[], SharedAnswer | None] = lambda: None
+        self,
+        paths: Sequence[Path],
+        patience: float,
+        longest_pause: float,
+        look: Callable[[], SharedAnswer | None] = lambda: None,
     ) -> "Iterator[SharedAnswer | _Lock | None]":
         """Yield what ``look`` finds, or one of the locks, held; None: neither, and it goes on without."""
         with ExitStack() as stack:
             try:
-                found = look() or self._wait([stack.enter_context(_Lock(path)) for path in paths], look)
+                locks = [stack.enter_context(_Lock(path)) for path in paths]
+                found = self._wait(locks, patience, longest_pause, look)
             except OSError as error:
                 self._outage.report_failure(error)
                 found = None
             yield found
 
     def _wait(
-        self, locks: "Sequence[_Lock]", look: Callable[[], SharedAnswer | None]
+        self,
+        locks: "Sequence[_Lock]",
+        patience: float,
+        longest_pause: float,
+        look: Callable[[], SharedAnswer | None],
     ) -> "SharedAnswer | _Lock | None":
         began = self._clock()
-        latest = began + deadline.current().remaining() / 2
+        latest = began + min(deadline.current().remaining() / 2, MOST_HOLDERS * patience)
         pause = FIRST_PAUSE
-        while locks:
+        while True:
             held = next((lock for lock in locks if lock.acquire(self._clock())), None)
             found = look()
             if found or held:
                 return found or held
-            longest = max(lock.held_since(began) for lock in locks) + self._patience
+            longest = max(lock.held_since(began) for lock in locks) + patience
             if self._clock() >= min(latest, longest):
-                break
+                return None
             self._sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
-        return None
+            pause = min(2 * pause, longest_pause)
 
     def _store(self, place: "_Place", answer: SharedAnswer) -> None:
         try:

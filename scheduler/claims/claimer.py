@@ -32,6 +32,7 @@ from scheduler.claims.writes_in_flight import WritesInFlight
 from scheduler.locks import KeyedLocks
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementSilent, PlacementUnreachable
+from scheduler.shared_answers import SharedAnswers
 
 LOG = log.getLogger(__name__)
 
@@ -76,14 +77,17 @@ class Claimer:
         self._empty_consumers = EmptyConsumers(policy.empty_consumers)
 
     @classmethod
-    def of(cls, client: PlacementClient, most_writes: int = 1) -> "Claimer":
+    def of(
+        cls, client: PlacementClient, most_writes: int = 1, workers: SharedAnswers | None = None
+    ) -> "Claimer":
         """Return the claimer of a process, with the bounds of a daemon.
 
         Args:
             client: Sends requests to Placement.
             most_writes: How many writes are in flight at once at most; what waits meanwhile is sent together.
+            workers: By which the writes of all workers are bounded together; None: there are no others.
         """
-        return cls(GroupCommit(client, WritesInFlight(most_writes)), ClaimPolicy())
+        return cls(GroupCommit(client, WritesInFlight(most_writes), workers=workers), ClaimPolicy())
 
     @property
     def journal(self) -> ClaimJournal:

@@ -1,9 +1,9 @@
 """Writes of concurrent requests that go to Placement together.
 
 Most databases of Placement carry out writes one after the other at best: concurrent ones deadlock, and cost a
-second each then. So few writes are in flight at once (``writes_in_flight``). What waits meanwhile goes along
-with the next one, as one POST for many consumers, which costs Placement half as much for each. A write that
-need not wait is sent at once, alone.
+second each then. So few writes are in flight at once (``writes_in_flight``), of all workers of a daemon. What
+waits meanwhile goes along with the next one, as one POST for many consumers, which costs Placement half as
+much for each. A write that need not wait is sent at once, alone.
 
 A POST is carried out for all consumers or for none. If Placement refuses it, the consumer that the refusal
 names gets it, and the others are sent again; if it names none of them, each is sent alone. So a refusal
@@ -24,6 +24,7 @@ from scheduler.claims.writes_in_flight import SLOW_WRITE, WritesInFlight
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementSilent, PlacementUnanswered, PlacementUnreachable
 from scheduler.placement.reply import Reply
+from scheduler.shared_answers import SharedAnswers
 
 # More consumers in one POST make Placement's transaction longer than they save; it is measured best at 20.
 MOST_IN_GROUP = 20
@@ -33,6 +34,9 @@ MOST_REFUSALS = 3
 
 # Seconds that a write waits for others to be sent before it. It was not sent then.
 WAIT_TIMEOUT = 30.0
+
+# Seconds after which the write of another worker is no longer waited for; that worker may be stopped.
+WORKER_PATIENCE = 3.0
 
 Body = dict[str, Any]
 
@@ -73,6 +77,7 @@ class GroupCommit(AllocationsApi):
         allowed: WritesInFlight | None = None,
         wait_timeout: float = WAIT_TIMEOUT,
         clock: Callable[[], float] = time.monotonic,
+        workers: SharedAnswers | None = None,
     ) -> None:
         """Set up the queue of writes.
 
@@ -81,8 +86,10 @@ class GroupCommit(AllocationsApi):
             allowed: How many writes may be in flight at once; None: one.
             wait_timeout: Seconds that a write waits before it is given up, unsent.
             clock: Seconds that only grow.
+            workers: By which the writes of all workers are bounded together; None: there are no others.
         """
         super().__init__(client)
+        self._workers = workers or SharedAnswers()
         self._allowed = allowed or WritesInFlight(1, clock)
         self._in_flight = 0
         self._wait_timeout = wait_timeout
@@ -135,14 +142,15 @@ class GroupCommit(AllocationsApi):
 
     def _lead(self, write: _Write) -> None:
         """Send the first writes of the queue, this one among them, and let the next thread lead."""
-        group = self._next_group(write)
-        try:
-            self._send(group)
-        finally:
-            self._hand_over()
-            for other in group:
-                if other is not write:
-                    other.ready.set()
+        with self._workers.slot("writes", self._allowed.limit, WORKER_PATIENCE):
+            group = self._next_group(write)
+            try:
+                self._send(group)
+            finally:
+                self._hand_over()
+                for other in group:
+                    if other is not write:
+                        other.ready.set()
 
     def _next_group(self, write: _Write) -> list[_Write]:
         with self._lock:

@@ -250,6 +250,28 @@ def test_a_slot_is_not_waited_for_without_end(tmp_path, asked):
     assert worker(tmp_path).get("b", 0.0, asked) == found  # which is shared all the same
 
 
+def test_a_process_that_has_much_to_do_does_not_keep_a_slot_for_itself(tmp_path):
+    begun, ended, turns = threading.Event(), threading.Event(), []
+
+    def keep_asking():
+        busy = worker(tmp_path)
+        while not ended.is_set() and len(turns) < 1000:
+            with busy.slot("writes", 1, 20.0):
+                turns.append(1)
+                time.sleep(0.002)
+            begun.set()
+
+    thread = threading.Thread(target=keep_asking)
+    thread.start()
+    assert begun.wait(10)
+    before = len(turns)
+    with worker(tmp_path).slot("writes", 1, 20.0):
+        passed = len(turns) - before
+    ended.set()
+    thread.join(10)
+    assert passed < 50
+
+
 # -- processes ----------------------------------------------------------------------------------------------
 
 FORK = multiprocessing.get_context("fork")

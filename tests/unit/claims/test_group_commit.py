@@ -4,9 +4,11 @@ from types import SimpleNamespace
 import orjson
 import pytest
 
+from scheduler.claims import group_commit
 from scheduler.claims.group_commit import MOST_IN_GROUP, GroupCommit
 from scheduler.placement.errors import PlacementUnanswered, PlacementUnreachable
 from scheduler.placement.reply import Reply
+from scheduler.shared_answers import SharedAnswers
 from tests.support.clock import Clock
 
 DONE = Reply(204)
@@ -118,6 +120,30 @@ def test_two_writes_may_be_in_flight(client, run):
     client.gate.set()
     done.join(10)
     assert client.sent == [("PUT", ["a"]), ("PUT", ["b"])]
+
+
+def test_writes_wait_for_those_of_other_workers_and_then_go_together(client, run, tmp_path):
+    other = GroupCommit(client, workers=SharedAnswers(tmp_path))
+    first = threading.Thread(target=other.put_allocations, args=("a", body("a")))
+    first.start()
+    assert client.begun.wait(10)
+    api = GroupCommit(client, workers=SharedAnswers(tmp_path))
+    results = run(api, *[put(uuid) for uuid in "bcd"])
+    first.join(10)
+    assert client.sent == [("PUT", ["a"]), ("POST", ["b", "c", "d"])]
+    assert results == dict.fromkeys("bcd", DONE)
+
+
+def test_a_worker_whose_write_does_not_end_is_not_waited_for(client, tmp_path, monkeypatch):
+    monkeypatch.setattr(group_commit, "WORKER_PATIENCE", 0.02)
+    hangs = GroupCommit(client, workers=SharedAnswers(tmp_path))
+    first = threading.Thread(target=hangs.put_allocations, args=("a", body("a")))
+    first.start()
+    assert client.begun.wait(10)
+    api = GroupCommit(client, workers=SharedAnswers(tmp_path))
+    assert api.put_allocations("b", body("b")) is DONE
+    client.gate.set()
+    first.join(10)
 
 
 def test_once_fewer_writes_are_allowed_the_next_one_waits_for_those_in_flight():
