@@ -53,10 +53,11 @@ OPTS = [
         "claims_at_once",
         default=4,
         min=1,
-        help="Maximum number of writes of allocations that a worker sends to Placement at the same time. "
-        "Claims that wait meanwhile are sent together by the next write. Concurrent writes deadlock in most "
-        "databases of Placement and are repeated after a second. So one is sent at a time at first; while "
-        "claims wait all the time, one more is tried now and then, and stays if that is faster.",
+        help="Maximum number of writes of allocations that the workers of a daemon send to Placement at the "
+        "same time. Claims that wait meanwhile are sent together by the next write. Concurrent writes "
+        "deadlock in most databases of Placement and are repeated after a second. So one is sent at a time "
+        "at first; while claims wait all the time, one more is tried now and then, and stays if that is "
+        "faster.",
     ),
     cfg.IntOpt(
         "overlapping_claims",
