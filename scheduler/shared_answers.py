@@ -15,7 +15,6 @@ import atexit
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 import fcntl
-from functools import partial
 import hashlib
 import math
 import os
@@ -113,7 +112,12 @@ class SharedAnswers:
         return self._directory is not None
 
     def get(
-        self, question: str, not_before: float, ask: Callable[[], bytes], at_once: int = 0
+        self,
+        question: str,
+        not_before: float,
+        ask: Callable[[], bytes],
+        at_once: int = 0,
+        sending: Callable[[float], None] = lambda _moment: None,
     ) -> SharedAnswer:
         """Return an answer to a question that was sent at ``not_before`` or later.
 
@@ -126,20 +130,36 @@ class SharedAnswers:
             ask: Sends the question and returns the answer. What it raises is raised here, and not shared.
             at_once: How many questions that are asked with such a bound are in flight in all processes; 0: it
                 is asked without one.
+            sending: Called when this process or another one sends the question, or is about to: with a moment
+                before that, at ``not_before`` or later.
         """
         if self._directory is None:
-            return SharedAnswer(self._clock(), ask())
+            return self._ask(ask, sending)
         place = _Place(self._directory, question)
+
+        at_least = not_before
+
+        def on_wait(held_since: float) -> None:
+            nonlocal at_least
+            if held_since >= at_least:
+                at_least = held_since
+                sending(held_since)
+
         with self._locked(
-            [place.lock], self._patience, LONGEST_PAUSE, partial(place.read, not_before)
+            [place.lock], self._patience, LONGEST_PAUSE, lambda: place.read(at_least), on_wait
         ) as found:
             if isinstance(found, SharedAnswer):
                 return found
             with self.slot("questions", at_once, self._patience):
-                answer = SharedAnswer(self._clock(), ask())
+                answer = self._ask(ask, sending)
             if found:
                 self._store(place, answer)
             return answer
+
+    def _ask(self, ask: Callable[[], bytes], sending: Callable[[float], None]) -> SharedAnswer:
+        asked_at = self._clock()
+        sending(asked_at)
+        return SharedAnswer(asked_at, ask())
 
     @contextmanager
     def slot(self, kind: str, at_once: int, patience: float) -> Iterator[None]:
@@ -169,12 +189,13 @@ class SharedAnswers:
         patience: float,
         longest_pause: float,
         look: Callable[[], SharedAnswer | None] = lambda: None,
+        on_wait: Callable[[float], None] = lambda _held_since: None,
     ) -> "Iterator[SharedAnswer | _Lock | None]":
         """Yield what ``look`` finds, or one of the locks, held; None: neither, and it goes on without."""
         with ExitStack() as stack:
             try:
                 locks = [stack.enter_context(_Lock(path)) for path in paths]
-                found = self._wait(locks, patience, longest_pause, look)
+                found = self._wait(locks, patience, longest_pause, look, on_wait)
             except OSError as error:
                 self._outage.report_failure(error)
                 found = None
@@ -186,17 +207,24 @@ class SharedAnswers:
         patience: float,
         longest_pause: float,
         look: Callable[[], SharedAnswer | None],
+        on_wait: Callable[[float], None],
     ) -> "SharedAnswer | _Lock | None":
         began = self._clock()
         latest = began + min(deadline.current().remaining() / 2, MOST_HOLDERS * patience)
         pause = FIRST_PAUSE
         while True:
-            held = next((lock for lock in locks if lock.acquire(self._clock())), None)
             found = look()
-            if found or held:
-                return found or held
-            longest = max(lock.held_since(began) for lock in locks) + patience
-            if self._clock() >= min(latest, longest):
+            held = None if found else next((lock for lock in locks if lock.acquire()), None)
+            if held:
+                found = look()  # of who had the lock before
+            if found:
+                return found
+            if held:
+                held.mark(self._clock())
+                return held
+            since = max(lock.held_since() for lock in locks)
+            on_wait(since)
+            if self._clock() >= min(latest, (began if since == -math.inf else since) + patience):
                 return None
             self._sleep(pause)
             pause = min(2 * pause, longest_pause)
@@ -266,20 +294,23 @@ class _Lock:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._is_held = False
 
-    def acquire(self, now: float) -> bool:
+    def acquire(self) -> bool:
         """Return whether the lock could be taken without a wait."""
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         self._is_held = True
-        os.pwrite(self._file, _MOMENT.pack(now), 0)
         return True
 
-    def held_since(self, default: float) -> float:
-        """Return since when another process holds it, or ``default`` if it has not told yet."""
+    def mark(self, now: float) -> None:
+        """Tell the others that it is held for what the lock is for, from now on."""
+        os.pwrite(self._file, _MOMENT.pack(now), 0)
+
+    def held_since(self) -> float:
+        """Return since when another process holds it; minus infinity if it has not told."""
         told = os.pread(self._file, _MOMENT.size, 0)
-        return float(_MOMENT.unpack(told)[0]) if len(told) == _MOMENT.size else default
+        return float(_MOMENT.unpack(told)[0]) if len(told) == _MOMENT.size else -math.inf
 
     def __enter__(self) -> Self:
         return self

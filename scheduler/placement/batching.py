@@ -6,9 +6,9 @@ makes one call for all, as soon as a slot is free and no call with this key is i
 the result of a call that began after it came, and a burst of a thousand equal calls costs a handful. Caching
 libraries share a result that is in flight, or an old one.
 
-A batch is open until the call closes it, which is when its question is sent: as long as the call waits for
-others, callers join it. If the call gets an answer to an earlier question after all, it closes the batch with
-those who came before that question; the others are called for next.
+A batch is open until the call closes it, which is when its question is sent, by whomever: as long as the call
+waits for a chance to send it, callers join. The call is for those who came before the question was sent; the
+others are called for next.
 
 Batches get slots in the order of their first callers. A server that is given more calls than it has
 processors answers none sooner, and callers that come during the wait can still join a batch.

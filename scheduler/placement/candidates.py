@@ -76,7 +76,7 @@ class FetchCandidates:
         query: Query,
         context: Any,
         not_before: float | None = None,
-        sending: Callable[[], None] = lambda: None,
+        sending: Callable[[float], None] = lambda _moment: None,
     ) -> Candidates:
         """Ask Placement; ``not_before``, by default now, and ``sending`` are as for ``Questions.ask``."""
         sent_at = self._clock()

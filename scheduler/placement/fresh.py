@@ -40,7 +40,7 @@ class FetchInFull(Protocol):
     """Asks for allocation candidates. It never raises: a failure is an empty answer with a reason."""
 
     def __call__(
-        self, query: Query, context: Any, not_before: float, sending: Callable[[], None]
+        self, query: Query, context: Any, not_before: float, sending: Callable[[float], None]
     ) -> Candidates:
         """Return the candidates of a query, as of ``not_before`` or later; see ``Questions.ask``."""
 
@@ -155,11 +155,11 @@ class FreshCandidates:
         answers = [by_aggregates[item.aggregates] for item in items]
         return [replace(each, requests=len(items)) for each in answers] if len(items) > 1 else answers
 
-    def _begin(self, batch: _Batch) -> None:
-        """Close a batch for which a question is about to be sent."""
+    def _begin(self, batch: _Batch, moment: float) -> None:
+        """Close a batch with those who came before a moment, after which a question is sent."""
         if batch.is_open:
             self._before_question()
-            batch.close()
+            batch.close(_came_until(moment))
 
     def _ask_lists(self, key: _ListKey, batch: _Batch) -> Mapping[_Aggregates, Candidates]:
         """Close the batch, and return the candidates for each condition on aggregates.
@@ -198,7 +198,11 @@ class FreshCandidates:
         return self._costs.are_less(shared, single)
 
     def _fetch(
-        self, path: str, not_before: float, context: Any, sending: Callable[[], None] = lambda: None
+        self,
+        path: str,
+        not_before: float,
+        context: Any,
+        sending: Callable[[float], None] = lambda _moment: None,
     ) -> ProviderList:
         providers = self._lists.fetch(path, not_before, context, sending)
         self._costs.learn(path, len(providers.roots))

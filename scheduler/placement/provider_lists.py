@@ -120,7 +120,7 @@ class ProviderLists:
         path: str,
         not_before: float,
         context: Any = None,
-        sending: Callable[[], None] = lambda: None,
+        sending: Callable[[float], None] = lambda _moment: None,
     ) -> ProviderList:
         """Return a list that was asked for at ``not_before`` or later.
 
@@ -128,7 +128,7 @@ class ProviderLists:
             path: As ``list_path`` makes it.
             not_before: Seconds of the clock.
             context: The request context whose id is sent along.
-            sending: Called when the question is about to be sent by this thread.
+            sending: As for ``Questions.ask``; not called if another thread of this process has sent it.
 
         Raises:
             PlacementSilent: There was no response.
@@ -144,10 +144,10 @@ class ProviderLists:
             self._ask(path, asked, context, sending)
         return asked.result.result()
 
-    def _ask(self, path: str, asked: _Asked, context: Any, sending: Callable[[], None]) -> None:
-        def about_to_send() -> None:
-            asked.not_before = self._clock()
-            sending()
+    def _ask(self, path: str, asked: _Asked, context: Any, sending: Callable[[float], None]) -> None:
+        def about_to_send(moment: float) -> None:
+            asked.not_before = moment
+            sending(moment)
 
         try:
             answer = self._questions.ask(path, asked.not_before, context, about_to_send)

@@ -36,7 +36,7 @@ class Questions:
         path: str,
         not_before: float,
         context: Any = None,
-        sending: Callable[[], None] = lambda: None,
+        sending: Callable[[float], None] = lambda _moment: None,
     ) -> SharedAnswer:
         """Return the body of the answer to a GET that was sent at ``not_before`` or later.
 
@@ -44,7 +44,8 @@ class Questions:
             path: Path and query.
             not_before: Seconds of the clock of the answers.
             context: The request context whose id is sent along.
-            sending: Called when the question is about to be sent by this worker.
+            sending: Called when this worker or another one sends the question, or is about to: with a moment
+                before that, at ``not_before`` or later.
 
         Raises:
             PlacementSilent: There was no response.
@@ -52,10 +53,10 @@ class Questions:
         """
 
         def send() -> bytes:
-            sending()
             reply = self._client.get(path, MICROVERSION, context, search=True)
             if reply.status != 200:
                 raise QuestionRefused(reply.summary)
             return reply.body
 
-        return self._answers.get(f"Placement {MICROVERSION} {path}", not_before, send, self._at_once)
+        question = f"Placement {MICROVERSION} {path}"
+        return self._answers.get(question, not_before, send, self._at_once, sending)

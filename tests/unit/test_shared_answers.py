@@ -185,6 +185,24 @@ def test_who_waits_takes_the_answer_of_the_other_one_if_it_came_before(tmp_path,
     assert asked.count == 0
 
 
+def test_a_process_is_told_when_a_question_is_sent_for_it_by_whomever(tmp_path, asked):
+    """With a moment between its coming and the sending: what came until then is answered."""
+    came_early, told = time.monotonic(), []
+    with asking_elsewhere(tmp_path) as goes_on:
+        came_late = time.monotonic()
+
+        def sending(moment):
+            told.append(moment)
+            goes_on.set()
+
+        found = worker(tmp_path).get("q", came_early, asked, sending=sending)
+        assert came_early <= told[0] <= found.asked_at <= came_late
+        assert asked.count == 0
+    del told[:]
+    found = worker(tmp_path).get("q", came_late, asked, sending=told.append)
+    assert told == [found.asked_at]
+
+
 def test_who_came_later_waits_and_asks_next(tmp_path, asked):
     with asking_elsewhere(tmp_path) as goes_on:
         came_at = time.monotonic()

@@ -62,7 +62,7 @@ class Placement:
         return body(*((node, node, 0) for node in found))
 
     def in_full(self, query, context, not_before, sending):
-        sending()
+        sending(time.monotonic())
         self.asked.append(f"full {query.querystring}")
         return Candidates({"full": ()})
 
