@@ -46,6 +46,13 @@ def unanswered(entries: Sequence[str]) -> set[str]:
     return {name for name in names if name not in answering and names.count(name) < MOST_SENT}
 
 
+def given_up(entries: Sequence[str]) -> set[str]:
+    """Return the partitions that have not answered a call, and are not sent it again."""
+    names = [stop.name for stop in stops(entries)]
+    answering = {stop.name for stop in stops(entries) if stop.reason}
+    return set(names) - answering - unanswered(entries)
+
+
 def sent(entries: Sequence[str], name: str) -> tuple[str, ...]:
     """Return the entries of a call that is sent to a partition."""
     return (*entries, f"{PREFIX}{name}")

@@ -117,7 +117,8 @@ class Router:
         """Send a call for which there is no host here to the next partition.
 
         Returns if no other partition is left: then it is to be refused. If one is left that could not be
-        reached, it is returned to the broker, a bounded number of times.
+        reached, it is returned to the broker, a bounded number of times. If one is alive that had it often
+        enough and has not answered, nobody knows whether there is a host.
 
         Args:
             facts: The request.
@@ -128,7 +129,7 @@ class Router:
         Raises:
             Forwarded: It was sent on.
             Postponed: It may have been sent on, or could not be sent to a partition, and comes again.
-            PartitionUnreachable: The same, and it has come again often enough.
+            PartitionUnreachable: The same, and it has come again often enough; or one has not answered.
         """
         name = self._own.partition
         entries = path.answered(call.tried, name, f"{self._own.host}: {reason}")
@@ -138,6 +139,8 @@ class Router:
             to("")
             raise PartitionUnreachable
         to("")
+        if path.given_up(entries) & {member.partition for member in self._members()}:
+            raise PartitionUnreachable
 
     def _send(
         self,

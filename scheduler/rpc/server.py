@@ -33,9 +33,12 @@ _VERSION = re.compile(r"\d{1,9}\.\d{1,9}(\.\d{1,9})?", re.ASCII)
 # Arguments of these names would be given to an endpoint twice.
 _RESERVED = {"self", "context"}
 
-#: How often a process returns one redelivered call to the broker, and seconds before it does.
+#: How often a process returns one redelivered call to the broker.
 MOST_POSTPONED = 5
-POSTPONE_DELAY = 1.0
+
+#: Seconds before it does: at the first time, and at most. They double each time, so that together they are
+#: longer than a killed scheduler takes to be started again and to give back what it claimed for the call.
+POSTPONE_DELAY, LONGEST_POSTPONE_DELAY = 1.0, 8.0
 
 #: Redelivered calls of which that is counted.
 MOST_REMEMBERED = 10_000
@@ -309,10 +312,12 @@ class Server(server.RPCServer):
 
     def _postpone(self, message: amqp.ConfirmedMessage) -> None:
         identity = message.unique_id
-        times = self._postponements(identity).times + 1
+        times = self._postponements(identity).times
         with self._postponed_lock:
-            self._postponed[identity] = _Postponements(times, message.first_received)
-        self._sleep(POSTPONE_DELAY)
+            self._postponed[identity] = _Postponements(times + 1, message.first_received)
+        # Others may have returned it before, to whom it was sent on each time.
+        times = max(times, len(forwarding.tried(message.headers)) - 1)
+        self._sleep(min(POSTPONE_DELAY * 2**times, LONGEST_POSTPONE_DELAY))
         self._return(message)
 
     def _postponements(self, identity: str) -> "_Postponements":

@@ -43,18 +43,19 @@ def test_a_call_that_was_lost_within_a_partition_came_back(entries, expected):
 
 
 @pytest.mark.parametrize(
-    ("entries", "expected"),
+    ("entries", "again", "given_up"),
     [
-        ((), set()),
-        (("partition:a", "server_group:a"), {"a"}),
-        (("partition:a", "partition:b", "partition:c r"), {"a", "b"}),
-        (("partition:a",) * (path.MOST_SENT - 1), {"a"}),
-        (("partition:a",) * path.MOST_SENT, set()),
-        (("partition:a", "partition:a r"), set()),
+        ((), set(), set()),
+        (("partition:a", "server_group:a"), {"a"}, set()),
+        (("partition:a", "partition:b", "partition:c r"), {"a", "b"}, set()),
+        (("partition:a",) * (path.MOST_SENT - 1), {"a"}, set()),
+        (("partition:a",) * path.MOST_SENT, set(), {"a"}),
+        ((*("partition:a",) * path.MOST_SENT, "partition:a r"), set(), set()),
+        (("partition:a", "partition:a r"), set(), set()),
     ],
 )
-def test_partitions_that_have_not_answered_may_be_asked_again(entries, expected):
-    assert path.unanswered(entries) == expected
+def test_partitions_that_have_not_answered_may_be_asked_again_some_times(entries, again, given_up):
+    assert (path.unanswered(entries), path.given_up(entries)) == (again, given_up)
 
 
 def test_reasons_are_cut():

@@ -672,7 +672,7 @@ def test_a_redelivered_call_in_conflict_is_requeued_some_times_then_answered(con
         seen.append(message.ends)
     assert seen[:-1] == [["requeued"]] * server.MOST_POSTPONED
     assert seen[-1] == ["AllocationUpdateFailed", "acknowledged"]
-    assert pauses == [server.POSTPONE_DELAY] * server.MOST_POSTPONED
+    assert pauses == [1.0, 2.0, 4.0, 8.0, 8.0]
     assert claims.ends == ["given back"] * (server.MOST_POSTPONED + 1)
     assert runs.open == set()
 
@@ -742,11 +742,23 @@ def test_what_an_unconfirmed_reply_names_is_kept_and_its_message_answered_again_
         running._process_incoming([message])
         ends.append(message.ends[1:])
     assert ends == [["requeued"]] * server.MOST_POSTPONED + [["acknowledged"]]
-    assert pauses == [server.POSTPONE_DELAY] * server.MOST_POSTPONED
+    assert pauses == [1.0, 2.0, 4.0, 8.0, 8.0]
     assert set(claims.ends) == {"given back" if failed else "confirmed"}
     assert "confirmed" not in [note for _, note in runs.notes]
     assert runs.open == set()
     assert "may have been delivered" in caplog.text
+
+
+def test_a_call_that_others_returned_before_waits_longer(conf, manager):
+    pauses = []
+    manager.answer = lambda context, *_: context.delivery.postpone("a reason")
+    running = server.build(conf, transport.rpc_transport(conf), manager, sleep=pauses.append)
+    arguments = {"spec_obj": spec("boot_two_instances")}
+    for sent in (1, 3, 40):
+        message = Redelivered({"method": "select_destinations", "args": arguments, "version": "4.5"})
+        message.unique_id, message.headers = f"m{sent}", {forwarding.TRIED: ["a"] * sent}
+        running._process_incoming([message])
+    assert pauses == [1.0, 4.0, 8.0]
 
 
 def test_a_call_whose_reply_could_not_be_sent_is_answered_later(conf, manager):
