@@ -91,6 +91,7 @@ class ClaimRequest:
         nodes: UUIDs of all compute nodes. What an evacuated instance holds on a node that it does not
             leave is from another request.
         redelivered: Whether an earlier delivery of the message may have written the same for the instance.
+        alone: Whether the request is for this instance alone.
     """
 
     uuid: str
@@ -104,6 +105,7 @@ class ClaimRequest:
     confirms_held: bool = False
     nodes: Container[str] = ()
     redelivered: bool = False
+    alone: bool = True
 
     @property
     def plain(self) -> OwnWrite:
@@ -435,9 +437,13 @@ class AllocationClaim:
     def _body_that_adopts(self, current: ConsumerAllocations) -> dict[str, Any] | None:
         """Return the body that writes once more what the consumer holds; None if that is not the candidate.
 
-        An evacuated instance may hold the candidate beside the allocations that it keeps.
+        An evacuated instance may hold the candidate beside the allocations that it keeps. One of several
+        instances is only adopted together with all others: if one of these fails, nobody would give back
+        what was adopted, neither this request nor the one that it was adopted from.
         """
         request, candidate = self._request, self._request.candidate
+        if not (request.alone or request.confirms_held):
+            return None
         if current.allocations == candidate.allocations:
             return claim_body(candidate, request.owner, current.generation)
         root, held = candidate.root, current.allocations

@@ -176,6 +176,7 @@ class ClaimSession:
             confirms_held=self.confirms_held,
             redelivered=self.request.was_redelivered,
             nodes=self.nodes,
+            alone=len(self.request.instance_uuids) == 1,
         )
 
     def _refuse(self, request: ClaimRequest) -> ClaimResult:

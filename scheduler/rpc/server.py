@@ -36,8 +36,8 @@ _RESERVED = {"self", "context"}
 #: How often a process returns one redelivered call to the broker.
 MOST_POSTPONED = 5
 
-#: Seconds before it does: at the first time, and at most. They double each time, so that together they are
-#: longer than a killed scheduler takes to be started again and to give back what it claimed for the call.
+#: Seconds before it does. If another scheduler may have claimed hosts for the call, they double each time, up
+#: to the longest: together they are longer than one that was killed takes to start and to give these back.
 POSTPONE_DELAY, LONGEST_POSTPONE_DELAY = 1.0, 8.0
 
 #: Redelivered calls of which that is counted.
@@ -250,7 +250,7 @@ class Server(server.RPCServer):
             super()._process_incoming(incoming)
         except delivery.Postponed as reason:
             LOG.info("Call %s is returned to the broker: %s", message.msg_id, reason)
-            finish = partial(self._return if reason.at_once else self._postpone, message)
+            finish = partial(self._return if reason.at_once else self._postpone_longer, message)
         except delivery.Forwarded:
             finish = _do_nothing
         except delivery.CallerGone:
@@ -310,14 +310,18 @@ class Server(server.RPCServer):
         if decision.fate is not Fate.RETURNED:
             message.settle()
 
-    def _postpone(self, message: amqp.ConfirmedMessage) -> None:
-        identity = message.unique_id
-        times = self._postponements(identity).times
-        with self._postponed_lock:
-            self._postponed[identity] = _Postponements(times + 1, message.first_received)
+    def _postpone_longer(self, message: amqp.ConfirmedMessage) -> None:
+        """Return a call to the broker for which another scheduler may have claimed hosts."""
         # Others may have returned it before, to whom it was sent on each time.
-        times = max(times, len(forwarding.tried(message.headers)) - 1)
-        self._sleep(min(POSTPONE_DELAY * 2**times, LONGEST_POSTPONE_DELAY))
+        times = max(self._postponements(message.unique_id).times, len(forwarding.tried(message.headers)) - 1)
+        self._postpone(message, min(POSTPONE_DELAY * 2.0**times, LONGEST_POSTPONE_DELAY))
+
+    def _postpone(self, message: amqp.ConfirmedMessage, delay: float = POSTPONE_DELAY) -> None:
+        identity = message.unique_id
+        times = self._postponements(identity).times + 1
+        with self._postponed_lock:
+            self._postponed[identity] = _Postponements(times, message.first_received)
+        self._sleep(delay)
         self._return(message)
 
     def _postponements(self, identity: str) -> "_Postponements":

@@ -72,7 +72,9 @@ class Journal(ClaimJournal):
 class World:
     """A claim and all that it meets."""
 
-    def __init__(self, writes=(), reads=(), held=None, source=(), where=A, policy=PROMPT, known=NEW):
+    def __init__(
+        self, writes=(), reads=(), held=None, source=(), where=A, policy=PROMPT, known=NEW, **request
+    ):
         self.api = FakeConsumers(
             {A: 1, B: 1, C: 1, "disks": 1, "full": 0}, write_faults=[*writes], read_faults=[*reads]
         )
@@ -80,7 +82,9 @@ class World:
             self.api.consumers[UUID] = held
         self.clock, self.journal, self.locks = SleepClock(), Journal(), KeyedLocks()
         self.claim = AllocationClaim(
-            replace(make_request(where=where, evacuating_from=source, host="host 1"), nodes={A, B, C}),
+            replace(
+                make_request(where=where, evacuating_from=source, host="host 1"), nodes={A, B, C}, **request
+            ),
             self.api,
             self.locks,
             policy,
@@ -382,6 +386,22 @@ def test_what_two_overlapping_writes_left_is_ours():
     world.run()
     assert (world.result.claimed, world.result.adopted) == (True, False)
     assert world.result.own_writes[0].made.generation == 2
+
+
+@pytest.mark.parametrize(
+    ("request_", "adopted"),
+    [
+        ({}, True),
+        ({"alone": False}, False),
+        ({"alone": False, "confirms_held": True}, True),
+    ],
+    ids=["one instance", "one of several", "one of several that all hold what is claimed"],
+)
+def test_what_another_request_claimed_for_one_of_several_instances_is_not_adopted(request_, adopted):
+    """If another instance then gets no host, neither of the two requests would give it back."""
+    world = World(held=holding(A), **request_).run()
+    assert (world.result.claimed, world.result.adopted) == (adopted, adopted)
+    assert world.api.get_allocations(UUID).generation == (2 if adopted else 1)
 
 
 def test_what_an_earlier_evacuation_could_have_written_too_keeps_its_source():

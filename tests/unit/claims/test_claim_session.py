@@ -57,7 +57,7 @@ class Claimer:
 
 
 CONTEXT = SimpleNamespace(user_id="caller", delivery=Delivery(redelivered=True, message_id="message"))
-TOLD = {"message_id": "message", "redelivered": True}
+TOLD = {"message_id": "message", "redelivered": True, "alone": False}
 
 
 def make(result=CLAIMED, deadline=float("inf"), clock=None, **fields):

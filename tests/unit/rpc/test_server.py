@@ -742,7 +742,7 @@ def test_what_an_unconfirmed_reply_names_is_kept_and_its_message_answered_again_
         running._process_incoming([message])
         ends.append(message.ends[1:])
     assert ends == [["requeued"]] * server.MOST_POSTPONED + [["acknowledged"]]
-    assert pauses == [1.0, 2.0, 4.0, 8.0, 8.0]
+    assert pauses == [server.POSTPONE_DELAY] * server.MOST_POSTPONED
     assert set(claims.ends) == {"given back" if failed else "confirmed"}
     assert "confirmed" not in [note for _, note in runs.notes]
     assert runs.open == set()
