@@ -273,6 +273,7 @@ class Worker(cotyledon.Service):
         return failure
 
     def _start(self) -> None:
+        spare_the_collector()  # before the hosts are loaded, which creates millions of objects
         manager = self._parts.manager(self.conf)
         manager.start()
         self._manager = manager
