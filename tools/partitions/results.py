@@ -149,7 +149,7 @@ class Outcome:
             event.at - begun for record in records for event in record.events if event.took is not None
         ]
         built = [record.last.at - begun for record in active]
-        errors = Counter(record.last.detail or "" for record in records if record.state == journal.ERROR)
+        errors = Counter(_error(record) for record in records if record.state == journal.ERROR)
         return {
             "requests": len(self.requests),
             "instances": len(records),
@@ -179,7 +179,7 @@ class Outcome:
                 if record.state not in journal.FINAL:
                     lines.append(f"Instance {record.instance_uuid} is still {record.state}")
                 elif record.state == journal.ERROR and not _is_refusal(record):
-                    lines.append(f"Instance {record.instance_uuid}: {record.last.detail}")
+                    lines.append(f"Instance {record.instance_uuid}: {_error(record)}")
                 elif record.host and request.zone and hosts[record.host].zone != request.zone:
                     lines.append(f"Instance {record.instance_uuid} is not in {request.zone}")
                 elif record.host in request.excluded:
@@ -254,8 +254,13 @@ def read(path: Path) -> list[Result]:
     return [Result(**{**one, "rows": [Row(**row) for row in one["rows"]]}) for one in found]
 
 
+def _error(record: journal.Record) -> str:
+    """Return why an instance was not built, without the traceback of an error of the scheduler."""
+    return (record.last.detail or "").partition("\n")[0]
+
+
 def _is_refusal(record: journal.Record) -> bool:
-    return (record.last.detail or "").startswith(NoValidHost.PREFIX)
+    return _error(record).startswith(NoValidHost.PREFIX)
 
 
 def _waited(record: journal.Record) -> float:

@@ -172,7 +172,7 @@ GROUP = ("a", "b")
         ([(single("a", zone="az3"), [built("a", GENERAL[0])])], "is not in az3"),
         ([(single("a", excluded=["x", GENERAL[0]]), [built("a", GENERAL[0])])], "which was excluded"),
         ([(single("a"), [Record("a", built("a", "x").events[:-1])])], "still building"),
-        ([(single("a"), [failed("a", detail="Boom")])], "a: Boom"),
+        ([(single("a"), [failed("a", detail="Boom\nTraceback")])], "a: Boom"),
         (
             [(single(each, group=GROUP), [built(each, GENERAL[0])]) for each in GROUP],
             "Two members of the anti-affinity group",
@@ -183,6 +183,7 @@ GROUP = ("a", "b")
 def test_what_is_not_true_is_found(pairs, problem):
     (line,) = outcome(*pairs).problems(FLEET.hosts, truth.Truth())
     assert problem in line
+    assert "Traceback" not in line
 
 
 def test_refusals_and_members_on_two_hosts_are_no_problem_but_what_placement_says_is():
