@@ -77,8 +77,8 @@ def _run(cloud: PartitionedCloud, options: argparse.Namespace) -> Result:
     print(f"Building {options.builds} instances in {len(requests)} requests", flush=True)
     building = Building(cloud.conductor, options.callers)
     deadlocks = cloud.deadlocks()
-    progress = lambda: building.placed / options.builds  # noqa: E731
-    with Usage(cloud.processes) as usage, Kills(cloud.schedulers, options.kill, progress) as kills:
+    points = [share * options.builds for share in options.kill]
+    with Usage(cloud.processes) as usage, Kills(cloud.schedulers, points, lambda: building.placed) as kills:
         building.build(requests)
     records = {record.instance_uuid: record for record in cloud.conductor.journal.records()}
     outcome = Outcome(building.requests, records, cloud.partition_of_host())

@@ -47,8 +47,8 @@ class Kills:
 
         Args:
             schedulers: Those of each partition.
-            points: Shares of the work that is done by then, 0 to 1, in order.
-            progress: Returns the share that is done now.
+            points: How many instances have hosts by then, in order.
+            progress: Returns how many have hosts now.
             restart_after: Seconds until what was killed is started again.
         """
         self.done: list[Kill] = []
