@@ -100,10 +100,9 @@ class ServiceTracker:
         every = self._clock() >= self._heartbeats_due
         fresh = self._changed(connection, changes)
         silent = self._silent - changes.changed - changes.gone
-        if every or len(silent) > READ_ALL_SHARE * changes.row_count:
-            fresh |= self._heartbeats(connection, changes)
-        elif silent:
-            fresh |= self._heartbeats(connection, changes, sorted(silent))
+        if every or silent:
+            whole = every or len(silent) > READ_ALL_SHARE * changes.row_count
+            fresh |= self._heartbeats(connection, changes, None if whole else sorted(silent))
         self.rows = merged(self.rows, changes.gone, fresh)
         self._fingerprints.accept()
         self._note_silent(changes.changed, every=every)
@@ -117,9 +116,9 @@ class ServiceTracker:
         }
 
     def _heartbeats(
-        self, connection: Connection, changes: Changes, ids: Iterable[int] | None = None
+        self, connection: Connection, changes: Changes, ids: Iterable[int] | None
     ) -> dict[int, ServiceRow]:
-        """Return the services with these ids, or all, with their heartbeats as they are now.
+        """Return the services with these ids, or all for None, with their heartbeats as they are now.
 
         Those that have changed otherwise, too, are left out.
         """
