@@ -41,7 +41,7 @@ BUSY = "another request for the instance is being served"
 TOO_LATE = "its caller has given up by now"
 
 EarlierWrites = Mapping[str, tuple[OwnWrite, ...]]
-"""Instance UUID → writes of other processes for the same message, which may be replaced."""
+"""Instance UUID → writes of other processes that may be replaced, as no caller was told of them."""
 
 # Seconds between looks at whether claims are in flight, while the process stops.
 _DRAIN_POLL = 0.05
@@ -351,8 +351,8 @@ class Claimer:
         for that of the allocations themselves.
 
         Returns:
-            What other processes have written for the same message, which may be replaced; None if another
-            process has claims for an instance, and nothing may be sent.
+            What other processes have written and may be replaced; None if another process has claims for an
+            instance that may not, and nothing may be sent.
         """
         uuids, confirms = [request.uuid for request in requests], requests[0].confirms_held
         made = {} if confirms else {request.uuid: request.plain.made for request in requests}
