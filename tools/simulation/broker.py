@@ -8,6 +8,7 @@ and what follows from its outcome, is the product's code.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 import itertools
+import math
 import random
 from types import SimpleNamespace
 from typing import Any
@@ -224,12 +225,18 @@ class Incoming(amqp.ConfirmedMessage):
         self.sent = message
         self._obsolete_reply_queues = listener.obsolete_queues
         self._was_redelivered = message.redelivered
-        self._started = self.received = listener.broker.runtime.clock
+        self.received = listener.broker.runtime.clock
+        self._started = math.inf
 
     @property
     def redelivered(self) -> bool:
         """Whether the broker has delivered the message before."""
         return self._was_redelivered or self.was_run_elsewhere
+
+    def hand_back(self) -> bool:
+        """Return the message if the listener stops; a thread that has taken it asks for that first."""
+        self._started = min(self._started, self.listener.broker.runtime.clock)
+        return super().hand_back()
 
     def acknowledge(self) -> None:
         """Note that the processing starts; the message is acknowledged by ``settle``."""
