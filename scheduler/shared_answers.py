@@ -136,13 +136,12 @@ class SharedAnswers:
         if self._directory is None:
             return self._ask(ask, sending)
         place = _Place(self._directory, question)
-
         at_least = not_before
 
         def on_wait(held_since: float) -> None:
             nonlocal at_least
-            if held_since >= at_least:
-                at_least = held_since
+            if held_since > at_least:
+                at_least = held_since  # what ``sending`` was told must be true of the answer
                 sending(held_since)
 
         with self._locked(

@@ -32,6 +32,10 @@ from scheduler.shared_answers import SharedAnswers
 # Seconds that requests wait for the GET of another one; longer than a GET may take.
 WAIT_TIMEOUT = 90.0
 
+# Batches that are called for at once where workers bound their questions in flight together: most of them
+# wait for what another worker has sent.
+WAITING_CALLS = 32
+
 Fetch = Callable[[Query, Any], Candidates]
 """(query, request context) -> its candidates. It never raises: a failure is an empty answer with a reason."""
 
@@ -109,15 +113,16 @@ class FreshCandidates:
             before_question: Called when a question is about to be sent for the queries of a batch.
             answers: What Placement answered to other workers; None: to none.
         """
+        answers = answers or SharedAnswers(clock=clock)
         self._client = client
         self._before_question = before_question
         self._fetch_in_full = fetch_in_full
         self._clock = clock
-        self._lists = ProviderLists(Questions(client, answers or SharedAnswers(clock=clock), at_once), clock)
+        self._lists = ProviderLists(Questions(client, answers, at_once), clock)
         self._trees = ProviderTrees(client, self._lists, clock)
         self._costs = ListCosts(lambda: self._trees.roots)
         self._calls: BatchedCalls[_ListKey | str, _Item, Candidates | None] = BatchedCalls(
-            self._ask, wait_timeout, at_once
+            self._ask, wait_timeout, WAITING_CALLS if answers.shared else at_once
         )
 
     def __call__(self, query: Query, context: Any) -> Candidates:
