@@ -3,7 +3,7 @@
 One wide question in the background refreshes it; of the workers of one daemon, one asks it for all. Between
 two of them, what this scheduler claims and releases is added, and what Placement refuses is read again for
 the node concerned. Where much is refused the interval becomes shorter; where most is refused, no query is
-answered from the mirror until it was refreshed. While no query comes the mirror rests: it is refreshed
+answered from the mirror until it was refreshed. Once no query came for long the mirror rests: it is refreshed
 rarely, and the next query goes to Placement, as do those that follow it until the mirror was refreshed.
 """
 
@@ -52,7 +52,8 @@ STORM_CLAIMS = 50
 # Nodes that lost instances and are read again one by one; if there are more, the whole mirror is refreshed.
 MOST_REREAD = 100
 
-# Intervals between two refreshes while no query comes. What schedulers decide meanwhile is kept in between.
+# Intervals without a query after which the mirror rests, and between two refreshes from then on. What
+# schedulers decide meanwhile is kept in between.
 RESTING_INTERVALS = 10
 
 # How old another worker's answer may be that is used for a refresh, in intervals. So workers come into step
@@ -108,6 +109,7 @@ class CandidateMirror:
         self._refreshed_at = float("-inf")
         self._withdrawn_at = float("-inf")
         self._wanted = self._resting = False
+        self._wanted_at = clock()
         self._doubtful: dict[str, float] = {}  # nodes, and since when
         self._sharing = False
         self._outage = OutageLog(
@@ -148,7 +150,7 @@ class CandidateMirror:
         """Note that the mirror is wanted, and return whether it rests. Then it is refreshed at once."""
         with self._lock:
             resting, first = self._resting, not self._wanted
-            self._wanted = True
+            self._wanted, self._wanted_at = True, self._clock()
         if resting and first:
             self._loop.wake()
         return resting
@@ -240,10 +242,11 @@ class CandidateMirror:
 
     def _may_rest(self) -> bool:
         """Return whether a refresh that is due need not be now; from then on the mirror rests."""
-        intervals = (self._clock() - self._refreshed_at) / self._interval()
+        now, resting_time = self._clock(), RESTING_INTERVALS * self._interval()
+        is_due = self._interval() <= now - self._refreshed_at < resting_time
         with self._lock:
             active = self._wanted or self._claims or self._refusals
-            may = not active and 1 <= intervals < RESTING_INTERVALS
+            may = is_due and not active and now - self._wanted_at >= resting_time
             self._resting |= may
         return may
 

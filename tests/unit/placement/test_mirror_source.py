@@ -142,10 +142,12 @@ def test_a_round_before_that_asks_nothing(mirror, client, clock):
 
 
 def test_a_mirror_that_nobody_asks_rests_and_the_next_query_goes_to_placement(mirror, client, clock):
+    for _ in range(RESTING_INTERVALS - 1):
+        clock.now += INTERVAL
+        assert mirror.run_round() == INTERVAL
+        assert client.asked == [SHARERS, WIDE]
+        client.asked.clear()
     clock.now += INTERVAL
-    mirror.run_round()
-    clock.now += INTERVAL
-    client.asked.clear()
     assert mirror.run_round() == (RESTING_INTERVALS - 1) * INTERVAL
     mirror.nodes_changed(["a"])
     mirror.run_round()
@@ -160,9 +162,11 @@ def test_a_mirror_that_nobody_asks_rests_and_the_next_query_goes_to_placement(mi
 
 
 def test_a_mirror_that_rests_is_refreshed_now_and_then(mirror, client, clock):
-    mirror.refresh()
-    client.asked.clear()
     for _ in range(RESTING_INTERVALS):
+        clock.now += INTERVAL
+        mirror.run_round()
+    client.asked.clear()
+    for _ in range(RESTING_INTERVALS - 1):
         clock.now += INTERVAL
         mirror.run_round()
     assert client.asked == [SHARERS, WIDE]
