@@ -53,11 +53,12 @@ WRITES = (
 UNCLEAR = ("lost", "unanswered", "late 2", "late 99", "concurrent")
 READS = ("ok", "silent")
 
-# Few tries, so that a short row of faults exhausts them. Late writes come before the end of the clean-up.
+# Few tries, so that a short row of faults exhausts them. Late writes come before the end of the clean-up, and
+# after the longest claim.
 CONTEXT = SimpleNamespace(user_id="user")
 HASTY = ClaimPolicy(
     lock_timeout=1.0,
-    retry_delay=(0.0, 0.0),
+    retry_delay=(30.0, 30.0),
     concurrent_update_tries=2,
     reads_after_reset=(0.0, 0.0),
     reads_after_timeout=(0.0, 0.0),
@@ -180,11 +181,14 @@ def journal(tmp_path):
 
 
 class Later:
-    """Makes it late: what was on its way has come. ``timing`` goes by it."""
+    """Makes it late: what was on its way has come. ``timing`` goes by it; its sleep takes no time."""
 
     def __init__(self):
         self.offset = 0.0
-        self.timing = Timing(monotonic=lambda: time.monotonic() + self.offset)
+        self.timing = Timing(monotonic=lambda: time.monotonic() + self.offset, sleep=self.sleep)
+
+    def sleep(self, seconds):
+        self.offset += seconds
 
     def __call__(self, seconds):
         self.offset = seconds
@@ -354,7 +358,11 @@ def test_many_requests_at_once(driver, journal, later, seed):
     random = Random(seed)
     faults = [random.choice(WRITES) if number % 3 == 0 else "ok" for number in range(900)]
     api = Crowded({uuid_of(f"h{number}"): 30 for number in range(4)}, write_faults=faults)
-    claimer = Claimer(api, replace(HASTY, lock_timeout=20.0, concurrent_update_tries=9), later.timing)
+    claimer = Claimer(
+        api,
+        replace(HASTY, lock_timeout=20.0, retry_delay=(0.0, 0.0), concurrent_update_tries=9),
+        later.timing,
+    )
     process = Mortal(api, journal)
     claimer.open_journal(process)
     pending = PendingPlacements()
