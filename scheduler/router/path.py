@@ -4,6 +4,7 @@ An entry is written when the call is sent to a partition, and written again with
 host for it. Other entries on a call are not about partitions, and stay as they are.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -41,16 +42,18 @@ def current(entries: Sequence[str]) -> str:
 
 def unanswered(entries: Sequence[str]) -> set[str]:
     """Return the partitions that have not answered a call, and may be sent it again."""
-    names = [stop.name for stop in stops(entries)]
-    answering = {stop.name for stop in stops(entries) if stop.reason}
-    return {name for name in names if name not in answering and names.count(name) < MOST_SENT}
+    return {name for name, times in _times_unanswered(entries).items() if times < MOST_SENT}
 
 
 def given_up(entries: Sequence[str]) -> set[str]:
     """Return the partitions that have not answered a call, and are not sent it again."""
-    names = [stop.name for stop in stops(entries)]
+    return {name for name, times in _times_unanswered(entries).items() if times >= MOST_SENT}
+
+
+def _times_unanswered(entries: Sequence[str]) -> Counter[str]:
+    """Return how often a call was sent to each partition that has not answered it."""
     answering = {stop.name for stop in stops(entries) if stop.reason}
-    return set(names) - answering - unanswered(entries)
+    return Counter(stop.name for stop in stops(entries) if stop.name not in answering)
 
 
 def sent(entries: Sequence[str], name: str) -> tuple[str, ...]:
