@@ -438,8 +438,8 @@ class AllocationClaim:
         """Return the body that writes once more what the consumer holds; None if that is not the candidate.
 
         An evacuated instance may hold the candidate beside the allocations that it keeps. One of several
-        instances is only adopted together with all others: if one of these fails, nobody would give back
-        what was adopted, neither this request nor the one that it was adopted from.
+        instances is only adopted together with all others: if one of these fails, what was adopted would not
+        be given back, neither by this request nor by the one that it was adopted from.
         """
         request, candidate = self._request, self._request.candidate
         if not (request.alone or request.confirms_held):

@@ -49,7 +49,7 @@ class Batch(Generic[Item, Result]):
         return self._taken is None
 
     def add(self, item: Item) -> int:
-        """Add an item to an open batch and return its number. Whoever calls this has the lock."""
+        """Add an item to an open batch and return its number. The caller holds the lock."""
         self._items.append(item)
         return len(self._items) - 1
 

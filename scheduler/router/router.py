@@ -118,7 +118,7 @@ class Router:
 
         Returns if no other partition is left: then it is to be refused. If one is left that could not be
         reached, it is returned to the broker, a bounded number of times. If one is alive that had it often
-        enough and has not answered, nobody knows whether there is a host.
+        enough and has not answered, it is not known whether there is a host.
 
         Args:
             facts: The request.

@@ -148,7 +148,7 @@ def spent(headers: Mapping[str, Any]) -> float:
 
 
 def _times_expired(moves: Any) -> int:
-    """Return how often a call was moved because nobody took it in time, of what the broker notes of moves."""
+    """Return how often a call was moved since it was not taken in time, of what the broker notes of moves."""
     counts = [
         move.get("count")
         for move in (moves if isinstance(moves, (list, tuple)) else ())
