@@ -122,7 +122,7 @@ class ManagerParts:
             candidates=CandidateSource.of(
                 placement, conf.berth.searches_at_once, hosts.begin_reading, answers
             ),
-            claimer=Claimer.of(placement, conf.berth.claims_at_once, answers),
+            claimer=Claimer.of(placement, conf.berth.claims_at_once, answers.locks.slot),
             network=NeutronNetwork.from_conf(conf),
             mirror=mirror,
             stream=stream,

@@ -12,8 +12,7 @@ lock takes too long (it may be stopped), a worker asks for itself. The lock of o
 """
 
 import atexit
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable
 import fcntl
 import hashlib
 import math
@@ -23,12 +22,12 @@ import shutil
 import struct
 import tempfile
 import time
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from oslo_log import log
 
-from scheduler import deadline
 from scheduler.logs import OutageLog
+from scheduler.worker_locks import WorkerLocks
 
 LOG = log.getLogger(__name__)
 
@@ -41,14 +40,8 @@ SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the directory in it is private
 #: Seconds after which the answer to a question that another worker has sent is no longer waited for.
 PATIENCE = 20.0
 
-#: A wait for several holders of one lock, one after the other, ends after so many times that.
-MOST_HOLDERS = 2
-
-#: Seconds between two looks for an answer: the first of them, and the longest, to which they grow; and the
-#: longest between two looks for a slot.
-FIRST_PAUSE = 0.001
+#: Seconds between two looks for an answer, at most.
 LONGEST_PAUSE = 0.02
-SLOT_PAUSE = 0.005
 
 #: Answers that are kept, their bytes, and the seconds for which they are.
 MOST_ANSWERS = 32
@@ -61,7 +54,6 @@ _LOCK_DIGITS = 3
 
 _MAGIC = b"berth-a1"
 _HEADER = struct.Struct("=8s32sdQ")  # magic, SHA-256 of the question, when it was sent, length of the body
-_MOMENT = struct.Struct("=d")
 
 
 class SharedAnswer(NamedTuple):
@@ -78,7 +70,11 @@ class SharedAnswer(NamedTuple):
 
 
 class SharedAnswers:
-    """Asks questions, or takes the answers that other processes got. Any thread of any process may use it."""
+    """Asks questions, or takes the answers that other processes got. Any thread of any process may use it.
+
+    Attributes:
+        locks: The locks of these processes.
+    """
 
     def __init__(
         self,
@@ -97,7 +93,6 @@ class SharedAnswers:
         """
         self._directory = directory
         self._clock = clock
-        self._sleep = sleep
         self._patience = patience
         self._outage = OutageLog(
             LOG,
@@ -105,6 +100,7 @@ class SharedAnswers:
             "Answers are shared with the other workers again",
             clock,
         )
+        self.locks = WorkerLocks(directory, self._outage.report_failure, clock, sleep)
 
     @property
     def shared(self) -> bool:
@@ -144,12 +140,12 @@ class SharedAnswers:
                 at_least = held_since  # what ``sending`` was told must be true of the answer
                 sending(held_since)
 
-        with self._locked(
+        with self.locks.hold(
             [place.lock], self._patience, LONGEST_PAUSE, lambda: place.read(at_least), on_wait
         ) as found:
             if isinstance(found, SharedAnswer):
                 return found
-            with self.slot("questions", at_once, self._patience):
+            with self.locks.slot("questions", at_once, self._patience):
                 answer = self._ask(ask, sending)
             if found:
                 self._store(place, answer)
@@ -159,74 +155,6 @@ class SharedAnswers:
         asked_at = self._clock()
         sending(asked_at)
         return SharedAnswer(asked_at, ask())
-
-    @contextmanager
-    def slot(self, kind: str, at_once: int, patience: float) -> Iterator[None]:
-        """Wait until fewer than so many of a kind are in flight in all processes, and be one of them.
-
-        Who waits first is next: else a process that has much to do would keep the slot for itself.
-
-        Args:
-            kind: The name of the slots.
-            at_once: The number of slots; 0: there is no wait.
-            patience: Seconds after which a holder is not waited for, as it may be stopped.
-        """
-        if self._directory is None or not at_once:
-            yield
-            return
-        next_one = self._directory / f"{kind}-next.lock"
-        slots = [self._directory / f"{kind}-{number}.lock" for number in range(at_once)]
-        with ExitStack() as held:
-            with self._locked([next_one], patience, SLOT_PAUSE):
-                held.enter_context(self._locked(slots, patience, SLOT_PAUSE))
-            yield
-
-    @contextmanager
-    def _locked(
-        self,
-        paths: Sequence[Path],
-        patience: float,
-        longest_pause: float,
-        look: Callable[[], SharedAnswer | None] = lambda: None,
-        on_wait: Callable[[float], None] = lambda _held_since: None,
-    ) -> "Iterator[SharedAnswer | _Lock | None]":
-        """Yield what ``look`` finds, or one of the locks, held; None: neither, and it goes on without."""
-        with ExitStack() as stack:
-            try:
-                locks = [stack.enter_context(_Lock(path)) for path in paths]
-                found = self._wait(locks, patience, longest_pause, look, on_wait)
-            except OSError as error:
-                self._outage.report_failure(error)
-                found = None
-            yield found
-
-    def _wait(
-        self,
-        locks: "Sequence[_Lock]",
-        patience: float,
-        longest_pause: float,
-        look: Callable[[], SharedAnswer | None],
-        on_wait: Callable[[float], None],
-    ) -> "SharedAnswer | _Lock | None":
-        began = self._clock()
-        latest = began + min(deadline.current().remaining() / 2, MOST_HOLDERS * patience)
-        pause = FIRST_PAUSE
-        while True:
-            found = look()
-            held = None if found else next((lock for lock in locks if lock.acquire()), None)
-            if held:
-                found = look()  # of who had the lock before
-            if found:
-                return found
-            if held:
-                held.mark(self._clock())
-                return held
-            since = max(lock.held_since() for lock in locks)
-            on_wait(since)
-            if self._clock() >= min(latest, (began if since == -math.inf else since) + patience):
-                return None
-            self._sleep(pause)
-            pause = min(2 * pause, longest_pause)
 
     def _store(self, place: "_Place", answer: SharedAnswer) -> None:
         try:
@@ -281,46 +209,6 @@ class _Place:
         except OSError:
             part.unlink(missing_ok=True)
             raise
-
-
-class _Lock:
-    """A lock among processes and threads, which the kernel releases when its holder ends.
-
-    The file tells since when it is held. A lock that was released in an orderly way leaves it empty.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self._is_held = False
-
-    def acquire(self) -> bool:
-        """Return whether the lock could be taken without a wait."""
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        self._is_held = True
-        return True
-
-    def mark(self, now: float) -> None:
-        """Tell the others that it is held for what the lock is for, from now on."""
-        os.pwrite(self._file, _MOMENT.pack(now), 0)
-
-    def held_since(self) -> float:
-        """Return since when another process holds it; minus infinity if it has not told."""
-        told = os.pread(self._file, _MOMENT.size, 0)
-        return float(_MOMENT.unpack(told)[0]) if len(told) == _MOMENT.size else -math.inf
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        """Give it back, if it is held; it cannot be used any more."""
-        try:
-            if self._is_held:
-                os.ftruncate(self._file, 0)
-        finally:
-            os.close(self._file)
 
 
 def make_directory(parents: Iterable[str | None]) -> Path | None:

@@ -23,7 +23,7 @@ from scheduler.claims.batch import Batch, Results, claim_one_by_one
 from scheduler.claims.claim import STOPPING, AllocationClaim, ClaimRequest, ConsumerState
 from scheduler.claims.cleanup import AllocationCleanup
 from scheduler.claims.empty_consumers import EmptyConsumers
-from scheduler.claims.group_commit import GroupCommit
+from scheduler.claims.group_commit import GroupCommit, TakeSlot
 from scheduler.claims.journal import ClaimJournal, Journal
 from scheduler.claims.policy import ClaimPolicy, Timing
 from scheduler.claims.responses import WriteOutcome, write_outcome
@@ -32,7 +32,6 @@ from scheduler.claims.writes_in_flight import WritesInFlight
 from scheduler.locks import KeyedLocks
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementSilent, PlacementUnreachable
-from scheduler.shared_answers import SharedAnswers
 
 LOG = log.getLogger(__name__)
 
@@ -77,17 +76,15 @@ class Claimer:
         self._empty_consumers = EmptyConsumers(policy.empty_consumers)
 
     @classmethod
-    def of(
-        cls, client: PlacementClient, most_writes: int = 1, workers: SharedAnswers | None = None
-    ) -> "Claimer":
+    def of(cls, client: PlacementClient, most_writes: int, slot: TakeSlot) -> "Claimer":
         """Return the claimer of a process, with the bounds of a daemon.
 
         Args:
             client: Sends requests to Placement.
             most_writes: How many writes are in flight at once at most; what waits meanwhile is sent together.
-            workers: By which the writes of all workers are bounded together; None: there are no others.
+            slot: Takes a slot among the writes of all workers.
         """
-        return cls(GroupCommit(client, WritesInFlight(most_writes), workers=workers), ClaimPolicy())
+        return cls(GroupCommit(client, WritesInFlight(most_writes), slot=slot), ClaimPolicy())
 
     @property
     def journal(self) -> ClaimJournal:

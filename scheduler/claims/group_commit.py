@@ -12,6 +12,7 @@ concerns its own consumer only.
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
 import threading
@@ -24,7 +25,6 @@ from scheduler.claims.writes_in_flight import SLOW_WRITE, WritesInFlight
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementSilent, PlacementUnanswered, PlacementUnreachable
 from scheduler.placement.reply import Reply
-from scheduler.shared_answers import SharedAnswers
 
 # More consumers in one POST make Placement's transaction longer than they save; it is measured best at 20.
 MOST_IN_GROUP = 20
@@ -39,6 +39,13 @@ WAIT_TIMEOUT = 30.0
 WORKER_PATIENCE = 3.0
 
 Body = dict[str, Any]
+
+TakeSlot = Callable[[str, int, float], AbstractContextManager[None]]
+"""What, how many at once, the patience → a slot among all workers, as of ``WorkerLocks.slot``."""
+
+
+def _take_none(_kind: str, _at_once: int, _patience: float) -> AbstractContextManager[None]:
+    return nullcontext()
 
 
 @dataclass(eq=False, slots=True)
@@ -77,7 +84,7 @@ class GroupCommit(AllocationsApi):
         allowed: WritesInFlight | None = None,
         wait_timeout: float = WAIT_TIMEOUT,
         clock: Callable[[], float] = time.monotonic,
-        workers: SharedAnswers | None = None,
+        slot: TakeSlot = _take_none,
     ) -> None:
         """Set up the queue of writes.
 
@@ -86,10 +93,10 @@ class GroupCommit(AllocationsApi):
             allowed: How many writes may be in flight at once; None: one.
             wait_timeout: Seconds that a write waits before it is given up, unsent.
             clock: Seconds that only grow.
-            workers: By which the writes of all workers are bounded together; None: there are no others.
+            slot: Takes a slot among the writes of all workers; by default there are no others.
         """
         super().__init__(client)
-        self._workers = workers or SharedAnswers()
+        self._slot = slot
         self._allowed = allowed or WritesInFlight(1, clock)
         self._in_flight = 0
         self._wait_timeout = wait_timeout
@@ -142,7 +149,7 @@ class GroupCommit(AllocationsApi):
 
     def _lead(self, write: _Write) -> None:
         """Send the first writes of the queue, this one among them, and let the next thread lead."""
-        with self._workers.slot("writes", self._allowed.limit, WORKER_PATIENCE):
+        with self._slot("writes", self._allowed.limit, WORKER_PATIENCE):
             group = self._next_group(write)
             try:
                 self._send(group)

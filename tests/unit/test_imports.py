@@ -38,6 +38,7 @@ LEAVES = {
     "bounded_http",
     "keystone_access",
     "shared_answers",
+    "worker_locks",
 }
 
 #: package -> packages of ours that it may import, beside itself and the leaves

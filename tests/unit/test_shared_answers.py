@@ -274,7 +274,7 @@ def test_a_process_that_has_much_to_do_does_not_keep_a_slot_for_itself(tmp_path)
     def keep_asking():
         busy = worker(tmp_path)
         while not ended.is_set() and len(turns) < 1000:
-            with busy.slot("writes", 1, 20.0):
+            with busy.locks.slot("writes", 1, 20.0):
                 turns.append(1)
                 time.sleep(0.002)
             begun.set()
@@ -283,7 +283,7 @@ def test_a_process_that_has_much_to_do_does_not_keep_a_slot_for_itself(tmp_path)
     thread.start()
     assert begun.wait(10)
     before = len(turns)
-    with worker(tmp_path).slot("writes", 1, 20.0):
+    with worker(tmp_path).locks.slot("writes", 1, 20.0):
         passed = len(turns) - before
     ended.set()
     thread.join(10)

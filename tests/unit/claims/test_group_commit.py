@@ -123,11 +123,11 @@ def test_two_writes_may_be_in_flight(client, run):
 
 
 def test_writes_wait_for_those_of_other_workers_and_then_go_together(client, run, tmp_path):
-    other = GroupCommit(client, workers=SharedAnswers(tmp_path))
+    other = GroupCommit(client, slot=SharedAnswers(tmp_path).locks.slot)
     first = threading.Thread(target=other.put_allocations, args=("a", body("a")))
     first.start()
     assert client.begun.wait(10)
-    api = GroupCommit(client, workers=SharedAnswers(tmp_path))
+    api = GroupCommit(client, slot=SharedAnswers(tmp_path).locks.slot)
     results = run(api, *[put(uuid) for uuid in "bcd"])
     first.join(10)
     assert client.sent == [("PUT", ["a"]), ("POST", ["b", "c", "d"])]
@@ -136,11 +136,11 @@ def test_writes_wait_for_those_of_other_workers_and_then_go_together(client, run
 
 def test_a_worker_whose_write_does_not_end_is_not_waited_for(client, tmp_path, monkeypatch):
     monkeypatch.setattr(group_commit, "WORKER_PATIENCE", 0.02)
-    hangs = GroupCommit(client, workers=SharedAnswers(tmp_path))
+    hangs = GroupCommit(client, slot=SharedAnswers(tmp_path).locks.slot)
     first = threading.Thread(target=hangs.put_allocations, args=("a", body("a")))
     first.start()
     assert client.begun.wait(10)
-    api = GroupCommit(client, workers=SharedAnswers(tmp_path))
+    api = GroupCommit(client, slot=SharedAnswers(tmp_path).locks.slot)
     assert api.put_allocations("b", body("b")) is DONE
     client.gate.set()
     first.join(10)
