@@ -15,6 +15,9 @@ FILTER, CHANCE, CACHING = "filter_scheduler", "chance_scheduler", "caching_sched
 # Seconds in which a scheduler answers a call that another one left: it may come back some seconds later.
 TIME_TO_ANSWER = 15
 
+# Seconds of the broker's heartbeat with partitions, unless it is set or callers wait for less than a minute.
+HEARTBEAT = 15
+
 # Seconds that host data may be old where no query is waited for.
 MIRROR_HOST_STATE_MAX_AGE = 1.0
 
@@ -112,17 +115,29 @@ def _worker_remarks(conf: cfg.ConfigOpts) -> Iterator[str]:
         )
 
 
-def _heartbeat_remarks(conf: cfg.ConfigOpts) -> Iterator[str]:
-    """Tell if callers leave before the broker takes back what it handed to a frozen scheduler of a partition.
+def longest_heartbeat(conf: cfg.ConfigOpts) -> int:
+    """Return the heartbeat_timeout_threshold with which callers still outlast a frozen scheduler, in seconds.
 
-    The broker needs one to two times the threshold to notice; then another scheduler has to answer.
+    The broker needs one to two times the threshold to notice that, and to take back what it handed to the
+    scheduler; then another one has to answer.
     """
-    threshold = conf.oslo_messaging_rabbit.heartbeat_timeout_threshold
-    in_time = 0 < 2 * threshold <= conf.rpc_response_timeout - TIME_TO_ANSWER
-    if all_partitions(conf) and not in_time:
+    return max(1, (conf.rpc_response_timeout - TIME_TO_ANSWER) // 2)
+
+
+def set_heartbeat_default(conf: cfg.ConfigOpts) -> None:
+    """With partitions, let the broker notice a frozen scheduler before its callers leave."""
+    if all_partitions(conf):
+        seconds = min(HEARTBEAT, longest_heartbeat(conf))
+        conf.set_default("heartbeat_timeout_threshold", seconds, "oslo_messaging_rabbit")
+
+
+def _heartbeat_remarks(conf: cfg.ConfigOpts) -> Iterator[str]:
+    threshold, longest = conf.oslo_messaging_rabbit.heartbeat_timeout_threshold, longest_heartbeat(conf)
+    if all_partitions(conf) and not 0 < threshold <= longest:
         yield (
             f"[oslo_messaging_rabbit]/heartbeat_timeout_threshold {threshold} is too long if a scheduler "
-            f"of a partition freezes: callers wait for {conf.rpc_response_timeout} seconds. Set it to 15"
+            f"of a partition freezes: callers wait for {conf.rpc_response_timeout} seconds. Leave it unset, "
+            f"or set it to {min(HEARTBEAT, longest)}"
         )
 
 

@@ -8,7 +8,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from scheduler import errors
-from scheduler.conf import keystone, libraries, partitions, registry
+from scheduler.conf import derived, keystone, libraries, partitions, registry
 
 LOG = logging.getLogger(__name__)
 
@@ -59,6 +59,7 @@ def load(
         conf.set_default("router", True, "berth")
     partitions.register_sections(conf)
     validate(conf)
+    derived.set_heartbeat_default(conf)
     libraries.set_log_levels(conf)
     return conf
 

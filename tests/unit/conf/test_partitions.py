@@ -4,6 +4,7 @@ from scheduler import conf as options
 from scheduler.conf.loading import ROUTER_PROG
 from scheduler.conf.partitions import Partition, all_partitions, differing, fingerprints, own_partition
 from scheduler.errors import ConfigError
+from scheduler.stream.broker import BrokerOptions
 
 GENERAL = "[berth_partition_general]\naggregates = pool-a, pool-b\ndefault = true\n"
 GPU = """
@@ -156,3 +157,21 @@ def test_changed_sections_are_told_to_need_a_start(load, tmp_path, caplog, chang
     assert [each.name for each in all_partitions(conf)] == ["general"]
     assert all_partitions(conf)[0].aggregates == ("pool-a", "pool-b")
     assert caplog.text.count("sections take effect at the next start") == said
+
+
+@pytest.mark.parametrize(
+    ("sections", "threshold"),
+    [
+        ("", 60),
+        (GENERAL, 15),
+        ("[DEFAULT]\nrpc_response_timeout = 35\n" + GENERAL, 10),
+        ("[DEFAULT]\nrpc_response_timeout = 3\n" + GENERAL, 1),
+        ("[oslo_messaging_rabbit]\nheartbeat_timeout_threshold = 60\n" + GENERAL, 60),
+        ("[DEFAULT]\ntransport_url = rabbit://broker/?heartbeat_timeout_threshold=40\n" + GENERAL, 40),
+    ],
+    ids=["no partitions", "unset", "short patience", "no patience", "set", "set in the URL"],
+)
+def test_with_partitions_the_broker_misses_a_frozen_scheduler_in_time_unless_it_is_set(
+    load, sections, threshold
+):
+    assert BrokerOptions.from_conf(load(sections)).heartbeat == threshold
