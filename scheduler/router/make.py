@@ -3,7 +3,7 @@
 from oslo_config import cfg
 
 from scheduler.conf.partitions import all_partitions, own_name
-from scheduler.router.router import Places, Router
+from scheduler.router.router import LATELY, Places, Router
 from scheduler.stream.decision_stream import DecisionStream, NoStream
 
 
@@ -26,4 +26,5 @@ def make_router(conf: cfg.ConfigOpts, stream: DecisionStream | NoStream, places:
         membership.own,
         places,
         lambda: membership.alive() if stream.in_step else (),
+        lambda: membership.heard_within(LATELY) if stream.in_step else (),
     )

@@ -40,9 +40,9 @@ def current(entries: Sequence[str]) -> str:
     return last[0].name if last and not last[0].reason else ""
 
 
-def unanswered(entries: Sequence[str]) -> set[str]:
-    """Return the partitions that have not answered a call, and may be sent it again."""
-    return {name for name, times in _times_unanswered(entries).items() if times < MOST_SENT}
+def unanswered(entries: Sequence[str], most_sent: int = MOST_SENT) -> set[str]:
+    """Return the partitions that have not answered a call, and were sent it less often than ``most_sent``."""
+    return {name for name, times in _times_unanswered(entries).items() if times < most_sent}
 
 
 def given_up(entries: Sequence[str]) -> set[str]:

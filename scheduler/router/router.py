@@ -7,8 +7,8 @@
                     └── not taken in time ┘                          └── no host: the next partition
 
 A call says which partitions it was sent to (``path``), so that each gets it once. The last one answers. One
-that has not answered gets it again, if it is alive, before the call is refused: the scheduler that had it may
-have stopped.
+that has not answered gets it again, if it is alive: the scheduler that had it may have stopped. It is tried
+before others if it was heard of since the call was sent there, and after them otherwise.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -27,6 +27,16 @@ LOG = logging.getLogger(__name__)
 
 REASON = "partition"
 """Why calls are sent on, for log and metrics."""
+
+LATELY = 8.0
+"""Seconds within which a partition was heard of that is alive, although a call came back from it.
+
+More than the time between two beats. Less than a call waits for a partition that was killed
+(``rpc.forwarding.WAIT_LIMIT``): that one is not waited for once more.
+"""
+
+MOST_SENT_FIRST = 3
+"""How often a partition is sent a call before others are. A call that nobody takes there costs its wait."""
 
 
 class Call(Protocol):
@@ -60,6 +70,7 @@ class Router:
         own: Member,
         places: Places,
         members: Callable[[], Iterable[Member]],
+        members_lately: Callable[[], Iterable[Member]],
     ) -> None:
         """Route between partitions.
 
@@ -68,11 +79,13 @@ class Router:
             own: This scheduler, of a partition or a router.
             places: Which partitions have a host or a cell.
             members: Returns the schedulers that are alive; none but this one if others are not heard.
+            members_lately: Returns those of them that were heard of in the last ``LATELY`` seconds.
         """
         self._partitions = tuple(partitions)
         self._own = own
         self._places = places
         self._members = members
+        self._members_lately = members_lately
         self._rooms = Rooms()
 
     @property
@@ -82,7 +95,7 @@ class Router:
 
     def for_questions(self) -> "Router":
         """Return a router that knows the same, and in which requests can be routed that are not sent."""
-        router = Router(self._partitions, self._own, self._places, self._members)
+        router = Router(self._partitions, self._own, self._places, self._members, self._members_lately)
         router._rooms = self._rooms.copy()
         return router
 
@@ -156,21 +169,28 @@ class Router:
             False if there is a partition that it could not be sent to, or may have been sent to.
         """
         states = self._states(facts)
-        reached_all = True
-        again = path.unanswered(entries) & tried
-        while state := next_partition(facts, states, tried) or next_partition(facts, states, tried - again):
+        rounds = self._rounds(entries, tried)
+        unreachable: set[str] = set()
+        while state := _next_of(rounds, facts, states, unreachable):
             partition = state.partition
             self._rooms.sent(partition.name, facts.memory_mb)
             if partition.name == self._own.partition:
-                return reached_all
+                break
             LOG.info("The request goes to partition %s: %s", partition.name, why(facts, state))
             to(partition.name)
             if call.forward(partition.topic, REASON, path.sent(entries, partition.name)):
                 return False
-            reached_all = False
-            tried.add(partition.name)
-            again.discard(partition.name)
-        return reached_all
+            unreachable.add(partition.name)
+        return not unreachable
+
+    def _rounds(self, entries: Sequence[str], tried: set[str]) -> list[set[str]]:
+        """Return which partitions are left out in each round of choosing one, in the order of the rounds."""
+        again = path.unanswered(entries)
+        if not again:
+            return [tried]
+        lately = {member.partition for member in self._members_lately()}
+        first = path.unanswered(entries, MOST_SENT_FIRST) & tried & lately
+        return [{each.name for each in self._partitions} - first, tried, tried - again]
 
     def _states(self, facts: RoutingFacts) -> list[PartitionState]:
         members = tuple(self._members())
@@ -195,3 +215,10 @@ class Router:
         known = self._places.has_cell(partition.name, facts.cell_uuid)
         told = [member.cells for member in members if member.partition == partition.name and member.cells]
         return known if known is not None or not told else any(facts.cell_uuid in cells for cells in told)
+
+
+def _next_of(
+    rounds: Sequence[set[str]], facts: RoutingFacts, states: Sequence[PartitionState], unreachable: set[str]
+) -> PartitionState | None:
+    found = (next_partition(facts, states, left_out | unreachable) for left_out in rounds)
+    return next(filter(None, found), None)

@@ -106,6 +106,12 @@ class Membership:
                 self._rebuild()
         return self._alive
 
+    def heard_within(self, seconds: float) -> tuple[Member, ...]:
+        """Return the schedulers that were heard of in the last seconds, this one among them."""
+        since = self._clock() - seconds
+        with self._lock:
+            return (self._own, *(member for member, heard in self._known.values() if heard >= since))
+
     def peers(self) -> tuple[Member, ...]:
         """Return the schedulers of the same partition that are alive, this one among them."""
         alive, own = self.alive(), self._own

@@ -5,9 +5,10 @@ import pytest
 from scheduler.conf.partitions import ROUTER, Partition
 from scheduler.errors import NoValidHost, PartitionUnreachable
 from scheduler.router import path
-from scheduler.router.router import Router
+from scheduler.router.router import LATELY, Router
 from scheduler.router.routing import RoutingFacts
-from scheduler.stream.membership import Member
+from scheduler.rpc.forwarding import WAIT_LIMIT
+from scheduler.stream.membership import BEAT_INTERVAL, Member
 
 
 class Forwarded(BaseException):
@@ -64,9 +65,10 @@ def member(partition, free_mb=500, topic="t", cells=()):
 ALL = [member("a", 900), member("b", 600), member("c", 300)]
 
 
-def make_router(own="a", members=ALL, places=None):
+def make_router(own="a", members=ALL, places=None, lately=()):
     mine = Member("own", "ctl1", partition=own)
-    return Router(PARTITIONS, mine, places or FakePlaces(), lambda: [mine, *members])
+    members_lately = [mine, *(member for member in members if member.partition in lately)]
+    return Router(PARTITIONS, mine, places or FakePlaces(), lambda: [mine, *members], lambda: members_lately)
 
 
 def route(router, call, facts=RoutingFacts(memory_mb=1)):  # noqa: B008 - it is frozen
@@ -119,6 +121,31 @@ def test_a_partition_that_did_not_take_a_call_in_time_is_passed_by():
     call = FakeCall(path.sent((), "a"))
     assert route(make_router("c"), call) == "topic.b"
     assert call.sent == [("topic.b", ("partition:a", "partition:b"))]
+
+
+def test_a_call_that_came_back_from_a_partition_that_is_alive_is_sent_there_again_before_others():
+    """One of its schedulers was killed or stopped; another one takes the call."""
+    router, entries = make_router("c", lately=("a", "b")), path.sent((), "b")
+    for _ in range(2):
+        call = FakeCall(entries)
+        assert route(router, call) == "topic.b", "the other one has more room"
+        _, entries = call.sent[-1]
+    assert route(router, FakeCall(entries)) == "topic.a", "nobody takes it there"
+
+
+def test_a_call_that_came_back_from_the_own_partition_is_served_here():
+    entries = path.sent(path.sent((), "c"), "b")
+    assert route(make_router("c", lately=()), FakeCall(entries)) is None
+
+
+def test_a_partition_that_answered_is_not_asked_again_although_it_is_alive():
+    entries = path.answered(path.sent((), "b"), "b", "no")
+    assert route(make_router("c", lately=("a", "b")), FakeCall(entries)) == "topic.a"
+
+
+def test_a_call_that_came_back_goes_to_others_if_its_partition_cannot_be_reached():
+    call = FakeCall(path.sent((), "b"), unreachable={"topic.b"})
+    assert route(make_router("c", lately=("b",)), call) == "topic.a"
 
 
 def test_a_call_that_was_lost_within_a_partition_is_sent_there_again():
@@ -229,3 +256,7 @@ def test_requests_spread_over_equal_partitions_between_two_beats():
     router = make_router(ROUTER, [member("a"), member("b")])
     sent = [route(router, FakeCall(), RoutingFacts(memory_mb=10)) for _ in range(10)]
     assert sorted(sent) == ["topic.a"] * 5 + ["topic.b"] * 5
+
+
+def test_a_partition_that_was_killed_is_not_heard_of_any_more_when_its_calls_come_back():
+    assert BEAT_INTERVAL < LATELY < WAIT_LIMIT

@@ -36,6 +36,17 @@ def test_others_are_alive_until_they_are_not_heard_of_for_too_long(members, cloc
     assert senders(members) == ["m"]
 
 
+def test_those_that_were_heard_of_lately_are_told_from_those_that_are_alive(members, clock):
+    members.update(Member("a"))
+    members.update(Member("b"))
+    clock.now += 9
+    members.hear("b", age=1)
+    assert senders(members) == ["a", "b", "m"]
+    assert {member.sender for member in members.heard_within(8)} == {"b", "m"}
+    clock.now += 8
+    assert members.heard_within(8) == (Member("m"),)
+
+
 def test_the_members_are_the_same_tuple_until_something_changes(members, clock):
     members.update(Member("a"))
     first = members.alive()
