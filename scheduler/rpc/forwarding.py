@@ -28,7 +28,8 @@ import oslo_messaging as messaging
 from oslo_messaging._drivers import impl_rabbit
 
 from scheduler.logs import RateLimitedLogger
-from scheduler.rpc.amqp import DELIVERED_BEFORE, RETURNED, ConfirmedMessage, LateListener
+from scheduler.rpc.amqp.listener import LateListener
+from scheduler.rpc.amqp.message import DELIVERED_BEFORE, RETURNED, ConfirmedMessage
 from scheduler.rpc.broker_errors import advice, refusal_in
 from scheduler.rpc.delivery import Sent
 from scheduler.rpc.transport import TOPIC

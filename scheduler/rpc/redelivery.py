@@ -21,7 +21,7 @@ from typing import NamedTuple, Protocol
 
 from oslo_log import log as logging
 
-from scheduler.rpc.amqp import ConfirmedMessage
+from scheduler.rpc.amqp.message import ConfirmedMessage
 
 LOG = logging.getLogger(__name__)
 

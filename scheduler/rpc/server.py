@@ -18,7 +18,9 @@ from oslo_messaging.rpc import server
 
 from scheduler.errors import InvalidRequest
 from scheduler.logs import RateLimitedLogger
-from scheduler.rpc import amqp, delivery, endpoints, forwarding
+from scheduler.rpc import delivery, endpoints, forwarding
+from scheduler.rpc.amqp import listener as amqp_listener
+from scheduler.rpc.amqp.message import ConfirmedMessage
 from scheduler.rpc.broker_errors import refusals_as_config_errors
 from scheduler.rpc.errors import InternalError, for_caller
 from scheduler.rpc.heartbeats import Heartbeats
@@ -176,7 +178,7 @@ class Server(server.RPCServer):
         self._forwarder = forwarding.Forwarder(self._tell_forwarded)
         self.topics = NO_TOPICS
         self.observer: TrafficObserver = NoObserver()
-        self._late_listener: amqp.LateListener | None = None
+        self._late_listener: amqp_listener.LateListener | None = None
         super().__init__(
             transport, target, _Dispatcher(dispatcher, heartbeats, warnings, self._tell_refusal), "threading"
         )
@@ -198,7 +200,7 @@ class Server(server.RPCServer):
         self._start_threads()
         with refusals_as_config_errors():
             berth = self.conf.berth
-            listener = amqp.listen(
+            listener = amqp_listener.listen(
                 self.transport, self._target, berth.largest_message, berth.consumer_priority
             )
             if listener is None:
@@ -206,7 +208,7 @@ class Server(server.RPCServer):
             self.topics.announce(forwarding.listen(listener, self.topics.names))
             listener.on_stop = partial(self.topics.announce, [])
             self._late_listener = listener
-            return amqp.adapted(listener)
+            return amqp_listener.adapted(listener)
 
     def _start_threads(self) -> None:
         """Start the heartbeats, and as many threads as the pool may have.
@@ -235,7 +237,7 @@ class Server(server.RPCServer):
 
     def _process(self, incoming: Any) -> None:
         message = incoming[0]
-        confirmed = isinstance(message, amqp.ConfirmedMessage)
+        confirmed = isinstance(message, ConfirmedMessage)
         if confirmed and message.hand_back():
             self.heartbeats.release(message)
             return
@@ -284,7 +286,7 @@ class Server(server.RPCServer):
             message.delivery = current
         return current
 
-    def _onward(self, message: amqp.ConfirmedMessage) -> delivery.Onward:
+    def _onward(self, message: ConfirmedMessage) -> delivery.Onward:
         headers = message.headers
         received = message.received - forwarding.spent(headers)
         first = min(received, self._postponements(message.unique_id).first_received)
@@ -294,7 +296,7 @@ class Server(server.RPCServer):
         )
 
     def _send_on(
-        self, message: amqp.ConfirmedMessage, topic: str, reason: str, tried: Sequence[str]
+        self, message: ConfirmedMessage, topic: str, reason: str, tried: Sequence[str]
     ) -> delivery.Sent:
         self._redeliveries.pause(message)
         sent = self._forwarder.forward(message, topic, reason, tried)
@@ -302,7 +304,7 @@ class Server(server.RPCServer):
             self._redeliveries.resume(message)
         return sent
 
-    def _end_without_run(self, message: amqp.ConfirmedMessage, decision: Decision) -> None:
+    def _end_without_run(self, message: ConfirmedMessage, decision: Decision) -> None:
         """Acknowledge a message that is not run, after an error if it is refused."""
         self.heartbeats.release(message)
         if decision.fate is Fate.REFUSED:
@@ -310,13 +312,13 @@ class Server(server.RPCServer):
         if decision.fate is not Fate.RETURNED:
             message.settle()
 
-    def _postpone_longer(self, message: amqp.ConfirmedMessage) -> None:
+    def _postpone_longer(self, message: ConfirmedMessage) -> None:
         """Return a call to the broker for which another scheduler may have claimed hosts."""
         # Others may have returned it before, to whom it was sent on each time.
         times = max(self._postponements(message.unique_id).times, len(forwarding.tried(message.headers)) - 1)
         self._postpone(message, min(POSTPONE_DELAY * 2.0**times, LONGEST_POSTPONE_DELAY))
 
-    def _postpone(self, message: amqp.ConfirmedMessage, delay: float = POSTPONE_DELAY) -> None:
+    def _postpone(self, message: ConfirmedMessage, delay: float = POSTPONE_DELAY) -> None:
         identity = message.unique_id
         times = self._postponements(identity).times + 1
         with self._postponed_lock:
@@ -328,17 +330,17 @@ class Server(server.RPCServer):
         with self._postponed_lock:
             return self._postponed.get(identity, _NEVER_POSTPONED)
 
-    def _return(self, message: amqp.ConfirmedMessage) -> None:
+    def _return(self, message: ConfirmedMessage) -> None:
         self._redeliveries.end(message)
         message.requeue()
 
-    def _settle_unanswered(self, message: amqp.ConfirmedMessage) -> None:
+    def _settle_unanswered(self, message: ConfirmedMessage) -> None:
         """Acknowledge a message without an answer. If another process has it meanwhile, that one answers."""
         self.observer.undelivered()
         self._redeliveries.pause(message)
         message.settle()
 
-    def _finish(self, message: amqp.ConfirmedMessage, current: delivery.Delivery) -> None:
+    def _finish(self, message: ConfirmedMessage, current: delivery.Delivery) -> None:
         """Keep or give back what depends on the reply, then acknowledge the message."""
         error = message.undelivered
         if error is None:
@@ -362,7 +364,7 @@ class Server(server.RPCServer):
         self._redeliveries.end(message)
         message.settle()
 
-    def _finish_unconfirmed(self, message: amqp.ConfirmedMessage, current: delivery.Delivery) -> None:
+    def _finish_unconfirmed(self, message: ConfirmedMessage, current: delivery.Delivery) -> None:
         """Keep what a reply names whose outcome is not known, and let the message be answered once more."""
         self._warnings.warning(
             "unconfirmed",
@@ -384,7 +386,7 @@ def _silence_before(message: Any) -> float:
 
     Schedulers that had the message before have sent nothing if each had it for less than half of the timeout.
     """
-    if not isinstance(message, amqp.ConfirmedMessage):
+    if not isinstance(message, ConfirmedMessage):
         return 0.0
     return math.inf if message.redelivered else forwarding.spent(message.headers)
 

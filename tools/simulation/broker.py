@@ -17,7 +17,9 @@ import orjson
 import oslo_messaging as messaging
 from oslo_messaging._drivers import base
 
-from scheduler.rpc import amqp
+from scheduler.rpc.amqp.listener import LONGEST_UNACKNOWLEDGED
+from scheduler.rpc.amqp.message import ConfirmedMessage
+from scheduler.rpc.amqp.publisher import ReplyTimeout, ReplyTooLarge
 from tools.simulation.runtime import Process, Runtime, Task
 
 # Seconds that oslo.messaging goes on trying to reply to a queue that does not exist.
@@ -209,7 +211,7 @@ class Broker:
         self._enqueue(message)
 
 
-class Incoming(amqp.ConfirmedMessage):
+class Incoming(ConfirmedMessage):
     """A message as the product's server sees it, from a classic queue."""
 
     delivery_count = 0
@@ -260,10 +262,10 @@ class Incoming(amqp.ConfirmedMessage):
         broker.runtime.step()
         text = orjson.dumps(reply)
         if len(text) > broker.largest:
-            raise amqp.ReplyTooLarge(f"it has {len(text)} bytes")
+            raise ReplyTooLarge(f"it has {len(text)} bytes")
         while not broker.up:
             if broker.runtime.clock >= deadline:
-                raise amqp.ReplyTimeout("the broker cannot be reached")
+                raise ReplyTimeout("the broker cannot be reached")
             broker.runtime.sleep(1.0)
         broker.runtime.sleep(0.002 * broker.random.random())
         name = failure[0].__name__ if failure else None
@@ -285,7 +287,7 @@ class Incoming(amqp.ConfirmedMessage):
         broker.runtime.sleep(left * broker.random.random() if breaks else left)
         if breaks:
             raise messaging.MessageDeliveryFailure("the connection is lost")
-        raise amqp.ReplyTimeout("the broker did not confirm it in time")
+        raise ReplyTimeout("the broker did not confirm it in time")
 
 
 class ObsoleteQueues:
@@ -304,7 +306,7 @@ class ObsoleteQueues:
 
 
 class Listener(base.PollStyleListener):
-    """Receives messages in one process; a repeated one is not handed on, as by ``amqp.LateListener``."""
+    """Receives messages in one process; a repeated one is not handed on, as by ``LateListener``."""
 
     driver = SimpleNamespace(missing_destination_retry_timeout=MISSING_QUEUE)
     forwarding_queues: frozenset[str] = frozenset()
@@ -330,8 +332,8 @@ class Listener(base.PollStyleListener):
             deliveries = self._in_progress.setdefault(message.number, [])
             deliveries.append(message)
             if len(deliveries) == 1:
-                overdue = amqp.LONGEST_UNACKNOWLEDGED
-                self.broker.runtime.after(overdue, self.broker.acknowledge, message, self.process)
+                acknowledge = self.broker.acknowledge
+                self.broker.runtime.after(LONGEST_UNACKNOWLEDGED, acknowledge, message, self.process)
                 return [Incoming(self, message)]
         return []
 
@@ -385,5 +387,5 @@ class Driver:
 
 
 def listen(transport: Any, _target: Any, _largest: int, _priority: int) -> Listener:
-    """Return a listener on the request queue, in the place of ``amqp.listen``."""
+    """Return a listener on the request queue, in the place of that on AMQP."""
     return Listener(transport._driver.broker)  # noqa: SLF001

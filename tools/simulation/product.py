@@ -35,7 +35,8 @@ from scheduler.nova_db.scatter_gather import CellUnavailable
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.session import Timeouts
-from scheduler.rpc import amqp, notifications, serializer, server
+from scheduler.rpc import notifications, serializer, server
+from scheduler.rpc.amqp import listener as amqp_listener
 from scheduler.rpc.heartbeats import Heartbeats
 from scheduler.shared_answers import SharedAnswers
 from tools.simulation import threads
@@ -296,7 +297,7 @@ def prepare_libraries() -> None:
     """Replace what would reach out of the simulation; once for an operating system process."""
     executors = type("Executors", (), {"__init__": lambda *_args: None, "driver": Pool})
     library_server.driver = type("driver", (), {"DriverManager": executors})
-    amqp.listen = listen
+    amqp_listener.listen = listen
     service.Reporter = NoReports
     service.faulthandler = SimpleNamespace(enable=lambda: None)
     service.spare_the_collector = lambda: None

@@ -12,7 +12,8 @@ import pytest
 
 from scheduler import errors, objects
 from scheduler.claims.journal_page import RecordedReply
-from scheduler.rpc import amqp, delivery, forwarding, heartbeats, redelivery, server, transport
+from scheduler.rpc import delivery, forwarding, heartbeats, redelivery, server, transport
+from scheduler.rpc.amqp.message import ConfirmedMessage, ReplyQueueMissing
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.errors import RemoteError
 from tests.support.clock import Clock
@@ -443,7 +444,7 @@ class TestHeartbeats:
         assert len(running.heartbeats) == 0
 
 
-class Redelivered(amqp.ConfirmedMessage):
+class Redelivered(ConfirmedMessage):
     """A call that the broker has delivered before: notes what becomes of it."""
 
     redelivered = True
@@ -768,7 +769,7 @@ def test_a_call_whose_reply_could_not_be_sent_is_answered_later(conf, manager):
     running = server.build(conf, transport.rpc_transport(conf), manager, sleep=pauses.append, runs=runs)
     arguments = {"spec_obj": spec("boot_two_instances")}
     ends = []
-    for error in (OSError("refused"), amqp.ReplyQueueMissing("gone")):
+    for error in (OSError("refused"), ReplyQueueMissing("gone")):
         message = Redelivered({"method": "select_destinations", "args": arguments, "version": "4.5"})
         message.undelivered = error
         running._process_incoming([message])

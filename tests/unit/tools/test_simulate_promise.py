@@ -2,7 +2,9 @@
 
 import pytest
 
-from scheduler.rpc import amqp
+from scheduler.rpc.amqp import message as amqp_message
+from scheduler.rpc.amqp.message import ReplyQueueMissing
+from scheduler.rpc.amqp.publisher import ReplyTooLarge
 from tools.simulation import threads
 from tools.simulation.broker import Broker, Listener, Message
 from tools.simulation.callers import Call, Instance
@@ -116,7 +118,7 @@ def test_waits_beyond_the_caller_s_are_found():
 
 @pytest.fixture(autouse=True)
 def virtual_time(monkeypatch):
-    monkeypatch.setattr(amqp, "time", threads.MODULES["time"])
+    monkeypatch.setattr(amqp_message, "time", threads.MODULES["time"])
 
 
 class Worker:
@@ -225,10 +227,10 @@ def test_a_reply_to_a_queue_that_is_gone_is_given_up_after_a_minute():
     workers, arrived, sent = play(working(1.0), events=[gone])
     assert arrived == []
     assert 62.0 < sent.replies[0] < 64.0
-    assert workers[0].outcomes == [(amqp.ReplyQueueMissing, False)]
+    assert workers[0].outcomes == [(ReplyQueueMissing, False)]
 
 
 def test_of_a_reply_that_is_too_large_another_may_be_sent():
     workers, arrived, sent = play(working(1.0, "x" * 200), events=[(0.0, setting("largest", 100))])
     assert arrived == sent.replies == []
-    assert workers[0].outcomes == [(amqp.ReplyTooLarge, True)]
+    assert workers[0].outcomes == [(ReplyTooLarge, True)]

@@ -1,0 +1,17 @@
+"""Late acknowledgement and confirmed replies on AMQP (spec: wire-and-config 1.1).
+
+oslo.messaging acknowledges a request on receipt, logs a reply that was not delivered, and continues. Here:
+
+* A call is acknowledged after its reply. If the process is killed, the broker delivers the message to another
+  scheduler. Casts are acknowledged on receipt, as before.
+* ``ConfirmedMessage.reply`` returns when the broker has confirmed the reply, or when it is known not to be
+  deliverable; ``undelivered`` tells which. Its time is bounded in total.
+* The same message may arrive twice, after a lost connection. While it is being answered, and for some time
+  after that, the repetition is acknowledged and not answered again.
+* A listener that stops takes no more messages, and returns to the broker what was not begun yet.
+* A call can be sent on to another queue, as it was received (see ``scheduler/rpc/forwarding.py``).
+
+``listener`` receives and acknowledges; ``message`` is one received message and its reply; ``publisher`` sends
+one message and waits for the confirmation of the broker. The three use private names of oslo.messaging and
+amqp; ``tests/unit/rpc/amqp/test_library_names.py`` lists them.
+"""

@@ -1,0 +1,197 @@
+"""One received call, and its reply, which the broker confirms."""
+# ruff: noqa: SLF001 - private names of oslo.messaging, see scheduler/rpc/amqp/__init__.py
+
+from collections.abc import Callable, Mapping
+from functools import partial
+import time
+from typing import Any
+
+import oslo_messaging as messaging
+from oslo_messaging._drivers import amqpdriver
+from oslo_messaging._drivers import common as library
+
+from scheduler.rpc.amqp.publisher import BoundedPublisher, ReplyTooLarge
+from scheduler.rpc.delivery import Delivery
+
+#: Seconds between two attempts to send a reply.
+RETRY_INTERVAL = 0.25
+
+#: Seconds that sending one heartbeat to a caller may take.
+HEARTBEAT_TIMEOUT = 10.0
+
+#: Failures of one attempt to connect to the broker after which the time limit is checked.
+CONNECT_RETRIES = 1
+
+#: Headers of a call that was delivered before, to another scheduler or in another queue: the broker sets the
+#: first one if it moves a call back, a scheduler the other one if it sends such a call on.
+RETURNED = "x-death"
+DELIVERED_BEFORE = "berth-redelivered"
+
+
+class ReplyQueueMissing(Exception):
+    """The reply queue of the caller does not exist."""
+
+
+#: Errors that another attempt to send the same reply would meet again: its size, or what cannot be JSON.
+PERMANENT = (ReplyTooLarge, TypeError, ValueError)
+
+
+class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
+    """A call whose reply is confirmed by the broker.
+
+    Attributes:
+        undelivered: Why the last reply was not delivered; None if it was, or if none was sent.
+        unrefused: How often the last reply was handed to the broker, and not refused. That is done again
+            after an attempt without a confirmation: so a later attempt may be refused, and the first one not.
+        caller_waits: Whether another, smaller reply may still be delivered.
+        channel_number: Which of the listener's successive channels the message came from.
+        received: When it was received; seconds of ``time.monotonic``.
+        first_received: When the first scheduler that had it received it, as far as is known; as above.
+        was_run_elsewhere: Whether another process of this host was found to run it, or to have run it.
+        delivery: What depends on its reply, which is told before the reply is sent; None if nothing does.
+    """
+
+    delivery: Delivery | None = None
+    undelivered: Exception | None = None
+    unrefused = 0
+    caller_waits = False
+    channel_number = 0
+    received = 0.0
+    first_received = 0.0
+    was_run_elsewhere = False
+
+    @property
+    def may_be_delivered(self) -> bool:
+        """Whether it is not known, if the last reply is undelivered, whether its caller has it."""
+        return self.unrefused > 0
+
+    @property
+    def headers(self) -> Mapping[str, Any]:
+        """What the broker, or a scheduler that sent it on, has written on the message."""
+        return self.message._raw_message.headers or {}
+
+    @property
+    def redelivered(self) -> bool:
+        """Whether it was delivered before, as the broker, its sender or the journal says."""
+        again = self.was_run_elsewhere or self.message._raw_message.delivery_info.get("redelivered")
+        return bool(again or RETURNED in self.headers or self.headers.get(DELIVERED_BEFORE))
+
+    @property
+    def delivery_count(self) -> int:
+        """How often the queue has delivered the message before; 0 if it does not tell."""
+        count = self.headers.get("x-delivery-count")
+        return count if isinstance(count, int) else 0
+
+    def reply(self, reply: Any = None, failure: Any = None) -> None:
+        """Send a reply and wait until the broker has confirmed it. Never raises; see ``undelivered``."""
+        self.undelivered, self.caller_waits, self.unrefused = None, False, 0
+        if not self.orig_msg_id:
+            return
+        try:
+            self._send_until_confirmed(reply, failure)
+        except Exception as error:  # noqa: BLE001 - whatever the driver raises, the reply was not delivered
+            self.undelivered, self.caller_waits = error, isinstance(error, PERMANENT)
+
+    @property
+    def can_be_answered_later(self) -> bool:
+        """Whether the last reply was not sent because the broker could not be reached."""
+        return self.undelivered is not None and not isinstance(
+            self.undelivered, (*PERMANENT, ReplyQueueMissing)
+        )
+
+    def heartbeat(self) -> None:
+        """Send a heartbeat, in ``HEARTBEAT_TIMEOUT`` seconds; raises if it cannot be sent."""
+        self._send_once(time.monotonic() + HEARTBEAT_TIMEOUT, None, None, ending=False)
+
+    def settle(self) -> None:
+        """Acknowledge the message after its reply, or because it cannot be answered."""
+        self.listener.settle(self)
+
+    def requeue(self) -> None:
+        """Return the message to the broker, to be delivered again."""
+        self.listener.requeue(self)
+
+    def hand_back(self) -> bool:
+        """Return the message to the broker if the listener stops.
+
+        Returns:
+            Whether it was returned, and is not to be answered here.
+        """
+        return bool(self.listener.hand_back(self))
+
+    def send_on(self, queue: str, headers: dict[str, Any], timeout: float) -> None:
+        """Publish the message to another queue, as it was received, and acknowledge it after that.
+
+        Args:
+            queue: The name of the queue.
+            headers: The headers there; those of the received message are left out.
+            timeout: Seconds until the broker must have confirmed it.
+
+        Raises:
+            MessageUndeliverable: There is no such queue.
+            Exception: Whatever the driver raises. It is not known whether the message is in the other queue;
+                here it is as before, neither answered nor acknowledged.
+        """
+        deadline = time.monotonic() + timeout
+        self.listener.hand_over(self, partial(self._publish_again, queue, headers, deadline))
+
+    def _publish_again(self, queue: str, headers: dict[str, Any], deadline: float) -> None:
+        raw = self.message._raw_message
+        driver = self.listener.driver
+        with driver._get_connection(library.PURPOSE_SEND, retry=CONNECT_RETRIES) as connection:
+            BoundedPublisher(connection, deadline, self.listener.largest_message).send(
+                queue,
+                raw.body,
+                content_type=raw.content_type,
+                content_encoding=raw.content_encoding,
+                headers=headers,
+            )
+
+    def _send_until_confirmed(self, reply: Any, failure: Any) -> None:
+        deadline = time.monotonic() + self.listener.driver.missing_destination_retry_timeout
+        before = 0
+        while self._obsolete_reply_queues.reply_q_valid(self.reply_q, self.msg_id):
+            try:
+                self._send_once(deadline, reply, failure)
+            except PERMANENT:
+                self._note_refusal(before)
+                raise
+            except messaging.MessageUndeliverable:
+                self._note_refusal(before)
+                if time.monotonic() >= deadline:
+                    self._obsolete_reply_queues.add(self.reply_q, self.msg_id)
+            except Exception:
+                if time.monotonic() >= deadline:
+                    raise
+            else:
+                return
+            before = self.unrefused
+            time.sleep(RETRY_INTERVAL)
+        raise ReplyQueueMissing(f"reply queue {self.reply_q} does not exist")
+
+    def _begin_reply(self, *, failed: bool) -> None:
+        if self.delivery is not None:
+            self.delivery.begin_reply(failed=failed)
+
+    def _note_sent(self) -> None:
+        self.unrefused += 1
+
+    def _note_refusal(self, before: int) -> None:
+        """Note that a reply was refused, perhaps before it was handed to the broker once more.
+
+        Args:
+            before: ``unrefused`` before the attempt.
+        """
+        self.unrefused = max(before, self.unrefused - 1)
+        if self.delivery is not None and not self.may_be_delivered:
+            self.delivery.withdraw_reply()
+
+    def _send_once(self, deadline: float, reply: Any, failure: Any, ending: bool = True) -> None:
+        hooks: dict[str, Callable[[], None]] = {}
+        if ending:
+            hooks["before_sending"] = partial(self._begin_reply, failed=failure is not None)
+            hooks["after_sending"] = self._note_sent
+        driver = self.listener.driver
+        with driver._get_connection(library.PURPOSE_SEND, retry=CONNECT_RETRIES) as connection:
+            publisher = BoundedPublisher(connection, deadline, self.listener.largest_message, **hooks)
+            self._send_reply(publisher, reply, failure, ending)

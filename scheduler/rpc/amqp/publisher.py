@@ -1,0 +1,132 @@
+"""Publishes one message until the broker has confirmed it, or a deadline has passed."""
+# ruff: noqa: SLF001 - private names of oslo.messaging, see scheduler/rpc/amqp/__init__.py
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+import time
+from typing import Any
+
+from amqp.exceptions import IrrecoverableChannelError
+import kombu
+from oslo_messaging._drivers import common as library
+
+
+class ReplyTooLarge(Exception):
+    """The broker does not accept a message of this size."""
+
+
+class ReplyTimeout(library.Timeout):
+    """The time in which a message must be sent is over."""
+
+
+class BoundedPublisher:
+    """Publishes a message on a connection and waits for the confirmation, until a deadline."""
+
+    def __init__(
+        self,
+        connection: Any,
+        deadline: float,
+        largest: int,
+        before_sending: Callable[[], None] = lambda: None,
+        after_sending: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Publish on a connection of oslo.messaging's pool.
+
+        Args:
+            connection: The connection.
+            deadline: Seconds of ``time.monotonic``.
+            largest: Bytes that a message may have.
+            before_sending: Called before a message is handed to the broker.
+            after_sending: Called after that, before the confirmation is waited for. If it is not called, the
+                broker has not got the whole message.
+        """
+        self._before_sending = before_sending
+        self._after_sending = after_sending
+        self._connection = connection
+        self._deadline = deadline
+        self._largest = largest
+
+    def direct_send(self, queue: str, message: dict[str, Any]) -> None:
+        """Publish a reply to a queue.
+
+        Raises:
+            ReplyTooLarge: The message is larger than the broker accepts.
+            MessageUndeliverable: The queue does not exist.
+            ReplyTimeout: The deadline has passed.
+            MessageDeliveryFailure: The broker cannot be reached.
+        """
+        size = size_of(message[library._MESSAGE_KEY])
+        if size > self._largest:
+            raise ReplyTooLarge(f"it has {size} bytes; at most {self._largest} can be sent")
+        self.send(queue, message)
+
+    def send(self, queue: str, message: Any, **properties: Any) -> None:
+        """Publish a message of any size to a queue; for the errors see ``direct_send``."""
+        connection = self._connection
+        with connection._connection_lock:
+            try:
+                connection.ensure(
+                    lambda: self._publish(queue, message, properties),
+                    recoverable_error_callback=self._check_deadline,
+                    error_callback=_raise_refusal,
+                )
+            except Exception:
+                self._replace_channel()
+                raise
+
+    def _publish(self, queue: str, message: Any, properties: dict[str, Any]) -> None:
+        self._before_sending()
+        producer = self._connection._producer
+        with _noticing_the_end_of_sending(producer.channel, self._after_sending):
+            producer.publish(
+                message,
+                exchange=kombu.Exchange(""),
+                routing_key=queue,
+                mandatory=True,
+                compression=self._connection.kombu_compression,
+                confirm_timeout=max(1.0, self._deadline - time.monotonic()),
+                **properties,
+            )
+
+    def _replace_channel(self) -> None:
+        """Publish nothing more on this channel.
+
+        A confirmation that was not read is still to come, also after a message was returned. It could be
+        taken for that of the next message.
+        """
+        channel = None
+        with suppress(Exception):  # the connection is lost: the next message finds another one
+            if self._connection.connection.connected:
+                channel = self._connection.connection.channel()
+        self._connection._set_current_channel(channel)
+
+    def _check_deadline(self, error: Exception) -> None:
+        if time.monotonic() >= self._deadline:
+            raise ReplyTimeout(f"the broker did not confirm it in time: {error}") from error
+
+
+@contextmanager
+def _noticing_the_end_of_sending(channel: Any, sent: Callable[[], None]) -> Iterator[None]:
+    """Call a function when a message is written to the connection, and its confirmation is awaited."""
+    publish = channel._basic_publish
+
+    def publish_and_tell(*args: Any, **kwargs: Any) -> Any:
+        result = publish(*args, **kwargs)
+        sent()
+        return result
+
+    channel._basic_publish = publish_and_tell
+    try:
+        yield
+    finally:
+        del channel._basic_publish  # the method of the class is behind it
+
+
+def size_of(text: str) -> int:
+    """Return the bytes of a JSON text that is sent as a string of another one, where it is escaped."""
+    return len(text) + text.count('"') + text.count("\\")
+
+
+def _raise_refusal(error: Exception) -> None:
+    if isinstance(error, IrrecoverableChannelError):
+        raise ReplyTooLarge(f"the broker refuses it: {error}") from error

@@ -1,0 +1,137 @@
+"""What a listener does with the messages that a driver hands it, without a broker."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from scheduler.rpc.amqp import listener as late_listener
+
+
+class RawMessage(dict):
+    """A message as the driver hands it to a listener."""
+
+    def __init__(self, number, msg_id, queue="scheduler", tag=None, headers=None):
+        super().__init__(_msg_id=msg_id, _unique_id=f"unique-{number}", method="m", args={}, version="1.0")
+        self.ends = []
+        self._raw_message = SimpleNamespace(
+            channel=None,
+            delivery_tag=tag or number,
+            acknowledged=False,
+            delivery_info={"routing_key": queue},
+            headers=headers,
+            reject=lambda: self.ends.append("rejected"),
+        )
+        self.acknowledge = lambda: self.ends.append("acknowledged")
+        self.requeue = lambda: self.ends.append("requeued")
+
+
+@pytest.mark.parametrize(
+    ("msg_id", "remembered"), [(None, 0), ("call", 1)], ids=["casts are not", "calls are"]
+)
+def test_calls_are_remembered_after_their_reply_and_casts_are_not(msg_id, remembered):
+    """Hundreds of computes cast every few minutes: remembering that would only fill the memory."""
+    listener = late_listener.LateListener(
+        SimpleNamespace(prefetch_size=1), SimpleNamespace(channel=None), 1000
+    )
+    listener(RawMessage(1, msg_id))
+    listener.incoming[0].settle()
+    assert listener.remembered_calls == remembered
+
+
+def make_listener():
+    listener = late_listener.LateListener(
+        SimpleNamespace(prefetch_size=1), SimpleNamespace(channel=None), 1000
+    )
+    listener.forwarding_queues = frozenset(["own"])
+    return listener
+
+
+def run_operations(listener):
+    listener._message_operations_handler.process()
+
+
+def test_a_call_is_acknowledged_once_it_was_published_elsewhere():
+    listener, raw, seen = make_listener(), RawMessage(1, "call"), []
+    listener(raw)
+    listener.hand_over(listener.incoming[0], lambda: (run_operations(listener), seen.extend(raw.ends)))
+    assert seen == []
+    run_operations(listener)
+    assert raw.ends == ["acknowledged"]
+    assert (listener.unanswered, listener.remembered_calls) == (0, 0)
+
+
+def test_a_call_that_comes_back_while_it_is_sent_on_is_taken_again():
+    """It would be lost if it counted as a repetition of what is acknowledged."""
+    listener, again = make_listener(), RawMessage(1, "call", tag=2)
+    listener(RawMessage(1, "call"))
+    listener.hand_over(listener.incoming.pop(), lambda: listener(again))
+    run_operations(listener)
+    assert (len(listener.incoming), again.ends) == (1, [])
+
+
+def test_a_call_that_cannot_be_published_elsewhere_is_still_to_be_answered():
+    listener, raw = make_listener(), RawMessage(1, "call")
+    listener(raw)
+
+    def fail():
+        raise OSError
+
+    with pytest.raises(OSError):
+        listener.hand_over(listener.incoming[0], fail)
+    run_operations(listener)
+    assert (listener.unanswered, raw.ends) == (1, [])
+    listener.incoming[0].settle()
+    run_operations(listener)
+    assert raw.ends == ["acknowledged"]
+
+
+@pytest.mark.parametrize(
+    ("queue", "end"), [("scheduler", "requeued"), ("own", "rejected")], ids=["common", "own"]
+)
+def test_a_call_that_is_returned_does_not_wait_for_the_next_consumer_of_a_queue_of_ones_own(queue, end):
+    """The broker moves a call that is rejected there to the queue of all schedulers."""
+    listener, raw = make_listener(), RawMessage(1, "call", queue)
+    listener(raw)
+    listener.incoming[0].requeue()
+    run_operations(listener)
+    assert raw.ends == [end]
+
+
+@pytest.mark.parametrize(
+    ("headers", "redelivered"),
+    [
+        (None, False),
+        ({"berth-redelivered": False}, False),
+        ({"berth-redelivered": True}, True),
+        ({"x-death": [{"reason": "expired"}]}, True),
+    ],
+    ids=["none", "sent on", "sent on after a redelivery", "moved back"],
+)
+def test_a_call_that_was_delivered_elsewhere_before_counts_as_redelivered(headers, redelivered):
+    listener = make_listener()
+    listener(RawMessage(1, "call", headers=headers))
+    assert listener.incoming[0].redelivered is redelivered
+
+
+@pytest.mark.parametrize(
+    ("connection", "expected"),
+    [
+        (SimpleNamespace(connected=True), True),
+        (SimpleNamespace(connected=False), False),
+        (None, False),
+    ],
+    ids=["connected", "lost", "being replaced"],
+)
+def test_a_listener_is_connected_if_kombu_s_connection_is(connection, expected):
+    """The reading thread goes round while it reconnects, so that this alone shows nothing."""
+    place = SimpleNamespace(channel=None, connection=SimpleNamespace(connection=connection))
+    listener = late_listener.LateListener(SimpleNamespace(prefetch_size=1), place, 1000)
+    assert listener.connected is expected
+
+
+def test_a_listener_whose_thread_is_stuck_is_not_connected(monkeypatch):
+    connection = SimpleNamespace(connection=SimpleNamespace(connected=True))
+    place = SimpleNamespace(channel=None, connection=connection)
+    listener = late_listener.LateListener(SimpleNamespace(prefetch_size=1), place, 1000)
+    monkeypatch.setattr(late_listener, "SILENT", -1.0)
+    assert not listener.connected

@@ -1,0 +1,97 @@
+"""Replies that cannot be delivered, and what is known of them."""
+
+from types import SimpleNamespace
+from unittest import mock
+
+import oslo_messaging as messaging
+import pytest
+
+from scheduler.rpc import delivery
+from scheduler.rpc.amqp import message
+from scheduler.rpc.amqp.publisher import ReplyTooLarge
+
+
+class Undelivered(message.ConfirmedMessage):
+    """A call whose reply meets errors, one at each attempt, before it is sent."""
+
+    msg_id = orig_msg_id = unique_id = reply_q = "m1"
+
+    def __init__(self, errors):
+        self.errors, self.notes = list(errors), []
+        self.delivery = delivery.Delivery(message_id="m1", replies=self)
+        self.listener = SimpleNamespace(driver=SimpleNamespace(missing_destination_retry_timeout=60))
+        self._obsolete_reply_queues = SimpleNamespace(reply_q_valid=lambda *_: True)
+
+    def _send_once(self, deadline, reply, failure, ending=True):
+        self._begin_reply(failed=failure is not None)
+        self._note_sent()
+        if self.errors:
+            raise self.errors.pop(0)
+
+    def begin_reply(self, message_id, *, failed):
+        self.notes.append("begun")
+
+    def withdraw_reply(self, message_id):
+        self.notes.append("withdrawn")
+
+
+@pytest.mark.parametrize(
+    ("error", "notes"),
+    [
+        (messaging.MessageUndeliverable(None, "", "q", None), ["begun", "withdrawn", "begun"]),
+        (OSError("reset"), ["begun", "begun"]),
+        (ReplyTooLarge("large"), ["begun", "withdrawn"]),
+        ([OSError("reset"), messaging.MessageUndeliverable(None, "", "q", None)], ["begun"] * 3),
+        ([OSError("reset"), ReplyTooLarge("large")], ["begun"] * 2),
+    ],
+    ids=[
+        "no queue",
+        "connection lost: it may be there",
+        "too large",
+        "connection lost, then no queue",
+        "connection lost, then too large",
+    ],
+)
+def test_a_reply_counts_as_unknown_to_its_caller_only_after_the_broker_has_refused_each_attempt(
+    monkeypatch, error, notes
+):
+    monkeypatch.setattr(message, "RETRY_INTERVAL", 0.0)
+    call = Undelivered(error if isinstance(error, list) else [error])
+    call.reply("hosts")
+    assert call.notes == notes
+
+
+def test_a_reply_that_is_published_twice_in_one_attempt_may_be_delivered_if_the_second_is_refused(
+    monkeypatch,
+):
+    """oslo.messaging publishes it again after a lost connection."""
+    monkeypatch.setattr(message, "RETRY_INTERVAL", 0.0)
+    call = Undelivered([messaging.MessageUndeliverable(None, "", "q", None)])
+    once = call._note_sent
+    call._note_sent = lambda: [once(), once()]
+    call._obsolete_reply_queues.reply_q_valid = mock.Mock(side_effect=[True, False])
+    call.reply("hosts")
+    assert isinstance(call.undelivered, message.ReplyQueueMissing)
+    assert call.may_be_delivered
+
+
+@pytest.mark.parametrize(
+    ("errors", "may_be_delivered"),
+    [
+        ([OSError("reset")], True),
+        ([messaging.MessageUndeliverable(None, "", "q", None)], False),
+        ([ReplyTooLarge("large")], False),
+        ([], None),
+    ],
+    ids=["not confirmed", "no queue", "refused", "no connection"],
+)
+def test_an_undelivered_reply_may_be_delivered_if_it_was_handed_to_the_broker(errors, may_be_delivered):
+    call = Undelivered(errors)
+    if may_be_delivered is None:
+        call._send_once = mock.Mock(side_effect=OSError("refused"))
+    call.listener.driver.missing_destination_retry_timeout = 0
+    call._obsolete_reply_queues.reply_q_valid = mock.Mock(side_effect=[True, False])
+    call._obsolete_reply_queues.add = mock.Mock()
+    call.unrefused = 1
+    call.reply("hosts")
+    assert (call.may_be_delivered, call.undelivered is None) == (bool(may_be_delivered), False)

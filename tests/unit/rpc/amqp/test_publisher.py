@@ -1,0 +1,126 @@
+"""Messages published on a connection of a stand-in."""
+
+import contextlib
+import json
+from types import SimpleNamespace
+
+import oslo_messaging as messaging
+from oslo_serialization import jsonutils
+import pytest
+
+from scheduler.rpc.amqp import publisher
+
+
+class FakeChannel:
+    """Sends, or fails as it is told to."""
+
+    def __init__(self, failure):
+        self.failure = failure
+
+    def _basic_publish(self):
+        if self.failure:
+            raise self.failure
+
+
+class Connection:
+    """A connection of the pool: publishes, or fails as it is told to, before or after it has sent the message."""
+
+    kombu_compression = None
+
+    def __init__(self, failure=None, before=None):
+        self.failure = failure
+        self.published = []
+        self.channel = FakeChannel(before)
+        self.channels = ["first"]
+        self._connection_lock = contextlib.nullcontext()
+        self._producer = self
+        self.connection = SimpleNamespace(connected=not isinstance(failure, OSError), channel=lambda: "new")
+
+    def _set_current_channel(self, channel):
+        self.channels.append(channel)
+
+    def ensure(self, method, recoverable_error_callback, error_callback):
+        try:
+            method()
+        except OSError as error:
+            recoverable_error_callback(error)
+            raise
+        except Exception as error:
+            error_callback(error)
+            raise
+
+    def publish(self, message, **options):
+        self.channel._basic_publish()
+        if self.failure:
+            raise self.failure
+        self.published.append((message, options))
+
+
+def text(size):
+    return {"oslo.message": "x" * size}
+
+
+def test_a_reply_is_published_to_its_queue_with_mandatory_and_a_time_limit():
+    connection = Connection()
+    publisher.BoundedPublisher(connection, 1e12, 10).direct_send("q", text(10))
+    ((message, options),) = connection.published
+    assert message == text(10)
+    assert options["routing_key"] == "q"
+    assert options["mandatory"]
+    assert options["confirm_timeout"] > 0
+
+
+@pytest.mark.parametrize(
+    ("failure", "channels"),
+    [
+        (None, ["first"]),
+        (messaging.MessageUndeliverable(None, "", "q", None), ["first", "new"]),
+        (OSError("reset"), ["first", None]),
+    ],
+    ids=["confirmed", "returned", "connection lost"],
+)
+def test_nothing_more_is_published_on_a_channel_where_a_confirmation_may_be_to_come(failure, channels):
+    """amqp may take the late confirmation for that of the next message."""
+    connection = Connection(failure)
+    with contextlib.suppress(messaging.MessageUndeliverable, OSError):
+        publisher.BoundedPublisher(connection, 1e12, 10).direct_send("q", text(1))
+    assert connection.channels == channels
+
+
+def test_a_reply_is_announced_before_it_is_published():
+    connection, seen = Connection(), []
+    publishing = publisher.BoundedPublisher(
+        connection, 1e12, 10, lambda: seen.append(len(connection.published))
+    )
+    publishing.direct_send("q", text(10))
+    assert (seen, len(connection.published)) == ([0], 1)
+
+
+@pytest.mark.parametrize("before", [None, OSError("closed")], ids=["sent", "not sent"])
+def test_a_reply_is_sent_once_it_is_written_to_the_connection_be_it_confirmed_or_not(before):
+    connection, sent = Connection(OSError("reset"), before), []
+    publishing = publisher.BoundedPublisher(connection, 1e12, 10, after_sending=lambda: sent.append(1))
+    for _ in range(2):
+        with pytest.raises(OSError, match="closed" if before else "reset"):
+            publishing.direct_send("q", text(1))
+    assert len(sent) == (0 if before else 2)
+
+
+def test_the_size_of_a_reply_is_that_of_the_message_that_is_sent():
+    text = jsonutils.dumps({"text": 'a "quoted" \\ word', "umlaut": "\u00e4"})
+    assert publisher.size_of(text) == len(json.dumps(text)) - 2
+
+
+def test_a_reply_above_the_limit_is_not_published():
+    connection = Connection()
+    with pytest.raises(publisher.ReplyTooLarge, match="11 bytes; at most 10"):
+        publisher.BoundedPublisher(connection, 1e12, 10).direct_send("q", text(11))
+    assert not connection.published
+
+
+@pytest.mark.parametrize(
+    ("deadline", "error"), [(0.0, publisher.ReplyTimeout), (1e12, OSError)], ids=["time over", "time left"]
+)
+def test_a_lost_connection_ends_the_attempt_only_when_the_time_is_over(deadline, error):
+    with pytest.raises(error):
+        publisher.BoundedPublisher(Connection(OSError("reset")), deadline, 10).direct_send("q", text(1))
