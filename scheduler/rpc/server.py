@@ -1,49 +1,32 @@
 """The RPC server on topic ``scheduler`` (spec: wire-and-config 1.1, 1.4)."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 import math
-import re
-import threading
 import time
 from typing import Any, NamedTuple, Protocol
 
-from cachetools import LRUCache
 from oslo_config import cfg
 from oslo_log import log as logging
 import oslo_messaging as messaging
 from oslo_messaging.rpc import dispatcher as library
 from oslo_messaging.rpc import server
 
-from scheduler.errors import InvalidRequest
 from scheduler.logs import RateLimitedLogger
 from scheduler.rpc import delivery, endpoints, forwarding
+from scheduler.rpc.activity import Activity
 from scheduler.rpc.amqp import listener as amqp_listener
 from scheduler.rpc.amqp.message import ConfirmedMessage
 from scheduler.rpc.broker_errors import refusals_as_config_errors
-from scheduler.rpc.errors import InternalError, for_caller
+from scheduler.rpc.dispatcher import Dispatcher
+from scheduler.rpc.errors import InternalError
 from scheduler.rpc.heartbeats import Heartbeats
+from scheduler.rpc.postponements import POSTPONE_DELAY, Postponements
 from scheduler.rpc.redelivery import Decision, Fate, MessageRuns, NoRuns, Redeliveries
 from scheduler.rpc.serializer import ServerSerializer
 from scheduler.rpc.transport import TOPIC
 
 LOG = logging.getLogger(__name__)
-
-_WORD = re.compile(r"\w{1,200}", re.ASCII)
-_VERSION = re.compile(r"\d{1,9}\.\d{1,9}(\.\d{1,9})?", re.ASCII)
-# Arguments of these names would be given to an endpoint twice.
-_RESERVED = {"self", "context"}
-
-#: How often a process returns one redelivered call to the broker.
-MOST_POSTPONED = 5
-
-#: Seconds before it does. If another scheduler may have claimed hosts for the call, they double each time, up
-#: to the longest: together they are longer than one that was killed takes to start and to give these back.
-POSTPONE_DELAY, LONGEST_POSTPONE_DELAY = 1.0, 8.0
-
-#: Redelivered calls of which that is counted.
-MOST_REMEMBERED = 10_000
 
 
 class TrafficObserver(Protocol):
@@ -88,52 +71,6 @@ class Topics(NamedTuple):
 NO_TOPICS = Topics((), lambda _names: None)
 
 
-class _Postponements(NamedTuple):
-    """How often this process returned a call to the broker, and when the first scheduler received it."""
-
-    times: int
-    first_received: float
-
-
-_NEVER_POSTPONED = _Postponements(0, math.inf)
-
-
-class Activity:
-    """How busy the threads of a server are. Any thread may use it."""
-
-    def __init__(self, threads: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin with ``threads`` idle threads."""
-        self._threads = threads
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._moved_at = clock()
-        self.in_flight = 0
-
-    @contextmanager
-    def message(self) -> Iterator[None]:
-        """Count a message while it is handled."""
-        self._move(1)
-        try:
-            yield
-        finally:
-            self._move(-1)
-
-    def stalled(self) -> float:
-        """Return the seconds since a message was begun or finished, if no thread is free; otherwise 0."""
-        if self.in_flight < self._threads:
-            return 0.0
-        return self._clock() - self._moved_at
-
-    def touch(self) -> None:
-        """Note that a message waits for another process: a thread that does so is not stuck."""
-        self._move(0)
-
-    def _move(self, step: int) -> None:
-        with self._lock:
-            self.in_flight += step
-            self._moved_at = self._clock()
-
-
 class Server(server.RPCServer):
     """oslo.messaging's server, with heartbeats from the receipt of a message, and confirmed replies.
 
@@ -173,14 +110,13 @@ class Server(server.RPCServer):
         self._sleep = sleep
         self._runs = runs
         self._redeliveries = Redeliveries(runs, self._caller_patience, sleep=self._wait_for_another)
-        self._postponed: LRUCache[str, _Postponements] = LRUCache(MOST_REMEMBERED)
-        self._postponed_lock = threading.Lock()
+        self._postponements = Postponements()
         self._forwarder = forwarding.Forwarder(self._tell_forwarded)
         self.topics = NO_TOPICS
         self.observer: TrafficObserver = NoObserver()
         self._late_listener: amqp_listener.LateListener | None = None
         super().__init__(
-            transport, target, _Dispatcher(dispatcher, heartbeats, warnings, self._tell_refusal), "threading"
+            transport, target, Dispatcher(dispatcher, heartbeats, warnings, self._tell_refusal), "threading"
         )
         self.activity = Activity(self.conf.executor_thread_pool_size)
 
@@ -275,7 +211,7 @@ class Server(server.RPCServer):
         current = delivery.Delivery(
             confirmed and message.redelivered,
             identity,
-            bool(identity) and self._postponements(identity).times < MOST_POSTPONED,
+            self._postponements.may_postpone(identity),
             can_be_returned=confirmed,
             waited=time.monotonic() - message.received if confirmed else 0.0,
             may_be_answered=decision.fate is Fate.RUN_ANSWERED,
@@ -289,7 +225,7 @@ class Server(server.RPCServer):
     def _onward(self, message: ConfirmedMessage) -> delivery.Onward:
         headers = message.headers
         received = message.received - forwarding.spent(headers)
-        first = min(received, self._postponements(message.unique_id).first_received)
+        first = min(received, self._postponements.first_received(message.unique_id))
         message.first_received = first
         return delivery.Onward(
             forwarding.tried(headers), partial(self._send_on, message), message.received - first
@@ -315,20 +251,13 @@ class Server(server.RPCServer):
     def _postpone_longer(self, message: ConfirmedMessage) -> None:
         """Return a call to the broker for which another scheduler may have claimed hosts."""
         # Others may have returned it before, to whom it was sent on each time.
-        times = max(self._postponements(message.unique_id).times, len(forwarding.tried(message.headers)) - 1)
-        self._postpone(message, min(POSTPONE_DELAY * 2.0**times, LONGEST_POSTPONE_DELAY))
+        forwarded = len(forwarding.tried(message.headers)) - 1
+        self._postpone(message, self._postponements.growing_delay(message.unique_id, forwarded))
 
     def _postpone(self, message: ConfirmedMessage, delay: float = POSTPONE_DELAY) -> None:
-        identity = message.unique_id
-        times = self._postponements(identity).times + 1
-        with self._postponed_lock:
-            self._postponed[identity] = _Postponements(times, message.first_received)
+        self._postponements.note(message.unique_id, message.first_received)
         self._sleep(delay)
         self._return(message)
-
-    def _postponements(self, identity: str) -> "_Postponements":
-        with self._postponed_lock:
-            return self._postponed.get(identity, _NEVER_POSTPONED)
 
     def _return(self, message: ConfirmedMessage) -> None:
         self._redeliveries.end(message)
@@ -399,91 +328,6 @@ def _failure(text: str) -> Any:
     """Return an error as oslo.messaging sends it."""
     error = InternalError(text)
     return (type(error), error, None)
-
-
-@contextmanager
-def _giving_back_on_error() -> Iterator[None]:
-    """Give back what depends on the reply if an error is answered."""
-    try:
-        yield
-    except BaseException:
-        current = delivery.CURRENT.get()
-        if current is not None:
-            current.give_back()
-        raise
-
-
-class _Dispatcher:
-    """Calls endpoints so that each message gets a reply, whatever is raised on the way."""
-
-    def __init__(
-        self,
-        dispatcher: Any,
-        heartbeats: Heartbeats,
-        warnings: RateLimitedLogger,
-        on_refusal: Callable[[], None],
-    ) -> None:
-        self._on_refusal = on_refusal
-        self._dispatcher = dispatcher
-        self._heartbeats = heartbeats
-        self._warnings = warnings
-
-    def dispatch(self, incoming: Any) -> Any:
-        """Return the result, or raise what oslo.messaging sends to the caller."""
-        try:
-            _check_frame(incoming.message)
-            with _giving_back_on_error():
-                self._check_caller(incoming)
-                result = self._dispatcher.dispatch(incoming)
-                self._check_caller(incoming)
-                return result
-        except (messaging.NoSuchMethod, messaging.UnsupportedVersion, InvalidRequest) as error:
-            # anyone on the bus can send these: oslo.messaging would log a traceback for each
-            self._on_refusal()
-            self._warnings.warning(type(error).__name__, "Message refused: %.200s", error)
-            raise messaging.ExpectedException from None
-        except (Exception, delivery.NotAnswered):
-            raise
-        except BaseException as error:
-            # oslo.messaging answers an Exception only, and SystemExit would end the thread of its pool
-            LOG.exception("Message handling failed")
-            raise for_caller(error) from error
-        finally:
-            self._heartbeats.release(incoming)
-
-    def _check_caller(self, incoming: Any) -> None:
-        """Check that the caller still waits, as far as is known.
-
-        Raises:
-            CallerGone: It does not, as when this process was frozen.
-        """
-        if self._heartbeats.caller_is_gone(incoming):
-            self._warnings.warning(
-                "gone",
-                "Call %s is not answered and keeps no claims: its caller was sent nothing for so long that "
-                "it waits no more",
-                incoming.msg_id,
-            )
-            raise delivery.CallerGone
-
-
-def _check_frame(message: dict[str, Any]) -> None:
-    """Refuse a message that oslo.messaging cannot read, and would log a traceback for.
-
-    Raises:
-        InvalidRequest: Method, arguments, version or namespace are of another type or form.
-    """
-    version, arguments = message.get("version", "1.0"), message.get("args", {})
-    readable = (
-        isinstance(message.get("method"), str)
-        and _WORD.fullmatch(message["method"])
-        and isinstance(arguments, dict)
-        and not _RESERVED & arguments.keys()
-        and (message.get("namespace") is None or isinstance(message["namespace"], str))
-        and (version is None or (isinstance(version, str) and _VERSION.fullmatch(version)))
-    )
-    if not readable:
-        raise InvalidRequest("Method, arguments, version or namespace of the message cannot be read")
 
 
 def build(

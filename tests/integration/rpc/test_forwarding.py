@@ -6,7 +6,7 @@ import time
 import pytest
 
 from scheduler.rpc import forwarding
-from scheduler.rpc.server import POSTPONE_DELAY
+from scheduler.rpc.postponements import POSTPONE_DELAY
 from tests.integration.rpc.conftest import OTHER, Caller, Forwarding, Manager
 from tests.support.waiting import eventually
 

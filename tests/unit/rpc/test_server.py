@@ -16,6 +16,7 @@ from scheduler.rpc import delivery, forwarding, heartbeats, redelivery, server, 
 from scheduler.rpc.amqp.message import ConfirmedMessage, ReplyQueueMissing
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.errors import RemoteError
+from scheduler.rpc.postponements import MOST_POSTPONED, POSTPONE_DELAY
 from tests.support.clock import Clock
 from tests.support.waiting import eventually
 from tests.support.wire_examples import as_json, message, settled, spec
@@ -647,7 +648,7 @@ def test_a_call_that_the_stop_interrupts_is_requeued_at_once_and_its_claims_are_
     manager.answer = answer
     running = server.build(conf, transport.rpc_transport(conf), manager, sleep=pauses.append, runs=runs)
     arguments = {"spec_obj": spec("boot_two_instances")}
-    for _ in range(server.MOST_POSTPONED + 2):
+    for _ in range(MOST_POSTPONED + 2):
         message = Redelivered({"method": "select_destinations", "args": arguments, "version": "4.5"})
         running._process_incoming([message])
         assert message.ends == ["requeued"]
@@ -667,30 +668,15 @@ def test_a_redelivered_call_in_conflict_is_requeued_some_times_then_answered(con
     arguments = {"spec_obj": spec("boot_two_instances")}
     frame = {"method": "select_destinations", "args": arguments, "version": "4.5"}
     seen = []
-    for _ in range(server.MOST_POSTPONED + 1):
+    for _ in range(MOST_POSTPONED + 1):
         message = Redelivered(frame)
         running._process_incoming([message])
         seen.append(message.ends)
-    assert seen[:-1] == [["requeued"]] * server.MOST_POSTPONED
+    assert seen[:-1] == [["requeued"]] * MOST_POSTPONED
     assert seen[-1] == ["AllocationUpdateFailed", "acknowledged"]
     assert pauses == [1.0, 2.0, 4.0, 8.0, 8.0]
-    assert claims.ends == ["given back"] * (server.MOST_POSTPONED + 1)
+    assert claims.ends == ["given back"] * (MOST_POSTPONED + 1)
     assert runs.open == set()
-
-
-def test_a_server_whose_threads_are_all_busy_and_finish_nothing_stalls():
-    clock = Clock()
-    activity = server.Activity(2, clock)
-    with activity.message():
-        clock.now += 100
-        assert activity.stalled() == 0.0, "a thread is free"
-        with activity.message():
-            clock.now += 7
-            assert (activity.in_flight, activity.stalled()) == (2, 7.0)
-        with activity.message():
-            clock.now += 3
-            assert activity.stalled() == 3.0, "a message was finished meanwhile"
-    assert (activity.in_flight, activity.stalled()) == (0, 0.0)
 
 
 def test_a_server_whose_calls_wait_for_another_process_does_not_stall(conf, manager):
@@ -737,13 +723,13 @@ def test_what_an_unconfirmed_reply_names_is_kept_and_its_message_answered_again_
     running = server.build(conf, transport.rpc_transport(conf), manager, sleep=pauses.append, runs=runs)
     arguments = {"spec_obj": spec("boot_two_instances")}
     ends = []
-    for _ in range(server.MOST_POSTPONED + 1):
+    for _ in range(MOST_POSTPONED + 1):
         message = Redelivered({"method": "select_destinations", "args": arguments, "version": "4.5"})
         message.undelivered, message.unrefused = OSError("not confirmed"), 1
         running._process_incoming([message])
         ends.append(message.ends[1:])
-    assert ends == [["requeued"]] * server.MOST_POSTPONED + [["acknowledged"]]
-    assert pauses == [server.POSTPONE_DELAY] * server.MOST_POSTPONED
+    assert ends == [["requeued"]] * MOST_POSTPONED + [["acknowledged"]]
+    assert pauses == [POSTPONE_DELAY] * MOST_POSTPONED
     assert set(claims.ends) == {"given back" if failed else "confirmed"}
     assert "confirmed" not in [note for _, note in runs.notes]
     assert runs.open == set()
@@ -776,7 +762,7 @@ def test_a_call_whose_reply_could_not_be_sent_is_answered_later(conf, manager):
         ends.append(message.ends[1:])
     assert ends == [["requeued"], ["acknowledged"]]
     assert claims.ends == ["given back"] * 2
-    assert (pauses, runs.open) == ([server.POSTPONE_DELAY], set())
+    assert (pauses, runs.open) == ([POSTPONE_DELAY], set())
 
 
 def test_a_request_knows_how_long_its_message_waited(conf, manager):

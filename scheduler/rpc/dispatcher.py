@@ -1,0 +1,115 @@
+"""Calls endpoints so that each message gets a reply, and an error gives back what was claimed."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+import re
+from typing import Any
+
+from oslo_log import log as logging
+import oslo_messaging as messaging
+
+from scheduler.errors import InvalidRequest
+from scheduler.logs import RateLimitedLogger
+from scheduler.rpc import delivery
+from scheduler.rpc.errors import for_caller
+from scheduler.rpc.heartbeats import Heartbeats
+
+LOG = logging.getLogger(__name__)
+
+_WORD = re.compile(r"\w{1,200}", re.ASCII)
+_VERSION = re.compile(r"\d{1,9}\.\d{1,9}(\.\d{1,9})?", re.ASCII)
+# Arguments of these names would be given to an endpoint twice.
+_RESERVED = {"self", "context"}
+
+
+class Dispatcher:
+    """Calls endpoints so that each message gets a reply, whatever is raised on the way."""
+
+    def __init__(
+        self,
+        dispatcher: Any,
+        heartbeats: Heartbeats,
+        warnings: RateLimitedLogger,
+        on_refusal: Callable[[], None],
+    ) -> None:
+        """Dispatch in the place of oslo.messaging's dispatcher, and by it.
+
+        Args:
+            dispatcher: That of oslo.messaging, which knows the endpoints.
+            heartbeats: Released of a message once its endpoint is done with it.
+            warnings: Logs messages that are refused, and callers that are gone.
+            on_refusal: Called when a message could not be read.
+        """
+        self._on_refusal = on_refusal
+        self._dispatcher = dispatcher
+        self._heartbeats = heartbeats
+        self._warnings = warnings
+
+    def dispatch(self, incoming: Any) -> Any:
+        """Return the result, or raise what oslo.messaging sends to the caller."""
+        try:
+            _check_frame(incoming.message)
+            with _giving_back_on_error():
+                self._check_caller(incoming)
+                result = self._dispatcher.dispatch(incoming)
+                self._check_caller(incoming)
+                return result
+        except (messaging.NoSuchMethod, messaging.UnsupportedVersion, InvalidRequest) as error:
+            # anyone on the bus can send these: oslo.messaging would log a traceback for each
+            self._on_refusal()
+            self._warnings.warning(type(error).__name__, "Message refused: %.200s", error)
+            raise messaging.ExpectedException from None
+        except (Exception, delivery.NotAnswered):
+            raise
+        except BaseException as error:
+            # oslo.messaging answers an Exception only, and SystemExit would end the thread of its pool
+            LOG.exception("Message handling failed")
+            raise for_caller(error) from error
+        finally:
+            self._heartbeats.release(incoming)
+
+    def _check_caller(self, incoming: Any) -> None:
+        """Check that the caller still waits, as far as is known.
+
+        Raises:
+            CallerGone: It does not, as when this process was frozen.
+        """
+        if self._heartbeats.caller_is_gone(incoming):
+            self._warnings.warning(
+                "gone",
+                "Call %s is not answered and keeps no claims: its caller was sent nothing for so long that "
+                "it waits no more",
+                incoming.msg_id,
+            )
+            raise delivery.CallerGone
+
+
+def _check_frame(message: dict[str, Any]) -> None:
+    """Refuse a message that oslo.messaging cannot read, and would log a traceback for.
+
+    Raises:
+        InvalidRequest: Method, arguments, version or namespace are of another type or form.
+    """
+    version, arguments = message.get("version", "1.0"), message.get("args", {})
+    readable = (
+        isinstance(message.get("method"), str)
+        and _WORD.fullmatch(message["method"])
+        and isinstance(arguments, dict)
+        and not _RESERVED & arguments.keys()
+        and (message.get("namespace") is None or isinstance(message["namespace"], str))
+        and (version is None or (isinstance(version, str) and _VERSION.fullmatch(version)))
+    )
+    if not readable:
+        raise InvalidRequest("Method, arguments, version or namespace of the message cannot be read")
+
+
+@contextmanager
+def _giving_back_on_error() -> Iterator[None]:
+    """Give back what depends on the reply if an error is answered."""
+    try:
+        yield
+    except BaseException:
+        current = delivery.CURRENT.get()
+        if current is not None:
+            current.give_back()
+        raise
