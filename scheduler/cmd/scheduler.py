@@ -18,7 +18,7 @@ from oslo_service import backend
 if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts
 
-    from scheduler import service
+    from scheduler.daemon.parts import WorkerParts
 
 FAILED = 1
 
@@ -107,7 +107,7 @@ def set_up_logging(conf: ConfigOpts) -> None:
     logging.setLogRecordFactory(logs.OneLineRecord)
 
 
-def parts(conf: ConfigOpts) -> service.Parts:
+def parts(conf: ConfigOpts) -> WorkerParts:
     """Return the parts of a worker.
 
     They are imported here: after threads were chosen, and before the workers are forked, which thus share the
@@ -122,7 +122,8 @@ def _serve(conf: ConfigOpts, argv: Sequence[str]) -> int | None:
     from oslo_log import log
 
     from scheduler import conf as options
-    from scheduler import errors, service
+    from scheduler import errors
+    from scheduler.daemon.master import Master
     from scheduler.version import version
 
     logger = log.getLogger(NAME)
@@ -133,12 +134,12 @@ def _serve(conf: ConfigOpts, argv: Sequence[str]) -> int | None:
     if conf.log_options:
         conf.log_opt_values(logger, logging.DEBUG)
     try:
-        service.check_temporary_directory(conf)
-        daemon = service.Daemon(conf, argv, parts(conf))
+        options.check_temporary_directory(conf)
+        master = Master(conf, argv, parts(conf))
     except errors.ConfigError as error:
         logger.error("%s", error)
         return FAILED
-    return daemon.run()
+    return master.run()
 
 
 if __name__ == "__main__":

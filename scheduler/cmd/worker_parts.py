@@ -11,9 +11,11 @@ import msgspec
 from oslo_config import cfg
 
 from scheduler import conf as options
-from scheduler import manager, service
+from scheduler import manager
 from scheduler.claims.journal import Journal
 from scheduler.conf.partitions import own_partition
+from scheduler.daemon.parts import WorkerParts
+from scheduler.daemon.periodics import Periodic
 from scheduler.dry_run import DryRuns
 from scheduler.explain.explainer import Explainer
 from scheduler.explain.explanation import Names
@@ -25,10 +27,10 @@ from scheduler.rpc import context, explain, forwarding, notifications, serialize
 from scheduler.shared_answers import SHARED_MEMORY, SharedAnswers, make_directory
 
 
-def all_parts(conf: cfg.ConfigOpts) -> service.Parts:
-    """Return the parts for service.Daemon; to be called before it forks its workers."""
+def all_parts(conf: cfg.ConfigOpts) -> WorkerParts:
+    """Return the parts of the workers of one daemon; to be called before they are forked."""
     counters = Counters()
-    return service.Parts(
+    return WorkerParts(
         manager=partial(
             make_manager, journal=Journal.from_conf(conf), counters=counters, answers=make_answers(conf)
         ),
@@ -120,7 +122,7 @@ def read_state(serving: manager.SchedulerManager | None, answering: server.Serve
     )
 
 
-def make_periodics(conf: cfg.ConfigOpts, serving: manager.SchedulerManager) -> Iterator[service.Periodic]:
+def make_periodics(conf: cfg.ConfigOpts, serving: manager.SchedulerManager) -> Iterator[Periodic]:
     """Yield the heartbeats of the daemon's service record, and host discovery if it is enabled."""
     engines = serving.hosts.engines
     notifier: Any = serving.notifications
@@ -128,9 +130,9 @@ def make_periodics(conf: cfg.ConfigOpts, serving: manager.SchedulerManager) -> I
     row = service_record.OwnService(conf, engines, tell)
     row.beat()
     if conf.report_interval > 0:
-        yield service.Periodic("heartbeat", row.beat, conf.report_interval, service_record.FIRST_BEAT)
+        yield Periodic("heartbeat", row.beat, conf.report_interval, service_record.FIRST_BEAT)
     interval = host_discovery.interval(conf)
     if interval and conf.periodic_enable:
         finder = host_discovery.Discovery(conf, engines, options.service_down_time(conf))
         delay = random.uniform(0, conf.periodic_fuzzy_delay)
-        yield service.Periodic("host discovery", finder.run, interval, delay)
+        yield Periodic("host discovery", finder.run, interval, delay)

@@ -5,13 +5,23 @@ that is passed to everything else.
 """
 
 from scheduler.conf.derived import caller_patience, drain_timeout, remarks, service_down_time, worker_count
-from scheduler.conf.loading import PROG, PROJECT, load, new, reload, require_databases, validate
+from scheduler.conf.loading import (
+    PROG,
+    PROJECT,
+    check_temporary_directory,
+    load,
+    new,
+    reload,
+    require_databases,
+    validate,
+)
 from scheduler.conf.registry import list_opts, register, set_library_defaults
 
 __all__ = [
     "PROG",
     "PROJECT",
     "caller_patience",
+    "check_temporary_directory",
     "drain_timeout",
     "list_opts",
     "load",

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 import re
+import tempfile
 from typing import Any
 
 from oslo_config import cfg
@@ -97,6 +98,21 @@ def require_databases(conf: cfg.ConfigOpts) -> None:
     """
     if not conf.api_database.connection:
         raise errors.ConfigError("[api_database]/connection is not set: the cells cannot be found")
+
+
+def check_temporary_directory(conf: cfg.ConfigOpts) -> None:
+    """Check that a directory can be created in [DEFAULT]/tempdir.
+
+    Raises:
+        ConfigError: It cannot.
+    """
+    try:
+        with tempfile.TemporaryDirectory(dir=conf.tempdir):
+            pass
+    except OSError as error:
+        raise errors.ConfigError(
+            f"[DEFAULT]/tempdir: no temporary directory can be created: {error}"
+        ) from error
 
 
 def reload(

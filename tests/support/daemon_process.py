@@ -112,16 +112,17 @@ original = command.parts
 
 
 def parts(conf):
-    from scheduler import service
     from scheduler.claims.journal import Journal
+    from scheduler.daemon.parts import WorkerParts
+    from scheduler.daemon.periodics import Periodic
 
     Manager.journal = Journal.from_conf(conf)
 
     def periodics(conf, manager):
-        return [service.Periodic("beat", lambda: tell("beat", os.getpid()), interval=1000)]
+        return [Periodic("beat", lambda: tell("beat", os.getpid()), interval=1000)]
 
     server = original(conf).server if "TEST_RPC" in os.environ else lambda conf, manager, worker: Server()
-    return service.Parts(Manager, server, periodics)
+    return WorkerParts(Manager, server, periodics)
 
 
 if __name__ == "__main__":

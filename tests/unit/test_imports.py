@@ -71,9 +71,9 @@ ALLOWED = {
     "manager": {*FLOW, "explain", "health", "router", "workflow"},
     "audit": {"placement", "claims", "nova_db"},
     "rpc": {"objects", "manager"},
-    "service": {*FLOW, "explain", "manager", "rpc", "reports", "health"},
+    "daemon": {"conf", "reports", "health"},
     "cmd": {
-        *(*FLOW, "explain", "health", "manager", "rpc", "reports", "service", "nova_service", "audit"),
+        *(*FLOW, "explain", "health", "manager", "rpc", "reports", "daemon", "nova_service", "audit"),
         "dry_run",
     },
 }

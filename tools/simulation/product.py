@@ -19,11 +19,14 @@ from oslo_messaging import transport as library_transport
 from sqlalchemy.exc import OperationalError
 
 from scheduler import conf as options
-from scheduler import objects, service
+from scheduler import objects
 from scheduler.claims.allocations_api import AllocationsApi
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.journal import Journal
 from scheduler.claims.policy import ClaimPolicy
+from scheduler.daemon import worker
+from scheduler.daemon.parts import WorkerParts
+from scheduler.daemon.shared_state import SharedState
 from scheduler.hosts.aggregates import Aggregates
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.rows import HostRow, ServiceRow
@@ -117,7 +120,7 @@ class Pool:
 
 
 class _Context:
-    """What ``service.SharedState`` uses of multiprocessing."""
+    """What ``SharedState`` uses of multiprocessing."""
 
     Semaphore = threads.Semaphore
 
@@ -298,15 +301,14 @@ def prepare_libraries() -> None:
     executors = type("Executors", (), {"__init__": lambda *_args: None, "driver": Pool})
     library_server.driver = type("driver", (), {"DriverManager": executors})
     amqp_listener.listen = listen
-    service.Reporter = NoReports
-    service.faulthandler = SimpleNamespace(enable=lambda: None)
-    service.spare_the_collector = lambda: None
-    service.check_temporary_directory = lambda _conf: None
-    service.reports = type("reports", (), {"install": staticmethod(lambda _conf: None)})
+    worker.Reporter = NoReports
+    worker.faulthandler = SimpleNamespace(enable=lambda: None)
+    worker.spare_the_collector = lambda: None
+    worker.reports = type("reports", (), {"install": staticmethod(lambda _conf: None)})
 
 
 class Parts:
-    """Makes the parts of workers for ``scheduler.service``.
+    """Makes the parts of workers.
 
     Args:
         conf: The options.
@@ -334,9 +336,9 @@ class Parts:
         self._directory = directory
         self._masters = itertools.count(1)
 
-    def of(self, shared: Any) -> service.Parts:
+    def of(self, shared: Any) -> WorkerParts:
         """Return the parts of the workers of one master, which share its journal."""
-        return service.Parts(
+        return WorkerParts(
             manager=lambda conf: self._make_manager(conf, shared),
             server=self._make_server,
             periodics=lambda _conf, _manager: (),
@@ -350,10 +352,10 @@ class Parts:
         journal.durable = False
         return journal
 
-    def make_worker(self, number: int, parts: service.Parts) -> service.Worker:
+    def make_worker(self, number: int, parts: WorkerParts) -> worker.Worker:
         """Return a worker that is not started."""
-        shared = service.SharedState(_Context, NO_MONITOR, number + 1)
-        return service.Worker(number, self._conf, [], parts, shared)
+        shared = SharedState(_Context, NO_MONITOR, number + 1)
+        return worker.Worker(number, self._conf, [], parts, shared)
 
     def _make_manager(self, conf: cfg.ConfigOpts, shared: Any) -> SchedulerManager:
         timeouts = Timeouts.of(self._limits.placement_timeout or None)

@@ -3,8 +3,9 @@ import sys
 
 import pytest
 
-from scheduler import errors, service
+from scheduler import errors
 from scheduler.cmd import scheduler as command
+from scheduler.daemon import master
 
 DATABASE = "[api_database]\nconnection=sqlite://\n"
 
@@ -24,14 +25,14 @@ def daemons(monkeypatch):
     """The daemons that were started, as their arguments; logging is left as the tests have it."""
     started = []
 
-    class Daemon:
+    class Master:
         def __init__(self, *given):
             started.append(given)
 
         def run(self):
             return 7
 
-    monkeypatch.setattr(service, "Daemon", Daemon)
+    monkeypatch.setattr(master, "Master", Master)
     monkeypatch.setattr(command, "set_up_logging", lambda conf: None)
     return started
 
@@ -96,6 +97,7 @@ def test_a_log_that_cannot_be_written_is_refused(arguments, tmp_path, monkeypatc
 PROGRAM = """
 import logging, sys
 from scheduler.cmd import scheduler as command
+from scheduler.daemon import master
 command.prepare(sys.argv[1:])
 logging.getLogger("scheduler").warning("name %s", "a\\nCRITICAL forged \\x1b[0m\\u2028x")
 try:

@@ -295,3 +295,13 @@ class TestReload:
         (tmp_path / "nova.conf").unlink()
         assert not options.reload(conf, argv)
         assert conf.scheduler.max_attempts == 4
+
+
+def test_a_temporary_directory_is_tried(tmp_path):
+    conf = options.load([], default_config_files=[])
+    conf.set_override("tempdir", str(tmp_path))
+    options.check_temporary_directory(conf)
+    assert list(tmp_path.iterdir()) == []
+    conf.set_override("tempdir", str(tmp_path / "absent"))
+    with pytest.raises(errors.ConfigError, match="tempdir"):
+        options.check_temporary_directory(conf)

@@ -4,18 +4,21 @@ import multiprocessing
 import threading
 from types import SimpleNamespace
 
-from oslo_utils import reflection
 import pytest
 
 from scheduler import conf as options
-from scheduler import errors, service
+from scheduler import errors
+from scheduler.daemon.parts import WorkerParts
+from scheduler.daemon.periodics import Periodic
+from scheduler.daemon.shared_state import Milestone
+from scheduler.daemon.worker import Worker
 from scheduler.health.reports import ReportChannel
 
 WORKERS = 4
 
 
 def milestone(workers=WORKERS):
-    return service.Milestone(multiprocessing.get_context("fork"), workers)
+    return Milestone(multiprocessing.get_context("fork"), workers)
 
 
 def shared_state():
@@ -26,35 +29,6 @@ def shared_state():
         reloads=SimpleNamespace(value=0),
         monitor=SimpleNamespace(channel=ReportChannel(), close_in_child=lambda: None),
     )
-
-
-def test_a_worker_that_dies_at_a_milestone_does_not_keep_the_master_waiting():
-    class Died(Exception):
-        pass
-
-    class Context:
-        """Of two workers the second one dies at its first release; its successor comes while the master waits."""
-
-        released = 0
-
-        def Semaphore(self, value):  # noqa: N802 - as multiprocessing has it
-            return self
-
-        def RawArray(self, code, size):  # noqa: N802
-            return bytearray(size)
-
-        def release(self):
-            self.released += 1
-            if self.released == 2:
-                raise Died
-
-    context = Context()
-    made = service.Milestone(context, 2)
-    made.reach(0)
-    with pytest.raises(Died):
-        made.reach(1)
-    made.reach(1)
-    assert context.released == 3
 
 
 class Manager:
@@ -124,27 +98,18 @@ def build(tmp_path):
         path.write_text(text)
         argv = ["--config-file", str(path)]
         log = []
-        parts = service.Parts(
+        parts = WorkerParts(
             manager=lambda conf: Manager(log, **(manager or {})),
             server=lambda conf, manager, worker: Server(log, answered),
             periodics=lambda conf, manager: list(periodics),
             explanations=explanations,
         )
         shared = shared_state()
-        worker = service.Worker(worker_id, options.load(argv), argv, parts, shared)
+        worker = Worker(worker_id, options.load(argv), argv, parts, shared)
         worker.shared = shared
         return worker, log, path
 
     return build
-
-
-def test_a_worker_that_is_started_again_counts_once_at_a_milestone():
-    loaded = milestone(2)
-    for _ in range(2):
-        loaded.reach(0)
-    assert (loaded.wait_for_all(timeout=0.0), loaded.wait_for_all(timeout=0.0)) == (1, 1)
-    loaded.reach(1)
-    assert loaded.wait_for_all() == loaded.wait_for_all() == 2
 
 
 def test_a_worker_loads_before_it_takes_requests(build):
@@ -243,67 +208,13 @@ def test_reload_before_the_start_is_over(build):
 @pytest.mark.parametrize(("worker_id", "expected"), [(0, True), (1, False)])
 def test_only_worker_0_has_periodic_work(build, worker_id, expected):
     done = threading.Event()
-    work = service.Periodic("work", done.set, interval=1000)
-    worker, _, _ = build(worker_id, periodics=[work])
+    works = [Periodic("work", done.set, interval=1000)]
+    worker, _, _ = build(worker_id, periodics=works)
     worker.run()
-    assert bool(worker._loops) is expected
     if expected:
         assert done.wait(60)
     worker.terminate()
-
-
-def test_periodic_work_is_logged_by_its_name(build):
-    worker, _, _ = build()
-    call = worker._unless_stopping(service.Periodic("heartbeat", list, interval=1000))
-    assert reflection.get_callable_name(call) == "scheduler.service.heartbeat"
-
-
-def test_periodic_work_goes_on_after_a_failure_and_ends_with_the_worker(build):
-    again = threading.Event()
-    calls = []
-
-    def call():
-        calls.append(1)
-        if len(calls) == 1:
-            raise OSError("database")
-        again.set()
-
-    worker, _, _ = build(periodics=[service.Periodic("work", call, interval=0.01)])
-    worker.run()
-    assert again.wait(60)
-    worker.terminate()
-    for loop in worker._loops:
-        loop.wait()
-    after = len(calls)
-    assert after >= 2
-    worker._unless_stopping(service.Periodic("work", call, interval=0.01))()
-    assert len(calls) == after
-
-
-def test_a_temporary_directory_is_tried(tmp_path):
-    conf = options.load([], default_config_files=[])
-    conf.set_override("tempdir", str(tmp_path))
-    service.check_temporary_directory(conf)
-    assert list(tmp_path.iterdir()) == []
-    conf.set_override("tempdir", str(tmp_path / "absent"))
-    with pytest.raises(errors.ConfigError, match="tempdir"):
-        service.check_temporary_directory(conf)
-
-
-@pytest.fixture
-def fork():
-    return multiprocessing.get_context("fork")
-
-
-def test_options_that_a_manager_can_be_built_with_are_accepted_and_leave_nothing_behind(fork):
-    built = []
-    service.try_in_child(fork, built.append, "options")
-    assert built == []
-
-
-def test_a_build_that_hangs_is_refused_after_the_timeout(fork):
-    with pytest.raises(errors.ConfigError, match=r"no result within 0\.1 seconds"):
-        service.try_in_child(fork, lambda conf: threading.Event().wait(), "options", timeout=0.1)
+    assert done.is_set() is expected
 
 
 class Explanations:

@@ -1,0 +1,103 @@
+"""The master process: starts the workers, watches them, and takes over changed options for them."""
+
+from collections.abc import Sequence
+import multiprocessing
+import os
+import signal
+import threading
+from typing import Any
+
+import cotyledon
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from scheduler import conf as options
+from scheduler.daemon.options_trial import try_in_child
+from scheduler.daemon.parts import WorkerParts
+from scheduler.daemon.process import show_program_name
+from scheduler.daemon.shared_state import SharedState
+from scheduler.daemon.worker import NO_DATABASE, START_FAILED, Worker
+from scheduler.health.monitor import Monitor
+
+LOG = logging.getLogger(__name__)
+
+
+class Master:
+    """The process that forks the workers, and passes signals on to them."""
+
+    def __init__(self, conf: cfg.ConfigOpts, argv: Sequence[str], parts: WorkerParts) -> None:
+        """Prepare to run.
+
+        Raises:
+            ConfigError: ``[berth]/monitoring_listen`` is no address to listen on.
+        """
+        self.conf = conf
+        self._argv = argv
+        self._parts = parts
+        self._workers = options.worker_count(conf)
+        self._context = multiprocessing.get_context("fork")
+        self._monitor = Monitor(conf, self._workers)
+        self._shared = SharedState(self._context, self._monitor, self._workers)
+        self._was_ready = threading.Event()
+        self._failure: int | None = None
+
+    def run(self) -> int | None:
+        """Run until a signal ends the daemon.
+
+        Returns:
+            The exit status.
+        """
+        supervisor = cotyledon.ServiceManager(
+            graceful_shutdown_timeout=self.conf.graceful_shutdown_timeout, mp_context=self._context
+        )
+        show_program_name()
+        supervisor.register_hooks(
+            on_reload=self._reload, on_dead_worker=self._worker_died, on_terminate=self._monitor.stopping
+        )
+        supervisor.add(Worker, self._workers, args=(self.conf, self._argv, self._parts, self._shared))
+        self._monitor.start()
+        threading.Thread(target=self._announce, daemon=True).start()
+        try:
+            supervisor.run()
+        except SystemExit as end:
+            self._monitor.stop()
+            LOG.info("The daemon has stopped")
+            return end.code if self._failure is None else self._failure  # type: ignore[return-value]
+        return None
+
+    def _announce(self) -> None:
+        """Tell systemd when all workers take requests.
+
+        A broker that is away delays this up to [berth]/ready_timeout, a database until workers give up.
+        """
+        self._shared.loaded.wait_for_all()
+        serving = self._shared.serving.wait_for_all(self.conf.berth.ready_timeout)
+        if serving < self._workers:
+            text = f"Only {serving} of {self._workers} workers take requests so far"
+            LOG.warning("%s", text)
+        else:
+            self._was_ready.set()
+            text = f"All {self._workers} workers take requests"
+            LOG.info("%s", text)
+        self._monitor.ready(text)
+
+    def _reload(self) -> None:
+        """Take over changed options if a worker can start with them; the workers follow."""
+        LOG.info("Re-reading the configuration")
+        self._monitor.begin_reload()
+        accepted = options.reload(self.conf, self._argv, self._try)
+        if accepted:
+            self._shared.accepted.value += 1  # after the options: a worker forked in between has them
+        self._shared.reloads.value += 1
+        self._monitor.end_reload(accepted=accepted)
+
+    def _try(self, conf: cfg.ConfigOpts) -> None:
+        try_in_child(self._context, self._parts.manager, conf)
+
+    def _worker_died(self, _service_id: Any, worker_id: int, status: int) -> None:
+        """End the daemon if its first start cannot succeed; later the worker is started again."""
+        self._monitor.worker_ended(worker_id, status)
+        if status in (START_FAILED, NO_DATABASE) and not self._was_ready.is_set() and self._failure is None:
+            LOG.error("Worker %d could not start, the daemon ends", worker_id)
+            self._failure = status
+            os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,61 @@
+"""Tries in a child process whether a manager can be built from changed options."""
+
+from collections.abc import Callable
+import signal
+from typing import Any
+
+from oslo_config import cfg
+
+from scheduler import errors
+
+#: Seconds in which a manager must be built from changed options; otherwise they are refused.
+TRIAL_TIMEOUT = 20.0
+
+
+def try_in_child(
+    context: Any, build: Callable[[cfg.ConfigOpts], Any], conf: cfg.ConfigOpts, timeout: float = TRIAL_TIMEOUT
+) -> None:
+    """Check in a child process that a manager can be built from changed options.
+
+    Operators' rules are imported for that. They must not stay in the master, from which later workers are
+    forked, nor be able to end or block it.
+
+    Args:
+        context: The multiprocessing context.
+        build: Builds the manager.
+        conf: The changed options.
+        timeout: Seconds that this may take.
+
+    Raises:
+        ConfigError: It cannot be built; the text says why.
+    """
+    receiver, sender = context.Pipe(duplex=False)
+    child = context.Process(target=_build_and_report, args=(build, conf, sender), daemon=True)
+    child.start()
+    sender.close()
+    try:
+        refusal = receiver.recv() if receiver.poll(timeout) else f"no result within {timeout:g} seconds"
+    except EOFError:
+        refusal = "the rules ended the process in which they were loaded"
+    finally:
+        child.kill()
+        child.join()
+        receiver.close()
+    if refusal:
+        raise errors.ConfigError(refusal)
+
+
+def _build_and_report(build: Callable[[cfg.ConfigOpts], Any], conf: cfg.ConfigOpts, sender: Any) -> None:
+    # the handlers of the master would pass signals on to it
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        build(conf)
+    except errors.BerthError as error:
+        refusal = str(error)
+    except BaseException as error:  # noqa: BLE001 - a rule of an operator may raise anything
+        refusal = f"{type(error).__name__}: {error}"
+    else:
+        refusal = ""
+    sender.send(refusal)

@@ -1,0 +1,195 @@
+"""One process that serves requests: its start, its reload and its end."""
+
+from collections.abc import Callable, Sequence
+import faulthandler
+import sys
+import threading
+import time
+from typing import Any
+
+import cotyledon
+from oslo_config import cfg
+from oslo_log import log as logging
+from oslo_utils import timeutils
+
+from scheduler import conf as options
+from scheduler import errors, reports
+from scheduler.daemon.parts import WorkerParts
+from scheduler.daemon.periodics import PeriodicLoops
+from scheduler.daemon.process import show_program_name, spare_the_collector
+from scheduler.daemon.shared_state import SharedState
+from scheduler.health.reporter import Reporter
+
+LOG = logging.getLogger(__name__)
+
+#: Exit status of a worker that cannot start. Before the daemon was ready, it ends the daemon too.
+START_FAILED = 1
+
+#: Exit status of a worker that could not read the API database in time. It ends the daemon as well.
+NO_DATABASE = 3
+
+#: Seconds between log lines of a stopping worker that still waits.
+PROGRESS_INTERVAL = 10
+
+#: Seconds of the time to stop that are kept for what follows the requests: background deletions, connections.
+#: At most a quarter of the time is kept: nova gives requests no time at all if there are 20 s or fewer.
+CLOSING_TIME = 20
+
+
+class DatabaseAway(errors.BerthError):
+    """The API database could not be read in the time that a starting worker has."""
+
+
+class Worker(cotyledon.Service):
+    """One process that serves requests. cotyledon calls each method below in a thread of its own."""
+
+    name = "scheduler"
+
+    def __init__(
+        self,
+        worker_id: Any,
+        conf: cfg.ConfigOpts,
+        argv: Sequence[str],
+        parts: WorkerParts,
+        shared: SharedState,
+    ) -> None:
+        super().__init__(worker_id)
+        self.conf = conf
+        self._argv = argv
+        self._parts = parts
+        self._shared = shared
+        self._accepted = shared.accepted.value
+        self._manager: Any = None
+        self._server: Any = None
+        self._explanations: Any = None
+        self._periodics = PeriodicLoops()
+        shared.monitor.close_in_child()
+        self._reporter = Reporter(
+            worker_id,
+            shared.monitor.channel,
+            parts.counters,
+            lambda: parts.read_state(self._manager, self._server),
+        )
+        self._reporter.reloads = shared.reloads.value
+        reports.install(conf)
+
+    def run(self) -> None:
+        """Start everything.
+
+        Raises:
+            SystemExit: The worker cannot start, with status START_FAILED, or with NO_DATABASE.
+        """
+        show_program_name()
+        faulthandler.enable()  # the master ends a worker that hangs by SIGABRT: it writes the stack traces
+        self._reporter.start()
+        failure = self._attempt("cannot start", self._start)
+        if failure:
+            sys.exit(NO_DATABASE if isinstance(failure, DatabaseAway) else START_FAILED)
+        self._reporter.phase = "serving"
+        self._shared.serving.reach(self.worker_id)
+
+    def terminate(self) -> None:
+        """Stop gracefully. cotyledon exits with status 0 when this returns."""
+        timer = timeutils.StopWatch(options.drain_timeout(self.conf))
+        timer.start()
+        LOG.info("Worker %d stops", self.worker_id)
+        self._reporter.phase = "stopping"
+        self._periodics.stop()
+        if self._manager is not None:
+            self._manager.stop_claiming()
+        if self._server is not None:
+            self._drain(timer)
+        if self._manager is not None:
+            self._manager.stop(timer.leftover())
+        self._reporter.stop()
+        LOG.info("Worker %d has stopped", self.worker_id)
+
+    def reload(self) -> None:
+        """Take over the options that the master has accepted, and reset the manager; requests continue."""
+        LOG.info("Worker %d re-reads its configuration", self.worker_id)
+        accepted = self._shared.accepted.value
+        if accepted != self._accepted:
+            self._accepted = accepted
+            options.reload(self.conf, self._argv)
+        if self._manager is not None:
+            self._attempt("could not take over everything", self._manager.reset)
+        self._reporter.reloads = self._shared.reloads.value
+
+    def _attempt(self, complaint: str, call: Callable[[], None]) -> BaseException | None:
+        """Call a function; log what it raises, and return it."""
+        try:
+            call()
+        except errors.BerthError as error:
+            failure = error
+        except BaseException as error:  # also SystemExit, which a rule of an operator may raise
+            LOG.exception("Worker %d %s", self.worker_id, complaint)
+            return error
+        else:
+            return None
+        # logged out here: oslo.log appends an error that is being handled to the line
+        LOG.error("Worker %d %s: %s", self.worker_id, complaint, failure)
+        return failure
+
+    def _start(self) -> None:
+        spare_the_collector()  # before the hosts are loaded, which creates millions of objects
+        manager = self._parts.manager(self.conf)
+        manager.start()
+        self._manager = manager
+        self._wait_for_database(manager)
+        manager.catch_up()
+        self._shared.loaded.reach(self.worker_id)
+        spare_the_collector()
+        LOG.info("Worker %d has loaded its view of the hosts and connects to the broker", self.worker_id)
+        server = self._parts.server(self.conf, manager, int(self.worker_id))
+        server.start()
+        self._server = server
+        LOG.info("Worker %d takes requests", self.worker_id)
+        self._start_explanations(manager, server)
+        if self.worker_id == 0:
+            self._periodics.start(self._parts.periodics(self.conf, manager))
+
+    def _start_explanations(self, manager: Any, server: Any) -> None:
+        """Begin to answer questions about decisions; requests are served without that, too."""
+        if self._parts.explanations is None:
+            return
+        try:
+            explanations = self._parts.explanations(self.conf, manager, server.transport, int(self.worker_id))
+            explanations.start()
+        except Exception:
+            LOG.exception("Worker %d answers no questions about decisions", self.worker_id)
+        else:
+            self._explanations = explanations
+
+    def _wait_for_database(self, manager: Any) -> None:
+        """Wait until the cells are known: before that every request would end with 'not enough hosts'."""
+        if manager.wait_until_ready(0):
+            return
+        limit = self.conf.berth.database_start_timeout
+        LOG.warning(
+            "Worker %d waits for the API database, for at most %g seconds; it takes no requests before",
+            self.worker_id,
+            limit,
+        )
+        if not manager.wait_until_ready(limit):
+            raise DatabaseAway(f"the API database could not be read within {limit:g} seconds")
+
+    def _drain(self, timer: timeutils.StopWatch) -> None:
+        # oslo.messaging waits without a bound, so it waits in a thread that can be abandoned
+        drain = threading.Thread(target=self._finish_requests, name="drain", daemon=True)
+        drain.start()
+        limit = timer.leftover()
+        end = time.monotonic() + limit - min(CLOSING_TIME, limit / 4)
+        while drain.is_alive() and time.monotonic() < end:
+            drain.join(min(PROGRESS_INTERVAL, end - time.monotonic()))
+            if drain.is_alive():
+                LOG.info("Worker %d waits for the requests in progress", self.worker_id)
+        if drain.is_alive():
+            LOG.warning("Worker %d leaves requests unanswered, its time to stop is over", self.worker_id)
+
+    def _finish_requests(self) -> None:
+        self._server.stop()
+        LOG.info("Worker %d takes no more requests", self.worker_id)
+        if self._explanations is not None:
+            self._explanations.stop()
+        self._server.wait()
+        self._server.transport.cleanup()
