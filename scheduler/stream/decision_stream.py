@@ -10,9 +10,7 @@ decided and no database shows yet. Without a stream it serves as if it were alon
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-import math
-import threading
+from dataclasses import dataclass
 import time
 from typing import Protocol
 import uuid
@@ -20,16 +18,17 @@ import uuid
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from scheduler.conf.partitions import PREFIX, ROUTER, differing, fingerprints, own_name
+from scheduler.conf.partitions import fingerprints, own_name
 from scheduler.hosts.table import HostTable
 from scheduler.logs import OutageLog, RateLimitedLogger
 from scheduler.stream.broker import BrokerOptions, StreamBroker, StreamConnection, StreamUnavailable
+from scheduler.stream.catch_up import CatchUp
 from scheduler.stream.group_owners import Call, GroupOwners
-from scheduler.stream.membership import BEAT_INTERVAL, Member, Membership
+from scheduler.stream.membership import Member, Membership
+from scheduler.stream.others_records import PRESENCE, OthersRecords
+from scheduler.stream.presence import Presence
 from scheduler.stream.reader import SILENT_AFTER, StreamReader
-from scheduler.stream.records import Entry, Kind, Record, Sender, decode
-from scheduler.stream.room import Room, room_of
-from scheduler.stream.sender_counters import SenderCounters
+from scheduler.stream.records import Entry, Kind, Record, decode
 from scheduler.stream.shared_decisions import LocalState, NoSharing, SharedDecisions
 from scheduler.stream.slices import Mask, OwnedSlices
 from scheduler.stream.writer import StreamWriter
@@ -38,17 +37,6 @@ LOG = logging.getLogger(__name__)
 
 UNAVAILABLE = "The decision stream cannot be used; requests are served without what other schedulers decide"
 AVAILABLE = "The decision stream is used again"
-
-MOST_REFUSALS = 3
-"""Refusals of the broker, one after the other, after which a start waits for the stream no longer."""
-
-LAYOUT_REPORT_INTERVAL = 3600.0
-"""Seconds between two reports of a scheduler whose options describe other partitions."""
-
-SMOOTHING = 0.3
-"""The share of the last interval in the rate that a beat tells."""
-
-_PRESENCE = frozenset({Kind.HELLO, Kind.BEAT})
 
 
 class Connector(Protocol):
@@ -120,19 +108,18 @@ class DecisionStream:
             clock: Seconds since the epoch.
             monotonic: Seconds that only grow.
         """
-        self._clock = clock
-        self._own = own
+        self._sender = own.sender
         self._state = state
+        self._presence = Presence(own, state)
         self._outage = OutageLog(LOG, UNAVAILABLE, AVAILABLE, monotonic)
         self._warnings = RateLimitedLogger(LOG, clock=monotonic)
-        self._layout_warnings = RateLimitedLogger(LOG, LAYOUT_REPORT_INTERVAL, clock=monotonic)
         self.membership = Membership(own, monotonic)
         self.slices = OwnedSlices(self.membership, owned_slices)
         self._groups = GroupOwners(self.membership, group_owners)
         self._writer = StreamWriter(
             own.sender,
             lambda: broker.connect("writer"),
-            self._beat,
+            self._presence.beat,
             self._outage.report_failure,
             most_waiting,
             clock,
@@ -146,16 +133,9 @@ class DecisionStream:
             monotonic,
         )
         self.sharing = SharedDecisions(state, self._publish)
-        self._counters = SenderCounters(self._warnings)
-        self._own_counter = -1
-        self._marker = math.inf
-        self._caught_up = False
-        self._refusals = 0
-        self._start_is_over = threading.Event()
-        self._in_step = False
-        self._placed = 0
-        self._rate = 0.0
-        self._received = self._unreadable = 0
+        self._others = OthersRecords(self.membership, self.sharing, own.layout, clock, monotonic)
+        self._catch_up = CatchUp()
+        self._unreadable = 0
 
     # -- life ------------------------------------------------------------------------------------------------
 
@@ -173,13 +153,13 @@ class DecisionStream:
             Whether it has been.
         """
         started = time.monotonic()
-        self._start_is_over.wait(timeout)
-        if self._caught_up:
+        caught_up = self._catch_up.wait(timeout)
+        if caught_up:
             LOG.info(
                 "The decision stream was read up to now in %.1f s: %d records, %d placements pending, "
                 "%d schedulers alive",
                 time.monotonic() - started,
-                self._received,
+                self._others.applied,
                 len(self._state.pending),
                 len(self.membership.alive()),
             )
@@ -189,7 +169,7 @@ class DecisionStream:
                 "what other schedulers decided before",
                 time.monotonic() - started,
             )
-        return self._caught_up
+        return caught_up
 
     def stop(self, timeout: float) -> None:
         """Tell others that this scheduler stops, and stop, in ``timeout`` seconds at most."""
@@ -204,15 +184,15 @@ class DecisionStream:
             schedulers=len(self.membership.alive()),
             published=self._writer.published,
             dropped=self._writer.dropped,
-            received=self._received,
-            lost=self._counters.lost,
+            received=self._others.applied,
+            lost=self._others.lost,
             unreadable=self._unreadable,
         )
 
     @property
     def in_step(self) -> bool:
         """Whether what others decide is known here up to now."""
-        return self._in_step and self._reader.silent_for() <= SILENT_AFTER
+        return self._catch_up.in_step and self._reader.silent_for() <= SILENT_AFTER
 
     def owned(self, table: HostTable) -> Mask | None:
         """Return which hosts of a table this scheduler prefers; None: all alike."""
@@ -220,8 +200,8 @@ class DecisionStream:
 
     def take_calls(self, topic: str) -> None:
         """Tell others where this scheduler takes calls that they send on, without a wait; "": nowhere."""
-        self._own = replace(self._own, topic=topic)
-        self._writer.publish(Kind.BEAT, about=self._about())
+        self._presence.take_calls(topic)
+        self._writer.publish(Kind.BEAT, about=self._presence.describe())
 
     def send_on_to_owner(self, group: str, call: Call | None) -> None:
         """Send a call on to the scheduler that decides for its server group, if that is another one.
@@ -235,34 +215,8 @@ class DecisionStream:
 
     def _publish(self, kind: Kind, entry: Entry) -> None:
         if kind == Kind.CLAIMED:
-            self._placed += 1
+            self._presence.count_placement()
         self._writer.publish(kind, entry)
-
-    def _beat(self) -> Sender:
-        """Measure the rate since the last beat, and return what the next one tells."""
-        placed, self._placed = self._placed, 0
-        self._rate += SMOOTHING * (placed / BEAT_INTERVAL - self._rate)
-        return self._about()
-
-    def _about(self) -> Sender:
-        own = self._own
-        room = self._room()
-        return Sender(
-            host=own.host,
-            rate=round(self._rate, 3),
-            partition=own.partition,
-            topic=own.topic,
-            free_mb=room.free_mb,
-            total_mb=room.total_mb,
-            cells=room.cells,
-            layout=own.layout,
-        )
-
-    def _room(self) -> Room:
-        """Return the room of the partition that this scheduler serves; for others it does not matter."""
-        if self._own.partition in {"", ROUTER}:
-            return Room()
-        return room_of(self._state.table(), self._state.pending)
 
     # -- reading, on the thread of the reader ----------------------------------------------------------------
 
@@ -273,76 +227,36 @@ class DecisionStream:
         would pile up.
         """
         self._writer.start()
-        kind = Kind.MARK if self._caught_up else Kind.HELLO
-        self._marker = self._writer.publish(kind, about=self._about())
+        kind = Kind.MARK if self._catch_up.once else Kind.HELLO
+        self._catch_up.begin(self._writer.publish(kind, about=self._presence.describe()))
 
     def _reading_failed(self, error: StreamUnavailable) -> None:
         self._outage.report_failure(error)
-        self._refusals = self._refusals + 1 if error.refused else 0
-        if self._refusals >= MOST_REFUSALS:
-            self._start_is_over.set()
+        self._catch_up.note_failure(error)
 
     def receive(self, body: bytes) -> None:
         """Apply what a message of the stream tells."""
         message = decode(body)
         for record in message.records:
-            if record.sender == self._own.sender:
+            if record.sender == self._sender:
                 self._see_own(record)
-            elif self._counters.is_new(record, is_replayed=self._is_replaying):
-                self._received += 1
-                self._apply(record)
+            else:
+                self._others.apply(record, is_replayed=self._catch_up.is_replaying)
         if message.faults:
             self._unreadable += len(message.faults)
             self._warnings.warning(
                 "unreadable", "Record of the decision stream cannot be read: %.200s", message.faults[0]
             )
 
-    @property
-    def _is_replaying(self) -> bool:
-        """Whether what is read may be older than the subscription."""
-        return self._marker < math.inf
-
     def _see_own(self, record: Record) -> None:
-        if not self._own_counter < record.counter < self._writer.published:
+        if not self._catch_up.is_new(record.counter, self._writer.published):
             return
-        self._own_counter = record.counter
         self._reader.see_own_record()
-        if record.about and record.kind in _PRESENCE:
+        if record.about and record.kind in PRESENCE:
             self.membership.update(Member.of(record.sender, record.about))
-        if record.counter >= self._marker:
-            self._marker = math.inf
-            self._in_step = True
-            self._caught_up = True
-            self._refusals = 0
-            self._start_is_over.set()
-        if not self._is_replaying:
+        self._catch_up.advance(record.counter)
+        if not self._catch_up.is_replaying:
             self._outage.report_success()
-
-    def _apply(self, record: Record) -> None:
-        # Clocks of other hosts may be wrong; they matter only for what was written before the subscription.
-        age = max(0.0, self._clock() - record.time) if self._is_replaying else 0.0
-        if record.kind == Kind.BYE:
-            self.membership.remove(record.sender)
-        elif record.about and record.kind in _PRESENCE:
-            self.membership.update(Member.of(record.sender, record.about), age)
-            self._compare_layout(record.about)
-        else:
-            self.membership.hear(record.sender, age)
-            self.sharing.apply(record, age)
-
-    def _compare_layout(self, other: Sender) -> None:
-        """Report a scheduler whose options describe other partitions, if both describe any."""
-        own = self._own.layout
-        if not own or not other.layout or other.layout == own:
-            return
-        sections = [f"[{PREFIX}{name}]" for name in differing(own, other.layout)]
-        self._layout_warnings.warning(
-            other.host,
-            "Scheduler %s has other options than this one in %s, or only one has the section: requests "
-            "may end without a host, or in the wrong partition",
-            other.host,
-            ", ".join(sections),
-        )
 
 
 class NoStream:

@@ -18,8 +18,8 @@ from scheduler.placement.mirror_source import NoMirror
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rules import load_filters, load_weighers
 from scheduler.selection.driver import FilterDriver
-from scheduler.stream.decision_stream import SMOOTHING
 from scheduler.stream.membership import BEAT_INTERVAL, Member, Membership
+from scheduler.stream.presence import SMOOTHING
 from scheduler.stream.records import Record, Sender
 from scheduler.stream.shared_decisions import LocalState, SharedDecisions
 from scheduler.stream.slices import OwnedSlices
