@@ -7,7 +7,9 @@
 - connection_watch: ending the use of connections that hang
 - fingerprints, change_tracking: finding the rows that changed since the last read
 - row_loader, json_columns: from a row of a database to plain values
-- host_store: the writer that publishes the next host table
+- host_reader: keeping the rows of each cell up to date
+- duplicates: reporting hosts and nodes that should be unique over all cells
+- host_store: the writer that publishes the next host table, and how old a request's table may be
 - foreign_providers: root providers that are no compute nodes
 - aggregate_store: the host aggregates
 - partition_hosts: which hosts belong to the partition that this scheduler serves

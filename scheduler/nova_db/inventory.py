@@ -22,7 +22,8 @@ from scheduler.nova_db.change_tracking import CellTracker
 from scheduler.nova_db.compute_versions import MinimumVersion
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.host_mappings import HostCells, MappedHosts
-from scheduler.nova_db.host_store import CellReading, HostStore
+from scheduler.nova_db.host_reader import CellReading, HostReader
+from scheduler.nova_db.host_store import HostStore
 from scheduler.nova_db.instances import CellInstances
 from scheduler.nova_db.partition_hosts import PartitionHosts, PartitionMap
 from scheduler.nova_db.row_loader import RowLoader
@@ -80,14 +81,18 @@ class Inventory:
         self.partitions = PartitionMap(
             all_partitions(conf), self.aggregates, self._known_cell_of, self.cell_names
         )
-        self._store = HostStore(
+        self._reader = HostReader(
             self.cells,
             self._calls,
             partial(CellTracker, loader=RowLoader(conf), down_time=lambda: derived.service_down_time(conf)),
             self.partition,
+            unread_max_age=lambda: conf.berth.unread_cell_max_age,
+        )
+        self._store = HostStore(
+            self._reader,
+            self.partition,
             max_age=lambda: derived.host_state_max_age(conf),
             on_publish=self._table_published,
-            unread_max_age=lambda: conf.berth.unread_cell_max_age,
         )
         self._versions = MinimumVersion(self.cells, self._calls)
         self.instances = CellInstances(self.cells, self._calls)
@@ -210,7 +215,7 @@ class Inventory:
 
     def cell_readings(self) -> list[CellReading]:
         """Return how long ago each cell was read; nothing is read."""
-        return self._store.cell_readings()
+        return self._reader.cell_readings()
 
     def refresh_overdue(self) -> float:
         """Return the seconds by which the refresh of the table is late, however slow the databases are."""
@@ -294,7 +299,7 @@ class Inventory:
 
     def table_of_nodes(self, uuids: Collection[str]) -> HostTable:
         """Return a table of the hosts of some compute nodes, of whatever partition, read now."""
-        return self._store.table_of(self.hosts_of_nodes(uuids))
+        return self._reader.table_of(self.hosts_of_nodes(uuids))
 
     def _table_published(self, table: HostTable) -> None:
         if table.rows_named is not self._hosts_followed:  # most tables have the same hosts as the one before

@@ -20,6 +20,7 @@ OPTION = re.compile(r"``\[(\w+)\] (\w+)")
 FOREIGN = {
     ("placement", "allocation_conflict_retry_count"),
     ("oslo_concurrency", "lock_path"),
+    ("oslo_messaging_rabbit", "heartbeat_timeout_threshold"),
     *(("DEFAULT", name) for name in ("graceful_shutdown_timeout", "log_dir", "state_path", "use_journal")),
 }
 

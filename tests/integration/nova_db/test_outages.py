@@ -16,6 +16,7 @@ from scheduler.errors import HostsUnknown
 from scheduler.hosts.aggregates import Aggregates
 from scheduler.nova_db.cells import Cells
 from scheduler.nova_db.change_tracking import CellTracker
+from scheduler.nova_db.host_reader import HostReader
 from scheduler.nova_db.host_store import HostStore
 from scheduler.nova_db.inventory import Inventory
 from scheduler.nova_db.partition_hosts import PartitionHosts
@@ -66,13 +67,10 @@ def cell_threads():
 @pytest.fixture
 def store(nova):
     cells = Cells(nova.engines, nova.conf)
-    store = HostStore(
-        cells,
-        CellCalls(lambda: TIMEOUT),
-        partial(CellTracker, loader=RowLoader(nova.conf)),
-        PartitionHosts(None, Aggregates),
-        max_age=lambda: 0.0,
-    )
+    partition = PartitionHosts(None, Aggregates)
+    tracker = partial(CellTracker, loader=RowLoader(nova.conf))
+    reader = HostReader(cells, CellCalls(lambda: TIMEOUT), tracker, partition)
+    store = HostStore(reader, partition, max_age=lambda: 0.0)
     store.refresh()
     return store
 

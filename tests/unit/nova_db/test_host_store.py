@@ -9,17 +9,16 @@ import pytest
 import sqlalchemy as sa
 
 from scheduler.hosts.aggregates import Aggregate
-from scheduler.logs import RateLimitedLogger
 from scheduler.nova_db.aggregate_store import AggregateStore
 from scheduler.nova_db.cells import Cells
 from scheduler.nova_db.change_tracking import CellTracker
 from scheduler.nova_db.foreign_providers import FOREIGN_TTL
-from scheduler.nova_db.host_store import REREAD_INTERVAL, HostStore, report_duplicates
+from scheduler.nova_db.host_reader import REREAD_INTERVAL, HostReader
+from scheduler.nova_db.host_store import HostStore
 from scheduler.nova_db.partition_hosts import PartitionHosts
 from scheduler.nova_db.row_loader import RowLoader
 from scheduler.nova_db.scatter_gather import CellCalls
 from scheduler.nova_db.schema import cell_mappings, compute_nodes, services
-from tests.builders import CELL, OTHER_CELL, make_host, make_table
 from tests.support.waiting import eventually
 
 LOG = logging.getLogger(__name__)
@@ -35,15 +34,16 @@ class Stores:
         self.cells = Cells(nova.engines, nova.conf, self.clock)
         self.calls = CellCalls(lambda: timeout)
         self.aggregates = AggregateStore(nova.engines, lambda: 60.0)
-        self.store = HostStore(
+        partition = PartitionHosts(None, lambda: self.aggregates.current)
+        self.reader = HostReader(
             self.cells,
             self.calls,
             partial(CellTracker, loader=RowLoader(nova.conf), clock=self.clock),
-            PartitionHosts(None, lambda: self.aggregates.current),
-            max_age=lambda: max_age,
-            clock=self.clock,
+            partition,
             unread_max_age=lambda: unread_max_age,
+            clock=self.clock,
         )
+        self.store = HostStore(self.reader, partition, max_age=lambda: max_age, clock=self.clock)
         self.reads = 0
         refresh = self.store.refresh
 
@@ -352,44 +352,6 @@ def test_hosts_of_a_deleted_service_are_left_out(nova, stores):
     assert len(stores.store.refresh()) == 0
 
 
-# -- duplicates ---------------------------------------------------------------------------------------------------
-
-
-def duplicates(caplog, *hosts):
-    caplog.clear()
-    report_duplicates(make_table(hosts), RateLimitedLogger(LOG))
-    return [record.getMessage() for record in caplog.records]
-
-
-def test_unique_names_are_not_reported(caplog):
-    assert duplicates(caplog, make_host("h1"), make_host("ironic", "n1"), make_host("ironic", "n2")) == []
-
-
-def test_a_host_in_two_cells_is_reported(caplog):
-    said = duplicates(caplog, make_host("h1", "n1"), make_host("h1", "n2").cell(OTHER_CELL))
-    assert said == [f"Compute service h1 is in several cells: {CELL}, {OTHER_CELL}"]
-
-
-def test_a_node_name_of_two_nodes_is_reported(caplog):
-    said = duplicates(caplog, make_host("h1", "n1"), make_host("h2", "n1").set(uuid="another"))
-    assert len(said) == 1
-    assert "n1" in said[0]
-
-
-def test_a_node_in_two_cells_is_reported(caplog):
-    said = duplicates(
-        caplog, make_host("h1", "n1").set(uuid="u"), make_host("h2", "n2").set(uuid="u").cell(OTHER_CELL)
-    )
-    assert said == [f"Compute node u is in several cells: {CELL}, {OTHER_CELL}"]
-
-
-def test_a_duplicate_that_is_still_there_is_reported_once(caplog):
-    log = RateLimitedLogger(LOG, interval=10.0)
-    for _ in range(3):
-        report_duplicates(make_table([make_host("h1", "n1"), make_host("h1", "n2").cell(OTHER_CELL)]), log)
-    assert len(caplog.records) == 1
-
-
 @contextlib.contextmanager
 def unreadable(nova):
     """cell1 without its table."""
@@ -466,20 +428,20 @@ def test_how_long_ago_each_cell_was_read(nova, stores):
         connection.execute(sa.text("ALTER TABLE compute_nodes RENAME TO elsewhere"))
     stores.ahead += 100.0
     stores.store.refresh()
-    found = {each.cell.uuid: each for each in stores.store.cell_readings()}
+    found = {each.cell.uuid: each for each in stores.reader.cell_readings()}
     assert found.keys() == nova.cells.keys()
     lost = found.pop(nova.cell1)
     assert (lost.usable, lost.age >= 100.0) == (True, True)
     assert all(each.usable and each.age < 100.0 for each in found.values())
     stores.ahead += UNREAD_MAX_AGE
-    assert not any(each.usable for each in stores.store.cell_readings())
+    assert not any(each.usable for each in stores.reader.cell_readings())
 
 
 def test_a_cell_that_was_never_read_has_no_age(nova, stores):
     with nova.cells[nova.cell1].begin() as connection:
         connection.execute(sa.text("ALTER TABLE compute_nodes RENAME TO elsewhere"))
     stores.store.refresh()
-    (lost,) = [each for each in stores.store.cell_readings() if each.cell.uuid == nova.cell1]
+    (lost,) = [each for each in stores.reader.cell_readings() if each.cell.uuid == nova.cell1]
     assert (lost.usable, lost.age) == (False, None)
 
 

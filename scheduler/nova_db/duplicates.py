@@ -1,0 +1,31 @@
+"""Reports what should be unique over all cells and is not."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from scheduler.hosts.table import HostTable
+from scheduler.logs import RateLimitedLogger
+
+#: Seconds after which duplicate names that are still there are reported again.
+DUPLICATES_INTERVAL = 86400.0
+
+
+def report_duplicates(table: HostTable, log: RateLimitedLogger) -> None:
+    """Log what should be unique over all cells and is not (spec: host-state-and-cells 2.4, 8 (6)).
+
+    These are hosts that are in several cells, and node names and uuids that several nodes have.
+    """
+    for host, cells in _several((row.host, row.cell_uuid) for row in table.rows).items():
+        log.warning(("host", host), "Compute service %s is in several cells: %s", host, ", ".join(cells))
+    for node, uuids in _several((row.nodename, row.uuid) for row in table.rows).items():
+        log.warning(("node", node), "Several compute nodes are called %s: %s", node, ", ".join(uuids))
+    for uuid, cells in _several((row.uuid, row.cell_uuid) for row in table.rows).items():
+        log.warning(("uuid", uuid), "Compute node %s is in several cells: %s", uuid, ", ".join(cells))
+
+
+def _several(pairs: Iterable[tuple[str, str]]) -> Mapping[str, list[Any]]:
+    """Return the keys that go with more than one distinct value."""
+    found: dict[str, set[str]] = {}
+    for key, value in pairs:
+        found.setdefault(key, set()).add(value)
+    return {key: sorted(values) for key, values in found.items() if len(values) > 1}

@@ -1,0 +1,215 @@
+"""Reads the hosts of all cells, and makes tables of them (spec: host-state-and-cells 2.3, 2.4).
+
+A cell that cannot be read does not keep the others from being read: its hosts stay as they were read last,
+for a bounded time.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+import math
+import threading
+import time
+from typing import Any, NamedTuple
+
+from oslo_db.exception import DBConnectionError
+from oslo_log import log as logging
+import sqlalchemy as sa
+
+from scheduler.hosts.rows import ServiceRow
+from scheduler.hosts.table import HostTable
+from scheduler.logs import OutageLogs
+from scheduler.nova_db.cells import Cell, Cells
+from scheduler.nova_db.change_tracking import CellRows, CellTracker
+from scheduler.nova_db.partition_hosts import PartitionHosts
+from scheduler.nova_db.scatter_gather import CellAnswer, CellCalls, CellUnavailable
+from scheduler.nova_db.schema import chunks, compute_nodes
+
+LOG = logging.getLogger(__name__)
+
+# Seconds between two attempts of requests to read cells that are left out.
+REREAD_INTERVAL = 1.0
+
+# Steps, in seconds, in which the heartbeats of services that cannot be read are moved on.
+AGE_STEP = 5.0
+
+
+class CellReading(NamedTuple):
+    """How long ago a cell was read.
+
+    Attributes:
+        cell: The cell.
+        usable: Whether its hosts are used.
+        age: Seconds; None if it was never read.
+    """
+
+    cell: Cell
+    usable: bool
+    age: float | None
+
+
+class HostReader:
+    """Keeps the rows of each cell up to date. One thread at a time calls ``read`` and ``next_table``.
+
+    Any thread may call the other methods.
+    """
+
+    def __init__(
+        self,
+        cells: Cells,
+        calls: CellCalls,
+        new_tracker: Callable[[Cell], CellTracker],
+        partition: PartitionHosts,
+        unread_max_age: Callable[[], float] = lambda: math.inf,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Set up the reader; nothing is read yet.
+
+        Args:
+            cells: The cells to read.
+            calls: How to call them.
+            new_tracker: Returns what keeps the rows of a cell up to date, by the same clock.
+            partition: The hosts that are read, and the aggregates that tables show.
+            unread_max_age: Returns the seconds for which the hosts of a cell that cannot be read are used.
+            clock: Seconds that only grow.
+        """
+        self._cells = cells
+        self._calls = calls
+        self._new_tracker = new_tracker
+        self._partition = partition
+        self._unread_max_age = unread_max_age
+        self._clock = clock
+        self._trackers: dict[Cell, CellTracker] = {}
+        self._known: Sequence[CellRows] = ()
+        self._begun = math.inf
+        self._reread_lock = threading.Lock()
+        self._reread_due = float("-inf")
+        self._unreadable = OutageLogs(LOG, "Cell %s cannot be read", "Cell %s can be read again", clock)
+
+    def timeout(self) -> float:
+        """Return the seconds in which a cell must have answered."""
+        return self._calls.timeout()
+
+    def read(self) -> None:
+        """Read what changed in all cells; one that cannot be read is reported."""
+        self._begun = self._clock()
+        self._cells.load_if_due()
+        cells = self._cells_of_partition()
+        self._trackers = {cell: self._trackers.get(cell) or self._new_tracker(cell) for cell in cells}
+        answers = self._calls.scatter_gather(cells, self._update, probe=True)
+        for cell in cells:
+            self._report(cell, answers[cell.uuid].error)
+
+    def next_table(self, previous: HostTable) -> HostTable:
+        """Return the table of what ``read`` has found.
+
+        Args:
+            previous: The table before it. If nothing has changed, the next one has its content.
+        """
+        cells, begun = list(self._trackers), self._begun
+        known = [self._rows_of(cell, begun) for cell in cells]
+        unread = frozenset(cell.uuid for cell in cells if not self._usable(cell))
+        if (
+            _same_rows(known, self._known)
+            and unread == previous.unread_cells
+            and self._cells.disabled == previous.disabled_cells
+            and self._partition.all_aggregates is previous.aggregates
+        ):
+            return previous.read_again(begun)
+        self._known = known
+        return self._table_of(known, begun, previous=previous, unread_cells=unread)
+
+    def table_of(self, hosts: Iterable[str]) -> HostTable:
+        """Return a table of some service hosts of any partition; what cannot be read now is not in it."""
+        wanted, begun = frozenset(hosts), self._clock()
+        trackers = {cell: self._new_tracker(cell) for cell in self._cells.all}
+        self._calls.scatter_gather(
+            list(trackers), lambda cell: trackers[cell].update(self._cells.engine(cell), wanted)
+        )
+        return self._table_of([tracker.rows for tracker in trackers.values()], begun)
+
+    def reread(self, cells: Iterable[Cell]) -> list[Cell]:
+        """Read cells that were left out once more, for a request that needs their hosts.
+
+        Requests that come at the same time share one attempt.
+
+        Returns:
+            The cells that still cannot be read. The next table has the hosts of the others.
+        """
+        cells = list(cells)
+        with self._reread_lock:
+            unread = [cell for cell in cells if not self._usable(cell)]
+            if unread and self._clock() >= self._reread_due:
+                self._calls.scatter_gather(unread, self._update, left_out_too=True)
+                self._reread_due = self._clock() + REREAD_INTERVAL
+            return [cell for cell in cells if not self._usable(cell)]
+
+    def cell_readings(self) -> list[CellReading]:
+        """Return how long ago each cell was read; nothing is read."""
+        now = self._clock()
+        trackers = dict(self._trackers)
+        ages = {cell: now - tracker.rows.read_at for cell, tracker in trackers.items()}
+        return [
+            CellReading(cell, self._usable(cell), None if age == math.inf else age)
+            for cell, age in ages.items()
+        ]
+
+    def look_up(self, uuids: Sequence[str]) -> list[CellAnswer]:
+        """Ask each cell whether any of these is a compute node."""
+        columns = compute_nodes.c
+
+        def found(cell: Cell) -> bool:
+            with self._cells.engine(cell).connect() as connection:
+                query = sa.select(columns.id).where(columns.deleted == 0)
+                return any(
+                    connection.execute(query.where(columns.uuid.in_(piece))).first()
+                    for piece in chunks(uuids)
+                )
+
+        return list(self._calls.scatter_gather(self._cells_of_partition(), found).values())
+
+    def _update(self, cell: Cell) -> None:
+        if not self._trackers[cell].update(self._cells.engine(cell), self._partition.names()):
+            # Not an answer: the other thread may hang.
+            raise CellUnavailable(f"cell {cell} is being read by another thread")
+
+    def _table_of(self, known: Sequence[CellRows], begun: float, **others: Any) -> HostTable:
+        services: dict[tuple[str, str], ServiceRow] = {}
+        for rows in known:
+            services.update(rows.services)
+        return HostTable(
+            chain.from_iterable(rows.nodes.values() for rows in known),
+            services,
+            self._partition.all_aggregates,
+            self._cells.disabled,
+            begun,
+            **others,
+        )
+
+    def _rows_of(self, cell: Cell, begun: float) -> CellRows:
+        """Return the last rows of a cell; none if they are too old to be used."""
+        return self._trackers[cell].rows_at(begun, AGE_STEP) if self._usable(cell) else CellRows()
+
+    def _usable(self, cell: Cell) -> bool:
+        """Return whether the cell could be read the last time, or was not too long ago."""
+        tracker = self._trackers.get(cell)
+        if tracker is None or tracker.rows.read_at == -math.inf:
+            return False
+        read_at = tracker.rows.read_at
+        return read_at >= self._begun or self._clock() - read_at <= self._unread_max_age()
+
+    def _report(self, cell: Cell, error: Exception | None) -> None:
+        if error is None:
+            self._unreadable.report_success(cell)
+        elif not isinstance(error, CellUnavailable | DBConnectionError):  # the circuit breaker reports those
+            self._unreadable.report_failure(cell, error)
+
+    def _cells_of_partition(self) -> tuple[Cell, ...]:
+        return tuple(cell for cell in self._cells.all if self._partition.has_cell(cell))
+
+
+def _same_rows(known: Sequence[CellRows], before: Sequence[CellRows]) -> bool:
+    """Tell whether two readings of all cells have found the same, by which mappings they hold."""
+    return len(known) == len(before) and all(
+        now.nodes is then.nodes and now.services is then.services
+        for now, then in zip(known, before, strict=True)
+    )
