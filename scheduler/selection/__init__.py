@@ -1,6 +1,6 @@
 """From candidates to Selections: filter, weigh, choose, claim, consume, and list alternates.
 
-- driver: the order of all this for the instances of one request
+- driver: the order of all this for one request; choosing: one of its instances after the other
 - mirrored_hosts: the hosts of a request by the mirror of Placement
 - narrowing: what the request itself says of hosts, before any filter
 - ranking: who is left and who is best, from instance to instance

@@ -62,6 +62,7 @@ class HostClaiming:
 
     Attributes:
         tries: How many hosts were claimed, by instance uuid.
+        is_mapped: Whether conductors know the cell of a service host.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class HostClaiming:
         """
         self.tries: Counter[str] = Counter()
         self._headroom = headroom or Headroom()
-        self._is_mapped = is_mapped
+        self.is_mapped = is_mapped
         self._ranking = ranking
         self._claims = claims
         self._amounts = amounts
@@ -199,7 +200,7 @@ class HostClaiming:
 
     def _has_cell(self, index: ViewIndex) -> bool:
         host = self._ranking.hosts.row(index).host
-        mapped = self._is_mapped(host)
+        mapped = self.is_mapped(host)
         if not mapped:
             LOG.debug("Host %s is mapped to no cell; trying the next host", host)
         return mapped
