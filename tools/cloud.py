@@ -1,7 +1,7 @@
 """What the clouds of demo, soak, chaos and integration tests have in common.
 
 A cloud has a fleet in nova's databases and in Placement, a configuration file, and a scheduler: in this
-process, or in processes of its own (``SchedulerProcess``).
+process, or in processes of its own (``BerthSchedulerProcess``).
 """
 
 from collections.abc import Mapping, Sequence
@@ -250,18 +250,7 @@ class ServiceProcess:
 
 
 class SchedulerProcess(ServiceProcess):
-    """A ``berth-scheduler`` in processes of its own."""
-
-    def __init__(self, config_file: Path, log: Path, environment: Mapping[str, str] | None = None) -> None:
-        """Describe a scheduler; ``start`` runs it.
-
-        Args:
-            config_file: Its configuration.
-            log: Where its log is appended.
-            environment: Variables besides those of this process.
-        """
-        command = _command_of("scheduler.cmd.scheduler", config_file)
-        super().__init__(command, log, {**_environment_of_berth(), **(environment or {})})
+    """A scheduler in processes of its own, of either kind."""
 
     def workers(self) -> list[psutil.Process]:
         """Return the worker processes that run now."""
@@ -290,6 +279,21 @@ class SchedulerProcess(ServiceProcess):
         raise self._failure("The scheduler does not answer")
 
 
+class BerthSchedulerProcess(SchedulerProcess):
+    """A ``berth-scheduler``."""
+
+    def __init__(self, config_file: Path, log: Path, environment: Mapping[str, str] | None = None) -> None:
+        """Describe a scheduler; ``start`` runs it.
+
+        Args:
+            config_file: Its configuration.
+            log: Where its log is appended.
+            environment: Variables besides those of this process.
+        """
+        command = _command_of("scheduler.cmd.scheduler", config_file)
+        super().__init__(command, log, {**_environment_of_berth(), **(environment or {})})
+
+
 class NovaSchedulerProcess(SchedulerProcess):
     """A real ``nova-scheduler``, with its output in a file."""
 
@@ -304,7 +308,7 @@ class NovaSchedulerProcess(SchedulerProcess):
         command = [program, *(word for path in config_files for word in ("--config-file", path))]
         environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
         environment.pop("PYTHONPATH", None)
-        ServiceProcess.__init__(self, command, log, environment)
+        super().__init__(command, log, environment)
 
 
 def _command_of(module: str, config_file: Path) -> Sequence[str | Path]:

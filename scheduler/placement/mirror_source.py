@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import threading
 import time
 from typing import Any, Protocol
-from urllib.parse import quote
 
 import msgspec
 from oslo_log import log
@@ -21,7 +20,7 @@ from scheduler.conf.derived import uses_mirror
 from scheduler.logs import OutageLog
 from scheduler.placement.answer import SHARING, AllocationCandidate
 from scheduler.placement.client import PlacementClient
-from scheduler.placement.errors import PlacementSilent, PlacementUnreachable
+from scheduler.placement.errors import PlacementSilent
 from scheduler.placement.mirror import (
     Mirror,
     MirrorAnswer,
@@ -31,9 +30,9 @@ from scheduler.placement.mirror import (
     wide_query,
 )
 from scheduler.placement.provider_lists import ProviderList, list_path
+from scheduler.placement.provider_usage import read_inventories, read_used
 from scheduler.placement.questions import QuestionRefused, Questions
-from scheduler.placement.reply import Reply
-from scheduler.request.query import MICROVERSION, Query
+from scheduler.request.query import Query
 from scheduler.shared_answers import SharedAnswers
 
 LOG = log.getLogger(__name__)
@@ -286,8 +285,7 @@ class CandidateMirror:
     def _shares_mirrored_class(self, not_before: float) -> bool:
         answer = self._questions.ask(list_path(required=[SHARING]), not_before)
         for provider in ProviderList(answer.body, answer.asked_at).uuids:
-            path = f"/resource_providers/{quote(provider, safe='')}/inventories"
-            if shares_mirrored_class([SHARING], self._get(path).data.get("inventories") or {}):
+            if shares_mirrored_class([SHARING], read_inventories(self._client, provider)):
                 return True
         return False
 
@@ -298,15 +296,9 @@ class CandidateMirror:
     def _reread(self, nodes: Collection[str]) -> None:
         for node in nodes:
             asked_at = self._clock()
-            usages = self._get(f"/resource_providers/{quote(node, safe='')}/usages").data.get("usages")
-            if isinstance(usages, dict):
-                self._mirror.set_used(node, usages, asked_at)
-
-    def _get(self, path: str) -> Reply:
-        reply = self._client.get(path, MICROVERSION)
-        if reply.status not in {200, 404}:
-            raise PlacementUnreachable(reply.summary)
-        return reply
+            used = read_used(self._client, node)
+            if used is not None:
+                self._mirror.set_used(node, used, asked_at)
 
     def _interval(self) -> float:
         configured = self._configured_interval()

@@ -1,4 +1,4 @@
-"""Capacity and usage of single providers, for answers that name providers without them."""
+"""What single providers have and what of it is used, for answers that name providers without that."""
 
 from typing import Any
 from urllib.parse import quote
@@ -7,7 +7,8 @@ import msgspec
 
 from scheduler.placement.answer import Usage
 from scheduler.placement.client import PlacementClient
-from scheduler.placement.errors import PlacementSilent
+from scheduler.placement.errors import PlacementError
+from scheduler.placement.questions import QuestionRefused
 from scheduler.request.query import MICROVERSION
 
 
@@ -37,22 +38,38 @@ def read_inventories(client: PlacementClient, provider: str, context: Any = None
 
     Raises:
         PlacementSilent: There was no response.
+        QuestionRefused: The response is an error.
         msgspec.DecodeError: It cannot be read.
     """
-    return msgspec.json.decode(_get(client, provider, "inventories", context), type=_Inventories).inventories
+    body = _get(client, provider, "inventories", context)
+    return {} if body is None else msgspec.json.decode(body, type=_Inventories).inventories
+
+
+def read_used(client: PlacementClient, provider: str, context: Any = None) -> dict[str, int] | None:
+    """Return what is used of a provider by resource class; None if it does not exist.
+
+    Raises:
+        PlacementSilent: There was no response.
+        QuestionRefused: The response is an error.
+        msgspec.DecodeError: It cannot be read.
+    """
+    body = _get(client, provider, "usages", context)
+    return None if body is None else msgspec.json.decode(body, type=_Usages).usages
 
 
 def read_usage(client: PlacementClient, provider: str, context: Any = None) -> dict[str, Usage]:
     """Return capacity and usage of a provider by resource class; empty if Placement does not tell."""
     try:
         inventories = read_inventories(client, provider, context)
-        used = msgspec.json.decode(_get(client, provider, "usages", context), type=_Usages).usages
-    except (PlacementSilent, msgspec.DecodeError):
+        used = read_used(client, provider, context) or {}
+    except (PlacementError, msgspec.DecodeError):
         return {}
     return {name: Usage(one.capacity, used.get(name, 0)) for name, one in inventories.items()}
 
 
-def _get(client: PlacementClient, provider: str, what: str, context: Any) -> bytes:
+def _get(client: PlacementClient, provider: str, what: str, context: Any) -> bytes | None:
     path = f"/resource_providers/{quote(provider, safe='')}/{what}"
     reply = client.get(path, MICROVERSION, context)
-    return f'{{"{what}": {{}}}}'.encode() if reply.status == 404 else reply.body
+    if reply.status not in {200, 404}:
+        raise QuestionRefused(reply.summary)
+    return reply.body if reply.status == 200 else None

@@ -16,7 +16,7 @@ from scheduler.rpc import explain
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.transport import rpc_transport
 from tests.support.waiting import eventually
-from tools.cloud import SchedulerProcess
+from tools.cloud import BerthSchedulerProcess
 from tools.demo_run import FLAVORS, Request
 from tools.small_cloud import FLAVOR_OF_PARTITION, Schedulers, SmallCloud
 
@@ -45,7 +45,7 @@ class PartitionedCloud(SmallCloud):
             self.running[partition] = super()._start_scheduler(name, partition)
             return
         path = self.configure(self.rabbit, host=name, sections=self._sections(partition))
-        self.killable = SchedulerProcess(path, self.directory / "part2.log")
+        self.killable = BerthSchedulerProcess(path, self.directory / "part2.log")
         self.killable.start()
         self.callback(self.killable.stop)
         self.killable.wait_for_line("takes requests")

@@ -19,7 +19,7 @@ from scheduler.claims.journal import DIRECTORY_PREFIX
 from tests.integration.deployed import until
 from tests.support.faulty_proxy import FaultyProxy, delayed
 from tests.unit.conductor_client.doubles import context, make_spec, new_uuid
-from tools.cloud import Cloud, SchedulerProcess
+from tools.cloud import BerthSchedulerProcess, Cloud
 from tools.embedded_placement import PlacementProcess
 from tools.fleet import Cell
 from tools.placement_fleet import HEADERS
@@ -63,7 +63,7 @@ class PromisedCloud(Cloud):
         config = self.configure(
             self.transport_url, host=name, workers=workers, defaults=defaults, sections=MORE
         )
-        scheduler = SchedulerProcess(config, self.directory / f"{name}.log")
+        scheduler = BerthSchedulerProcess(config, self.directory / f"{name}.log")
         known = scheduler.log.read_text().count(STARTED) if scheduler.log.exists() else 0
         scheduler.start()
         self.schedulers.append(scheduler)

@@ -19,7 +19,7 @@ from scheduler.placement.session import make_adapter
 from tests.integration import services
 from tests.integration.certificates import make_certificates
 from tools import servers
-from tools.cloud import Cloud, SchedulerProcess
+from tools.cloud import BerthSchedulerProcess, Cloud
 from tools.embedded_placement import PlacementProcess
 from tools.fleet import Cell
 from tools.placement_fleet import HEADERS, fill
@@ -186,7 +186,7 @@ class TlsCloud(Cloud):
         path = self.configure(self._rabbit.vhost(), sections=trust)
         self.bus = Bus(self.conf)
         self.callback(self.bus.close)
-        self.scheduler = SchedulerProcess(path, self.directory / "scheduler.log")
+        self.scheduler = BerthSchedulerProcess(path, self.directory / "scheduler.log")
         self.scheduler.start()
         self.callback(self.scheduler.stop)
         self.scheduler.wait_until_it_answers(self.bus)

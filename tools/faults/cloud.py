@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from conductor_client.bus import Bus
 from tools import servers
-from tools.cloud import Cloud, SchedulerProcess
+from tools.cloud import BerthSchedulerProcess, Cloud, SchedulerProcess
 from tools.embedded_placement import PlacementProcess
 from tools.faults.resources import Clock, SmallDisk
 from tools.fleet import Cell
@@ -127,7 +127,7 @@ class ChaosCloud(Cloud):
         )
         self.placement_url = direct_url
         environment = self.clock.environment if self.clock and number == 1 else {}
-        scheduler = SchedulerProcess(config_file, self.directory / f"{name}.log", environment)
+        scheduler = BerthSchedulerProcess(config_file, self.directory / f"{name}.log", environment)
         scheduler.start()
         self.schedulers.append(scheduler)
         self.disks.append(disk)

@@ -13,7 +13,7 @@ from conductor_client.bus import Bus
 from conductor_client.cells import CellMap
 from conductor_client.client import SchedulerClient
 from conductor_client.super_conductor import CellConductors, SuperConductor
-from tools.cloud import SchedulerProcess, ServiceProcess
+from tools.cloud import BerthSchedulerProcess, SchedulerProcess, ServiceProcess
 from tools.fleet import Cell, Host
 from tools.side_by_side.load import FLAVORS, flavor_name
 from tools.side_by_side.rig import NOVA_SECTIONS, Rig
@@ -153,7 +153,7 @@ class PartitionedCloud(Rig):
             + f"[berth]\ncandidates = {self._shape.candidates}\n{options}\n"
             + "".join(partition.section for partition in PARTITIONS),
         )
-        return SchedulerProcess(path, self.directory / f"{name}.log")
+        return BerthSchedulerProcess(path, self.directory / f"{name}.log")
 
     def _start_conductors(self) -> None:
         self.bus = self._bus()

@@ -9,7 +9,7 @@ from typing import Protocol
 from conductor_client.bus import Bus
 from conductor_client.client import SchedulerClient
 from scheduler.rpc.context import RequestContext
-from tools.cloud import NovaSchedulerProcess, SchedulerProcess
+from tools.cloud import BerthSchedulerProcess, NovaSchedulerProcess
 from tools.side_by_side.rig import PLACEMENT_KEEPALIVE, Rig
 
 #: Seconds until nova-scheduler answers: it first reads all hosts, on a busy machine for minutes.
@@ -75,7 +75,7 @@ class BerthScheduler:
             bus = stack.enter_context(_bus(rig))
             pids = []
             for host, path in zip(hosts, paths, strict=True):
-                process = SchedulerProcess(path, rig.directory / f"{host}-{self._candidates}.log")
+                process = BerthSchedulerProcess(path, rig.directory / f"{host}-{self._candidates}.log")
                 process.start()
                 stack.callback(process.stop)
                 pids.append(process.pid)

@@ -6,7 +6,7 @@ import sqlite3
 
 from conductor_client.bus import Bus
 from tools import servers
-from tools.cloud import Cloud, SchedulerProcess
+from tools.cloud import BerthSchedulerProcess, Cloud, SchedulerProcess
 from tools.embedded_placement import PlacementProcess
 from tools.fleet import Cell
 
@@ -46,7 +46,7 @@ class SoakCloud(Cloud):
         config_file = self.configure(transport_url, workers=self._workers, sections=FEW_DECISIONS)
         self.bus = Bus(self.conf)
         self.callback(self.bus.close)
-        self.scheduler = SchedulerProcess(config_file, self.directory / "scheduler.log")
+        self.scheduler = BerthSchedulerProcess(config_file, self.directory / "scheduler.log")
         self.scheduler.start()
         self.callback(self.scheduler.stop)
         self.scheduler.wait_until_it_answers(self.bus)

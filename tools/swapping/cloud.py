@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from conductor_client.bus import Bus
 from tools import servers
-from tools.cloud import NovaSchedulerProcess, SchedulerProcess
+from tools.cloud import BerthSchedulerProcess, NovaSchedulerProcess, SchedulerProcess
 from tools.side_by_side.rig import DATABASE_OPTIONS, NOVA_SECTIONS, Rig
 from tools.side_by_side.software import Software
 from tools.tcp_proxy import Direction, Passage, TcpProxy
@@ -83,7 +83,7 @@ class SwapCloud(Rig):
         self.callback(self.bus.close)
         program = self.software.program("nova-scheduler")
         self.nova = NovaSchedulerProcess(program, [self.config_file], self.directory / "nova-scheduler.out")
-        self.berth = SchedulerProcess(self.config_file, self.directory / "berth-scheduler.log")
+        self.berth = BerthSchedulerProcess(self.config_file, self.directory / "berth-scheduler.log")
 
     def _start_database(self) -> servers.Database:
         server = self.enter_context(servers.mariadb(tcp=True, options=DATABASE_OPTIONS))

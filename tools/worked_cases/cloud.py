@@ -21,7 +21,7 @@ from scheduler.request.guest_topology import guest_topology
 from scheduler.rpc.context import RequestContext
 from tests.support.faulty_proxy import FaultyProxy
 from tools import placement_fleet
-from tools.cloud import ROOT, Cloud, SchedulerProcess
+from tools.cloud import ROOT, BerthSchedulerProcess, Cloud
 from tools.embedded_placement import PlacementProcess
 from tools.fleet import Aggregate, Cell, Host
 
@@ -86,7 +86,7 @@ class CasesCloud(Cloud):
         bus = Bus(self.conf)
         self.callback(bus.close)
         self._client = SchedulerClient.from_conf(bus)
-        self.scheduler = SchedulerProcess(self.config_file, self.directory / "scheduler.log")
+        self.scheduler = BerthSchedulerProcess(self.config_file, self.directory / "scheduler.log")
         self.scheduler.start()
         self.callback(self.scheduler.stop)
         self.scheduler.wait_until_it_answers(bus)

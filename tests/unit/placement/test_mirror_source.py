@@ -246,9 +246,12 @@ def test_a_storm_of_refusals_sends_queries_to_placement_until_the_next_refresh(m
     assert found(mirror) == ["a", "b"]
 
 
+AMOUNTS = {"total": 9, "reserved": 1, "allocation_ratio": 1.0}
+
+
 def test_a_provider_that_shares_a_mirrored_class_sends_queries_to_placement(mirror, client, caplog):
     client.bodies[SHARERS] = {"resource_providers": [{"uuid": "s", "root_provider_uuid": "s"}]}
-    client.bodies["/resource_providers/s/inventories"] = {"inventories": {"DISK_GB": {}}}
+    client.bodies["/resource_providers/s/inventories"] = {"inventories": {"DISK_GB": AMOUNTS}}
     with caplog.at_level(logging.WARNING):
         mirror.refresh()
         mirror.refresh()
@@ -258,7 +261,7 @@ def test_a_provider_that_shares_a_mirrored_class_sends_queries_to_placement(mirr
 
 def test_a_provider_that_shares_other_classes_does_not_matter(mirror, client):
     client.bodies[SHARERS] = {"resource_providers": [{"uuid": "s", "root_provider_uuid": "s"}]}
-    client.bodies["/resource_providers/s/inventories"] = {"inventories": {"IPV4_ADDRESS": {}}}
+    client.bodies["/resource_providers/s/inventories"] = {"inventories": {"IPV4_ADDRESS": AMOUNTS}}
     mirror.refresh()
     assert found(mirror) == ["a", "b"]
 
