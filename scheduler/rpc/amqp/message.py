@@ -6,6 +6,7 @@ from functools import partial
 import time
 from typing import Any
 
+import kombu
 import oslo_messaging as messaging
 from oslo_messaging._drivers import amqpdriver
 from oslo_messaging._drivers import common as library
@@ -21,6 +22,8 @@ HEARTBEAT_TIMEOUT = 10.0
 
 #: Failures of one attempt to connect to the broker after which the time limit is checked.
 CONNECT_RETRIES = 1
+
+PERSISTENT, TRANSIENT = kombu.Exchange.PERSISTENT_DELIVERY_MODE, kombu.Exchange.TRANSIENT_DELIVERY_MODE
 
 #: Headers of a call that was delivered before, to another scheduler or in another queue: the broker sets the
 #: first one if it moves a call back, a scheduler the other one if it sends such a call on.
@@ -122,6 +125,8 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
     def send_on(self, queue: str, headers: dict[str, Any], timeout: float) -> None:
         """Publish the message to another queue, as it was received, and acknowledge it after that.
 
+        The broker keeps it there on disk if it does so in the queue of all schedulers.
+
         Args:
             queue: The name of the queue.
             headers: The headers there; those of the received message are left out.
@@ -145,6 +150,7 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
                 content_type=raw.content_type,
                 content_encoding=raw.content_encoding,
                 headers=headers,
+                delivery_mode=PERSISTENT if connection.durable else TRANSIENT,
             )
 
     def _send_until_confirmed(self, reply: Any, failure: Any) -> None:

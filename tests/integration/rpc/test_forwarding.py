@@ -75,6 +75,22 @@ def test_a_call_that_nobody_takes_comes_back_and_is_not_sent_on_again(serve, bus
     assert depth(broker) == 0
 
 
+@pytest.mark.parametrize(("durable", "mode"), [(False, 1), (True, 2)])
+def test_a_call_that_is_sent_on_is_on_disk_if_the_queue_of_all_schedulers_is(
+    serve, bus, broker, conf, durable, mode
+):
+    conf.set_override("amqp_durable_queues", durable, "oslo_messaging_rabbit")
+    gone, manager = serve(Manager(), OTHER), Forwarding(["here"])
+    gone.stop()
+    serve(manager)
+    caller = Caller(bus)
+    assert eventually(lambda: depth(broker) == 1)
+    waiting = broker.basic_get(OTHER)
+    assert waiting.properties["delivery_mode"] == mode
+    broker.basic_reject(waiting.delivery_tag, requeue=False)
+    assert answers([caller]) == [["here"]]
+
+
 def test_a_stopping_server_returns_what_was_sent_on_to_it_to_all(serve, bus, conf):
     conf.set_override("executor_thread_pool_size", 1)
     announced, busy = [], Manager(["busy"])

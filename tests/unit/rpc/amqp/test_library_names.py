@@ -27,7 +27,7 @@ import pytest
         (impl_rabbit.RabbitMessage, ["acknowledge", "requeue"]),
         (impl_rabbit.Consumer, ["cancel", "consume", "declare"]),
         (impl_rabbit.Connection, ["ensure", "declare_topic_consumer", "declare_fanout_consumer"]),
-        (impl_rabbit.Connection, ["_set_current_channel"]),
+        (impl_rabbit.Connection, ["_set_current_channel", "durable"]),
         (library_server.RPCServer, ["_create_listener", "_process_incoming", "_on_incoming"]),
         (library_transport.RPCTransport, ["_listen"]),
         (base.PollStyleListenerAdapter, ["start", "stop", "cleanup"]),
@@ -46,6 +46,7 @@ def test_oslo_messaging_has_the_names_that_are_used(owner, names):
         (amqpdriver.AMQPIncomingMessage.__init__, ["self._obsolete_reply_queues =", "self.reply_q ="]),
         (amqpdriver.AMQPIncomingMessage._send_reply, ["conn.direct_send(self.reply_q,"]),
         (amqpdriver.AMQPListener.__init__, ["self._message_operations_handler =", "self.incoming ="]),
+        (amqpdriver.AMQPListener.poll.__closure__[0].cell_contents, ["self._current_timeout = "]),
         (amqpdriver.AMQPListener.__call__, ["self.incoming.append(self.message_cls("]),
         (
             amqpdriver,

@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+from oslo_messaging._drivers import common
 import pytest
 
 from scheduler.rpc.amqp import listener as late_listener
@@ -135,3 +136,21 @@ def test_a_listener_whose_thread_is_stuck_is_not_connected(monkeypatch):
     listener = late_listener.LateListener(SimpleNamespace(prefetch_size=1), place, 1000)
     monkeypatch.setattr(late_listener, "SILENT", -1.0)
     assert not listener.connected
+
+
+def test_after_a_message_calls_are_acknowledged_without_many_looks_at_the_connection():
+    waits, arriving = [], iter([RawMessage(1, "call"), None, None, RawMessage(2, "call")])
+
+    def consume(timeout):
+        waits.append(timeout)
+        raw = next(arriving)
+        if raw is None:
+            raise common.Timeout
+        listener(raw)
+
+    listener = late_listener.LateListener(
+        SimpleNamespace(prefetch_size=1), SimpleNamespace(channel=None, consume=consume), 1000
+    )
+    assert [listener.poll()[0].unique_id for _ in range(2)] == ["unique-1", "unique-2"]
+    shortest = late_listener.ACKNOWLEDGE_AFTER
+    assert waits == [shortest, shortest, 2 * shortest, 4 * shortest]
