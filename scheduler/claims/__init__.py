@@ -3,6 +3,7 @@
 - claim_session: the claims of one request
 - claimer: the claims of a process
 - claim: one claim as a state machine; batch: claims for many instances in one request to Placement
+- confirmation: keeping what the instances of a request hold already, all or none
 - capacity: whether overlapping claims of several schedulers were too many for a provider
 - events: what happened to a claim, try by try, and its log lines
 - group_commit: writes of concurrent requests that are sent together; writes_in_flight: how many at once
@@ -11,7 +12,7 @@
 - result: what the caller of a claim is told
 - observers: who is told what becomes of claims
 - cleanup: giving claims back, in the background if Placement does not answer
-- held: what an instance holds already, as a candidate for a redelivered request
+- held: what instances hold already, and as a candidate for a redelivered request
 - empty_consumers: consumers of which Placement has a record without allocations
 - journal, journal_page: claims whose request is not over yet, in files that outlive the process
 """

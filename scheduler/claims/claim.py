@@ -3,8 +3,7 @@
 Most consumers are new, so the first PUT says that there is none, and nothing is read before it. What the
 consumer holds is read only after a conflict, or after a lost response.
 
-A claim begins with FIRST_WRITE, or with CONSUMER_CHANGED if it confirms what the consumer holds already. The
-states and what follows them; ``ClaimState`` tells what each means::
+A claim begins with FIRST_WRITE. The states and what follows them; ``ClaimState`` tells what each means::
 
     FIRST_WRITE       after a write: GRANTED, or VERIFYING if an earlier write may overlap with it
     REPLACING                        CONSUMER_CHANGED   consumer generation conflict
@@ -64,7 +63,8 @@ LOG = log.getLogger(__name__)
 
 STOPPING = "the scheduler is stopping"
 
-_REFUSALS = {
+#: How a claim ends that Placement refuses.
+REFUSALS = {
     WriteOutcome.REFUSED: Outcome.REFUSED,
     WriteOutcome.GONE: Outcome.GONE,
     WriteOutcome.INVALID: Outcome.INVALID,
@@ -85,9 +85,6 @@ class ClaimRequest:
         host: The name of the candidate's host; "" if it is not known.
         deadline: When the caller stops waiting for the reply; seconds of the clock of claims.
         message_id: The identity of the message that the claim is for; "" if there is none.
-        confirms_held: Whether the instance was read to hold the candidate, and is to keep it: by an earlier
-            delivery of the request, or by another request. Then nothing is given back before the claim, and
-            an instance that holds nothing any more gets nothing.
         nodes: UUIDs of all compute nodes. What an evacuated instance holds on a node that it does not
             leave is from another request.
         redelivered: Whether an earlier delivery of the message may have written the same for the instance.
@@ -102,7 +99,6 @@ class ClaimRequest:
     host: str = ""
     deadline: float = math.inf
     message_id: str = ""
-    confirms_held: bool = False
     nodes: Container[str] = ()
     redelivered: bool = False
     alone: bool = True
@@ -244,7 +240,7 @@ class AllocationClaim:
             ClaimState.OUTCOME_UNKNOWN: self._read_until_changed,
             ClaimState.VERIFYING: self._verify,
         }
-        state = ClaimState.CONSUMER_CHANGED if self._request.confirms_held else ClaimState.FIRST_WRITE
+        state = ClaimState.FIRST_WRITE
         while self._result is None:
             try:
                 state = act[state]()
@@ -289,7 +285,7 @@ class AllocationClaim:
             return self._lose(cause_of(reply), reply.status)
         if outcome is WriteOutcome.CONCURRENT:
             return self._count_concurrent_update(reply)
-        return self._refuse(_REFUSALS[outcome], reply)
+        return self._refuse(REFUSALS[outcome], reply)
 
     def _record(self, own: OwnWrite) -> None:
         request = self._request
@@ -438,11 +434,11 @@ class AllocationClaim:
         """Return the body that writes once more what the consumer holds; None if that is not the candidate.
 
         An evacuated instance may hold the candidate beside the allocations that it keeps. One of several
-        instances is only adopted together with all others: if one of these fails, what was adopted would not
-        be given back, neither by this request nor by the one that it was adopted from.
+        instances is only adopted together with all others (``confirmation``): if one of these fails, what was
+        adopted would not be given back, neither by this request nor by the one that it was adopted from.
         """
         request, candidate = self._request, self._request.candidate
-        if not (request.alone or request.confirms_held):
+        if not request.alone:
             return None
         if current.allocations == candidate.allocations:
             return claim_body(candidate, request.owner, current.generation)
@@ -453,8 +449,6 @@ class AllocationClaim:
         return None
 
     def _start_empty(self, generation: int | None) -> ClaimState:
-        if self._request.confirms_held:
-            return self._fail(Outcome.CONFLICT, "the instance does not hold the allocations any more")
         if self._conflicts_too_often():
             return self._fail_in_conflict()
         self._write = self._plain_write(NOTHING, generation)

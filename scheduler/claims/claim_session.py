@@ -12,10 +12,11 @@ from typing import Protocol, Self
 
 from oslo_log import log as logging
 
-from scheduler.claims.allocations_api import Owner
+from scheduler.claims.allocations_api import ConsumerAllocations, Owner
 from scheduler.claims.capacity import CapacityCheck, Excess, NoCapacityCheck
 from scheduler.claims.claim import ClaimRequest
 from scheduler.claims.claimer import BUSY, TOO_LATE, Claimer
+from scheduler.claims.confirmation import HeldClaim
 from scheduler.claims.events import ClaimEvent, ClaimHistory, ClaimState
 from scheduler.claims.observers import ClaimObserver, NoObserver
 from scheduler.claims.result import ClaimResult, Outcome, unsent_claim
@@ -56,7 +57,6 @@ class ClaimSession:
         nodes: UUIDs of all compute nodes.
         host_name: Returns the name of the host of a root provider, for the log.
         clock: Returns the time in seconds.
-        confirms_held: Whether the instances hold already what is claimed.
         keeps_claims: Whether nothing is ever given back: an earlier delivery of the message may have been
             answered with what is claimed.
         observer: Is told what becomes of the claims.
@@ -71,7 +71,6 @@ class ClaimSession:
     nodes: Container[str] = ()
     host_name: Callable[[str], str] = _as_it_is
     clock: Callable[[], float] = time.monotonic
-    confirms_held: bool = False
     keeps_claims: bool = False
     observer: ClaimObserver = field(default_factory=NoObserver)
     capacity: CapacityCheck = field(default_factory=NoCapacityCheck)
@@ -109,6 +108,28 @@ class ClaimSession:
                 results = self.claimer.claim_many(requests)
         self._remember(results, candidates)
         return self._checked(results, candidates)
+
+    def confirm_held(
+        self, held: Mapping[str, ConsumerAllocations], candidates: Mapping[str, AllocationCandidate]
+    ) -> Mapping[str, ClaimResult]:
+        """Let the instances keep what they hold, all or none; as ``Claimer.confirm_many``.
+
+        Args:
+            held: What each instance holds, as it was read.
+            candidates: The part of it that the request asks for.
+        """
+        claims = [
+            HeldClaim(self._claim_request(uuid, candidate, self.ignored), held[uuid])
+            for uuid, candidate in candidates.items()
+        ]
+        self._claims |= dict.fromkeys(candidates)
+        if self._busy or self._is_late():
+            results = {one.uuid: self._refuse(one.request) for one in claims}
+        else:
+            with self._timed():
+                results = self.claimer.confirm_many(claims)
+        self._remember(results, candidates)
+        return results
 
     def __enter__(self) -> Self:
         self._finish = self.claimer.begin_request(self.request.instance_uuids, self.request.deadline)
@@ -173,7 +194,6 @@ class ClaimSession:
             self.host_name(candidate.root),
             self.request.deadline,
             self.request.message_id,
-            confirms_held=self.confirms_held,
             redelivered=self.request.was_redelivered,
             nodes=self.nodes,
             alone=len(self.request.instance_uuids) == 1,
@@ -200,10 +220,9 @@ class ClaimSession:
         try:
             yield
         except BaseException:
-            if not self.confirms_held:
-                assumed = {request.uuid: _assumed_claim(request) for request in requests}
-                self._claims |= dict.fromkeys(assumed)
-                self.claimer.release_many(assumed, self.request.context)
+            assumed = {request.uuid: _assumed_claim(request) for request in requests}
+            self._claims |= dict.fromkeys(assumed)
+            self.claimer.release_many(assumed, self.request.context)
             raise
 
     def _remember(
@@ -221,7 +240,7 @@ class ClaimSession:
         self, results: Mapping[str, ClaimResult], candidates: Mapping[str, AllocationCandidate]
     ) -> Mapping[str, ClaimResult]:
         """Return the results once claims that put a provider over its capacity were given back."""
-        if self.confirms_held or self.keeps_claims:
+        if self.keeps_claims:
             return results
         added = {uuid: added for uuid, result in results.items() if (added := _added_by(result))}
         with self._timed():
@@ -245,7 +264,7 @@ class ClaimSession:
 
     def _release(self, claims: Mapping[str, ClaimResult]) -> None:
         for uuid, claim in claims.items():
-            if claim.made:
+            if claim.made and not claim.adopted:
                 self.observer.released(uuid, claim.made.allocations)
         self.claimer.release_many(claims, self.request.context)
 

@@ -22,8 +22,10 @@ from scheduler.claims.allocations_api import AllocationsApi, ConsumerAllocations
 from scheduler.claims.batch import Batch, Results, claim_one_by_one
 from scheduler.claims.claim import STOPPING, AllocationClaim, ClaimRequest, ConsumerState
 from scheduler.claims.cleanup import AllocationCleanup
+from scheduler.claims.confirmation import Confirmation, HeldClaim
 from scheduler.claims.empty_consumers import EmptyConsumers
 from scheduler.claims.group_commit import GroupCommit, TakeSlot
+from scheduler.claims.held import read_each
 from scheduler.claims.journal import ClaimJournal, Journal
 from scheduler.claims.policy import ClaimPolicy, Timing
 from scheduler.claims.responses import WriteOutcome, write_outcome
@@ -199,6 +201,59 @@ class Claimer:
                 return {request.uuid: given_up for request in ordered} | results
         return results
 
+    def confirm_many(self, claims: Sequence[HeldClaim]) -> Results:
+        """Let the instances of a request keep what they hold, so that nobody gives it back: all, or none.
+
+        More than ``policy.confirm_size`` are confirmed in pieces, up to the first that fails.
+
+        What an instance holds by a claim that this daemon gives back for the same message is the request's
+        from then on. Anything else is adopted.
+
+        Returns:
+            Instance UUID → result. An instance that does not hold the same any more has the outcome CONFLICT,
+            and so have all others.
+        """
+        results: Results = {}
+        size = self._policy.confirm_size
+        for start in range(0, len(claims), size):
+            results |= self._confirm_some(claims[start : start + size])
+            failed = next((one for one in results.values() if not one.claimed), None)
+            if failed:
+                return {one.uuid: ClaimResult(failed.outcome, failed.reason) for one in claims} | results
+        return results
+
+    def _confirm_some(self, claims: Sequence[HeldClaim]) -> Results:
+        requests = [one.request for one in claims]
+        uuids = [request.uuid for request in requests]
+        deadline = min(request.deadline for request in requests)
+        if refusal := self._refusal(deadline):
+            return _refuse_all(requests, *refusal)
+        with self._instance_locks.hold(uuids, self._lock_timeout(requests)) as held:
+            if not held:
+                return _refuse_all(requests, Outcome.CONFLICT, BUSY)
+            left = self._record_claims(requests, confirms=True)
+            if left is None:
+                return _refuse_all(requests, *self._refusal_of_busy())
+            for request in requests:
+                self._wait_for_dead_writes(request)
+            confirmation = Confirmation(
+                [self._with_earlier(one, left.get(one.uuid, ())) for one in claims],
+                self._api,
+                self.get_held_many,
+                self._provider_locks,
+                self._policy,
+                self._journal,
+                self._timing,
+                partial(self._refusal, min(deadline, self._timing.monotonic() + self._policy.claim_timeout)),
+            )
+            results = confirmation.confirm_all()
+            return {request.uuid: self._settle(request, results[request.uuid]) for request in requests}
+
+    def _with_earlier(self, claim: HeldClaim, left: tuple[OwnWrite, ...]) -> HeldClaim:
+        """Return a claim with what this process is to give back, and what other ones have left."""
+        pending = self._cleanup.pending_of(claim.uuid)
+        return claim._replace(earlier=(*(pending.writes if pending else ()), *left))
+
     def _refusal(self, deadline: float) -> Refusal | None:
         """Return why nothing may be claimed any more; None while it may."""
         if self._stopping.is_set():
@@ -254,11 +309,7 @@ class Claimer:
     def _claim_locked(self, request: ClaimRequest) -> ClaimResult:
         self._wait_for_dead_writes(request)
         try:
-            unsure = (
-                self._cleanup.is_pending(request.uuid)
-                if request.confirms_held
-                else self._cleanup.finish_cleanup(request.uuid)
-            )
+            unsure = self._cleanup.finish_cleanup(request.uuid)
         except PlacementSilent as error:
             reason = f"an earlier claim cannot be given back: {error}"
             return unsent_claim(request.uuid, request.host_label, Outcome.UNAVAILABLE, reason)
@@ -338,20 +389,25 @@ class Claimer:
             return replace(again, unsure=again.unsure or result.unsure, lost=again.lost + result.lost)
         return replace(again, unsure=True, lost=again.lost + result.own_writes)
 
-    def _record_claims(self, requests: Sequence[ClaimRequest]) -> EarlierWrites | None:
+    def _record_claims(
+        self, requests: Sequence[ClaimRequest], *, confirms: bool = False
+    ) -> EarlierWrites | None:
         """Record claims before they are sent.
 
-        Of two processes that record at once both see the other, step back and try again. A claim of what the
-        instance holds takes over what another process gives back for the same message. The write raises the
-        generation: so it is left alone there, and is this process's to give back. The claim is not recorded
-        before it has read the allocations: with the generation of a new consumer, its record would be taken
-        for that of the allocations themselves.
+        Of two processes that record at once both see the other, step back and try again. A confirmation takes
+        over what another process gives back for the same message. The write raises the generation: so it is
+        left alone there, and is this process's to give back. It is recorded right before it is sent, with its
+        own generation: with that of a new consumer, its record would be taken for that of the allocations.
+
+        Args:
+            requests: The claims.
+            confirms: Whether they confirm what the instances hold.
 
         Returns:
             What other processes have written and may be replaced; None if another process has claims for an
             instance that may not, and nothing may be sent.
         """
-        uuids, confirms = [request.uuid for request in requests], requests[0].confirms_held
+        uuids = [request.uuid for request in requests]
         made = {} if confirms else {request.uuid: request.plain.made for request in requests}
         unrecorded = made
         end = self._timing.monotonic() + self._lock_timeout(requests)
@@ -404,6 +460,17 @@ class Claimer:
             PlacementSilent: Placement does not tell.
         """
         return self._api.get_allocations(instance_uuid, context)
+
+    def get_held_many(
+        self, instance_uuids: Sequence[str], context: Any = None
+    ) -> Mapping[str, ConsumerAllocations]:
+        """Return what instances hold now, by UUID; the first that holds nothing ends the reading.
+
+        Raises:
+            PlacementSilent: Placement does not tell what one of them holds.
+        """
+        read = partial(self._api.get_allocations, context=context)
+        return read_each(read, instance_uuids, self._policy.reads_at_once)
 
     def release(self, instance_uuid: str, claim: ClaimResult, context: Any = None) -> None:
         """Give back a claim; as ``release_many``."""

@@ -253,8 +253,12 @@ class ClaimJournal:
         request: str = "",
     ) -> None:
         """Record claims that are about to be sent together, as ``record_claim``."""
-        if self._page and made:
-            records = {uuid: _record_of(one, previous) for uuid, one in made.items()}
+        self.record_writes({uuid: OwnWrite(one, previous) for uuid, one in made.items()}, request)
+
+    def record_writes(self, writes: Mapping[str, OwnWrite], request: str = "") -> None:
+        """Record writes that are about to be sent together, by instance UUID, as ``record_claim``."""
+        if self._page and writes:
+            records = {uuid: _record_of(one.made, one.previous) for uuid, one in writes.items()}
             self._page.add_records(records, request)
 
     def mark_sent(self, uuids: Collection[str]) -> None:

@@ -49,6 +49,11 @@ class ClaimPolicy:
             is the usual time limit of web servers and proxies in front of Placement.
         batch_size: Instances in one request to Placement. The work of Placement grows with their number, and
             other writers wait until its transaction ends (spec: placement-and-workflow 4.9 step 2).
+        confirm_size: Instances whose allocations are confirmed in one request. They are more than in a batch:
+            none of a request's are to be confirmed without the others. A hundred keep Placement busy for
+            half a second (spec: placement-and-workflow 4.9 step 2).
+        reads_at_once: Instances whose allocations a request reads at the same time. Placement serves a few
+            requests at once, and others want some of them.
         batch_refusals: Refusals after which the rest of a batch is claimed one by one. More of them mean that
             the hosts are nearly full, and each costs a request (spec: placement-and-workflow 4.9 step 3).
         release_timeout: How long a request waits for the release of its claims, which then goes on in the
@@ -80,6 +85,8 @@ class ClaimPolicy:
     resends: int = 2
     late_write_window: float = 30.0
     batch_size: int = 20
+    confirm_size: int = 100
+    reads_at_once: int = 4
     batch_refusals: int = 3
     release_timeout: float = 2.0
     cleanup_delays: tuple[float, ...] = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)

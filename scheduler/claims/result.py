@@ -73,7 +73,8 @@ def own_write_in(writes: Sequence[OwnWrite], current: ConsumerAllocations) -> Ow
     """Return the write by which a consumer holds what it holds; None if another writer wrote that.
 
     Each write that overlaps with another one can add one to the generation, although all of them expect the
-    same one. So with several writes the generation proves only that all were ours.
+    same one. So with several writes the generation proves only that all were ours. It is not ours once there
+    were more writes than we have made, from the first generation on.
 
     Args:
         writes: Our writes for the consumer that are in effect, or may come to be.
@@ -82,11 +83,13 @@ def own_write_in(writes: Sequence[OwnWrite], current: ConsumerAllocations) -> Ow
     for one in writes:
         if one.is_in(current):
             return one
+    generations = [one.made.generation for one in writes if one.made.generation is not None]
+    end = min(generations, default=0) + len(writes)
     for one in writes:
         first = one.made.generation
         if first is None or current.generation is None or one.made.allocations != current.allocations:
             continue
-        if first < current.generation < first + len(writes):
+        if first < current.generation < end:
             return one
     return None
 

@@ -61,14 +61,13 @@ class ClaimSessions:
         self._clock = clock
 
     def open(
-        self, table: HostTable, request: SchedulingRequest, *, confirms_held: bool = False
+        self, table: HostTable, request: SchedulingRequest
     ) -> AbstractContextManager[ClaimSession | None]:
         """Return what claims for the request; None in the context of one that claims nothing.
 
         Args:
             table: The hosts that the request is decided among.
             request: The request.
-            confirms_held: Whether the hosts that its instances hold already are claimed once more.
         """
         if not request.claims:
             return nullcontext()
@@ -80,7 +79,6 @@ class ClaimSessions:
             table.row_of_uuid,
             host_name=partial(host_of_provider, table),
             clock=self._clock,
-            confirms_held=confirms_held,
             keeps_claims=request.may_be_answered,
             observer=self._observer,
             capacity=self._capacity_check(table, request),

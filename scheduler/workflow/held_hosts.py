@@ -1,23 +1,37 @@
 """The hosts that the instances of a request hold already in Placement."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import NamedTuple
 
+from scheduler.claims.allocations_api import ConsumerAllocations
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.held import held_candidate
 from scheduler.errors import NoValidHost
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
 from scheduler.nova_db.inventory import Inventory
-from scheduler.placement.answer import Resources
+from scheduler.placement.answer import AllocationCandidate, Resources
 from scheduler.placement.errors import PlacementSilent
 from scheduler.request.query import Query
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.workflow.candidate_hosts import CandidateHosts
 
-HeldHost = tuple[HostView, SchedulingRequest]
-"""The one host that an instance holds, and a request for this instance alone."""
+
+class HeldHost(NamedTuple):
+    """The one host that an instance holds.
+
+    Attributes:
+        host: The host.
+        request: A request for this instance alone.
+        candidate: What the instance holds there, as a candidate.
+        held: All that it holds, as it was read.
+    """
+
+    host: HostView
+    request: SchedulingRequest
+    candidate: AllocationCandidate
+    held: ConsumerAllocations
 
 
 class HeldHosts:
@@ -40,22 +54,21 @@ class HeldHosts:
 
     def of_each(self, queries: Sequence[Query], request: SchedulingRequest) -> list[HeldHost] | None:
         """Return the host that each instance holds; None if one of them holds none that would do."""
-        held = {}
-        for uuid in request.instance_uuids:
-            held[uuid] = self._read(uuid, request.context)
-            if not held[uuid]:
-                return None
-        table = self._table_with(held.values(), request)
+        held = self._read(request)
+        if not all(each.allocations for each in held.values()):
+            return None
+        table = self._table_with([each.allocations for each in held.values()], request)
         ignored = self._candidate_hosts.ignored_nodes(table, request)
         found: list[HeldHost] = []
-        for uuid, allocations in held.items():
-            candidate = held_candidate(allocations, table.row_of_uuid, ignored, queries)
+        for uuid, each in held.items():
+            candidate = held_candidate(each.allocations, table.row_of_uuid, ignored, queries)
             if candidate is None:
                 return None
             rows = table.find([candidate.root], request.cell_uuid)
             lists = [[candidate]] * len(rows)
             view = HostView.of(table, rows, lists, self._hosts.instances, self._hosts.pending)
-            found.append((view, replace(request, instance_uuids=(uuid,), with_alternates=False)))
+            alone = replace(request, instance_uuids=(uuid,), with_alternates=False)
+            found.append(HeldHost(view, alone, candidate, each))
         return found or None
 
     def _table_with(self, held: Collection[Resources], request: SchedulingRequest) -> HostTable:
@@ -69,14 +82,14 @@ class HeldHosts:
             return self._hosts.table_of_nodes(providers)
         return table
 
-    def _read(self, uuid: str, context: Any) -> Resources:
-        """Return what an instance holds.
+    def _read(self, request: SchedulingRequest) -> Mapping[str, ConsumerAllocations]:
+        """Return what the instances hold, up to one that holds nothing.
 
         Raises:
             NoValidHost: Placement does not tell; so it is not known whether a host may be chosen.
         """
         try:
-            return self._claimer.get_held(uuid, context).allocations
+            return self._claimer.get_held_many(request.instance_uuids, request.context)
         except PlacementSilent as error:
             text = f"Placement does not tell what an instance holds: {error}"
             raise NoValidHost(text, final=True) from error

@@ -12,6 +12,8 @@ from typing import Any, Protocol
 from oslo_log import log as logging
 
 from scheduler import objects
+from scheduler.claims.claim_session import ClaimSession
+from scheduler.claims.held import AlreadyHeld
 from scheduler.errors import AllocationUpdateFailed, NoValidHost
 from scheduler.explain.trace import Trace
 from scheduler.hosts.view import HostView
@@ -24,11 +26,12 @@ from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.alternates import Selections
 from scheduler.selection.driver import FilterDriver
 from scheduler.selection.headroom import Usages, no_usages
+from scheduler.selection.host_claiming import final_refusal
 from scheduler.selection.mirrored_hosts import MirroredHosts
 from scheduler.selection.server_groups import ServerGroups
 from scheduler.workflow.candidate_hosts import CandidateHosts, MoreHosts
 from scheduler.workflow.claim_sessions import ClaimSessions, keep_until_answered
-from scheduler.workflow.held_hosts import HeldHosts
+from scheduler.workflow.held_hosts import HeldHost, HeldHosts
 
 LOG = logging.getLogger(__name__)
 
@@ -213,26 +216,56 @@ class RequestRun:
             first delivery was not answered, or not with hosts that would do.
         """
         held = self._steps.held_hosts.of_each(self._queries, request)
-        if held is None:
-            return None
-        try:
-            # Before anything is claimed: a claim of several is given back as a whole.
-            for host, each in held:
-                self._driver.select(host, each.restarted(), None)
-        except NoValidHost:
+        selections = self._choose_held(held, request) if held else None
+        if not held or selections is None:
             return None
         kind = "Redelivered request" if request.was_redelivered else "Request beside another one"
         LOG.info("%s is answered with the hosts that its instances hold: %s", kind, request.instance_uuids)
-        with self._steps.claims.open(held[0][0].table, request, confirms_held=True) as claims:
+        with self._steps.claims.open(held[0].host.table, request) as claims:
             self._trace.held(len(held))
             self._trace.claiming(claims)
-            selections = [
-                row for host, each in held for row in self._driver.select(host, each.restarted(), claims)
-            ]
+            if claims is not None:
+                self._confirm(held, claims)
             self._trace.selected(selections)
             reply = self._as_reply(selections)
         keep_until_answered(request.context, claims)
         return reply
+
+    def _choose_held(self, held: Sequence[HeldHost], request: SchedulingRequest) -> Selections | None:
+        """Return the Selections of the hosts that the instances hold; None if one of these does not pass.
+
+        They are reserved then, as other chosen hosts are.
+        """
+        chosen = AlreadyHeld()
+        try:
+            return [
+                row
+                for each in held
+                for row in self._driver.select(each.host, each.request.restarted(), chosen)
+            ]
+        except NoValidHost:
+            self._steps.hosts.pending.remove(request.instance_uuids)
+            return None
+        except BaseException:
+            self._steps.hosts.pending.remove(request.instance_uuids)
+            raise
+
+    def _confirm(self, held: Sequence[HeldHost], claims: ClaimSession) -> None:
+        """Let the instances keep what they hold.
+
+        Raises:
+            AllocationUpdateFailed: One of them does not hold it any more. None was confirmed.
+            NoValidHost: Placement does not tell, or refuses it.
+            SchedulerStopping: Nothing is claimed any more.
+        """
+        uuids = [each.request.instance_uuids[0] for each in held]
+        results = claims.confirm_held(
+            {uuid: each.held for uuid, each in zip(uuids, held, strict=True)},
+            {uuid: each.candidate for uuid, each in zip(uuids, held, strict=True)},
+        )
+        for uuid, result in results.items():
+            if not result.claimed:
+                raise final_refusal(uuid, result)
 
     def _check_rebuild(self, request: SchedulingRequest) -> Reply:
         self._announce_start(request)

@@ -133,6 +133,7 @@ class FakePlacement:
         self.queries, self.claimed, self.released, self.settled = [], [], [], []
         self.held = {}
         self.adopts = True
+        self.confirmed, self.refused_confirmations = [], []
 
     def fetch(self, queries, context):
         self.queries.append([query.querystring for query in queries])
@@ -150,11 +151,20 @@ class FakePlacement:
         return answer
 
     def answer(self, request):
-        granted = ClaimResult(Outcome.CLAIMED, adopted=request.confirms_held and self.adopts)
-        return self.answers.get(request.candidate.root, granted)
+        return self.answers.get(request.candidate.root, ClaimResult(Outcome.CLAIMED))
 
     def claim_many(self, requests):
         return {request.uuid: self.claim(request) for request in requests}
+
+    def confirm_many(self, claims):
+        self.confirmed.append({one.uuid: one.held.allocations for one in claims})
+        if self.refused_confirmations:
+            return {one.uuid: self.refused_confirmations.pop(0) for one in claims}
+        adopted = ClaimResult(Outcome.CLAIMED, adopted=self.adopts)
+        return {one.uuid: adopted for one in claims}
+
+    def get_held_many(self, instance_uuids, context=None):
+        return {uuid: self.get_held(uuid, context) for uuid in instance_uuids}
 
     def get_held(self, instance_uuid, context=None):
         return ConsumerAllocations(self.held.get(instance_uuid, {}), 1)
@@ -498,7 +508,8 @@ def test_a_redelivered_request_is_answered_with_the_host_that_its_instance_holds
     ((chosen,),) = ask(world, None, delivery=delivery)
     assert chosen.service_host == "h2"
     assert json.loads(chosen.allocation_request)["allocations"] == held("h2")
-    assert [claim[:2] for claim in world.placement.claimed] == [("i1", uuid_of("h2"))]
+    assert (world.placement.claimed, world.placement.confirmed) == ([], [{"i1": held("h2")}])
+    assert world.hosts.pending.node_of("i1") == uuid_of("h2")
     delivery.confirm()
     assert world.placement.settled == ["i1"]
 
@@ -541,6 +552,27 @@ def test_each_instance_of_a_redelivered_request_keeps_its_host(make_world):
     world.placement.held = {"i1": held("h2"), "i2": held("h1")}
     reply = ask(world, None, uuids=("i1", "i2"), delivery=Delivery(redelivered=True))
     assert [row[0].service_host for row in reply] == ["h2", "h1"]
+    assert world.placement.confirmed == [{"i1": held("h2"), "i2": held("h1")}]
+    assert [world.hosts.pending.node_of(uuid) for uuid in ("i1", "i2")] == [uuid_of("h2"), uuid_of("h1")]
+
+
+def test_a_redelivered_request_one_of_whose_instances_has_changed_meanwhile_is_decided_later(make_world):
+    world, delivery = make_world(two_hosts()), Delivery(redelivered=True)
+    world.placement.held = {"i1": held("h2"), "i2": held("h1")}
+    world.placement.refused_confirmations = [ClaimResult(Outcome.CONFLICT, "changed")] * 2
+    with pytest.raises(AllocationUpdateFailed):
+        ask(world, None, uuids=("i1", "i2"), delivery=delivery)
+    assert (world.placement.claimed, world.placement.released) == ([], [])
+    assert [world.hosts.pending.node_of(uuid) for uuid in ("i1", "i2")] == [None, None]
+
+
+def test_a_host_that_passes_once_is_kept_by_the_instance_that_holds_it(make_world, conf):
+    conf.set_override("enabled_filters", ["NumInstancesFilter"], "filter_scheduler")
+    conf.set_override("max_instances_per_host", 1, "filter_scheduler")
+    world = make_world(two_hosts())
+    world.placement.held = {"i1": held("h2")}
+    ((chosen,),) = ask(world, None, delivery=Delivery(redelivered=True))
+    assert (chosen.service_host, world.placement.claimed) == ("h2", [])
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,14 @@
 """Candidates, requests and bounds for tests of claims."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 from hypothesis import strategies as st
 
 from scheduler.claims.allocations_api import Owner
 from scheduler.claims.claim import ClaimRequest
 from scheduler.claims.claimer import Claimer
+from scheduler.claims.journal import Journal
 from scheduler.claims.policy import ClaimPolicy, Timing
 from scheduler.placement.answer import AllocationCandidate
 from tests.support.clock import Clock
@@ -59,6 +63,23 @@ class SleepClock(Clock):
     def timing(self):
         """Random numbers are the lower bound."""
         return Timing(self, self.sleep, lambda low, high: low)
+
+
+class Host:
+    """A journal of its own, and processes that see one Placement."""
+
+    def __init__(self, directory, api):
+        directory.mkdir()
+        # Not one that is written through to the disk: that takes long while others use it.
+        self.journal, self.api = Journal(temporary=str(directory)), api
+
+    def start(self, **policy):
+        """Return the claimer of a process that starts, and its page."""
+        clock = SleepClock()
+        claimer = Claimer(self.api, replace(PROMPT, **policy), clock.timing)
+        page = self.journal.open_page()
+        claimer.open_journal(SimpleNamespace(open_page=lambda: page))
+        return claimer, page, clock
 
 
 def candidate(*providers, root=None):

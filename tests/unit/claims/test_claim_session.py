@@ -40,6 +40,10 @@ class Claimer:
         self.asked += requests
         return dict.fromkeys([request.uuid for request in requests], self._answer())
 
+    def confirm_many(self, claims):
+        self.asked += claims
+        return dict.fromkeys([one.uuid for one in claims], self._answer())
+
     def _answer(self):
         if isinstance(self.result, BaseException):
             raise self.result
@@ -352,10 +356,53 @@ def test_only_what_a_claim_added_is_checked():
         assert claims.capacity.added == [added]
 
 
-@pytest.mark.parametrize("field", ["confirms_held", "keeps_claims"])
-def test_claims_that_a_caller_may_know_are_not_checked(field):
+def test_claims_that_a_caller_may_know_are_not_checked():
     claimer, claims = make(granted())
     claims.capacity = Full("a")
-    setattr(claims, field, True)
+    claims.keeps_claims = True
     use(claims, "a")
+    confirm(claims)
     assert (claimer.released, claims.capacity.added) == ([], [])
+
+
+HELD = ConsumerAllocations({"p": {"resources": {"VCPU": 1}}}, 3)
+
+
+def confirm(claims):
+    with claims:
+        return claims.confirm_held({"a": HELD, "b": HELD}, {"a": CANDIDATE, "b": CANDIDATE})
+
+
+def test_what_is_confirmed_is_given_back_or_kept_like_what_is_claimed():
+    claimer, claims = make(granted())
+    assert confirm(claims)["b"].claimed
+    assert [(one.uuid, one.held, one.request.message_id) for one in claimer.asked] == [
+        ("a", HELD, "message"),
+        ("b", HELD, "message"),
+    ]
+    claims.give_back()
+    assert claimer.released == [("a", granted()), ("b", granted())]
+    claimer, claims = make(granted())
+    confirm(claims)
+    claims.confirm()
+    assert (claimer.released, sorted(claimer.confirmed)) == ([], ["a", "b"])
+
+
+def test_nothing_is_confirmed_too_late_or_beside_another_request():
+    for changes, outcome in (({"deadline": -1.0}, Outcome.UNAVAILABLE), ({}, Outcome.CONFLICT)):
+        claimer, claims = make(**changes)
+        claimer.busy = not changes
+        with contextlib.suppress(NoValidHost):
+            assert {one.outcome for one in confirm(claims).values()} == {outcome}
+        assert claimer.asked == []
+
+
+def test_adopted_claims_are_not_told_as_released():
+    told = []
+    _, claims = make(granted(adopted=True))
+    claims.observer = SimpleNamespace(
+        claimed=lambda uuid, _: told.append(("claimed", uuid)), released=lambda uuid, _: told.append(uuid)
+    )
+    confirm(claims)
+    claims.give_back()
+    assert told == [("claimed", "a"), ("claimed", "b")]

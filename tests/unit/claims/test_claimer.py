@@ -1,26 +1,27 @@
 from dataclasses import replace
 import threading
 import time
-from types import SimpleNamespace
 
 from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from scheduler.claims.allocations_api import NOTHING, Owner
+from scheduler.claims.allocations_api import NOTHING, ConsumerAllocations, Owner
 from scheduler.claims.claimer import Claimer
-from scheduler.claims.journal import Journal
+from scheduler.claims.confirmation import HeldClaim
 from scheduler.claims.journal_page import Record, RecordedReply
 from scheduler.claims.policy import ClaimPolicy
 from scheduler.claims.result import Outcome
 from tests.unit.claims.builders import (
     FAULTS,
     GONE,
+    OWNER,
     PROMPT,
     READS,
     UUID,
     A,
     B,
+    Host,
     SleepClock,
     candidate,
     claim,
@@ -293,21 +294,6 @@ def make_recorded(*found, **kwargs):
     return claimer, api, page
 
 
-class Host:
-    """A journal of its own, and processes that see one Placement."""
-
-    def __init__(self, directory, api):
-        self.journal, self.api = Journal(directory), api
-
-    def start(self, **policy):
-        """Return the claimer of a process that starts, and its page."""
-        clock = SleepClock()
-        claimer = Claimer(self.api, replace(PROMPT, **policy), clock.timing)
-        page = self.journal.open_page()
-        claimer.open_journal(SimpleNamespace(open_page=lambda: page))
-        return claimer, page, clock
-
-
 def test_a_claim_that_was_never_sent_is_not_taken_for_one_of_another_host(tmp_path):
     """Both have the generation of a new consumer."""
     api = FakeConsumers({A: 1})
@@ -398,8 +384,10 @@ def test_what_an_evacuated_instance_held_before_is_recorded_too():
 
 
 def confirm_held(claimer):
-    """Claim what the instance holds, as a redelivered request does."""
-    return claimer.claim(replace(make_request(UUID, A), message_id="m1", confirms_held=True))
+    """Confirm what the instance holds, as a redelivered request does."""
+    request = replace(make_request(UUID, A), message_id="m1")
+    held = ConsumerAllocations(candidate(A).allocations, 1, OWNER)
+    return claimer.confirm_many([HeldClaim(request, held)])[UUID]
 
 
 def test_a_claim_that_confirms_gives_nothing_to_an_instance_that_holds_nothing_any_more():

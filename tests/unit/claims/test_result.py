@@ -25,6 +25,8 @@ def write(where, generation):
         ([write(A, 1), write(A, 1)], A, 3, False),
         ([write(A, 1), write(B, 1)], B, 2, True),
         ([write(A, 3), write(A, 3)], A, 2, False),
+        ([write(A, 1), write(A, 2)], A, 3, False),
+        ([write(A, 1), write(A, 1), write(A, 2)], A, 3, True),
         ([], A, 1, False),
     ],
     ids=[
@@ -35,6 +37,8 @@ def write(where, generation):
         "more than two writes",
         "two writes on different hosts",
         "before our writes",
+        "written once more by another after a write and its repetition",
+        "two writes that overlapped, and a third one",
         "no write",
     ],
 )
