@@ -128,9 +128,12 @@ class SharedDecisions:
         for entry in record.entries:
             if record.kind == Kind.GONE:
                 self._note_gone(entry.instance)
-                self._remove_gone(entry.instance)
+                self._remove(entry.instance)
             elif entry.node in self._table().row_of_uuid:
                 self._apply(record.kind, entry, age)
+            elif record.kind == Kind.CLAIMED:
+                # it was decided for a host of another partition: what was decided here before is void
+                self._remove(entry.instance)
 
     def _apply(self, kind: str, entry: Entry, age: float) -> None:
         if kind in {Kind.INTENT, Kind.CLAIMED} and entry.columns:
@@ -153,7 +156,7 @@ class SharedDecisions:
             self._gone[instance] = True
         return not known
 
-    def _remove_gone(self, instance: str) -> None:
+    def _remove(self, instance: str) -> None:
         placement = self._pending.get(instance)
         if placement is not None:
             self._pending.unshare(instance, placement.node)

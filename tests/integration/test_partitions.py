@@ -40,6 +40,14 @@ class PartitionedCloud(SmallCloud):
         super().__init__(*args)
         self.running = {}
 
+    def placement(self, method, consumer, body=None):
+        """Ask Placement for the allocations of a consumer, or change them."""
+        url = f"{self.placement_url}/allocations/{consumer}"
+        headers = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.28"}
+        answer = requests.request(method, url, json=body, headers=headers, timeout=20)
+        answer.raise_for_status()
+        return answer
+
     def _start_scheduler(self, name, partition):
         if partition != "part2":
             self.running[partition] = super()._start_scheduler(name, partition)
@@ -129,15 +137,72 @@ def test_a_member_of_an_affinity_group_goes_to_the_partition_of_the_others(cloud
     assert cloud.ask(flavor, instance_group=group) == host
 
 
+def booted(cloud, host):
+    """A new instance on a host."""
+    instance = str(uuid.uuid4())
+    assert cloud.ask(SMALL, instance, force_hosts=[host]) == host
+    return instance
+
+
+def cell_of(cloud, host):
+    return next(each.cell for each in cloud.fleet.hosts if each.name == host)
+
+
+def in_cell_of(cloud, host):
+    """The destination that conductors name for a server that exists: the cell that it is in."""
+    cell = cell_of(cloud, host)
+    return objects.Destination(cell=objects.CellMapping(uuid=cell.uuid, name=cell.name, disabled=False))
+
+
+def allocations(cloud, consumer):
+    """The hosts on which a consumer holds something."""
+    names = {host.uuid: host.name for host in cloud.fleet.hosts}
+    return {names[provider] for provider in cloud.placement("get", consumer).json()["allocations"]}
+
+
 def test_an_evacuated_instance_keeps_what_it_holds_in_another_partition(cloud):
-    instance, source = str(uuid.uuid4()), hosts_of(cloud, "part1")[0]
-    assert cloud.ask(SMALL, instance, force_hosts=[source]) == source
+    source = hosts_of(cloud, "part1")[0]
+    instance = booted(cloud, source)
     target = cloud.ask(NAMED, instance, ignore_hosts=[source])
     assert partition_of(cloud, target) == "part2"
+    assert allocations(cloud, instance) == {source, target}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "flavor", "zone"),
+    [("part1", "part2", NAMED, None), ("part1", "part2", SMALL, "az3"), ("part2", "part1", NAMED, "az2")],
+    ids=["flavor of the second", "zone of the second", "zone of the first"],
+)
+def test_an_offloaded_instance_is_unshelved_where_its_flavor_or_zone_is(cloud, before, after, flavor, zone):
+    source = hosts_of(cloud, before)[0]
+    instance = booted(cloud, source)
+    cloud.placement("delete", instance)
+    target = cloud.ask(
+        flavor, instance, availability_zone=zone, requested_destination=in_cell_of(cloud, source)
+    )
+    assert (partition_of(cloud, target), cell_of(cloud, target)) == (after, cell_of(cloud, source))
+    assert allocations(cloud, instance) == {target}
+    pending = cloud.running["part1"][0].hosts.pending
     uuids = {host.name: host.uuid for host in cloud.fleet.hosts}
-    url = f"{cloud.placement_url}/allocations/{instance}"
-    found = requests.get(url, headers={"X-Auth-Token": "admin"}, timeout=20).json()
-    assert found["allocations"].keys() == {uuids[source], uuids[target]}
+    left = uuids[target] if after == "part1" else None
+    assert eventually(lambda: getattr(pending.get(instance), "node", None) == left), "the old host is free"
+
+
+@pytest.mark.parametrize(("before", "after"), [("part1", "part2"), ("part2", "part1")])
+def test_an_instance_is_resized_or_migrated_into_another_partition(cloud, before, after):
+    """Its conductor gives the allocation on the source to the migration, and asks for hosts after that."""
+    source, migration = hosts_of(cloud, before)[0], str(uuid.uuid4())
+    instance = booted(cloud, source)
+    held = cloud.placement("get", instance).json()
+    kept = {key: held[key] for key in ("project_id", "user_id")}
+    cloud.placement(
+        "put", migration, {**kept, "allocations": held["allocations"], "consumer_generation": None}
+    )
+    cloud.placement("delete", instance)
+    ignored = hosts_of(cloud, before)
+    target = cloud.ask(NAMED, instance, ignore_hosts=ignored, requested_destination=in_cell_of(cloud, source))
+    assert (partition_of(cloud, target), cell_of(cloud, target)) == (after, cell_of(cloud, source))
+    assert (allocations(cloud, instance), allocations(cloud, migration)) == ({target}, {source})
 
 
 @pytest.mark.parametrize("partition", ["part1", "part2"])
