@@ -4,7 +4,8 @@
 
     BerthError
     ├── NoValidHost              an expected refusal: the caller gets nova.exception.NoValidHost
-    │   └── RequestFilterFailed  a pre-filter refused the request
+    │   ├── RequestFilterFailed  a pre-filter refused the request
+    │   └── CandidatesUnknown    Placement gave no usable answer to the query
     ├── InvalidRequest           the message is malformed or contradictory
     │   ├── InvalidSetting       a flavor or image requests a value that does not exist
     │   ├── RequestGroupSuffixConflict
@@ -23,7 +24,9 @@
     ├── HostFilterNotFound       enabled_filters names a class that is not available
     ├── ClassNotFound            a class path does not lead to a filter or weigher
     ├── AllocationUpdateFailed   the consumer changed in Placement during a claim
-    ├── SchedulerStopping        the process stops before all is claimed; another one may serve the request
+    ├── ReturnedToBroker         the call is delivered once more instead of being answered
+    │   ├── SchedulerStopping    the process stops before all is claimed; another one may serve the request
+    │   └── HandedBack           another scheduler may know what this one cannot tell
     └── ConfigError              the value of an option cannot be used; the daemon does not start
 
 An exception that callers get under the name of one of nova's classes has this name in ``nova_name``.
@@ -68,6 +71,13 @@ class RequestFilterFailed(NoValidHost):
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"Scheduling failed: {reason}", final=True)
+
+
+class CandidatesUnknown(NoValidHost):
+    """Placement gave no usable answer to the query of a request. Nothing was claimed."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason, final=True)
 
 
 class InvalidRequest(BerthError):
@@ -212,7 +222,15 @@ class AllocationUpdateFailed(BerthError):
         super().__init__(f"Failed to update allocations for consumer {consumer_uuid}. Error: {error}")
 
 
-class SchedulerStopping(BerthError):
+class ReturnedToBroker(BerthError):
+    """The call is not answered here but returned to the broker. Nothing stays claimed for it."""
+
+
+class HandedBack(ReturnedToBroker):
+    """Another scheduler sent the call on to this one, which cannot tell whether there is a host."""
+
+
+class SchedulerStopping(ReturnedToBroker):
     """This process stops and claims nothing any more. What the request has claimed is given back."""
 
 

@@ -145,6 +145,18 @@ OPTS = [
         "not take within ten seconds comes back. Without effect while a single worker is alive, and without "
         "the decision stream.",
     ),
+    cfg.BoolOpt(
+        "forward_flavors",
+        default=True,
+        mutable=True,
+        help="Let one of the schedulers that are alive decide for each flavor: the others send its requests "
+        "on to that one, which answers them. So requests that arrive at several schedulers share the queries "
+        "of Placement, readings of the hosts, and writes of claims. Only with candidates = fresh and 500 "
+        "compute nodes or more, where a query takes longer than sending a request on; not for requests of a "
+        "server group or for a named host. A request that the other scheduler does not take within ten "
+        "seconds, or cannot decide, comes back. Without effect while a single worker is alive, and without "
+        "the decision stream.",
+    ),
     cfg.IntOpt(
         "decision_records",
         default=1000,

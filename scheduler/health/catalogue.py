@@ -20,7 +20,7 @@ CAPACITY_RESULTS = ("within", "over")
 DEPENDENCIES = ("broker", "api_database", "placement", "decision_stream")
 PHASES = ("starting", "serving", "stopping", "missing")
 EXITS = ("ended", "killed", "hung")
-FORWARD_REASONS = ("server_group",)
+FORWARD_REASONS = ("server_group", "flavor")
 RELOADS = ("accepted", "refused")
 
 
@@ -54,7 +54,7 @@ REQUESTS = Metric(
     "berth_requests",
     "counter",
     "Requests that ended, by outcome: placed, no_valid_host, hosts_unknown (cells that cannot be read), "
-    "invalid, passed_on (to another partition), returned (to the broker, as the worker stops), error.",
+    "invalid, passed_on (to another partition), returned (to the broker, for another worker), error.",
     ("outcome",),
     OUTCOMES,
 )
@@ -123,7 +123,7 @@ FORWARDED = Metric(
     "berth_requests_forwarded",
     "counter",
     "Requests that were sent on to another scheduler, which answers them, by reason: server_group (the other "
-    "one decides for the group).",
+    "one decides for the group), flavor (for requests of this flavor).",
     ("reason",),
     FORWARD_REASONS,
 )

@@ -5,7 +5,7 @@ import threading
 from cachetools import LRUCache
 
 from scheduler.claims.events import ClaimState
-from scheduler.errors import HostsUnknown, InvalidRequest, NoValidHost, SchedulerStopping
+from scheduler.errors import HostsUnknown, InvalidRequest, NoValidHost, ReturnedToBroker
 from scheduler.explain.record import CandidateSource, DecisionRecord
 from scheduler.health import catalogue
 from scheduler.health.counters import Counters
@@ -23,7 +23,7 @@ _OUTCOMES = {
     NoValidHost: "no_valid_host",
     HostsUnknown: "hosts_unknown",
     InvalidRequest: "invalid",
-    SchedulerStopping: "returned",
+    ReturnedToBroker: "returned",
 }
 _STAGES = frozenset(catalogue.STAGES)
 

@@ -81,7 +81,7 @@ def _attempt(
     except errors.BerthError as error:
         if isinstance(error, errors.AllocationUpdateFailed):
             _postpone_if_redelivered(context.delivery, error)
-        if isinstance(error, errors.SchedulerStopping):
+        if isinstance(error, errors.ReturnedToBroker):
             _return_for_another(context.delivery, error)
         name, kind = method.__name__, type(error).__name__
         endpoint.warnings.warning(f"{name} {kind}", "%s failed: %s: %s", name, kind, error)

@@ -12,7 +12,7 @@ decided and no database shows yet. Without a stream it serves as if it were alon
 from collections.abc import Callable
 from dataclasses import dataclass
 import time
-from typing import Protocol
+from typing import NamedTuple, Protocol
 import uuid
 
 from oslo_config import cfg
@@ -23,7 +23,8 @@ from scheduler.hosts.table import HostTable
 from scheduler.logs import OutageLog, RateLimitedLogger
 from scheduler.stream.broker import BrokerOptions, StreamBroker, StreamConnection, StreamUnavailable
 from scheduler.stream.catch_up import CatchUp
-from scheduler.stream.group_owners import Call, GroupOwners
+from scheduler.stream.flavor_owners import Call, FlavorOwners
+from scheduler.stream.group_owners import GroupOwners
 from scheduler.stream.membership import Member, Membership
 from scheduler.stream.others_records import PRESENCE, OthersRecords
 from scheduler.stream.presence import Presence
@@ -76,6 +77,20 @@ class StreamStatus:
         return self.in_step and self.schedulers == 1
 
 
+class Divided(NamedTuple):
+    """What is divided between the schedulers, as options that may change.
+
+    Attributes:
+        hosts: Whether each prefers hosts of its own.
+        groups: Whether each decides for server groups of its own.
+        flavors: Whether each decides for flavors of its own.
+    """
+
+    hosts: Callable[[], bool] = lambda: True
+    groups: Callable[[], bool] = lambda: True
+    flavors: Callable[[], bool] = lambda: True
+
+
 class DecisionStream:
     """What a scheduler tells others and learns of them. ``start`` it in the process that serves.
 
@@ -90,8 +105,7 @@ class DecisionStream:
         broker: Connector,
         state: LocalState,
         own: Member,
-        owned_slices: Callable[[], bool] = lambda: True,
-        group_owners: Callable[[], bool] = lambda: True,
+        divided: Divided = Divided(),  # noqa: B008 - it is immutable
         most_waiting: int = 10_000,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
@@ -102,8 +116,7 @@ class DecisionStream:
             broker: Connects to the stream.
             state: What others' decisions lie over.
             own: This scheduler; its rate is measured here.
-            owned_slices: Whether hosts are divided between schedulers.
-            group_owners: Whether server groups are divided between schedulers.
+            divided: What is divided between schedulers.
             most_waiting: Records that wait for the broker at most.
             clock: Seconds since the epoch.
             monotonic: Seconds that only grow.
@@ -114,8 +127,9 @@ class DecisionStream:
         self._outage = OutageLog(LOG, UNAVAILABLE, AVAILABLE, monotonic)
         self._warnings = RateLimitedLogger(LOG, clock=monotonic)
         self.membership = Membership(own, monotonic)
-        self.slices = OwnedSlices(self.membership, owned_slices)
-        self._groups = GroupOwners(self.membership, group_owners)
+        self.slices = OwnedSlices(self.membership, divided.hosts)
+        self._groups = GroupOwners(self.membership, divided.groups)
+        self._flavors = FlavorOwners(self.membership, divided.flavors, monotonic)
         self._writer = StreamWriter(
             own.sender,
             lambda: broker.connect("writer"),
@@ -211,6 +225,18 @@ class DecisionStream:
         if call is not None and self.in_step:
             self._groups.send_on(group, call)
 
+    def send_on_to_flavor_owner(self, flavor: str, call: Call | None) -> None:
+        """Send a call on to the scheduler that decides for its flavor, if that is another one.
+
+        See ``FlavorOwners.send_on``.
+        """
+        if call is not None and self.in_step:
+            self._flavors.send_on(flavor, call)
+
+    def was_sent_here(self, call: Call | None) -> bool:
+        """Return whether a call came straight from a scheduler that sent it on for its flavor."""
+        return call is not None and self._flavors.was_sent_here(call)
+
     # -- writing ---------------------------------------------------------------------------------------------
 
     def _publish(self, kind: Kind, entry: Entry) -> None:
@@ -288,6 +314,13 @@ class NoStream:
     def send_on_to_owner(self, group: str, call: Call | None) -> None:
         """Do nothing: this scheduler decides for all groups."""
 
+    def send_on_to_flavor_owner(self, flavor: str, call: Call | None) -> None:
+        """Do nothing: this scheduler decides for all flavors."""
+
+    def was_sent_here(self, call: Call | None) -> bool:
+        """Return False: no other scheduler is known."""
+        return False
+
 
 def make_stream(conf: cfg.ConfigOpts, state: LocalState) -> DecisionStream | NoStream:
     """Make the decision stream that the options describe; nothing is connected to yet.
@@ -309,7 +342,10 @@ def make_stream(conf: cfg.ConfigOpts, state: LocalState) -> DecisionStream | NoS
         StreamBroker(options, f"berth-scheduler {conf.host} decisions"),
         state,
         Member(uuid.uuid4().hex, conf.host, partition=own_name(conf), layout=fingerprints(conf)),
-        owned_slices=lambda: conf.berth.owned_slices,
-        group_owners=lambda: conf.berth.forward_server_groups,
+        Divided(
+            hosts=lambda: conf.berth.owned_slices,
+            groups=lambda: conf.berth.forward_server_groups,
+            flavors=lambda: conf.berth.forward_flavors,
+        ),
         most_waiting=conf.berth.decision_stream_queue,
     )

@@ -7,7 +7,7 @@ from functools import partial
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from scheduler.errors import NoValidHost
+from scheduler.errors import CandidatesUnknown, NoValidHost
 from scheduler.explain.trace import Trace
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import CandidateLists, HostView
@@ -76,12 +76,15 @@ class CandidateHosts:
         """Return the allocation candidates.
 
         Raises:
-            NoValidHost: There are none, or Placement does not answer.
+            NoValidHost: There are none.
+            CandidatesUnknown: Placement does not answer.
         """
         candidates = self._candidates.fetch(queries, request.context)
         trace.answered(candidates)
+        if candidates.failed and not candidates.by_root:
+            raise CandidatesUnknown(PLACEMENT_UNKNOWN)
         if not candidates.by_root:
-            raise NoValidHost(PLACEMENT_UNKNOWN if candidates.failed else "", final=candidates.failed)
+            raise NoValidHost
         return candidates
 
     def table(self, request: SchedulingRequest) -> HostTable:

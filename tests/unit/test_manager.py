@@ -21,6 +21,7 @@ from scheduler.conf.partitions import Partition
 from scheduler.errors import (
     AllocationUpdateFailed,
     BerthError,
+    HandedBack,
     HostsUnknown,
     NoValidHost,
     RequestFilterFailed,
@@ -28,7 +29,7 @@ from scheduler.errors import (
 )
 from scheduler.hosts.aggregates import Aggregates
 from scheduler.hosts.pending import PendingPlacements
-from scheduler.manager import ManagerParts, SchedulerManager
+from scheduler.manager import FLAVOR_OWNERS_FROM, ManagerParts, SchedulerManager
 from scheduler.nova_db.inventory import FoundNode
 from scheduler.nova_db.partition_hosts import PartitionHosts
 from scheduler.placement.answer import Candidates
@@ -74,6 +75,7 @@ class FakeHosts:
         self.snapshots = []
         self.arrivals = []
         self.ages = []
+        self.nodes = None
 
     def aggregates(self):
         return self._aggregates
@@ -108,6 +110,9 @@ class FakeHosts:
         return {
             host for uuid in instance_uuids for _, host in self.instances.locate([uuid]).get(uuid, ())
         }, True
+
+    def compute_node_count(self):
+        return self.nodes or len(self.table)
 
     def minimum_compute_version(self):
         return 74
@@ -871,6 +876,103 @@ def test_other_requests_are_decided_here(make_world, spec, uuids):
     world.manager.stream = Owners()
     ask(world, spec(), uuids)
     assert world.manager.stream.calls == []
+
+
+class FlavorOwners(NoStream):
+    """Another scheduler decides for all flavors."""
+
+    def __init__(self):
+        super().__init__()
+        self.flavors = []
+
+    def send_on_to_flavor_owner(self, flavor, call):
+        self.flavors.append(flavor)
+        raise Forwarded
+
+
+class FlavorOwner(NoStream):
+    """What comes was sent on by another scheduler, or it was not."""
+
+    def __init__(self, *, came_from_another=True):
+        super().__init__()
+        self.came_from_another = came_from_another
+
+    def was_sent_here(self, call):
+        return self.came_from_another
+
+
+def large_world(make_world, nodes=FLAVOR_OWNERS_FROM, **options):
+    world = make_world(two_hosts(), **options)
+    world.hosts.nodes = nodes
+    world.manager.stream = FlavorOwners()
+    return world
+
+
+def test_in_a_large_cloud_a_request_is_sent_on_to_the_owner_of_its_flavor_before_placement_is_asked(
+    make_world,
+):
+    world = large_world(make_world)
+    with pytest.raises(Forwarded):
+        ask(world, delivery=Delivery())
+    assert len(world.manager.stream.flavors) == 1
+    assert (world.placement.queries, world.told.events) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("options", "nodes", "spec"),
+    [
+        ({}, FLAVOR_OWNERS_FROM - 1, {}),
+        ({"candidates": "mirror"}, FLAVOR_OWNERS_FROM, {}),
+        ({}, FLAVOR_OWNERS_FROM, {"force_hosts": ["h1"]}),
+        ({}, FLAVOR_OWNERS_FROM, {"instance_group": group(uuid=uuid_of("group"), policy="anti-affinity")}),
+    ],
+    ids=["a small cloud", "with a mirror", "for a named host", "of a server group"],
+)
+def test_requests_that_share_no_long_query_are_decided_here(make_world, conf, options, nodes, spec):
+    for name, value in options.items():
+        conf.set_override(name, value, "berth")
+    world = large_world(make_world, nodes)
+    ask(world, make_spec(project_id="p", **spec), delivery=Delivery())
+    assert world.manager.stream.flavors == []
+
+
+def without_placement(make_world):
+    world = make_world(two_hosts())
+    world.placement.fetch = lambda _queries, _context: Candidates(failed=True)
+    return world
+
+
+def without_cell(make_world):
+    def unknown(cell_uuid):
+        raise HostsUnknown(["cell2"])
+
+    world = away(make_world([], unknown=[host_with_candidate("h9")]))
+    world.hosts.recovery = unknown
+    return world
+
+
+@pytest.mark.parametrize(
+    ("make_broken", "known_as"), [(without_placement, NoValidHost), (without_cell, HostsUnknown)]
+)
+@pytest.mark.parametrize(
+    ("came_from_another", "can_be_returned", "handed_back"),
+    [(True, True, True), (False, True, False), (True, False, False)],
+)
+def test_what_is_not_known_here_is_handed_back_if_another_scheduler_sent_it(
+    make_world, make_broken, known_as, came_from_another, can_be_returned, handed_back
+):
+    world = make_broken(make_world)
+    world.manager.stream = FlavorOwner(came_from_another=came_from_another)
+    with pytest.raises(HandedBack if handed_back else known_as):
+        ask(world, delivery=Delivery(can_be_returned=can_be_returned))
+
+
+def test_a_request_for_which_there_is_no_host_is_refused_by_whoever_decides(make_world):
+    world = make_world(two_hosts())
+    world.manager.stream = FlavorOwner()
+    world.placement.offer.clear()
+    with pytest.raises(NoValidHost):
+        ask(world, delivery=Delivery(can_be_returned=True))
 
 
 def test_the_cell_of_the_destination_is_kept_to(make_world):

@@ -265,9 +265,12 @@ def test_only_the_documented_methods_are_there():
     }
 
 
+@pytest.mark.parametrize("error", [errors.SchedulerStopping("it stops"), errors.HandedBack("not known here")])
 @pytest.mark.parametrize("can_be_returned", [True, False], ids=["late acknowledgement", "acknowledged"])
-def test_a_request_that_the_stop_interrupts_is_returned_to_the_broker(endpoint, manager, can_be_returned):
-    manager.answer = errors.SchedulerStopping("the scheduler is stopping")
+def test_a_request_that_another_scheduler_can_answer_is_returned_to_the_broker(
+    endpoint, manager, can_be_returned, error
+):
+    manager.answer = error
     token = delivery.CURRENT.set(delivery.Delivery(can_be_returned=can_be_returned))
     try:
         with pytest.raises(delivery.Postponed if can_be_returned else messaging.ExpectedException):

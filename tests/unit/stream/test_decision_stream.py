@@ -293,9 +293,10 @@ def test_without_a_stream_a_scheduler_is_alone():
 
 
 class Call:
-    tried = ()
+    redelivered = False
 
-    def __init__(self):
+    def __init__(self, *tried):
+        self.tried = tried
         self.sent = []
 
     def forward(self, topic, reason, tried):
@@ -303,11 +304,14 @@ class Call:
 
 
 def sent_on(scheduler):
-    """Where the calls for twenty groups are sent on to."""
-    calls = [Call() for _ in range(20)]
-    for number, call in enumerate(calls):
-        scheduler.stream.send_on_to_owner(f"group-{number}", call)
-    return {topic for call in calls for topic in call.sent}
+    """Where the calls for twenty groups and twenty flavors are sent on to; the same for both."""
+    of_groups, of_flavors = [Call() for _ in range(20)], [Call() for _ in range(20)]
+    for number in range(20):
+        scheduler.stream.send_on_to_owner(f"group-{number}", of_groups[number])
+        scheduler.stream.send_on_to_flavor_owner(f"flavor-{number}", of_flavors[number])
+    topics, more = ({topic for call in calls for topic in call.sent} for calls in (of_groups, of_flavors))
+    assert topics == more
+    return topics
 
 
 def test_calls_for_groups_are_sent_on_to_schedulers_that_say_where_they_take_them(start):
@@ -331,4 +335,15 @@ def test_outside_of_a_server_nothing_is_sent_on(start):
     another.stream.take_calls("berth.b.0")
     assert eventually(lambda: sent_on(one))
     one.stream.send_on_to_owner("group-1", None)
+    one.stream.send_on_to_flavor_owner("flavor-1", None)
     NoStream().send_on_to_owner("group-1", Call())
+    NoStream().send_on_to_flavor_owner("flavor-1", Call())
+
+
+def test_only_what_another_scheduler_sent_here_counts_as_sent_here(start):
+    one = start("a")
+    one.stream.take_calls("berth.a.0")
+    assert eventually(lambda: one.stream.was_sent_here(Call("flavor: berth.a.0")))
+    assert not one.stream.was_sent_here(Call())
+    assert not one.stream.was_sent_here(None)
+    assert not NoStream().was_sent_here(Call("flavor: berth.a.0"))
