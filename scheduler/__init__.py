@@ -1,1 +1,1 @@
-"""Berth's scheduler daemon. ``manager.py`` shows the steps of a request in order."""
+"""Berth's scheduler daemon. ``workflow/request_run.py`` shows the steps of a request in order."""

@@ -189,6 +189,15 @@ def passes(name, host, request, fitter):
     return bool(accepted)
 
 
+def check_filter(actual, case):
+    """Compare what a run of a filter case returned with what nova said."""
+    expect = case["expect"]
+    if "error" in expect:
+        assert not actual["passes"]
+    else:
+        assert actual == {**expect, "limits": slim(expect["limits"])}
+
+
 def run_filter(case):
     host, request, fitter = (
         make_host(case["host"], case["candidates"]),

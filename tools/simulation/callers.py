@@ -11,9 +11,6 @@ from tools.simulation.placement import Placement, Rows
 from tools.simulation.plan import Job
 from tools.simulation.runtime import Runtime, Task
 
-# Seconds between two attempts of nova to delete allocations.
-DELETE_AGAIN = 2.0
-
 
 @dataclass
 class Instance:

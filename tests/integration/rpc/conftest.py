@@ -11,6 +11,7 @@ import pytest
 
 from scheduler.rpc import delivery, serializer, server, transport
 from scheduler.rpc.context import RequestContext
+from tests.support.held_claims import Claims
 from tests.support.wire_examples import message
 from tests.unit.rpc.conftest import make_conf
 
@@ -18,19 +19,6 @@ from tests.unit.rpc.conftest import make_conf
 OTHER = "berth.other.0"
 
 ARGUMENTS = message("boot_two_instances")["args"]
-
-
-class Claims:
-    """What a request claimed: notes its end."""
-
-    def __init__(self):
-        self.ends = []
-
-    def confirm(self):
-        self.ends.append("confirmed")
-
-    def give_back(self):
-        self.ends.append("given back")
 
 
 class Manager:

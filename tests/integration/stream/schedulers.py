@@ -1,7 +1,6 @@
 """Schedulers that share decisions through a real RabbitMQ, without anything else of a scheduler."""
 
 import contextlib
-import time
 import uuid
 
 import numpy as np
@@ -11,7 +10,7 @@ from scheduler.stream import broker, reader, writer
 from scheduler.stream.broker import BrokerOptions, StreamBroker
 from scheduler.stream.decision_stream import DecisionStream
 from scheduler.stream.membership import Member
-from scheduler.stream.records import Entry, Kind, Record, Sender, encode
+from scheduler.stream.records import encode
 from scheduler.stream.shared_decisions import LocalState
 from tests.builders import make_host, make_table, uuid_of
 from tests.support.options import make_conf
@@ -83,20 +82,6 @@ def see_each_other(*schedulers):
         for other in schedulers:
             assert eventually(lambda: other.knows(instance), PATIENCE), (one.name, other.name)  # noqa: B023
     return True
-
-
-def record(kind=Kind.INTENT, sender="other", counter=0, at=None, **fields):
-    entry = Entry(**{"instance": "i1", "node": H1, "columns": {"vcpus_used": 1}} | fields)
-    about = Sender(host=sender) if kind in {Kind.HELLO, Kind.BEAT} else None
-    return Record(
-        version=1,
-        kind=kind,
-        sender=sender,
-        counter=counter,
-        time=time.time() if at is None else at,
-        entries=() if about else (entry,),
-        about=about,
-    )
 
 
 def write(stream, *messages):

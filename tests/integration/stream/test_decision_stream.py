@@ -18,11 +18,11 @@ from tests.integration.stream.schedulers import (
     Schedulers,
     broker_of,
     hurry,
-    record,
     see_each_other,
     write,
 )
 from tests.integration.stream.silent_proxy import SilentProxy
+from tests.support.stream_records import record
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.rabbitmq

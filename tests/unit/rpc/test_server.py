@@ -18,6 +18,7 @@ from scheduler.rpc.context import RequestContext
 from scheduler.rpc.errors import RemoteError
 from scheduler.rpc.postponements import MOST_POSTPONED, POSTPONE_DELAY
 from tests.support.clock import Clock
+from tests.support.held_claims import Claims
 from tests.support.waiting import eventually
 from tests.support.wire_examples import as_json, message, settled, spec
 from tests.unit.rpc.test_heartbeats import NoLoop
@@ -257,19 +258,6 @@ def test_messages_that_no_endpoint_takes_are_logged_once_and_without_a_traceback
     assert len(logged) == 1
     assert logged[0].levelno == logging.WARNING
     assert not logged[0].exc_info
-
-
-class Claims:
-    """What a request claimed: notes its end."""
-
-    def __init__(self):
-        self.ends = []
-
-    def confirm(self):
-        self.ends.append("confirmed")
-
-    def give_back(self):
-        self.ends.append("given back")
 
 
 @pytest.mark.parametrize(

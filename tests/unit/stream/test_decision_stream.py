@@ -11,10 +11,11 @@ from scheduler.hosts.pending import LIFETIME, PendingPlacements
 from scheduler.stream import decision_stream
 from scheduler.stream.decision_stream import DecisionStream, NoStream, make_stream
 from scheduler.stream.membership import Member
-from scheduler.stream.records import Entry, Kind, Record, Sender, encode
+from scheduler.stream.records import Kind, encode
 from scheduler.stream.shared_decisions import LocalState
 from tests.builders import CELL, make_host, make_table, uuid_of
 from tests.support.options import make_conf
+from tests.support.stream_records import record
 from tests.support.waiting import eventually
 from tests.unit.stream.fake_broker import FakeBroker
 from tests.unit.stream.test_shared_decisions import ONE, Mirror
@@ -51,20 +52,6 @@ def start(broker):
             return made
 
         yield make
-
-
-def record(kind=Kind.INTENT, sender="other", counter=0, at=None, **fields):
-    entry = Entry(**{"instance": "i1", "node": H1, "columns": {"vcpus_used": 1}} | fields)
-    about = Sender(host=sender) if kind in {Kind.HELLO, Kind.BEAT} else None
-    return Record(
-        version=1,
-        kind=kind,
-        sender=sender,
-        counter=counter,
-        time=time.time() if at is None else at,
-        entries=() if about else (entry,),
-        about=about,
-    )
 
 
 def bodies(*records):

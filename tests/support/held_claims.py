@@ -1,0 +1,14 @@
+"""A stand-in for the claims that depend on a reply."""
+
+
+class Claims:
+    """What a request claimed: notes its end."""
+
+    def __init__(self):
+        self.ends = []
+
+    def confirm(self):
+        self.ends.append("confirmed")
+
+    def give_back(self):
+        self.ends.append("given back")
