@@ -6,14 +6,11 @@ has settled do not count.
 """
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 import logging
-import sys
-import textwrap
 import time
 
-from cliff.lister import Lister
 from oslo_config import cfg
 
 from scheduler import conf as options
@@ -25,6 +22,7 @@ from scheduler.audit.recorded_claims import recorded_claims
 from scheduler.audit.run import Audit, Settings
 from scheduler.claims.allocations_api import AllocationsApi
 from scheduler.claims.journal import journal_directory
+from scheduler.cmd.findings_table import FindingsCommand, Row
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.scatter_gather import CellCalls
 from scheduler.placement.client import PlacementClient
@@ -34,21 +32,17 @@ LOG = logging.getLogger(__name__)
 FOUND = 1
 NOT_ALL_COMPARED = 2
 
-COLUMNS = ("Kind", "Subject", "Host", "Detail", "Next step")
 NOT_COMPARED = "not-compared"
 LOOK_AGAIN = "See to it that it can be read, then run the audit again: what was not read may hold anything."
 
-#: Widths of the columns with sentences, in a table.
-WIDTH = 60
 
-
-class AuditCommand(Lister):
+class AuditCommand(FindingsCommand):
     """Compare Placement with nova's databases; nothing is changed without --fix.
 
     Exit status: 0 nothing is wrong, 1 findings, 2 not all could be compared, 3 both, 255 it could not run.
     """
 
-    needs_conf = True
+    columns = ("Kind", "Subject", "Host", "Detail", "Next step")
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser of the command's arguments."""
@@ -77,23 +71,13 @@ class AuditCommand(Lister):
         )
         return parser
 
-    def run(self, parsed_args: argparse.Namespace) -> int:
-        """Run the audit, show what it found, and return the exit status."""
-        self._status = 0
-        super().run(parsed_args)
-        return self._status
-
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """Return the columns and the rows of what was found and of what could not be compared."""
-        conf: cfg.ConfigOpts = getattr(self.app, "conf")  # noqa: B009 - of our application, not of every one
+    def find(self, conf: cfg.ConfigOpts, args: argparse.Namespace) -> tuple[int, Sequence[Row]]:
+        """Return the status, and rows of what was found and of what could not be compared."""
         options.require_databases(conf)
         started = time.monotonic()
-        report = audit(conf, parsed_args)
-        self._status = status(report)
+        report = audit(conf, args)
         LOG.info("%s The audit took %.0f seconds.", summary(report), time.monotonic() - started)
-        fitted = parsed_args.max_width > 0 or parsed_args.fit_width or sys.stdout.isatty()
-        wrap = parsed_args.formatter == "table" and not fitted
-        return COLUMNS, [_wrapped(row) if wrap else row for row in rows(report)]
+        return status(report), list(rows(report))
 
 
 def audit(conf: cfg.ConfigOpts, args: argparse.Namespace) -> Report:
@@ -148,11 +132,6 @@ def _finding_row(one: Finding) -> tuple[str, ...]:
 def _gap_row(one: Gap) -> tuple[str, ...]:
     what = f"{one.count} {one.what}" if one.count > 1 else one.what
     return NOT_COMPARED, what, "", f"Could not be read: {one.reason}", LOOK_AGAIN
-
-
-def _wrapped(row: tuple[str, ...]) -> tuple[str, ...]:
-    lines = [textwrap.wrap(cell, WIDTH, break_long_words=False, break_on_hyphens=False) for cell in row]
-    return tuple("\n".join(cell) for cell in lines)
 
 
 def seconds(text: str) -> float:

@@ -5,15 +5,12 @@ is written anywhere.
 """
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 import logging
-import sys
-import textwrap
 from typing import Any, NamedTuple
 
 from amqp import exceptions as amqp
-from cliff.lister import Lister
 from keystoneauth1 import exceptions as keystone
 import kombu
 from oslo_config import cfg
@@ -22,6 +19,7 @@ import requests
 import sqlalchemy as sa
 
 from scheduler import conf as options
+from scheduler.cmd.findings_table import FindingsCommand, Row
 from scheduler.conf import derived
 from scheduler.errors import BerthError, ConfigError
 from scheduler.logs import brief
@@ -35,8 +33,6 @@ from scheduler.rpc.broker_errors import advice, refusal_in
 from scheduler.rpc.transport import TOPIC
 from scheduler.rules import load_filters, load_weighers, nova_modules
 
-COLUMNS = ("Result", "Check", "Detail", "Next step")
-WIDTH = 60
 TIMEOUT = 10.0
 
 
@@ -57,33 +53,23 @@ class Finding(NamedTuple):
     next_step: str = ""
 
 
-class UpgradeCheckCommand(Lister):
+class UpgradeCheckCommand(FindingsCommand):
     """Check that Berth can take the place of nova-scheduler; run it before the swap. Nothing is written.
 
     Exit status: 0 nothing was found, 1 warnings, 2 failures, 255 it could not run.
     """
 
-    needs_conf = True
+    columns = ("Result", "Check", "Detail", "Next step")
 
-    def run(self, parsed_args: argparse.Namespace) -> int:
-        """Run the checks, show what they found, and return the exit status."""
-        self._status = 0
-        super().run(parsed_args)
-        return self._status
-
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """Return the columns, and a row for each finding."""
-        conf: cfg.ConfigOpts = getattr(self.app, "conf")  # noqa: B009 - of our application, not of every one
+    def find(self, conf: cfg.ConfigOpts, args: argparse.Namespace) -> tuple[int, Sequence[Row]]:
+        """Return the status, and a row for each finding."""
         # Each error is a row of the table
         logging.disable(logging.ERROR)
         try:
             found = list(check(conf))
         finally:
             logging.disable(logging.NOTSET)
-        self._status = int(max(one.state for one in found))
-        fitted = parsed_args.max_width > 0 or parsed_args.fit_width or sys.stdout.isatty()
-        wrap = parsed_args.formatter == "table" and not fitted
-        return COLUMNS, [_row(one, wrap) for one in found]
+        return int(max(one.state for one in found)), [_row(one) for one in found]
 
 
 def check(conf: cfg.ConfigOpts) -> Iterator[Finding]:
@@ -329,6 +315,5 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:5]) + more
 
 
-def _row(one: Finding, wrap: bool) -> tuple[str, ...]:
-    texts = (one.state.name.title(), one.check, one.detail, one.next_step)
-    return tuple("\n".join(textwrap.wrap(text, WIDTH)) if wrap else text for text in texts)
+def _row(one: Finding) -> Row:
+    return one.state.name.title(), one.check, one.detail, one.next_step
