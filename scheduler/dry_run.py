@@ -19,7 +19,8 @@ from scheduler.explain.capacity import Offer
 from scheduler.explain.record import DecisionRecord
 from scheduler.explain.recorder import LastRecord
 from scheduler.explain.trace import Trace
-from scheduler.manager import ManagerParts, SchedulerManager
+from scheduler.manager import SchedulerManager
+from scheduler.manager_parts import ManagerParts
 from scheduler.placement.candidates import Candidates, CandidateSource, FetchCandidates
 from scheduler.placement.mirror_source import NoMirror
 from scheduler.request.query import Query, without_limit

@@ -22,6 +22,7 @@ from scheduler.explain.explanation import Names
 from scheduler.health.counters import Counters
 from scheduler.health.decisions import DecisionCounter, TrafficCounter
 from scheduler.health.reports import WorkerState
+from scheduler.manager_parts import ManagerParts
 from scheduler.nova_service import host_discovery, service_record
 from scheduler.rpc import context, explain, forwarding, notifications, serializer, server, transport
 from scheduler.shared_answers import SHARED_MEMORY, SharedAnswers, make_directory
@@ -69,7 +70,7 @@ def make_manager(
     """
     notifier = notifications.build(conf, serializer.ObjectSerializer())
     count = DecisionCounter(counters or Counters()).count
-    parts = manager.ManagerParts.from_conf(conf, answers or SharedAnswers())
+    parts = ManagerParts.from_conf(conf, answers or SharedAnswers())
     return manager.SchedulerManager(conf, notifier, journal, parts, on_decision=count)
 
 

@@ -67,14 +67,15 @@ ALLOWED = {
         *("conf", "numa", "rules"),
     },
     "workflow": {*FLOW, "explain"},
-    "dry_run": {"manager", "objects", "placement", "request", "explain", "router"},
-    "manager": {*FLOW, "explain", "health", "router", "workflow"},
+    "manager_parts": {*FLOW, "router", "workflow"},
+    "dry_run": {"manager", "manager_parts", "objects", "placement", "request", "explain", "router"},
+    "manager": {"manager_parts", *FLOW, "explain", "health", "router", "workflow"},
     "audit": {"placement", "claims", "nova_db"},
     "rpc": {"objects", "manager"},
     "daemon": {"conf", "reports", "health"},
     "cmd": {
         *(*FLOW, "explain", "health", "manager", "rpc", "reports", "daemon", "nova_service", "audit"),
-        "dry_run",
+        *("dry_run", "manager_parts"),
     },
 }
 

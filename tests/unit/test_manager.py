@@ -29,7 +29,8 @@ from scheduler.errors import (
 )
 from scheduler.hosts.aggregates import Aggregates
 from scheduler.hosts.pending import PendingPlacements
-from scheduler.manager import FLAVOR_OWNERS_FROM, ManagerParts, SchedulerManager
+from scheduler.manager import FLAVOR_OWNERS_FROM, SchedulerManager
+from scheduler.manager_parts import ManagerParts
 from scheduler.nova_db.inventory import FoundNode
 from scheduler.nova_db.partition_hosts import PartitionHosts
 from scheduler.placement.answer import Candidates

@@ -26,7 +26,8 @@ from scheduler.claims.claimer import Claimer
 from scheduler.claims.policy import ClaimPolicy, Timing
 from scheduler.filters import builtin
 from scheduler.logs import OneLineRecord
-from scheduler.manager import ManagerParts, SchedulerManager
+from scheduler.manager import SchedulerManager
+from scheduler.manager_parts import ManagerParts
 from scheduler.nova_db.inventory import Inventory
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.client import PlacementClient

@@ -31,7 +31,8 @@ from scheduler.hosts.aggregates import Aggregates
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.rows import HostRow, ServiceRow
 from scheduler.hosts.table import HostTable
-from scheduler.manager import ManagerParts, SchedulerManager
+from scheduler.manager import SchedulerManager
+from scheduler.manager_parts import ManagerParts
 from scheduler.nova_db.inventory import FoundNode
 from scheduler.nova_db.partition_hosts import PartitionHosts
 from scheduler.nova_db.scatter_gather import CellUnavailable

@@ -5,6 +5,7 @@ import pytest
 from scheduler import conf as options
 from scheduler import manager
 from scheduler.cmd import worker_parts
+from scheduler.manager_parts import ManagerParts
 from scheduler.nova_service import host_discovery, service_record
 from scheduler.rpc import notifications, transport
 from scheduler.stream.decision_stream import NoStream, StreamStatus
@@ -93,7 +94,7 @@ def test_discovery_begins_within_the_fuzzy_delay(make_conf, serving):
 def test_notifications_only_where_a_driver_is_set(make_conf, monkeypatch, text, channels):
     made, make = [], transport.notification_transport
     monkeypatch.setattr(transport, "notification_transport", lambda conf: made.append(conf) or make(conf))
-    monkeypatch.setattr(manager.ManagerParts, "from_conf", lambda conf, answers: None)
+    monkeypatch.setattr(ManagerParts, "from_conf", lambda conf, answers: None)
     monkeypatch.setattr(manager, "SchedulerManager", lambda conf, told, journal, parts, on_decision: told)
     told = worker_parts.make_manager(make_conf(text))
     assert isinstance(told, notifications.Notifications)

@@ -1,0 +1,114 @@
+"""What a manager works with, put together from the options."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+import math
+import time
+
+from oslo_config import cfg
+
+from scheduler.claims.claimer import Claimer
+from scheduler.claims.observers import MirrorAndOthers
+from scheduler.nova_db.inventory import Inventory
+from scheduler.placement.candidates import CandidateSource
+from scheduler.placement.client import PlacementClient
+from scheduler.placement.mirror_source import CandidateMirror, NoMirror, make_mirror
+from scheduler.placement.provider_aggregates import ProviderAggregates
+from scheduler.request.network import NeutronNetwork
+from scheduler.router.make import make_router
+from scheduler.router.router import Router
+from scheduler.selection.mirrored_hosts import MirroredHosts
+from scheduler.selection.server_groups import ServerGroups
+from scheduler.shared_answers import SharedAnswers
+from scheduler.stream.decision_stream import DecisionStream, NoStream, make_stream
+from scheduler.stream.shared_decisions import LocalState
+from scheduler.workflow.candidate_hosts import CandidateHosts
+from scheduler.workflow.claim_sessions import ClaimSessions
+from scheduler.workflow.held_hosts import HeldHosts
+from scheduler.workflow.request_run import Notifications, Steps
+
+
+@dataclass(frozen=True)
+class ManagerParts:
+    """What a manager works with.
+
+    Attributes:
+        hosts: What is known of the hosts.
+        placement: The client that the daemon starts.
+        candidates: Answers which hosts could take a request.
+        claimer: Claims hosts in Placement.
+        network: Neutron, for the pre-filters.
+        mirror: What is known of Placement's compute nodes without a query, if that is wanted.
+        stream: What other schedulers decide, if it is shared.
+        clock: Seconds, as ``time.monotonic``.
+        router: Sends requests to other partitions, if there are any.
+    """
+
+    hosts: Inventory
+    placement: PlacementClient
+    candidates: CandidateSource
+    claimer: Claimer
+    network: NeutronNetwork
+    mirror: CandidateMirror | NoMirror = field(default_factory=NoMirror)
+    stream: DecisionStream | NoStream = field(default_factory=NoStream)
+    clock: Callable[[], float] = time.monotonic
+    router: Router | None = None
+
+    @classmethod
+    def from_conf(cls, conf: cfg.ConfigOpts, answers: SharedAnswers) -> "ManagerParts":
+        """Make the parts that the options describe; nothing is connected to yet.
+
+        Args:
+            conf: The options.
+            answers: What Placement and the databases answered to other workers.
+
+        Raises:
+            ConfigError: An option cannot work.
+            PlacementAuthFailure: ``[placement]`` names no usable credentials.
+        """
+        placement = PlacementClient.from_conf(conf)
+        hosts = Inventory(conf)
+        mirror = make_mirror(conf, placement, hosts.partition.aggregates, answers)
+        stream = make_stream(conf, LocalState(hosts.pending, partial(hosts.snapshot, math.inf), mirror))
+        return cls(
+            hosts=hosts,
+            placement=placement,
+            candidates=CandidateSource.of(
+                placement, conf.berth.searches_at_once, hosts.begin_reading, answers
+            ),
+            claimer=Claimer.of(placement, conf.berth.claims_at_once, answers.locks.slot),
+            network=NeutronNetwork.from_conf(conf),
+            mirror=mirror,
+            stream=stream,
+            router=make_router(conf, stream, hosts.partitions),
+        )
+
+
+def make_steps(conf: cfg.ConfigOpts, parts: ManagerParts, notifications: Notifications) -> Steps:
+    """Put together what takes the steps of requests."""
+    hosts, clock = parts.hosts, parts.clock
+    candidate_hosts = CandidateHosts(
+        conf, hosts, parts.candidates, parts.network, ProviderAggregates(parts.placement)
+    )
+    observer = MirrorAndOthers(parts.mirror, parts.stream.sharing)
+    claims = ClaimSessions(
+        conf,
+        hosts,
+        candidate_hosts,
+        parts.placement,
+        parts.claimer,
+        observer,
+        lambda: parts.stream.status().alone,
+        clock,
+    )
+    return Steps(
+        hosts=hosts,
+        candidate_hosts=candidate_hosts,
+        held_hosts=HeldHosts(hosts, parts.claimer, candidate_hosts),
+        mirrored_hosts=MirroredHosts(parts.mirror, hosts.instances, hosts.pending),
+        mirror_age=parts.mirror.age,
+        groups=ServerGroups(),
+        claims=claims,
+        notifications=notifications,
+    )
