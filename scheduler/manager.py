@@ -325,7 +325,7 @@ class SchedulerManager:
 
     def _routing_of(self, request: SchedulingRequest) -> RequestRouting | None:
         """Return how a request may be sent to other partitions; None if it may not."""
-        call = getattr(request.context, "delivery", None)
+        call = request.delivery
         if self._router is None or call is None or not call.can_be_forwarded:
             return None
         facts = RoutingFacts.of(request)

@@ -50,7 +50,7 @@ class DecisionCounter:
         self._count_claims(record)
 
     def _count_times(self, record: DecisionRecord) -> None:
-        delivery = getattr(record.request.context, "delivery", None)
+        delivery = record.request.delivery
         if delivery is not None:
             self._counters.observe(catalogue.STAGE_SECONDS, delivery.waited, "queue")
         for stage, seconds in record.times.items():

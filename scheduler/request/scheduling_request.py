@@ -202,22 +202,24 @@ class SchedulingRequest:
         return self.spec.get_scheduler_hint(name, default)
 
     @property
+    def delivery(self) -> Any:
+        """The message that is being answered (``scheduler/rpc/delivery.py``); None outside of a server."""
+        return getattr(self.context, "delivery", None)
+
+    @property
     def message_id(self) -> str:
         """The identity of the message, the same at each delivery; "" if there is none."""
-        delivery = getattr(self.context, "delivery", None)
-        return delivery.message_id if delivery else ""
+        return self.delivery.message_id if self.delivery else ""
 
     @property
     def was_redelivered(self) -> bool:
         """Whether the broker has delivered the message before."""
-        delivery = getattr(self.context, "delivery", None)
-        return bool(delivery and delivery.redelivered)
+        return bool(self.delivery and self.delivery.redelivered)
 
     @property
     def may_be_answered(self) -> bool:
         """Whether an earlier delivery of the message may have been answered with hosts."""
-        delivery = getattr(self.context, "delivery", None)
-        return bool(delivery and delivery.may_be_answered)
+        return bool(self.delivery and self.delivery.may_be_answered)
 
     @property
     def moves_instance(self) -> bool:

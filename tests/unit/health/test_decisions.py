@@ -21,7 +21,7 @@ def event(next_step, attempt=1):
 
 
 def record(**changes):
-    request = SimpleNamespace(instance_uuids=("i1", "i2"), context=SimpleNamespace(delivery=None))
+    request = SimpleNamespace(instance_uuids=("i1", "i2"), delivery=None)
     values = {"times": {"total": 0.2}, "candidates": CandidateSource("placement", 12, sent_at=5.0)}
     return DecisionRecord(request, "req-1", 0.0, **(values | changes))
 
@@ -82,7 +82,7 @@ def test_times_are_counted_by_stage_and_as_a_whole(world):
 
 def test_the_wait_for_a_thread_is_a_stage(world):
     each = record()
-    each.request.context.delivery = SimpleNamespace(waited=0.75)
+    each.request.delivery = SimpleNamespace(waited=0.75)
     assert world.count(each)["berth_stage_duration_seconds", ("queue",)][-1] == 0.75
 
 
