@@ -335,7 +335,7 @@ class SchedulerManager:
 
     def _send_on_to_owner(self, request: SchedulingRequest) -> None:
         """Send a request on, if another scheduler decides for its server group or for its flavor."""
-        group, call = request.server_group, getattr(request.context, "delivery", None)
+        group, call = request.server_group, request.delivery
         if group is not None and group.uuid is not None:
             if request.claims:
                 self.stream.send_on_to_owner(group.uuid, call)
@@ -353,7 +353,7 @@ class SchedulerManager:
         try:
             yield
         except (CandidatesUnknown, HostsUnknown) as error:
-            call = getattr(request.context, "delivery", None)
+            call = request.delivery
             if call is not None and call.can_be_returned and self.stream.was_sent_here(call):
                 raise HandedBack(f"Another scheduler is to decide: {error}") from error
             raise
