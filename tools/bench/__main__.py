@@ -14,6 +14,7 @@ contention   is what Berth claims true while others claim and delete on nearly f
 side-by-side Berth and nova-scheduler in the same rig, in turns
 forwarding   what it costs to send a call on to another scheduler
 partitions   10,000 hosts and 1,000 builds: routers, partitions, conductors, computes and failures
+replay       reading 100,000 records of the decision stream at a start
 """
 
 import argparse
@@ -36,6 +37,7 @@ COMMANDS = {
     "contention": "tools.contention.run",
     "forwarding": "tools.bench.forwarding",
     "partitions": "tools.partitions.command",
+    "replay": "tools.bench.replay",
     "side-by-side": "tools.side_by_side.command",
 }
 
