@@ -32,6 +32,7 @@ from scheduler.placement.mirror import (
 from scheduler.placement.provider_lists import ProviderList, list_path
 from scheduler.placement.provider_usage import read_inventories, read_used
 from scheduler.placement.questions import QuestionRefused, Questions
+from scheduler.placement.refresh_pace import MIN_INTERVAL, RefreshPace
 from scheduler.request.query import Query
 from scheduler.shared_answers import SharedAnswers
 
@@ -39,14 +40,6 @@ LOG = log.getLogger(__name__)
 
 # A refresh that is this much later than planned makes the mirror too old to be used; in intervals.
 TOO_OLD = 3.0
-
-# Above this share of refused claims the interval is halved, down to MIN_INTERVAL seconds; below it, doubled.
-REFUSED_OFTEN = 0.02
-MIN_INTERVAL = 5.0
-
-# Above this share of refused claims, of STORM_CLAIMS or more, queries go to Placement until the next refresh.
-REFUSED_MOSTLY = 0.2
-STORM_CLAIMS = 50
 
 # Nodes that lost instances and are read again one by one; if there are more, the whole mirror is refreshed.
 MOST_REREAD = 100
@@ -100,11 +93,10 @@ class CandidateMirror:
         self._questions = Questions(client, answers)
         self._shared_age = SHARED_AGE if answers.shared else 0.0
         self._configured_interval = interval
+        self._pace = RefreshPace(interval)
         self._clock = clock
         self._mirror = Mirror(clock)
         self._lock = threading.Lock()
-        self._shorter = 1.0
-        self._claims = self._refusals = 0
         self._refreshed_at = float("-inf")
         self._withdrawn_at = float("-inf")
         self._wanted = self._resting = False
@@ -159,8 +151,7 @@ class CandidateMirror:
     def claimed(self, allocations: Allocations) -> None:
         """Count a claim that Placement granted."""
         self._mirror.claimed(allocations)
-        with self._lock:
-            self._claims += 1
+        self._pace.note_granted()
 
     def released(self, allocations: Allocations) -> None:
         """Count a claim that was given back."""
@@ -177,22 +168,22 @@ class CandidateMirror:
     def refused(self, refusal: Refusal, candidate: AllocationCandidate) -> None:
         """Learn from a claim that Placement refused, and that another host may be granted."""
         provider, name = refusal.refused_provider, refusal.refused_class
-        storm = self._count_refusal()
+        counts = self._pace.note_refused()
         if provider and not name:
             self._mirror.forget_provider(provider)
         elif provider:
             amount = candidate.allocations.get(provider, {}).get("resources", {}).get(name, 0)
             self._mirror.refuse(provider, name, amount)
             self.nodes_changed([provider])
-        if storm:
+        if counts.is_storm:
             self._withdrawn_at = self._clock()
             self._mirror.withdraw()
             self._loop.wake()
             LOG.warning(
                 "Placement refused %d of the last %d claims; it is asked for candidates until the mirror is "
                 "refreshed",
-                self._refusals,
-                self._claims + self._refusals,
+                counts.refused,
+                counts.total,
             )
 
     def age(self) -> float:
@@ -206,12 +197,6 @@ class CandidateMirror:
                 self._doubtful |= dict.fromkeys(nodes, self._clock())
             self._loop.wake()
 
-    def _count_refusal(self) -> bool:
-        with self._lock:
-            self._refusals += 1
-            total = self._claims + self._refusals
-            return total >= STORM_CLAIMS and self._refusals > REFUSED_MOSTLY * total
-
     # -- the refreshing thread -------------------------------------------------------------------------------
 
     def run_round(self) -> float:
@@ -223,28 +208,28 @@ class CandidateMirror:
 
     def _run_round(self) -> float:
         if self._may_rest():
-            return self._refreshed_at + RESTING_INTERVALS * self._interval() - self._clock()
+            return self._refreshed_at + RESTING_INTERVALS * self._pace.interval() - self._clock()
         with self._lock:
             noted, self._doubtful = self._doubtful, {}
         try:
             doubtful = self._not_read_since(noted)
             if len(doubtful) > MOST_REREAD:
                 self.refresh(max(doubtful.values()))
-            elif self._clock() >= self._refreshed_at + self._interval():
+            elif self._clock() >= self._refreshed_at + self._pace.interval():
                 self.refresh()
             self._reread(self._not_read_since(doubtful))
         except (PlacementSilent, QuestionRefused, msgspec.DecodeError) as error:
             self._outage.report_failure(error)
-            return min(self._interval(), MIN_INTERVAL)
+            return min(self._pace.interval(), MIN_INTERVAL)
         self._outage.report_success()
-        return max(0.0, self._refreshed_at + self._interval() - self._clock())
+        return max(0.0, self._refreshed_at + self._pace.interval() - self._clock())
 
     def _may_rest(self) -> bool:
         """Return whether a refresh that is due need not be now; from then on the mirror rests."""
-        now, resting_time = self._clock(), RESTING_INTERVALS * self._interval()
-        is_due = self._interval() <= now - self._refreshed_at < resting_time
+        now, resting_time = self._clock(), RESTING_INTERVALS * self._pace.interval()
+        is_due = self._pace.interval() <= now - self._refreshed_at < resting_time
         with self._lock:
-            active = self._wanted or self._claims or self._refusals
+            active = self._wanted or self._pace.has_claims
             may = is_due and not active and now - self._wanted_at >= resting_time
             self._resting |= may
         return may
@@ -261,14 +246,14 @@ class CandidateMirror:
             msgspec.DecodeError: The answer cannot be read.
         """
         if not_before is None:
-            not_before = self._clock() - self._shared_age * self._interval()
+            not_before = self._clock() - self._shared_age * self._pace.interval()
         not_before = max(not_before, self._withdrawn_at)
         self._mirror.drop_changes(not_before)
         sharing = self._shares_mirrored_class(not_before)
         question = wide_query(self._aggregates() or ())
         answer = self._questions.ask(f"/allocation_candidates?{question}", not_before)
         snapshot = read_snapshot(answer.body)
-        self._adapt_interval()
+        self._pace.adapt()
         self._refreshed_at = answer.asked_at
         if sharing:
             self._mirror.withdraw()
@@ -299,18 +284,6 @@ class CandidateMirror:
             used = read_used(self._client, node)
             if used is not None:
                 self._mirror.set_used(node, used, asked_at)
-
-    def _interval(self) -> float:
-        configured = self._configured_interval()
-        return max(min(configured, MIN_INTERVAL), configured * self._shorter)
-
-    def _adapt_interval(self) -> None:
-        with self._lock:
-            total = self._claims + self._refusals
-            if total:
-                often = self._refusals > REFUSED_OFTEN * total
-                self._shorter = self._shorter / 2 if often else min(1.0, self._shorter * 2)
-            self._claims = self._refusals = 0
 
 
 class NoMirror:

@@ -10,13 +10,12 @@ from scheduler.placement.answer import SHARING
 from scheduler.placement.errors import PlacementUnreachable
 from scheduler.placement.mirror import WIDE_QUERY
 from scheduler.placement.mirror_source import (
-    MIN_INTERVAL,
     RESTING_INTERVALS,
-    STORM_CLAIMS,
     CandidateMirror,
     NoMirror,
     make_mirror,
 )
+from scheduler.placement.refresh_pace import MIN_INTERVAL, STORM_CLAIMS
 from scheduler.placement.reply import Reply
 from scheduler.request.query import Query
 from scheduler.shared_answers import SharedAnswers
@@ -225,14 +224,6 @@ def test_many_refusals_halve_the_interval_and_few_double_it_again(mirror, clock)
     mirror.claimed({})
     clock.now += INTERVAL / 2
     assert mirror.run_round() == INTERVAL
-
-
-def test_the_interval_has_a_lower_bound(mirror, clock):
-    for _ in range(10):
-        refuse(mirror, provider="")
-        clock.now += INTERVAL
-        wait = mirror.run_round()
-    assert wait == MIN_INTERVAL
 
 
 def test_a_storm_of_refusals_sends_queries_to_placement_until_the_next_refresh(mirror, clock, caplog):
