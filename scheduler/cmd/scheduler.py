@@ -67,14 +67,14 @@ def prepare(argv: Sequence[str]) -> ConfigOpts:
     from oslo_concurrency import lockutils
 
     from scheduler import conf as options
-    from scheduler import reports
+    from scheduler import guru_meditation
     from scheduler.version import version
 
     conf = options.load(argv, program_name(), version=version())
     options.require_databases(conf)
     set_up_logging(conf)
     lockutils.set_defaults(conf.oslo_concurrency.lock_path)
-    reports.install(conf)
+    guru_meditation.install(conf)
     return conf
 
 

@@ -13,7 +13,7 @@ from oslo_log import log as logging
 from oslo_utils import timeutils
 
 from scheduler import conf as options
-from scheduler import errors, reports
+from scheduler import errors, guru_meditation
 from scheduler.daemon.parts import WorkerParts
 from scheduler.daemon.periodics import PeriodicLoops
 from scheduler.daemon.process import show_program_name, spare_the_collector
@@ -71,7 +71,7 @@ class Worker(cotyledon.Service):
             lambda: parts.read_state(self._manager, self._server),
         )
         self._reporter.reloads = shared.reloads.value
-        reports.install(conf)
+        guru_meditation.install(conf)
 
     def run(self) -> None:
         """Start everything.

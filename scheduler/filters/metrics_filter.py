@@ -8,8 +8,8 @@ from oslo_config import cfg
 from scheduler.filters.base import HostFilter, Judge
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
+from scheduler.option_pairs import parse_options
 from scheduler.request.scheduling_request import SchedulingRequest
-from scheduler.settings import parse_options
 
 
 class MetricsFilter(HostFilter):

@@ -8,8 +8,8 @@ from oslo_config import cfg
 
 from scheduler.hosts.view import HostView
 from scheduler.objects import ImageMetaProps
+from scheduler.option_pairs import parse_options
 from scheduler.request.scheduling_request import SchedulingRequest
-from scheduler.settings import parse_options
 from scheduler.weights.base import HostWeigher, Scorer
 
 Properties = set[tuple[str, str]]

@@ -9,8 +9,8 @@ from oslo_config import cfg
 from scheduler.errors import ComputeHostMetricNotFound
 from scheduler.hosts.rows import Metrics
 from scheduler.hosts.view import HostView
+from scheduler.option_pairs import parse_options
 from scheduler.request.scheduling_request import SchedulingRequest
-from scheduler.settings import parse_options
 from scheduler.weights.base import HostWeigher, Scorer
 
 

@@ -309,7 +309,7 @@ def prepare_libraries() -> None:
     worker.Reporter = NoReports
     worker.faulthandler = SimpleNamespace(enable=lambda: None)
     worker.spare_the_collector = lambda: None
-    worker.reports = type("reports", (), {"install": staticmethod(lambda _conf: None)})
+    worker.guru_meditation = type("guru_meditation", (), {"install": staticmethod(lambda _conf: None)})
 
 
 class Parts:

@@ -1,4 +1,4 @@
-from scheduler.settings import parse_options
+from scheduler.option_pairs import parse_options
 
 
 def test_options_are_parsed_or_named_in_a_warning(caplog):

@@ -1,4 +1,7 @@
-"""Reports of a process on SIGUSR2: threads, options, version (spec: wire-and-config 7.6)."""
+"""Guru Meditation Reports: what a process says of itself on SIGUSR2 (spec: wire-and-config 7.6).
+
+Threads with their stacks, options, version.
+"""
 
 from typing import Any
 
