@@ -15,8 +15,9 @@ FILTER, CHANCE, CACHING = "filter_scheduler", "chance_scheduler", "caching_sched
 # Seconds in which a scheduler answers a call that another one left: it may come back some seconds later.
 TIME_TO_ANSWER = 15
 
-# Seconds of the broker's heartbeat with partitions, unless it is set or callers wait for less than a minute.
-HEARTBEAT = 15
+# Seconds of the broker's heartbeat with partitions, unless it is set; the shortest is for callers that wait
+# for much less than a minute. Below that, a busy scheduler could seem to be frozen.
+HEARTBEAT, SHORTEST_HEARTBEAT = 15, 5
 
 # Seconds that host data may be old where no query is waited for.
 MIRROR_HOST_STATE_MAX_AGE = 1.0
@@ -121,24 +122,34 @@ def longest_heartbeat(conf: cfg.ConfigOpts) -> int:
     The broker needs one to two times the threshold to notice that, and to take back what it handed to the
     scheduler; then another one has to answer.
     """
-    return max(1, (conf.rpc_response_timeout - TIME_TO_ANSWER) // 2)
+    return (conf.rpc_response_timeout - TIME_TO_ANSWER) // 2
+
+
+def default_heartbeat(conf: cfg.ConfigOpts) -> int:
+    """Return the heartbeat_timeout_threshold that is used with partitions if none is set, in seconds."""
+    return max(SHORTEST_HEARTBEAT, min(HEARTBEAT, longest_heartbeat(conf)))
 
 
 def set_heartbeat_default(conf: cfg.ConfigOpts) -> None:
     """With partitions, let the broker notice a frozen scheduler before its callers leave."""
     if all_partitions(conf):
-        seconds = min(HEARTBEAT, longest_heartbeat(conf))
-        conf.set_default("heartbeat_timeout_threshold", seconds, "oslo_messaging_rabbit")
+        conf.set_default("heartbeat_timeout_threshold", default_heartbeat(conf), "oslo_messaging_rabbit")
 
 
 def _heartbeat_remarks(conf: cfg.ConfigOpts) -> Iterator[str]:
     threshold, longest = conf.oslo_messaging_rabbit.heartbeat_timeout_threshold, longest_heartbeat(conf)
-    if all_partitions(conf) and not 0 < threshold <= longest:
-        yield (
-            f"[oslo_messaging_rabbit]/heartbeat_timeout_threshold {threshold} is too long if a scheduler "
-            f"of a partition freezes: callers wait for {conf.rpc_response_timeout} seconds. Leave it unset, "
-            f"or set it to {min(HEARTBEAT, longest)}"
-        )
+    if not all_partitions(conf) or 0 < threshold <= longest:
+        return
+    needed = 2 * SHORTEST_HEARTBEAT + TIME_TO_ANSWER
+    advice = (
+        f"Leave it unset, or set it to {default_heartbeat(conf)}"
+        if longest >= SHORTEST_HEARTBEAT
+        else f"Set rpc_response_timeout to {needed} or more"
+    )
+    yield (
+        f"[oslo_messaging_rabbit]/heartbeat_timeout_threshold {threshold or 'off'} is too long if a "
+        f"scheduler of a partition freezes: callers wait for {conf.rpc_response_timeout} seconds. {advice}"
+    )
 
 
 def check_driver(conf: cfg.ConfigOpts) -> None:

@@ -87,26 +87,29 @@ def test_one_worker_is_started_by_default_and_it_is_said_where_nova_starts_more(
 
 
 @pytest.mark.parametrize(
-    ("partition", "threshold", "patience", "warned"),
+    ("partition", "threshold", "patience", "advice"),
     [
-        (True, 60, 60, True),
-        (True, 23, 60, True),
-        (True, 22, 60, False),
-        (True, 15, 60, False),
-        (True, 60, 135, False),
-        (True, 0, 60, True),
-        (False, 60, 60, False),
+        (True, 60, 60, ["60 is too long", "Leave it unset, or set it to 15"]),
+        (True, 23, 60, ["23 is too long", "set it to 15"]),
+        (True, 22, 60, None),
+        (True, 15, 60, None),
+        (True, 60, 135, None),
+        (True, 15, 30, ["15 is too long", "callers wait for 30 seconds", "set it to 7"]),
+        (True, 5, 24, ["5 is too long", "Set rpc_response_timeout to 25 or more"]),
+        (True, 0, 60, ["off is too long"]),
+        (False, 60, 60, None),
     ],
 )
 def test_with_partitions_the_broker_must_miss_a_frozen_scheduler_before_callers_leave(
-    partition, threshold, patience, warned
+    partition, threshold, patience, advice
 ):
     found = conf(rpc_response_timeout=patience)
     found.set_override("heartbeat_timeout_threshold", threshold, "oslo_messaging_rabbit")
     if partition:
         add_partition(found, "a", aggregates=["a"])
     lines = [line for line in options.remarks(found) if "heartbeat_timeout_threshold" in line]
-    assert len(lines) == warned
+    assert len(lines) == (advice is not None)
+    assert [text for text in advice or () if text not in lines[0]] == []
 
 
 def test_only_the_database_driver_of_service_groups_is_accepted():

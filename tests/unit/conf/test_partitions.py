@@ -165,7 +165,7 @@ def test_changed_sections_are_told_to_need_a_start(load, tmp_path, caplog, chang
         ("", 60),
         (GENERAL, 15),
         ("[DEFAULT]\nrpc_response_timeout = 35\n" + GENERAL, 10),
-        ("[DEFAULT]\nrpc_response_timeout = 3\n" + GENERAL, 1),
+        ("[DEFAULT]\nrpc_response_timeout = 3\n" + GENERAL, 5),
         ("[oslo_messaging_rabbit]\nheartbeat_timeout_threshold = 60\n" + GENERAL, 60),
         ("[DEFAULT]\ntransport_url = rabbit://broker/?heartbeat_timeout_threshold=40\n" + GENERAL, 40),
     ],
