@@ -32,8 +32,12 @@ counts as alive for longer, and what it is sent comes back after ten seconds."""
 AVOIDED_FOR = 30.0
 """Seconds for which an owner that a call came back from is sent none."""
 
-CALLS_A_SECOND, CALLS_AT_ONCE = 16.0, 32.0
-"""What an owner is sent by all others together, in the long run and at once: half of its threads."""
+CALLS_A_SECOND, CALLS_AT_ONCE = 8.0, 16.0
+"""What an owner is sent by all others together, in the long run and at once.
+
+So many requests share a list well. If more meet in one scheduler while Placement is slow, their claims wait too
+long for each other's writes.
+"""
 
 
 class Call(Protocol):
