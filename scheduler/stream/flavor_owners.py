@@ -35,8 +35,8 @@ AVOIDED_FOR = 30.0
 CALLS_A_SECOND, CALLS_AT_ONCE = 8.0, 16.0
 """What an owner is sent by all others together, in the long run and at once.
 
-So many requests share a list well. If more meet in one scheduler while Placement is slow, their claims wait too
-long for each other's writes.
+So many requests share a list well. If more meet in one scheduler while Placement is slow, their claims wait
+too long for each other's writes.
 """
 
 

@@ -291,14 +291,19 @@ class Call:
 
 
 def sent_on(scheduler):
-    """Where the calls for twenty groups and twenty flavors are sent on to; the same for both."""
-    of_groups, of_flavors = [Call() for _ in range(20)], [Call() for _ in range(20)]
-    for number in range(20):
-        scheduler.stream.send_on_to_owner(f"group-{number}", of_groups[number])
-        scheduler.stream.send_on_to_flavor_owner(f"flavor-{number}", of_flavors[number])
-    topics, more = ({topic for call in calls for topic in call.sent} for calls in (of_groups, of_flavors))
-    assert topics == more
-    return topics
+    """Where the calls for twenty groups are sent on to."""
+    calls = [Call() for _ in range(20)]
+    for number, call in enumerate(calls):
+        scheduler.stream.send_on_to_owner(f"group-{number}", call)
+    return {topic for call in calls for topic in call.sent}
+
+
+def flavors_sent_on(scheduler):
+    """Where the calls for twenty flavors are sent on to."""
+    calls = [Call() for _ in range(20)]
+    for number, call in enumerate(calls):
+        scheduler.stream.send_on_to_flavor_owner(f"flavor-{number}", call)
+    return {topic for call in calls for topic in call.sent}
 
 
 def test_calls_for_groups_are_sent_on_to_schedulers_that_say_where_they_take_them(start):
@@ -311,10 +316,18 @@ def test_calls_for_groups_are_sent_on_to_schedulers_that_say_where_they_take_the
     assert eventually(lambda: sent_on(one) == set())
 
 
+def test_calls_for_flavors_are_sent_on_likewise(start):
+    one, another = start("a"), start("b")
+    assert flavors_sent_on(one) == set()
+    another.stream.take_calls("berth.b.0")
+    assert eventually(lambda: flavors_sent_on(one) == {"berth.b.0"})
+    assert flavors_sent_on(another) == set()
+
+
 def test_no_call_is_sent_on_while_the_stream_is_not_in_step(idle, start):
     for scheduler, expected in [(idle, set()), (start("a"), {"berth.b.0"})]:
         scheduler.stream.membership.update(Member("b", topic="berth.b.0"))
-        assert sent_on(scheduler) == expected
+        assert sent_on(scheduler) == flavors_sent_on(scheduler) == expected
 
 
 def test_outside_of_a_server_nothing_is_sent_on(start):
