@@ -43,6 +43,7 @@ class ConnectionWatch:
         self._lock = threading.Lock()
         # By the pool's record of a connection, or the key of a ping: database, connection, end of its time.
         self._in_use: dict[Any, tuple[str, Any, float]] = {}
+        self._is_resting = False
         self._loop = BackgroundLoop("connection-watch", self._close_overdue)
         self._reports = RateLimitedLogger(LOG, REPORT_INTERVAL, clock)
 
@@ -58,6 +59,7 @@ class ConnectionWatch:
         def begin(connection: Any, key: Any, _proxy: Any = None) -> None:
             seconds = deadline.current().bound(factor * self._timeout())
             with self._lock:
+                self._is_resting = False
                 self._in_use[key] = what, connection, self._clock() + seconds
             self._loop.start(self._interval())
 
@@ -80,9 +82,11 @@ class ConnectionWatch:
         for event in ("checkin", "invalidate", "close"):
             sa.event.listen(engine, event, end)
 
-    def stop(self) -> None:
-        """Stop watching."""
-        self._loop.stop()
+    def rest(self) -> None:
+        """End the thread as soon as no connection is in use; the next use starts it again."""
+        with self._lock:
+            self._is_resting = True
+        self._loop.wake()
 
     def _interval(self) -> float:
         return self._timeout() / 4
@@ -96,6 +100,8 @@ class ConnectionWatch:
                 del self._in_use[key]
                 # While the lock is held the connection cannot be returned to the pool and used again.
                 close_socket(connection)
+            if self._is_resting and not self._in_use:
+                self._loop.stop()
         for _key, what, _connection, _end in overdue:
             self._reports.warning(what, "%s: a connection did not answer in time and was closed", what)
         return self._interval()

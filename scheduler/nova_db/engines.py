@@ -125,6 +125,7 @@ class Engines:
             self._api_breaker = self._new_api_breaker()
         for engine in disposed.values():
             engine.dispose()
+        self._watch.rest()
 
     def _of_group(self, group: str) -> Engine:
         connection = self._conf[group].connection

@@ -49,7 +49,7 @@ def make_watch(engine):
 
     yield make
     for watch in watches:
-        watch.stop()
+        watch.rest()
 
 
 def read_in_thread(connection):
@@ -82,6 +82,33 @@ def test_the_deadline_of_a_request_ends_the_use_of_its_connection(engine, make_w
     make_watch(0.2, factor=1000.0)
     with limit_to(Deadline.after(0.1)):
         taken = engine.raw_connection()
+    thread, results = read_in_thread(taken.dbapi_connection)
+    thread.join(10)
+    assert results == [b""]
+
+
+def watching():
+    return [thread for thread in threading.enumerate() if thread.name == "connection-watch"]
+
+
+def test_a_watch_that_rests_watches_on_while_a_connection_is_in_use_and_then_has_no_thread(
+    engine, make_watch
+):
+    watch = make_watch(0.1)
+    taken = engine.raw_connection()
+    watch.rest()
+    thread, results = read_in_thread(taken.dbapi_connection)
+    thread.join(10)
+    assert results == [b""]
+    assert eventually(lambda: not watching())
+
+
+def test_a_watch_that_rested_watches_the_next_use(engine, make_watch):
+    watch = make_watch(0.1)
+    engine.raw_connection().close()
+    watch.rest()
+    assert eventually(lambda: not watching())
+    taken = engine.raw_connection()
     thread, results = read_in_thread(taken.dbapi_connection)
     thread.join(10)
     assert results == [b""]
