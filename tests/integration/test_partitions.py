@@ -218,7 +218,9 @@ def test_a_dry_run_goes_the_way_of_a_request(cloud):
 
     routed = DryRuns(cloud.running["part1"][0]).route(RequestContext(is_admin=True), spec(), ())
     assert (routed.record, routed.partition, routed.hosts) == (None, "part2", ["scheduler-part2-1"])
-    asked = explain.Schedulers(rpc_transport(cloud.conf), routed.hosts, 20)
+    bus = rpc_transport(cloud.conf)
+    cloud.callback(bus.cleanup)  # before the virtual host goes, in which it would look for its reply queue
+    asked = explain.Schedulers(bus, routed.hosts, 20)
     (answer,) = asked.ask_one("routed_dry_run", spec_obj=spec(), tried=list(routed.tried)).found.values()
     assert answer["sent_on"] is None
     decision = answer["explanation"]["decision"]

@@ -18,6 +18,7 @@ class SilentProxy(contextlib.ExitStack):
         self._target = port
         self.silent = False
         self._listener = self.enter_context(socket.create_server(("127.0.0.1", 0)))
+        self.callback(self._listener.shutdown, socket.SHUT_RDWR)  # closing alone does not end accept
         self.port = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
 

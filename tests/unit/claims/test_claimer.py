@@ -175,15 +175,15 @@ def test_second_claim_of_an_instance_in_flight_is_a_conflict():
     claimer, api = make_claimer(policy=ClaimPolicy(lock_timeout=0.01))
     entered, leave = threading.Event(), threading.Event()
     put = api.put_allocations
-    api.put_allocations = lambda *arguments: (entered.set(), leave.wait(5), put(*arguments))[2]
+    api.put_allocations = lambda *arguments: (entered.set(), leave.wait(30), put(*arguments))[2]
     thread = threading.Thread(target=claim, args=(claimer,))
     thread.start()
-    entered.wait(5)
+    entered.wait(30)
     assert claim(claimer).outcome is Outcome.CONFLICT
     other = claim(claimer, A, uuid="other")
     assert other.outcome is Outcome.CONTENDED
     leave.set()
-    thread.join(5)
+    thread.join(30)
     assert api.used(A) == 1
 
 
@@ -583,7 +583,7 @@ def test_confirming_claims_while_a_release_ends_does_not_deadlock():
             with self.lock:
                 if list(uuids) == [UUID]:
                     release.start()
-                    assert release_ends.wait(5)
+                    assert release_ends.wait(30)
                 removed.extend(uuids)
 
     claimer.open_journal(Page())
@@ -591,8 +591,8 @@ def test_confirming_claims_while_a_release_ends_does_not_deadlock():
     claim(claimer, B)
     confirm = threading.Thread(target=lambda: claimer.confirm_claims([UUID]), daemon=True)
     confirm.start()
-    confirm.join(5)
-    release.join(5)
+    confirm.join(30)
+    release.join(30)
     assert removed == [UUID, "released"]
 
 
@@ -758,10 +758,10 @@ def test_a_release_that_hangs_delays_its_caller_for_a_bounded_time():
     api.capacity[A] = 99
     results = claimer.claim_many([make_request(f"i{number}", A) for number in range(40)])
     leave, post = threading.Event(), api.post_allocations
-    api.post_allocations = lambda *arguments: (leave.wait(5), post(*arguments))[1]
+    api.post_allocations = lambda *arguments: (leave.wait(30), post(*arguments))[1]
     began = time.monotonic()
     claimer.release_many(results)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 20
     leave.set()
     assert (claimer.drain(5), api.consumers) == ([], {})
 

@@ -174,7 +174,7 @@ def test_what_a_later_claim_got_is_not_given_back_by_a_release_that_waited():
         waiting.start()
         assert eventually(lambda: world.cleanup.is_pending(UUID))
         assert world.cleanup.cancel_cleanup(UUID).writes == CLAIMED.own_writes
-    waiting.join(5)
+    waiting.join(30)
     assert world.cleanup.drain(5) == []
     assert world.held == candidate(A).allocations
 

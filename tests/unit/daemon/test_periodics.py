@@ -29,5 +29,5 @@ def test_work_goes_on_after_a_failure_which_is_logged_by_the_name_of_the_work(lo
 def test_nothing_is_begun_after_the_stop(loops):
     called = threading.Event()
     loops.stop()
-    loops.start([Periodic("work", called.set, interval=1000)])
+    loops.start([Periodic("work", called.set, interval=0.01)])
     assert not called.wait(0.05)
