@@ -1,14 +1,97 @@
-"""What every test needs before anything of ours is imported."""
+"""What every test needs before anything of ours is imported, and in which order several processes take the files."""
+
+import threading
 
 from hypothesis import settings
 from oslo_service import backend
+import pytest
+
+from tests.support.waiting import eventually
 
 # oslo.messaging takes oslo.service's default, eventlet, unless somebody chose before it was imported; and that
 # may be another conftest, before pytest_configure is called
 backend.init_backend(backend.BackendType.THREADING)
+
+#: Files on a cluster of three servers, which takes long to start: one process has it, and runs them all.
+ON_A_CLUSTER = (
+    "tests/integration/rpc/test_fail_over.py",
+    "tests/integration/rpc/test_tls.py",
+    "tests/integration/stream/test_fail_over.py",
+)
+
+#: In the names of threads that work and log on after a test: those of an open transport or database.
+AT_WORK = ("(poll)", "Rabbit-heartbeat", "connection-watch")
+
+#: Beginnings of the names of loggers of libraries whose threads may outlive a test.
+LIBRARIES = ("amqp", "kombu", "oslo.messaging", "oslo_messaging")
 
 
 def pytest_configure():
     # several runs share the machines of CI: how long an example takes says nothing
     settings.register_profile("berth", deadline=None, max_examples=100)
     settings.load_profile("berth")
+
+
+def pytest_collection_modifyitems(config, items):
+    """With several processes, put the files that wait longest for servers first.
+
+    The many quick ones come last, so that all processes end together.
+    """
+    if not hasattr(config, "workerinput"):
+        return
+    files = {}
+    for item in items:
+        files.setdefault(item.nodeid.partition("::")[0], []).append(item)
+    items[:] = [item for _, of_file in sorted(files.items(), key=_rank) for item in of_file]
+
+
+def _rank(file_and_items):
+    file, items = file_and_items
+    slow = any(item.get_closest_marker("slow") for item in items)
+    return file not in ON_A_CLUSTER, not slow, "/integration/" not in file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """With ``--dist loadfile``, files are taken in the order above, and those on a cluster as if they were one."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class FileScheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            file = super()._split_scope(nodeid)
+            return "cluster" if file in ON_A_CLUSTER else file
+
+    if config.getvalue("dist") != "loadfile":
+        return None
+    config.option.loadscopereorder = False
+    return FileScheduling(config, log)
+
+
+@pytest.fixture
+def caplog(caplog):
+    """What was logged, without what libraries say.
+
+    Their threads may still be at work for an earlier test, and many tests count lines.
+    """
+
+    def of_tests(record):
+        return not record.name.startswith(LIBRARIES)
+
+    caplog.handler.addFilter(of_tests)
+    yield caplog
+    caplog.handler.removeFilter(of_tests)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_thread_is_left():
+    """Fail if a module leaves threads that would work, log and format errors while others are tested."""
+    before = set(threading.enumerate())
+    yield
+    assert eventually(lambda: not _left(before), 20), (
+        f"a transport or a database is left open: {_left(before)}"
+    )
+
+
+def _left(before):
+    names = [thread.name for thread in threading.enumerate() if thread not in before]
+    return [name for name in names if any(part in name for part in AT_WORK)]

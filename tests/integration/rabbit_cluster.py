@@ -17,7 +17,7 @@ from tests.integration.certificates import make_certificates
 from tools import servers
 
 PORTS = range(21000, 25000, 10)
-START_TIMEOUT = 90
+START_TIMEOUT = 200
 USER = PASSWORD = "test"
 
 CONFIGURATION = """\

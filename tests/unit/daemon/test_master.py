@@ -9,6 +9,8 @@ import pytest
 from tests.support.daemon import Daemon
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def start(tmp_path):

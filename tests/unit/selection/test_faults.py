@@ -35,6 +35,8 @@ from tests.builders import make_table, uuid_of
 from tests.unit.claims.fake_consumers import FakeConsumers
 from tests.unit.selection.requests import host_with_candidate, make_conf, make_request, make_spec
 
+pytestmark = pytest.mark.slow
+
 WRITES = (
     "ok",
     "lost",

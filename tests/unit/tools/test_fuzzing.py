@@ -26,6 +26,8 @@ from tools.fuzzing.oracle import Outcome
 from tools.fuzzing.targets import TARGETS
 from tools.fuzzing.world import Answer, World
 
+pytestmark = pytest.mark.slow
+
 SEED_VALUE = {"a": [1, {"b": "text"}], "c": {"nova_object.name": "Flavor", "nova_object.version": "1.2"}}
 
 

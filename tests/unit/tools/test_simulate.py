@@ -20,7 +20,7 @@ MINUTES = 0.25
 
 # Seconds; on an idle machine that is enough for some hundred histories.
 PATIENCE = 280
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.slow
 
 
 def simulate(*arguments, hash_seed=None):

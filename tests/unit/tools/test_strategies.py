@@ -8,6 +8,8 @@ from tools.strategies import command
 from tools.strategies.run import run
 from tools.strategies.scenario import SCENARIOS, STRATEGIES
 
+pytestmark = pytest.mark.slow
+
 BERTH = list(STRATEGIES)[-1]
 
 
