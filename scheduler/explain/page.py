@@ -116,20 +116,18 @@ def weight_bars(best: Sequence[Document]) -> Weights:
     colours = {name: min(number, COLOURS - 1) for number, name in enumerate(names)}
     below = max((-_sum(host, negative=True) for host in best), default=0.0)
     above = max((_sum(host, negative=False) for host in best), default=0.0)
-    scale = 100 / (below + above) if below + above else 0.0
-    rows = [
-        WeightRow(host["host"], host["total"], _segments(host, below * scale, scale, colours))
-        for host in best
-    ]
-    return Weights(below * scale, colours, rows)
+    whole = below + above
+    zero = _percent(below, whole)
+    rows = [WeightRow(host["host"], host["total"], _segments(host, zero, whole, colours)) for host in best]
+    return Weights(zero, colours, rows)
 
 
-def _segments(host: Document, zero: float, scale: float, colours: Mapping[str, int]) -> list[Segment]:
+def _segments(host: Document, zero: float, whole: float, colours: Mapping[str, int]) -> list[Segment]:
     found = []
     left = right = zero
     for one in host["weights"]:
         weighted = one["weighted"]
-        width = abs(weighted) * scale
+        width = _percent(abs(weighted), whole)
         if weighted < 0:
             left -= width
         found.append(
@@ -142,6 +140,11 @@ def _segments(host: Document, zero: float, scale: float, colours: Mapping[str, i
 
 def _sum(host: Document, *, negative: bool) -> float:
     return sum(one["weighted"] for one in host["weights"] if (one["weighted"] < 0) is negative)
+
+
+def _percent(part: float, whole: float) -> float:
+    # divided first: 100 divided by the smallest floats is infinite
+    return 100 * (part / whole) if whole else 0.0
 
 
 def _entered(stage: Document) -> int:

@@ -2,7 +2,7 @@
 
 from html.parser import HTMLParser
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 import pytest
 
@@ -157,6 +157,7 @@ amounts = st.floats(-1e6, 1e6, allow_nan=False)
 
 
 @given(st.lists(st.dictionaries(st.text(min_size=1, max_size=3), amounts, max_size=12), max_size=6))
+@example([{"ram": 2.2250738585e-313}])
 def test_segments_stay_within_the_picture(hosts):
     weights = page.weight_bars([host(f"h{number}", **one) for number, one in enumerate(hosts)])
     for row in weights.rows:
