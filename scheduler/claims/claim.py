@@ -216,6 +216,7 @@ class AllocationClaim:
         self._unverified = known.lost + known.unsure  # writes that the next success may overlap with
         self._concurrent_updates = 0
         self._consumer_conflicts = 0
+        self._waits_for_record = 0
         self._last_reply = Reply(0)
         self._read_delays: Sequence[float] = ()
         self._result: ClaimResult | None = None
@@ -271,7 +272,8 @@ class AllocationClaim:
         return self._react(reply)
 
     def _send_after_delay(self) -> ClaimState:
-        self._timing.sleep(self._timing.uniform(*self._policy.retry_delay))
+        delay = self._timing.uniform(*self._policy.retry_delay) * 2**self._waits_for_record
+        self._timing.sleep(min(delay, self._policy.longest_retry_delay))
         return self._send()
 
     def _react(self, reply: Reply) -> ClaimState:
@@ -341,6 +343,7 @@ class AllocationClaim:
         removes the record, and what was written meanwhile is not shown (spec: placement-and-workflow 4.5).
         """
         self._write = self._plain_write(NOTHING, None)
+        self._waits_for_record += 1
         return self._go(ClaimState.BACKING_OFF, "an earlier write may still be at work on the consumer")
 
     def _read_until_changed(self) -> ClaimState:

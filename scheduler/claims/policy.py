@@ -35,6 +35,9 @@ class ClaimPolicy:
             this.
         retry_delay: Shortest and longest random delay after a concurrent update. It is random so that claims
             that collided once do not collide again (spec: placement-and-workflow 4.9 step 4).
+        longest_retry_delay: Longest delay while an earlier write of the claim may still be at work. The delay
+            doubles each time: most such writes end soon, and the others hold up the database, which is then
+            not to be asked much.
         concurrent_update_tries: Writes of a claim that may end in a concurrent update. Nova makes 4 with
             longer delays; under load a third of the writes collide, so that 8 rarely fail.
         consumer_conflicts: How often a claim starts again from what the consumer turned out to hold. One is
@@ -78,6 +81,7 @@ class ClaimPolicy:
     claim_timeout: float = 120.0
     lock_timeout: float = 30.0
     retry_delay: tuple[float, float] = (0.05, 0.5)
+    longest_retry_delay: float = 4.0
     concurrent_update_tries: int = 8
     consumer_conflicts: int = 4
     reads_after_reset: tuple[float, ...] = (0.0, 0.3, 1.0)

@@ -483,6 +483,16 @@ def test_a_record_without_allocations_is_used_once_no_write_can_be_at_work_any_m
     assert world.clock.now - Clock().now >= ClaimPolicy().late_write_window
 
 
+def test_the_pauses_before_a_write_that_waits_for_another_one_grow_to_a_bound():
+    policy = replace(ClaimPolicy(), retry_delay=(0.25, 0.5), reads_after_reset=(0.0,))
+    world = World(["begun 9999"], policy=policy).run()
+    assert world.result.claimed
+    pauses = [pause for pause in world.clock.slept if pause]
+    assert pauses[:4] == [0.5, 1.0, 2.0, 4.0]
+    assert set(pauses[4:]) == {policy.longest_retry_delay}
+    assert sum(pauses[:-1]) < policy.late_write_window <= sum(pauses)
+
+
 def test_nothing_is_read_again_after_the_time_of_the_claim_although_no_read_was_answered():
     world = World(["lost"], ["silent"] * 9, policy=replace(ClaimPolicy(), claim_timeout=0.2)).run()
     assert (world.result.outcome, world.api.calls) == (Outcome.UNAVAILABLE, ["put", "read"])
