@@ -366,7 +366,8 @@ class Claimer:
         """Write a claim of a redelivered request once more, if it looks like one of its earlier delivery.
 
         The process of that one may have died with the same claim recorded and not sent. Its successor,
-        perhaps on another host, would take the allocations for these: both have generation 1.
+        perhaps on another host, would take the allocations for these: both have generation 1, or the next one
+        after that of the allocations which an evacuated instance keeps.
 
         Args:
             request: The request.
@@ -375,9 +376,11 @@ class Claimer:
         """
         if not _looks_like_earlier(request, result):
             return result
-        self._journal.record_claim(request.uuid, request.repeated.made, None, request.message_id)
+        beside = result.previous is not None
+        if not beside:  # else the claim reads the instance again, and records what it writes then
+            self._journal.record_claim(request.uuid, request.repeated.made, None, request.message_id)
         known = ConsumerState(
-            1,
+            None if beside else 1,
             unsure=result.unsure,
             earlier=result.own_writes,
             elsewhere=result.own_writes,
@@ -500,8 +503,9 @@ class Claimer:
 
 def _looks_like_earlier(request: ClaimRequest, result: ClaimResult) -> bool:
     """Return whether a claim cannot be told from one that an earlier delivery of the request recorded."""
-    new = result.claimed and result.made is not None and result.made.generation == 1
-    return request.redelivered and new
+    if not (request.redelivered and result.claimed and result.made is not None) or result.adopted:
+        return False
+    return result.made.generation == 1 or result.previous is not None
 
 
 def _refuse_all(requests: Iterable[ClaimRequest], outcome: Outcome, reason: str) -> Results:

@@ -12,6 +12,9 @@ nothing is confirmed, and everything is still whose it was.
 
 Only a clear response counts. After a lost one the instances are read until the effect shows, and are written
 once more with the generations that they have then. The lost write cannot take effect after that.
+
+What a redelivered request holds is written twice. Another process may have died after it recorded the same
+confirmation, which was not carried out: its successor would take the first write for that one.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -103,6 +106,8 @@ class Confirmation:
         self._refusal = refusal
         self._own: dict[str, OwnWrite] = {}  # what the current write makes this request's
         self._lost: dict[str, tuple[OwnWrite, ...]] = {}  # of these, had no clear response
+        self._accepted: dict[str, ClaimResult] = {}  # the results if nothing more is written
+        self._changed = False  # at least one instance may have, since it was read
         self._times_lost = 0
         self._concurrent_updates = 0
         self._consumer_conflicts = 0
@@ -147,12 +152,18 @@ class Confirmation:
     def _record(self) -> None:
         self._own = {}
         for uuid, held in self._held.items():
-            earlier = own_write_in((*self._earlier[uuid], *self._lost.get(uuid, ())), held)
+            earlier = own_write_in(self._writes_of(uuid), held)
             if earlier is not None:
                 owner = self._requests[uuid].owner
                 made = ConsumerAllocations(held.allocations, (held.generation or 0) + 1, owner)
                 self._own[uuid] = OwnWrite(made, earlier.previous)
         self._journal.record_writes(self._own, next(iter(self._requests.values())).message_id)
+
+    def _writes_of(self, uuid: str) -> tuple[OwnWrite, ...]:
+        """Return the writes after which what an instance holds is this request's."""
+        accepted = self._accepted.get(uuid)
+        own = accepted.own_writes if accepted else ()
+        return (*self._earlier[uuid], *self._lost.get(uuid, ()), *own)
 
     def _write(self) -> Reply:
         bodies = {
@@ -167,7 +178,7 @@ class Confirmation:
     def _react(self, reply: Reply) -> None:
         outcome = write_outcome(reply)
         if outcome is WriteOutcome.DONE:
-            self._grant(reply)
+            self._accept(reply)
         elif outcome is WriteOutcome.CONSUMER_CONFLICT:
             self._look_again(reply)
         elif outcome is WriteOutcome.CONCURRENT:
@@ -191,6 +202,7 @@ class Confirmation:
         """Read all instances, of which one has changed: perhaps another run of the request confirmed it."""
         self._add_event(ClaimState.CONSUMER_CHANGED, cause_of(reply), reply.status)
         self._consumer_conflicts += 1
+        self._changed = True
         if self._consumer_conflicts > self._policy.consumer_conflicts:
             reason = "another writer changes the allocations of the instance"
             self._fail(Outcome.CONFLICT, reason, reply.status)
@@ -230,9 +242,10 @@ class Confirmation:
         current = self._read_all(list(self._requests), self._context)
         changed = {uuid: CHANGED for uuid, held in current.items() if held.allocations != self._wanted[uuid]}
         if changed:
+            self._changed = True
             self._fail(Outcome.CONFLICT, ANOTHER_CHANGED, apart=changed)
         else:
-            self._held = dict(current)
+            self._held, self._changed = dict(current), False
 
     # -- results ---------------------------------------------------------------------------------------------
 
@@ -244,19 +257,30 @@ class Confirmation:
     def _context(self) -> Any:
         return next(iter(self._requests.values())).context
 
-    def _grant(self, reply: Reply) -> None:
+    def _accept(self, reply: Reply) -> None:
+        first, self._lost = not self._accepted, {}  # a lost write cannot take effect any more
         for uuid, held in self._held.items():
-            self._histories[uuid].add(ClaimState.GRANTED, "Placement accepted it", reply.status)
             own = self._own.get(uuid)
             made = own.made if own else replace(held, generation=(held.generation or 0) + 1)
-            self._results[uuid] = ClaimResult(
+            self._held[uuid] = made
+            self._accepted[uuid] = ClaimResult(
                 Outcome.CLAIMED,
                 made=made,
                 previous=own.previous if own else None,
                 overlapped=bool(self._earlier[uuid]),
                 adopted=own is None,
-                events=tuple(self._histories[uuid].events),
             )
+        if first and any(request.redelivered for request in self._requests.values()):
+            self._add_event(ClaimState.REWRITING, "an earlier run could have recorded the same", reply.status)
+        else:
+            self._grant("Placement accepted it", reply.status)
+
+    def _grant(self, cause: str, status: int | None = None) -> None:
+        self._add_event(ClaimState.GRANTED, cause, status)
+        for uuid, result in self._accepted.items():
+            lost = self._lost.get(uuid, ())
+            events = tuple(self._histories[uuid].events)
+            self._results[uuid] = replace(result, unsure=bool(lost), lost=lost, events=events)
 
     def _refuse(self, outcome: Outcome, reply: Reply) -> None:
         self._fail(outcome, cause_of(reply), reply.status, refused_resource(reply))
@@ -269,11 +293,18 @@ class Confirmation:
         resource: tuple[str, str] = ("", ""),
         apart: Mapping[str, str] | None = None,
     ) -> None:
-        """End for all instances. ``apart`` has reasons that some have of their own."""
+        """End for all instances. ``apart`` has reasons that those have which have changed.
+
+        If they were confirmed, and none has changed since, they stay confirmed.
+        """
+        if self._accepted and not self._changed:
+            self._grant(reason, status)
+            return
         for uuid in self._requests:
             why = (apart or {}).get(uuid, reason)
             self._histories[uuid].add(outcome.end, why, status)
-            lost = self._lost.get(uuid, ())
+            accepted = self._accepted.get(uuid)
+            lost = (*(accepted.own_writes if accepted else ()), *self._lost.get(uuid, ()))
             self._results[uuid] = ClaimResult(
                 outcome,
                 why,

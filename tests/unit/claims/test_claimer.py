@@ -511,6 +511,39 @@ def test_what_a_redelivered_request_claims_is_not_taken_for_a_recorded_claim_tha
     assert (claimer.drain(5), api.consumers, page.recorded) == ([], {}, {})
 
 
+class Killed(BaseException):
+    """The process ends here."""
+
+
+def test_an_evacuation_is_not_taken_for_one_that_was_recorded_and_not_carried_out(tmp_path):
+    """A process of another host was killed while it sent the same."""
+    api = FakeConsumers({A: 2, B: 2})
+    api.give(UUID, candidate(A).allocations)
+    request = replace(make_request(UUID, B, {A}), message_id="m1", redelivered=True)
+    one, other = Host(tmp_path / "one", api), Host(tmp_path / "other", api)
+
+    def kill(*_arguments):
+        raise Killed
+
+    api._killed = kill
+    api.write_faults = ["ok", "killed"]  # the first is for an instance that holds nothing
+    claimer, page, _ = one.start()
+    with pytest.raises(Killed):
+        claimer.claim(request)
+    page.close()
+    second, its_page, _ = other.start()
+    result = second.claim(request)
+    held = api.get_allocations(UUID)
+    assert (result.claimed, set(held.allocations)) == (True, {A, B})
+    successor, _, _ = one.start()
+    assert successor.drain(5) == []
+    assert api.get_allocations(UUID) == held
+    second.release(UUID, result)
+    assert second.drain(5) == []
+    assert api.get_allocations(UUID).allocations == candidate(A).allocations
+    its_page.close()
+
+
 @pytest.mark.parametrize(
     ("fault", "calls"),
     [

@@ -24,8 +24,13 @@ PLACES = dict(zip(UUIDS, [A, B, A], strict=True))
 POLICY = {"reads_at_once": 1}
 
 
-def requests_for(uuids=UUIDS):
-    return [replace(make_request(uuid, PLACES[uuid]), message_id="m1", alone=False) for uuid in uuids]
+class Killed(BaseException):
+    """The process ends here."""
+
+
+def requests_for(uuids=UUIDS, **changes):
+    told = {"message_id": "m1", "alone": False, **changes}
+    return [replace(make_request(uuid, PLACES[uuid]), **told) for uuid in uuids]
 
 
 class World:
@@ -39,12 +44,18 @@ class World:
         page.close()
         self.api.calls.clear()
 
-    def confirm(self, claimer, uuids=UUIDS, then=lambda: None):
+    def confirm(self, claimer, uuids=UUIDS, then=lambda: None, **changes):
         """Confirm what the instances hold; ``then`` happens right after it was read."""
         held = claimer.get_held_many(uuids)
         then()
         self.api.calls.clear()
-        return claimer.confirm_many([HeldClaim(one, held[one.uuid]) for one in requests_for(uuids)])
+        return claimer.confirm_many(
+            [HeldClaim(one, held[one.uuid]) for one in requests_for(uuids, **changes)]
+        )
+
+    def killed(self, *_arguments):
+        """A fault of a write: its process is killed before Placement has it."""
+        raise Killed
 
     def give_back(self, host=None):
         """The successor of the dead process gives back what is left of its claims."""
@@ -179,6 +190,56 @@ def test_what_was_confirmed_last_is_kept_although_two_processes_of_another_host_
     assert (world.holds, world.generations) == (ALL, [3] * 3)
 
 
+def test_what_was_confirmed_is_not_taken_for_a_confirmation_that_was_recorded_and_not_carried_out(world):
+    """The second process of the other host is killed while it sends it."""
+    world.api._killed = world.killed
+    claimer, page, _ = world.one.start(**POLICY)
+    with pytest.raises(Killed):
+        world.confirm(claimer, then=lambda: world.api.write_faults.append("killed"), redelivered=True)
+    page.close()
+    claimer, _, _ = world.other.start(**POLICY)
+    assert outcomes(world.confirm(claimer, redelivered=True)) == {Outcome.CLAIMED}
+    assert world.api.calls == ["post", "post"]
+    world.give_back()
+    assert (world.holds, world.generations) == (ALL, [3] * 3)
+
+
+@pytest.mark.parametrize("same_daemon", [False, True])
+@pytest.mark.parametrize(
+    "faults", [["unreachable"], ["403"], ["concurrent"] * 9, ["lost"] * 9, ["unanswered"] * 9], ids=str
+)
+def test_what_was_written_once_stays_confirmed_whatever_becomes_of_the_second_write(
+    world, same_daemon, faults
+):
+    claimer, page, _ = (world.one if same_daemon else world.other).start(**POLICY)
+    results = world.confirm(
+        claimer, then=lambda: world.api.write_faults.extend(["ok", *faults]), redelivered=True
+    )
+    assert (outcomes(results), world.holds) == ({Outcome.CLAIMED}, ALL)
+    world.api.settle()
+    claimer.release_many(results)
+    assert claimer.drain(5) == []
+    page.close()
+    world.give_back()
+    assert world.holds == ({} if same_daemon else ALL)
+
+
+def test_nothing_is_confirmed_if_one_instance_is_deleted_between_both_writes(world):
+    claimer, _, _ = world.one.start(**POLICY)
+    write = world.api._concurrent
+
+    def delete(*arguments):
+        world.api.consumers.pop("i1", None)
+        return write(*arguments)
+
+    world.api._concurrent = delete
+    results = world.confirm(
+        claimer, then=lambda: world.api.write_faults.extend(["ok", "concurrent"]), redelivered=True
+    )
+    assert outcomes(results) == {Outcome.CONFLICT}
+    assert (claimer.drain(5), world.holds) == ([], {})
+
+
 def test_some_are_of_this_daemon_and_others_are_not(world):
     claimer, page, _ = world.other.start(**POLICY)
     world.api.consumers.pop("i2")
@@ -211,8 +272,10 @@ def test_nothing_is_confirmed_after_sigterm(world):
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25, deadline=None)
-@given(st.lists(FAULTS, max_size=6), st.lists(READS, max_size=9), st.booleans(), st.booleans())
-def test_under_random_faults_all_or_none_are_confirmed(tmp_path_factory, writes, reads, same_daemon, release):
+@given(st.lists(FAULTS, max_size=6), st.lists(READS, max_size=9), st.booleans(), st.booleans(), st.booleans())
+def test_under_random_faults_all_or_none_are_confirmed(
+    tmp_path_factory, writes, reads, same_daemon, release, redelivered
+):
     world = World(tmp_path_factory.mktemp("world"))
     host = world.one if same_daemon else world.other
     claimer, page, _ = host.start(**POLICY)
@@ -220,7 +283,7 @@ def test_under_random_faults_all_or_none_are_confirmed(tmp_path_factory, writes,
     def begin_faults():
         world.api.write_faults, world.api.read_faults = list(writes), list(reads)
 
-    results = world.confirm(claimer, then=begin_faults)
+    results = world.confirm(claimer, then=begin_faults, redelivered=redelivered)
     (outcome,) = outcomes(results)
     world.api.settle()
     if release:
