@@ -35,6 +35,7 @@ class Message:
         replies: Times at which a reply was handed to the broker, or given up because its queue was gone.
         waits: For each time that it was processed: seconds from its start to its reply.
         working: The processes that have begun to process it and have not replied.
+        receivers: The processes that it was delivered to.
         abandoned: Times at which a process acknowledged it without a reply, since its caller waits no more.
     """
 
@@ -50,6 +51,7 @@ class Message:
     waits: list[float] = field(default_factory=list)
     working: set[Process] = field(default_factory=set)
     abandoned: list[float] = field(default_factory=list)
+    receivers: set[Process] = field(default_factory=set)
 
     @property
     def name(self) -> str:
@@ -201,6 +203,7 @@ class Broker:
 
     def _deliver(self, message: Message, process: Process) -> None:
         self._unacknowledged.setdefault(process, []).append(message)
+        message.receivers.add(process)
         self.told(f"receives {message.name}{' (redelivered)' if message.redelivered else ''}")
         if self.random.random() < self.redelivery:
             self.runtime.after(5.0 * self.random.random(), self._again, message)

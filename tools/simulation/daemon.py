@@ -24,15 +24,24 @@ class Daemon:
         workers: How many.
         patience: Seconds from SIGTERM until a worker is ended by its alarm; 0 for no bound.
         told: Called with a text for each event.
+        name: The host that it runs on; "" if there is no other one.
 
     Attributes:
         journal_lost: When the journal was lost last, as it was not kept below state_path; 0 for never.
         alarms: Workers that were ended by their alarm, although they were never paused.
+        processes: All its workers, also those that have ended.
     """
 
     def __init__(
-        self, runtime: Runtime, parts: Any, workers: int, patience: float, told: Callable[[str], None]
+        self,
+        runtime: Runtime,
+        parts: Any,
+        workers: int,
+        patience: float,
+        told: Callable[[str], None],
+        name: str = "",
     ) -> None:
+        self.name = name
         self._runtime = runtime
         self._parts = parts
         self._patience = patience
@@ -45,6 +54,7 @@ class Daemon:
         self._ends: dict[Process, int] = {}
         self._starts = 0
         self.alarms: list[str] = []
+        self.processes: set[Process] = set()
         self.journal_lost = 0.0
         self._shared: Any = None
 
@@ -137,7 +147,8 @@ class Daemon:
         self._starts += 1
         if self._starts > MOST_STARTS:
             raise RuntimeError(f"workers were started {MOST_STARTS} times: do they fail at their start?")
-        process = self._runtime.process(f"worker {number}.{incarnation}")
+        process = self._runtime.process(f"{self.name}worker {number}.{incarnation}")
+        self.processes.add(process)
         self._workers[number] = process
         process.at_exit.append(lambda: self._ended(number, incarnation))
         self._told(f"{process} starts")

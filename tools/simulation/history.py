@@ -113,15 +113,16 @@ class History:
         self._database = ""
         self._paused = 0.0
         self._directory = tempfile.TemporaryDirectory(prefix="berth-simulation-", dir=_memory_directory())
+        self._daemons = [self._make_daemon(number) for number in range(limits.schedulers)]
+
+    def _make_daemon(self, number: int) -> Daemon:
+        limits, directory = self.plan.limits, pathlib.Path(self._directory.name) / f"host{number}"
+        directory.mkdir()
         parts = product.Parts(
-            product.apply(limits),
-            limits,
-            self._broker,
-            self._adapter,
-            lambda: self._database,
-            pathlib.Path(self._directory.name),
+            product.apply(limits), limits, self._broker, self._adapter, lambda: self._database, directory
         )
-        self._daemon = Daemon(self._runtime, parts, limits.workers, float(limits.alarm), tell)
+        name = f"{chr(ord('a') + number)} " if limits.schedulers > 1 else ""
+        return Daemon(self._runtime, parts, limits.workers, float(limits.alarm), self._trace.tell, name)
 
     def run(self) -> Outcome:
         """Run to the end and check the promise."""
@@ -151,7 +152,8 @@ class History:
         for event in self.plan.events:
             handler = getattr(self, f"_on_{event.kind.replace(' ', '_')}")
             self._runtime.after(1.0 + event.at, handler, event)
-        self._daemon.start()
+        for daemon in self._daemons:
+            daemon.start()
 
     def _add_instance(self, number: int, *, evacuates: bool) -> None:
         uuid = product.instance_uuid(number)
@@ -180,6 +182,9 @@ class History:
 
     # -- events ----------------------------------------------------------------------------------------------
 
+    def _daemon_of(self, event: Event) -> Daemon:
+        return self._daemons[event.details.get("scheduler", 0)]
+
     def _for_a_time(self, event: Event, begin: Callable[[], None], end: Callable[[], None]) -> None:
         self._trace.tell(f"{event.kind} begins: {dict(event.details)}")
         begin()
@@ -199,7 +204,7 @@ class History:
 
         self._for_a_time(event, begin, lambda: setattr(weather, "rate", 0.0))
 
-    _on_hang = _on_weather
+    _on_hang = _on_slow = _on_weather
 
     def _on_down(self, event: Event) -> None:
         weather = self._faults.weather
@@ -258,7 +263,7 @@ class History:
         )
 
     def _on_pause(self, event: Event) -> None:
-        process = self._daemon.worker(event.details["worker"])
+        process = self._daemon_of(event).worker(event.details["worker"])
         if process is not None:
             self._paused += event.details["duration"]
             pause = lambda: self._after_steps(process, event, lambda: self._runtime.pause(process))  # noqa: E731
@@ -269,7 +274,7 @@ class History:
         self._runtime.resume(process)
 
     def _on_threads(self, event: Event) -> None:
-        process = self._daemon.worker(event.details["worker"])
+        process = self._daemon_of(event).worker(event.details["worker"])
         if process is not None:
             self._for_a_time(
                 event,
@@ -278,22 +283,25 @@ class History:
             )
 
     def _on_stop(self, event: Event) -> None:
-        self._daemon.terminate(event.details["worker"])
+        self._daemon_of(event).terminate(event.details["worker"])
 
     def _on_reload(self, event: Event) -> None:
-        self._daemon.reload(event.details["worker"])
+        self._daemon_of(event).reload(event.details["worker"])
 
-    def _on_restart(self, _event: Event) -> None:
-        self._daemon.restart()
+    def _on_restart(self, event: Event) -> None:
+        self._daemon_of(event).restart()
 
     def _on_kill(self, event: Event) -> None:
         number = event.details["worker"]
-        process = self._daemon.worker(number)
+        daemon = self._daemon_of(event)
+        process = daemon.worker(number)
         if process is not None:
-            self._after_steps(process, event, lambda: self._daemon.kill(number))
+            self._after_steps(process, event, lambda: daemon.kill(number))
 
-    def _on_kill_master(self, _event: Event) -> None:
-        self._daemon.kill_master()
+    _on_kill_later = _on_kill
+
+    def _on_kill_master(self, event: Event) -> None:
+        self._daemon_of(event).kill_master()
 
     def _after_steps(self, process: Process, event: Event, action: Callable[[], None]) -> None:
         steps = event.details["steps"]
@@ -306,7 +314,7 @@ class History:
 
     def _check(self) -> list[Violation]:
         callers = self._callers
-        lost = self._daemon.journal_lost
+        lost = max(daemon.journal_lost for daemon in self._daemons)
         forgotten = {
             instance.name
             for call in callers.calls
@@ -315,6 +323,7 @@ class History:
         }
         callers.note_possibly_told(self._broker.unconfirmed)
         instances = list(callers.instances.values())
+        forgotten |= self._adopted()
         found = list(check_allocations(self._placement, instances, product.AMOUNTS, forgotten))
         found += check_calls(callers.calls, self._broker.waiting)
         found += check_waits(callers.calls, self.plan.limits.long_timeout, self._paused)
@@ -324,8 +333,26 @@ class History:
             for process, where, error in self._runtime.crashes
         ]
         found += [Violation("traceback", text) for text in self._trace.errors]
-        found += [Violation("alarm", f"{name} did not stop in time") for name in self._daemon.alarms]
+        found += [
+            Violation("alarm", f"{name} did not stop in time")
+            for each in self._daemons
+            for name in each.alarms
+        ]
         return found
+
+    def _adopted(self) -> set[str]:
+        """Return the instances that may keep what a scheduler of another host had claimed before.
+
+        A scheduler cannot know whether that one has answered, and keeps it. All instances of a request are
+        kept, or none.
+        """
+        names: set[str] = set()
+        for call in self._callers.calls:
+            hosts = [daemon for daemon in self._daemons if daemon.processes & call.message.receivers]
+            left = [each for each in call.instances if not each.deleted]
+            if len(hosts) > 1 and all(self._placement.held(each.uuid) for each in left):
+                names |= {each.name for each in left}
+        return names
 
     def _statistics(self) -> dict[str, int]:
         calls = self._callers.calls

@@ -16,11 +16,14 @@ PLACEMENT = {"weather": 3, "down": 1, "hang": 1, "provider": 1}
 # How databases can be: slow to answer, away, a connection that breaks, without hosts, hosts without a cell.
 DATABASES = ("slow", "away", "broken", "empty", "unmapped")
 
-# Kinds that change the requests; they are no events.
-OF_REQUESTS = {"impatient", "many"}
+# Kinds that change the requests, or where they are served; they are no events.
+OF_REQUESTS = {"impatient", "many", "several hosts"}
 
 # Events that do not last for a time.
-MOMENTS = {"delete", "kill", "kill master", "stop", "restart", "reload"}
+MOMENTS = {"delete", "kill", "kill later", "kill master", "stop", "restart", "reload"}
+
+# Events of one scheduler, of several on hosts of their own.
+OF_SCHEDULERS = {"pause", "threads", "stop", "reload", "restart", "kill", "kill later", "kill master"}
 
 # Kinds of events by profile, and how often they are drawn next to each other.
 PROFILES: dict[str, Mapping[str, int]] = {
@@ -41,6 +44,18 @@ PROFILES["all"] = {kind: weight for profile in list(PROFILES.values()) for kind,
 del PROFILES["all"]["many"]  # these take long
 # Added later; it is no part of "all", whose seeds would mean other histories then.
 PROFILES["unconfirmed"] = {**PROFILES["all"], "unconfirmed": 25}
+PROFILES["hosts"] = {
+    **PLACEMENT,
+    "slow": 6,
+    "redelivery": 4,
+    "broker": 1,
+    "stop": 2,
+    "restart": 1,
+    "kill": 4,
+    "kill later": 8,
+    "kill master": 3,
+    "several hosts": 1,
+}
 
 
 @dataclass(frozen=True)
@@ -77,7 +92,10 @@ class Event:
 
 @dataclass(frozen=True)
 class Limits:
-    """Sizes and times, most of them options of the product."""
+    """Sizes and times, most of them options of the product.
+
+    ``schedulers`` are daemons on hosts of their own, each with its own journal; each has ``workers``.
+    """
 
     workers: int = 1
     threads: int = 4
@@ -91,6 +109,7 @@ class Limits:
     shutdown_timeout: int = 60
     subset: int = 1
     preemption: float = 0.2
+    schedulers: int = 1
 
     @property
     def alarm(self) -> int:
@@ -147,6 +166,8 @@ def draw(seed: int, profile: str = "") -> Plan:
     chance = random.Random(f"plan {seed} {profile}")
     kinds = PROFILES[profile]
     limits = _draw_limits(chance)
+    if "several hosts" in kinds:
+        limits = replace(limits, schedulers=chance.choice((2, 2, 3)), state_path=True)
     jobs = tuple(_draw_jobs(chance, kinds))
     if "many" in kinds:
         limits = replace(limits, room=60)
@@ -175,7 +196,7 @@ def _draw_jobs(chance: random.Random, kinds: Mapping[str, int]) -> list[Job]:
     jobs, number = [], 1
     for _ in range(chance.choice((1, 2, 4, 6))):
         evacuates = chance.random() < 0.2
-        many = 1 if evacuates else chance.choice((20, 40) if "many" in kinds else (1, 1, 1, 2, 3, 5))
+        many = 1 if evacuates else chance.choice(_sizes(kinds))
         hurried = "impatient" in kinds and chance.random() < 0.7
         job = Job(
             at=round(chance.choice((1.0, SPAN)) * chance.random(), 3),
@@ -189,6 +210,13 @@ def _draw_jobs(chance: random.Random, kinds: Mapping[str, int]) -> list[Job]:
     return jobs
 
 
+def _sizes(kinds: Mapping[str, int]) -> tuple[int, ...]:
+    """Return how many instances a request may be for."""
+    if "several hosts" in kinds:
+        return (1, 2, 3, 5)
+    return (20, 40) if "many" in kinds else (1, 1, 1, 2, 3, 5)
+
+
 def _draw_events(
     chance: random.Random, kinds: Mapping[str, int], limits: Limits, jobs: tuple[Job, ...]
 ) -> list[Event]:
@@ -200,7 +228,10 @@ def _draw_events(
         lead = 0.0 if kind in MOMENTS else chance.choice((0.0, 0.0, 2.0))
         begin = chance.choice(jobs).at - lead * chance.random()
         at = round(max(0.0, begin + chance.choice((0.05, 0.05, 0.3, 2.0, 20.0)) * chance.random()), 3)
-        events.append(Event(at, kind, _DETAILS[kind](chance, limits, jobs)))
+        details = _DETAILS[kind](chance, limits, jobs)
+        if kind in OF_SCHEDULERS and limits.schedulers > 1:
+            details["scheduler"] = chance.randrange(limits.schedulers)
+        events.append(Event(at, kind, details))
     return events
 
 
@@ -219,12 +250,21 @@ def _draw_hang(chance: random.Random, _limits: Limits, _jobs: tuple[Job, ...]) -
     return {"rate": 1.0, "kinds": ["hang"], "duration": _duration(chance)}
 
 
+def _draw_slow(chance: random.Random, _limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
+    return {"rate": chance.choice((0.5, 1.0)), "kinds": ["slow"], "duration": _duration(chance)}
+
+
 def _draw_worker(chance: random.Random, limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
     return {
         "worker": chance.randrange(limits.workers),
         "steps": chance.choice((0, 0, chance.randrange(100))),
         "duration": _duration(chance),
     }
+
+
+def _draw_later(chance: random.Random, limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
+    """Draw so many steps that a request is likely to have hosts for all its instances by then."""
+    return {"worker": chance.randrange(limits.workers), "steps": chance.randrange(20, 260)}
 
 
 def _draw_instance(chance: random.Random, _limits: Limits, jobs: tuple[Job, ...]) -> dict[str, Any]:
@@ -255,6 +295,7 @@ _DETAILS = {
     "weather": _draw_weather,
     "down": _draw_duration,
     "hang": _draw_hang,
+    "slow": _draw_slow,
     "provider": _draw_provider,
     "delete": _draw_instance,
     "redelivery": _draw_rate,
@@ -269,5 +310,6 @@ _DETAILS = {
     "reload": _draw_worker,
     "restart": _draw_duration,
     "kill": _draw_worker,
+    "kill later": _draw_later,
     "kill master": _draw_duration,
 }
