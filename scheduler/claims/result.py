@@ -72,9 +72,9 @@ class OwnWrite:
 def own_write_in(writes: Sequence[OwnWrite], current: ConsumerAllocations) -> OwnWrite | None:
     """Return the write by which a consumer holds what it holds; None if another writer wrote that.
 
-    Each write that overlaps with another one can add one to the generation, although all of them expect the
-    same one. So with several writes the generation proves only that all were ours. It is not ours once there
-    were more writes than we have made, from the first generation on.
+    Each write for a new consumer that overlaps with another one can add one to the generation, although all
+    of them expect that there is no consumer. So with several of these the generation proves only that all
+    were ours. Of writes that expect the same generation, one is carried out.
 
     Args:
         writes: Our writes for the consumer that are in effect, or may come to be.
@@ -83,13 +83,14 @@ def own_write_in(writes: Sequence[OwnWrite], current: ConsumerAllocations) -> Ow
     for one in writes:
         if one.is_in(current):
             return one
-    generations = [one.made.generation for one in writes if one.made.generation is not None]
-    end = min(generations, default=0) + len(writes)
+    new = sum(one.made.generation == 1 for one in writes)
+    later = {one.made.generation for one in writes} - {None, 1}
+    most = new + len(later) if new else 0
     for one in writes:
         first = one.made.generation
         if first is None or current.generation is None or one.made.allocations != current.allocations:
             continue
-        if first < current.generation < end:
+        if first < current.generation <= most:
             return one
     return None
 

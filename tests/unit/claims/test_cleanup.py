@@ -44,7 +44,7 @@ class World:
 # -- one attempt -------------------------------------------------------------------------------------------------
 
 BOTH = {**candidate(A).allocations, **candidate(B).allocations}
-#: cleanup, what the instance holds, requests, whether it is done, what it holds then
+#: cleanup, what the instance holds (and the generation, if it is not 1), requests, whether it is done, what it holds then
 ATTEMPTS = {
     "certain": ({"certain": True}, [A], ["put"], True, {}),
     "certain, but adopted by another request": (
@@ -75,8 +75,8 @@ ATTEMPTS = {
         {},
     ),
     "writes overlapped, and both were carried out": (
-        {"overlapped": True, "writes": (OwnWrite(replace(allocations_on(A), generation=0)),) * 2},
-        [A],
+        {"overlapped": True, "writes": writes(A) * 2},
+        [A, 2],
         ["read", "put", "put", "put"],
         True,
         {},
@@ -110,7 +110,10 @@ ATTEMPTS = {
 def test_one_attempt(fields, held, calls, done, left):
     api = FakeConsumers({A: 1, B: 1})
     if held:
-        api.give(UUID, candidate(*held).allocations)
+        providers = [one for one in held if isinstance(one, str)]
+        api.give(UUID, candidate(*providers).allocations)
+        (generation,) = [one for one in held if one not in providers] or [1]
+        api.consumers[UUID] = replace(api.consumers[UUID], generation=generation)
     cleanup = PendingCleanup(UUID, **{"writes": writes(A), "since": 0.0, **fields})
     assert attempt_cleanup(api, cleanup, now=1.0) is done
     assert api.calls == calls

@@ -27,6 +27,8 @@ def write(where, generation):
         ([write(A, 3), write(A, 3)], A, 2, False),
         ([write(A, 1), write(A, 2)], A, 3, False),
         ([write(A, 1), write(A, 1), write(A, 2)], A, 3, True),
+        ([write(A, 1), write(A, 2), write(A, 2), write(A, 2)], A, 4, False),
+        ([write(A, 3), write(A, 3)], A, 4, False),
         ([], A, 1, False),
     ],
     ids=[
@@ -39,6 +41,8 @@ def write(where, generation):
         "before our writes",
         "written once more by another after a write and its repetition",
         "two writes that overlapped, and a third one",
+        "written once more by another after several tries of a repetition",
+        "several tries for a consumer that exists",
         "no write",
     ],
 )
