@@ -1,6 +1,5 @@
 import importlib
 import json
-import sys
 import tracemalloc
 
 from hypothesis import given
@@ -10,6 +9,7 @@ import pytest
 
 from scheduler import errors, objects
 from scheduler.objects import base
+from tests.support.novas_modules import without_novas_modules
 from tests.support.wire_examples import NAMES, as_json, envelopes, message, settled, spec
 
 
@@ -231,8 +231,8 @@ def nova(tmp_path, monkeypatch):
     (tmp_path / "nova" / "__init__.py").touch()
     (tmp_path / "nova" / "objects.py").write_text(FOREIGN_NOVA)
     monkeypatch.syspath_prepend(tmp_path)
-    yield importlib.import_module("nova.objects")
-    del sys.modules["nova"], sys.modules["nova.objects"]
+    with without_novas_modules():
+        yield importlib.import_module("nova.objects")
     registry.clear()
     registry.update(saved)
 

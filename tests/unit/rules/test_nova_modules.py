@@ -15,6 +15,7 @@ from scheduler.rules import load_weighers as weight_loader
 from scheduler.rules import nova_modules
 from scheduler.weights import builtin as built_in_weighers
 from tests.builders import make_host, make_view
+from tests.support.novas_modules import novas_modules, without_novas_modules
 from tests.unit.filters.asking import verdicts
 from tests.unit.selection.requests import make_conf, make_request
 from tests.unit.weights.weighing import scores
@@ -94,22 +95,12 @@ def without_nova(monkeypatch, tmp_path):
     monkeypatch.setattr(
         nova_modules.importlib.util, "find_spec", lambda name: None if name == "nova" else real(name)
     )
-    before = {name: sys.modules.pop(name) for name in list(sys.modules) if is_novas(name)}
     (tmp_path / "tiers_plugin.py").write_text(textwrap.dedent(PLUGIN))
     monkeypatch.syspath_prepend(tmp_path)
-    yield
+    with without_novas_modules():
+        yield
     cfg.CONF.reset()
-    for name in [name for name in sys.modules if is_novas(name) or name == "tiers_plugin"]:
-        del sys.modules[name]
-    sys.modules.update(before)
-
-
-def is_novas(name):
-    return name == "nova" or name.startswith("nova.")
-
-
-def novas_modules():
-    return sorted(name for name in sys.modules if is_novas(name))
+    sys.modules.pop("tiers_plugin", None)
 
 
 @pytest.mark.usefixtures("without_nova")
