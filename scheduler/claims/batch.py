@@ -7,6 +7,7 @@ claims.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 import math
 
 from scheduler.claims.allocations_api import AllocationsApi, claim_body
@@ -82,8 +83,7 @@ class Batch:
         try:
             reply = self._post()
         except PlacementUnanswered as error:
-            delays = self._policy.reads_after_timeout if error.timed_out else self._policy.reads_after_reset
-            return self._read_effect(delays, str(error))
+            return self._read_effect(self._policy.reads_after(timed_out=error.timed_out), str(error))
         except PlacementUnreachable as error:
             self._add_event(ClaimState.GIVEN_UP, str(error))
             return self._finish_all(Outcome.UNAVAILABLE, str(error))
@@ -94,8 +94,7 @@ class Batch:
 
     def _post(self) -> Reply | None:
         """Return the response; None if the locks of the hosts are not free."""
-        roots = {root for request in self._open.values() for root in request.candidate.roots}
-        with self._provider_locks.hold(roots, self._policy.lock_timeout) as held:
+        with self._provider_locks.hold(roots_of(self._open.values()), self._policy.lock_timeout) as held:
             if not held:
                 return None
             bodies = {
@@ -171,18 +170,11 @@ class Batch:
         """Read one instance: the request did all or nothing, so that only its effect calls for more reads."""
         self._add_event(ClaimState.OUTCOME_UNKNOWN, f"no clear response ({cause})", status)
         late_until = self._timing.monotonic() + self._policy.late_write_window
-        answered = False
         first = next(iter(self._open.values()))
-        for number, delay in enumerate(delays):
-            if number and self._refusal():
-                break
-            self._timing.sleep(delay)
-            shown = self._holds_candidate(first)
-            answered = answered or shown is not None
-            if shown:
-                self._finish_claimed()
-                break
-        if not answered:
+        shown = read_until(partial(self._holds_candidate, first), delays, self._timing, self._refusal)
+        if shown:
+            self._finish_claimed()
+        if shown is None:
             reason = "Placement does not answer"
             self._add_event(ClaimState.GIVEN_UP, f"no clear response ({cause}); {reason}", status)
             return self._finish_all(Outcome.UNAVAILABLE, reason, unsure=True)
@@ -254,6 +246,40 @@ def claim_one_by_one(
         if result.hopeless:
             break
     return results
+
+
+def roots_of(requests: Iterable[ClaimRequest]) -> set[str]:
+    """Return the root providers of what is claimed, whose locks are held meanwhile."""
+    return {root for request in requests for root in request.candidate.roots}
+
+
+def read_until(
+    shows: Callable[[], bool | None],
+    delays: Iterable[float],
+    timing: Timing,
+    refusal: Callable[[], Refusal | None],
+) -> bool | None:
+    """Read after a lost response until its effect shows.
+
+    Args:
+        shows: Reads, and returns whether there is an effect; None if Placement does not tell.
+        delays: Seconds before each read.
+        timing: Sleeps.
+        refusal: Returns why nothing is done any more; that ends the reading, after the first read.
+
+    Returns:
+        Whether there is an effect; None if no read was answered.
+    """
+    found = None
+    for number, delay in enumerate(delays):
+        if number and refusal():
+            break
+        timing.sleep(delay)
+        shown = shows()
+        if shown:
+            return True
+        found = found if shown is None else shown
+    return found
 
 
 def takes_from(request: ClaimRequest, provider: str, name: str) -> bool:

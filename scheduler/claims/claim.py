@@ -304,7 +304,7 @@ class AllocationClaim:
         self._unverified += 1
         policy = self._policy
         self._late_until = self._timing.monotonic() + policy.late_write_window
-        self._read_delays = policy.reads_after_timeout if timed_out else policy.reads_after_reset
+        self._read_delays = policy.reads_after(timed_out=timed_out)
         return self._go(ClaimState.OUTCOME_UNKNOWN, f"no clear response ({cause})", status)
 
     def _count_concurrent_update(self, reply: Reply) -> ClaimState:

@@ -14,12 +14,12 @@ from dataclasses import replace
 from functools import partial
 import math
 import threading
-from typing import Any
+from typing import Any, TypeVar
 
 from oslo_log import log
 
 from scheduler.claims.allocations_api import AllocationsApi, ConsumerAllocations, claim_body
-from scheduler.claims.batch import Batch, Results, claim_one_by_one
+from scheduler.claims.batch import Batch, Results, claim_one_by_one, roots_of
 from scheduler.claims.claim import STOPPING, AllocationClaim, ClaimRequest, ConsumerState
 from scheduler.claims.cleanup import AllocationCleanup
 from scheduler.claims.confirmation import Confirmation, HeldClaim
@@ -43,6 +43,8 @@ TOO_LATE = "its caller has given up by now"
 
 EarlierWrites = Mapping[str, tuple[OwnWrite, ...]]
 """Instance UUID → writes of other processes that may be replaced, as no caller was told of them."""
+
+_Claim = TypeVar("_Claim", ClaimRequest, HeldClaim)
 
 # Seconds between looks at whether claims are in flight, while the process stops.
 _DRAIN_POLL = 0.05
@@ -191,18 +193,12 @@ class Claimer:
         """
         # Neighbours on a host go together: the fewer providers in a transaction, the fewer conflicts.
         ordered = sorted(requests, key=lambda request: request.candidate.root)
-        size = self._policy.batch_size
-        results: Results = {}
-        for start in range(0, len(ordered), size):
-            results |= self._claim_batch(ordered[start : start + size])
-            hopeless = [result for result in results.values() if result.hopeless]
-            if hopeless:
-                given_up = ClaimResult(hopeless[0].outcome, hopeless[0].reason)
-                return {request.uuid: given_up for request in ordered} | results
-        return results
+        return _in_pieces(
+            ordered, self._policy.batch_size, self._claim_batch, lambda result: not result.hopeless
+        )
 
     def confirm_many(self, claims: Sequence[HeldClaim]) -> Results:
-        """Let the instances of a request keep what they hold, so that nobody gives it back: all, or none.
+        """Confirm what the instances of a request hold, for all or for none: it is not given back then.
 
         More than ``policy.confirm_size`` are confirmed in pieces, up to the first that fails.
 
@@ -213,41 +209,32 @@ class Claimer:
             Instance UUID → result. An instance that does not hold the same any more has the outcome CONFLICT,
             and so have all others.
         """
-        results: Results = {}
         size = self._policy.confirm_size
-        for start in range(0, len(claims), size):
-            results |= self._confirm_some(claims[start : start + size])
-            failed = next((one for one in results.values() if not one.claimed), None)
-            if failed:
-                return {one.uuid: ClaimResult(failed.outcome, failed.reason) for one in claims} | results
-        return results
+        return _in_pieces(claims, size, self._confirm_some, lambda result: result.claimed)
 
     def _confirm_some(self, claims: Sequence[HeldClaim]) -> Results:
         requests = [one.request for one in claims]
-        uuids = [request.uuid for request in requests]
-        deadline = min(request.deadline for request in requests)
-        if refusal := self._refusal(deadline):
-            return _refuse_all(requests, *refusal)
-        with self._instance_locks.hold(uuids, self._lock_timeout(requests)) as held:
-            if not held:
-                return _refuse_all(requests, Outcome.CONFLICT, BUSY)
-            left = self._record_claims(requests, confirms=True)
-            if left is None:
-                return _refuse_all(requests, *self._refusal_of_busy())
-            for request in requests:
-                self._wait_for_dead_writes(request)
-            confirmation = Confirmation(
-                [self._with_earlier(one, left.get(one.uuid, ())) for one in claims],
-                self._api,
-                self.get_held_many,
-                self._provider_locks,
-                self._policy,
-                self._journal,
-                self._timing,
-                partial(self._refusal, min(deadline, self._timing.monotonic() + self._policy.claim_timeout)),
-            )
-            results = confirmation.confirm_all()
-            return {request.uuid: self._settle(request, results[request.uuid]) for request in requests}
+        return self._with_locks(requests, lambda: self._confirm_locked(claims, requests))
+
+    def _confirm_locked(self, claims: Sequence[HeldClaim], requests: Sequence[ClaimRequest]) -> Results:
+        left = self._record_claims(requests, confirms=True)
+        if left is None:
+            return _refuse_all(requests, *self._refusal_of_busy())
+        for request in requests:
+            self._wait_for_dead_writes(request)
+        end = min(_deadline_of(requests), self._timing.monotonic() + self._policy.claim_timeout)
+        confirmation = Confirmation(
+            [self._with_earlier(one, left.get(one.uuid, ())) for one in claims],
+            self._api,
+            self.get_held_many,
+            self._provider_locks,
+            self._policy,
+            self._journal,
+            self._timing,
+            partial(self._refusal, end),
+        )
+        results = confirmation.confirm_all()
+        return {request.uuid: self._settle(request, results[request.uuid]) for request in requests}
 
     def _with_earlier(self, claim: HeldClaim, left: tuple[OwnWrite, ...]) -> HeldClaim:
         """Return a claim with what this process is to give back, and what other ones have left."""
@@ -264,25 +251,32 @@ class Claimer:
         return self._refusal(math.inf) or Refusal(Outcome.CONFLICT, BUSY)
 
     def _lock_timeout(self, requests: Iterable[ClaimRequest]) -> float:
-        left = min(request.deadline for request in requests) - self._timing.monotonic()
+        left = _deadline_of(requests) - self._timing.monotonic()
         return max(0.0, min(self._policy.lock_timeout, left))
+
+    def _with_locks(self, requests: Sequence[ClaimRequest], claim: Callable[[], Results]) -> Results:
+        """Return what ``claim`` does while the locks of the instances are held, or why it is not called."""
+        if refusal := self._refusal(_deadline_of(requests)):
+            return _refuse_all(requests, *refusal)
+        uuids = [request.uuid for request in requests]
+        with self._instance_locks.hold(uuids, self._lock_timeout(requests)) as held:
+            return claim() if held else _refuse_all(requests, Outcome.CONFLICT, BUSY)
 
     def _claim_batch(self, requests: Sequence[ClaimRequest]) -> Results:
         uuids = [request.uuid for request in requests]
-        if refusal := self._refusal(min(request.deadline for request in requests)):
-            return _refuse_all(requests, *refusal)
         LOG.debug("Attempting to claim resources in the placement API for instances %s", uuids)
-        with self._instance_locks.hold(uuids, self._lock_timeout(requests)) as held:
-            if not held:
-                return _refuse_all(requests, Outcome.CONFLICT, BUSY)
-            if any(self._cleanup.is_pending(uuid) for uuid in uuids):
-                return claim_one_by_one(requests, self._claim_locked)
-            earlier = self._record_claims(requests)
-            if earlier is None:
-                return _refuse_all(requests, *self._refusal_of_busy())
-            if any(self._cleanup.is_pending(uuid) for uuid in uuids):  # taken over from a dead process
-                return claim_one_by_one(requests, self._claim_locked)
-            return self._claim_recorded_many(requests, earlier)
+        return self._with_locks(requests, lambda: self._claim_batch_locked(requests))
+
+    def _claim_batch_locked(self, requests: Sequence[ClaimRequest]) -> Results:
+        uuids = [request.uuid for request in requests]
+        if any(self._cleanup.is_pending(uuid) for uuid in uuids):
+            return claim_one_by_one(requests, self._claim_locked)
+        earlier = self._record_claims(requests)
+        if earlier is None:
+            return _refuse_all(requests, *self._refusal_of_busy())
+        if any(self._cleanup.is_pending(uuid) for uuid in uuids):  # taken over from a dead process
+            return claim_one_by_one(requests, self._claim_locked)
+        return self._claim_recorded_many(requests, earlier)
 
     def _claim_recorded_many(self, requests: Sequence[ClaimRequest], earlier: EarlierWrites) -> Results:
         """Claim what holds nothing together, and the rest one by one."""
@@ -303,7 +297,7 @@ class Claimer:
             self._policy,
             self._claim_alone,
             self._timing,
-            lambda: self._refusal(min(request.deadline for request in requests)),
+            partial(self._refusal, _deadline_of(requests)),
         )
 
     def _claim_locked(self, request: ClaimRequest) -> ClaimResult:
@@ -347,8 +341,7 @@ class Claimer:
 
     def _repeat_together(self, requests: Sequence[ClaimRequest]) -> tuple[bool, bool]:
         """Write claims once more; return whether that may have been carried out, and whether it has been."""
-        roots = {root for request in requests for root in request.candidate.roots}
-        with self._provider_locks.hold(roots, self._lock_timeout(requests)) as held:
+        with self._provider_locks.hold(roots_of(requests), self._lock_timeout(requests)) as held:
             if not held or self._stopping.is_set():
                 return False, False
             made = {request.uuid: request.repeated.made for request in requests}
@@ -506,6 +499,27 @@ def _looks_like_earlier(request: ClaimRequest, result: ClaimResult) -> bool:
     if not (request.redelivered and result.claimed and result.made is not None) or result.adopted:
         return False
     return result.made.generation == 1 or result.previous is not None
+
+
+def _in_pieces(
+    claims: Sequence[_Claim],
+    size: int,
+    write: Callable[[Sequence[_Claim]], Results],
+    goes_on: Callable[[ClaimResult], bool],
+) -> Results:
+    """Write claims some at a time, up to a result after which the rest is given up for the same reason."""
+    results: Results = {}
+    for start in range(0, len(claims), size):
+        results |= write(claims[start : start + size])
+        last = next((result for result in results.values() if not goes_on(result)), None)
+        if last:
+            return {one.uuid: ClaimResult(last.outcome, last.reason) for one in claims} | results
+    return results
+
+
+def _deadline_of(requests: Iterable[ClaimRequest]) -> float:
+    """Return when the first of the callers stops waiting; infinity without requests."""
+    return min((request.deadline for request in requests), default=math.inf)
 
 
 def _refuse_all(requests: Iterable[ClaimRequest], outcome: Outcome, reason: str) -> Results:

@@ -2,9 +2,9 @@
 
 spec: placement-and-workflow 4.9
 
-An earlier delivery of the request, or another request, has given the instances their allocations. These are
-written once more as they are, which raises the generation of each consumer: whoever gives back the earlier
-claims goes by their generations, and leaves the allocations alone from then on.
+An earlier delivery of the request, or another request, has given the instances their allocations. The same
+allocations are written again, which raises the generation of each consumer. Whoever gives back the earlier
+claims goes by their generations, and so leaves the allocations alone from then on.
 
 All are written in one request to Placement, which carries it out for all instances or for none. So of two who
 confirm and give back at the same time one wins, for all: if anything was given back or deleted meanwhile,
@@ -23,6 +23,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from scheduler.claims.allocations_api import AllocationsApi, ConsumerAllocations, allocations_body
+from scheduler.claims.batch import read_until, roots_of
 from scheduler.claims.claim import REFUSALS, ClaimRequest
 from scheduler.claims.events import ClaimHistory, ClaimState
 from scheduler.claims.journal import ClaimJournal
@@ -133,19 +134,16 @@ class Confirmation:
             return
         for history in self._histories.values():
             history.begin_try()
-        roots = {root for request in self._requests.values() for root in request.candidate.roots}
-        with self._provider_locks.hold(roots, self._policy.lock_timeout) as held:
+        timeout = self._policy.lock_timeout
+        with self._provider_locks.hold(roots_of(self._requests.values()), timeout) as held:
             if not held:
-                timeout = self._policy.lock_timeout
                 self._fail(Outcome.CONFLICT, f"the locks of its hosts were not free within {timeout:g} s")
                 return
             self._record()
             try:
                 react = partial(self._react, self._write())
             except PlacementUnanswered as error:
-                delays = (
-                    self._policy.reads_after_timeout if error.timed_out else self._policy.reads_after_reset
-                )
+                delays = self._policy.reads_after(timed_out=error.timed_out)
                 react = partial(self._lose, str(error), delays)
         react()
 
@@ -214,7 +212,7 @@ class Confirmation:
         self._lost |= {uuid: (*self._lost.get(uuid, ()), own) for uuid, own in self._own.items()}
         self._times_lost += 1
         self._add_event(ClaimState.OUTCOME_UNKNOWN, f"no clear response ({cause})", status)
-        if not self._first_was_read(delays):
+        if read_until(self._first_has_changed, delays, self._timing, self._refusal) is None:
             self._fail(Outcome.UNAVAILABLE, "Placement does not answer")
         elif self._times_lost > self._policy.resends:
             self._fail(Outcome.UNAVAILABLE, "Placement does not answer any write")
@@ -222,21 +220,12 @@ class Confirmation:
             self._read()
             self._add_event(ClaimState.RESENDING, f"no clear response ({cause})")
 
-    def _first_was_read(self, delays: Sequence[float]) -> bool:
+    def _first_has_changed(self) -> bool | None:
         first = next(iter(self._requests))
-        answered = False
-        for number, delay in enumerate(delays):
-            if number and self._refusal():
-                break
-            self._timing.sleep(delay)
-            try:
-                current = self._api.get_allocations(first, self._context)
-            except PlacementSilent:
-                continue
-            answered = True
-            if current != self._held[first]:
-                break
-        return answered
+        try:
+            return self._api.get_allocations(first, self._context) != self._held[first]
+        except PlacementSilent:
+            return None
 
     def _read(self) -> None:
         current = self._read_all(list(self._requests), self._context)

@@ -100,3 +100,7 @@ class ClaimPolicy:
     cleanup_capacity: int = 10_000
     drain_delay: float = 0.2
     empty_consumers: int = 10_000
+
+    def reads_after(self, *, timed_out: bool) -> tuple[float, ...]:
+        """Return the delays before the reads that follow a lost response."""
+        return self.reads_after_timeout if timed_out else self.reads_after_reset
