@@ -3,8 +3,9 @@
 from oslo_config import cfg
 
 from scheduler.conf.partitions import all_partitions, own_name
-from scheduler.router.router import LATELY, Places, Router
+from scheduler.router.router import Places, Router
 from scheduler.stream.decision_stream import DecisionStream, NoStream
+from scheduler.stream.membership import LATELY
 
 
 def make_router(conf: cfg.ConfigOpts, stream: DecisionStream | NoStream, places: Places) -> Router | None:

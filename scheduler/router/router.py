@@ -28,13 +28,6 @@ LOG = logging.getLogger(__name__)
 REASON = "partition"
 """Why calls are sent on, for log and metrics."""
 
-LATELY = 8.0
-"""Seconds within which a partition was heard of that is alive, although a call came back from it.
-
-More than the time between two beats. Less than a call waits for a partition that was killed
-(``rpc.forwarding.WAIT_LIMIT``): that one is not waited for once more.
-"""
-
 MOST_SENT_FIRST = 3
 """How often a partition is sent a call before others are. A call that nobody takes there costs its wait."""
 
@@ -79,7 +72,7 @@ class Router:
             own: This scheduler, of a partition or a router.
             places: Which partitions have a host or a cell.
             members: Returns the schedulers that are alive; none but this one if others are not heard.
-            members_lately: Returns those of them that were heard of in the last ``LATELY`` seconds.
+            members_lately: Returns those of them that were heard of lately (``stream.membership.LATELY``).
         """
         self._partitions = tuple(partitions)
         self._own = own

@@ -5,7 +5,7 @@ all the rest of a request, and those that wait for it in one scheduler share it.
 among the schedulers that are alive, and the others send its calls on to the owner, which then answers them
 by one query, after one reading of the hosts, and claims for them in one write.
 
-It is never worse than without owners:
+A bad day of an owner is not to become one for all:
 
 - A call is sent on for its flavor once. If it comes back, whoever has it decides, and sends nothing to that
   owner for a while.
@@ -14,20 +14,17 @@ It is never worse than without owners:
   so many, each scheduler shares its own queries among enough requests.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 import threading
 import time
 from typing import NamedTuple, Protocol
 
 import cachetools
 
-from scheduler.stream.membership import MOST_MEMBERS, Membership
+from scheduler.stream import group_owners
+from scheduler.stream.membership import LATELY, MOST_MEMBERS, Membership
 
 REASON = "flavor"
-
-HEARD_WITHIN = 8.0
-"""Seconds within which an owner was heard of; more than the time between two beats. One that was killed
-counts as alive for longer, and what it is sent comes back after ten seconds."""
 
 AVOIDED_FOR = 30.0
 """Seconds for which an owner that a call came back from is sent none."""
@@ -40,14 +37,10 @@ too long for each other's writes.
 """
 
 
-class Call(Protocol):
-    """A call that is to be answered; as ``rpc.delivery.Delivery``."""
+class Call(group_owners.Call, Protocol):
+    """The same of a call whose deliveries count."""
 
-    tried: tuple[str, ...]
     redelivered: bool
-
-    def forward(self, topic: str, reason: str, tried: Sequence[str]) -> bool:
-        """Send it on; return if that is not possible."""
 
 
 class _Sent(NamedTuple):
@@ -109,7 +102,7 @@ class FlavorOwners:
         entry = self._entry(owner.topic)
         if owner.sender == self._membership.own.sender or not owner.topic:
             return
-        if owner in self._membership.heard_within(HEARD_WITHIN) and self._may_send(owner.topic, entry):
+        if owner in self._membership.heard_within(LATELY) and self._may_send(owner.topic, entry):
             call.forward(owner.topic, REASON, (*call.tried, entry))
 
     def was_sent_here(self, call: Call) -> bool:

@@ -19,6 +19,13 @@ BEAT_INTERVAL = 5.0
 ALIVE_FOR = 15.0
 """Seconds after the last record of a scheduler in which it counts as alive."""
 
+LATELY = 8.0
+"""Seconds within which a scheduler was heard of that is alive, most likely: more than the time between beats.
+
+Less than a call waits that is sent on to one that was killed (``rpc.forwarding.WAIT_LIMIT``): what comes back
+from that one is not sent to it again.
+"""
+
 MOST_MEMBERS = 256
 """Schedulers that are known at once; further ones are left out."""
 

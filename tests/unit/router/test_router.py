@@ -5,10 +5,10 @@ import pytest
 from scheduler.conf.partitions import ROUTER, Partition
 from scheduler.errors import NoValidHost, PartitionUnreachable
 from scheduler.router import path
-from scheduler.router.router import LATELY, Router
+from scheduler.router.router import Router
 from scheduler.router.routing import RoutingFacts
 from scheduler.rpc.forwarding import WAIT_LIMIT
-from scheduler.stream.membership import BEAT_INTERVAL, Member
+from scheduler.stream.membership import BEAT_INTERVAL, LATELY, Member
 
 
 class Forwarded(BaseException):

@@ -4,10 +4,9 @@ from scheduler.stream.flavor_owners import (
     AVOIDED_FOR,
     CALLS_A_SECOND,
     CALLS_AT_ONCE,
-    HEARD_WITHIN,
     FlavorOwners,
 )
-from scheduler.stream.membership import Member, Membership
+from scheduler.stream.membership import LATELY, Member, Membership
 from tests.support.clock import Clock
 
 OWN, OTHER = Member("m", topic="berth.m.0"), Member("a", topic="berth.a.0")
@@ -109,7 +108,7 @@ def test_an_owner_that_a_call_came_back_from_is_sent_none_for_a_while(make, cloc
 def test_an_owner_that_was_not_heard_of_lately_is_sent_none_while_it_counts_as_alive(make, clock):
     owners, members = make(OTHER)
     flavor = flavor_of(members, OTHER)
-    clock.now += HEARD_WITHIN + 0.1
+    clock.now += LATELY + 0.1
     assert OTHER in members.alive()
     assert send(owners, flavor) == []
     members.hear(OTHER.sender)
