@@ -4,7 +4,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 import time
-from typing import Any
 
 from oslo_config import cfg
 
@@ -95,15 +94,14 @@ class ClaimSessions:
         return OvercommitCheck(FreeAmounts(table, self._hosts.pending), read, others)
 
 
-def keep_until_answered(context: Any, claims: ClaimSession | None) -> None:
+def keep_until_answered(request: SchedulingRequest, claims: ClaimSession | None) -> None:
     """Let the outcome of the reply decide on the claims; without a message that is answered they are kept."""
     if claims is None:
         return
-    delivery = getattr(context, "delivery", None)
-    if delivery is None:
+    if request.delivery is None:
         claims.confirm()
     else:
-        delivery.hold(claims)
+        request.delivery.hold(claims)
 
 
 def host_of_provider(table: HostTable, provider: str) -> str:

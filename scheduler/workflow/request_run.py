@@ -202,7 +202,7 @@ class RequestRun:
         with self._steps.claims.open(hosts.table, request) as claims:
             self._trace.claiming(claims)
             reply = self._as_reply(self._driver.select(hosts, request, claims, more, usages, self._trace))
-        keep_until_answered(request.context, claims)
+        keep_until_answered(request, claims)
         return reply
 
     def _answer_again(self, request: SchedulingRequest) -> Reply | None:
@@ -228,7 +228,7 @@ class RequestRun:
                 self._confirm(held, claims)
             self._trace.selected(selections)
             reply = self._as_reply(selections)
-        keep_until_answered(request.context, claims)
+        keep_until_answered(request, claims)
         return reply
 
     def _choose_held(self, held: Sequence[HeldHost], request: SchedulingRequest) -> Selections | None:
@@ -243,11 +243,10 @@ class RequestRun:
                 for each in held
                 for row in self._driver.select(each.host, each.request.restarted(), chosen)
             ]
-        except NoValidHost:
+        except BaseException as error:
             self._steps.hosts.pending.remove(request.instance_uuids)
-            return None
-        except BaseException:
-            self._steps.hosts.pending.remove(request.instance_uuids)
+            if isinstance(error, NoValidHost):
+                return None
             raise
 
     def _confirm(self, held: Sequence[HeldHost], claims: ClaimSession) -> None:
