@@ -124,9 +124,11 @@ def serve(conf):
 @pytest.fixture
 def bus(conf):
     made = transport.rpc_transport(conf)
+    connections = made._driver._connection_pool
     yield made
     if made._driver._connection_pool:
         made.cleanup()
+    connections.empty()  # a call may have put one back after the test had closed the bus
 
 
 @pytest.fixture
