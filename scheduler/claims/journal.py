@@ -26,8 +26,9 @@ from oslo_config import cfg
 from oslo_log import log
 
 from scheduler.claims.allocations_api import ConsumerAllocations, Owner
-from scheduler.claims.journal_page import SUFFIX, JournalPage, PageLock, Record, RecordedReply, Records
+from scheduler.claims.journal_page import SUFFIX, JournalPage, PageLock, Record, Records
 from scheduler.claims.result import ClaimResult, Outcome, OwnWrite
+from scheduler.message_runs import MessageRuns, RecordedReply
 
 LOG = log.getLogger(__name__)
 
@@ -38,7 +39,7 @@ DIRECTORY_PREFIX = "berth-claims-"
 PAGES = 1024
 
 
-class Page(Protocol):
+class Page(MessageRuns, Protocol):
     """The records of one process."""
 
     def found_records(self) -> Collection[tuple[str, Mapping[str, Any]]]:
@@ -58,36 +59,6 @@ class Page(Protocol):
 
     def recorded_by_others(self, instance_uuids: Collection[str]) -> Collection[Record]:
         """Return what is recorded of these instances in the pages of other processes."""
-
-    def begin_run(self, message_id: str) -> None:
-        """Record that a message is being run."""
-
-    def interrupted_runs(self, message_id: str) -> int:
-        """Return how many runs of a message ended with their process."""
-
-    def was_run_elsewhere(self, message_id: str) -> bool:
-        """Return whether another process runs or ran a message."""
-
-    def leave_run(self, message_id: str) -> None:
-        """Remove the record that this process runs a message."""
-
-    def end_run(self, message_id: str) -> None:
-        """Remove the records of a message."""
-
-    def runs_elsewhere(self, message_id: str) -> bool:
-        """Return whether a message is being run by another process."""
-
-    def begin_reply(self, message_id: str, *, failed: bool) -> None:
-        """Record that a reply is about to be sent."""
-
-    def withdraw_reply(self, message_id: str) -> None:
-        """Record that a reply was not delivered."""
-
-    def confirm_reply(self, message_id: str) -> None:
-        """Record that a reply was delivered."""
-
-    def reply_to(self, message_id: str) -> RecordedReply | None:
-        """Return what any process has recorded of the reply to a message."""
 
 
 @dataclass(frozen=True, slots=True)

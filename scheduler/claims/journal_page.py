@@ -25,6 +25,7 @@ import orjson
 from oslo_log import log
 
 from scheduler.logs import OutageLog
+from scheduler.message_runs import RecordedReply
 
 LOG = log.getLogger(__name__)
 
@@ -113,18 +114,6 @@ class Record(NamedTuple):
     request: str
     claim: Mapping[str, Any]
     abandoned: bool
-
-
-class RecordedReply(NamedTuple):
-    """A reply that was sent to a caller, or was about to be.
-
-    Attributes:
-        failed: Whether it is an error.
-        confirmed: Whether the broker has confirmed it. If not, it may have been delivered.
-    """
-
-    failed: bool
-    confirmed: bool
 
 
 class DeadPages(NamedTuple):

@@ -13,6 +13,8 @@ from typing import NamedTuple, Protocol
 
 from oslo_log import log as logging
 
+from scheduler.message_runs import ReplyRecords
+
 LOG = logging.getLogger(__name__)
 
 
@@ -24,19 +26,6 @@ class Held(Protocol):
 
     def give_back(self) -> None:
         """Give it back: the reply cannot be delivered."""
-
-
-class ReplyRecords(Protocol):
-    """Records how messages are answered, in a file that outlives the process."""
-
-    def begin_reply(self, message_id: str, *, failed: bool) -> None:
-        """Record that a reply is about to be sent."""
-
-    def withdraw_reply(self, message_id: str) -> None:
-        """Record that a reply was not delivered."""
-
-    def confirm_reply(self, message_id: str) -> None:
-        """Record that a reply was delivered."""
 
 
 class NotAnswered(BaseException):

@@ -17,10 +17,11 @@ from collections.abc import Callable
 from enum import Enum, auto
 import random
 import time
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from oslo_log import log as logging
 
+from scheduler.message_runs import MessageRuns
 from scheduler.rpc.amqp.message import ConfirmedMessage
 
 LOG = logging.getLogger(__name__)
@@ -37,89 +38,6 @@ LONG_WAIT = 0.1
 
 #: Shortest and longest random delay, in seconds, between looks at whether another process still runs a call.
 LOOK_DELAY = (0.5, 1.5)
-
-
-class RecordedReply(Protocol):
-    """A reply that was sent, or was about to be."""
-
-    @property
-    def failed(self) -> bool:
-        """Whether it is an error."""
-
-    @property
-    def confirmed(self) -> bool:
-        """Whether the broker has confirmed it. If not, it may have been delivered."""
-
-
-class MessageRuns(Protocol):
-    """Records which messages this process runs and answers, in a file that outlives it."""
-
-    def begin_run(self, message_id: str) -> None:
-        """Record that a message is being run."""
-
-    def interrupted_runs(self, message_id: str) -> int:
-        """Return how many runs of a message ended with their process, as far as that was noticed."""
-
-    def was_run_elsewhere(self, message_id: str) -> bool:
-        """Return whether another process runs or ran a message, and did not return it to the broker."""
-
-    def leave_run(self, message_id: str) -> None:
-        """Remove the record that this process runs a message; its runs that were interrupted still count."""
-
-    def end_run(self, message_id: str) -> None:
-        """Remove the records of the runs of a message."""
-
-    def runs_elsewhere(self, message_id: str) -> bool:
-        """Return whether another process runs a message; notice those that have died."""
-
-    def begin_reply(self, message_id: str, *, failed: bool) -> None:
-        """Record that a reply is about to be sent."""
-
-    def withdraw_reply(self, message_id: str) -> None:
-        """Record that a reply was not delivered."""
-
-    def confirm_reply(self, message_id: str) -> None:
-        """Record that a reply was delivered, which ends the run."""
-
-    def reply_to(self, message_id: str) -> RecordedReply | None:
-        """Return what any process has recorded of the reply to a message."""
-
-
-class NoRuns:
-    """Records nothing."""
-
-    def begin_run(self, message_id: str) -> None:
-        """Do nothing."""
-
-    def interrupted_runs(self, message_id: str) -> int:
-        """Return that no run was interrupted."""
-        return 0
-
-    def was_run_elsewhere(self, message_id: str) -> bool:
-        """Return that no other process ran it."""
-        return False
-
-    def leave_run(self, message_id: str) -> None:
-        """Do nothing."""
-
-    def end_run(self, message_id: str) -> None:
-        """Do nothing."""
-
-    def runs_elsewhere(self, message_id: str) -> bool:
-        """Return that no other process runs it."""
-        return False
-
-    def begin_reply(self, message_id: str, *, failed: bool) -> None:
-        """Do nothing."""
-
-    def withdraw_reply(self, message_id: str) -> None:
-        """Do nothing."""
-
-    def confirm_reply(self, message_id: str) -> None:
-        """Do nothing."""
-
-    def reply_to(self, message_id: str) -> None:
-        """Return that nothing is recorded."""
 
 
 class Fate(Enum):

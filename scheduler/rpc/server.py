@@ -13,6 +13,7 @@ from oslo_messaging.rpc import dispatcher as library
 from oslo_messaging.rpc import server
 
 from scheduler.logs import RateLimitedLogger
+from scheduler.message_runs import MessageRuns, NoRuns
 from scheduler.rpc import delivery, endpoints, forwarding
 from scheduler.rpc.activity import Activity
 from scheduler.rpc.amqp import listener as amqp_listener
@@ -22,7 +23,7 @@ from scheduler.rpc.dispatcher import Dispatcher
 from scheduler.rpc.errors import InternalError
 from scheduler.rpc.heartbeats import Heartbeats
 from scheduler.rpc.postponements import POSTPONE_DELAY, Postponements
-from scheduler.rpc.redelivery import Decision, Fate, MessageRuns, NoRuns, Redeliveries
+from scheduler.rpc.redelivery import Decision, Fate, Redeliveries
 from scheduler.rpc.serializer import ServerSerializer
 from scheduler.rpc.transport import TOPIC
 

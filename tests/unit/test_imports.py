@@ -39,6 +39,7 @@ LEAVES = {
     "keystone_access",
     "shared_answers",
     "worker_locks",
+    "message_runs",
 }
 
 #: package -> packages of ours that it may import, beside itself and the leaves

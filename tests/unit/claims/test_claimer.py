@@ -9,9 +9,10 @@ import pytest
 from scheduler.claims.allocations_api import NOTHING, ConsumerAllocations, Owner
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.confirmation import HeldClaim
-from scheduler.claims.journal_page import Record, RecordedReply
+from scheduler.claims.journal_page import Record
 from scheduler.claims.policy import ClaimPolicy
 from scheduler.claims.result import Outcome
+from scheduler.message_runs import RecordedReply
 from tests.unit.claims.builders import (
     FAULTS,
     GONE,

@@ -19,9 +19,9 @@ from scheduler.claims.journal_page import (
     RESERVE,
     JournalPage,
     PageLock,
-    RecordedReply,
     read_records,
 )
+from scheduler.message_runs import RecordedReply
 from tests.unit.claims.builders import OWNER, A, B, candidate
 
 CLAIM = {"allocations": {"p": {"resources": {"VCPU": 1}}}, "owner": ["project", None]}

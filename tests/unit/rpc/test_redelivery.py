@@ -2,8 +2,8 @@
 
 import pytest
 
-from scheduler.claims.journal_page import RecordedReply
-from scheduler.rpc.redelivery import MOST_INTERRUPTED, Fate, NoRuns, Redeliveries
+from scheduler.message_runs import NoRuns, RecordedReply
+from scheduler.rpc.redelivery import MOST_INTERRUPTED, Fate, Redeliveries
 from tests.support.clock import Clock
 
 PATIENCE = 60.0

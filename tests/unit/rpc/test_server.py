@@ -11,7 +11,7 @@ from oslo_messaging.rpc import server as library_server
 import pytest
 
 from scheduler import errors, objects
-from scheduler.claims.journal_page import RecordedReply
+from scheduler.message_runs import NoRuns, RecordedReply
 from scheduler.rpc import delivery, forwarding, heartbeats, redelivery, server, transport
 from scheduler.rpc.amqp.message import ConfirmedMessage, ReplyQueueMissing
 from scheduler.rpc.context import RequestContext
@@ -489,7 +489,7 @@ def test_a_caller_hears_early_from_a_scheduler_that_gets_its_call_late(
     assert beats[0] == due
 
 
-class Runs(redelivery.NoRuns):
+class Runs(NoRuns):
     """Says that so many runs of each message ended with their process; notes which runs are open, and replies."""
 
     def __init__(self, interrupted=0, reply=None):
