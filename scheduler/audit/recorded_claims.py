@@ -9,7 +9,8 @@ from pathlib import Path
 
 from scheduler.audit.compare import Holding
 from scheduler.claims.journal import DIRECTORY_PREFIX
-from scheduler.claims.journal_page import SUFFIX, read_records
+from scheduler.claims.journal_page import read_records
+from scheduler.claims.page_file import SUFFIX
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,5 +14,6 @@
 - cleanup: giving claims back, in the background if Placement does not answer
 - held: what instances hold already, and as a candidate for a redelivered request
 - empty_consumers: consumers of which Placement has a record without allocations
-- journal, journal_page: claims whose request is not over yet, in files that outlive the process
+- journal: claims whose request is not over yet, in files that outlive the process; journal_page: those of one
+  process; message_records: which messages it runs and answers; page_file: the SQLite file of both
 """

@@ -26,9 +26,10 @@ from oslo_config import cfg
 from oslo_log import log
 
 from scheduler.claims.allocations_api import ConsumerAllocations, Owner
-from scheduler.claims.journal_page import SUFFIX, JournalPage, PageLock, Record, Records
+from scheduler.claims.journal_page import JournalPage, Record, Records
+from scheduler.claims.page_file import SUFFIX, PageLock
 from scheduler.claims.result import ClaimResult, Outcome, OwnWrite
-from scheduler.message_runs import MessageRuns, RecordedReply
+from scheduler.message_runs import MessageRuns, NoRuns, RecordedReply
 
 LOG = log.getLogger(__name__)
 
@@ -39,8 +40,12 @@ DIRECTORY_PREFIX = "berth-claims-"
 PAGES = 1024
 
 
-class Page(MessageRuns, Protocol):
+class Page(Protocol):
     """The records of one process."""
+
+    @property
+    def messages(self) -> MessageRuns:
+        """The messages that it runs, and how it answers them."""
 
     def found_records(self) -> Collection[tuple[str, Mapping[str, Any]]]:
         """Return what dead processes recorded, each record once."""
@@ -174,6 +179,7 @@ class ClaimJournal:
 
     def __init__(self) -> None:
         self._page: Page | None = None
+        self._messages: MessageRuns = NoRuns()
         self._on_found: Callable[[str, ClaimResult], None] = lambda _uuid, _claim: None
 
     def open_page(self, journal: Any, found: Callable[[str, ClaimResult], None]) -> None:
@@ -186,6 +192,8 @@ class ClaimJournal:
                 removed.
         """
         self._page, self._on_found = journal.open_page(), found
+        if self._page:
+            self._messages = self._page.messages
         self._report_found()
 
     def _report_found(self) -> None:
@@ -249,35 +257,30 @@ class ClaimJournal:
 
     def begin_run(self, message_id: str) -> None:
         """Record that a message is being run."""
-        if self._page:
-            self._page.begin_run(message_id)
+        self._messages.begin_run(message_id)
 
     def interrupted_runs(self, message_id: str) -> int:
         """Return how many runs of a message ended with their process.
 
         Those count whose pages were taken over (``runs_elsewhere``).
         """
-        return self._page.interrupted_runs(message_id) if self._page else 0
+        return self._messages.interrupted_runs(message_id)
 
     def was_run_elsewhere(self, message_id: str) -> bool:
         """Return whether another process runs a message, has answered it, or has ended while it ran it."""
-        return self._page is not None and self._page.was_run_elsewhere(message_id)
+        return self._messages.was_run_elsewhere(message_id)
 
     def leave_run(self, message_id: str) -> None:
         """Remove the record that this process runs a message; its runs that were interrupted still count."""
-        if self._page:
-            self._page.leave_run(message_id)
+        self._messages.leave_run(message_id)
 
     def end_run(self, message_id: str) -> None:
         """Remove the records of a message that was answered, or returned to the broker."""
-        if self._page:
-            self._page.end_run(message_id)
+        self._messages.end_run(message_id)
 
     def runs_elsewhere(self, message_id: str) -> bool:
         """Return whether another process that is alive runs a message."""
-        if not self._page:
-            return False
-        elsewhere = self._page.runs_elsewhere(message_id)
+        elsewhere = self._messages.runs_elsewhere(message_id)
         self._report_found()
         return elsewhere
 
@@ -288,22 +291,19 @@ class ClaimJournal:
             message_id: The identity of the message.
             failed: Whether the reply is an error.
         """
-        if self._page:
-            self._page.begin_reply(message_id, failed=failed)
+        self._messages.begin_reply(message_id, failed=failed)
 
     def withdraw_reply(self, message_id: str) -> None:
         """Record that a reply was not delivered."""
-        if self._page:
-            self._page.withdraw_reply(message_id)
+        self._messages.withdraw_reply(message_id)
 
     def confirm_reply(self, message_id: str) -> None:
         """Record that the broker has confirmed a reply, which ends the run of its message."""
-        if self._page:
-            self._page.confirm_reply(message_id)
+        self._messages.confirm_reply(message_id)
 
     def reply_to(self, message_id: str) -> RecordedReply | None:
         """Return what any process of the daemon has recorded of the reply to a message."""
-        return self._page.reply_to(message_id) if self._page else None
+        return self._messages.reply_to(message_id)
 
     def claims_of_others(self, uuids: Collection[str], request: str = "") -> OtherClaims:
         """Return the claims of other processes for these instances whose request is not over.

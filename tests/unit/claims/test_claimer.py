@@ -252,6 +252,10 @@ class FakePage:
     def open_page(self):
         return self
 
+    @property
+    def messages(self):
+        return self
+
     def found_records(self):
         found, self.found = self.found, []
         return found

@@ -173,7 +173,7 @@ def test_what_a_process_of_the_same_daemon_claimed_is_of_the_request_that_confir
     elif ending == "not answered":
         claimer.release_many(results)
     elif ending == "killed while it answers":
-        page.begin_reply("m1", failed=False)
+        page.messages.begin_reply("m1", failed=False)
     page.close()
     world.give_back()
     assert world.holds == (ALL if "answer" in ending and ending != "not answered" else {})

@@ -11,16 +11,12 @@ from unittest import mock
 from oslo_config import cfg
 import pytest
 
-from scheduler.claims import journal_page
+from scheduler.claims import message_records, page_file
 from scheduler.claims.allocations_api import ConsumerAllocations
 from scheduler.claims.journal import ClaimJournal, Journal, OtherClaims, journal_directory
-from scheduler.claims.journal_page import (
-    REPLIES_KEPT,
-    RESERVE,
-    JournalPage,
-    PageLock,
-    read_records,
-)
+from scheduler.claims.journal_page import JournalPage, read_records
+from scheduler.claims.message_records import REPLIES_KEPT, RUNS_KEPT
+from scheduler.claims.page_file import RESERVE, PageLock
 from scheduler.message_runs import RecordedReply
 from tests.unit.claims.builders import OWNER, A, B, candidate
 
@@ -195,7 +191,7 @@ def test_refused_claims_leave_no_record(journal):
 def test_a_running_process_takes_over_a_dead_one_of_which_it_wants_to_know(journal):
     mine, dead, alive = [journal.open_page() for _ in range(3)]
     record(dead, {"i1": CLAIM, "i2": CLAIM}, "m1")
-    dead.begin_reply("m2", failed=False)
+    dead.messages.begin_reply("m2", failed=False)
     record(alive, {"i1": CLAIM}, "m3")
     dead.close()
     assert mine.recorded_by_others(["unknown"]) == []
@@ -203,7 +199,7 @@ def test_a_running_process_takes_over_a_dead_one_of_which_it_wants_to_know(journ
     assert mine.recorded_by_others(["i1"]) == [("i1", "m3", CLAIM, False)]
     assert mine.found_records() == [("i1", CLAIM), ("i2", CLAIM)]
     assert mine.found_records() == []
-    assert mine.reply_to("m2") == RecordedReply(failed=False, confirmed=False)
+    assert mine.messages.reply_to("m2") == RecordedReply(failed=False, confirmed=False)
     assert alive.recorded_by_others(["i2"]) == [("i2", "m1", CLAIM, True)]
     assert found_in(journal) == []
     mine.close()
@@ -223,29 +219,33 @@ def test_of_two_processes_that_find_a_dead_one_the_second_sees_the_records_of_th
 
 def test_runs_of_a_message_that_ended_with_their_process_are_counted_in_all_pages(journal):
     def run_and_die(message):
-        journal.open_page().begin_run(message)
+        journal.open_page().messages.begin_run(message)
         os.kill(os.getpid(), signal.SIGKILL)
 
     other = journal.open_page()
-    other.begin_run("m1")  # by a process that is alive
+    other.messages.begin_run("m1")  # by a process that is alive
     for _ in range(2):
         assert in_a_process(run_and_die, "m1") == -signal.SIGKILL
     page = journal.open_page()
-    interrupted = [other.interrupted_runs("m1"), page.interrupted_runs("m1"), page.interrupted_runs("m2")]
+    interrupted = [
+        other.messages.interrupted_runs("m1"),
+        page.messages.interrupted_runs("m1"),
+        page.messages.interrupted_runs("m2"),
+    ]
     assert interrupted == [2, 2, 0]
-    page.end_run("m1")
-    assert other.interrupted_runs("m1") == 0
+    page.messages.end_run("m1")
+    assert other.messages.interrupted_runs("m1") == 0
 
 
 def test_runs_whose_end_was_not_recorded_are_forgotten_after_a_day(journal):
-    for age, expected in ((journal_page.RUNS_KEPT - 60, 1), (journal_page.RUNS_KEPT + 60, 0)):
-        with mock.patch.object(journal_page.time, "time", return_value=time.time() - age):
+    for age, expected in ((RUNS_KEPT - 60, 1), (RUNS_KEPT + 60, 0)):
+        with mock.patch.object(message_records.time, "time", return_value=time.time() - age):
             page = journal.open_page()
-            page.begin_run("m1")
+            page.messages.begin_run("m1")
             page.close()
         page = journal.open_page()
-        assert page.interrupted_runs("m1") == expected
-        page.end_run("m1")
+        assert page.messages.interrupted_runs("m1") == expected
+        page.messages.end_run("m1")
         page.close()
 
 
@@ -279,15 +279,15 @@ def replace_by_directory(path):
 def test_a_broken_page_of_a_dead_process_is_put_aside_and_counts_no_more(journal, damage, known, caplog):
     mine, dead = journal.open_page(), journal.open_page()
     record(dead, dict.fromkeys(map(str, range(200)), CLAIM), "m1")
-    dead.begin_run("m1")
+    dead.messages.begin_run("m1")
     dead.close()
     if known:
         with contextlib.closing(PageLockOf(journal, "page-1")):
-            assert mine.runs_elsewhere("m1")
+            assert mine.messages.runs_elsewhere("m1")
     damage(journal.directory / "page-1.sqlite")
-    assert not mine.runs_elsewhere("m1")
+    assert not mine.messages.runs_elsewhere("m1")
     mine.take_over_dead()
-    assert (mine.runs_elsewhere("m1"), mine.recorded_by_others(["1"])) == (False, [])
+    assert (mine.messages.runs_elsewhere("m1"), mine.recorded_by_others(["1"])) == (False, [])
     errors = [record.message for record in caplog.records if record.levelname == "ERROR"]
     assert len(errors) == 1
     assert str(journal.directory / "page-1.sqlite") in errors[0]
@@ -301,18 +301,18 @@ def test_a_dead_page_that_a_full_disk_keeps_from_being_taken_over_counts_as_dead
     large = {"text": "x" * 2 * RESERVE}
     record(dead, {"i1": large}, "m1")
     dead.add_records({"i1": CLAIM}, "m1")  # never sent
-    dead.begin_run("m1")
+    dead.messages.begin_run("m1")
     dead.close()
     with full_disk(journal):
         for _ in range(2):
-            assert not mine.runs_elsewhere("m1")
+            assert not mine.messages.runs_elsewhere("m1")
             assert [each[2:] for each in mine.recorded_by_others(["i1"])] == [(large, True)]
     errors = [record.message for record in caplog.records if record.levelname == "ERROR"]
     assert len(errors) == 1
     assert str(journal.directory / "page-1.sqlite") in errors[0]
     assert mine.recorded_by_others(["i1"]) == []
     assert mine.found_records() == [("i1", large)]
-    assert mine.interrupted_runs("m1") == 1
+    assert mine.messages.interrupted_runs("m1") == 1
 
 
 def test_a_full_disk_costs_the_record_but_not_the_service(journal, caplog):
@@ -327,7 +327,7 @@ def test_a_full_disk_costs_the_record_but_not_the_service(journal, caplog):
 
 
 def test_a_removal_that_fails_is_repeated_by_the_next(journal, caplog, monkeypatch):
-    monkeypatch.setattr(journal_page, "BUSY_TIMEOUT", 0.001)
+    monkeypatch.setattr(page_file, "BUSY_TIMEOUT", 0.001)
     page = journal.open_page()
     record(page, {"i1": CLAIM, "i2": CLAIM})
     reader = sqlite3.connect(journal.directory / "page-0.sqlite", isolation_level=None)
@@ -486,39 +486,43 @@ class TestClaimJournal:
 class TestReplies:
     def test_a_reply_is_known_to_all_processes_until_it_is_withdrawn(self, journal):
         one, other = journal.open_page(), journal.open_page()
-        assert one.reply_to("m1") is None
-        one.begin_reply("m1", failed=True)
-        assert other.reply_to("m1") == one.reply_to("m1") == RecordedReply(failed=True, confirmed=False)
-        one.begin_reply("m1", failed=False)
-        one.confirm_reply("m1")
-        assert other.reply_to("m1") == RecordedReply(failed=False, confirmed=True)
-        one.withdraw_reply("m1")
-        assert other.reply_to("m1") is None
+        assert one.messages.reply_to("m1") is None
+        one.messages.begin_reply("m1", failed=True)
+        assert (
+            other.messages.reply_to("m1")
+            == one.messages.reply_to("m1")
+            == RecordedReply(failed=True, confirmed=False)
+        )
+        one.messages.begin_reply("m1", failed=False)
+        one.messages.confirm_reply("m1")
+        assert other.messages.reply_to("m1") == RecordedReply(failed=False, confirmed=True)
+        one.messages.withdraw_reply("m1")
+        assert other.messages.reply_to("m1") is None
 
     def test_a_confirmed_reply_outlives_its_process_and_is_preferred(self, journal):
         one, other = journal.open_page(), journal.open_page()
-        one.begin_reply("m1", failed=False)
-        one.confirm_reply("m1")
+        one.messages.begin_reply("m1", failed=False)
+        one.messages.confirm_reply("m1")
         one.close()
-        other.begin_reply("m1", failed=True)
-        assert other.reply_to("m1") == RecordedReply(failed=False, confirmed=True)
-        assert journal.open_page().reply_to("m1") == RecordedReply(failed=False, confirmed=True)
+        other.messages.begin_reply("m1", failed=True)
+        assert other.messages.reply_to("m1") == RecordedReply(failed=False, confirmed=True)
+        assert journal.open_page().messages.reply_to("m1") == RecordedReply(failed=False, confirmed=True)
 
     def test_replies_of_a_page_without_an_owner_are_taken_over(self, journal):
         pages = [journal.open_page() for _ in range(3)]
-        pages[2].begin_reply("m1", failed=False)
+        pages[2].messages.begin_reply("m1", failed=False)
         for page in pages:
             page.close()
-        assert journal.open_page().reply_to("m1") == RecordedReply(failed=False, confirmed=False)
+        assert journal.open_page().messages.reply_to("m1") == RecordedReply(failed=False, confirmed=False)
 
     def test_replies_are_forgotten_after_some_time(self, journal):
         page = journal.open_page()
         with mock.patch("time.time", return_value=1000.0):
-            page.begin_reply("m1", failed=False)
-            page.confirm_reply("m1")
+            page.messages.begin_reply("m1", failed=False)
+            page.messages.confirm_reply("m1")
         with mock.patch("time.time", return_value=1000.0 + REPLIES_KEPT + 1):
-            page.confirm_reply("m2")
-        assert page.reply_to("m1") is None
+            page.messages.confirm_reply("m2")
+        assert page.messages.reply_to("m1") is None
 
     @pytest.mark.parametrize(
         ("failed", "kept"), [(False, True), (True, False), (None, False)], ids=["hosts", "error", "no reply"]
@@ -528,7 +532,7 @@ class TestReplies:
         record(page, {"i1": CLAIM, "i2": CLAIM}, "m1")
         record(page, {"i3": CLAIM}, "m2")
         if failed is not None:
-            page.begin_reply("m1", failed=failed)
+            page.messages.begin_reply("m1", failed=failed)
         page.close()
         successor = journal.open_page()
         expected = ["i3"] if kept else ["i1", "i2", "i3"]
@@ -540,43 +544,43 @@ class TestReplies:
 class TestRuns:
     def test_a_message_runs_elsewhere_until_that_process_leaves_it(self, journal):
         one, other = journal.open_page(), journal.open_page()
-        one.begin_run("m1")
-        assert (one.runs_elsewhere("m1"), other.runs_elsewhere("m1")) == (False, True)
-        one.leave_run("m1")
-        assert not other.runs_elsewhere("m1")
+        one.messages.begin_run("m1")
+        assert (one.messages.runs_elsewhere("m1"), other.messages.runs_elsewhere("m1")) == (False, True)
+        one.messages.leave_run("m1")
+        assert not other.messages.runs_elsewhere("m1")
 
     def test_a_message_runs_nowhere_once_its_process_has_died(self, journal):
         one, other, third = [journal.open_page() for _ in range(3)]
-        one.begin_run("m1")
-        third.begin_run("m2")
+        one.messages.begin_run("m1")
+        third.messages.begin_run("m2")
         one.close()
-        assert not other.runs_elsewhere("m1")
-        assert other.runs_elsewhere("m2")
-        assert other.interrupted_runs("m1") == 1
+        assert not other.messages.runs_elsewhere("m1")
+        assert other.messages.runs_elsewhere("m2")
+        assert other.messages.interrupted_runs("m1") == 1
 
     def test_to_leave_a_message_does_not_forget_its_interrupted_runs(self, journal):
         one = journal.open_page()
-        one.begin_run("m1")
+        one.messages.begin_run("m1")
         one.close()
         successor = journal.open_page()
-        successor.leave_run("m1")
-        assert successor.interrupted_runs("m1") == 1
+        successor.messages.leave_run("m1")
+        assert successor.messages.interrupted_runs("m1") == 1
 
     def test_what_another_process_ran_is_known_unless_it_returned_it(self, journal):
         mine, other = journal.open_page(), journal.open_page()
         for message in ("own", "runs", "answered", "returned", "died"):
-            (mine if message == "own" else other).begin_run(message)
-        other.begin_reply("answered", failed=True)
-        other.confirm_reply("answered")
-        other.end_run("returned")
+            (mine if message == "own" else other).messages.begin_run(message)
+        other.messages.begin_reply("answered", failed=True)
+        other.messages.confirm_reply("answered")
+        other.messages.end_run("returned")
         expected = {"runs": True, "answered": True, "returned": False, "died": True, "own": False}
-        assert {message: mine.was_run_elsewhere(message) for message in expected} == expected
+        assert {message: mine.messages.was_run_elsewhere(message) for message in expected} == expected
         other.close()
         assert mine.take_over_dead().taken
-        assert {message: mine.was_run_elsewhere(message) for message in expected} == expected
+        assert {message: mine.messages.was_run_elsewhere(message) for message in expected} == expected
 
     def test_a_confirmed_reply_ends_the_run(self, journal):
         one, other = journal.open_page(), journal.open_page()
-        one.begin_run("m1")
-        one.confirm_reply("m1")
-        assert not other.runs_elsewhere("m1")
+        one.messages.begin_run("m1")
+        one.messages.confirm_reply("m1")
+        assert not other.messages.runs_elsewhere("m1")

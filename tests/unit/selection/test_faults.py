@@ -148,6 +148,10 @@ class Mortal:
     def open_page(self):
         return self
 
+    @property
+    def messages(self):
+        return self.page.messages
+
     def found_records(self):
         return self.page.found_records()
 
