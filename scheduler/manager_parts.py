@@ -24,7 +24,7 @@ from scheduler.shared_answers import SharedAnswers
 from scheduler.stream.decision_stream import DecisionStream, NoStream, make_stream
 from scheduler.stream.shared_decisions import LocalState
 from scheduler.workflow.candidate_hosts import CandidateHosts
-from scheduler.workflow.claim_sessions import ClaimSessions
+from scheduler.workflow.claim_sessions import CapacityChecks, ClaimSessions
 from scheduler.workflow.held_hosts import HeldHosts
 from scheduler.workflow.request_run import Notifications, Steps
 
@@ -87,21 +87,12 @@ class ManagerParts:
 
 def make_steps(conf: cfg.ConfigOpts, parts: ManagerParts, notifications: Notifications) -> Steps:
     """Put together what takes the steps of requests."""
-    hosts, clock = parts.hosts, parts.clock
+    hosts = parts.hosts
     candidate_hosts = CandidateHosts(
         conf, hosts, parts.candidates, parts.network, ProviderAggregates(parts.placement)
     )
+    checks = CapacityChecks(conf, parts.placement, hosts.pending, lambda: parts.stream.status().alone)
     observer = MirrorAndOthers(parts.mirror, parts.stream.sharing)
-    claims = ClaimSessions(
-        conf,
-        hosts,
-        candidate_hosts,
-        parts.placement,
-        parts.claimer,
-        observer,
-        lambda: parts.stream.status().alone,
-        clock,
-    )
     return Steps(
         hosts=hosts,
         candidate_hosts=candidate_hosts,
@@ -109,6 +100,6 @@ def make_steps(conf: cfg.ConfigOpts, parts: ManagerParts, notifications: Notific
         mirrored_hosts=MirroredHosts(parts.mirror, hosts.instances, hosts.pending),
         mirror_age=parts.mirror.age,
         groups=ServerGroups(),
-        claims=claims,
+        claims=ClaimSessions(parts.claimer, hosts.pending, candidate_hosts, checks, observer, parts.clock),
         notifications=notifications,
     )

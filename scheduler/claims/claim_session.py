@@ -38,6 +38,22 @@ def _as_it_is(provider: str) -> str:
     return provider
 
 
+@dataclass(frozen=True, slots=True)
+class ComputeNodes:
+    """What a request has to know of compute nodes when it claims.
+
+    Attributes:
+        ignored: UUIDs of those whose hosts the request ignores. An evacuated instance keeps what it holds on
+            them.
+        known: UUIDs of all.
+        host_name: Returns the name of the host of one, by its UUID, for the log.
+    """
+
+    ignored: Collection[str] = ()
+    known: Container[str] = ()
+    host_name: Callable[[str], str] = _as_it_is
+
+
 @dataclass(slots=True)
 class ClaimSession:
     """A ``Claimer`` with everything filled in that is the same for all instances of a request.
@@ -46,19 +62,16 @@ class ClaimSession:
     ends with an error, or too late. If it ends well the claims stay in the journal until the outcome of the
     reply is known: then ``confirm`` or ``give_back`` is to be called.
 
+    Nothing is ever given back if an earlier delivery of the message may have been answered with it.
+
     While it is open, other requests for its instances wait.
 
     Attributes:
         claimer: Makes the claims.
         reservations: Where hosts are reserved for the instances.
         request: For whom and until when is claimed. Without a user in its spec, that of its context counts.
-        ignored: UUIDs of the compute nodes of the hosts that the request ignores. An evacuated instance keeps
-            what it holds there.
-        nodes: UUIDs of all compute nodes.
-        host_name: Returns the name of the host of a root provider, for the log.
+        nodes: What is known of the compute nodes.
         clock: Returns the time in seconds.
-        keeps_claims: Whether nothing is ever given back: an earlier delivery of the message may have been
-            answered with what is claimed.
         observer: Is told what becomes of the claims.
         capacity: Checks what was granted. Claims that are one too many are given back.
         seconds: How long the claims of the request took.
@@ -67,11 +80,8 @@ class ClaimSession:
     claimer: Claimer
     reservations: Reservations
     request: SchedulingRequest
-    ignored: Collection[str] = ()
-    nodes: Container[str] = ()
-    host_name: Callable[[str], str] = _as_it_is
+    nodes: ComputeNodes = ComputeNodes()
     clock: Callable[[], float] = time.monotonic
-    keeps_claims: bool = False
     observer: ClaimObserver = field(default_factory=NoObserver)
     capacity: CapacityCheck = field(default_factory=NoCapacityCheck)
     seconds: float = field(default=0.0, init=False)
@@ -89,7 +99,7 @@ class ClaimSession:
 
         A claim that put a provider over its capacity is given back, and refused.
         """
-        request = self._claim_request(instance_uuid, candidate, self.ignored)
+        request = self._claim_request(instance_uuid, candidate, self.nodes.ignored)
         if self._busy or self._is_late():
             result = self._refuse(request)
         else:
@@ -119,7 +129,7 @@ class ClaimSession:
             candidates: The part of it that the request asks for.
         """
         claims = [
-            HeldClaim(self._claim_request(uuid, candidate, self.ignored), held[uuid])
+            HeldClaim(self._claim_request(uuid, candidate, self.nodes.ignored), held[uuid])
             for uuid, candidate in candidates.items()
         ]
         self._claims |= dict.fromkeys(candidates)
@@ -155,13 +165,14 @@ class ClaimSession:
 
     def give_back(self) -> None:
         """Give back claims and reservations: the request has failed, or its reply cannot be delivered."""
-        if self.keeps_claims:
+        keeps_claims = self.request.may_be_answered
+        if keeps_claims:
             LOG.warning(
                 "Allocations of instances %s are kept although the reply was not delivered: an earlier "
                 "delivery of the request may have been answered",
                 ", ".join(self.request.instance_uuids),
             )
-        claims = {uuid: claim for uuid, claim in self._claims.items() if claim and not self.keeps_claims}
+        claims = {uuid: claim for uuid, claim in self._claims.items() if claim and not keeps_claims}
         self._claims |= dict.fromkeys(claims)
         try:
             self._release(claims)
@@ -191,11 +202,11 @@ class ClaimSession:
             self._owner,
             self.request.context,
             evacuating_from,
-            self.host_name(candidate.root),
+            self.nodes.host_name(candidate.root),
             self.request.deadline,
             self.request.message_id,
             redelivered=self.request.was_redelivered,
-            nodes=self.nodes,
+            nodes=self.nodes.known,
             alone=len(self.request.instance_uuids) == 1,
         )
 
@@ -240,7 +251,7 @@ class ClaimSession:
         self, results: Mapping[str, ClaimResult], candidates: Mapping[str, AllocationCandidate]
     ) -> Mapping[str, ClaimResult]:
         """Return the results once claims that put a provider over its capacity were given back."""
-        if self.keeps_claims:
+        if self.request.may_be_answered:
             return results
         added = {uuid: added for uuid, result in results.items() if (added := _added_by(result))}
         with self._timed():

@@ -8,12 +8,12 @@ import time
 from oslo_config import cfg
 
 from scheduler.claims.capacity import CapacityCheck, NoCapacityCheck, OvercommitCheck
-from scheduler.claims.claim_session import ClaimSession
+from scheduler.claims.claim_session import ClaimSession, ComputeNodes
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.observers import MirrorAndOthers
 from scheduler.hosts.free_amounts import FreeAmounts
+from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.table import HostTable
-from scheduler.nova_db.inventory import Inventory
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.provider_usage import read_usage
 from scheduler.request.scheduling_request import SchedulingRequest
@@ -24,39 +24,67 @@ from scheduler.workflow.candidate_hosts import CandidateHosts
 OVERLAPPING_CLAIMS = 8
 
 
-class ClaimSessions:
-    """Opens the claim sessions of requests. Any thread may use it."""
+class CapacityChecks:
+    """Makes what checks the claims of a request. Any thread may use it."""
 
     def __init__(
         self,
         conf: cfg.ConfigOpts,
-        hosts: Inventory,
-        candidate_hosts: CandidateHosts,
         placement: PlacementClient,
-        claimer: Claimer,
-        observer: MirrorAndOthers,
+        pending: PendingPlacements,
         is_alone: Callable[[], bool],
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Set up.
 
         Args:
             conf: The options.
-            hosts: What is known of the hosts.
-            candidate_hosts: Tells which compute nodes a request must not go to.
             placement: Reads what is used of a provider.
-            claimer: Claims hosts in Placement.
-            observer: Told of what is claimed and released.
+            pending: What was decided and is not yet reported by the hosts.
             is_alone: Returns whether it is known that no other scheduler can claim.
-            clock: Seconds that only grow.
         """
         self._conf = conf
-        self._hosts = hosts
-        self._candidate_hosts = candidate_hosts
         self._placement = placement
-        self._claimer = claimer
-        self._observer = observer
+        self._pending = pending
         self._is_alone = is_alone
+
+    def of(self, table: HostTable, request: SchedulingRequest) -> CapacityCheck:
+        """Return what checks the claims of a request; none while no other scheduler can claim."""
+        others = self._conf.berth.overlapping_claims
+        if others is None:
+            others = 0 if self._is_alone() else OVERLAPPING_CLAIMS
+        if not others:
+            return NoCapacityCheck()
+        read = partial(read_usage, self._placement, context=request.context)
+        return OvercommitCheck(FreeAmounts(table, self._pending), read, others)
+
+
+class ClaimSessions:
+    """Opens the claim sessions of requests. Any thread may use it."""
+
+    def __init__(
+        self,
+        claimer: Claimer,
+        pending: PendingPlacements,
+        candidate_hosts: CandidateHosts,
+        checks: CapacityChecks,
+        observer: MirrorAndOthers,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Set up.
+
+        Args:
+            claimer: Claims hosts in Placement.
+            pending: Where hosts are reserved for instances.
+            candidate_hosts: Tells which compute nodes a request must not go to.
+            checks: Makes what checks the claims.
+            observer: Told of what is claimed and released.
+            clock: Seconds that only grow.
+        """
+        self._claimer = claimer
+        self._pending = pending
+        self._candidate_hosts = candidate_hosts
+        self._checks = checks
+        self._observer = observer
         self._clock = clock
 
     def open(
@@ -70,28 +98,16 @@ class ClaimSessions:
         """
         if not request.claims:
             return nullcontext()
+        ignored = self._candidate_hosts.ignored_nodes(table, request) | request.kept_providers
         return ClaimSession(
             self._claimer,
-            self._hosts.pending,
+            self._pending,
             request,
-            self._candidate_hosts.ignored_nodes(table, request) | request.kept_providers,
-            table.row_of_uuid,
-            host_name=partial(host_of_provider, table),
+            ComputeNodes(ignored, table.row_of_uuid, partial(host_of_provider, table)),
             clock=self._clock,
-            keeps_claims=request.may_be_answered,
             observer=self._observer,
-            capacity=self._capacity_check(table, request),
+            capacity=self._checks.of(table, request),
         )
-
-    def _capacity_check(self, table: HostTable, request: SchedulingRequest) -> CapacityCheck:
-        """Return what checks the claims of a request; none while no other scheduler can claim."""
-        others = self._conf.berth.overlapping_claims
-        if others is None:
-            others = 0 if self._is_alone() else OVERLAPPING_CLAIMS
-        if not others:
-            return NoCapacityCheck()
-        read = partial(read_usage, self._placement, context=request.context)
-        return OvercommitCheck(FreeAmounts(table, self._hosts.pending), read, others)
 
 
 def keep_until_answered(request: SchedulingRequest, claims: ClaimSession | None) -> None:

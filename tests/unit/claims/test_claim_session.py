@@ -9,7 +9,7 @@ import pytest
 from scheduler.claims.allocations_api import ConsumerAllocations, Owner
 from scheduler.claims.capacity import CheckedClaims, Excess
 from scheduler.claims.claim import ClaimRequest
-from scheduler.claims.claim_session import ClaimSession
+from scheduler.claims.claim_session import ClaimSession, ComputeNodes
 from scheduler.claims.events import ClaimEvent, ClaimState
 from scheduler.claims.observers import NoObserver
 from scheduler.claims.result import ClaimResult, Outcome
@@ -60,19 +60,19 @@ class Claimer:
         self.confirmed += uuids
 
 
-CONTEXT = SimpleNamespace(user_id="caller", delivery=Delivery(redelivered=True, message_id="message"))
 TOLD = {"message_id": "message", "redelivered": True, "alone": False}
 
 
-def make(result=CLAIMED, deadline=float("inf"), clock=None, **fields):
+def make(result=CLAIMED, deadline=float("inf"), clock=None, may_be_answered=False, **fields):
+    delivery = Delivery(redelivered=True, message_id="message", may_be_answered=may_be_answered)
+    context = SimpleNamespace(user_id="caller", delivery=delivery)
     claimer = Claimer(result)
     spec = make_spec(**{"project_id": "project", "user_id": "user", **fields})
     return claimer, ClaimSession(
         claimer,
         PendingPlacements(),
-        make_request(spec, ["a", "b", "c"], context=CONTEXT, deadline=deadline),
-        {"ignored"},
-        host_name={"p": "host 1"}.get,
+        make_request(spec, ["a", "b", "c"], context=context, deadline=deadline),
+        ComputeNodes({"ignored"}, host_name={"p": "host 1"}.get),
         clock=clock or Clock(),
     )
 
@@ -179,8 +179,8 @@ def test_the_claimer_is_told_owner_context_ignored_nodes_host_and_message():
     claims.claim_many({"b": CANDIDATE})
     owner = Owner("project", "caller")
     assert claimer.asked == [
-        ClaimRequest("a", CANDIDATE, owner, CONTEXT, {"ignored"}, "host 1", **TOLD),
-        ClaimRequest("b", CANDIDATE, owner, CONTEXT, (), "host 1", **TOLD),
+        ClaimRequest("a", CANDIDATE, owner, claims.request.context, {"ignored"}, "host 1", **TOLD),
+        ClaimRequest("b", CANDIDATE, owner, claims.request.context, (), "host 1", **TOLD),
     ]
 
 
@@ -357,9 +357,8 @@ def test_only_what_a_claim_added_is_checked():
 
 
 def test_claims_that_a_caller_may_know_are_not_checked():
-    claimer, claims = make(granted())
+    claimer, claims = make(granted(), may_be_answered=True)
     claims.capacity = Full("a")
-    claims.keeps_claims = True
     use(claims, "a")
     confirm(claims)
     assert (claimer.released, claims.capacity.added) == ([], [])

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from scheduler.claims.claim_session import ClaimSession
+from scheduler.claims.claim_session import ClaimSession, ComputeNodes
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.journal import Journal
 from scheduler.claims.policy import ClaimPolicy, Timing
@@ -239,7 +239,7 @@ class Run:
         view = HostView.of(TABLE, rows, [host.candidates for host in self.hosts], pending=self.pending)
         ignored = {SOURCE} if self.before else ()
         with contextlib.suppress(BerthError, Killed):
-            with ClaimSession(self.claimer, self.pending, request, ignored) as claims:
+            with ClaimSession(self.claimer, self.pending, request, ComputeNodes(ignored)) as claims:
                 self.reply = driver.select(view, request, claims)
             claims.confirm()
 
