@@ -83,18 +83,48 @@ class Onward(NamedTuple):
     spent: float = 0.0
 
 
+class Receipt(NamedTuple):
+    """What is known of a message when its run begins.
+
+    Attributes:
+        message_id: The identity of the message, the same at each delivery; "" if it has none.
+        redelivered: Whether the broker has delivered the message before. Its first run may be under way in
+            another process, or may have been answered.
+        may_be_answered: Whether an earlier run may have been answered with hosts: its process ended while it
+            sent the reply.
+        waited: Seconds from its receipt until a thread was free.
+    """
+
+    message_id: str = ""
+    redelivered: bool = False
+    may_be_answered: bool = False
+    waited: float = 0.0
+
+
+class Elsewhere(NamedTuple):
+    """How a message may come to be answered elsewhere, or later.
+
+    Attributes:
+        can_be_postponed: Whether it may be returned to the broker, to wait for another run of it.
+        can_be_returned: Whether it may be returned to the broker, for another scheduler.
+        onward: How it came here, and how it may be sent on; None if it may not.
+    """
+
+    can_be_postponed: bool = False
+    can_be_returned: bool = False
+    onward: Onward | None = None
+
+
 class Delivery:
     """A message that is being answered. One thread uses it.
 
     Attributes:
-        redelivered: Whether the broker has delivered the message before. Its first run may be under way in
-            another process, or may have been answered.
-        message_id: The identity of the message, the same at each delivery; "" if it has none.
-        can_be_postponed: Whether the message may be returned to the broker, to wait for another run of it.
-        can_be_returned: Whether it may be returned to the broker, for another scheduler.
-        waited: Seconds from its receipt until a thread was free.
-        may_be_answered: Whether an earlier run may have been answered with hosts: its process ended while it
-            sent the reply.
+        message_id: See ``Receipt``, as for the three that follow.
+        redelivered: So it counts too once it may have been sent on.
+        may_be_answered: See there.
+        waited: See there.
+        can_be_postponed: See ``Elsewhere``.
+        can_be_returned: See there.
         tried: What schedulers that sent the message on have noted, so that nothing is tried twice.
         spent: Seconds since the first of these schedulers received it until a thread was free, as far as is
             known.
@@ -102,38 +132,23 @@ class Delivery:
 
     def __init__(
         self,
-        redelivered: bool = False,
-        message_id: str = "",
-        can_be_postponed: bool = False,
-        can_be_returned: bool = False,
-        waited: float = 0.0,
-        *,
-        may_be_answered: bool = False,
+        receipt: Receipt = Receipt(),  # noqa: B008 - it is immutable
+        elsewhere: Elsewhere = Elsewhere(),  # noqa: B008 - it is immutable
         replies: ReplyRecords | None = None,
-        onward: Onward | None = None,
     ) -> None:
         """Begin with nothing that depends on the reply.
 
         Args:
-            redelivered: See above, as for those that follow.
-            message_id: The identity.
-            can_be_postponed: Whether it may be returned to wait.
-            can_be_returned: Whether it may be returned for another scheduler.
-            waited: Seconds until a thread was free.
-            may_be_answered: Whether an earlier run may have been answered.
+            receipt: What is known of the message.
+            elsewhere: How it may come to be answered elsewhere.
             replies: Records how the message is answered; None if that is not recorded.
-            onward: How it came here, and how it may be sent on; None if it may not.
         """
-        self.redelivered = redelivered
-        self.message_id = message_id
-        self.can_be_postponed = can_be_postponed
-        self.can_be_returned = can_be_returned
-        self.waited = waited
-        self.may_be_answered = may_be_answered
+        self.message_id, self.redelivered, self.may_be_answered, self.waited = receipt
+        self.can_be_postponed, self.can_be_returned, onward = elsewhere
         self.tried = onward.tried if onward else ()
-        self.spent = waited + (onward.spent if onward else 0.0)
+        self.spent = receipt.waited + (onward.spent if onward else 0.0)
         self._onward = onward
-        self._replies = replies if message_id else None
+        self._replies = replies if receipt.message_id else None
         self._held: list[Held] = []
 
     def hold(self, held: Held) -> None:

@@ -209,19 +209,16 @@ class Server(server.RPCServer):
 
     def _delivery_of(self, message: Any, confirmed: bool, decision: Decision) -> delivery.Delivery:
         identity = getattr(message, "unique_id", None) or ""
-        current = delivery.Delivery(
-            confirmed and message.redelivered,
-            identity,
-            self._postponements.may_postpone(identity),
-            can_be_returned=confirmed,
-            waited=time.monotonic() - message.received if confirmed else 0.0,
-            may_be_answered=decision.fate is Fate.RUN_ANSWERED,
-            replies=self._runs if confirmed else None,
-            onward=self._onward(message) if confirmed else None,
+        postponable = self._postponements.may_postpone(identity)
+        if not confirmed:
+            return delivery.Delivery(delivery.Receipt(identity), delivery.Elsewhere(postponable))
+        answered, waited = decision.fate is Fate.RUN_ANSWERED, time.monotonic() - message.received
+        message.delivery = delivery.Delivery(
+            delivery.Receipt(identity, message.redelivered, answered, waited),
+            delivery.Elsewhere(postponable, True, self._onward(message)),
+            self._runs,
         )
-        if confirmed:
-            message.delivery = current
-        return current
+        return message.delivery
 
     def _onward(self, message: ConfirmedMessage) -> delivery.Onward:
         headers = message.headers

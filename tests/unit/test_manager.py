@@ -37,7 +37,7 @@ from scheduler.placement.answer import Candidates
 from scheduler.placement.mirror import Mirror, plain_query
 from scheduler.placement.mirror_source import NoMirror
 from scheduler.rpc.context import RequestContext
-from scheduler.rpc.delivery import Delivery, Forwarded, Onward, Sent
+from scheduler.rpc.delivery import Delivery, Elsewhere, Forwarded, Onward, Receipt, Sent
 from scheduler.selection.host_claiming import NOT_ENOUGH
 from scheduler.stream.decision_stream import DecisionStream, NoStream
 from scheduler.stream.membership import Member
@@ -283,7 +283,7 @@ def sending(tried=(), outcome=Sent.YES, redelivered=False):
         sent.append((topic, entries))
         return outcome
 
-    return Delivery(redelivered, "m", onward=Onward(tuple(tried), send)), sent
+    return Delivery(Receipt("m", redelivered), Elsewhere(onward=Onward(tuple(tried), send))), sent
 
 
 def test_a_request_of_another_partition_is_sent_there_before_anything_is_asked(make_world):
@@ -380,7 +380,7 @@ def test_what_other_schedulers_took_is_missing_from_the_time_for_a_request(make_
     begun = []
     world.placement.begin_request = lambda uuids, deadline: begun.append(deadline) or (lambda: None)
     for spent in (0.0, 300.0):
-        ask(world, delivery=Delivery(waited=spent))
+        ask(world, delivery=Delivery(Receipt(waited=spent)))
     assert begun[0] - begun[1] == 300.0
 
 
@@ -509,7 +509,7 @@ def held(name, **amounts):
 @pytest.mark.parametrize("full", [False, True], ids=["offered", "not offered any more"])
 def test_a_redelivered_request_is_answered_with_the_host_that_its_instance_holds(make_world, full):
     hosts = [host_with_candidate("h1").ram(8192), make_host("h2") if full else host_with_candidate("h2")]
-    world, delivery = make_world(hosts), Delivery(redelivered=True)
+    world, delivery = make_world(hosts), Delivery(Receipt(redelivered=True))
     world.placement.held = {"i1": held("h2")}
     ((chosen,),) = ask(world, None, delivery=delivery)
     assert chosen.service_host == "h2"
@@ -524,7 +524,7 @@ def test_a_redelivered_request_is_answered_with_the_host_that_its_instance_holds
 def test_what_a_redelivered_request_got_before_is_kept_only_if_it_may_have_been_answered(
     make_world, caplog, answered
 ):
-    world, delivery = make_world(two_hosts()), Delivery(redelivered=True, may_be_answered=answered)
+    world, delivery = make_world(two_hosts()), Delivery(Receipt(redelivered=True, may_be_answered=answered))
     world.placement.held, world.placement.adopts = {"i1": held("h2")}, False
     ask(world, None, delivery=delivery)
     delivery.give_back()
@@ -536,7 +536,7 @@ def test_what_a_redelivered_request_got_before_is_kept_only_if_it_may_have_been_
 def test_a_request_that_may_have_been_answered_gets_no_other_host(make_world):
     world = make_world(two_hosts())
     with pytest.raises(NoValidHost):
-        ask(world, delivery=Delivery(redelivered=True, may_be_answered=True))
+        ask(world, delivery=Delivery(Receipt(redelivered=True, may_be_answered=True)))
     assert world.placement.claimed == []
 
 
@@ -548,7 +548,7 @@ def test_a_redelivered_request_is_answered_with_a_host_of_another_partition_if_n
     world.hosts.table_of_nodes = lambda uuids: asked.append(uuids) or make_table(everything)
     for name in ("h2", "h1"):
         world.placement.held = {"i1": held(name)}
-        ((chosen,),) = ask(world, None, delivery=Delivery(redelivered=True))
+        ((chosen,),) = ask(world, None, delivery=Delivery(Receipt(redelivered=True)))
         assert chosen.service_host == name
     assert asked == [{uuid_of("h2")}]
 
@@ -556,14 +556,14 @@ def test_a_redelivered_request_is_answered_with_a_host_of_another_partition_if_n
 def test_each_instance_of_a_redelivered_request_keeps_its_host(make_world):
     world = make_world(two_hosts())
     world.placement.held = {"i1": held("h2"), "i2": held("h1")}
-    reply = ask(world, None, uuids=("i1", "i2"), delivery=Delivery(redelivered=True))
+    reply = ask(world, None, uuids=("i1", "i2"), delivery=Delivery(Receipt(redelivered=True)))
     assert [row[0].service_host for row in reply] == ["h2", "h1"]
     assert world.placement.confirmed == [{"i1": held("h2"), "i2": held("h1")}]
     assert [world.hosts.pending.node_of(uuid) for uuid in ("i1", "i2")] == [uuid_of("h2"), uuid_of("h1")]
 
 
 def test_a_redelivered_request_one_of_whose_instances_has_changed_meanwhile_is_decided_later(make_world):
-    world, delivery = make_world(two_hosts()), Delivery(redelivered=True)
+    world, delivery = make_world(two_hosts()), Delivery(Receipt(redelivered=True))
     world.placement.held = {"i1": held("h2"), "i2": held("h1")}
     world.placement.refused_confirmations = [ClaimResult(Outcome.CONFLICT, "changed")] * 2
     with pytest.raises(AllocationUpdateFailed):
@@ -577,7 +577,7 @@ def test_a_host_that_passes_once_is_kept_by_the_instance_that_holds_it(make_worl
     conf.set_override("max_instances_per_host", 1, "filter_scheduler")
     world = make_world(two_hosts())
     world.placement.held = {"i1": held("h2")}
-    ((chosen,),) = ask(world, None, delivery=Delivery(redelivered=True))
+    ((chosen,),) = ask(world, None, delivery=Delivery(Receipt(redelivered=True)))
     assert (chosen.service_host, world.placement.claimed) == ("h2", [])
 
 
@@ -595,7 +595,7 @@ def test_a_host_that_passes_once_is_kept_by_the_instance_that_holds_it(make_worl
 def test_a_redelivered_request_that_holds_nothing_of_use_is_scheduled_anew(make_world, allocations, fields):
     world = make_world(two_hosts())
     world.placement.held = allocations
-    reply = ask(world, make_spec(project_id="p", **fields), delivery=Delivery(redelivered=True))
+    reply = ask(world, make_spec(project_id="p", **fields), delivery=Delivery(Receipt(redelivered=True)))
     assert reply[0][0].service_host == "h1"
 
 
@@ -610,7 +610,10 @@ HELD = in_conflict("h2")
 @pytest.mark.parametrize("redelivered", [False, True], ids=["delivered once", "redelivered"])
 def test_a_request_is_answered_with_what_its_instance_holds_by_another_request(make_world, redelivered):
     """The other request ended after the first look, and before the claim."""
-    world, delivery = make_world(two_hosts(), {uuid_of("h1"): HELD}), Delivery(redelivered)
+    world, delivery = (
+        make_world(two_hosts(), {uuid_of("h1"): HELD}),
+        Delivery(Receipt(redelivered=redelivered)),
+    )
     world.placement.before_a_claim = lambda: world.placement.held.update(i1=held("h2"))
     ((chosen,),) = ask(world, None, delivery=delivery)
     assert chosen.service_host == "h2"
@@ -965,7 +968,7 @@ def test_what_is_not_known_here_is_handed_back_if_another_scheduler_sent_it(
     world = make_broken(make_world)
     world.manager.stream = FlavorOwner(came_from_another=came_from_another)
     with pytest.raises(HandedBack if handed_back else known_as):
-        ask(world, delivery=Delivery(can_be_returned=can_be_returned))
+        ask(world, delivery=Delivery(elsewhere=Elsewhere(can_be_returned=can_be_returned)))
 
 
 def test_a_request_for_which_there_is_no_host_is_refused_by_whoever_decides(make_world):
@@ -973,7 +976,7 @@ def test_a_request_for_which_there_is_no_host_is_refused_by_whoever_decides(make
     world.manager.stream = FlavorOwner()
     world.placement.offer.clear()
     with pytest.raises(NoValidHost):
-        ask(world, delivery=Delivery(can_be_returned=True))
+        ask(world, delivery=Delivery(elsewhere=Elsewhere(can_be_returned=True)))
 
 
 def test_the_cell_of_the_destination_is_kept_to(make_world):

@@ -10,7 +10,7 @@ from scheduler.errors import HostsUnknown, NoValidHost, RequestFilterFailed
 from scheduler.placement.answer import Candidates
 from scheduler.placement.errors import PlacementUnanswered
 from scheduler.request import prefilters
-from scheduler.rpc.delivery import Delivery
+from scheduler.rpc.delivery import Delivery, Receipt
 from tests.builders import make_table, uuid_of
 from tests.unit import test_manager
 from tests.unit.selection.requests import group, host_with_candidate, make_spec
@@ -123,7 +123,7 @@ def held_unknown(make_world, conf, monkeypatch):
         raise PlacementUnanswered("timed out", timed_out=True)
 
     world.placement.get_held = get_held
-    return world, {"delivery": Delivery(redelivered=True)}
+    return world, {"delivery": Delivery(Receipt(redelivered=True))}
 
 
 def rebuild_refused(make_world, conf, monkeypatch):

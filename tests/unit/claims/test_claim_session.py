@@ -16,7 +16,7 @@ from scheduler.claims.result import ClaimResult, Outcome
 from scheduler.errors import NoValidHost
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.view import HostView
-from scheduler.rpc.delivery import Delivery
+from scheduler.rpc.delivery import Delivery, Receipt
 from tests.builders import make_host, make_table
 from tests.support.clock import Clock
 from tests.unit.selection.requests import REFUSED, make_candidate, make_request, make_spec
@@ -64,7 +64,7 @@ TOLD = {"message_id": "message", "redelivered": True, "alone": False}
 
 
 def make(result=CLAIMED, deadline=float("inf"), clock=None, may_be_answered=False, **fields):
-    delivery = Delivery(redelivered=True, message_id="message", may_be_answered=may_be_answered)
+    delivery = Delivery(Receipt("message", redelivered=True, may_be_answered=may_be_answered))
     context = SimpleNamespace(user_id="caller", delivery=delivery)
     claimer = Claimer(result)
     spec = make_spec(**{"project_id": "project", "user_id": "user", **fields})

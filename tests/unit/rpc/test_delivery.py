@@ -4,7 +4,7 @@ import weakref
 
 import pytest
 
-from scheduler.rpc.delivery import Delivery, Forwarded, Onward, Postponed, Sent
+from scheduler.rpc.delivery import Delivery, Elsewhere, Forwarded, Onward, Postponed, Receipt, Sent
 
 
 class Held:
@@ -42,7 +42,7 @@ def test_outcome_is_passed_to_all_that_depends_on_it_once(report, note):
 def test_what_an_earlier_run_may_have_replied_is_recorded_also_if_this_one_cannot_reply(before):
     withdrawn = []
     replies = SimpleNamespace(withdraw_reply=withdrawn.append)
-    delivery = Delivery(message_id="m1", may_be_answered=before, replies=replies)
+    delivery = Delivery(Receipt("m1", may_be_answered=before), replies=replies)
     delivery.withdraw_reply()
     delivery.give_back()
     assert withdrawn == ([] if before else ["m1", "m1"])
@@ -72,14 +72,14 @@ class Bus:
 
 @pytest.mark.parametrize("possible", [True, False])
 def test_a_message_is_postponed_if_that_is_possible(possible):
-    delivery = Delivery(can_be_postponed=possible)
+    delivery = Delivery(elsewhere=Elsewhere(can_be_postponed=possible))
     with pytest.raises(Postponed) if possible else nullcontext():
         delivery.postpone("a reason")
 
 
 def test_a_message_that_is_sent_on_is_not_answered_here():
     bus = Bus(Sent.YES)
-    delivery = Delivery(onward=Onward(("a",), bus.send))
+    delivery = Delivery(elsewhere=Elsewhere(onward=Onward(("a",), bus.send)))
     assert (delivery.tried, delivery.can_be_forwarded) == (("a",), True)
     with pytest.raises(Forwarded):
         delivery.forward("t1", "why", [*delivery.tried, "b"])
@@ -91,14 +91,14 @@ def test_a_message_that_is_sent_on_is_not_answered_here():
 def test_a_message_that_may_have_been_sent_on_and_is_answered_here_counts_as_redelivered(
     outcome, maybe, redelivered
 ):
-    delivery = Delivery(redelivered, onward=Onward((), Bus(outcome).send))
+    delivery = Delivery(Receipt("m", redelivered), Elsewhere(onward=Onward((), Bus(outcome).send)))
     assert delivery.forward("t1", "why", []) is maybe
     assert delivery.redelivered is (redelivered or maybe)
 
 
 def test_a_message_whose_caller_may_have_an_answer_is_not_sent_on():
     bus = Bus(Sent.YES)
-    delivery = Delivery(may_be_answered=True, onward=Onward((), bus.send))
+    delivery = Delivery(Receipt(may_be_answered=True), Elsewhere(onward=Onward((), bus.send)))
     assert not delivery.can_be_forwarded
     assert not delivery.forward("t1", "why", [])
     assert bus.sent == []
@@ -111,7 +111,7 @@ def test_a_message_that_is_over_takes_no_memory():
 
     message = Message()
     gone = weakref.ref(message)
-    delivery = Delivery(onward=Onward((), message.send))
+    delivery = Delivery(elsewhere=Elsewhere(onward=Onward((), message.send)))
     del message
     assert gone() is not None
     delivery.end()

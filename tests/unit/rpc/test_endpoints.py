@@ -271,7 +271,9 @@ def test_a_request_that_another_scheduler_can_answer_is_returned_to_the_broker(
     endpoint, manager, can_be_returned, error
 ):
     manager.answer = error
-    token = delivery.CURRENT.set(delivery.Delivery(can_be_returned=can_be_returned))
+    token = delivery.CURRENT.set(
+        delivery.Delivery(elsewhere=delivery.Elsewhere(can_be_returned=can_be_returned))
+    )
     try:
         with pytest.raises(delivery.Postponed if can_be_returned else messaging.ExpectedException):
             select(endpoint)
@@ -293,7 +295,9 @@ def test_a_redelivered_request_in_conflict_is_postponed(
     endpoint, manager, redelivered, can_be_postponed, raised, postponed
 ):
     manager.answer = raised
-    token = delivery.CURRENT.set(delivery.Delivery(redelivered, "m", can_be_postponed))
+    token = delivery.CURRENT.set(
+        delivery.Delivery(delivery.Receipt("m", redelivered), delivery.Elsewhere(can_be_postponed))
+    )
     try:
         with pytest.raises(delivery.Postponed if postponed else messaging.ExpectedException):
             select(endpoint)

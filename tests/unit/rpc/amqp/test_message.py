@@ -18,7 +18,7 @@ class Undelivered(message.ConfirmedMessage):
 
     def __init__(self, errors):
         self.errors, self.notes = list(errors), []
-        self.delivery = delivery.Delivery(message_id="m1", replies=self)
+        self.delivery = delivery.Delivery(delivery.Receipt("m1"), replies=self)
         self.listener = SimpleNamespace(driver=SimpleNamespace(missing_destination_retry_timeout=60))
         self._obsolete_reply_queues = SimpleNamespace(reply_q_valid=lambda *_: True)
 
