@@ -23,10 +23,12 @@ from scheduler.manager import SchedulerManager
 from scheduler.manager_parts import ManagerParts
 from scheduler.placement.candidates import Candidates, CandidateSource, FetchCandidates
 from scheduler.placement.mirror_source import NoMirror
+from scheduler.placement.questions import Questions
 from scheduler.request.query import Query, without_limit
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.router import path
 from scheduler.router.router import REASON
+from scheduler.shared_answers import SharedAnswers
 
 LOG = logging.getLogger(__name__)
 
@@ -195,7 +197,7 @@ class _AllCandidates(CandidateSource):
     """
 
     def __init__(self, parts: ManagerParts) -> None:
-        super().__init__(FetchCandidates(parts.placement))
+        super().__init__(FetchCandidates(Questions(parts.placement, SharedAnswers())))
         self.found = Candidates()
 
     def fetch(self, queries: Sequence[Query], context: Any) -> Candidates:

@@ -37,7 +37,6 @@ from scheduler.rules import nova_modules
 from scheduler.rules.drivers import Rules, load_rules
 from scheduler.selection.alternates import as_dicts
 from scheduler.selection.driver import FilterDriver
-from scheduler.shared_answers import SharedAnswers
 from scheduler.workflow.request_run import AsReply, Notifications, Reply, RequestRun
 
 LOG = logging.getLogger(__name__)
@@ -77,8 +76,8 @@ class SchedulerManager:
         self,
         conf: cfg.ConfigOpts,
         notifications: Notifications,
+        parts: ManagerParts,
         journal: Journal | None = None,
-        parts: ManagerParts | None = None,
         on_decision: Observe = ignore_decision,
     ) -> None:
         """Put the parts together; nothing is connected to yet.
@@ -86,18 +85,15 @@ class SchedulerManager:
         Args:
             conf: The options.
             notifications: Where requests are announced.
+            parts: What to work with.
             journal: Outlives this process. Without one, claims of unanswered requests stay in Placement when
                 the process is killed.
-            parts: What to work with; by default what the options describe.
             on_decision: Called with the record of each decision.
 
         Raises:
-            ConfigError: An option cannot work.
             HostFilterNotFound: An enabled filter does not exist.
             ClassNotFound: A configured class does not exist.
-            PlacementAuthFailure: ``[placement]`` names no usable credentials.
         """
-        parts = parts or ManagerParts.from_conf(conf, SharedAnswers())
         self.conf = conf
         self.notifications = notifications
         self.parts = parts

@@ -69,13 +69,13 @@ class ManagerParts:
         """
         placement = PlacementClient.from_conf(conf)
         hosts = Inventory(conf)
-        mirror = make_mirror(conf, placement, hosts.partition.aggregates, answers)
+        mirror = make_mirror(conf, placement, answers, hosts.partition.aggregates)
         stream = make_stream(conf, LocalState(hosts.pending, partial(hosts.snapshot, math.inf), mirror))
         return cls(
             hosts=hosts,
             placement=placement,
             candidates=CandidateSource.of(
-                placement, conf.berth.searches_at_once, hosts.begin_reading, answers
+                placement, answers, conf.berth.searches_at_once, hosts.begin_reading
             ),
             claimer=Claimer.of(placement, conf.berth.claims_at_once, answers.locks.slot),
             network=NeutronNetwork.from_conf(conf),

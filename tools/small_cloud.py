@@ -21,7 +21,9 @@ from conductor_client.super_conductor import CellConductors, SuperConductor
 from scheduler.cmd import worker_parts
 from scheduler.conf.partitions import ROUTER
 from scheduler.manager import SchedulerManager
+from scheduler.manager_parts import ManagerParts
 from scheduler.rpc import notifications
+from scheduler.shared_answers import SharedAnswers
 from tools import vhosts
 from tools.cloud import Cloud
 from tools.embedded_placement import EmbeddedPlacement
@@ -150,7 +152,9 @@ class SmallCloud(Cloud):
         self.configure(self.rabbit or IN_MEMORY, host=name, sections=self._sections(partition))
         decider = Decider(name, "" if partition == ROUTER else partition)
         self.deciders.append(decider)
-        manager = SchedulerManager(self.conf, notifications.Notifications(()), on_decision=decider.note)
+        parts = ManagerParts.from_conf(self.conf, SharedAnswers())
+        announced = notifications.Notifications(())
+        manager = SchedulerManager(self.conf, announced, parts, on_decision=decider.note)
         manager.start()
         self.callback(manager.stop, 10)
         manager.catch_up()

@@ -52,16 +52,13 @@ def make_answers(conf: cfg.ConfigOpts) -> SharedAnswers:
 
 
 def make_manager(
-    conf: cfg.ConfigOpts,
-    journal: Journal | None = None,
-    counters: Counters | None = None,
-    answers: SharedAnswers | None = None,
+    conf: cfg.ConfigOpts, journal: Journal | None, counters: Counters, answers: SharedAnswers
 ) -> manager.SchedulerManager:
     """Return a manager, not started.
 
     Args:
         conf: The options.
-        journal: Where claims are recorded.
+        journal: Where claims are recorded; None: nowhere.
         counters: What decisions are counted into.
         answers: What Placement and the databases answered to other workers.
 
@@ -69,9 +66,9 @@ def make_manager(
         BerthError: The options cannot work.
     """
     notifier = notifications.build(conf, serializer.ObjectSerializer())
-    count = DecisionCounter(counters or Counters()).count
-    parts = ManagerParts.from_conf(conf, answers or SharedAnswers())
-    return manager.SchedulerManager(conf, notifier, journal, parts, on_decision=count)
+    count = DecisionCounter(counters).count
+    parts = ManagerParts.from_conf(conf, answers)
+    return manager.SchedulerManager(conf, notifier, parts, journal, on_decision=count)
 
 
 def make_server(

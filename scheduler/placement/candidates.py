@@ -31,23 +31,21 @@ class CandidateSource:
     def of(
         cls,
         client: PlacementClient,
+        answers: SharedAnswers,
         at_once: int = 2,
         before_question: Callable[[], None] = lambda: None,
-        answers: SharedAnswers | None = None,
     ) -> "CandidateSource":
         """Make the default source: every question is sent after the request came; see ``fresh``.
 
         Args:
             client: Sends the questions.
+            answers: What Placement answered to other workers.
             at_once: How many different ones are in flight, of all workers that share answers.
             before_question: Called when questions are about to be sent for requests that waited for them.
-            answers: What Placement answered to other workers; None: to none.
         """
-        answers = answers or SharedAnswers()
-        in_full = FetchCandidates(client, answers, at_once)
-        return cls(
-            FreshCandidates(client, in_full, at_once, before_question=before_question, answers=answers)
-        )
+        questions = Questions(client, answers, at_once)
+        in_full = FetchCandidates(questions)
+        return cls(FreshCandidates(questions, in_full, at_once, before_question=before_question))
 
     def fetch(self, queries: Sequence[Query], context: Any) -> Candidates:
         """Return the candidates of one query, or of two: those of the fallback query come last."""
@@ -60,15 +58,8 @@ class CandidateSource:
 class FetchCandidates:
     """One GET for each query, or the answer to one that another worker has sent late enough."""
 
-    def __init__(
-        self,
-        client: PlacementClient,
-        answers: SharedAnswers | None = None,
-        at_once: int = 0,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Ask through a client; ``answers`` and ``at_once`` as for ``Questions``."""
-        self._questions = Questions(client, answers or SharedAnswers(clock=clock), at_once)
+    def __init__(self, questions: Questions, clock: Callable[[], float] = time.monotonic) -> None:
+        self._questions = questions
         self._clock = clock
 
     def __call__(

@@ -18,7 +18,6 @@ import msgspec
 
 from scheduler.placement.answer import Candidates, RootsAlone
 from scheduler.placement.batching import Batch, BatchedCalls
-from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementSilent
 from scheduler.placement.list_costs import ListCosts
 from scheduler.placement.mirror import PlainQuery, plain_query
@@ -27,7 +26,6 @@ from scheduler.placement.provider_trees import ProviderTrees
 from scheduler.placement.provider_usage import read_usage
 from scheduler.placement.questions import QuestionRefused, Questions
 from scheduler.request.query import Query
-from scheduler.shared_answers import SharedAnswers
 
 # Seconds that requests wait for the GET of another one; longer than a GET may take.
 WAIT_TIMEOUT = 90.0
@@ -94,35 +92,32 @@ class FreshCandidates:
 
     def __init__(
         self,
-        client: PlacementClient,
+        questions: Questions,
         fetch_in_full: FetchInFull,
         at_once: int = 2,
         wait_timeout: float = WAIT_TIMEOUT,
         clock: Callable[[], float] = time.monotonic,
         before_question: Callable[[], None] = lambda: None,
-        answers: SharedAnswers | None = None,
     ) -> None:
         """Set up the questions; nothing is sent yet.
 
         Args:
-            client: Asks for lists.
+            questions: Asks for lists.
             fetch_in_full: Asks for allocation candidates.
-            at_once: How many batches of queries are in flight, and how many questions of all workers.
+            at_once: How many batches of queries are in flight, unless they are shared with other workers.
             wait_timeout: Seconds to wait for a place among them.
             clock: Seconds that only grow.
             before_question: Called when a question is about to be sent for the queries of a batch.
-            answers: What Placement answered to other workers; None: to none.
         """
-        answers = answers or SharedAnswers(clock=clock)
-        self._client = client
+        self._client = questions.client
         self._before_question = before_question
         self._fetch_in_full = fetch_in_full
         self._clock = clock
-        self._lists = ProviderLists(Questions(client, answers, at_once), clock)
-        self._trees = ProviderTrees(client, self._lists, clock)
+        self._lists = ProviderLists(questions, clock)
+        self._trees = ProviderTrees(self._client, self._lists, clock)
         self._costs = ListCosts(lambda: self._trees.roots)
         self._calls: BatchedCalls[_ListKey | str, _Item, Candidates | None] = BatchedCalls(
-            self._ask, wait_timeout, WAITING_CALLS if answers.shared else at_once
+            self._ask, wait_timeout, WAITING_CALLS if questions.shared else at_once
         )
 
     def __call__(self, query: Query, context: Any) -> Candidates:

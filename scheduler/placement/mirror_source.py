@@ -72,26 +72,23 @@ class CandidateMirror:
 
     def __init__(
         self,
-        client: PlacementClient,
+        questions: Questions,
         interval: Callable[[], float],
         clock: Callable[[], float] = time.monotonic,
         aggregates: Callable[[], frozenset[str] | None] = lambda: None,
-        answers: SharedAnswers | None = None,
     ) -> None:
         """Set up the mirror; nothing is asked yet.
 
         Args:
-            client: Asks Placement.
+            questions: Asks Placement.
             interval: Returns the seconds between two refreshes while few claims are refused.
             clock: Seconds that only grow.
             aggregates: Returns the aggregates of which the nodes are mirrored; None: all nodes.
-            answers: What Placement answered to other workers; None: to none.
         """
         self._aggregates = aggregates
-        self._client = client
-        answers = answers or SharedAnswers(clock=clock)
-        self._questions = Questions(client, answers)
-        self._shared_age = SHARED_AGE if answers.shared else 0.0
+        self._client = questions.client
+        self._questions = questions
+        self._shared_age = SHARED_AGE if questions.shared else 0.0
         self._configured_interval = interval
         self._pace = RefreshPace(interval)
         self._clock = clock
@@ -327,19 +324,18 @@ class NoMirror:
 def make_mirror(
     conf: Any,
     client: PlacementClient,
+    answers: SharedAnswers,
     aggregates: Callable[[], frozenset[str] | None] = lambda: None,
-    answers: SharedAnswers | None = None,
 ) -> CandidateMirror | NoMirror:
     """Make the mirror that ``[berth] candidates`` asks for, or ``[scheduler] driver = caching_scheduler``.
 
     Args:
         conf: The options.
         client: Asks Placement.
+        answers: What Placement answered to other workers.
         aggregates: Returns the aggregates of which the nodes are mirrored; None: all nodes.
-        answers: What Placement answered to other workers; None: to none.
     """
     if uses_mirror(conf):
-        return CandidateMirror(
-            client, lambda: conf.berth.mirror_interval, aggregates=aggregates, answers=answers
-        )
+        questions = Questions(client, answers)
+        return CandidateMirror(questions, lambda: conf.berth.mirror_interval, aggregates=aggregates)
     return NoMirror()

@@ -17,7 +17,11 @@ class QuestionRefused(PlacementError):
 
 
 class Questions:
-    """Asks Placement, or takes the answers that other workers got. Any thread may use it."""
+    """Asks Placement, or takes the answers that other workers got. Any thread may use it.
+
+    Attributes:
+        client: Sends them, and what is not shared.
+    """
 
     def __init__(self, client: PlacementClient, answers: SharedAnswers, at_once: int = 0) -> None:
         """Ask through a client.
@@ -27,9 +31,14 @@ class Questions:
             answers: What Placement answered to other workers.
             at_once: How many questions of all workers are in flight; 0: any number.
         """
-        self._client = client
+        self.client = client
         self._answers = answers
         self._at_once = at_once
+
+    @property
+    def shared(self) -> bool:
+        """Whether there are other workers to share answers with."""
+        return self._answers.shared
 
     def ask(
         self,
@@ -53,7 +62,7 @@ class Questions:
         """
 
         def send() -> bytes:
-            reply = self._client.get(path, MICROVERSION, context, search=True)
+            reply = self.client.get(path, MICROVERSION, context, search=True)
             if reply.status != 200:
                 raise QuestionRefused(reply.summary)
             return reply.body

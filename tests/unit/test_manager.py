@@ -234,7 +234,7 @@ def make_world(conf):
             clock=clock,
             router=router,
         )
-        return World(SchedulerManager(conf, told, parts=parts), found, placement, told)
+        return World(SchedulerManager(conf, told, parts), found, placement, told)
 
     return make
 

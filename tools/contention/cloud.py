@@ -9,8 +9,10 @@ import requests
 import sqlalchemy as sa
 
 from scheduler.manager import SchedulerManager
+from scheduler.manager_parts import ManagerParts
 from scheduler.nova_db import schema
 from scheduler.rpc.notifications import Notifications
+from scheduler.shared_answers import SharedAnswers
 from tools import servers
 from tools.cloud import Cloud
 from tools.embedded_placement import PlacementProcess
@@ -85,7 +87,9 @@ class ContentionCloud(Cloud):
             candidates: Its mode, ``[berth] candidates``.
         """
         self.configure("fake://", sections=BERTH.format(candidates=candidates))
-        manager = SchedulerManager(self.conf, Notifications(()))
+        manager = SchedulerManager(
+            self.conf, Notifications(()), ManagerParts.from_conf(self.conf, SharedAnswers())
+        )
         manager.start()
         try:
             if not manager.wait_until_ready(READY_TIMEOUT):

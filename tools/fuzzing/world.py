@@ -34,6 +34,7 @@ from scheduler.placement.client import PlacementClient
 from scheduler.placement.mirror_source import NoMirror
 from scheduler.request.network import NeutronNetwork
 from scheduler.rpc import payloads, server
+from scheduler.shared_answers import SharedAnswers
 from scheduler.stream.broker import StreamConnection, StreamUnavailable
 from scheduler.stream.decision_stream import DecisionStream
 from scheduler.stream.membership import Member
@@ -140,11 +141,11 @@ class World(contextlib.ExitStack):
             hosts=hosts,
             stream=self.stream,
             placement=client,
-            candidates=CandidateSource.of(client),
+            candidates=CandidateSource.of(client, SharedAnswers()),
             claimer=Claimer(AllocationsApi(client), ClaimPolicy(), timing),
             network=NeutronNetwork.from_conf(self.conf),
         )
-        return SchedulerManager(self.conf, EveryPayload(), parts=parts)
+        return SchedulerManager(self.conf, EveryPayload(), parts)
 
 
 class NoBroker:

@@ -369,12 +369,12 @@ class Parts:
             hosts=Hosts(make_table(self._limits.hosts, self._limits.room), self._database),
             placement=client,
             candidates=CandidateSource.of(
-                client, conf.berth.searches_at_once, answers=self._answers(shared.directory)
+                client, self._answers(shared.directory), conf.berth.searches_at_once
             ),
             claimer=Claimer(AllocationsApi(client), ClaimPolicy(batch_size=self._limits.batch)),
             network=None,
         )
-        return SchedulerManager(conf, notifications.Notifications(()), shared, parts)
+        return SchedulerManager(conf, notifications.Notifications(()), parts, shared)
 
     @staticmethod
     def _answers(directory: pathlib.Path) -> SharedAnswers:

@@ -9,6 +9,7 @@ from scheduler.claims.claimer import Claimer
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.provider_aggregates import ProviderAggregates
 from scheduler.selection.headroom import Headroom
+from scheduler.shared_answers import SharedAnswers
 from tests.integration.placement_fixtures import QUICK, request_for
 from tests.support.faulty_proxy import delayed, drop_after, drop_before, error, html
 
@@ -17,7 +18,7 @@ GET = ("GET", "/allocation_candidates")
 
 @pytest.fixture
 def source(client):
-    return CandidateSource.of(client)
+    return CandidateSource.of(client, SharedAnswers())
 
 
 def test_flat_hosts(source, cloud):

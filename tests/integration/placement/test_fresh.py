@@ -9,6 +9,8 @@ import pytest
 from scheduler.placement.candidates import FetchCandidates
 from scheduler.placement.fresh import FreshCandidates
 from scheduler.placement.mirror import plain_query
+from scheduler.placement.questions import Questions
+from scheduler.shared_answers import SharedAnswers
 from tests.integration.placement.random_clouds import TRAITS, fill_some, make_cloud, make_query
 from tools.embedded_placement import PlacementProcess
 from tools.placement_fleet import Provider, create_fleet
@@ -46,7 +48,7 @@ def compare(source, client, queries):
     """Ask all queries at once, then one by one for allocation candidates; return the numbers of hosts."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         answers = list(pool.map(lambda query: source(query, None), queries))
-    in_full = FetchCandidates(client)
+    in_full = FetchCandidates(Questions(client, SharedAnswers()))
     for query, answer in zip(queries, answers, strict=True):
         asked = in_full(query, None)
         assert not asked.failed, (query.querystring, asked.reason)
@@ -79,7 +81,8 @@ def test_answers_equal_those_of_allocation_candidates(tmp_path, connect, more, d
         fill_some(url, rng, providers)
         client = connect(url)
         noting = NotingClient(client)
-        source = FreshCandidates(noting, FetchCandidates(noting))
+        questions = Questions(noting, SharedAnswers())
+        source = FreshCandidates(questions, FetchCandidates(questions))
         queries = [make_query(rng, aggregates) for _ in range(QUERIES)]
         assert all(map(plain_query, queries))
         sizes = compare(source, client, queries)

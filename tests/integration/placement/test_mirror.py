@@ -7,6 +7,8 @@ import requests
 
 from scheduler.placement.candidates import FetchCandidates
 from scheduler.placement.mirror import WIDE_QUERY, Mirror, plain_query, read_snapshot
+from scheduler.placement.questions import Questions
+from scheduler.shared_answers import SharedAnswers
 from tests.integration.placement.random_clouds import fill_some, make_cloud, make_query
 from tools.embedded_placement import PlacementProcess
 from tools.placement_fleet import HEADERS, create_fleet
@@ -22,7 +24,7 @@ def test_mirrored_answers_equal_those_of_placement(tmp_path, connect, seed):
     with PlacementProcess(tmp_path / "placement.db") as url:
         create_fleet(url, providers)
         fill_some(url, rng, providers)
-        fetch = FetchCandidates(connect(url))
+        fetch = FetchCandidates(Questions(connect(url), SharedAnswers()))
         mirror = Mirror()
         wide = requests.get(f"{url}/allocation_candidates?{WIDE_QUERY}", headers=HEADERS, timeout=10)
         mirror.publish(read_snapshot(wide.content), 0.0)

@@ -5,9 +5,11 @@ import pytest
 from scheduler import conf as options
 from scheduler import manager
 from scheduler.cmd import worker_parts
+from scheduler.health.counters import Counters
 from scheduler.manager_parts import ManagerParts
 from scheduler.nova_service import host_discovery, service_record
 from scheduler.rpc import notifications, transport
+from scheduler.shared_answers import SharedAnswers
 from scheduler.stream.decision_stream import NoStream, StreamStatus
 
 
@@ -95,8 +97,8 @@ def test_notifications_only_where_a_driver_is_set(make_conf, monkeypatch, text, 
     made, make = [], transport.notification_transport
     monkeypatch.setattr(transport, "notification_transport", lambda conf: made.append(conf) or make(conf))
     monkeypatch.setattr(ManagerParts, "from_conf", lambda conf, answers: None)
-    monkeypatch.setattr(manager, "SchedulerManager", lambda conf, told, journal, parts, on_decision: told)
-    told = worker_parts.make_manager(make_conf(text))
+    monkeypatch.setattr(manager, "SchedulerManager", lambda conf, told, parts, journal, on_decision: told)
+    told = worker_parts.make_manager(make_conf(text), None, Counters(), SharedAnswers())
     assert isinstance(told, notifications.Notifications)
     assert len(made) == channels
 

@@ -13,6 +13,7 @@ from scheduler.placement.answer import Candidates
 from scheduler.placement.candidates import FetchCandidates
 from scheduler.placement.errors import PlacementUnreachable
 from scheduler.placement.fresh import FreshCandidates
+from scheduler.placement.questions import Questions
 from scheduler.placement.reply import Reply
 from scheduler.request.query import Query
 from scheduler.shared_answers import SharedAnswers
@@ -87,7 +88,7 @@ def placement():
 
 @pytest.fixture
 def source(placement):
-    return FreshCandidates(placement, placement.in_full, at_once=1)
+    return FreshCandidates(Questions(placement, SharedAnswers()), placement.in_full, at_once=1)
 
 
 def full(query):
@@ -109,7 +110,9 @@ def test_a_plain_query_is_answered_by_a_list_that_no_limit_cuts(placement, sourc
 def test_a_batch_of_queries_is_announced_before_its_questions_are_sent(placement, pair):
     announced = []
     source = FreshCandidates(
-        placement, placement.in_full, before_question=lambda: announced.append(len(placement.asked))
+        Questions(placement, SharedAnswers()),
+        placement.in_full,
+        before_question=lambda: announced.append(len(placement.asked)),
     )
     source(query(pair), None)
     assert announced == [len(placement.asked) - 1]
@@ -172,7 +175,8 @@ def test_trees_that_cannot_be_examined_are_asked_for_in_full(placement, source, 
 
 def test_trees_are_examined_once_a_minute_and_unchanged_children_are_not_read_again(placement):
     now = [0.0]
-    source = FreshCandidates(placement, placement.in_full, clock=lambda: now[0])
+    questions = Questions(placement, SharedAnswers(clock=lambda: now[0]))
+    source = FreshCandidates(questions, placement.in_full, clock=lambda: now[0])
     placement.answers[EVERYTHING] = Reply(200, body(("a", "a", 1), ("x", "a", 1)))
     placement.answers[INVENTORIES.format("x")] = Reply(200, b'{"inventories": {}}')
     for moment, times in ((0.0, 1), (59.0, 1), (61.0, 2)):
@@ -257,10 +261,8 @@ def test_usage_that_cannot_be_read_is_unknown(placement, source):
 @pytest.fixture
 def workers(placement, tmp_path):
     """Two that share what Placement answers."""
-    return [
-        FreshCandidates(placement, FetchCandidates(placement, answers), 2, answers=answers)
-        for answers in (SharedAnswers(tmp_path), SharedAnswers(tmp_path))
-    ]
+    both = [Questions(placement, SharedAnswers(tmp_path), 2) for _ in range(2)]
+    return [FreshCandidates(questions, FetchCandidates(questions), 2) for questions in both]
 
 
 @pytest.mark.parametrize("pair", [("limit", "1"), ("in_tree", "a")], ids=["list", "candidates"])

@@ -6,7 +6,9 @@ import pytest
 
 from scheduler.placement.candidates import Candidates, CandidateSource, FetchCandidates
 from scheduler.placement.client import Reply
+from scheduler.placement.questions import Questions
 from scheduler.request.query import Query
+from scheduler.shared_answers import SharedAnswers
 
 QUERY = Query((("limit", "9"),), "limit=9", 9)
 
@@ -28,10 +30,12 @@ class Answering:
         return self.reply
 
 
+def ask_in_full(status, body):
+    return FetchCandidates(Questions(Answering(status, body), SharedAnswers()))
+
+
 def test_no_candidates(log):
-    source = CandidateSource(
-        FetchCandidates(Answering(200, b'{"allocation_requests": [], "provider_summaries": {}}'))
-    )
+    source = CandidateSource(ask_in_full(200, b'{"allocation_requests": [], "provider_summaries": {}}'))
     assert not source.fetch([QUERY], None).by_root
     ((level, text),) = log()
     assert level == "INFO"
@@ -39,7 +43,7 @@ def test_no_candidates(log):
 
 
 def test_a_query_that_is_refused(log):
-    CandidateSource(FetchCandidates(Answering(400, b'{"errors": [{"detail": "no"}]}'))).fetch([QUERY], None)
+    CandidateSource(ask_in_full(400, b'{"errors": [{"detail": "no"}]}')).fetch([QUERY], None)
     (error, text), (level, _) = log()
     assert (error, level) == ("ERROR", "INFO")
     assert text.startswith("Failed to retrieve allocation candidates from placement API")

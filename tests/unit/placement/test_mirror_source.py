@@ -15,6 +15,7 @@ from scheduler.placement.mirror_source import (
     NoMirror,
     make_mirror,
 )
+from scheduler.placement.questions import Questions
 from scheduler.placement.refresh_pace import MIN_INTERVAL, STORM_CLAIMS
 from scheduler.placement.reply import Reply
 from scheduler.request.query import Query
@@ -61,9 +62,14 @@ def clock():
     return Clock()
 
 
+def alone(client, clock):
+    """The questions of a worker that shares no answers."""
+    return Questions(client, SharedAnswers(clock=clock))
+
+
 @pytest.fixture
 def mirror(client, clock):
-    mirror = CandidateMirror(client, lambda: INTERVAL, clock)
+    mirror = CandidateMirror(alone(client, clock), lambda: INTERVAL, clock)
     mirror.refresh()
     mirror.find([QUERY])  # a mirror that is asked does not rest
     client.asked.clear()
@@ -73,7 +79,7 @@ def mirror(client, clock):
 def test_the_mirror_of_a_partition_is_of_the_nodes_in_its_aggregates(client, clock):
     question = f"/allocation_candidates?member_of=in%3Ax%2Cy&{WIDE_QUERY}"
     client.bodies[question] = {"allocation_requests": [], "provider_summaries": {"a": NODES["a"]}}
-    mirror = CandidateMirror(client, lambda: INTERVAL, clock, lambda: frozenset({"y", "x"}))
+    mirror = CandidateMirror(alone(client, clock), lambda: INTERVAL, clock, lambda: frozenset({"y", "x"}))
     mirror.refresh()
     assert client.asked == [SHARERS, question]
     assert found(mirror) == ["a"]
@@ -90,7 +96,7 @@ def refuse(mirror, provider="a", name="MEMORY_MB", **amounts):
 
 
 def test_before_the_first_refresh_placement_is_asked(client, clock):
-    assert found(CandidateMirror(client, lambda: INTERVAL, clock)) is None
+    assert found(CandidateMirror(alone(client, clock), lambda: INTERVAL, clock)) is None
 
 
 @pytest.mark.parametrize("answers", [True, False], ids=["complete", "failed"])
@@ -99,7 +105,7 @@ def test_a_start_waits_for_the_first_refresh_and_no_longer_if_it_fails(client, c
     client.get = lambda *asked, **how: may_answer.wait(10) and get(*asked, **how)
     if not answers:
         client.bodies[WIDE] = PlacementUnreachable("down")
-    mirror = CandidateMirror(client, lambda: INTERVAL, clock)
+    mirror = CandidateMirror(alone(client, clock), lambda: INTERVAL, clock)
     mirror.start()
     mirror.wait_until_tried(0.01)
     assert found(mirror) is None
@@ -110,7 +116,7 @@ def test_a_start_waits_for_the_first_refresh_and_no_longer_if_it_fails(client, c
 
 
 def test_who_does_not_refresh_waits_for_nothing(client, clock):
-    CandidateMirror(client, lambda: INTERVAL, clock).wait_until_tried(math.inf)
+    CandidateMirror(alone(client, clock), lambda: INTERVAL, clock).wait_until_tried(math.inf)
 
 
 def test_queries_are_answered_without_a_get(mirror, client):
@@ -277,7 +283,7 @@ def test_the_option_selects_the_mirror(client, mode, kind):
         berth=SimpleNamespace(candidates=mode, mirror_interval=INTERVAL),
         scheduler=SimpleNamespace(driver="filter_scheduler"),
     )
-    assert type(make_mirror(conf, client)) is kind
+    assert type(make_mirror(conf, client, SharedAnswers())) is kind
 
 
 def test_without_a_mirror_placement_is_asked():
@@ -291,7 +297,7 @@ def test_without_a_mirror_placement_is_asked():
 def workers(client, clock, tmp_path):
     """Two that share what Placement answers; the first has refreshed its mirror."""
     both = [
-        CandidateMirror(client, lambda: INTERVAL, clock, answers=SharedAnswers(tmp_path, clock))
+        CandidateMirror(Questions(client, SharedAnswers(tmp_path, clock)), lambda: INTERVAL, clock)
         for _ in range(2)
     ]
     both[0].run_round()
