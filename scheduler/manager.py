@@ -125,7 +125,9 @@ class SchedulerManager:
         nova_modules.provide(self.conf)
         chain, weighers = load_rules(self.conf)
         fitter = fitter_of(chain.filters, self.conf)
-        self._driver = FilterDriver(self.conf, chain, weighers, fitter, self.hosts.mapped, self.stream.owned)
+        self._driver = FilterDriver(
+            self.conf, chain, weighers, fitter, self.hosts.mapped, self.stream.owners.owned
+        )
         return Rules(chain, weighers)
 
     @property
@@ -334,11 +336,11 @@ class SchedulerManager:
         group, call = request.server_group, request.delivery
         if group is not None and group.uuid is not None:
             if request.claims:
-                self.stream.send_on_to_owner(group.uuid, call)
+                self.stream.owners.send_on_for_group(group.uuid, call)
         elif not uses_mirror(self.conf) and self.hosts.compute_node_count() >= FLAVOR_OWNERS_FROM:
             flavor = flavor_key(request)
             if flavor is not None:
-                self.stream.send_on_to_flavor_owner(flavor, call)
+                self.stream.owners.send_on_for_flavor(flavor, call)
 
     @contextmanager
     def _handing_back(self, request: SchedulingRequest) -> Iterator[None]:
@@ -350,7 +352,7 @@ class SchedulerManager:
             yield
         except (CandidatesUnknown, HostsUnknown) as error:
             call = request.delivery
-            if call is not None and call.can_be_returned and self.stream.was_sent_here(call):
+            if call is not None and call.can_be_returned and self.stream.owners.was_sent_here(call):
                 raise HandedBack(f"Another scheduler is to decide: {error}") from error
             raise
 

@@ -12,26 +12,23 @@ decided and no database shows yet. Without a stream it serves as if it were alon
 from collections.abc import Callable
 from dataclasses import dataclass
 import time
-from typing import NamedTuple, Protocol
+from typing import Protocol
 import uuid
 
 from oslo_config import cfg
 from oslo_log import log as logging
 
 from scheduler.conf.partitions import fingerprints, own_name
-from scheduler.hosts.table import HostTable
 from scheduler.logs import OutageLog, RateLimitedLogger
 from scheduler.stream.broker import BrokerOptions, StreamBroker, StreamConnection, StreamUnavailable
 from scheduler.stream.catch_up import CatchUp
-from scheduler.stream.flavor_owners import Call, FlavorOwners
-from scheduler.stream.group_owners import GroupOwners
 from scheduler.stream.membership import Member, Membership
 from scheduler.stream.others_records import PRESENCE, OthersRecords
+from scheduler.stream.owners import Divided, NoOwners, Owners
 from scheduler.stream.presence import Presence
 from scheduler.stream.reader import SILENT_AFTER, StreamReader
 from scheduler.stream.records import Entry, Kind, Record, decode
 from scheduler.stream.shared_decisions import LocalState, NoSharing, SharedDecisions
-from scheduler.stream.slices import Mask, OwnedSlices
 from scheduler.stream.writer import StreamWriter
 
 LOG = logging.getLogger(__name__)
@@ -77,26 +74,12 @@ class StreamStatus:
         return self.in_step and self.schedulers == 1
 
 
-class Divided(NamedTuple):
-    """What is divided between the schedulers, as options that may change.
-
-    Attributes:
-        hosts: Whether each prefers hosts of its own.
-        groups: Whether each decides for server groups of its own.
-        flavors: Whether each decides for flavors of its own.
-    """
-
-    hosts: Callable[[], bool] = lambda: True
-    groups: Callable[[], bool] = lambda: True
-    flavors: Callable[[], bool] = lambda: True
-
-
 class DecisionStream:
     """What a scheduler tells others and learns of them. ``start`` it in the process that serves.
 
     Attributes:
         membership: The schedulers that are alive.
-        slices: The hosts that this one owns.
+        owners: Which hosts, server groups and flavors each of them owns.
         sharing: What own decisions are told to.
     """
 
@@ -127,9 +110,7 @@ class DecisionStream:
         self._outage = OutageLog(LOG, UNAVAILABLE, AVAILABLE, monotonic)
         self._warnings = RateLimitedLogger(LOG, clock=monotonic)
         self.membership = Membership(own, monotonic)
-        self.slices = OwnedSlices(self.membership, divided.hosts)
-        self._groups = GroupOwners(self.membership, divided.groups)
-        self._flavors = FlavorOwners(self.membership, divided.flavors, monotonic)
+        self.owners = Owners(self.membership, lambda: self.in_step, divided, monotonic)
         self._writer = StreamWriter(
             own.sender,
             lambda: broker.connect("writer"),
@@ -208,34 +189,10 @@ class DecisionStream:
         """Whether what others decide is known here up to now."""
         return self._catch_up.in_step and self._reader.silent_for() <= SILENT_AFTER
 
-    def owned(self, table: HostTable) -> Mask | None:
-        """Return which hosts of a table this scheduler prefers; None: all alike."""
-        return self.slices.owned(table)
-
     def take_calls(self, topic: str) -> None:
         """Tell others where this scheduler takes calls that they send on, without a wait; "": nowhere."""
         self._presence.take_calls(topic)
         self._writer.publish(Kind.BEAT, about=self._presence.describe())
-
-    def send_on_to_owner(self, group: str, call: Call | None) -> None:
-        """Send a call on to the scheduler that decides for its server group, if that is another one.
-
-        See ``GroupOwners.send_on``.
-        """
-        if call is not None and self.in_step:
-            self._groups.send_on(group, call)
-
-    def send_on_to_flavor_owner(self, flavor: str, call: Call | None) -> None:
-        """Send a call on to the scheduler that decides for its flavor, if that is another one.
-
-        See ``FlavorOwners.send_on``.
-        """
-        if call is not None and self.in_step:
-            self._flavors.send_on(flavor, call)
-
-    def was_sent_here(self, call: Call | None) -> bool:
-        """Return whether a call came straight from a scheduler that sent it on for its flavor."""
-        return call is not None and self._flavors.was_sent_here(call)
 
     # -- writing ---------------------------------------------------------------------------------------------
 
@@ -290,6 +247,7 @@ class NoStream:
 
     def __init__(self) -> None:
         self.sharing = NoSharing()
+        self.owners: Owners | NoOwners = NoOwners()
 
     def start(self) -> None:
         """Do nothing."""
@@ -305,21 +263,8 @@ class NoStream:
         """Return that no stream is wanted."""
         return StreamStatus()
 
-    def owned(self, table: HostTable) -> Mask | None:
-        """Return None: all hosts are alike."""
-
     def take_calls(self, topic: str) -> None:
         """Do nothing: no other scheduler is known."""
-
-    def send_on_to_owner(self, group: str, call: Call | None) -> None:
-        """Do nothing: this scheduler decides for all groups."""
-
-    def send_on_to_flavor_owner(self, flavor: str, call: Call | None) -> None:
-        """Do nothing: this scheduler decides for all flavors."""
-
-    def was_sent_here(self, call: Call | None) -> bool:
-        """Return False: no other scheduler is known."""
-        return False
 
 
 def make_stream(conf: cfg.ConfigOpts, state: LocalState) -> DecisionStream | NoStream:

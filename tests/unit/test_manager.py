@@ -41,6 +41,7 @@ from scheduler.rpc.delivery import Delivery, Elsewhere, Forwarded, Onward, Recei
 from scheduler.selection.host_claiming import NOT_ENOUGH
 from scheduler.stream.decision_stream import DecisionStream, NoStream
 from scheduler.stream.membership import Member
+from scheduler.stream.owners import NoOwners
 from scheduler.stream.shared_decisions import LocalState
 from tests.builders import CELL, OTHER_CELL, Instances, make_aggregates, make_host, make_table, uuid_of
 from tests.support.clock import Clock
@@ -845,14 +846,13 @@ def test_an_affinity_group_is_where_its_members_are_now(make_world):
     assert [one.service_host for one in reply[0]] == ["h2"]
 
 
-class Owners(NoStream):
+class Owners(NoOwners):
     """Another scheduler decides for all server groups."""
 
     def __init__(self):
-        super().__init__()
         self.calls = []
 
-    def send_on_to_owner(self, group, call):
+    def send_on_for_group(self, group, call):
         self.calls.append((group, call))
         raise Forwarded
 
@@ -863,10 +863,10 @@ def of_group():
 
 def test_a_request_of_a_server_group_is_sent_on_to_its_owner_before_anything_is_done(make_world):
     world, delivery = make_world(two_hosts()), Delivery()
-    world.manager.stream = Owners()
+    world.manager.stream.owners = Owners()
     with pytest.raises(Forwarded):
         ask(world, of_group(), delivery=delivery)
-    assert world.manager.stream.calls == [(uuid_of("group"), delivery)]
+    assert world.manager.stream.owners.calls == [(uuid_of("group"), delivery)]
     assert (world.placement.queries, world.told.events) == ([], [])
 
 
@@ -877,28 +877,26 @@ def test_a_request_of_a_server_group_is_sent_on_to_its_owner_before_anything_is_
 )
 def test_other_requests_are_decided_here(make_world, spec, uuids):
     world = make_world(two_hosts())
-    world.manager.stream = Owners()
+    world.manager.stream.owners = Owners()
     ask(world, spec(), uuids)
-    assert world.manager.stream.calls == []
+    assert world.manager.stream.owners.calls == []
 
 
-class FlavorOwners(NoStream):
+class FlavorOwners(NoOwners):
     """Another scheduler decides for all flavors."""
 
     def __init__(self):
-        super().__init__()
         self.flavors = []
 
-    def send_on_to_flavor_owner(self, flavor, call):
+    def send_on_for_flavor(self, flavor, call):
         self.flavors.append(flavor)
         raise Forwarded
 
 
-class FlavorOwner(NoStream):
+class FlavorOwner(NoOwners):
     """What comes was sent on by another scheduler, or it was not."""
 
     def __init__(self, *, came_from_another=True):
-        super().__init__()
         self.came_from_another = came_from_another
 
     def was_sent_here(self, call):
@@ -908,7 +906,7 @@ class FlavorOwner(NoStream):
 def large_world(make_world, nodes=FLAVOR_OWNERS_FROM, **options):
     world = make_world(two_hosts(), **options)
     world.hosts.nodes = nodes
-    world.manager.stream = FlavorOwners()
+    world.manager.stream.owners = FlavorOwners()
     return world
 
 
@@ -918,7 +916,7 @@ def test_in_a_large_cloud_a_request_is_sent_on_to_the_owner_of_its_flavor_before
     world = large_world(make_world)
     with pytest.raises(Forwarded):
         ask(world, delivery=Delivery())
-    assert len(world.manager.stream.flavors) == 1
+    assert len(world.manager.stream.owners.flavors) == 1
     assert (world.placement.queries, world.told.events) == ([], [])
 
 
@@ -937,7 +935,7 @@ def test_requests_that_share_no_long_query_are_decided_here(make_world, conf, op
         conf.set_override(name, value, "berth")
     world = large_world(make_world, nodes)
     ask(world, make_spec(project_id="p", **spec), delivery=Delivery())
-    assert world.manager.stream.flavors == []
+    assert world.manager.stream.owners.flavors == []
 
 
 def without_placement(make_world):
@@ -966,14 +964,14 @@ def test_what_is_not_known_here_is_handed_back_if_another_scheduler_sent_it(
     make_world, make_broken, known_as, came_from_another, can_be_returned, handed_back
 ):
     world = make_broken(make_world)
-    world.manager.stream = FlavorOwner(came_from_another=came_from_another)
+    world.manager.stream.owners = FlavorOwner(came_from_another=came_from_another)
     with pytest.raises(HandedBack if handed_back else known_as):
         ask(world, delivery=Delivery(elsewhere=Elsewhere(can_be_returned=can_be_returned)))
 
 
 def test_a_request_for_which_there_is_no_host_is_refused_by_whoever_decides(make_world):
     world = make_world(two_hosts())
-    world.manager.stream = FlavorOwner()
+    world.manager.stream.owners = FlavorOwner()
     world.placement.offer.clear()
     with pytest.raises(NoValidHost):
         ask(world, delivery=Delivery(elsewhere=Elsewhere(can_be_returned=True)))
@@ -1282,7 +1280,7 @@ def test_a_claim_that_is_refused_or_given_back_is_pending_nowhere(share):
 def test_schedulers_that_know_of_each_other_choose_different_hosts(share):
     worlds = [share(), share()]
     assert eventually(lambda: all(len(w.manager.stream.membership.alive()) == 2 for w in worlds))
-    owned = [w.manager.stream.owned(w.hosts.table).tolist() for w in worlds]
+    owned = [w.manager.stream.owners.owned(w.hosts.table).tolist() for w in worlds]
     assert owned == [[False, True, False], [True, False, True]]
     chosen = [ask(w, uuids=(f"i{n}",))[0][0].service_host for n, w in enumerate(worlds, 1)]
     assert chosen == ["h2", "h1"]

@@ -100,10 +100,10 @@ def test_schedulers_see_each_other_and_what_they_decide(start):
 
 def test_each_owns_hosts_that_the_other_does_not(start):
     alone = start("a")
-    assert alone.stream.owned(alone.table) is None
+    assert alone.stream.owners.owned(alone.table) is None
     another = start("b")
     assert eventually(lambda: len(alone.alive()) == 2)
-    shares = [each.stream.owned(alone.table).astype(int) for each in (alone, another)]
+    shares = [each.stream.owners.owned(alone.table).astype(int) for each in (alone, another)]
     assert np.sum(shares, axis=0).tolist() == [1, 1]
 
 
@@ -275,7 +275,7 @@ def test_without_a_stream_a_scheduler_is_alone():
     stream.start()
     assert stream.wait_until_caught_up(math.inf)
     stream.sharing.gone("i1")
-    assert (stream.owned(None), stream.status().wanted) == (None, False)
+    assert (stream.owners.owned(None), stream.status().wanted) == (None, False)
     stream.stop(0)
 
 
@@ -294,7 +294,7 @@ def sent_on(scheduler):
     """Where the calls for twenty groups are sent on to."""
     calls = [Call() for _ in range(20)]
     for number, call in enumerate(calls):
-        scheduler.stream.send_on_to_owner(f"group-{number}", call)
+        scheduler.stream.owners.send_on_for_group(f"group-{number}", call)
     return {topic for call in calls for topic in call.sent}
 
 
@@ -302,7 +302,7 @@ def flavors_sent_on(scheduler):
     """Where the calls for twenty flavors are sent on to."""
     calls = [Call() for _ in range(20)]
     for number, call in enumerate(calls):
-        scheduler.stream.send_on_to_flavor_owner(f"flavor-{number}", call)
+        scheduler.stream.owners.send_on_for_flavor(f"flavor-{number}", call)
     return {topic for call in calls for topic in call.sent}
 
 
@@ -334,16 +334,16 @@ def test_outside_of_a_server_nothing_is_sent_on(start):
     one, another = start("a"), start("b")
     another.stream.take_calls("berth.b.0")
     assert eventually(lambda: sent_on(one))
-    one.stream.send_on_to_owner("group-1", None)
-    one.stream.send_on_to_flavor_owner("flavor-1", None)
-    NoStream().send_on_to_owner("group-1", Call())
-    NoStream().send_on_to_flavor_owner("flavor-1", Call())
+    one.stream.owners.send_on_for_group("group-1", None)
+    one.stream.owners.send_on_for_flavor("flavor-1", None)
+    NoStream().owners.send_on_for_group("group-1", Call())
+    NoStream().owners.send_on_for_flavor("flavor-1", Call())
 
 
 def test_only_what_another_scheduler_sent_here_counts_as_sent_here(start):
     one = start("a")
     one.stream.take_calls("berth.a.0")
-    assert eventually(lambda: one.stream.was_sent_here(Call("flavor: berth.a.0")))
-    assert not one.stream.was_sent_here(Call())
-    assert not one.stream.was_sent_here(None)
-    assert not NoStream().was_sent_here(Call("flavor: berth.a.0"))
+    assert eventually(lambda: one.stream.owners.was_sent_here(Call("flavor: berth.a.0")))
+    assert not one.stream.owners.was_sent_here(Call())
+    assert not one.stream.owners.was_sent_here(None)
+    assert not NoStream().owners.was_sent_here(Call("flavor: berth.a.0"))
