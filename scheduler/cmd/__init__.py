@@ -1,5 +1,10 @@
-"""The commands, one module each.
+"""The commands.
 
-What several of them have in common is in ``operator_app`` and ``findings_table``. ``worker_parts`` composes
-the workers of the daemon.
+- scheduler: berth-scheduler and berth-router, the daemon; worker_parts: what its workers are made of
+- status: berth-status; its commands: upgrade_check: can Berth take the place of nova-scheduler here; audit:
+  does Placement agree with nova's databases; findings_table: how both show what they found
+- explain: berth-explain; its commands: explain_decisions: questions about decisions that were made;
+  explain_requests: about requests that were not made, or not so
+- explain_text, explain_tables, explain_page: its answers as lines, as tables, and as a page
+- operator_app: what berth-status and berth-explain have in common
 """

@@ -1,7 +1,14 @@
 """The options: nova.conf's, under their own names, and the group [berth] (spec: wire-and-config 6).
 
-One module a large group; ``small_groups`` has the others. No options are global: ``load`` creates the object
-that is passed to everything else.
+No options are global: ``load`` creates the object that is passed to everything else.
+
+- loading: from a command line and files to options whose values are valid
+- files, misspelt: what stands in the files; which options of it do not exist
+- registry: all groups in one list
+- default, scheduler, filter_scheduler, berth, keystone, libraries, partitions: the large groups;
+  small_groups: the others
+- derived: values that follow from several options, or from an option and the machine
+- changed: some options with other values, for questions of what these would change
 """
 
 from scheduler.conf.derived import caller_patience, drain_timeout, remarks, service_down_time, worker_count

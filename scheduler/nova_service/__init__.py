@@ -1,1 +1,5 @@
-"""The duties of a nova service: its record among nova's services, and host discovery."""
+"""The duties of a nova service.
+
+- service_record: its row among nova's services, and the heartbeats that keep it alive
+- host_discovery: mapping new computes to their cells
+"""

@@ -336,7 +336,7 @@ def build(
     heartbeats: Heartbeats | None = None,
     sleep: Callable[[float], None] = time.sleep,
     runs: MessageRuns = NoRuns(),  # noqa: B008 - it has no state
-    observer: TrafficObserver | None = None,
+    observer: TrafficObserver = NoObserver(),  # noqa: B008 - it has no state
 ) -> Server:
     """Return a server that hands requests to ``manager``, named ``[DEFAULT]/host``; not started.
 
@@ -372,5 +372,5 @@ def build(
             sleep=sleep,
         ),
     )
-    made.observer = observer or made.observer
+    made.observer = observer
     return made

@@ -46,10 +46,14 @@ def test_options(document, known):
     [
         "audit",
         "claims",
+        "cmd",
+        "conf",
+        "daemon",
         "explain",
         "health",
         "hosts",
         "nova_db",
+        "nova_service",
         "numa",
         "pci",
         "placement",
@@ -59,6 +63,7 @@ def test_options(document, known):
         "rules",
         "selection",
         "stream",
+        "workflow",
     ],
 )
 def test_packages_list_their_modules(package):
