@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import random
 import ssl
 import threading
+import time
 from typing import Any
 
 from amqp import exceptions as amqp_errors
@@ -22,6 +23,7 @@ from kombu import exceptions as kombu_errors
 from oslo_config import cfg
 
 from scheduler.errors import BerthError, ConfigError
+from scheduler.stream.frames import FrameReader
 
 QUEUE = "berth.decisions"
 """The stream of the decisions of all schedulers of a virtual host."""
@@ -179,15 +181,18 @@ Deliver = Callable[[bytes], None]
 class StreamConnection:
     """A connection to the stream on one host, for one thread."""
 
-    def __init__(self, connection: Any, host: BrokerHost) -> None:
-        """Use a connection of kombu that is made; ``declare`` first."""
+    def __init__(
+        self, connection: Any, host: BrokerHost, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Use a connection of kombu that is made; ``declare`` first, and ``subscribe`` before ``poll``."""
         self.host = host
         self._connection = connection
+        self._clock = clock
         self._channel: Any = None
-        self._deliver: Deliver | None = None
+        self._frames: FrameReader
+        self._deliver: Deliver
         self._unacknowledged = 0
         self._last_tag = 0
-        self._received = False
 
     def declare(self) -> None:
         """Create the stream, or accept the one that exists with other arguments.
@@ -230,24 +235,20 @@ class StreamConnection:
         self._deliver = deliver
         with _as_unavailable(self.host):
             self._channel.basic_qos(0, PREFETCH, False)
-            self._channel.basic_consume(QUEUE, callback=self._receive, arguments={"x-stream-offset": offset})
+            self._channel.basic_consume(QUEUE, arguments={"x-stream-offset": offset})
+            self._frames = FrameReader(self._channel, self._receive)
 
     def poll(self, timeout: float) -> None:
-        """Deliver what arrives, for ``timeout`` seconds at most if nothing does.
+        """Deliver what arrives, for ``timeout`` seconds at most; less if it is much.
 
         Raises:
             StreamUnavailable: The connection or the subscription is lost.
         """
+        end = self._clock() + timeout
         with _as_unavailable(self.host):
-            self._received = True
-            try:
-                while self._received:
-                    self._received = False
-                    self._connection.drain_events(timeout=timeout)
-                    if self._unacknowledged >= ACKNOWLEDGE_EVERY:
-                        break
-            except TimeoutError:
-                pass
+            with suppress(TimeoutError):
+                while self._unacknowledged < ACKNOWLEDGE_EVERY and (left := end - self._clock()) > 0:
+                    self._frames.receive(left)
             self._acknowledge()
 
     def send_heartbeat(self) -> None:
@@ -264,13 +265,10 @@ class StreamConnection:
         with suppress(Exception):  # whatever is left of it, it is not used any more
             self._connection.collect(socket_timeout=1)
 
-    def _receive(self, message: Any) -> None:
-        self._received = True
+    def _receive(self, body: bytes, tag: int) -> None:
         self._unacknowledged += 1
-        self._last_tag = message.delivery_tag
-        body = message.body
-        if self._deliver:
-            self._deliver(body.encode() if isinstance(body, str) else bytes(body))
+        self._last_tag = tag
+        self._deliver(body)
 
     def _acknowledge(self) -> None:
         if self._unacknowledged:

@@ -12,7 +12,6 @@ from scheduler.claims.allocations_api import ConsumerAllocations, claim_body
 from scheduler.claims.claim import AllocationClaim, ConsumerState
 from scheduler.claims.events import ENDS, ClaimState
 from scheduler.claims.journal import ClaimJournal
-from scheduler.claims.parts import ClaimParts
 from scheduler.claims.policy import ClaimPolicy
 from scheduler.claims.result import Outcome, OwnWrite
 from scheduler.locks import KeyedLocks
@@ -86,8 +85,12 @@ class World:
             replace(
                 make_request(where=where, evacuating_from=source, host="host 1"), nodes={A, B, C}, **request
             ),
-            ClaimParts(self.api, policy, self.clock.timing, self.journal, self.locks),
+            self.api,
+            self.locks,
+            policy,
+            self.journal,
             known,
+            self.clock.timing,
         )
 
     def run(self):

@@ -31,10 +31,6 @@ def write(connection, rows):
         )
 
 
-def poll(fingerprints, connection):
-    return fingerprints.compare(fingerprints.read(connection))
-
-
 @pytest.fixture
 def fingerprints():
     return Fingerprints(TABLE, ["name"], [TABLE.c.live == 1])
@@ -43,27 +39,27 @@ def fingerprints():
 def test_changes_are_told_until_they_are_accepted(connection, fingerprints):
     write(connection, {1: "a", 2: None})
     for _ in range(2):
-        changes = poll(fingerprints, connection)
+        changes = fingerprints.poll(connection)
         assert (changes.changed, changes.gone, changes.row_count) == ({1, 2}, set(), 2)
     fingerprints.accept()
-    assert not poll(fingerprints, connection)
+    assert not fingerprints.poll(connection)
 
 
 def test_only_live_rows(connection, fingerprints):
     write(connection, {1: "a", 2: "b"})
-    poll(fingerprints, connection)
+    fingerprints.poll(connection)
     fingerprints.accept()
     connection.execute(sa.update(TABLE).where(TABLE.c.id == 1).values(live=0))
-    assert poll(fingerprints, connection).gone == {1}
+    assert fingerprints.poll(connection).gone == {1}
 
 
 @pytest.mark.parametrize("name", [f"a{ROW}b", f"{COLUMN}", f"a{COLUMN}", "a\nb", "é|'\"%"])
 def test_odd_names(connection, fingerprints, name):
     write(connection, {1: name, 2: "x"})
-    assert poll(fingerprints, connection).changed == {1, 2}
+    assert fingerprints.poll(connection).changed == {1, 2}
     fingerprints.accept()
     write(connection, {1: f"{name} ", 2: "x"})
-    assert poll(fingerprints, connection).changed == {1}
+    assert fingerprints.poll(connection).changed == {1}
     cleaned = name.replace(ROW, " ").replace(COLUMN, " ")
     assert read_texts(connection, TABLE, ["name", "live"], []) == {1: [f"{cleaned} ", "1"], 2: ["x", "1"]}
 
@@ -87,7 +83,7 @@ def test_changes_lead_from_one_state_to_the_next(states):
         TABLE.create(connection)
         for state in states:
             write(connection, state)
-            changes = poll(fingerprints, connection)
+            changes = fingerprints.poll(connection)
             fingerprints.accept()
             for number in changes.gone:
                 del known[number]
@@ -104,6 +100,6 @@ def test_a_text_that_was_cut(connection, fingerprints, monkeypatch, cut):
     answer = sa.select(sa.literal(2), sa.literal(cut))
     monkeypatch.setattr(sa.Select, "where", lambda *_conditions: answer)
     with pytest.raises(TruncatedText):
-        poll(fingerprints, connection)
+        fingerprints.poll(connection)
     with pytest.raises(TruncatedText):
         read_texts(connection, TABLE, ["name"], [TABLE.c.live == 1])

@@ -47,9 +47,9 @@ class Stores:
         self.reads = 0
         refresh = self.store.refresh
 
-        def counted(*not_before):
+        def counted():
             self.reads += 1
-            return refresh(*not_before)
+            return refresh()
 
         self.store.refresh = counted
 

@@ -12,8 +12,17 @@ from oslo_messaging._drivers.impl_rabbit import Connection
 import pytest
 
 from scheduler.errors import ConfigError
-from scheduler.stream.broker import BrokerHost, BrokerOptions, StreamBroker
+from scheduler.stream.broker import (
+    ACKNOWLEDGE_EVERY,
+    BrokerHost,
+    BrokerOptions,
+    StreamBroker,
+    StreamConnection,
+    StreamUnavailable,
+)
+from tests.support.clock import Clock
 from tests.support.options import make_conf
+from tests.unit.stream.fake_channel import FakeChannel, message
 
 
 def options_of(url, **rabbit):
@@ -105,3 +114,43 @@ def test_the_first_host_is_chosen_at_random():
     chosen = []
     StreamBroker(options_of("rabbit://u:p@a,u:p@b,u:p@c/")[0], "test", lambda n: chosen.append(n) or 2)
     assert chosen == [3]
+
+
+HOST = BrokerHost("a", 5672, "u", "p", "/")
+
+
+def subscribed(channel, deliver, clock=lambda: 0.0):
+    connection = StreamConnection(channel, HOST, clock)
+    connection.declare()
+    connection.subscribe("5m", deliver)
+    return connection
+
+
+def test_messages_are_acknowledged_many_at_once():
+    bodies = []
+    count = 2 * ACKNOWLEDGE_EVERY + 3
+    channel = FakeChannel(*(message(n + 1, b"[]") for n in range(count)))
+    connection = subscribed(channel, bodies.append)
+    for _ in range(4):
+        connection.poll(0.5)
+    assert len(bodies) == count
+    assert channel.acknowledged == [ACKNOWLEDGE_EVERY, 2 * ACKNOWLEDGE_EVERY, count]
+
+
+def test_a_poll_ends_in_time_also_while_messages_keep_coming():
+    """Heartbeats are sent between polls."""
+    clock = Clock()
+
+    def take_time(_body):
+        clock.now += 0.2
+
+    channel = FakeChannel(*(message(n + 1, b"[]") for n in range(100)))
+    connection = subscribed(channel, take_time, clock)
+    connection.poll(0.5)
+    assert channel.acknowledged == [3]
+
+
+def test_a_broker_that_sends_something_else_is_left():
+    connection = subscribed(FakeChannel(b"HTTP/1.1 400 Bad Request\r\n\r\n"), lambda _body: None)
+    with pytest.raises(StreamUnavailable, match="broker a:5672: "):
+        connection.poll(0.5)

@@ -1,0 +1,52 @@
+"""What reads a long decision stream as a scheduler does that starts; how long it takes is not looked at."""
+
+from contextlib import nullcontext
+
+import pytest
+
+from scheduler.stream.records import decode
+from tests.integration.stream.schedulers import broker_of
+from tests.support.waiting import eventually
+from tools import servers
+from tools.bench import replay
+
+pytestmark = pytest.mark.rabbitmq
+
+
+@pytest.fixture
+def measured(rabbit, rabbit_url, monkeypatch, capsys):
+    """Run the command on a broker that is there already; returns what it prints."""
+
+    def run(*arguments):
+        monkeypatch.setattr(servers, "rabbitmq", lambda: nullcontext(rabbit))
+        monkeypatch.setattr(rabbit, "vhost", lambda: rabbit_url)
+        monkeypatch.setattr(replay.signal, "signal", lambda *_: None)
+        assert replay.main(arguments) == 0
+        return [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
+
+    return run
+
+
+def test_all_records_are_read_at_each_start(measured, rabbit_url):
+    names, figures = measured("--records", "100", "--hosts", "20", "--runs", "2", "--a-message", "3")
+    shown = dict(zip(" ".join(names).replace("a message", "a_message").split(), figures, strict=True))
+    assert (shown["a_message"], shown["pending"]) == ("3", "50")
+    assert sizes_of_messages(rabbit_url) == [3] * 33 + [1]
+
+
+def sizes_of_messages(url):
+    """The number of records in each message that no reader has written."""
+    found = []
+
+    def read(body):
+        records = decode(body).records
+        if records[0].sender.startswith("sender-"):
+            found.append(len(records))
+
+    connection = broker_of(url).connect("reader")
+    try:
+        connection.subscribe("first", read)
+        assert eventually(lambda: connection.poll(0.1) or sum(found) >= 100)
+    finally:
+        connection.close()
+    return found
