@@ -22,8 +22,8 @@ import kombu
 import psutil
 import sqlalchemy as sa
 
-#: Erlang's own port is this one plus 20000.
-RABBIT_PORTS = range(21000, 25000)
+#: Erlang's own port is the one after it.
+RABBIT_PORTS = range(21000, 25000, 2)
 DATABASE_PORTS = range(25000, 29000)
 START_TIMEOUT = 60  # seconds until a database answers
 #: An option of MariaDB: what it writes need not survive a crash of the machine.
@@ -180,9 +180,15 @@ def rabbitmq() -> Iterator[Rabbit]:
     """Run a RabbitMQ by pifpaf, which has to be installed."""
     from pifpaf.drivers.rabbitmq import RabbitMQDriver
 
+    class Driver(RabbitMQDriver):
+        def start_node(self, nodename: str) -> int:
+            # By default it is one of those that the system gives to clients, and may be taken.
+            self.env["RABBITMQ_DIST_PORT"] = str(port + 1)
+            return super().start_node(nodename)
+
     port = free_port(RABBIT_PORTS)
     nodename = f"berth-{port}"
-    with RabbitMQDriver(port=port, nodename=nodename) as driver:
+    with Driver(port=port, nodename=nodename) as driver:
         rabbit = Rabbit(driver, f"{nodename}@localhost")
         try:
             yield rabbit
