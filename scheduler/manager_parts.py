@@ -68,7 +68,7 @@ class ManagerParts:
             PlacementAuthFailure: ``[placement]`` names no usable credentials.
         """
         placement = PlacementClient.from_conf(conf)
-        hosts = Inventory(conf)
+        hosts = Inventory(conf, answers)
         mirror = make_mirror(conf, placement, answers, hosts.partition.aggregates)
         stream = make_stream(conf, LocalState(hosts.pending, partial(hosts.snapshot, math.inf), mirror))
         return cls(

@@ -27,7 +27,7 @@ from typing import NamedTuple
 from oslo_log import log
 
 from scheduler.logs import OutageLog
-from scheduler.worker_locks import WorkerLocks
+from scheduler.worker_locks import FileLock, WorkerLocks
 
 LOG = log.getLogger(__name__)
 
@@ -93,6 +93,7 @@ class SharedAnswers:
         """
         self._directory = directory
         self._clock = clock
+        self._sleep = sleep
         self._patience = patience
         self._outage = OutageLog(
             LOG,
@@ -106,6 +107,22 @@ class SharedAnswers:
     def shared(self) -> bool:
         """Whether there are other processes to share answers with."""
         return self._directory is not None
+
+    def apart(self, name: str, patience: float) -> "SharedAnswers":
+        """Return what shares answers of another kind, with locks and bounds of its own.
+
+        Args:
+            name: The same in all processes, and the name of a file.
+            patience: Seconds after which the answer to another process's question is not waited for.
+        """
+        directory = self._directory and self._directory / name
+        try:
+            if directory:
+                directory.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            self._outage.report_failure(error)
+            directory = None
+        return SharedAnswers(directory, self._clock, self._sleep, patience)
 
     def get(
         self,
@@ -134,22 +151,31 @@ class SharedAnswers:
         place = _Place(self._directory, question)
         at_least = not_before
 
-        def on_wait(held_since: float) -> None:
+        def on_begun(moment: float) -> None:
             nonlocal at_least
-            if held_since > at_least:
-                at_least = held_since  # what ``sending`` was told must be true of the answer
-                sending(held_since)
+            if moment > at_least:
+                at_least = moment  # what ``sending`` was told must be true of the answer
+                sending(moment)
 
         with self.locks.hold(
-            [place.lock], self._patience, LONGEST_PAUSE, lambda: place.read(at_least), on_wait
+            [place.lock], self._patience, LONGEST_PAUSE, lambda: place.read(at_least), on_begun
         ) as found:
             if isinstance(found, SharedAnswer):
                 return found
             with self.locks.slot("questions", at_once, self._patience):
+                self._tell(found)
                 answer = self._ask(ask, sending)
             if found:
                 self._store(place, answer)
             return answer
+
+    def _tell(self, lock: FileLock | None) -> None:
+        """Tell those that wait that the question is sent now: who comes until then can still join them."""
+        try:
+            if lock:
+                lock.begin(self._clock())
+        except OSError as error:
+            self._outage.report_failure(error)
 
     def _ask(self, ask: Callable[[], bytes], sending: Callable[[float], None]) -> SharedAnswer:
         asked_at = self._clock()

@@ -23,7 +23,7 @@ MOST_HOLDERS = 2
 FIRST_PAUSE = 0.001
 SLOT_PAUSE = 0.005
 
-_MOMENT = struct.Struct("=d")
+_MOMENTS = struct.Struct("=dd")  # since when a lock is held, and when its holder began
 
 Found = TypeVar("Found")
 
@@ -31,12 +31,14 @@ Found = TypeVar("Found")
 class FileLock:
     """A lock among processes and threads, which the kernel releases when its holder ends.
 
-    The file tells since when it is held. A lock that was released in an orderly way leaves it empty.
+    The file tells since when it is held, and when its holder began with what it is for, if that waited for
+    something else first. A lock that was released in an orderly way leaves it empty.
     """
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._is_held = False
+        self._held_since = -math.inf
 
     def acquire(self) -> bool:
         """Return whether the lock could be taken without a wait."""
@@ -48,13 +50,19 @@ class FileLock:
         return True
 
     def mark(self, now: float) -> None:
-        """Tell the others that it is held for what the lock is for, from now on."""
-        os.pwrite(self._file, _MOMENT.pack(now), 0)
+        """Tell the others that it is held from now on."""
+        self._held_since = now
+        os.pwrite(self._file, _MOMENTS.pack(now, -math.inf), 0)
 
-    def held_since(self) -> float:
-        """Return since when another process holds it; minus infinity if it has not told."""
-        told = os.pread(self._file, _MOMENT.size, 0)
-        return float(_MOMENT.unpack(told)[0]) if len(told) == _MOMENT.size else -math.inf
+    def begin(self, now: float) -> None:
+        """Tell the others that what the lock is for begins now."""
+        os.pwrite(self._file, _MOMENTS.pack(self._held_since, now), 0)
+
+    def told(self) -> tuple[float, float]:
+        """Return since when another process holds it, and when it began; minus infinity: not told."""
+        told = os.pread(self._file, _MOMENTS.size, 0)
+        held_since, begun_at = _MOMENTS.unpack(told) if len(told) == _MOMENTS.size else (-math.inf, -math.inf)
+        return held_since, begun_at
 
     def __enter__(self) -> Self:
         return self
@@ -119,13 +127,21 @@ class WorkerLocks:
         patience: float,
         longest_pause: float,
         look: Callable[[], Found | None] = lambda: None,
-        on_wait: Callable[[float], None] = lambda _held_since: None,
+        on_begun: Callable[[float], None] = lambda _moment: None,
     ) -> Iterator[Found | FileLock | None]:
-        """Yield what ``look`` finds, or one of the locks, held; None: neither, and it goes on without."""
+        """Yield what ``look`` finds, or one of the locks, held; None: neither, and it goes on without.
+
+        Args:
+            paths: The files of the locks, of which one is taken.
+            patience: Seconds after which a holder is not waited for, as it may be stopped.
+            longest_pause: Seconds between two looks, at most.
+            look: Returns what makes the lock unnecessary; None: nothing does.
+            on_begun: Called during the wait with the moment at which a holder began (``FileLock.begin``).
+        """
         with ExitStack() as stack:
             try:
                 locks = [stack.enter_context(FileLock(path)) for path in paths]
-                found = self._wait(locks, patience, longest_pause, look, on_wait)
+                found = self._wait(locks, patience, longest_pause, look, on_begun)
             except OSError as error:
                 self._report_failure(error)
                 found = None
@@ -137,7 +153,7 @@ class WorkerLocks:
         patience: float,
         longest_pause: float,
         look: Callable[[], Found | None],
-        on_wait: Callable[[float], None],
+        on_begun: Callable[[float], None],
     ) -> Found | FileLock | None:
         began = self._clock()
         latest = began + min(deadline.current().remaining() / 2, MOST_HOLDERS * patience)
@@ -152,8 +168,9 @@ class WorkerLocks:
             if held:
                 held.mark(self._clock())
                 return held
-            since = max(lock.held_since() for lock in locks)
-            on_wait(since)
+            since, begun_at = map(max, zip(*(lock.told() for lock in locks), strict=True))
+            if begun_at > -math.inf:
+                on_begun(begun_at)
             if self._clock() >= min(latest, (began if since == -math.inf else since) + patience):
                 return None
             self._sleep(pause)

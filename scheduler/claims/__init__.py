@@ -7,6 +7,7 @@
 - capacity: whether overlapping claims of several schedulers were too many for a provider
 - events: what happened to a claim, try by try, and its log lines
 - group_commit: writes of concurrent requests that are sent together; writes_in_flight: how many at once
+- parts: what all claims of a process work with
 - policy: every bound of a claim, with the reason for its value
 - allocations_api, responses: the requests to Placement, and what its responses mean
 - result: what the caller of a claim is told

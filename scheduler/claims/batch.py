@@ -10,14 +10,14 @@ from dataclasses import replace
 from functools import partial
 import math
 
-from scheduler.claims.allocations_api import AllocationsApi, claim_body
+from scheduler.claims.allocations_api import claim_body
 from scheduler.claims.claim import ClaimRequest, ConsumerState
 from scheduler.claims.empty_consumers import EmptyConsumers
 from scheduler.claims.events import ClaimHistory, ClaimState
-from scheduler.claims.policy import ClaimPolicy, Timing
+from scheduler.claims.parts import ClaimParts
+from scheduler.claims.policy import Timing
 from scheduler.claims.responses import WriteOutcome, cause_of, refused_resource, write_outcome
 from scheduler.claims.result import ClaimResult, Outcome, Refusal
-from scheduler.locks import KeyedLocks
 from scheduler.placement.client import Reply
 from scheduler.placement.errors import PlacementSilent, PlacementUnanswered, PlacementUnreachable
 
@@ -30,36 +30,28 @@ class Batch:
     def __init__(
         self,
         requests: Iterable[ClaimRequest],
-        api: AllocationsApi,
-        provider_locks: KeyedLocks,
+        parts: ClaimParts,
         empty_consumers: EmptyConsumers,
-        policy: ClaimPolicy,
         claim_alone: Callable[[ClaimRequest, ConsumerState], ClaimResult],
-        timing: Timing = Timing(),  # noqa: B008 - it is immutable
         refusal: Callable[[], Refusal | None] = lambda: None,
     ) -> None:
         """Prepare the claims; they are made once.
 
         Args:
             requests: At most ``policy.batch_size`` requests of different instances.
-            api: The requests to Placement.
-            provider_locks: At most one claim on a provider is in flight from this process.
+            parts: What all claims work with.
             empty_consumers: Consumers of which Placement has a record without allocations.
-            policy: The bounds.
             claim_alone: Claims for one instance, with what is known of it beforehand.
-            timing: Sleep and randomness.
             refusal: Returns why nothing more may be sent; None while it may.
         """
         self._open = {request.uuid: request for request in requests}
         self._histories = {
             uuid: ClaimHistory(uuid, request.host_label) for uuid, request in self._open.items()
         }
-        self._api = api
-        self._provider_locks = provider_locks
+        self._api, self._policy, self._timing = parts.api, parts.policy, parts.timing
+        self._provider_locks = parts.provider_locks
         self._empty_consumers = empty_consumers
-        self._policy = policy
         self._claim_alone = claim_alone
-        self._timing = timing
         self._refusal = refusal
         self._results: Results = {}
         self._refusals = 0

@@ -36,7 +36,6 @@ from oslo_log import log
 
 from scheduler.claims.allocations_api import (
     NOTHING,
-    AllocationsApi,
     ConsumerAllocations,
     Owner,
     allocations_body,
@@ -44,8 +43,7 @@ from scheduler.claims.allocations_api import (
     claim_body_beside,
 )
 from scheduler.claims.events import ClaimEvent, ClaimHistory, ClaimState
-from scheduler.claims.journal import ClaimJournal
-from scheduler.claims.policy import ClaimPolicy, Timing
+from scheduler.claims.parts import ClaimParts
 from scheduler.claims.responses import (
     WriteOutcome,
     cause_of,
@@ -54,7 +52,6 @@ from scheduler.claims.responses import (
     write_outcome,
 )
 from scheduler.claims.result import ClaimResult, Outcome, OwnWrite, own_write_in
-from scheduler.locks import KeyedLocks
 from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.client import Reply
 from scheduler.placement.errors import PlacementSilent, PlacementUnanswered
@@ -173,36 +170,25 @@ class AllocationClaim:
     def __init__(
         self,
         request: ClaimRequest,
-        api: AllocationsApi,
-        provider_locks: KeyedLocks,
-        policy: ClaimPolicy,
-        journal: ClaimJournal,
+        parts: ClaimParts,
         known: ConsumerState = ConsumerState(),
-        timing: Timing = Timing(),  # noqa: B008 - it is immutable
         stopping: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Prepare a claim.
+        """Prepare a claim. Its time begins now.
 
         Args:
             request: What to claim.
-            api: The requests to Placement.
-            provider_locks: At most one claim on a provider is in flight from this process.
-            policy: The bounds of the claim. Its time begins now.
-            journal: Records what a claim beside an evacuated host writes.
+            parts: What all claims work with.
             known: What is known of the consumer.
-            timing: Clock, sleep and randomness.
             stopping: Whether the process stops, so that nothing more is to be written.
         """
         self._request = request
-        self._api = api
-        self._provider_locks = provider_locks
-        self._policy = policy
-        self._journal = journal
-        self._timing = timing
-        now = timing.monotonic()
-        self._deadline = min(now + policy.claim_timeout, request.deadline)
+        self._api, self._policy, self._timing = parts.api, parts.policy, parts.timing
+        self._journal, self._provider_locks = parts.journal, parts.provider_locks
+        now = self._timing.monotonic()
+        self._deadline = min(now + self._policy.claim_timeout, request.deadline)
         # An earlier delivery may have been served by another host, whose journal is not known here.
-        late_until = now + policy.late_write_window if request.redelivered else -math.inf
+        late_until = now + self._policy.late_write_window if request.redelivered else -math.inf
         self._late_until = max(known.late_until, late_until)
         self._stopping = stopping
         self._history = ClaimHistory(request.uuid, request.host_label, known.events)

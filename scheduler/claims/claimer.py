@@ -27,6 +27,7 @@ from scheduler.claims.empty_consumers import EmptyConsumers
 from scheduler.claims.group_commit import GroupCommit, TakeSlot
 from scheduler.claims.held import read_each
 from scheduler.claims.journal import ClaimJournal, Journal
+from scheduler.claims.parts import ClaimParts
 from scheduler.claims.policy import ClaimPolicy, Timing
 from scheduler.claims.responses import WriteOutcome, write_outcome
 from scheduler.claims.result import ClaimResult, Outcome, OwnWrite, Refusal, unsent_claim
@@ -66,14 +67,12 @@ class Claimer:
             policy: The bounds of claims and cleanups.
             timing: Clock, sleep and randomness.
         """
-        self._api = api
-        self._policy = policy
-        self._timing = timing
+        self._parts = parts = ClaimParts(api, policy, timing)
+        self._api, self._policy, self._timing = api, policy, timing
+        self._journal, self._provider_locks = parts.journal, parts.provider_locks
         self._instance_locks = KeyedLocks()
-        self._provider_locks = KeyedLocks()
         self._request_locks = KeyedLocks()
         self._stopping = threading.Event()
-        self._journal = ClaimJournal()
         api.before_write = self._journal.mark_sent
         self._taken_over: dict[str, float] = {}  # instance -> when the record of a dead process was
         self._cleanup = AllocationCleanup(api, self._instance_locks, policy, self._forget_claims, timing)
@@ -225,12 +224,8 @@ class Claimer:
         end = min(_deadline_of(requests), self._timing.monotonic() + self._policy.claim_timeout)
         confirmation = Confirmation(
             [self._with_earlier(one, left.get(one.uuid, ())) for one in claims],
-            self._api,
+            self._parts,
             self.get_held_many,
-            self._provider_locks,
-            self._policy,
-            self._journal,
-            self._timing,
             partial(self._refusal, end),
         )
         results = confirmation.confirm_all()
@@ -291,12 +286,9 @@ class Claimer:
     def _make_batch(self, requests: Sequence[ClaimRequest]) -> Batch:
         return Batch(
             requests,
-            self._api,
-            self._provider_locks,
+            self._parts,
             self._empty_consumers,
-            self._policy,
             self._claim_alone,
-            self._timing,
             partial(self._refusal, _deadline_of(requests)),
         )
 
@@ -420,16 +412,7 @@ class Claimer:
             self._timing.sleep(self._timing.uniform(*self._policy.retry_delay))
 
     def _claim_alone(self, request: ClaimRequest, known: ConsumerState) -> ClaimResult:
-        claim = AllocationClaim(
-            request,
-            self._api,
-            self._provider_locks,
-            self._policy,
-            self._journal,
-            known,
-            self._timing,
-            self._stopping.is_set,
-        )
+        claim = AllocationClaim(request, self._parts, known, self._stopping.is_set)
         result = claim.claim()
         if claim.left_empty_consumer:
             self._empty_consumers.add(request.uuid)

@@ -22,15 +22,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from scheduler.claims.allocations_api import AllocationsApi, ConsumerAllocations, allocations_body
+from scheduler.claims.allocations_api import ConsumerAllocations, allocations_body
 from scheduler.claims.batch import read_until, roots_of
 from scheduler.claims.claim import REFUSALS, ClaimRequest
 from scheduler.claims.events import ClaimHistory, ClaimState
-from scheduler.claims.journal import ClaimJournal
-from scheduler.claims.policy import ClaimPolicy, Timing
+from scheduler.claims.parts import ClaimParts
 from scheduler.claims.responses import WriteOutcome, cause_of, refused_resource, write_outcome
 from scheduler.claims.result import ClaimResult, Outcome, OwnWrite, Refusal, own_write_in
-from scheduler.locks import KeyedLocks
 from scheduler.placement.client import Reply
 from scheduler.placement.errors import PlacementSilent, PlacementUnanswered
 
@@ -71,24 +69,16 @@ class Confirmation:
     def __init__(
         self,
         claims: Sequence[HeldClaim],
-        api: AllocationsApi,
+        parts: ClaimParts,
         read_all: ReadAll,
-        provider_locks: KeyedLocks,
-        policy: ClaimPolicy,
-        journal: ClaimJournal,
-        timing: Timing = Timing(),  # noqa: B008 - it is immutable
         refusal: Callable[[], Refusal | None] = lambda: None,
     ) -> None:
         """Prepare it.
 
         Args:
             claims: What is to be confirmed; at most ``policy.confirm_size`` instances.
-            api: The requests to Placement.
+            parts: What all claims work with.
             read_all: Reads what instances hold.
-            provider_locks: At most one claim on a provider is in flight from this process.
-            policy: The bounds.
-            journal: Records what becomes this request's.
-            timing: Clock, sleep and randomness.
             refusal: Returns why nothing more may be sent; None while it may.
         """
         self._requests = {one.uuid: one.request for one in claims}
@@ -98,12 +88,9 @@ class Confirmation:
         self._histories = {
             uuid: ClaimHistory(uuid, request.host_label) for uuid, request in self._requests.items()
         }
-        self._api = api
+        self._api, self._policy, self._timing = parts.api, parts.policy, parts.timing
+        self._journal, self._provider_locks = parts.journal, parts.provider_locks
         self._read_all = read_all
-        self._provider_locks = provider_locks
-        self._policy = policy
-        self._journal = journal
-        self._timing = timing
         self._refusal = refusal
         self._own: dict[str, OwnWrite] = {}  # what the current write makes this request's
         self._lost: dict[str, tuple[OwnWrite, ...]] = {}  # of these, had no clear response

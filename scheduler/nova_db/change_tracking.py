@@ -7,6 +7,7 @@ spec: host-state-and-cells 3.9, 4.1
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -16,6 +17,7 @@ import threading
 import time
 from typing import Any, NamedTuple
 
+import msgspec
 from oslo_log import log as logging
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
@@ -23,9 +25,17 @@ from sqlalchemy.engine import Connection, Engine
 from scheduler.hosts.rows import HostRow, ServiceRow
 from scheduler.logs import RateLimitedLogger, brief
 from scheduler.nova_db.cells import UNREADABLE, Cell
-from scheduler.nova_db.fingerprints import Changes, Fingerprints, read_hashes, read_texts, row_hash
+from scheduler.nova_db.fingerprints import (
+    Changes,
+    Fingerprints,
+    FingerprintText,
+    read_hashes,
+    read_texts,
+    row_hash,
+)
 from scheduler.nova_db.row_loader import NODE_COLUMNS, REPORT_INTERVAL, RowLoader
 from scheduler.nova_db.schema import chunks, compute_nodes, services, utcnow
+from scheduler.shared_answers import SharedAnswers
 
 LOG = logging.getLogger(__name__)
 
@@ -94,9 +104,18 @@ class ServiceTracker:
         self._silent: set[int] = set()
         self.rows: Mapping[int, ServiceRow] = {}
 
-    def update(self, connection: Connection) -> None:
-        """Bring ``rows`` up to date. They stay the same mapping if nothing changed."""
-        changes = self._fingerprints.poll(connection)
+    def read_fingerprints(self, connection: Connection) -> FingerprintText:
+        """Return the fingerprints of the services as they are now."""
+        return self._fingerprints.read(connection)
+
+    def update(self, connection: Connection, found: FingerprintText | None = None) -> None:
+        """Bring ``rows`` up to date. They stay the same mapping if nothing changed.
+
+        Args:
+            connection: The connection to the cell; what it reads is not older than ``found``.
+            found: The fingerprints as read before; None: they are read now.
+        """
+        changes = self._fingerprints.compare(found or self.read_fingerprints(connection))
         every = self._clock() >= self._heartbeats_due
         fresh = self._changed(connection, changes)
         silent = self._silent - changes.changed - changes.gone
@@ -164,27 +183,34 @@ class NodeTracker:
         self._hosts: frozenset[str] | None = None
         self._host_of: dict[int, str] = {}
 
+    def read_fingerprints(self, connection: Connection) -> FingerprintText:
+        """Return the fingerprints of the nodes as they are now."""
+        return self._fingerprints.read(connection)
+
     def update(
         self,
         connection: Connection,
         load: Callable[[sa.Row], HostRow | None],
         hosts: frozenset[str] | None = None,
+        found: FingerprintText | None = None,
     ) -> None:
         """Bring ``rows`` up to date. They stay the same mapping if nothing changed.
 
         Args:
-            connection: The connection to the cell.
+            connection: The connection to the cell; what it reads is not older than ``found``.
             load: Makes the value of a row.
             hosts: The service hosts that are wanted; None: all.
+            found: The fingerprints as read before; None: they are read now.
         """
-        changes = self._among(hosts, self._fingerprints.poll(connection), connection)
+        changes = self._fingerprints.compare(found or self.read_fingerprints(connection))
+        changes = self._among(hosts, changes, connection)
         due = {number for number, suspect in self._suspects.items() if suspect.due <= self._clock()}
         if changes or due:
             wanted = changes.changed | self._rewritten(connection, due - changes.changed - changes.gone)
             rows = self._rows(connection, wanted, changes.row_count) if wanted else ()
             hashes = {row.id: str(row.hash) for row in rows}
-            found = {row.id: load(row) for row in rows}
-            self.rows = merged(self.rows, changes.gone, {number: found.get(number) for number in wanted})
+            loaded = {row.id: load(row) for row in rows}
+            self.rows = merged(self.rows, changes.gone, {number: loaded.get(number) for number in wanted})
             for number in due | changes.gone:
                 self._suspects.pop(number, None)
             self._suspect(changes.changed & self.rows.keys(), hashes)
@@ -346,6 +372,17 @@ class CellRows:
     read_at: float = float("-inf")
 
 
+class _CellFingerprints(NamedTuple):
+    """The fingerprints of a cell's rows, as workers share them."""
+
+    services: FingerprintText
+    nodes: FingerprintText
+
+
+_encode_fingerprints = msgspec.msgpack.Encoder().encode
+_decode_fingerprints = msgspec.msgpack.Decoder(_CellFingerprints).decode
+
+
 class CellTracker:
     """Tracks the compute nodes and services of one cell. Any thread may use ``rows`` at any time."""
 
@@ -355,6 +392,7 @@ class CellTracker:
         loader: RowLoader,
         clock: Callable[[], float] = time.monotonic,
         down_time: Callable[[], float] = lambda: math.inf,
+        answers: SharedAnswers | None = None,
     ) -> None:
         """Track nothing yet.
 
@@ -363,8 +401,10 @@ class CellTracker:
             loader: Loads its rows.
             clock: Seconds that only grow.
             down_time: Returns the seconds without a heartbeat after which a service is down.
+            answers: The fingerprints that other workers have read, by the same clock; None: there are none.
         """
         self.rows = CellRows()
+        self._answers = answers or SharedAnswers(clock=clock)
         self._cell = cell
         self._loader = loader
         self._clock = clock
@@ -374,12 +414,16 @@ class CellTracker:
         self._services = ServiceTracker(down_time, clock)
         self._nodes = NodeTracker(clock)
 
-    def update(self, engine: Engine, hosts: frozenset[str] | None = None) -> bool:
-        """Bring ``rows`` up to date in one transaction.
+    def update(
+        self, engine: Engine, hosts: frozenset[str] | None = None, not_before: float | None = None
+    ) -> bool:
+        """Bring ``rows`` up to date.
 
         Args:
             engine: The engine of the cell.
             hosts: The service hosts whose nodes are wanted; None: all.
+            not_before: What another worker has read at this moment of the clock, or later, is new enough, if
+                it is not older than ``rows``; None: now.
 
         Returns:
             False if nothing was done, since another thread is doing so.
@@ -387,17 +431,42 @@ class CellTracker:
         if not self._lock.acquire(blocking=False):
             return False
         try:
-            begun = self._clock()
-            with engine.connect() as connection:
-                self._services.update(connection)
+            with ExitStack() as connections:
+                connection, read_at, found = self._find(engine, not_before, connections)
+                self._services.update(connection, found.services)
                 known = self._services.rows
                 load = partial(self._loader.node, cell_uuid=self._cell.uuid, services=known)
-                self._nodes.update(connection, load, hosts)
-            self.rows = CellRows(self._nodes.rows, self._by_host(known), begun)
+                self._nodes.update(connection, load, hosts, found.nodes)
+            self.rows = CellRows(self._nodes.rows, self._by_host(known), read_at)
             self._service_rows = known
             return True
         finally:
             self._lock.release()
+
+    def _find(
+        self, engine: Engine, not_before: float | None, connections: ExitStack
+    ) -> "tuple[Connection, float, _CellFingerprints]":
+        """Return a connection, and when which fingerprints were read.
+
+        The connection must not be older than they are: rows that it shows as they were before would be taken
+        for those of the fingerprints, and a change would not be seen.
+        """
+        made: list[Connection] = []
+
+        def read() -> bytes:
+            connection = connections.enter_context(engine.connect())
+            made.append(connection)
+            return _encode_fingerprints(
+                _CellFingerprints(
+                    self._services.read_fingerprints(connection), self._nodes.read_fingerprints(connection)
+                )
+            )
+
+        not_before = self._clock() if not_before is None else max(not_before, self.rows.read_at)
+        question = f"fingerprints of cell {self._cell.uuid} at {engine.url}"  # which hides the password
+        answer = self._answers.get(question, not_before, read)
+        connection = made[0] if made else connections.enter_context(engine.connect())
+        return connection, answer.asked_at, _decode_fingerprints(answer.body)
 
     def rows_at(self, now: float, step: float) -> CellRows:
         """Return the rows as they are used ``now``.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import chain
 from operator import add
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -46,6 +46,18 @@ class Changes:
         return bool(self.changed or self.gone)
 
 
+class FingerprintText(NamedTuple):
+    """The fingerprints of all rows as one text.
+
+    Attributes:
+        row_count: How many rows there are.
+        text: Their fingerprints, in whatever order; None without rows.
+    """
+
+    row_count: int
+    text: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class _Reading:
     """The fingerprints of all rows: as one text, in whatever order (None without rows), and one by one."""
@@ -73,20 +85,29 @@ class Fingerprints:
         self._queries: dict[str, sa.Select] = {}
         self._accepted = self._next = _Reading()
 
-    def poll(self, connection: Connection) -> Changes:
+    def read(self, connection: Connection) -> FingerprintText:
+        """Return the fingerprints that the rows have now."""
+        return FingerprintText(*connection.execute(self._query(connection.dialect.name)).one())
+
+    def compare(self, found: FingerprintText) -> Changes:
         """Return what differs from the fingerprints that were last accepted.
+
+        Rows have to be read after their fingerprints: what changes between the two differs next time, too.
+
+        Args:
+            found: What ``read`` has returned, here or in another process.
 
         Raises:
             TruncatedText: The text lacks rows.
         """
-        count, text = connection.execute(self._query(connection.dialect.name)).one()
+        count, text = found
         before = self._accepted
         self._next = before if text == before.text else _Reading(text, frozenset(_lines(text, count)))
         changed = _ids(self._next.lines - before.lines)
         return Changes(changed, _ids(before.lines - self._next.lines) - changed, count)
 
     def accept(self) -> None:
-        """Accept the fingerprints of the last poll: what changed before it is not returned again."""
+        """Accept what was compared last: what changed before it was read is not returned again."""
         self._accepted = self._next
 
     def _query(self, dialect: str) -> sa.Select:

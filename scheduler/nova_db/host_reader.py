@@ -5,6 +5,7 @@ for a bounded time.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import chain
 import math
 import threading
@@ -80,7 +81,8 @@ class HostReader:
         self._clock = clock
         self._trackers: dict[Cell, CellTracker] = {}
         self._known: Sequence[CellRows] = ()
-        self._begun = math.inf
+        self._wanted = math.inf
+        self._read_at = -math.inf
         self._reread_lock = threading.Lock()
         self._reread_due = float("-inf")
         self._unreadable = OutageLogs(LOG, "Cell %s cannot be read", "Cell %s can be read again", clock)
@@ -89,15 +91,23 @@ class HostReader:
         """Return the seconds in which a cell must have answered."""
         return self._calls.timeout()
 
-    def read(self) -> None:
-        """Read what changed in all cells; one that cannot be read is reported."""
-        self._begun = self._clock()
+    def read(self, not_before: float | None = None) -> None:
+        """Read what changed in all cells; one that cannot be read is reported.
+
+        Args:
+            not_before: What was read at this moment of the clock, or later, is new enough; None: now.
+        """
+        now = self._clock()
+        self._wanted = now if not_before is None else min(now, not_before)
         self._cells.load_if_due()
         cells = self._cells_of_partition()
         self._trackers = {cell: self._trackers.get(cell) or self._new_tracker(cell) for cell in cells}
-        answers = self._calls.scatter_gather(cells, self._update, probe=True)
+        update = partial(self._update, not_before=self._wanted)
+        answers = self._calls.scatter_gather(cells, update, probe=True)
         for cell in cells:
             self._report(cell, answers[cell.uuid].error)
+        answered = [cell for cell in cells if answers[cell.uuid].error is None]
+        self._read_at = min([now, *(self._trackers[cell].rows.read_at for cell in answered)])
 
     def next_table(self, previous: HostTable) -> HostTable:
         """Return the table of what ``read`` has found.
@@ -105,8 +115,8 @@ class HostReader:
         Args:
             previous: The table before it. If nothing has changed, the next one has its content.
         """
-        cells, begun = list(self._trackers), self._begun
-        known = [self._rows_of(cell, begun) for cell in cells]
+        cells, read_at = list(self._trackers), self._read_at
+        known = [self._rows_of(cell, read_at) for cell in cells]
         unread = frozenset(cell.uuid for cell in cells if not self._usable(cell))
         if (
             _same_rows(known, self._known)
@@ -114,9 +124,9 @@ class HostReader:
             and self._cells.disabled == previous.disabled_cells
             and self._partition.all_aggregates is previous.aggregates
         ):
-            return previous.read_again(begun)
+            return previous.read_again(read_at)
         self._known = known
-        return self._table_of(known, begun, previous=previous, unread_cells=unread)
+        return self._table_of(known, read_at, previous=previous, unread_cells=unread)
 
     def table_of(self, hosts: Iterable[str]) -> HostTable:
         """Return a table of some service hosts of any partition; what cannot be read now is not in it."""
@@ -167,12 +177,13 @@ class HostReader:
 
         return list(self._calls.scatter_gather(self._cells_of_partition(), found).values())
 
-    def _update(self, cell: Cell) -> None:
-        if not self._trackers[cell].update(self._cells.engine(cell), self._partition.names()):
+    def _update(self, cell: Cell, not_before: float | None = None) -> None:
+        hosts = self._partition.names()
+        if not self._trackers[cell].update(self._cells.engine(cell), hosts, not_before):
             # Not an answer: the other thread may hang.
             raise CellUnavailable(f"cell {cell} is being read by another thread")
 
-    def _table_of(self, known: Sequence[CellRows], begun: float, **others: Any) -> HostTable:
+    def _table_of(self, known: Sequence[CellRows], read_at: float, **others: Any) -> HostTable:
         services: dict[tuple[str, str], ServiceRow] = {}
         for rows in known:
             services.update(rows.services)
@@ -181,13 +192,13 @@ class HostReader:
             services,
             self._partition.all_aggregates,
             self._cells.disabled,
-            begun,
+            read_at,
             **others,
         )
 
-    def _rows_of(self, cell: Cell, begun: float) -> CellRows:
+    def _rows_of(self, cell: Cell, now: float) -> CellRows:
         """Return the last rows of a cell; none if they are too old to be used."""
-        return self._trackers[cell].rows_at(begun, AGE_STEP) if self._usable(cell) else CellRows()
+        return self._trackers[cell].rows_at(now, AGE_STEP) if self._usable(cell) else CellRows()
 
     def _usable(self, cell: Cell) -> bool:
         """Return whether the cell could be read the last time, or was not too long ago."""
@@ -195,7 +206,7 @@ class HostReader:
         if tracker is None or tracker.rows.read_at == -math.inf:
             return False
         read_at = tracker.rows.read_at
-        return read_at >= self._begun or self._clock() - read_at <= self._unread_max_age()
+        return read_at >= self._wanted or self._clock() - read_at <= self._unread_max_age()
 
     def _report(self, cell: Cell, error: Exception | None) -> None:
         if error is None:

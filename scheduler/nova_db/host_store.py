@@ -155,9 +155,14 @@ class HostStore:
 
     # -- the writer ------------------------------------------------------------------------------------------
 
-    def refresh(self) -> HostTable:
-        """Read what changed and publish the next table. Only the writer calls this."""
-        self._reader.read()
+    def refresh(self, not_before: float | None = None) -> HostTable:
+        """Read what changed and publish the next table. Only the writer calls this.
+
+        Args:
+            not_before: What another worker has read at this moment of the clock, or later, is new enough;
+                None: now.
+        """
+        self._reader.read(not_before)
         table = self._reader.next_table(self._table)
         with self._changed:
             previous, self._table = self._table, table
@@ -169,10 +174,11 @@ class HostStore:
 
     def _refresh_if_due(self) -> float:
         """Refresh if a request wants a newer table, or after an idle time. Return the seconds to wait."""
-        remaining = self._idle_until - self._clock()
+        now = self._clock()
+        remaining = self._idle_until - now
         if remaining > 0 and self._wanted <= self._table.read_at:
             return remaining
-        self.refresh()
+        self.refresh(max(self._wanted, now - IDLE_INTERVAL / 2))
         self._idle_until = self._clock() + IDLE_INTERVAL
         return 0.0
 

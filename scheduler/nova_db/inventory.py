@@ -28,6 +28,7 @@ from scheduler.nova_db.instances import CellInstances
 from scheduler.nova_db.partition_hosts import PartitionHosts, PartitionMap
 from scheduler.nova_db.row_loader import RowLoader
 from scheduler.nova_db.scatter_gather import CellCalls
+from scheduler.shared_answers import SharedAnswers
 
 LOG = logging.getLogger(__name__)
 
@@ -36,6 +37,9 @@ READY_INTERVAL = 0.5
 
 #: Seconds that the table may be old in which a compute node is looked up by name, before it is asked for.
 LOOKUP_MAX_AGE = 1.0
+
+#: Seconds for which a cell is not read here while another worker reads it.
+READING_PATIENCE = 1.0
 
 
 class FoundNode(NamedTuple):
@@ -62,8 +66,12 @@ class Inventory:
         partitions: Which partitions have a host or a cell.
     """
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, answers: SharedAnswers | None = None) -> None:
         """Set up all parts; nothing is connected to yet.
+
+        Args:
+            conf: The options.
+            answers: What other workers have read; None: there are none.
 
         Raises:
             ConfigError: Options cannot work.
@@ -84,7 +92,12 @@ class Inventory:
         self._reader = HostReader(
             self.cells,
             self._calls,
-            partial(CellTracker, loader=RowLoader(conf), down_time=lambda: derived.service_down_time(conf)),
+            partial(
+                CellTracker,
+                loader=RowLoader(conf),
+                down_time=lambda: derived.service_down_time(conf),
+                answers=(answers or SharedAnswers()).apart("cells", READING_PATIENCE),
+            ),
             self.partition,
             unread_max_age=lambda: conf.berth.unread_cell_max_age,
         )

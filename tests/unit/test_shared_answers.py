@@ -19,6 +19,7 @@ from scheduler import shared_answers
 from scheduler.deadline import Deadline, limit_to
 from scheduler.shared_answers import DIRECTORY_PREFIX, SharedAnswer, SharedAnswers, make_directory
 from tests.support.clock import Clock
+from tests.support.waiting import eventually
 
 
 class Asked:
@@ -201,6 +202,21 @@ def test_a_process_is_told_when_a_question_is_sent_for_it_by_whomever(tmp_path, 
     del told[:]
     found = worker(tmp_path).get("q", came_late, asked, sending=told.append)
     assert told == [found.asked_at]
+
+
+def test_a_question_that_waits_for_a_slot_is_not_said_to_be_sent(tmp_path, asked):
+    """Until it is sent, who waits in another process can let later requests join."""
+    came_at, told = time.monotonic(), []
+    with ThreadPoolExecutor(2) as pool:
+        with worker(tmp_path).locks.slot("questions", 1, 10):
+            first = pool.submit(worker(tmp_path).get, "q", came_at, asked, 1)
+            assert eventually(lambda: any(path.stat().st_size for path in tmp_path.glob("???.lock")))
+            joins = pool.submit(worker(tmp_path).get, "q", came_at, asked, 1, told.append)
+            time.sleep(0.05)
+            free_at = time.monotonic()
+        assert joins.result(10) == first.result(10)
+    assert asked.count == 1
+    assert all(free_at <= moment <= first.result().asked_at for moment in told)
 
 
 def test_who_came_later_waits_and_asks_next(tmp_path, asked):

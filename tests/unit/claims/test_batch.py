@@ -9,6 +9,8 @@ from scheduler.claims.batch import Batch
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.empty_consumers import EmptyConsumers
 from scheduler.claims.events import ClaimState
+from scheduler.claims.parts import ClaimParts
+from scheduler.claims.policy import Timing
 from scheduler.claims.result import ClaimResult, Outcome
 from scheduler.locks import KeyedLocks
 from tests.unit.claims.builders import FAULTS, PROMPT, READS, candidate, make_request
@@ -104,7 +106,8 @@ def test_a_lock_of_a_host_that_is_not_free_leaves_the_claims_to_single_ones(capl
 
     requests = [make_request("i1", "aaaa"), make_request("i2", "bbbb")]
     policy = replace(PROMPT, lock_timeout=0.01)
-    batch = Batch(requests, api, locks, EmptyConsumers(9), policy, claim_alone)
+    parts = ClaimParts(api, policy, Timing(), provider_locks=locks)
+    batch = Batch(requests, parts, EmptyConsumers(9), claim_alone)
     with locks.hold(["bbbb"], 1):
         results = batch.claim_all()
     assert {uuid: result.outcome for uuid, result in results.items()} == {"i1": CLAIMED, "i2": CLAIMED}

@@ -12,6 +12,7 @@ from scheduler.claims.allocations_api import ConsumerAllocations, claim_body
 from scheduler.claims.claim import AllocationClaim, ConsumerState
 from scheduler.claims.events import ENDS, ClaimState
 from scheduler.claims.journal import ClaimJournal
+from scheduler.claims.parts import ClaimParts
 from scheduler.claims.policy import ClaimPolicy
 from scheduler.claims.result import Outcome, OwnWrite
 from scheduler.locks import KeyedLocks
@@ -85,12 +86,8 @@ class World:
             replace(
                 make_request(where=where, evacuating_from=source, host="host 1"), nodes={A, B, C}, **request
             ),
-            self.api,
-            self.locks,
-            policy,
-            self.journal,
+            ClaimParts(self.api, policy, self.clock.timing, self.journal, self.locks),
             known,
-            self.clock.timing,
         )
 
     def run(self):

@@ -47,9 +47,9 @@ class Stores:
         self.reads = 0
         refresh = self.store.refresh
 
-        def counted():
+        def counted(*not_before):
             self.reads += 1
-            return refresh()
+            return refresh(*not_before)
 
         self.store.refresh = counted
 
