@@ -27,7 +27,7 @@ from typing import NamedTuple
 from oslo_log import log
 
 from scheduler.logs import OutageLog
-from scheduler.worker_locks import FileLock, WorkerLocks
+from scheduler.worker_locks import FileLock, Wait, WorkerLocks, wait_for_release
 
 LOG = log.getLogger(__name__)
 
@@ -39,9 +39,6 @@ SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the directory in it is private
 
 #: Seconds after which the answer to a question that another worker has sent is no longer waited for.
 PATIENCE = 20.0
-
-#: Seconds between two looks for an answer, at most.
-LONGEST_PAUSE = 0.02
 
 #: Answers that are kept, their bytes, and the seconds for which they are.
 MOST_ANSWERS = 32
@@ -80,7 +77,7 @@ class SharedAnswers:
         self,
         directory: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
+        wait: Wait = wait_for_release,
         patience: float = PATIENCE,
     ) -> None:
         """Share answers in a directory.
@@ -88,12 +85,12 @@ class SharedAnswers:
         Args:
             directory: As ``make_directory`` makes it; None: nothing is shared, and each question is asked.
             clock: Seconds that only grow, the same for all processes.
-            sleep: Waits so many seconds.
+            wait: Waits for the release of a lock.
             patience: Seconds after which the answer to another process's question is not waited for.
         """
         self._directory = directory
         self._clock = clock
-        self._sleep = sleep
+        self._wait = wait
         self._patience = patience
         self._outage = OutageLog(
             LOG,
@@ -101,7 +98,7 @@ class SharedAnswers:
             "Answers are shared with the other workers again",
             clock,
         )
-        self.locks = WorkerLocks(directory, self._outage.report_failure, clock, sleep)
+        self.locks = WorkerLocks(directory, self._outage.report_failure, clock, wait)
 
     @property
     def shared(self) -> bool:
@@ -122,7 +119,7 @@ class SharedAnswers:
         except OSError as error:
             self._outage.report_failure(error)
             directory = None
-        return SharedAnswers(directory, self._clock, self._sleep, patience)
+        return SharedAnswers(directory, self._clock, self._wait, patience)
 
     def get(
         self,
@@ -157,9 +154,7 @@ class SharedAnswers:
                 at_least = moment  # what ``sending`` was told must be true of the answer
                 sending(moment)
 
-        with self.locks.hold(
-            [place.lock], self._patience, LONGEST_PAUSE, lambda: place.read(at_least), on_begun
-        ) as found:
+        with self.locks.hold([place.lock], self._patience, lambda: place.read(at_least), on_begun) as found:
             if isinstance(found, SharedAnswer):
                 return found
             with self.locks.slot("questions", at_once, self._patience):

@@ -15,9 +15,10 @@ import time
 
 import pytest
 
-from scheduler import shared_answers
+from scheduler import shared_answers, worker_locks
 from scheduler.deadline import Deadline, limit_to
 from scheduler.shared_answers import DIRECTORY_PREFIX, SharedAnswer, SharedAnswers, make_directory
+from scheduler.worker_locks import LONGEST_PAUSE
 from tests.support.clock import Clock
 from tests.support.waiting import eventually
 
@@ -132,7 +133,7 @@ def full_disk(*_arguments):
 def test_an_answer_that_does_not_fit_leaves_nothing(tmp_path, clock, asked, monkeypatch, caplog):
     monkeypatch.setattr(shared_answers.Path, "rename", full_disk)
     assert worker(tmp_path, clock).get("q", 0.0, asked).body == b"answer 1"
-    assert [path.suffix for path in tmp_path.iterdir()] == [".lock"]
+    assert {path.suffix for path in tmp_path.iterdir()} == {".lock", ".fifo"}
     assert "No space left" in caplog.text
 
 
@@ -235,18 +236,19 @@ def test_a_wait_ends_after_a_while_or_half_of_what_is_left(tmp_path, asked, pati
     clock = Clock(began)
     slept = []
 
-    def sleep(seconds):
+    def wait(_files, seconds):
         slept.append(seconds)
         clock.now += seconds
+        return False
 
     with (
         asking_elsewhere(tmp_path),
         limit_to(Deadline(began + remaining, clock)),
     ):
-        mine = worker(tmp_path, clock, sleep=sleep, patience=patience)
+        mine = worker(tmp_path, clock, wait=wait, patience=patience)
         assert mine.get("q", began, asked).body == b"answer 1"
         assert sum(slept) == pytest.approx(waits, abs=0.2)
-        assert max(slept) <= shared_answers.LONGEST_PAUSE
+        assert max(slept) <= LONGEST_PAUSE
         del slept[:]
         if remaining > 1e6:  # it is waited for once, not by each one anew
             assert mine.get("q", clock.now, asked).body == b"answer 2"
@@ -306,6 +308,21 @@ def test_a_process_that_has_much_to_do_does_not_keep_a_slot_for_itself(tmp_path)
     assert passed < 50
 
 
+def test_who_waits_for_a_slot_is_woken_when_it_is_free(tmp_path, monkeypatch):
+    monkeypatch.setattr(worker_locks, "LONGEST_PAUSE", 60.0)
+    took, lock = [], threading.Lock()
+
+    def take(number):
+        slots = worker(tmp_path, patience=60.0).locks
+        for _ in range(20):
+            with slots.slot("writes", 1, 60.0), lock:
+                took.append(number)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(take, range(4), timeout=60))
+    assert sorted(took) == sorted(20 * [0, 1, 2, 3])
+
+
 # -- processes ----------------------------------------------------------------------------------------------
 
 FORK = multiprocessing.get_context("fork")
@@ -328,7 +345,8 @@ def asking_process(directory, patience):
     return process
 
 
-def test_the_lock_of_a_killed_process_is_free(tmp_path, asked):
+def test_the_lock_of_a_killed_process_is_free(tmp_path, asked, monkeypatch):
+    monkeypatch.setattr(worker_locks, "LONGEST_PAUSE", 60.0)
     process = asking_process(tmp_path, 60)
     threading.Timer(0.05, process.kill).start()
     assert worker(tmp_path, patience=60).get("q", 0.0, asked).body == b"answer 1"

@@ -385,7 +385,12 @@ class Parts:
         path = directory / "answers"
         path.mkdir(exist_ok=True)
         sleep = threads.MODULES["time"].sleep
-        return SharedAnswers(path, sleep=lambda seconds: sleep(max(seconds, 0.5)))
+
+        def wait(_files: Sequence[int], seconds: float) -> bool:
+            sleep(max(seconds, 0.5))
+            return False
+
+        return SharedAnswers(path, wait=wait)
 
     def _make_server(self, conf: cfg.ConfigOpts, manager: Any, _worker: int) -> Any:
         conf.set_override("executor_thread_pool_size", self._limits.threads)
