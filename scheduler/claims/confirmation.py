@@ -30,10 +30,12 @@ from scheduler.claims.parts import ClaimParts
 from scheduler.claims.responses import WriteOutcome, cause_of, refused_resource, write_outcome
 from scheduler.claims.result import ClaimResult, Outcome, OwnWrite, Refusal, own_write_in
 from scheduler.placement.client import Reply
-from scheduler.placement.errors import PlacementSilent, PlacementUnanswered
+from scheduler.placement.errors import PlacementSilent, PlacementUnanswered, PlacementUnreachable
 
 CHANGED = "the instance does not hold the allocations any more"
 ANOTHER_CHANGED = "another instance of the request does not hold its allocations any more"
+
+_IN_EFFECT = {WriteOutcome.DONE, WriteOutcome.UNKNOWN}
 
 ReadAll = Callable[[Sequence[str], Any], Mapping[str, ConsumerAllocations]]
 """Instance UUIDs, context → what those of them hold that were read; an empty one ends the reading."""
@@ -129,6 +131,9 @@ class Confirmation:
             self._record()
             try:
                 react = partial(self._react, self._write())
+            except PlacementUnreachable:
+                self._journal.withdraw_writes(self._own)
+                raise
             except PlacementUnanswered as error:
                 delays = self._policy.reads_after(timed_out=error.timed_out)
                 react = partial(self._lose, str(error), delays)
@@ -162,6 +167,9 @@ class Confirmation:
 
     def _react(self, reply: Reply) -> None:
         outcome = write_outcome(reply)
+        if outcome not in _IN_EFFECT:
+            # The record would claim what another process confirms with the same generation.
+            self._journal.withdraw_writes(self._own)
         if outcome is WriteOutcome.DONE:
             self._accept(reply)
         elif outcome is WriteOutcome.CONSUMER_CONFLICT:

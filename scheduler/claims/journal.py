@@ -56,6 +56,9 @@ class Page(Protocol):
     def withdraw_records(self, instance_uuids: Collection[str]) -> None:
         """Remove all records of these instances, whose claims were refused."""
 
+    def withdraw_newest(self, records: Records) -> None:
+        """Remove the newest of equal records of each instance, whose claim was refused."""
+
     def add_records(self, records: Records, request: str = "") -> None:
         """Record claims that are about to be sent."""
 
@@ -237,8 +240,7 @@ class ClaimJournal:
     def record_writes(self, writes: Mapping[str, OwnWrite], request: str = "") -> None:
         """Record writes that are about to be sent together, by instance UUID, as ``record_claim``."""
         if self._page and writes:
-            records = {uuid: _record_of(one.made, one.previous) for uuid, one in writes.items()}
-            self._page.add_records(records, request)
+            self._page.add_records(_records_of(writes), request)
 
     def mark_sent(self, uuids: Collection[str]) -> None:
         """Record that the claims of these instances are sent now: from now on they may be in effect."""
@@ -249,6 +251,11 @@ class ClaimJournal:
         """Remove the records of these instances: Placement has refused their claims."""
         if self._page:
             self._page.withdraw_records(uuids)
+
+    def withdraw_writes(self, writes: Mapping[str, OwnWrite]) -> None:
+        """Remove what ``record_writes`` has recorded last of these writes: they were refused, or not sent."""
+        if self._page and writes:
+            self._page.withdraw_newest(_records_of(writes))
 
     def remove_records(self, uuids: Collection[str]) -> None:
         """Remove the records of these instances: none of their claims is to be given back any more."""
@@ -340,6 +347,10 @@ def _recorded_claim(record: Record) -> ClaimResult | None:
         return _claim_of(record.claim)
     except (KeyError, TypeError, AttributeError):
         return None
+
+
+def _records_of(writes: Mapping[str, OwnWrite]) -> dict[str, dict[str, Any]]:
+    return {uuid: _record_of(one.made, one.previous) for uuid, one in writes.items()}
 
 
 def _record_of(made: ConsumerAllocations, previous: ConsumerAllocations | None) -> dict[str, Any]:

@@ -28,6 +28,9 @@ _DROP_UNSENT = "DELETE FROM records WHERE id IN (SELECT id FROM unsent)"
 _WAS_SENT = "records.id NOT IN (SELECT id FROM unsent)"
 _MARK_SENT = "DELETE FROM unsent WHERE id IN (SELECT id FROM records WHERE instance = ?)"
 _REMOVE = "DELETE FROM records WHERE instance = ?"
+_REMOVE_NEWEST = """
+DELETE FROM records WHERE id = (SELECT max(id) FROM records WHERE instance = ? AND claim = ?)
+"""
 _ABANDON = "INSERT OR IGNORE INTO abandoned SELECT id FROM records"
 _LAST = "SELECT (SELECT coalesce(max(id), 0) FROM records), (SELECT coalesce(max(rowid), 0) FROM runs)"
 _COPY = """
@@ -183,6 +186,13 @@ class JournalPage:
     def withdraw_records(self, instance_uuids: Collection[str]) -> None:
         """Remove all records of these instances, whose claims were refused. It need not outlive a reboot."""
         self._file.write(_REMOVE, [(uuid,) for uuid in instance_uuids])
+
+    def withdraw_newest(self, records: Records) -> None:
+        """Remove the newest of equal records of each instance, whose claim was refused.
+
+        Earlier ones stay: their claims may be in effect. As ``withdraw_records`` else.
+        """
+        self._file.write(_REMOVE_NEWEST, [(uuid, orjson.dumps(claim)) for uuid, claim in records.items()])
 
     def remove_records(self, instance_uuids: Collection[str]) -> None:
         """Remove all records of these instances.

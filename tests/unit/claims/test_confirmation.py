@@ -204,6 +204,33 @@ def test_what_was_confirmed_is_not_taken_for_a_confirmation_that_was_recorded_an
     assert (world.holds, world.generations) == (ALL, [3] * 3)
 
 
+def test_what_another_host_confirmed_is_not_taken_for_a_confirmation_that_was_refused(world):
+    """The second process of the one host is killed after the refusal."""
+    other, _, _ = world.other.start(**POLICY)
+
+    def confirmed_elsewhere():
+        assert outcomes(world.confirm(other)) == {Outcome.CLAIMED}
+        world.api.read_faults.append("silent")
+
+    claimer, page, _ = world.one.start(**POLICY)
+    results = world.confirm(claimer, then=confirmed_elsewhere)
+    assert (outcomes(results), world.api.calls) == ({Outcome.UNAVAILABLE}, ["post", "read"])
+    page.close()
+    world.give_back()
+    assert (world.holds, world.generations) == (ALL, [2] * 3)
+
+
+def test_what_another_host_confirmed_is_not_taken_for_a_confirmation_that_was_not_sent(world):
+    claimer, page, _ = world.one.start(**POLICY)
+    results = world.confirm(claimer, then=lambda: world.api.write_faults.append("unreachable"))
+    assert outcomes(results) == {Outcome.UNAVAILABLE}
+    page.close()
+    other, _, _ = world.other.start(**POLICY)
+    assert outcomes(world.confirm(other)) == {Outcome.CLAIMED}
+    world.give_back()
+    assert (world.holds, world.generations) == (ALL, [2] * 3)
+
+
 @pytest.mark.parametrize("same_daemon", [False, True])
 @pytest.mark.parametrize(
     "faults", [["unreachable"], ["403"], ["concurrent"] * 9, ["lost"] * 9, ["unanswered"] * 9], ids=str

@@ -188,6 +188,16 @@ def test_refused_claims_leave_no_record(journal):
     assert found_in(journal) == [("i2", CLAIM)]
 
 
+def test_a_refused_claim_leaves_the_records_of_earlier_ones(journal):
+    page = journal.open_page()
+    later = {**CLAIM, "generation": 2}
+    for claims in ({"i1": CLAIM}, {"i1": later}, {"i1": later, "i2": later}):
+        record(page, claims)
+    page.withdraw_newest({"i1": later, "i2": later, "i3": later})
+    page.close()
+    assert found_in(journal) == [("i1", CLAIM), ("i1", later)]
+
+
 def test_a_running_process_takes_over_a_dead_one_of_which_it_wants_to_know(journal):
     mine, dead, alive = [journal.open_page() for _ in range(3)]
     record(dead, {"i1": CLAIM, "i2": CLAIM}, "m1")

@@ -174,6 +174,10 @@ class Mortal:
         if not self.dead:
             self.page.withdraw_records(*arguments)
 
+    def withdraw_newest(self, *arguments):
+        if not self.dead:
+            self.page.withdraw_newest(*arguments)
+
 
 @pytest.fixture(scope="module")
 def driver():
