@@ -13,6 +13,7 @@
 - result: what the caller of a claim is told
 - observers: who is told what becomes of claims
 - cleanup: giving claims back, in the background if Placement does not answer
+- late_writes: writes without a response that come after the reply, once the instance is deleted
 - held: what instances hold already, and as a candidate for a redelivered request
 - empty_consumers: consumers of which Placement has a record without allocations
 - journal: claims whose request is not over yet, in files that outlive the process; journal_page: those of one

@@ -13,6 +13,7 @@ A claim begins with FIRST_WRITE. The states and what follows them; ``ClaimState`
     RESENDING                        GIVEN_UP           no host will do, or the time is over
     BACKING_OFF
     CONSUMER_CHANGED  the allocations are there, ours: GRANTED; of another request: ADOPTING;
+                      ours, and a lost write may do the same later: REWRITING;
                       others, only of evacuated hosts: KEEPING_SOURCE; of an earlier claim of ours: REPLACING;
                       of another request, which may have been answered with them: GIVEN_UP;
                       none: FIRST_WRITE with the generation that the conflict named; too often: GIVEN_UP;
@@ -198,6 +199,7 @@ class AllocationClaim:
         self._lost_writes = [self._write.own] * known.lost  # of these, had no clear response
         self._accepted: OwnWrite | None = None
         self._granted: OwnWrite | None = None
+        self._fallback: OwnWrite | None = None  # is granted unless the consumer has changed since
         self._held: ConsumerAllocations | None = None
         self._unverified = known.lost + known.unsure  # writes that the next success may overlap with
         self._concurrent_updates = 0
@@ -281,7 +283,7 @@ class AllocationClaim:
 
     def _succeed(self, reply: Reply) -> ClaimState:
         self._accepted = self._write.own
-        if self._unverified:
+        if self._unverified and not self._fallback:
             return self._go(ClaimState.VERIFYING, "an earlier write may have overlapped", reply.status)
         return self._grant(self._write.own, "Placement accepted it", reply.status)
 
@@ -311,6 +313,7 @@ class AllocationClaim:
         return self._go(ClaimState.REWRITING, "Placement accepted the allocations, but does not show them")
 
     def _read_changed_consumer(self) -> ClaimState:
+        self._fallback = None
         current = self._read()
         generation = expected_generation(self._last_reply)
         if not current.allocations and generation is not None:
@@ -339,7 +342,7 @@ class AllocationClaim:
             return self._fail_after_last(Outcome.UNAVAILABLE, "Placement does not answer")
         if current != self._write.before:
             return self._start_from(current)
-        if len(self._lost_writes) > self._policy.resends:
+        if self._fallback or len(self._lost_writes) > self._policy.resends:
             return self._fail_after_last(Outcome.UNAVAILABLE, "Placement does not answer any write")
         lost = self._history.events[-1].cause
         return self._go(ClaimState.RESENDING, f"{lost} and no effect")
@@ -369,12 +372,14 @@ class AllocationClaim:
 
     def _start_from(self, current: ConsumerAllocations) -> ClaimState:
         """Go on from what the consumer turned out to hold."""
+        self._fallback = None
         wanted = self._write.body["allocations"]
         sent = [one for one in (self._accepted, *self._lost_writes) if one]
         own = own_write_in(sent, current)
         if own and own.made.allocations == wanted:
             made = replace(own.made, generation=current.generation)
-            return self._grant_alone(replace(own, made=made), current)
+            same = sum(one.is_in(current) for one in sent)
+            return self._grant_alone(replace(own, made=made), current, same)
         if not current.allocations:
             return self._start_empty(None)
         if self._conflicts_too_often():
@@ -389,14 +394,28 @@ class AllocationClaim:
             return self._go(ClaimState.REPLACING, "the instance holds allocations of an earlier claim")
         return self._start_beside_another_request(current)
 
-    def _grant_alone(self, own: OwnWrite, current: ConsumerAllocations) -> ClaimState:
-        """Grant a write; but repeat it if another process gives back what looks the same."""
-        if own_write_in(self._known.elsewhere, current) is None:
+    def _grant_alone(self, own: OwnWrite, current: ConsumerAllocations, same: int) -> ClaimState:
+        """Grant a write; but repeat it if it could not be told from another one.
+
+        That is one of another process, which gives it back, or a lost one for a new consumer, which may come
+        when the instance is deleted (``late_writes``). For the latter the repetition is tried once.
+
+        Args:
+            own: The write.
+            current: What the instance holds.
+            same: How many writes of this claim give it exactly that.
+        """
+        late = current.generation == 1 and same > 1
+        elsewhere = own_write_in(self._known.elsewhere, current) is not None
+        if not (elsewhere or late):
             return self._grant(own, "the instance holds the allocations")
+        self._fallback = None if elsewhere else own
         body = allocations_body(current.allocations, self._request.owner, current.generation)
         self._write = _Write(body, current, source=own.previous)
         self._record(self._write.own)
-        return self._go(ClaimState.REPLACING, "an earlier claim could have written the same")
+        if elsewhere:
+            return self._go(ClaimState.REPLACING, "an earlier claim could have written the same")
+        return self._go(ClaimState.REWRITING, "a lost write may yet do the same")
 
     def _keep_source(self, source: ConsumerAllocations, current: ConsumerAllocations) -> ClaimState:
         request = self._request
@@ -508,6 +527,8 @@ class AllocationClaim:
         status: int | None = None,
         resource: tuple[str, str] = ("", ""),
     ) -> ClaimState:
+        if self._fallback and outcome is not Outcome.CLAIMED:
+            self._granted, outcome, reason, resource = self._fallback, Outcome.CLAIMED, "", ("", "")
         self._history.add(outcome.end, cause, status)
         self._result = self._make_result(outcome, reason, *resource)
         return outcome.end

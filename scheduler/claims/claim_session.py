@@ -162,6 +162,9 @@ class ClaimSession:
     def confirm(self) -> None:
         """Keep the claims: the reply that names them was delivered."""
         self._end()
+        unsure = {uuid: claim for uuid, claim in self._claims.items() if claim and claim.lost}
+        if unsure:
+            self.claimer.watch_late_writes(unsure, self.request.context)
 
     def give_back(self) -> None:
         """Give back claims and reservations: the request has failed, or its reply cannot be delivered."""

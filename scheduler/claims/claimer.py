@@ -27,6 +27,7 @@ from scheduler.claims.empty_consumers import EmptyConsumers
 from scheduler.claims.group_commit import GroupCommit, TakeSlot
 from scheduler.claims.held import read_each
 from scheduler.claims.journal import ClaimJournal, Journal
+from scheduler.claims.late_writes import LateWrites
 from scheduler.claims.parts import ClaimParts
 from scheduler.claims.policy import ClaimPolicy, Timing
 from scheduler.claims.responses import WriteOutcome, write_outcome
@@ -76,6 +77,7 @@ class Claimer:
         api.before_write = self._journal.mark_sent
         self._taken_over: dict[str, float] = {}  # instance -> when the record of a dead process was
         self._cleanup = AllocationCleanup(api, self._instance_locks, policy, self._forget_claims, timing)
+        self._late_writes = LateWrites(parts, self._cleanup, self._instance_locks)
         self._empty_consumers = EmptyConsumers(policy.empty_consumers)
 
     @classmethod
@@ -135,6 +137,15 @@ class Claimer:
         Records of what is still to be given back stay.
         """
         self._journal.remove_records([uuid for uuid in instance_uuids if not self._cleanup.is_pending(uuid)])
+
+    def watch_late_writes(self, claims: Mapping[str, ClaimResult], context: Any = None) -> None:
+        """Give back what a lost write of these claims does after their instances were deleted.
+
+        Args:
+            claims: Claims that were answered, by instance UUID.
+            context: The context of the request, for Placement's log.
+        """
+        self._late_writes.watch(claims, context)
 
     def begin_request(
         self, instance_uuids: Iterable[str], deadline: float = math.inf
@@ -420,6 +431,7 @@ class Claimer:
 
     def _settle(self, request: ClaimRequest, result: ClaimResult) -> ClaimResult:
         """Clean up after a failed claim; let a successful one take over what is pending."""
+        self._late_writes.forget(request.uuid)
         if not result.claimed:
             if result.unsure:
                 self._cleanup.schedule_cleanup(request.uuid, result, request.context)
@@ -469,6 +481,7 @@ class Claimer:
         Returns:
             The instances that may be left with allocations; each has an error in the log.
         """
+        self._late_writes.stop()
         deadline = self._timing.monotonic() + timeout
         while (
             self._request_locks.busy() or self._instance_locks.busy()

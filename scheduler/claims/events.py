@@ -18,7 +18,8 @@ class ClaimState(StrEnum):
         REPLACING: The allocations are written in place of those of an earlier claim of ours that failed.
         ADOPTING: The same allocations are written once more, which gives them a new generation.
         KEEPING_SOURCE: The allocations are written beside those of an evacuated host.
-        REWRITING: Rows that Placement does not show are written again (spec: placement-and-workflow 4.5).
+        REWRITING: Rows that Placement does not show are written again (spec: placement-and-workflow 4.5), or
+            allocations that a lost write may give once more, which then have another generation.
         RESENDING: The last write is sent again, as it had neither a response nor an effect.
         BACKING_OFF: The last write is sent again after a random delay, because of a concurrent update.
         CONSUMER_CHANGED: The consumer is not in the expected state, and is read.

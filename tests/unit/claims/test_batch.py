@@ -47,7 +47,7 @@ CASES = {
     "too many of them": (["aaaa", "bbbb"], ["concurrent"] * 4, [CLAIMED] * 2, [*["post"] * 4, "put", "put"]),
     "answer lost": (["aaaa", "bbbb"], ["unanswered"], [CLAIMED] * 2, ["post", "read", "read", "read"]),
     "request lost": (
-        ["aaaa", "bbbb"], ["lost"], [CLAIMED] * 2, ["post", *["read"] * 3, "put", "read", "put", "read"]
+        ["aaaa", "bbbb"], ["lost"], [CLAIMED] * 2, ["post", *["read"] * 3, *["put", "read", "put"] * 2]
     ),
     "certainly not sent": (["aaaa", "bbbb"], ["unreachable"], [UNAVAILABLE] * 2, ["post"]),
 }  # fmt: skip
@@ -79,7 +79,8 @@ STATES = {
     "one of two refused": (["aaaa", "cccc"], [], [["CLAIMED_ALONE", "GRANTED"], ["NEXT_HOST"]]),
     "response lost": (["aaaa", "bbbb"], ["unanswered"], [["OUTCOME_UNKNOWN", "GRANTED"]] * 2),
     "request lost": (
-        ["aaaa", "bbbb"], ["lost"], [["OUTCOME_UNKNOWN", "CLAIMED_ALONE", "VERIFYING", "GRANTED"]] * 2,
+        ["aaaa", "bbbb"], ["lost"],
+        [["OUTCOME_UNKNOWN", "CLAIMED_ALONE", "VERIFYING", "REWRITING", "GRANTED"]] * 2,
     ),
     "denied": (["aaaa", "bbbb"], ["403"], [["GIVEN_UP"]] * 2),
     "unreachable": (["aaaa", "bbbb"], ["unreachable"], [["GIVEN_UP"]] * 2),

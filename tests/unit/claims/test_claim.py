@@ -47,7 +47,7 @@ NEXT_HOST, GIVEN_UP = ClaimState.NEXT_HOST, ClaimState.GIVEN_UP
 
 WRITING = {FIRST_WRITE, REPLACING, ADOPTING, KEEPING_SOURCE, REWRITING, RESENDING, BACKING_OFF}
 AFTER_WRITE = {VERIFYING, GRANTED, CONSUMER_CHANGED, BACKING_OFF, OUTCOME_UNKNOWN, NEXT_HOST, GIVEN_UP}
-FROM_CONSUMER = {FIRST_WRITE, REPLACING, ADOPTING, KEEPING_SOURCE, GRANTED, GIVEN_UP}
+FROM_CONSUMER = {FIRST_WRITE, REPLACING, ADOPTING, KEEPING_SOURCE, REWRITING, GRANTED, GIVEN_UP}
 TRANSITIONS = {
     **dict.fromkeys(WRITING, AFTER_WRITE),
     CONSUMER_CHANGED: FROM_CONSUMER,
@@ -159,6 +159,7 @@ def test_what_follows_a_write(state, response):
 # -- from each state that reads ----------------------------------------------------------------------------------
 
 SILENT = ["silent"] * 9
+SENT_AGAIN = [OUTCOME_UNKNOWN, RESENDING, VERIFYING, REWRITING, GRANTED]
 PATHS = {
     "consumer changed, holds the allocations": ({"held": holding(A)}, [CONSUMER_CHANGED, ADOPTING, GRANTED]),
     "consumer changed, holds those of another request": ({"held": holding(B)}, [CONSUMER_CHANGED, GIVEN_UP]),
@@ -230,8 +231,30 @@ PATHS = {
     "response lost, the write had its effect": ({"writes": ["unanswered"]}, [OUTCOME_UNKNOWN, GRANTED]),
     "response timed out, the write had its effect": ({"writes": ["timeout"]}, [OUTCOME_UNKNOWN, GRANTED]),
     "500 after the effect": ({"writes": ["500 after"]}, [OUTCOME_UNKNOWN, GRANTED]),
-    "page of a proxy": ({"writes": ["html"]}, [OUTCOME_UNKNOWN, RESENDING, VERIFYING, GRANTED]),
-    "no effect": ({"writes": ["lost"]}, [OUTCOME_UNKNOWN, RESENDING, VERIFYING, GRANTED]),
+    "page of a proxy": ({"writes": ["html"]}, SENT_AGAIN),
+    "no effect": ({"writes": ["lost"]}, SENT_AGAIN),
+    "no effect, and the second response is lost": (
+        {"writes": ["lost", "unanswered"]},
+        [OUTCOME_UNKNOWN, RESENDING, OUTCOME_UNKNOWN, REWRITING, GRANTED],
+    ),
+    "no effect, and the response to the repetition is lost": (
+        {"writes": ["lost", "ok", "unanswered"]},
+        [*SENT_AGAIN[:-1], OUTCOME_UNKNOWN, GRANTED],
+    ),
+    "no effect, and the repetition has none": (
+        {"writes": ["lost", "ok", "lost"]},
+        [*SENT_AGAIN[:-1], OUTCOME_UNKNOWN, GRANTED],
+    ),
+    "no effect, and the repetition is refused": ({"writes": ["lost", "ok", "refused"]}, SENT_AGAIN),
+    "no effect, and the repetition is not sent": ({"writes": ["lost", "ok", "unreachable"]}, SENT_AGAIN),
+    "no effect, and what became of the repetition cannot be read": (
+        {"writes": ["lost", "ok", "lost"], "reads": ["ok"] * 4 + SILENT},
+        [*SENT_AGAIN[:-1], OUTCOME_UNKNOWN, GRANTED],
+    ),
+    "in effect before it is sent again": (
+        {"writes": ["late 4"]},
+        [OUTCOME_UNKNOWN, RESENDING, CONSUMER_CHANGED, GRANTED],
+    ),
     "no effect, and others hold the consumer": (
         {"writes": ["lost"], "held": holding(B)},
         [OUTCOME_UNKNOWN, GIVEN_UP],
@@ -254,7 +277,10 @@ PATHS = {
         [OUTCOME_UNKNOWN, RESENDING, VERIFYING, REWRITING, GRANTED],
     ),
     "an earlier claim's write may come": ({"known": ConsumerState(unsure=True)}, [VERIFYING, GRANTED]),
-    "a batch's write may come": ({"known": ConsumerState(lost=1)}, [VERIFYING, GRANTED]),
+    "a batch's write may come": (
+        {"known": ConsumerState(lost=1)},
+        [VERIFYING, REWRITING, GRANTED],
+    ),
     "known to be empty": ({"known": ConsumerState(0), "held": holding("", generation=0)}, [GRANTED]),
     "host is full": ({"where": "full"}, [NEXT_HOST]),
     "provider is gone": ({"where": GONE}, [NEXT_HOST]),
@@ -308,7 +334,8 @@ def test_events_name_try_host_status_cause_and_next_step():
         (3, "host 1", 500, OUTCOME_UNKNOWN),
         (3, "host 1", None, RESENDING),
         (4, "host 1", 204, VERIFYING),
-        (4, "host 1", None, GRANTED),
+        (4, "host 1", None, REWRITING),
+        (5, "host 1", 204, GRANTED),
     ]
     assert [event.cause for event in events] == [
         "Another thread concurrently updated the data",
@@ -317,7 +344,8 @@ def test_events_name_try_host_status_cause_and_next_step():
         "no clear response (deadlock)",
         "no clear response (deadlock) and no effect",
         "an earlier write may have overlapped",
-        "the instance holds the allocations",
+        "a lost write may yet do the same",
+        "Placement accepted it",
     ]
 
 

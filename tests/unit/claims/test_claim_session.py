@@ -6,13 +6,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from scheduler.claims.allocations_api import ConsumerAllocations, Owner
+from scheduler.claims.allocations_api import NOTHING, ConsumerAllocations, Owner
 from scheduler.claims.capacity import CheckedClaims, Excess
 from scheduler.claims.claim import ClaimRequest
 from scheduler.claims.claim_session import ClaimSession, ComputeNodes
 from scheduler.claims.events import ClaimEvent, ClaimState
 from scheduler.claims.observers import NoObserver
-from scheduler.claims.result import ClaimResult, Outcome
+from scheduler.claims.result import ClaimResult, Outcome, OwnWrite
 from scheduler.errors import NoValidHost
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.view import HostView
@@ -30,6 +30,7 @@ class Claimer:
     def __init__(self, result=CLAIMED):
         self.result = result
         self.asked, self.released, self.confirmed = [], [], []
+        self.watched = None
         self.begun, self.busy, self.finished = 0, False, threading.Event()
 
     def claim(self, request):
@@ -58,6 +59,9 @@ class Claimer:
 
     def confirm_claims(self, uuids):
         self.confirmed += uuids
+
+    def watch_late_writes(self, claims, context=None):
+        self.watched = claims
 
 
 TOLD = {"message_id": "message", "redelivered": True, "alone": False}
@@ -102,6 +106,19 @@ def test_claims_of_a_request_that_succeeds_are_kept_and_confirmed_when_its_reply
     claims.confirm()
     assert claimer.released == []
     assert sorted(claimer.confirmed) == ["a", "b", "c"]
+
+
+def test_only_claims_that_were_answered_after_a_lost_write_are_watched():
+    lost = replace(CLAIMED, lost=(OwnWrite(NOTHING),))
+    for result, ending, watched in (
+        (lost, ClaimSession.confirm, {"a": lost}),
+        (CLAIMED, ClaimSession.confirm, None),
+        (lost, ClaimSession.give_back, None),
+    ):
+        claimer, claims = make(result)
+        use(claims, "a")
+        ending(claims)
+        assert claimer.watched == watched
 
 
 def test_claims_of_a_request_that_succeeds_are_given_back_when_its_reply_cannot_be_delivered():

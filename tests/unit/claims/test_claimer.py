@@ -102,10 +102,10 @@ def test_under_random_faults_a_second_request_replaces_the_first(write_faults, r
 CASES = {
     "fresh": ([], Outcome.CLAIMED, ["put"]),
     "lost answer is looked for": (["unanswered"], Outcome.CLAIMED, ["put", "read"]),
-    "lost request is sent again, and verified": (
+    "lost request is sent again, verified, and told from the lost one": (
         ["lost"],
         Outcome.CLAIMED,
-        ["put", *["read"] * 3, "put", "read"],
+        ["put", *["read"] * 3, "put", "read", "put"],
     ),
     "late write meets the second": (["late 4"], Outcome.CLAIMED, ["put", *["read"] * 3, "put", "read"]),
     "certainly not sent": (["unreachable"], Outcome.UNAVAILABLE, ["put"]),
