@@ -77,7 +77,7 @@ class ManagerParts:
             candidates=CandidateSource.of(
                 placement, answers, conf.berth.searches_at_once, hosts.begin_reading
             ),
-            claimer=Claimer.of(placement, conf.berth.claims_at_once, answers.locks.slot),
+            claimer=Claimer.of(placement, conf.berth.claims_at_once, answers.locks.slot, hosts.is_deleted),
             network=NeutronNetwork.from_conf(conf),
             mirror=mirror,
             stream=stream,

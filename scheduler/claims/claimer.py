@@ -27,7 +27,7 @@ from scheduler.claims.empty_consumers import EmptyConsumers
 from scheduler.claims.group_commit import GroupCommit, TakeSlot
 from scheduler.claims.held import read_each
 from scheduler.claims.journal import ClaimJournal, Journal
-from scheduler.claims.late_writes import LateWrites
+from scheduler.claims.late_writes import IsDeleted, LateWrites
 from scheduler.claims.parts import ClaimParts
 from scheduler.claims.policy import ClaimPolicy, Timing
 from scheduler.claims.responses import WriteOutcome, write_outcome
@@ -60,6 +60,7 @@ class Claimer:
         api: AllocationsApi,
         policy: ClaimPolicy,
         timing: Timing = Timing(),  # noqa: B008 - it is immutable
+        is_deleted: IsDeleted = lambda _uuid: None,
     ) -> None:
         """Begin without claims.
 
@@ -67,6 +68,7 @@ class Claimer:
             api: The requests to Placement.
             policy: The bounds of claims and cleanups.
             timing: Clock, sleep and randomness.
+            is_deleted: Returns whether an instance was deleted in nova; None if that is not known.
         """
         self._parts = parts = ClaimParts(api, policy, timing)
         self._api, self._policy, self._timing = api, policy, timing
@@ -77,19 +79,23 @@ class Claimer:
         api.before_write = self._journal.mark_sent
         self._taken_over: dict[str, float] = {}  # instance -> when the record of a dead process was
         self._cleanup = AllocationCleanup(api, self._instance_locks, policy, self._forget_claims, timing)
-        self._late_writes = LateWrites(parts, self._cleanup, self._instance_locks)
+        self._late_writes = LateWrites(parts, self._cleanup, self._instance_locks, is_deleted)
         self._empty_consumers = EmptyConsumers(policy.empty_consumers)
 
     @classmethod
-    def of(cls, client: PlacementClient, most_writes: int, slot: TakeSlot) -> "Claimer":
+    def of(
+        cls, client: PlacementClient, most_writes: int, slot: TakeSlot, is_deleted: IsDeleted
+    ) -> "Claimer":
         """Return the claimer of a process, with the bounds of a daemon.
 
         Args:
             client: Sends requests to Placement.
             most_writes: How many writes are in flight at once at most; what waits meanwhile is sent together.
             slot: Takes a slot among the writes of all workers.
+            is_deleted: Returns whether an instance was deleted in nova; None if that is not known.
         """
-        return cls(GroupCommit(client, WritesInFlight(most_writes), slot=slot), ClaimPolicy())
+        api = GroupCommit(client, WritesInFlight(most_writes), slot=slot)
+        return cls(api, ClaimPolicy(), is_deleted=is_deleted)
 
     @property
     def journal(self) -> ClaimJournal:

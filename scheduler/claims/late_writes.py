@@ -4,7 +4,9 @@ spec: placement-and-workflow 4.6
 
 A write for a new consumer is refused as long as the claim holds. Once the instance is deleted, and its
 allocations with it, nothing refuses the write any more. So the instance is read after the time in which the
-write can come, and what it holds by that write is given back. The claim itself has another generation.
+write can come, and what it holds by that write is given back. The claim itself has another generation. What
+nova restores for an instance that exists, as after a migration that failed at once, may look like the write:
+so nova's API database is asked, too.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,6 +24,8 @@ from scheduler.locks import KeyedLocks
 from scheduler.placement.errors import PlacementSilent
 
 LOG = log.getLogger(__name__)
+
+IsDeleted = Callable[[str], bool | None]
 
 # Seconds between rounds while nothing is watched; a new watch ends them early.
 _IDLE = 3600.0
@@ -60,6 +64,7 @@ class LateWrites:
         parts: ClaimParts,
         cleanup: AllocationCleanup,
         instance_locks: KeyedLocks,
+        is_deleted: IsDeleted,
         make_loop: Callable[[str, Callable[[], float]], BackgroundLoop] = BackgroundLoop,
     ) -> None:
         """Begin without any.
@@ -68,11 +73,13 @@ class LateWrites:
             parts: What all claims of the process work with.
             cleanup: Gives back.
             instance_locks: Keep claims and reads of one instance apart.
+            is_deleted: Returns whether an instance was deleted in nova; None if that is not known.
             make_loop: Makes the loop that calls ``look``.
         """
         self._api, self._policy, self._timing = parts.api, parts.policy, parts.timing
         self._cleanup = cleanup
         self._instance_locks = instance_locks
+        self._is_deleted = is_deleted
         self._lock = threading.Lock()
         self._watched: dict[str, _Watch] = {}
         self._loop = make_loop("late-writes", self.look)
@@ -132,10 +139,14 @@ class LateWrites:
             except PlacementSilent:
                 self._postpone(uuid, watch)
                 return
-            self.forget(uuid)
             # By the exact generation: a later one is that of the claim, or of nova's own writes.
             late = next((one for one in watch.writes if one.is_in(current)), None)
-            if late is not None:
+            deleted = late is not None and self._is_deleted(uuid)
+            if deleted is None:
+                self._postpone(uuid, watch)
+                return
+            self.forget(uuid)
+            if deleted and late is not None:
                 LOG.warning(
                     "A write without a response gave instance %s allocations after those of its claim were "
                     "deleted; removing them",
@@ -152,4 +163,4 @@ class LateWrites:
         watch.attempts += 1
         if now - watch.since > self._policy.cleanup_timeout:
             self.forget(uuid)
-            LOG.warning("Placement does not tell whether a late write gave instance %s allocations", uuid)
+            LOG.warning("It cannot be found out whether a late write gave instance %s allocations", uuid)

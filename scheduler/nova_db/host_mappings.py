@@ -1,4 +1,4 @@
-"""What the API database says about hosts and server groups.
+"""What the API database says about hosts, server groups and instances.
 
 Whether hosts are mapped to cells is read in the background, since it is asked while hosts are chosen. Which
 cell a host belongs to (spec: host-state-and-cells 2.4), and the members of a server group as they are now
@@ -23,6 +23,7 @@ from scheduler.nova_db.schema import (
     host_mappings,
     instance_group_member,
     instance_groups,
+    instance_mappings,
 )
 
 LOG = logging.getLogger(__name__)
@@ -198,3 +199,19 @@ def members_of(engines: Engines, group_uuid: str) -> list[str]:
     except UNREADABLE as error:
         LOG.warning("The members of server group %s cannot be read: %s", group_uuid, brief(error))
         return []
+
+
+def is_deleted(engines: Engines, instance_uuid: str) -> bool | None:
+    """Return whether an instance was deleted; None if that cannot be read, which is logged.
+
+    It is as soon as its user has asked for that.
+    """
+    columns = instance_mappings.c
+    query = sa.select(columns.queued_for_delete).where(columns.instance_uuid == instance_uuid)
+    try:
+        with engines.api_connection() as connection:
+            found = connection.execute(query).one_or_none()
+    except UNREADABLE as error:
+        LOG.warning("Whether instance %s is deleted cannot be read: %s", instance_uuid, brief(error))
+        return None
+    return found is None or bool(found.queued_for_delete)

@@ -258,6 +258,10 @@ class Inventory:
         """Return the uuids of all instances that were put in a group; none if they cannot be read."""
         return host_mappings.members_of(self.engines, group_uuid)
 
+    def is_deleted(self, instance_uuid: str) -> bool | None:
+        """Return whether an instance was deleted; None if that cannot be read."""
+        return host_mappings.is_deleted(self.engines, instance_uuid)
+
     def hosts_of_instances(self, instance_uuids: Sequence[str]) -> tuple[set[str], bool]:
         """Return service hosts on which instances are or will be, and whether all cells answered."""
         table = self._store.snapshot(math.inf)

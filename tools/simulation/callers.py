@@ -118,6 +118,10 @@ class Callers:
             if reply.result is not None:
                 self._note_late(reply)
 
+    def is_deleted(self, uuid: str) -> bool:
+        """Return whether the user has deleted an instance."""
+        return any(each.deleted for each in self.instances.values() if each.uuid == uuid)
+
     def delete(self, number: int) -> None:
         """Let the user delete an instance now."""
         instance = self.instances.get(number)

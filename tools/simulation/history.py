@@ -119,7 +119,13 @@ class History:
         limits, directory = self.plan.limits, pathlib.Path(self._directory.name) / f"host{number}"
         directory.mkdir()
         parts = product.Parts(
-            product.apply(limits), limits, self._broker, self._adapter, lambda: self._database, directory
+            product.apply(limits),
+            limits,
+            self._broker,
+            self._adapter,
+            lambda: self._database,
+            self._callers.is_deleted,
+            directory,
         )
         name = f"{chr(ord('a') + number)} " if limits.schedulers > 1 else ""
         return Daemon(self._runtime, parts, limits.workers, float(limits.alarm), self._trace.tell, name)

@@ -321,6 +321,7 @@ class Parts:
         broker: The model of the broker.
         adapter: Makes a connection to Placement.
         database: Returns how the databases are now.
+        is_deleted: Returns whether the user has deleted an instance.
         directory: For files that the product writes.
     """
 
@@ -331,6 +332,7 @@ class Parts:
         broker: Broker,
         adapter: Any,
         database: Callable[[], str],
+        is_deleted: Callable[[str], bool],
         directory: pathlib.Path,
     ) -> None:
         self._conf = conf
@@ -338,6 +340,7 @@ class Parts:
         self._broker = broker
         self._adapter = adapter
         self._database = database
+        self._is_deleted = is_deleted
         self._directory = directory
         self._masters = itertools.count(1)
 
@@ -371,7 +374,11 @@ class Parts:
             candidates=CandidateSource.of(
                 client, self._answers(shared.directory), conf.berth.searches_at_once
             ),
-            claimer=Claimer(AllocationsApi(client), ClaimPolicy(batch_size=self._limits.batch)),
+            claimer=Claimer(
+                AllocationsApi(client),
+                ClaimPolicy(batch_size=self._limits.batch),
+                is_deleted=self._is_deleted,
+            ),
             network=None,
         )
         return SchedulerManager(conf, notifications.Notifications(()), parts, shared)

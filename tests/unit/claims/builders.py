@@ -92,9 +92,9 @@ def make_request(uuid=UUID, where=A, evacuating_from=(), host=""):
     return ClaimRequest(uuid, candidate(where), OWNER, None, evacuating_from, host)
 
 
-def make_claimer(write_faults=(), read_faults=(), policy=PROMPT, timing=None):
+def make_claimer(write_faults=(), read_faults=(), policy=PROMPT, timing=None, **others):
     api = FakeConsumers({A: 1, B: 1}, write_faults=list(write_faults), read_faults=list(read_faults))
-    return Claimer(api, policy, timing or Timing()), api
+    return Claimer(api, policy, timing or Timing(), **others), api
 
 
 def claim(claimer, where=A, evacuating_from=(), uuid=UUID):

@@ -18,6 +18,7 @@ from scheduler.nova_db.schema import (
     host_mappings,
     instance_group_member,
     instance_groups,
+    instance_mappings,
     services,
 )
 from tests.support.options import add_partition
@@ -302,6 +303,19 @@ def test_hosts_of_other_partitions_can_be_read_by_their_nodes(nova, partition):
     assert [(row.host, row.uuid) for row in table.rows] == [("cmp2", there)]
     assert [each.name for each in table.aggregates.of_host("cmp2")] == ["a"]
     assert hosts_in(inventory) == ["cmp1"]
+
+
+@pytest.mark.parametrize("queued", [None, False, True])
+def test_an_instance_is_deleted_once_its_user_has_asked_for_that_or_its_mapping_is_gone(
+    nova, inventory, caplog, queued
+):
+    nova.insert_api(instance_mappings, instance_uuid="i1", project_id="p", queued_for_delete=queued)
+    assert inventory.is_deleted("i1") is bool(queued)
+    assert inventory.is_deleted("unknown") is True
+    nova.conf.set_override("connection", "sqlite:////no/such/directory/x.db", "api_database")
+    inventory.reset()
+    assert inventory.is_deleted("i1") is None
+    assert "Whether instance i1 is deleted cannot be read" in caplog.text
 
 
 def test_members_of_a_group(nova, inventory, caplog):
