@@ -15,7 +15,7 @@ FROM python:3.11-slim-bookworm
 RUN groupadd --gid 42436 nova \
     && useradd --uid 42436 --gid nova --home-dir /var/lib/nova --create-home --shell /usr/sbin/nologin nova
 COPY --from=build /opt/berth /opt/berth
-ENV PATH=/opt/berth/bin:$PATH PYTHONUNBUFFERED=1 OS_BERTH__MONITORING_LISTEN=127.0.0.1:9812
+ENV PATH=/opt/berth/bin:$PATH PYTHONUNBUFFERED=1 MALLOC_ARENA_MAX=2 OS_BERTH__MONITORING_LISTEN=127.0.0.1:9812
 USER nova
 VOLUME /var/lib/nova
 STOPSIGNAL SIGTERM

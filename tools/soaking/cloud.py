@@ -13,6 +13,9 @@ from tools.fleet import Cell
 #: Each worker keeps decisions in memory, 1000 by default: fewer are complete before growth is judged.
 FEW_DECISIONS = "[berth]\ndecision_records = 100\n"
 
+#: Variables that the unit of systemd and the image set.
+AS_SHIPPED = {"MALLOC_ARENA_MAX": "2"}
+
 
 class SoakCloud(Cloud):
     """A context manager that starts the processes on entry and stops them on exit.
@@ -46,7 +49,7 @@ class SoakCloud(Cloud):
         config_file = self.configure(transport_url, workers=self._workers, sections=FEW_DECISIONS)
         self.bus = Bus(self.conf)
         self.callback(self.bus.close)
-        self.scheduler = BerthSchedulerProcess(config_file, self.directory / "scheduler.log")
+        self.scheduler = BerthSchedulerProcess(config_file, self.directory / "scheduler.log", AS_SHIPPED)
         self.scheduler.start()
         self.callback(self.scheduler.stop)
         self.scheduler.wait_until_it_answers(self.bus)
