@@ -5,6 +5,7 @@ A failed write was either certainly not carried out (``PlacementUnreachable``) o
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 import math
 import os
 import threading
@@ -39,6 +40,10 @@ NEEDED_VERSION = (1, 36)
 TIMEOUTS_IN_A_ROW = 3
 MAX_PROBE_INTERVAL = 2.0
 PROBE_TIMEOUT = 2.0
+
+#: In place of the semaphore of an adapter, which lets each request sleep for as long as the wall clock was
+#: set back since the adapter was made, beyond all time limits.
+NO_RATE_LIMIT = nullcontext()
 
 # A provider that does not exist: the cheapest question that uses credentials and database.
 NO_PROVIDER = "00000000-0000-0000-0000-000000000000"
@@ -253,7 +258,7 @@ class PlacementClient:
             if adapter is not self._adapter:
                 # Not in the pool of writes: one could go out on a connection that the server is closing.
                 headers["Connection"] = "close"
-            answer = adapter.request(path, method, headers=headers, **options)
+            answer = adapter.request(path, method, headers=headers, rate_semaphore=NO_RATE_LIMIT, **options)
             # in one piece: ``content`` reads a large answer 10 kB at a time, and takes six times as long
             reply = Reply(answer.status_code, b"".join(answer.iter_content(None)))
         except (exceptions.ClientException, requests.exceptions.RequestException) as error:

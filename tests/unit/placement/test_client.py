@@ -101,6 +101,18 @@ def test_every_wait_is_bounded(client, http, search, timeout):
     assert http.last_request.timeout == timeout
 
 
+def test_a_request_does_not_wait_until_a_wall_clock_that_was_set_back_is_where_it_was(
+    client, http, monkeypatch
+):
+    http.get(f"{URL}/x")
+    client.get("/x", "1.36")
+    waits, now = [], time.time()
+    monkeypatch.setattr(time, "time", lambda: now - 3600)
+    monkeypatch.setattr(time, "sleep", waits.append)
+    client.get("/x", "1.36")
+    assert waits == []
+
+
 FAILED_WRITES = [
     (REFUSED, PlacementUnreachable, None),
     (UNREACHED, PlacementUnreachable, None),
