@@ -14,12 +14,15 @@ JSON.
 import atexit
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+import math
 import os
 from pathlib import Path
 import re
 import shutil
 import sqlite3
 import tempfile
+import threading
+import time
 from typing import Any, Protocol
 
 from oslo_config import cfg
@@ -29,12 +32,16 @@ from scheduler.claims.allocations_api import ConsumerAllocations, Owner
 from scheduler.claims.journal_page import JournalPage, Record, Records
 from scheduler.claims.page_file import SUFFIX, PageLock
 from scheduler.claims.result import ClaimResult, Outcome, OwnWrite
+from scheduler.logs import OutageLog
 from scheduler.message_runs import MessageRuns, NoRuns, RecordedReply
 
 LOG = log.getLogger(__name__)
 
 #: How the names of all directories of a journal begin.
 DIRECTORY_PREFIX = "berth-claims-"
+
+#: Seconds until it is tried again to open a page.
+REOPEN_DELAY = 5.0
 
 #: Workers of one master; far more than anybody runs.
 PAGES = 1024
@@ -109,6 +116,11 @@ class Journal:
         self.directory = (
             directory if directory is not None and self.durable else self._make_private(temporary)
         )
+        self._outage = OutageLog(
+            LOG,
+            "Claims of this worker are not recorded in the journal",
+            "Claims of this worker are recorded in the journal from now on",
+        )
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> "Journal":
@@ -123,22 +135,27 @@ class Journal:
 
     def open_page(self) -> JournalPage | None:
         """Return a page for this process, with the records of dead ones; None if there can be none."""
+        try:
+            page = self._open_free_page()
+        except (OSError, sqlite3.Error) as error:
+            self._outage.report_failure(error)
+            return None
+        self._outage.report_success()
+        page.take_over_dead()  # there may be fewer workers now
+        return page
+
+    def _open_free_page(self) -> JournalPage:
         for number in range(PAGES):
             try:
                 lock = PageLock(self.directory / f"page-{number}.lock")
-                page = JournalPage(self._file(number), lock, durable=self.durable)
             except BlockingIOError:
                 continue
-            except (OSError, sqlite3.Error) as error:
-                LOG.error("Claims of this worker are not recorded in the journal: %s", error)
-                return None
-            page.take_over_dead()  # there may be fewer workers now
-            return page
-        LOG.error("Claims of this worker are not recorded in the journal: all %d pages are in use", PAGES)
-        return None
-
-    def _file(self, number: int) -> Path:
-        return self.directory / f"page-{number}{SUFFIX}"
+            try:
+                return JournalPage(self.directory / f"page-{number}{SUFFIX}", lock, durable=self.durable)
+            except (OSError, sqlite3.Error):
+                lock.release()  # while it is held, what stands in the page counts as of a running process
+                raise
+        raise OSError(f"all {PAGES} pages are in use")
 
     def _make_private(self, temporary: str | None) -> Path:
         directory = Path(tempfile.mkdtemp(prefix=DIRECTORY_PREFIX, dir=temporary))
@@ -178,9 +195,18 @@ def _remove_directory(directory: Path, process: int) -> None:
 
 
 class ClaimJournal:
-    """The recorded claims of this process; none before ``open_page``."""
+    """The recorded claims of this process; none before ``open_page``.
 
-    def __init__(self) -> None:
+    If no page can be opened, as on a full disk, nothing is recorded until a later message, with which it is
+    tried again.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Record nothing; ``clock`` returns seconds that only grow."""
+        self._clock = clock
+        self._opening = threading.Lock()
+        self._due = math.inf
+        self._journal: Any = None
         self._page: Page | None = None
         self._messages: MessageRuns = NoRuns()
         self._on_found: Callable[[str, ClaimResult], None] = lambda _uuid, _claim: None
@@ -194,10 +220,25 @@ class ClaimJournal:
                 process recorded, now or when its page is taken over later. Its record stays until it is
                 removed.
         """
-        self._page, self._on_found = journal.open_page(), found
-        if self._page:
-            self._messages = self._page.messages
+        self._journal, self._on_found = journal, found
+        self._open()
+
+    def _open(self) -> None:
+        page = self._journal.open_page()
+        self._due = math.inf if page else self._clock() + REOPEN_DELAY
+        if page:
+            self._page, self._messages = page, page.messages
         self._report_found()
+
+    def _open_if_due(self) -> None:
+        """Try again to open a page, in one thread."""
+        if self._clock() < self._due or not self._opening.acquire(blocking=False):
+            return
+        try:
+            if self._clock() >= self._due:
+                self._open()
+        finally:
+            self._opening.release()
 
     def _report_found(self) -> None:
         for uuid, record in self._page.found_records() if self._page else ():
@@ -264,6 +305,7 @@ class ClaimJournal:
 
     def begin_run(self, message_id: str) -> None:
         """Record that a message is being run."""
+        self._open_if_due()
         self._messages.begin_run(message_id)
 
     def interrupted_runs(self, message_id: str) -> int:

@@ -3,7 +3,10 @@
 from collections.abc import Callable, Collection
 from pathlib import Path
 import sqlite3
+import threading
 import time
+
+from cachetools import FIFOCache
 
 from scheduler.claims.page_file import DeadPages, PageFile
 from scheduler.message_runs import RecordedReply
@@ -15,7 +18,12 @@ RUNS_KEPT = 86_400.0
 #: follows the reply, or fails with the connection.
 REPLIES_KEPT = 7_200.0
 
+#: Runs whose end could not be recorded, and which are remembered to be ended later.
+MOST_ENDED = 1_000
+
 _INTERRUPT = "UPDATE runs SET interrupted = 1"
+_LEAVE = "DELETE FROM runs WHERE message = ? AND NOT interrupted"
+_END = "DELETE FROM runs WHERE message = ?"
 _EXPIRE = "DELETE FROM runs WHERE began < ?"
 _EXPIRE_REPLIES = "DELETE FROM replies WHERE began < ?"
 _COUNT_RUNNING = "SELECT count(*) FROM runs WHERE message = ? AND NOT interrupted"
@@ -41,11 +49,15 @@ class MessageRecords:
         """
         self._file = file
         self._take_over_dead = take_over_dead
+        self._lock = threading.Lock()
+        self._ended: FIFOCache[str, str] = FIFOCache(MOST_ENDED)
         file.database.execute(_EXPIRE, (time.time() - RUNS_KEPT,))
         file.database.execute(_INTERRUPT)
 
     def begin_run(self, message_id: str) -> None:
         """Record that a message is being run."""
+        with self._lock:
+            self._ended.pop(message_id, None)
         self._file.write("INSERT INTO runs VALUES (?, ?, 0)", [(message_id, time.time())])
 
     def interrupted_runs(self, message_id: str) -> int:
@@ -79,11 +91,26 @@ class MessageRecords:
 
     def leave_run(self, message_id: str) -> None:
         """Remove the record that this process runs a message; its runs that were interrupted still count."""
-        self._file.write("DELETE FROM runs WHERE message = ? AND NOT interrupted", [(message_id,)])
+        self._end(message_id, _LEAVE)
 
     def end_run(self, message_id: str) -> None:
         """Remove what is recorded here of the runs of a message."""
-        self._file.write("DELETE FROM runs WHERE message = ?", [(message_id,)])
+        self._end(message_id, _END)
+
+    def _end(self, message_id: str, statement: str) -> None:
+        """Remove what is recorded of a run, and what could not be removed before.
+
+        While it stands there other processes wait for this one, which does not run the message any more.
+        """
+        with self._lock:
+            self._ended[message_id] = statement
+            ended = dict(self._ended)
+        for each in (_LEAVE, _END):
+            messages = [message for message, its in ended.items() if its == each]
+            if messages and self._file.write(each, [(message,) for message in messages]):
+                with self._lock:
+                    for message in messages:
+                        self._ended.pop(message, None)
 
     def runs_elsewhere(self, message_id: str) -> bool:
         """Return whether another process runs a message. Pages of dead ones that did are taken over."""
@@ -119,9 +146,11 @@ class MessageRecords:
                 self._file.database.execute(
                     "UPDATE replies SET confirmed = 1 WHERE message = ?", (message_id,)
                 )
-                self._file.database.execute("DELETE FROM runs WHERE message = ?", (message_id,))
+                self._file.database.execute(_END, (message_id,))
         except sqlite3.Error as error:
             self._file.outage.report_failure(error)
+            with self._lock:
+                self._ended[message_id] = _END
 
     def reply_to(self, message_id: str) -> RecordedReply | None:
         """Return what any process of the daemon has recorded of a reply, rather a confirmed one."""

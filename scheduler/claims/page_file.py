@@ -174,13 +174,19 @@ class PageFile:
             self.database.execute("BEGIN IMMEDIATE")
             yield
 
-    def write(self, statement: str, parameters: Sequence[tuple[Any, ...]]) -> None:
-        """Carry out a statement with each of these parameters; a failure is logged."""
+    def write(self, statement: str, parameters: Sequence[tuple[Any, ...]]) -> bool:
+        """Carry out a statement with each of these parameters. A failure is logged.
+
+        Returns:
+            Whether it was carried out.
+        """
         try:
             with self.lock, self.transaction():
                 self.database.executemany(statement, parameters)
         except sqlite3.Error as error:
             self.outage.report_failure(error)
+            return False
+        return True
 
     def close(self) -> None:
         """Close the file and release its lock; what stands in it is for the next process."""

@@ -13,7 +13,7 @@ import pytest
 
 from scheduler.claims import message_records, page_file
 from scheduler.claims.allocations_api import ConsumerAllocations
-from scheduler.claims.journal import ClaimJournal, Journal, OtherClaims, journal_directory
+from scheduler.claims.journal import REOPEN_DELAY, ClaimJournal, Journal, OtherClaims, journal_directory
 from scheduler.claims.journal_page import JournalPage, read_records
 from scheduler.claims.message_records import REPLIES_KEPT, RUNS_KEPT
 from scheduler.claims.page_file import RESERVE, PageLock
@@ -325,6 +325,40 @@ def test_a_dead_page_that_a_full_disk_keeps_from_being_taken_over_counts_as_dead
     assert mine.messages.interrupted_runs("m1") == 1
 
 
+def test_a_page_that_cannot_be_opened_counts_as_dead(journal, caplog):
+    """Its last owner is dead, and nobody runs what that one ran."""
+    mine, dead = journal.open_page(), journal.open_page()
+    dead.messages.begin_run("m1")
+    dead.close()
+    with mock.patch.object(page_file, "_SCHEMA", "SELECT * FROM no_such_table"):
+        assert journal.open_page() is None
+    assert "Claims of this worker are not recorded in the journal: no such table" in caplog.text
+    assert not mine.messages.runs_elsewhere("m1")
+    assert mine.messages.interrupted_runs("m1") == 1
+
+
+def test_a_run_whose_end_cannot_be_recorded_is_ended_with_the_next(journal, monkeypatch):
+    monkeypatch.setattr(page_file, "BUSY_TIMEOUT", 0.001)
+    mine, other = journal.open_page(), journal.open_page()
+    for message in ("left", "ended", "answered", "again", "runs"):
+        mine.messages.begin_run(message)
+    with contextlib.closing(sqlite3.connect(journal.directory / "page-0.sqlite")) as reader:
+        reader.execute("BEGIN IMMEDIATE")
+        mine.messages.leave_run("left")
+        mine.messages.end_run("ended")
+        mine.messages.confirm_reply("answered")
+        mine.messages.leave_run("again")
+        mine.messages.begin_run("again")
+        assert other.messages.runs_elsewhere("left")
+    mine.messages.end_run("unknown")
+    running = {
+        message
+        for message in ("left", "ended", "answered", "again", "runs")
+        if other.messages.runs_elsewhere(message)
+    }
+    assert running == {"again", "runs"}
+
+
 def test_a_full_disk_costs_the_record_but_not_the_service(journal, caplog):
     page = journal.open_page()
     record(page, {"old": CLAIM})
@@ -483,6 +517,20 @@ class TestClaimJournal:
         claims.record_claim("i1", self.made)
         claims.remove_records(["i1"])
         assert claims.claims_of_others(["i1"]) == OtherClaims()
+
+    def test_a_page_that_could_not_be_opened_is_opened_with_a_later_message(self, journal):
+        now, pages = [100.0], [None, None, journal.open_page()]
+        claims, other = ClaimJournal(clock=lambda: now[0]), journal.open_page()
+        claims.open_page(SimpleNamespace(open_page=lambda: pages.pop(0)), lambda *_: None)
+        for seconds, left in ((1.0, 2), (REOPEN_DELAY, 1), (1.0, 1)):
+            now[0] += seconds
+            claims.begin_run("m1")
+            assert (len(pages), other.messages.runs_elsewhere("m1")) == (left, False)
+        now[0] += REOPEN_DELAY
+        claims.begin_run("m2")
+        now[0] += REOPEN_DELAY
+        claims.begin_run("m3")
+        assert [other.messages.runs_elsewhere(each) for each in ("m1", "m2", "m3")] == [False, True, True]
 
     def test_records_that_are_not_understood_are_removed(self, journal, caplog):
         page = journal.open_page()
