@@ -10,7 +10,7 @@ from tools.side_by_side.measuring import Result
 Key = TypeVar("Key")
 
 _HEADINGS = ("", "instances/s", "ratio", "p50 ms", "p95 ms", "hosts", "CPU ms", "Placement", "MariaDB")
-_LINE = "{:<17}{:>12}{:>8}{:>10}{:>10}{:>7}{:>9}{:>11}{:>9}"
+_LINE = "{:<24}{:>12}{:>8}{:>10}{:>10}{:>7}{:>9}{:>11}{:>9}"
 
 
 def table(results: Sequence[Result]) -> str:
@@ -72,7 +72,7 @@ def _conditions(results: Sequence[Result]) -> list[str]:
     return [
         f"{results[0].hosts} hosts, {len(rounds)} rounds; medians of the rounds.",
         f"Programs outside the rig used {median(others):.1f} cores in the median, {max(others):.1f} at most.",
-        "Memory in MiB: " + ", ".join(f"{name} {size:.0f}" for name, size in memory.items()) + ".",
+        "Memory in MiB: " + "; ".join(f"{name}: {size:.0f}" for name, size in memory.items()) + ".",
     ]
 
 
