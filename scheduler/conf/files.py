@@ -26,6 +26,6 @@ def _parsed(path: str) -> dict[str, dict[str, list[str]]]:
     found: dict[str, dict[str, list[str]]] = {}
     try:
         cfg.ConfigParser(path, found).parse()
-    except (OSError, cfg.ParseError):
+    except (OSError, cfg.ParseError, UnicodeDecodeError):
         return {}
     return found

@@ -10,6 +10,7 @@ from oslo_log import log as logging
 
 from scheduler import errors
 from scheduler.conf import derived, keystone, libraries, partitions, registry
+from scheduler.conf.files import sections
 
 LOG = logging.getLogger(__name__)
 
@@ -54,7 +55,7 @@ def load(
     conf = new()
     try:
         conf(argv, project=PROJECT, prog=prog, version=version, default_config_files=default_config_files)
-    except (cfg.Error, OSError) as error:
+    except (cfg.Error, OSError, UnicodeDecodeError) as error:
         raise errors.ConfigError(f"Configuration cannot be read: {error}") from error
     if prog == ROUTER_PROG:
         conf.set_default("router", True, "berth")
@@ -119,26 +120,28 @@ def reload(
     conf: cfg.ConfigOpts,
     argv: Sequence[str],
     check: Callable[[cfg.ConfigOpts], None] | None = None,
-    prog: str = PROG,
 ) -> bool:
     """Re-read the files and take over the mutable options, all of them or none.
 
-    A wrong value changes nothing and is logged. oslo.config itself logs changes of other options as ignored.
+    A wrong value changes nothing and is logged. So do files that change while they are checked, which takes
+    seconds: what is taken over is what was checked. oslo.config itself logs changes of other options as ignored.
 
     Args:
         conf: The options in use.
         argv: The command line that they were loaded from.
         check: Receives the new options before anything is changed; raises ``ConfigError`` to refuse them.
-        prog: The name of the program.
 
     Returns:
         Whether the options were taken over.
     """
     refusal = None
     try:
-        changed = load(argv, prog, default_config_files=conf.default_config_files)
+        before = list(sections(conf))
+        changed = load(argv, conf.prog, default_config_files=conf.default_config_files)
         if check is not None:
             check(changed)
+        if list(sections(conf)) != before:
+            raise errors.ConfigError("the files changed while they were read; send SIGHUP once they are complete")
         if partitions.fingerprints(changed) != partitions.fingerprints(conf):
             LOG.warning("Changed [%sNAME] sections take effect at the next start", partitions.PREFIX)
         conf.mutate_config_files()

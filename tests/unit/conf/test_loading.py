@@ -296,6 +296,36 @@ class TestReload:
         assert not options.reload(conf, argv)
         assert conf.scheduler.max_attempts == 4
 
+    def test_a_file_that_is_no_text_changes_nothing_and_is_one_line(self, tmp_path, caplog):
+        path = tmp_path / "nova.conf"
+        path.write_text("[scheduler]\nmax_attempts=4\n")
+        argv = ["--config-file", str(path)]
+        conf = options.load(argv)
+        path.write_bytes(b"[scheduler]\nmax_attempts=5\n# \xff\n")
+        assert not options.reload(conf, argv)
+        assert conf.scheduler.max_attempts == 4
+        (refusal,) = [record for record in caplog.records if record.levelname == "ERROR"]
+        assert "all options stay as they were: Configuration cannot be read" in refusal.getMessage()
+        assert refusal.exc_info is None
+
+    @pytest.mark.parametrize("text", ["[scheduler]\nmax_attempts=none\n", "[scheduler]\nmax_attempts=6\n"])
+    def test_a_file_that_changes_while_it_is_checked_changes_nothing(self, write, text):
+        """The check takes seconds, and whoever writes a file may do so twice."""
+        argv = ["--config-file", write("[scheduler]\nmax_attempts=4\n")]
+        conf = options.load(argv)
+        write("[scheduler]\nmax_attempts=5\n")
+        assert not options.reload(conf, argv, lambda _changed: write(text))
+        assert conf.scheduler.max_attempts == 4
+
+    def test_a_mistake_in_a_file_of_the_router_alone_changes_nothing(self, home, write):
+        """Directories with files go by the name of the program."""
+        write("[berth_partition_a]\naggregates=a\n", ".nova/nova.conf")
+        write("[scheduler]\nmax_attempts=4\n", ".nova/berth-router.conf.d/1.conf")
+        conf = options.load([], "berth-router")
+        write("[scheduler]\nmax_attempts=none\n", ".nova/berth-router.conf.d/1.conf")
+        assert not options.reload(conf, [])
+        assert conf.scheduler.max_attempts == 4
+
 
 def test_a_temporary_directory_is_tried(tmp_path):
     conf = options.load([], default_config_files=[])
