@@ -1,6 +1,7 @@
-"""Tries in a child process whether a manager can be built from changed options."""
+"""Tries in a child process whether a manager can be built from changed options, and their logging be set up."""
 
 from collections.abc import Callable
+import logging.config
 import signal
 from typing import Any
 
@@ -15,10 +16,11 @@ TRIAL_TIMEOUT = 20.0
 def try_in_child(
     context: Any, build: Callable[[cfg.ConfigOpts], Any], conf: cfg.ConfigOpts, timeout: float = TRIAL_TIMEOUT
 ) -> None:
-    """Check in a child process that a manager can be built from changed options.
+    """Check in a child process that a manager can be built from changed options, and logging be set up.
 
     Operators' rules are imported for that. They must not stay in the master, from which later workers are
-    forked, nor be able to end or block it.
+    forked, nor be able to end or block it. A logging configuration with a mistake would leave its process
+    without a log.
 
     Args:
         context: The multiprocessing context.
@@ -31,8 +33,13 @@ def try_in_child(
     """
     receiver, sender = context.Pipe(duplex=False)
     child = context.Process(target=_build_and_report, args=(build, conf, sender), daemon=True)
-    child.start()
-    sender.close()
+    try:
+        child.start()
+    except OSError as error:
+        receiver.close()
+        raise errors.ConfigError(f"no process can be started to try the options: {error}") from error
+    finally:
+        sender.close()
     try:
         refusal = receiver.recv() if receiver.poll(timeout) else f"no result within {timeout:g} seconds"
     except EOFError:
@@ -51,6 +58,7 @@ def _build_and_report(build: Callable[[cfg.ConfigOpts], Any], conf: cfg.ConfigOp
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
     try:
+        _set_up_logging(conf)
         build(conf)
     except errors.BerthError as error:
         refusal = str(error)
@@ -59,3 +67,13 @@ def _build_and_report(build: Callable[[cfg.ConfigOpts], Any], conf: cfg.ConfigOp
     else:
         refusal = ""
     sender.send(refusal)
+
+
+def _set_up_logging(conf: cfg.ConfigOpts) -> None:
+    path = conf.log_config_append
+    if not path:
+        return
+    try:
+        logging.config.fileConfig(path, disable_existing_loggers=False)
+    except Exception as error:
+        raise errors.ConfigError(f"[DEFAULT]/log_config_append: {path}: {error}") from error
