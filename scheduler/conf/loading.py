@@ -141,7 +141,9 @@ def reload(
         if check is not None:
             check(changed)
         if list(sections(conf)) != before:
-            raise errors.ConfigError("the files changed while they were read; send SIGHUP once they are complete")
+            raise errors.ConfigError(
+                "the files changed while they were read; send SIGHUP once they are complete"
+            )
         if partitions.fingerprints(changed) != partitions.fingerprints(conf):
             LOG.warning("Changed [%sNAME] sections take effect at the next start", partitions.PREFIX)
         conf.mutate_config_files()

@@ -87,7 +87,9 @@ class Master:
         self._monitor.begin_reload()
         accepted = options.reload(self.conf, self._argv, self._try)
         if accepted:
-            self._shared.accepted.value += 1  # after the options: a worker forked in between has them
+            # after the options: a worker that is forked in between reads them once more
+            self._shared.taken_over += 1
+            self._shared.accepted.value = self._shared.taken_over
         self._shared.reloads.value += 1
         self._monitor.end_reload(accepted=accepted)
 

@@ -47,6 +47,8 @@ class SharedState:
         loaded: Reached by each worker that has read the API database.
         serving: Reached by each worker that takes requests.
         accepted: How many changes of the options the master has taken over.
+        taken_over: How many of them this process has, and it alone: a worker begins with those that the master
+            had when it was forked.
         reloads: How often the master has read the options again.
         monitor: Where workers report.
     """
@@ -58,4 +60,5 @@ class SharedState:
         self.serving = Milestone(context, workers)
         # without locks, which a killed worker would keep
         self.accepted = context.RawValue("L", 0)
+        self.taken_over = 0
         self.reloads = context.RawValue("L", 0)

@@ -58,7 +58,6 @@ class Worker(cotyledon.Service):
         self._argv = argv
         self._parts = parts
         self._shared = shared
-        self._accepted = shared.accepted.value
         self._manager: Any = None
         self._server: Any = None
         self._explanations: Any = None
@@ -106,14 +105,22 @@ class Worker(cotyledon.Service):
 
     def reload(self) -> None:
         """Take over the options that the master has accepted, and reset the manager; requests continue."""
-        LOG.info("Worker %d re-reads its configuration", self.worker_id)
+        reloads = -1
+        while reloads != self._shared.reloads.value:  # a SIGHUP that comes meanwhile is not handed on to here
+            reloads = self._shared.reloads.value
+            LOG.info("Worker %d re-reads its configuration", self.worker_id)
+            self._attempt("could not re-read its configuration", self._take_over_options)
+            if self._manager is not None:
+                self._reset(self._manager)
+            self._reporter.reloads = reloads
+
+    def _take_over_options(self) -> None:
         accepted = self._shared.accepted.value
-        if accepted != self._accepted:
-            self._accepted = accepted
-            options.reload(self.conf, self._argv)
-        if self._manager is not None:
-            self._attempt("could not take over everything", self._manager.reset)
-        self._reporter.reloads = self._shared.reloads.value
+        if accepted != self._shared.taken_over and options.reload(self.conf, self._argv):
+            self._shared.taken_over = accepted
+
+    def _reset(self, manager: Any) -> None:
+        self._attempt("could not take over everything", manager.reset)
 
     def _attempt(self, complaint: str, call: Callable[[], None]) -> BaseException | None:
         """Call a function; log what it raises, and return it."""
@@ -132,9 +139,12 @@ class Worker(cotyledon.Service):
 
     def _start(self) -> None:
         spare_the_collector()  # before the hosts are loaded, which creates millions of objects
+        taken_over = self._shared.taken_over
         manager = self._parts.manager(self.conf)
         manager.start()
         self._manager = manager
+        if self._shared.taken_over != taken_over:  # meanwhile, when there was no manager to tell
+            self._reset(manager)
         self._wait_for_database(manager)
         manager.catch_up()
         self._shared.loaded.reach(self.worker_id)

@@ -26,22 +26,33 @@ def shared_state():
         loaded=milestone(),
         serving=milestone(),
         accepted=SimpleNamespace(value=0),
+        taken_over=0,
         reloads=SimpleNamespace(value=0),
         monitor=SimpleNamespace(channel=ReportChannel(), close_in_child=lambda: None),
     )
 
 
+def accept(shared):
+    """Do what the master does when it has taken over a change."""
+    shared.accepted.value += 1
+    shared.reloads.value += 1
+
+
 class Manager:
     """Writes down what is asked of it."""
 
-    def __init__(self, log, failure=None, reset_failure=None, database=True):
+    def __init__(self, log, failure=None, reset_failure=None, database=True, on_start=None, on_reset=None):
         self.log = log
+        self.on_start = on_start
+        self.on_reset = on_reset
         self.database = database
         self.failure = failure
         self.reset_failure = reset_failure
 
     def start(self):
         self.log.append("manager.start")
+        if self.on_start:
+            self.on_start()
         if self.failure:
             raise self.failure
 
@@ -61,6 +72,8 @@ class Manager:
 
     def reset(self):
         self.log.append("manager.reset")
+        if self.on_reset:
+            self.on_reset()
         if self.reset_failure:
             raise self.reset_failure
 
@@ -93,7 +106,15 @@ class Server:
 
 @pytest.fixture
 def build(tmp_path):
-    def build(worker_id=0, manager=None, answered=None, periodics=(), text="", explanations=None):
+    def build(
+        worker_id=0,
+        manager=None,
+        answered=None,
+        periodics=(),
+        text="",
+        explanations=None,
+        accepted_since_fork=0,
+    ):
         path = tmp_path / "nova.conf"
         path.write_text(text)
         argv = ["--config-file", str(path)]
@@ -105,6 +126,7 @@ def build(tmp_path):
             explanations=explanations,
         )
         shared = shared_state()
+        shared.accepted.value = accepted_since_fork
         worker = Worker(worker_id, options.load(argv), argv, parts, shared)
         worker.shared = shared
         return worker, log, path
@@ -182,10 +204,72 @@ def test_reload_reads_options_before_the_manager_looks_at_them(build):
     worker, log, path = build(text="[scheduler]\nmax_attempts=4\n")
     worker.run()
     path.write_text("[scheduler]\nmax_attempts=5\n")
-    worker.shared.accepted.value += 1
+    accept(worker.shared)
     worker.reload()
     assert worker.conf.scheduler.max_attempts == 5
     assert log[-1] == "manager.reset"
+
+
+def test_a_change_that_comes_while_the_manager_starts_reaches_it(build):
+    """It may wait for Placement then, and was built from the old options."""
+
+    def change():
+        path.write_text("[scheduler]\nmax_attempts=5\n")
+        accept(worker.shared)
+        worker.reload()
+
+    worker, log, path = build(manager={"on_start": change})
+    worker.run()
+    assert worker.conf.scheduler.max_attempts == 5
+    assert log == ["manager.start", "manager.reset", "manager.catch_up", "server.start"]
+
+
+def test_a_change_that_comes_during_a_reload_follows_it(build):
+    """cotyledon drops the signal: a reload reads databases, which may take long."""
+    changes = ["[scheduler]\nmax_attempts=6\n"]
+
+    def change():
+        if changes:
+            path.write_text(changes.pop())
+            accept(worker.shared)
+
+    worker, log, path = build(manager={"on_reset": change})
+    worker.run()
+    worker.reload()
+    assert worker.conf.scheduler.max_attempts == 6
+    assert log[-2:] == ["manager.reset", "manager.reset"]
+
+
+def test_a_worker_that_was_forked_before_a_change_follows_it(build):
+    """The master may accept it between the fork and the first line of the worker."""
+    worker, _, path = build(accepted_since_fork=1)
+    worker.run()
+    path.write_text("[scheduler]\nmax_attempts=5\n")
+    worker.reload()
+    assert worker.conf.scheduler.max_attempts == 5
+
+
+def test_a_change_that_fails_half_way_does_not_end_the_worker(build, caplog):
+    """As when a file that the master has read is gone."""
+    worker, log, path = build()
+    worker.run()
+    accept(worker.shared)
+    path.write_text(f"[DEFAULT]\nlog_config_append={path}.absent\n")
+    worker.reload()
+    assert log[-1] == "manager.reset"
+    assert "Worker 0 could not re-read its configuration" in caplog.text
+
+
+def test_a_change_that_cannot_be_read_is_read_with_the_next_signal(build, caplog):
+    worker, log, path = build()
+    worker.run()
+    accept(worker.shared)
+    path.write_bytes(b"\xff")
+    worker.reload()
+    assert log[-1] == "manager.reset"
+    path.write_text("[scheduler]\nmax_attempts=5\n")
+    worker.reload()
+    assert worker.conf.scheduler.max_attempts == 5
 
 
 @pytest.mark.parametrize(
