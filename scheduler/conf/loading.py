@@ -124,7 +124,8 @@ def reload(
     """Re-read the files and take over the mutable options, all of them or none.
 
     A wrong value changes nothing and is logged. So do files that change while they are checked, which takes
-    seconds: what is taken over is what was checked. oslo.config itself logs changes of other options as ignored.
+    seconds: what is taken over is what was checked. oslo.config itself logs changes of other options as
+    ignored.
 
     Args:
         conf: The options in use.

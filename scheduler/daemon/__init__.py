@@ -21,7 +21,8 @@ SIGUSR2  write a report                                   write a report
 status  of the daemon
 ======  ================================================================================================
 0       stopped by SIGTERM
-1       cannot start (the log says why), was interrupted, or did not end in graceful_shutdown_timeout
+1       cannot start (the log says why), was interrupted, did not end in graceful_shutdown_timeout, or
+        could start no process in place of a worker that had ended
 2       unknown argument on the command line
 3       the API database could not be read within [berth]/database_start_timeout
 ======  ================================================================================================
@@ -32,6 +33,7 @@ The threading backend of oslo.service is cotyledon in a wrapper that ends a work
 not interrupt service, so cotyledon is used without the wrapper.
 
 ``master`` is the first process, and ``worker`` each of those that it forks; ``shared_state`` is what they
-tell each other. ``parts`` is what a worker is made of, ``periodics`` its periodic work. ``options_trial``
-tries changed options in a process of their own. ``process`` has what each process sets for itself.
+tell each other. ``forking`` starts the workers. ``parts`` is what a worker is made of, ``periodics`` its
+periodic work. ``options_trial`` tries changed options in a process of their own. ``process`` has what each
+process sets for itself.
 """

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from typing import Any
 
@@ -12,6 +13,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from scheduler import conf as options
+from scheduler.daemon.forking import WorkerContext
 from scheduler.daemon.options_trial import try_in_child
 from scheduler.daemon.parts import WorkerParts
 from scheduler.daemon.process import show_program_name
@@ -20,6 +22,12 @@ from scheduler.daemon.worker import NO_DATABASE, START_FAILED, Worker
 from scheduler.health.monitor import Monitor
 
 LOG = logging.getLogger(__name__)
+
+#: Exit status of a daemon that could be given no worker, or whose workers did not end in time.
+FAILED = 1
+
+#: Seconds after graceful_shutdown_timeout, at which workers end themselves, until the master kills them.
+TIME_TO_END = 2.0
 
 
 class Master:
@@ -48,11 +56,12 @@ class Master:
             The exit status.
         """
         supervisor = cotyledon.ServiceManager(
-            graceful_shutdown_timeout=self.conf.graceful_shutdown_timeout, mp_context=self._context
+            graceful_shutdown_timeout=self.conf.graceful_shutdown_timeout,
+            mp_context=WorkerContext(self._give_up),
         )
         show_program_name()
         supervisor.register_hooks(
-            on_reload=self._reload, on_dead_worker=self._worker_died, on_terminate=self._monitor.stopping
+            on_reload=self._reload, on_dead_worker=self._worker_died, on_terminate=self._stop
         )
         supervisor.add(Worker, self._workers, args=(self.conf, self._argv, self._parts, self._shared))
         self._monitor.start()
@@ -101,5 +110,29 @@ class Master:
         self._monitor.worker_ended(worker_id, status)
         if status in (START_FAILED, NO_DATABASE) and not self._was_ready.is_set() and self._failure is None:
             LOG.error("Worker %d could not start, the daemon ends", worker_id)
-            self._failure = status
-            os.kill(os.getpid(), signal.SIGTERM)
+            self._end(status)
+
+    def _give_up(self, error: OSError) -> None:
+        """End the daemon, which could not be given a worker, so that it is started again as a whole."""
+        LOG.error("No worker can be started (%s), the daemon ends", error)
+        self._end(FAILED)
+        sys.exit()  # this thread, which can do nothing more
+
+    def _end(self, status: int) -> None:
+        self._failure = status
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def _stop(self) -> None:
+        """Bound the stop of the workers, which are told next: one that is frozen does not end itself."""
+        self._monitor.stopping()
+        limit = self.conf.graceful_shutdown_timeout
+        if limit > 0:
+            killer = threading.Timer(limit + TIME_TO_END, self._kill_workers)
+            killer.daemon = True
+            killer.start()
+
+    def _kill_workers(self) -> None:
+        self._failure = FAILED
+        for process in multiprocessing.active_children():
+            LOG.error("Process %d did not end in graceful_shutdown_timeout and is killed", process.pid)
+            process.kill()

@@ -1,4 +1,4 @@
-"""Tries in a child process whether a manager can be built from changed options, and their logging be set up."""
+"""Tries in a child process whether changed options can work: their logging is set up, and a manager built."""
 
 from collections.abc import Callable
 import logging.config
@@ -16,7 +16,7 @@ TRIAL_TIMEOUT = 20.0
 def try_in_child(
     context: Any, build: Callable[[cfg.ConfigOpts], Any], conf: cfg.ConfigOpts, timeout: float = TRIAL_TIMEOUT
 ) -> None:
-    """Check in a child process that a manager can be built from changed options, and logging be set up.
+    """Check in a child process that changed options can work.
 
     Operators' rules are imported for that. They must not stay in the master, from which later workers are
     forked, nor be able to end or block it. A logging configuration with a mistake would leave its process
@@ -24,12 +24,12 @@ def try_in_child(
 
     Args:
         context: The multiprocessing context.
-        build: Builds the manager.
+        build: Builds a manager.
         conf: The changed options.
         timeout: Seconds that this may take.
 
     Raises:
-        ConfigError: It cannot be built; the text says why.
+        ConfigError: They cannot; the text says why.
     """
     receiver, sender = context.Pipe(duplex=False)
     child = context.Process(target=_build_and_report, args=(build, conf, sender), daemon=True)

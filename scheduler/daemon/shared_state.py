@@ -47,7 +47,7 @@ class SharedState:
         loaded: Reached by each worker that has read the API database.
         serving: Reached by each worker that takes requests.
         accepted: How many changes of the options the master has taken over.
-        taken_over: How many of them this process has, and it alone: a worker begins with those that the master
+        taken_over: How many of them this process has; not shared: a worker begins with those that the master
             had when it was forked.
         reloads: How often the master has read the options again.
         monitor: Where workers report.

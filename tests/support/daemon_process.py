@@ -5,11 +5,13 @@ Behaviour is chosen in the environment: ``TEST_BUSY`` seconds that a stopping se
 ``TEST_NO_DATABASE`` a file without which the API database cannot be read,
 ``TEST_GATE`` a file without which no server starts, ``TEST_HANG`` a file with the number of the process that hangs when
 it is reset. With ``TEST_RPC`` the server is the real one, and a request takes that many seconds; with ``TEST_POISON``
-too it kills its process then.
+too it kills its process then. ``TEST_NO_FORK`` is the number of forks that fail after the first one.
 
 A manager with 13 attempts cannot be built; with 14 it raises SystemExit and with 15 it is killed.
 """
 
+import errno
+import itertools
 import os
 import pathlib
 import re
@@ -108,6 +110,19 @@ class Server:
         tell("last request is answered")
 
 
+def fail_to_fork(times):
+    from scheduler.daemon import forking
+
+    real, calls = os.fork, itertools.count()
+
+    def fork():
+        if 1 <= next(calls) <= times:
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        return real()
+
+    os.fork, forking.PAUSE = fork, 0.01
+
+
 original = command.parts
 
 
@@ -117,6 +132,7 @@ def parts(conf):
     from scheduler.daemon.periodics import Periodic
 
     Manager.journal = Journal.from_conf(conf)
+    fail_to_fork(int(os.environ.get("TEST_NO_FORK", "0")))
 
     def periodics(conf, manager):
         return [Periodic("beat", lambda: tell("beat", os.getpid()), interval=1000)]

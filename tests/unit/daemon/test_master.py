@@ -155,6 +155,38 @@ def test_a_worker_that_dies_is_started_again(start):
     assert second[1] != first[1]
 
 
+def test_a_worker_that_dies_is_started_again_once_the_system_has_room_for_a_process(start):
+    daemon = start(TEST_NO_FORK="2")
+    (first,) = daemon.expect("server starts (.*)")
+    daemon.expect("beat .*")
+    os.kill(int(first[1]), signal.SIGKILL)
+    daemon.expect("server starts .*")
+    log = daemon.errors.read_text()
+    assert log.count("No worker can be started: [Errno 11]") == 1
+    assert "Workers can be started again" in log
+
+
+def test_a_daemon_that_cannot_be_given_a_worker_ends_with_1(start):
+    daemon = start(TEST_NO_FORK="1000")
+    (first,) = daemon.expect("server starts (.*)")
+    daemon.expect("beat .*")
+    os.kill(int(first[1]), signal.SIGKILL)
+    assert daemon.end() == (1, [])
+    log = daemon.errors.read_text()
+    assert "No worker can be started ([Errno 11] Resource temporarily unavailable), the daemon ends" in log
+    assert "Traceback" not in log
+
+
+def test_a_worker_that_is_frozen_does_not_keep_the_daemon_from_its_end(start):
+    daemon = start("[DEFAULT]\ngraceful_shutdown_timeout=1\n")
+    (worker,) = daemon.expect("server starts (.*)")
+    daemon.expect("beat .*")
+    os.kill(int(worker[1]), signal.SIGSTOP)
+    daemon.signal(signal.SIGTERM)
+    assert daemon.end() == (1, [])
+    assert f"Process {worker[1]} did not end in graceful_shutdown_timeout" in daemon.errors.read_text()
+
+
 def test_a_worker_alone_stops_gracefully_and_is_started_again(start):
     daemon = start()
     (first,) = daemon.expect("server starts (.*)")
