@@ -197,9 +197,9 @@ class Worker(cotyledon.Service):
             LOG.warning("Worker %d leaves requests unanswered, its time to stop is over", self.worker_id)
 
     def _finish_requests(self) -> None:
-        self._server.stop()
+        self._attempt("could not stop taking requests", self._server.stop)
         LOG.info("Worker %d takes no more requests", self.worker_id)
         if self._explanations is not None:
-            self._explanations.stop()
+            self._attempt("could not stop answering questions", self._explanations.stop)
         self._server.wait()
         self._server.transport.cleanup()

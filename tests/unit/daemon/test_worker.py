@@ -304,8 +304,9 @@ def test_only_worker_0_has_periodic_work(build, worker_id, expected):
 class Explanations:
     """The server of questions; notes what is asked of it."""
 
-    def __init__(self, failure=None):
+    def __init__(self, failure=None, stop_failure=None):
         self.failure = failure
+        self.stop_failure = stop_failure
         self.log = []
 
     def __call__(self, conf, manager, transport, worker_id):
@@ -319,6 +320,8 @@ class Explanations:
 
     def stop(self):
         self.log.append("stop")
+        if self.stop_failure:
+            raise self.stop_failure
 
 
 def test_questions_are_answered_as_long_as_requests_are(build):
@@ -338,6 +341,16 @@ def test_a_worker_that_stops_takes_no_requests_while_its_server_of_questions_sto
     explanations.log = log
     worker.terminate()
     assert log[-5:-2] == ["server.stop", "stop", "server.wait"]
+
+
+def test_requests_are_finished_although_the_server_of_questions_cannot_stop(build, caplog):
+    """oslo.messaging starts a thread for that, which the system may refuse."""
+    explanations = Explanations(stop_failure=RuntimeError("can't start new thread"))
+    worker, log, _ = build(explanations=explanations)
+    worker.run()
+    worker.terminate()
+    assert log[-3:] == ["server.wait", "transport.cleanup", ("manager.stop", True)]
+    assert "Worker 0 could not stop answering questions" in caplog.text
 
 
 def test_a_worker_that_can_answer_no_questions_takes_requests(build, caplog):
