@@ -92,8 +92,9 @@ def main(argv=None):
     options = arguments(argv)
     # Select the backend before oslo.messaging is imported, which would select eventlet.
     backend.init_backend(backend.BackendType.THREADING)
-    from tools import demo_run
+    from tools import demo_run, servers
 
+    servers.stop_on_sigterm()
     # The table has signs that a terminal without UTF-8 cannot show
     sys.stdout.reconfigure(errors="replace")
     try:

@@ -13,6 +13,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import uuid
@@ -25,6 +26,7 @@ import sqlalchemy as sa
 #: Erlang's own port is the one after it.
 RABBIT_PORTS = range(21000, 25000, 2)
 DATABASE_PORTS = range(25000, 29000)
+TERMINATED = 128 + signal.SIGTERM  # status of a command that was ended by SIGTERM
 START_TIMEOUT = 60  # seconds until a database answers
 #: An option of MariaDB: what it writes need not survive a crash of the machine.
 VOLATILE = ("--innodb-flush-method=nosync",)
@@ -42,6 +44,11 @@ lists:foreach(
 """
 #: RabbitMQ's own programs; those on PATH change the user, whose node is another one.
 RABBIT_PROGRAMS = "/usr/lib/rabbitmq/bin"
+
+
+def stop_on_sigterm() -> None:
+    """Let SIGTERM end this command as an exit does, which stops the servers that it has started."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
 
 
 def path_of_servers() -> str:

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 import contextlib
 import multiprocessing
 import os
-import signal
-import sys
 import threading
 import time
 from typing import Any
@@ -57,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--calls", type=int, default=2000, help="calls of each way (default 2000)")
     parser.add_argument("--quorum", action="store_true", help="rabbit_quorum_queue = true")
     options = parser.parse_args(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the servers are ended
+    servers.stop_on_sigterm()
     with servers.rabbitmq() as rabbit, contextlib.ExitStack() as started:
         url = rabbit.vhost()
         ready = _PROCESSES.Semaphore(0)

@@ -9,8 +9,6 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 import itertools
 import os
-import signal
-import sys
 import time
 from typing import NamedTuple
 import uuid
@@ -55,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--a-message", type=int, nargs="+", default=[1, 2, 3, 10], help="records of one message"
     )
     options = parser.parse_args(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the broker is ended
+    servers.stop_on_sigterm()
     table = hosts.table(options.hosts)
     print(f"{options.records} records over {options.hosts} hosts, best of {options.runs} starts; seconds")
     print(f"{'a message':>10} {'wall':>7} {'CPU':>7} {'pending':>8} {'load':>6}")

@@ -7,24 +7,23 @@ import dataclasses
 import logging
 from pathlib import Path
 import random
-import signal
 import sys
 import tempfile
 import time
 
+from tools import servers
 from tools.faults import catalog
 from tools.faults.cloud import QUEUES, ChaosCloud
 from tools.faults.rounds import RECOVERY_LIMIT, Outcome, Rounds
 
 COLUMNS = ("requests", "answered", "refused", "lost", "wrong", "leaked")
-TERMINATED = 128 + signal.SIGTERM
 MOST_PROBLEMS = 5  # lines of each round that are printed
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the rounds, print a line for each and a table; return 1 if a promise was broken."""
     options = _parse(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))  # servers are stopped on the way out
+    servers.stop_on_sigterm()
     logging.disable(logging.CRITICAL)  # of the callers' libraries, which tell of each lost connection
     drawn = draw(options.only or list(catalog.NAMES), options.rounds, random.Random(options.seed))
     with contextlib.ExitStack() as stack:

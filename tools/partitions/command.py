@@ -6,12 +6,10 @@ import contextlib
 import logging
 from pathlib import Path
 import shutil
-import signal
-import sys
 import tempfile
 import time
 
-from tools import truth
+from tools import servers, truth
 from tools.cloud import ROOT
 from tools.partitions import plot, report, results
 from tools.partitions.building import Building, make_requests
@@ -36,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run, write results and plot, print the report; return 1 if something is not true or not in time."""
     options = _parse(arguments)
     logging.basicConfig(level=logging.ERROR)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the servers are ended
+    servers.stop_on_sigterm()
     options.output.mkdir(parents=True, exist_ok=True)
     result = _measure(options)
     path = options.output / f"partitions-{options.hosts}.jsonl"

@@ -6,12 +6,11 @@ from contextlib import contextmanager
 import fcntl
 import logging
 from pathlib import Path
-import signal
-import sys
 import tempfile
 
 import psutil
 
+from tools import servers
 from tools.bench import report as bench_report
 from tools.bench import stages
 from tools.cloud import ROOT
@@ -48,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print the table and draw the plots; return 1 if an answer was not true."""
     options = _parse(arguments)
     logging.basicConfig(level=logging.ERROR)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the servers are ended
+    servers.stop_on_sigterm()
     options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / f"side-by-side-{options.hosts}.jsonl"
     if options.rounds:

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from conductor_client.claims import Allocations, placement_adapter
 from conductor_client.client import SchedulerClient
-from tools import truth
+from tools import servers, truth
 from tools.soaking import plot, samples, verdict
 from tools.soaking.churn import Churn
 from tools.soaking.cloud import SoakCloud
@@ -30,6 +30,7 @@ SETTLE_TIME = 3  # seconds for background work of the scheduler after the last r
 def main(arguments: list[str] | None = None) -> int:
     """Run, write the samples and the plot, and print the verdict; return 1 if something is wrong."""
     options = _parse(arguments)
+    servers.stop_on_sigterm()
     with contextlib.ExitStack() as stack:
         directory = options.directory or stack.enter_context(
             tempfile.TemporaryDirectory(prefix="berth-soak-")

@@ -4,12 +4,12 @@ import argparse
 from collections.abc import Callable
 import logging
 from pathlib import Path
-import signal
 import statistics
 import sys
 import tempfile
 import time
 
+from tools import servers
 from tools.cloud import ROOT
 from tools.side_by_side.command import FEWEST_HOSTS
 from tools.side_by_side.software import Software
@@ -193,7 +193,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run all steps; return 1 if a request was lost or an answer is not true."""
     options = _parse(arguments)
     logging.basicConfig(level=logging.ERROR)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the servers are ended
+    servers.stop_on_sigterm()
     software = Software(options.software)
     software.make()
     with tempfile.TemporaryDirectory(prefix="berth-swap-") as name:
