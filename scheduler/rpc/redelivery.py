@@ -49,6 +49,7 @@ class Fate(Enum):
         DROPPED: It was answered: it is acknowledged.
         RETURNED: It was returned to the broker, as this process stops.
         REFUSED: It is answered with an error and acknowledged.
+        UNKNOWN: The records cannot be read: it is returned to the broker, and refused if that does not help.
     """
 
     RUN = auto()
@@ -56,6 +57,7 @@ class Fate(Enum):
     DROPPED = auto()
     RETURNED = auto()
     REFUSED = auto()
+    UNKNOWN = auto()
 
 
 class Decision(NamedTuple):
@@ -94,8 +96,16 @@ class Redeliveries:
     def decide(self, message: ConfirmedMessage) -> Decision:
         """Return what is done with a call; waits while another process runs it.
 
-        If it is run, ``end`` is called after that, or its reply recorded as confirmed.
+        If it is run, ``end`` is called after that, or its reply recorded as confirmed. So it is with one of
+        which nothing is known.
         """
+        try:
+            return self._decide(message)
+        except Exception:  # here, or its thread would leave it without an answer and without a word
+            LOG.exception("It cannot be read what became of call %s", message.msg_id)
+            return Decision(Fate.UNKNOWN, "it cannot be read whether it was answered")
+
+    def _decide(self, message: ConfirmedMessage) -> Decision:
         identity = message.unique_id
         if not identity:
             return Decision(Fate.RUN)

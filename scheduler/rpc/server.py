@@ -221,13 +221,16 @@ class Server(server.RPCServer):
         return message.delivery
 
     def _onward(self, message: ConfirmedMessage) -> delivery.Onward:
-        headers = message.headers
-        received = message.received - forwarding.spent(headers)
-        first = min(received, self._postponements.first_received(message.unique_id))
-        message.first_received = first
+        self._note_first_received(message)
         return delivery.Onward(
-            forwarding.tried(headers), partial(self._send_on, message), message.received - first
+            forwarding.tried(message.headers),
+            partial(self._send_on, message),
+            message.received - message.first_received,
         )
+
+    def _note_first_received(self, message: ConfirmedMessage) -> None:
+        received = message.received - forwarding.spent(message.headers)
+        message.first_received = min(received, self._postponements.first_received(message.unique_id))
 
     def _send_on(
         self, message: ConfirmedMessage, topic: str, reason: str, tried: Sequence[str]
@@ -241,7 +244,13 @@ class Server(server.RPCServer):
     def _end_without_run(self, message: ConfirmedMessage, decision: Decision) -> None:
         """Acknowledge a message that is not run, after an error if it is refused."""
         self.heartbeats.release(message)
-        if decision.fate is Fate.REFUSED:
+        if decision.fate is Fate.UNKNOWN:
+            if self._postponements.may_postpone(message.unique_id):
+                self._note_first_received(message)
+                self._postpone(message)
+                return
+            self._redeliveries.end(message)
+        if decision.fate in {Fate.REFUSED, Fate.UNKNOWN}:
             message.reply(failure=_failure(f"The request is not tried again: {decision.reason}"))
         if decision.fate is not Fate.RETURNED:
             message.settle()

@@ -1,5 +1,6 @@
 import logging
 import math
+import sqlite3
 import threading
 import time
 from types import SimpleNamespace
@@ -572,6 +573,47 @@ def test_a_redelivered_call_is_run_only_if_its_caller_may_still_wait(
     assert message.ends == ends
     assert told == ([] if may_be_answered is None else [may_be_answered])
     assert records.open == set()
+
+
+def test_a_call_whose_records_cannot_be_read_is_returned_some_times_then_refused(conf, manager, caplog):
+    """It may have been answered; and its caller must not wait, hearing from here, for nobody who serves it."""
+    records, slept, ends = Runs(), [], []
+    records.reply_to = mock.Mock(side_effect=sqlite3.OperationalError("disk I/O error"))
+    beats = heartbeats.Heartbeats(make_loop=NoLoop)
+    running = server.build(
+        conf, transport.rpc_transport(conf), manager, heartbeats=beats, runs=records, sleep=slept.append
+    )
+    for _ in range(MOST_POSTPONED + 1):
+        message = Redelivered({"method": "select_destinations", "args": {}, "version": "4.5"})
+        message.client_timeout = 60
+        beats.watch(message)
+        running._process_incoming([message])
+        ends += message.ends
+    assert ends == ["requeued"] * MOST_POSTPONED + ["InternalError", "acknowledged"]
+    assert slept == [POSTPONE_DELAY] * MOST_POSTPONED
+    assert (len(beats), records.open, manager.asked) == (0, set(), [])
+    assert "It cannot be read what became of call m1" in caplog.text
+
+
+def test_a_call_whose_records_can_be_read_again_has_the_time_of_its_caller(conf, manager):
+    records, told = Runs(), []
+    records.reply_to = mock.Mock(side_effect=[sqlite3.OperationalError("disk I/O error"), None])
+    manager.answer = lambda context, *_: told.append(context.delivery.spent)
+    running = server.build(
+        conf, transport.rpc_transport(conf), manager, runs=records, sleep=lambda seconds: None
+    )
+    for _ in range(2):
+        message = Redelivered(
+            {
+                "method": "select_destinations",
+                "args": {"spec_obj": spec("boot_two_instances")},
+                "version": "4.5",
+            }
+        )
+        message.received = time.monotonic()
+        running._process_incoming([message])
+    assert message.ends == ["hosts", "acknowledged"]
+    assert told[0] < 60
 
 
 def test_a_call_whose_caller_is_gone_is_acknowledged_and_not_answered(conf, manager):
