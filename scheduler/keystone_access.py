@@ -2,7 +2,8 @@
 
 keystoneauth lets one thread at a time ask for a token, and the others wait for it without a bound; if the
 first one fails the next one asks, and so on. Here the others wait for a bounded time, and after a failure
-they fail at once, until the circuit breaker of Keystone lets one of them try again.
+they fail at once, until the circuit breaker of Keystone lets one of them try again; for that one nobody
+waits.
 """
 
 from collections.abc import Callable
@@ -42,7 +43,8 @@ class GuardedAccess:
         Raises:
             ConnectFailure: Keystone is left out, or another thread is still waiting for it.
         """
-        if not self._lock.acquire(timeout=deadline.current().bound(self._wait_timeout)):
+        patience = self._wait_timeout if self._breaker.open_reason is None else 0.0
+        if not self._lock.acquire(timeout=deadline.current().bound(patience)):
             raise exceptions.ConnectFailure("Keystone has not answered another thread yet")
         try:
             with self._breaker.guard(*AWAY):

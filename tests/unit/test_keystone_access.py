@@ -72,6 +72,34 @@ def test_the_deadline_of_a_request_ends_its_wait_for_another_thread():
     thread.join(10)
 
 
+def test_nobody_waits_for_the_probe_of_a_keystone_that_is_left_out(clock):
+    """A hung one keeps each probe for its whole timeout, and is probed every few seconds."""
+    asked, probes, release = [], threading.Event(), threading.Event()
+
+    def get_access(_session):
+        asked.append(1)
+        if len(asked) > 1:
+            probes.set()
+            release.wait(30)
+        raise exceptions.ConnectTimeout("slow")
+
+    def ask():
+        with pytest.raises(exceptions.ConnectionError):
+            access(None)
+
+    access = GuardedAccess(get_access, CircuitBreaker("Keystone", clock), wait_timeout=20)
+    ask()
+    clock.now += FIRST_PROBE
+    prober = threading.Thread(target=ask)
+    prober.start()
+    assert probes.wait(10)
+    begun = time.monotonic()
+    ask()
+    assert time.monotonic() - begun < 10
+    release.set()
+    prober.join(10)
+
+
 def test_a_refusal_is_an_answer(clock):
     access = GuardedAccess(
         lambda _session: (_ for _ in ()).throw(exceptions.Unauthorized()), CircuitBreaker("Keystone", clock)
