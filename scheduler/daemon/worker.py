@@ -62,6 +62,7 @@ class Worker(cotyledon.Service):
         self._server: Any = None
         self._explanations: Any = None
         self._periodics = PeriodicLoops()
+        self._stopping = False
         shared.monitor.close_in_child()
         self._reporter = Reporter(
             worker_id,
@@ -82,6 +83,8 @@ class Worker(cotyledon.Service):
         faulthandler.enable()  # the master ends a worker that hangs by SIGABRT: it writes the stack traces
         self._reporter.start()
         failure = self._attempt("cannot start", self._start)
+        if self._stopping:
+            return
         if failure:
             sys.exit(NO_DATABASE if isinstance(failure, DatabaseAway) else START_FAILED)
         self._reporter.phase = "serving"
@@ -92,6 +95,7 @@ class Worker(cotyledon.Service):
         timer = timeutils.StopWatch(options.drain_timeout(self.conf))
         timer.start()
         LOG.info("Worker %d stops", self.worker_id)
+        self._stopping = True
         self._reporter.phase = "stopping"
         self._periodics.stop()
         if self._manager is not None:
@@ -151,6 +155,8 @@ class Worker(cotyledon.Service):
         spare_the_collector()
         LOG.info("Worker %d has loaded its view of the hosts and connects to the broker", self.worker_id)
         server = self._parts.server(self.conf, manager, int(self.worker_id))
+        if self._stopping:
+            return  # it would return each request to the broker, and be handed it again
         server.start()
         self._server = server
         LOG.info("Worker %d takes requests", self.worker_id)

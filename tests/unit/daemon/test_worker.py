@@ -161,6 +161,18 @@ def test_a_worker_that_has_not_started_has_nothing_to_stop(build):
     assert log == []
 
 
+def test_a_worker_that_stops_during_its_start_takes_no_requests(build):
+    """It may stop for long: what it finds in the journal is given back first."""
+
+    def stop():
+        worker.terminate()
+
+    worker, log, _ = build(manager={"on_start": stop})
+    worker.run()
+    assert log == ["manager.start", "manager.catch_up"]
+    assert worker.shared.serving.count == 0
+
+
 def test_requests_that_take_too_long_are_left(build):
     answered = threading.Event()
     worker, log, _ = build(answered=answered, text="[DEFAULT]\nmanager_shutdown_timeout=1\n")
