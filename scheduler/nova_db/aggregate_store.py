@@ -52,6 +52,7 @@ class AggregateStore:
         self._interval = interval
         self._retry_interval = retry_interval
         self._lock = threading.Lock()
+        self._loaded = False
         self._casts = 0
         self._last_cast: dict[int, int] = {}  # by id of the aggregate, until a later reading has ended
         self._reread = False
@@ -70,6 +71,12 @@ class AggregateStore:
     def stop(self) -> bool:
         """Stop the background reader; return whether its thread has ended."""
         return self._loop.stop()
+
+    def load_if_needed(self) -> bool:
+        """Return whether they were ever read; if not, the background reader tries again at once."""
+        if not self._loaded:
+            self._loop.wake()
+        return self._loaded
 
     def update(self, aggregates: Iterable[Any]) -> None:
         """Use what a cast says of some aggregates (``objects.Aggregate``)."""
@@ -99,6 +106,7 @@ class AggregateStore:
             merged = self._with_casts(found)
             if merged.by_id != self.current.by_id:
                 self.current = merged
+        self._loaded = True
         return True
 
     def _with_casts(self, found: Aggregates) -> Aggregates:

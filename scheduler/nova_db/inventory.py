@@ -124,7 +124,9 @@ class Inventory:
             self._versions.warn_if_unsupported()
 
     def wait_until_ready(self, timeout: float, sleep: Callable[[float], None] = time.sleep) -> bool:
-        """Wait until the cells have been read from the API database once.
+        """Wait until cells and aggregates have been read from the API database once.
+
+        Without aggregates no host would be in the zone that a request names, and none would be isolated.
 
         Args:
             timeout: Seconds to wait; 0 looks once.
@@ -133,15 +135,18 @@ class Inventory:
         Returns:
             Whether they have been read.
         """
-        if self.cells.load_if_needed():
+        if self._is_ready():
             return True
         end = time.monotonic() + timeout
         while (left := end - time.monotonic()) > 0:
             sleep(min(left, READY_INTERVAL))
-            if self.cells.load_if_needed():
+            if self._is_ready():
                 self._log_contents(self._store.snapshot(0))
                 return True
         return False
+
+    def _is_ready(self) -> bool:
+        return self.cells.load_if_needed() and self._aggregates.load_if_needed()
 
     def _log_contents(self, table: HostTable) -> None:
         LOG.info("There are %d cells and %d compute nodes", len(self.cells.all), len(table))

@@ -54,6 +54,7 @@ def test_it_starts_without_any_database(nova, inventory, caplog):
 
 
 def test_it_is_ready_once_the_api_database_was_read(nova, inventory, caplog):
+    aggregate = nova.add_aggregate("fast", ["h1"])
     url = nova.conf.api_database.connection
     nova.conf.set_override("connection", "sqlite:////no/such/directory/x.db", "api_database")
     inventory.start()
@@ -63,6 +64,7 @@ def test_it_is_ready_once_the_api_database_was_read(nova, inventory, caplog):
     inventory.engines.dispose()
     with caplog.at_level(logging.INFO):
         assert inventory.wait_until_ready(60)
+    assert list(inventory.aggregates().by_id) == [aggregate]
     assert "There are " in caplog.text
     assert inventory.wait_until_ready(0)
 
