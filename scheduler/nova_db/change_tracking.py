@@ -70,6 +70,11 @@ SILENT_SHARE = 0.25
 HEARTBEATS_SHARE = 0.5
 HEARTBEATS_INTERVAL = 30.0
 
+# Seconds by which the wall clock may depart from the monotonic one until it counts as set: heartbeats that
+# were read before may be late by the new time alone, so all are read again.
+CLOCK_DRIFT = 1.0
+EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - as all stamps in the databases, UTC without a zone
+
 # The columns of a service but its id, and among them those that its fingerprint has.
 _SERVICE_COLUMNS = tuple(name for name in ServiceRow.__slots__ if name != "id")
 _SERVICE_FINGERPRINT = tuple(name for name in _SERVICE_COLUMNS if name not in HEARTBEAT + FIXED)
@@ -101,6 +106,7 @@ class ServiceTracker:
         self._live = [services.c.deleted == 0, services.c.binary == "nova-compute"]
         self._fingerprints = Fingerprints(services, _SERVICE_FINGERPRINT, self._live)
         self._heartbeats_due = -math.inf
+        self._wall_ahead = math.nan
         self._silent: set[int] = set()
         self.rows: Mapping[int, ServiceRow] = {}
 
@@ -116,7 +122,7 @@ class ServiceTracker:
             found: The fingerprints as read before; None: they are read now.
         """
         changes = self._fingerprints.compare(found or self.read_fingerprints(connection))
-        every = self._clock() >= self._heartbeats_due
+        every = self._clock() >= self._heartbeats_due or self._clock_was_set()
         fresh = self._changed(connection, changes)
         silent = self._silent - changes.changed - changes.gone
         if every or silent:
@@ -155,10 +161,18 @@ class ServiceTracker:
         down_time, now = self._down_time(), self._now()
         if every:
             self._heartbeats_due = self._clock() + min(HEARTBEATS_INTERVAL, HEARTBEATS_SHARE * down_time)
+            self._wall_ahead = self._seconds_ahead()
         numbers: Iterable[int] = self.rows if every else changed
         rows = [self.rows[number] for number in numbers if number in self.rows]
         silent = {row.id for row in rows if not _reported_within(row, SILENT_SHARE * down_time, now)}
         self._silent = silent if every else self._silent | silent
+
+    def _clock_was_set(self) -> bool:
+        """Return whether the wall clock was set since all heartbeats were read, or the machine suspended."""
+        return abs(self._seconds_ahead() - self._wall_ahead) > CLOCK_DRIFT
+
+    def _seconds_ahead(self) -> float:
+        return (self._now() - EPOCH).total_seconds() - self._clock()
 
 
 def _reported_within(service: ServiceRow, limit: float, now: datetime) -> bool:

@@ -87,11 +87,12 @@ class Heartbeats:
 
     def __init__(self, nova):
         self.clock = Clock()
+        self.set_by = 0.0
         self._nova = nova
         self._tracker = ServiceTracker(lambda: 60.0, self.clock, self.now)
 
     def now(self):
-        return STAMP + timedelta(seconds=self.clock.now)
+        return STAMP + timedelta(seconds=self.clock.now + self.set_by)
 
     def beat(self, *hosts):
         self._nova.update(services, services.c.host.in_(hosts), last_seen_up=self.now())
@@ -129,6 +130,17 @@ def test_heartbeats_of_services_that_have_been_silent_are_read_at_each_update(no
         beats.clock.now += 1
         beats.beat(*silent)
         assert [beats.ages()[host] for host in silent] == [0] * len(silent)
+
+
+@pytest.mark.parametrize("set_by", [300, -300])
+def test_heartbeats_are_read_at_once_after_the_wall_clock_was_set(nova, set_by):
+    beats = Heartbeats(nova)
+    nova.add_service("cmp1", last_seen_up=beats.now())
+    beats.ages()
+    beats.clock.now += 1
+    beats.set_by = set_by
+    beats.beat("cmp1")
+    assert beats.ages() == {"cmp1": 0}
 
 
 def test_a_service_of_the_future_is_silent_too(nova):
