@@ -125,8 +125,9 @@ class HostReader:
             and self._partition.all_aggregates is previous.aggregates
         ):
             return previous.read_again(read_at)
-        self._known = known
-        return self._table_of(known, read_at, previous=previous, unread_cells=unread)
+        table = self._table_of(known, read_at, previous=previous, unread_cells=unread)
+        self._known = known  # not before there is a table of it
+        return table
 
     def table_of(self, hosts: Iterable[str]) -> HostTable:
         """Return a table of some service hosts of any partition; what cannot be read now is not in it."""

@@ -453,3 +453,26 @@ def test_a_table_that_is_late_however_slow_the_databases_are_is_overdue(nova, st
     stores.store.stop()
     stores.ahead += 1000.0
     assert stores.store.overdue() > 900.0
+
+
+class AggregatesThatFailOnce:
+    """In place of an ``AggregateStore``: its aggregates, after an error."""
+
+    def __init__(self, store):
+        self._store = store
+        self._failures = iter([MemoryError()])
+
+    @property
+    def current(self):
+        for error in self._failures:
+            raise error
+        return self._store.current
+
+
+def test_hosts_are_not_missed_whose_table_could_not_be_made(nova, stores):
+    stores.store.refresh()
+    nova.add_host("cmp1")
+    stores.aggregates = AggregatesThatFailOnce(stores.aggregates)
+    with pytest.raises(MemoryError):
+        stores.store.refresh()
+    assert hosts_of(stores.store.refresh()) == ["cmp1"]
