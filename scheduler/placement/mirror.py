@@ -28,7 +28,15 @@ CLASSES = ("VCPU", "PCPU", "MEMORY_MB", "DISK_GB")
 WIDE_QUERY = "resources=MEMORY_MB%3A1"
 """The wide question about all compute nodes."""
 
+MOST_AMOUNT = 2**31 - 1
+"""The largest amount that Placement lets one allocation have."""
+
 _NUMBER = {name: number for number, name in enumerate(CLASSES)}
+
+
+# Beyond all amounts that can be allocated, and small enough to be added up: a capacity is a total that was
+# multiplied by an operator's ratio, and may have forty digits.
+_UNBOUNDED = int(np.iinfo(np.int64).max // 2)
 
 
 def wide_query(aggregates: Iterable[str] = ()) -> str:
@@ -63,7 +71,8 @@ class PlainQuery:
 def plain_query(query: Query) -> PlainQuery | None:
     """Return what a query asks of compute nodes; None if more than the compute node decides.
 
-    The query has one unnumbered group of mirrored classes, memory among them, and no condition on trees.
+    The query has one unnumbered group of mirrored classes, memory among them, and no condition on trees. An
+    amount that no provider can have is for Placement to refuse.
     """
     amounts: dict[str, int] = {}
     required: set[str] = set()
@@ -84,6 +93,8 @@ def plain_query(query: Query) -> PlainQuery | None:
         elif name == "member_of":
             member_of.append(frozenset(value.removeprefix("in:").split(",")))
     if "MEMORY_MB" not in amounts or not _NUMBER.keys() >= amounts.keys():
+        return None
+    if max(amounts.values()) > MOST_AMOUNT:
         return None
     return PlainQuery(
         amounts, frozenset(required), frozenset(forbidden), tuple(member_of), frozenset(not_member_of)
@@ -164,7 +175,7 @@ def read_snapshot(body: bytes) -> MirrorSnapshot:
         for name, number in _NUMBER.items():
             amounts = provider.resources.get(name)
             if amounts is not None:
-                capacity[number, row] = amounts.capacity
+                capacity[number, row] = min(amounts.capacity, _UNBOUNDED)
                 used[number, row] = amounts.used
     alone = np.array([uuid not in below for uuid, _ in roots], dtype=bool)
     traits = tuple(map(frozenset, sets))
@@ -293,7 +304,7 @@ class Mirror:
 
     def forget_provider(self, provider: str) -> None:
         """Offer a provider no more until the next snapshot: Placement says that it does not exist."""
-        everything = dict.fromkeys(CLASSES, int(np.iinfo(np.int64).max // 2))
+        everything = dict.fromkeys(CLASSES, _UNBOUNDED)
         with self._lock:
             self._learn(_Change(self.clock(), provider, everything, 0))
 

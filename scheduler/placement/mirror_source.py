@@ -217,6 +217,8 @@ class CandidateMirror:
             self._reread(self._not_read_since(doubtful))
         except (PlacementSilent, QuestionRefused, msgspec.DecodeError) as error:
             self._outage.report_failure(error)
+            with self._lock:
+                self._doubtful = noted | self._doubtful
             return min(self._pace.interval(), MIN_INTERVAL)
         self._outage.report_success()
         return max(0.0, self._refreshed_at + self._pace.interval() - self._clock())

@@ -1,7 +1,8 @@
+import json
+
 from hypothesis import given
 from hypothesis import strategies as st
 import msgspec
-import orjson
 import pytest
 
 from scheduler.placement.answer import SHARING
@@ -34,7 +35,7 @@ def provider(root, traits=(), **resources):
 
 def snapshot(**providers):
     body = {"allocation_requests": [], "provider_summaries": providers}
-    return read_snapshot(orjson.dumps(body))
+    return read_snapshot(json.dumps(body).encode())
 
 
 def two_nodes():
@@ -286,3 +287,18 @@ def test_a_refused_amount_does_not_concern_others(mirror):
 )
 def test_sharing_providers_with_a_mirrored_class(traits, classes, expected):
     assert shares_mirrored_class(traits, classes) is expected
+
+
+@pytest.mark.parametrize("capacity", [2**63, 10**40])
+def test_a_capacity_beyond_all_bounds_is_one_that_suffices(mirror, clock, capacity):
+    mirror.publish(
+        snapshot(a=provider("a", MEMORY_MB=(capacity, 0)), b=provider("b", MEMORY_MB=(512, 0))), clock.now
+    )
+    assert found(mirror) == ["a"]
+    mirror.claimed(allocation("a", **MEMORY))
+    assert found(mirror) == ["a"]
+
+
+@pytest.mark.parametrize("amount", [2**31, 10**40])
+def test_an_amount_that_no_provider_can_have_is_for_placement_to_refuse(amount):
+    assert plain_query(query(("resources", f"MEMORY_MB:{amount}"))) is None

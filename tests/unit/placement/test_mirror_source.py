@@ -10,6 +10,7 @@ from scheduler.placement.answer import SHARING
 from scheduler.placement.errors import PlacementUnreachable
 from scheduler.placement.mirror import WIDE_QUERY
 from scheduler.placement.mirror_source import (
+    MOST_REREAD,
     RESTING_INTERVALS,
     CandidateMirror,
     NoMirror,
@@ -358,3 +359,19 @@ def test_nodes_that_many_workers_find_changed_are_read_at_once_by_one_of_them(wo
     for worker in workers:
         worker.run_round()
     assert client.asked == [SHARERS, WIDE]
+
+
+@pytest.mark.parametrize("many", [False, True], ids=["one by one", "all at once"])
+def test_nodes_that_could_not_be_read_again_are_read_in_the_next_round(mirror, client, clock, many):
+    nodes = [f"n{number}" for number in range(MOST_REREAD + 1)] if many else ["b"]
+    clock.now += 1
+    body, client.bodies[WIDE] = client.bodies[WIDE], PlacementUnreachable("down")
+    client.bodies["/resource_providers/b/usages"] = PlacementUnreachable("down")
+    mirror.nodes_changed(nodes)
+    mirror.run_round()
+    nodes_now = NODES | {"b": provider("b", [], MEMORY_MB=(4096, 4096))}
+    client.bodies[WIDE] = body | {"provider_summaries": nodes_now}
+    client.bodies["/resource_providers/b/usages"] = {"usages": {"MEMORY_MB": 4096}}
+    clock.now += 1
+    mirror.run_round()
+    assert found(mirror) == ["a"]
