@@ -153,6 +153,9 @@ class ProviderLists:
             answer = self._questions.ask(path, asked.not_before, context, about_to_send)
             found = ProviderList(answer.body, answer.asked_at)
         except BaseException as error:
+            with self._lock:
+                if self._latest.get(path) is asked:  # an error is no answer for those who come later
+                    del self._latest[path]
             asked.result.set_exception(error)
             raise
         asked.not_before = max(asked.not_before, answer.asked_at)

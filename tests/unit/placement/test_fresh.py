@@ -13,6 +13,7 @@ from scheduler.placement.answer import Candidates
 from scheduler.placement.candidates import FetchCandidates
 from scheduler.placement.errors import PlacementUnreachable
 from scheduler.placement.fresh import FreshCandidates
+from scheduler.placement.provider_trees import RETRY
 from scheduler.placement.questions import Questions
 from scheduler.placement.reply import Reply
 from scheduler.request.query import Query
@@ -171,6 +172,18 @@ def test_trees_that_cannot_be_examined_are_asked_for_in_full(placement, source, 
     placement.answers[EVERYTHING] = Reply(503, b"busy")
     assert list(source(query(), None).by_root) == ["full"]
     assert "could not be examined" in caplog.text
+
+
+@pytest.mark.parametrize("path", [EVERYTHING, SHARING])
+def test_trees_that_could_not_be_examined_are_examined_again_soon(placement, path):
+    now = [0.0]
+    questions = Questions(placement, SharedAnswers(clock=lambda: now[0]))
+    source = FreshCandidates(questions, placement.in_full, clock=lambda: now[0])
+    placement.answers[path] = Reply(503, b"busy")
+    assert list(source(query(), None).by_root) == ["full"]
+    del placement.answers[path]
+    now[0] = RETRY
+    assert list(source(query(), None).by_root) == list(NODES)
 
 
 def test_trees_are_examined_once_a_minute_and_unchanged_children_are_not_read_again(placement):
