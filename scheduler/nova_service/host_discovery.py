@@ -81,7 +81,9 @@ class Discovery:
             engine = self._engines.cell(cell.uuid, cell.url)
             with engine.connect() as connection:
                 columns = compute_nodes.c
-                query = sa.select(columns.id, columns.host).where(columns.deleted == 0, columns.mapped < 1)
+                query = sa.select(columns.id, columns.host).where(
+                    columns.deleted == 0, columns.mapped < 1, columns.host.is_not(None)
+                )
                 nodes = connection.execute(query).all()
             for node in nodes:
                 if self._map(node.host, cell):

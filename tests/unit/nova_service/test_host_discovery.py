@@ -109,3 +109,10 @@ def ago(seconds):
 )
 def test_a_service_is_up_if_it_was_seen_recently(columns, expected):
     assert is_up(ServiceRow(1, "u", "h", **columns), NOW, 60) is expected
+
+
+def test_a_node_whose_compute_has_not_named_its_host_yet_keeps_no_other_from_being_mapped(nova, leading):
+    nova.add_node(None, hypervisor_hostname="n1")
+    nova.add_node("cmp2")
+    leading.run()
+    assert mapped(nova) == ["cmp2"]
