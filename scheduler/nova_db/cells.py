@@ -150,6 +150,7 @@ class Cells:
         log_changes(self._cells, found, first=not self._loaded)
         self._cells = found
         self._loaded = True
+        self._engines.keep_cells((cell.uuid, cell.url) for cell in found)
         return True
 
 

@@ -3,7 +3,7 @@
 spec: host-state-and-cells 1.1, 2.3
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 import contextlib
 import functools
 from importlib.util import find_spec
@@ -105,8 +105,20 @@ class Engines:
         Raises:
             ConfigError: The URL names no known driver.
         """
-        what = f"The database connection of cell {uuid}"
-        return self._get(what, url, self._conf.database, LATE_CELL_FACTOR)
+        return self._get(_of_cell(uuid), url, self._conf.database, LATE_CELL_FACTOR)
+
+    def keep_cells(self, cells: Iterable[tuple[str, str | None]]) -> None:
+        """Close the engines of cells that were deleted, or have another URL now.
+
+        Args:
+            cells: Uuid and URL of the cells that there are.
+        """
+        kept = {(_of_cell(uuid), url) for uuid, url in cells}
+        with self._lock:
+            gone = [key for key in self._engines if key[0].startswith(_of_cell("")) and key not in kept]
+            closed = [self._engines.pop(key) for key in gone]
+        for engine in closed:
+            engine.dispose()
 
     def check(self) -> None:
         """Make the engines of the two options that are set, without connecting.
@@ -148,6 +160,10 @@ class Engines:
                 if engine.dialect.name != "sqlite":
                     self._watch.add(engine, what, watch_factor)
         return engine
+
+
+def _of_cell(uuid: str) -> str:
+    return f"The database connection of cell {uuid}"
 
 
 def make_engine(

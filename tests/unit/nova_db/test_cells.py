@@ -53,6 +53,27 @@ def test_a_cell_without_url_has_no_engine(nova, cells):
     assert cells.engine(cells.all[0]) is nova.cells[nova.cell1]
 
 
+def test_the_connections_of_cells_that_are_gone_or_moved_are_closed(nova, cells):
+    for uuid in ("c2", "c3"):
+        nova.insert_api(cell_mappings, uuid=uuid, database_connection="sqlite:////tmp/old.db")
+    cells.load()
+    before = {cell.uuid: (cells.engine(cell), cells.engine(cell).pool) for cell in cells.all}
+    with nova.engines.api().begin() as connection:
+        connection.execute(sa.delete(cell_mappings).where(cell_mappings.c.uuid == "c2"))
+        moved = sa.update(cell_mappings).where(cell_mappings.c.uuid == "c3")
+        connection.execute(moved.values(database_connection="sqlite:////tmp/new.db"))
+    cells.load()
+    assert {uuid: engine.pool is pool for uuid, (engine, pool) in before.items()} == {
+        nova.cell1: True,
+        "c2": False,
+        "c3": False,
+    }
+    assert {cell.uuid: cells.engine(cell) is before[cell.uuid][0] for cell in cells.all} == {
+        nova.cell1: True,
+        "c3": False,
+    }
+
+
 def test_without_cells_a_warning_is_logged(nova, cells, caplog):
     with nova.engines.api().begin() as connection:
         connection.execute(sa.delete(cell_mappings))
