@@ -109,7 +109,9 @@ class MappedHosts:
         column = host_mappings.c.host
         with self._engines.api_connection() as connection:
             pieces = [connection.execute(sa.select(column).where(column.in_(each))) for each in chunks(hosts)]
-            return frozenset(host for piece in pieces for host in piece.scalars())
+            found = {host.lower() for piece in pieces for host in piece.scalars()}
+        # MySQL finds names without regard to case, for conductors too
+        return frozenset(host for host in hosts if host.lower() in found)
 
 
 class HostCells:

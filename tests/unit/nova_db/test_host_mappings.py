@@ -107,3 +107,17 @@ def test_asking_for_a_host_reads_nothing(nova):
     nova.conf.set_override("connection", AWAY, "api_database")
     nova.engines.dispose()
     assert "cmp1" not in mapped
+
+
+def test_names_that_a_database_takes_for_equal_are_one_host(nova):
+    """As MySQL does: conductors find the mapping of a host whose name has other capitals now."""
+    with nova.engines.api().begin() as connection:
+        connection.execute(sa.text("ALTER TABLE host_mappings RENAME TO kept"))
+        connection.execute(
+            sa.text("CREATE TABLE host_mappings (id INTEGER, host TEXT COLLATE NOCASE, cell_id INTEGER)")
+        )
+        connection.execute(sa.text("INSERT INTO host_mappings VALUES (1, 'cmp1.example.org', 1)"))
+    mapped = MappedHosts(nova.engines)
+    mapped.follow(["CMP1.example.org", "cmp2"])
+    mapped.refresh()
+    assert ("CMP1.example.org" in mapped, "cmp2" in mapped) == (True, False)
