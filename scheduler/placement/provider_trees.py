@@ -25,10 +25,17 @@ LOG = log.getLogger(__name__)
 HOLDS = 60.0
 RETRY = 10.0
 
+# Seconds after which reading providers one by one is interrupted, and later continued: requests wait for it.
+EXAMINED_AT_ONCE = 5.0
+
 # Providers whose inventories are read one by one; for more, one question about all candidates is asked.
 READ_SINGLY = 50
 
 ALL_TREES = "/allocation_candidates?resources=MEMORY_MB%3A1"
+
+
+class _Unfinished(PlacementError):
+    """An examination was interrupted."""
 
 
 class _Summary(msgspec.Struct, gc=False):
@@ -87,7 +94,11 @@ class ProviderTrees:
         return frozenset[str]().union(*(read_inventories(self._client, uuid) for uuid in found.uuids))
 
     def _classes_of_children(self, children: Collection[tuple[str, int]]) -> frozenset[str]:
-        """Return all classes of which children have inventories; unchanged children are not read again."""
+        """Return all classes of which children have inventories; unchanged children are not read again.
+
+        Raises:
+            _Unfinished: Not all were read in time. What was read is kept.
+        """
         known = self._classes_of_child
         self._classes_of_child = {child: known[child] for child in children if child in known}
         unknown = [child for child in children if child not in known]
@@ -96,8 +107,11 @@ class ProviderTrees:
             self._classes_of_child |= {
                 child: frozenset(summaries[child[0]].resources) for child in unknown if child[0] in summaries
             }
+        end = self._clock() + EXAMINED_AT_ONCE
         for child in unknown:
             if child not in self._classes_of_child:
+                if self._clock() >= end:
+                    raise _Unfinished(f"{len(self._classes_of_child)} of {len(children)} children are known")
                 self._classes_of_child[child] = frozenset(read_inventories(self._client, child[0]))
         return frozenset[str]().union(*self._classes_of_child.values())
 

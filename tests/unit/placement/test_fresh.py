@@ -13,7 +13,7 @@ from scheduler.placement.answer import Candidates
 from scheduler.placement.candidates import FetchCandidates
 from scheduler.placement.errors import PlacementUnreachable
 from scheduler.placement.fresh import FreshCandidates
-from scheduler.placement.provider_trees import RETRY
+from scheduler.placement.provider_trees import EXAMINED_AT_ONCE, RETRY
 from scheduler.placement.questions import Questions
 from scheduler.placement.reply import Reply
 from scheduler.request.query import Query
@@ -197,6 +197,31 @@ def test_trees_are_examined_once_a_minute_and_unchanged_children_are_not_read_ag
         source(query(), None)
         assert placement.asked.count(EVERYTHING) == times, moment
     assert placement.asked.count(INVENTORIES.format("x")) == 1
+
+
+def test_an_examination_that_takes_long_is_continued_later(placement):
+    """The children of full compute nodes are read one by one."""
+    now = [0.0]
+
+    class SlowPlacement(Placement):
+        def get(self, path, *asked, **how):
+            now[0] += 0.1
+            return super().get(path, *asked, **how)
+
+    placement = SlowPlacement()
+    children = [f"x{number}" for number in range(200)]
+    placement.answers[EVERYTHING] = Reply(200, body(*((each, "a", 1) for each in children)))
+    placement.answers |= {INVENTORIES.format(each): Reply(200, b'{"inventories": {}}') for each in children}
+    questions = Questions(placement, SharedAnswers(clock=lambda: now[0]))
+    source = FreshCandidates(questions, placement.in_full, clock=lambda: now[0])
+    answers = []
+    while answers[-1:] != [list(NODES)]:
+        begun = now[0]
+        answers.append(list(source(query(), None).by_root))
+        assert now[0] - begun < EXAMINED_AT_ONCE + 1.0
+        now[0] += RETRY
+    assert answers[:-1] == [["full"]] * 3
+    assert [placement.asked.count(INVENTORIES.format(each)) for each in children] == [1] * 200
 
 
 def ask_together(placement, source, queries):
