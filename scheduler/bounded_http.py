@@ -6,6 +6,7 @@ to its last, and the number of bytes has a bound too. Connecting and sending are
 """
 
 from collections.abc import Callable
+from functools import partial
 from http.client import HTTPResponse
 import io
 import socket
@@ -16,6 +17,7 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.poolmanager import PoolManager, ProxyManager
 
 # Bytes of a response; the allocation candidates of 10,000 hosts are a tenth of that.
 MAX_BYTES = 512 * 1024 * 1024
@@ -111,7 +113,19 @@ class _SecurePool(HTTPSConnectionPool):
 
 
 def bound_responses(session: requests.Session) -> None:
-    """Bound the responses of all connections that a session opens from now on."""
+    """Bound the responses of all connections that a session opens from now on, be it to an HTTP proxy."""
     for transport in session.adapters.values():
         if isinstance(transport, HTTPAdapter):
-            transport.poolmanager.pool_classes_by_scheme = {"http": _Pool, "https": _SecurePool}
+            _bound(transport.poolmanager)
+            transport.proxy_manager_for = partial(_proxy_manager_for, transport)  # type: ignore[method-assign]
+
+
+def _proxy_manager_for(transport: HTTPAdapter, proxy: str, **options: Any) -> Any:
+    manager = type(transport).proxy_manager_for(transport, proxy, **options)
+    if isinstance(manager, ProxyManager):
+        _bound(manager)
+    return manager
+
+
+def _bound(manager: PoolManager) -> None:
+    manager.pool_classes_by_scheme = {"http": _Pool, "https": _SecurePool}

@@ -67,6 +67,13 @@ def test_a_response_that_trickles_ends_with_the_timeout(session, serve, trickled
     assert "timed out" in str(caught.value) or "in time" in str(caught.value)
 
 
+def test_a_response_that_trickles_through_a_proxy_ends_with_the_timeout(session, serve):
+    """The environment may name one."""
+    proxies = {"http": serve(bytes_of(ANSWER), pause=0.05)}
+    with pytest.raises(requests.exceptions.RequestException):
+        session.get("http://192.0.2.1/", proxies=proxies, timeout=(5, 0.5))
+
+
 def test_a_response_in_time_is_read_whole(session, serve):
     assert session.get(serve(bytes_of(ANSWER)), timeout=(5, 5)).content == b"hello"
 
