@@ -155,10 +155,14 @@ class Worker(cotyledon.Service):
         spare_the_collector()
         LOG.info("Worker %d has loaded its view of the hosts and connects to the broker", self.worker_id)
         server = self._parts.server(self.conf, manager, int(self.worker_id))
+        # One that stops would return each request to the broker, and be handed it again.
         if self._stopping:
-            return  # it would return each request to the broker, and be handed it again
+            return
         server.start()
         self._server = server
+        if self._stopping:
+            server.stop()
+            return
         LOG.info("Worker %d takes requests", self.worker_id)
         self._start_explanations(manager, server)
         if self.worker_id == 0:

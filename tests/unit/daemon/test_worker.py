@@ -87,13 +87,16 @@ class Transport:
 
 
 class Server:
-    def __init__(self, log, answered=None):
+    def __init__(self, log, answered=None, on_start=None):
         self.log = log
+        self.on_start = on_start
         self.transport = Transport(log)
         self.answered = answered
 
     def start(self):
         self.log.append("server.start")
+        if self.on_start:
+            self.on_start()
 
     def stop(self):
         self.log.append("server.stop")
@@ -114,6 +117,7 @@ def build(tmp_path):
         text="",
         explanations=None,
         accepted_since_fork=0,
+        on_server_start=None,
     ):
         path = tmp_path / "nova.conf"
         path.write_text(text)
@@ -121,7 +125,7 @@ def build(tmp_path):
         log = []
         parts = WorkerParts(
             manager=lambda conf: Manager(log, **(manager or {})),
-            server=lambda conf, manager, worker: Server(log, answered),
+            server=lambda conf, manager, worker: Server(log, answered, on_server_start),
             periodics=lambda conf, manager: list(periodics),
             explanations=explanations,
         )
@@ -170,6 +174,16 @@ def test_a_worker_that_stops_during_its_start_takes_no_requests(build):
     worker, log, _ = build(manager={"on_start": stop})
     worker.run()
     assert log == ["manager.start", "manager.catch_up"]
+    assert worker.shared.serving.count == 0
+
+
+def test_a_worker_that_stops_while_it_waits_for_the_broker_takes_no_requests_once_that_is_there(build):
+    def stop():
+        worker.terminate()
+
+    worker, log, _ = build(on_server_start=stop)
+    worker.run()
+    assert log[-4:] == ["server.start", "manager.stop_claiming", ("manager.stop", True), "server.stop"]
     assert worker.shared.serving.count == 0
 
 
