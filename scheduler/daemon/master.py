@@ -46,7 +46,6 @@ class Master:
         self._context = multiprocessing.get_context("fork")
         self._monitor = Monitor(conf, self._workers)
         self._shared = SharedState(self._context, self._monitor, self._workers)
-        self._was_ready = threading.Event()
         self._failure: int | None = None
 
     def run(self) -> int | None:
@@ -84,10 +83,10 @@ class Master:
         if serving < self._workers:
             text = f"Only {serving} of {self._workers} workers take requests so far"
             LOG.warning("%s", text)
-        else:
-            self._was_ready.set()
-            text = f"All {self._workers} workers take requests"
-            LOG.info("%s", text)
+            self._monitor.ready(text)
+            self._shared.serving.wait_for_all()
+        text = f"All {self._workers} workers take requests"
+        LOG.info("%s", text)
         self._monitor.ready(text)
 
     def _reload(self) -> None:
@@ -108,7 +107,8 @@ class Master:
     def _worker_died(self, _service_id: Any, worker_id: int, status: int) -> None:
         """End the daemon if its first start cannot succeed; later the worker is started again."""
         self._monitor.worker_ended(worker_id, status)
-        if status in (START_FAILED, NO_DATABASE) and not self._was_ready.is_set() and self._failure is None:
+        first_start = self._shared.serving.count < self._workers
+        if status in (START_FAILED, NO_DATABASE) and first_start and self._failure is None:
             LOG.error("Worker %d could not start, the daemon ends", worker_id)
             self._end(status)
 

@@ -204,6 +204,23 @@ def test_a_worker_that_cannot_start_ends_the_daemon_with_1(start):
     assert "Traceback" not in log
 
 
+def test_a_daemon_that_waited_long_for_its_broker_is_not_ended_by_a_later_failure(start, tmp_path):
+    """It has been ready since: only a first start that cannot succeed ends it."""
+    gate, database = tmp_path / "gate", tmp_path / "database"
+    database.touch()
+    limits = "[berth]\nready_timeout=0\ndatabase_start_timeout=0.1\n"
+    daemon = start(limits, TEST_GATE=str(gate), TEST_NO_DATABASE=str(database))
+    (first,) = daemon.expect("server starts (.*)")
+    daemon.expect_log("Only 0 of 1 workers take requests so far")
+    gate.touch()
+    daemon.expect_log("All 1 workers take requests")
+    database.unlink()
+    os.kill(int(first[1]), signal.SIGKILL)
+    daemon.expect_log("could not be read within 0.1 seconds")
+    database.touch()
+    daemon.expect("server starts .*")
+
+
 def test_no_temporary_directory_ends_the_daemon_with_1(start, tmp_path):
     daemon = start(f"[DEFAULT]\ntempdir={tmp_path}/absent\n")
     assert daemon.end() == (1, [])
