@@ -5,6 +5,8 @@ from contextlib import ExitStack, contextmanager
 import threading
 import time
 
+from scheduler import deadline
+
 
 class KeyedLocks:
     """One lock for each key. A lock exists only while a thread holds it or waits for it."""
@@ -19,15 +21,15 @@ class KeyedLocks:
 
         Args:
             keys: May repeat.
-            timeout: Seconds to wait for all of them together.
+            timeout: Seconds to wait for all of them together; less if the deadline of the request comes first.
 
         Yields:
             True while all locks are held; False if the time was over, and none is held.
         """
-        deadline = time.monotonic() + timeout
+        end = time.monotonic() + deadline.current().bound(timeout)
         with ExitStack() as held:
             # In one order for all callers, or two of them could wait for each other.
-            acquired = all(self._acquire(key, deadline, held) for key in sorted(set(keys)))
+            acquired = all(self._acquire(key, end, held) for key in sorted(set(keys)))
             if not acquired:
                 held.close()
             yield acquired
@@ -37,12 +39,12 @@ class KeyedLocks:
         with self._lock:
             return list(self._locks)
 
-    def _acquire(self, key: str, deadline: float, held: ExitStack) -> bool:
+    def _acquire(self, key: str, end: float, held: ExitStack) -> bool:
         with self._lock:
             lock, users = self._locks.get(key) or (threading.Lock(), 0)
             self._locks[key] = (lock, users + 1)
         held.callback(self._remove_user, key)
-        if not lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+        if not lock.acquire(timeout=max(0.0, end - time.monotonic())):
             return False
         held.callback(lock.release)
         return True

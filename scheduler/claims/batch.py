@@ -80,8 +80,7 @@ class Batch:
             self._add_event(ClaimState.GIVEN_UP, str(error))
             return self._finish_all(Outcome.UNAVAILABLE, str(error))
         if reply is None:
-            text = f"the locks of its hosts were not free within {self._policy.lock_timeout:g} s"
-            return self._leave_to_single_claims(text)
+            return self._leave_to_single_claims("the locks of its hosts were not free in time")
         return self._react(reply)
 
     def _post(self) -> Reply | None:

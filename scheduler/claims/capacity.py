@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple, Protocol
 
+from scheduler import deadline
 from scheduler.claims.policy import ClaimPolicy, Timing
 from scheduler.placement.answer import Resources, Usage
 
@@ -83,8 +84,8 @@ class OvercommitCheck:
         """Return which claims are to be given back.
 
         Of several schedulers that find a provider over its capacity each waits for a random time, and looks
-        again: the first ones give back, and the last ones find that enough. If Placement does not tell, the
-        claim stays.
+        again: the first ones give back, and the last ones find that enough. If Placement does not tell, or
+        the deadline of the request has passed, the claim stays.
 
         Args:
             added: The claims, which are in effect.
@@ -92,15 +93,18 @@ class OvercommitCheck:
         if not self.others:
             return CheckedClaims()
         near = {uuid: self._nearly_full(one) for uuid, one in added.items()}
-        usages = {provider: self.read(provider) for provider in dict.fromkeys(chain(*near.values()))}
+        usages = {provider: self._usage_of(provider) for provider in dict.fromkeys(chain(*near.values()))}
         told = {uuid for uuid, providers in near.items() if providers and all(map(usages.get, providers))}
         over: dict[str, Excess] = {}
         if any(one.used > one.capacity for usage in usages.values() for one in usage.values()):
             self.timing.sleep(self.timing.uniform(*self.policy.retry_delay))
             for provider, usage in usages.items():
                 if any(one.used > one.capacity for one in usage.values()):
-                    _choose_one_by_one(provider, self.read(provider), added, over)
+                    _choose_one_by_one(provider, self._usage_of(provider), added, over)
         return CheckedClaims(frozenset(told - over.keys()), over)
+
+    def _usage_of(self, provider: str) -> Mapping[str, Usage]:
+        return {} if deadline.current().expired else self.read(provider)
 
     def _nearly_full(self, added: Resources) -> list[str]:
         """Return the providers that a claim leaves little room on, or of which that is not known."""

@@ -123,10 +123,10 @@ class Confirmation:
             return
         for history in self._histories.values():
             history.begin_try()
-        timeout = self._policy.lock_timeout
-        with self._provider_locks.hold(roots_of(self._requests.values()), timeout) as held:
+        roots = roots_of(self._requests.values())
+        with self._provider_locks.hold(roots, self._policy.lock_timeout) as held:
             if not held:
-                self._fail(Outcome.CONFLICT, f"the locks of its hosts were not free within {timeout:g} s")
+                self._fail(Outcome.CONFLICT, "the locks of its hosts were not free in time")
                 return
             self._record()
             try:

@@ -19,6 +19,7 @@ import threading
 import time
 from typing import Any
 
+from scheduler import deadline
 from scheduler.claims.allocations_api import AllocationsApi
 from scheduler.claims.responses import WriteOutcome, refused_resource, write_outcome
 from scheduler.claims.writes_in_flight import SLOW_WRITE, WritesInFlight
@@ -137,7 +138,7 @@ class GroupCommit(AllocationsApi):
 
     def _wait(self, write: _Write) -> None:
         """Wait until the write was sent with others, or is to be sent by this thread."""
-        if write.ready.wait(self._wait_timeout):
+        if write.ready.wait(deadline.current().bound(self._wait_timeout)):
             return
         with self._lock:
             if write in self._queue and not write.leads:

@@ -10,9 +10,11 @@ import contextvars
 from dataclasses import dataclass, field
 import threading
 
+from scheduler import deadline
 from scheduler.claims.allocations_api import ConsumerAllocations
 from scheduler.claims.result import ClaimResult, Outcome
 from scheduler.placement.answer import AllocationCandidate, Resources
+from scheduler.placement.errors import PlacementUnreachable
 from scheduler.request.query import Query
 
 Read = Callable[[str], ConsumerAllocations]
@@ -33,7 +35,7 @@ def read_each(read: Read, uuids: Sequence[str], at_once: int) -> dict[str, Consu
         What was read, by instance UUID in the given order: of all, or of some, one of which holds nothing.
 
     Raises:
-        PlacementSilent: Placement does not tell what one of them holds.
+        PlacementSilent: Placement does not tell what one of them holds, or the deadline has passed.
     """
     reading = _Reading(read, iter(uuids))
     threads = []
@@ -66,6 +68,8 @@ class _Reading:
     def work(self) -> None:
         try:
             while (uuid := self._next()) is not None:
+                if deadline.current().expired:
+                    raise PlacementUnreachable("the caller no longer waits for an answer")
                 held = self.found[uuid] = self.read(uuid)
                 if not held.allocations:
                     self._end()

@@ -49,10 +49,9 @@ class ServerGroups:
             with self._locks.hold([group.uuid], self._lock_timeout) as alone:
                 if not alone:
                     LOG.warning(
-                        "Server group %s was locked by other requests for %s seconds; serving the next one "
+                        "Server group %s was locked by other requests for too long; serving the next one "
                         "beside them",
                         group.uuid,
-                        self._lock_timeout,
                     )
                 members = _current_members(group, group.uuid, source)
                 yield request.with_group(members, _current_hosts(group, members, source))

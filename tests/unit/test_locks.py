@@ -2,6 +2,7 @@ from concurrent.futures import ThreadPoolExecutor
 import threading
 import time
 
+from scheduler.deadline import Deadline, limit_to
 from scheduler.locks import KeyedLocks
 
 
@@ -36,6 +37,12 @@ def test_after_a_timeout_none_of_the_keys_is_held():
                 assert others
         assert locks.busy() == ["b"]
     assert locks.busy() == []
+
+
+def test_a_key_is_waited_for_until_the_deadline_of_the_request():
+    locks = KeyedLocks()
+    with limit_to(Deadline.after(0.0)), locks.hold("a", 60) as first, locks.hold("a", 60) as second:
+        assert (first, second) == (True, False)
 
 
 def test_locks_are_released_after_an_error():

@@ -115,7 +115,7 @@ def test_a_lock_of_a_host_that_is_not_free_leaves_the_claims_to_single_ones(capl
     assert alone == [("i1", ClaimState.CLAIMED_ALONE), ("i2", ClaimState.CLAIMED_ALONE)]
     assert api.calls == []
     assert (
-        "Claim for instance i1 on host aaaa, try 1: the locks of its hosts were not free within"
+        "Claim for instance i1 on host aaaa, try 1: the locks of its hosts were not free in time"
         in caplog.text
     )
 

@@ -2,9 +2,12 @@
 
 import pytest
 
+from scheduler import deadline
 from scheduler.claims.capacity import CheckedClaims, Excess, NoCapacityCheck, OvercommitCheck
 from scheduler.claims.policy import ClaimPolicy
+from scheduler.deadline import Deadline
 from scheduler.placement.answer import Usage
+from tests.support.clock import Clock
 from tests.unit.claims.builders import SleepClock
 
 POLICY = ClaimPolicy(retry_delay=(0.25, 0.5))
@@ -51,6 +54,20 @@ def test_a_provider_of_which_nothing_is_known_is_checked():
     placement = Placement(1)
     assert check(placement, {"i": taking(1)}, lambda _: {}) == CheckedClaims(frozenset("i"), {})
     assert placement.read == ["p"]
+
+
+def test_after_the_deadline_of_the_request_no_further_provider_is_read():
+    clock, read = Clock(), []
+
+    def placement(provider):
+        read.append(provider)
+        clock.now += 4
+        return {"VCPU": Usage(10, 11)}
+
+    added = {f"i{number}": taking(provider=f"p{number}") for number in range(9)}
+    with deadline.limit_to(Deadline.after(10, clock)):
+        assert check(placement, added) == CheckedClaims(frozenset({"i0", "i1", "i2"}))
+    assert read == ["p0", "p1", "p2"]
 
 
 def test_a_claim_within_the_capacity_stays_and_is_not_waited_for():

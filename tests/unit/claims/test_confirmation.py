@@ -13,7 +13,9 @@ from scheduler.claims.confirmation import HeldClaim
 from scheduler.claims.events import ClaimState
 from scheduler.claims.held import read_each
 from scheduler.claims.result import Outcome
+from scheduler.deadline import Deadline
 from scheduler.placement.errors import PlacementUnreachable
+from tests.support.clock import Clock
 from tests.unit.claims.builders import FAULTS, READS, A, B, Host, candidate, make_request
 from tests.unit.claims.fake_consumers import FakeConsumers
 
@@ -373,6 +375,19 @@ def test_what_is_read_at_a_time_has_the_deadline_of_the_request():
     with deadline.limit_to(deadline.Deadline(123.0, lambda: 0.0)):
         read_each(read, ["i0", "i1", "i2"], 3)
     assert seen == [123.0] * 3
+
+
+def test_after_the_deadline_of_the_request_no_further_instance_is_read():
+    clock, asked = Clock(), []
+
+    def read(uuid):
+        asked.append(uuid)
+        clock.now += 4
+        return SOMETHING
+
+    with deadline.limit_to(Deadline.after(10, clock)), pytest.raises(PlacementUnreachable):
+        read_each(read, [f"i{number}" for number in range(9)], 1)
+    assert asked == ["i0", "i1", "i2"]
 
 
 def test_without_a_free_thread_the_instances_are_read_one_after_the_other(monkeypatch):

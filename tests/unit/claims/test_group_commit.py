@@ -6,6 +6,7 @@ import pytest
 
 from scheduler.claims import group_commit
 from scheduler.claims.group_commit import MOST_IN_GROUP, GroupCommit
+from scheduler.deadline import Deadline, limit_to
 from scheduler.placement.errors import PlacementUnanswered, PlacementUnreachable
 from scheduler.placement.reply import Reply
 from scheduler.shared_answers import SharedAnswers
@@ -249,6 +250,18 @@ def test_a_write_that_waits_too_long_is_not_sent(client):
     first.start()
     assert client.begun.wait(10)
     with pytest.raises(PlacementUnreachable, match="too many writes wait"):
+        api.put_allocations("b", body("b"))
+    client.gate.set()
+    first.join(10)
+    assert client.sent == [("PUT", ["a"])]
+
+
+def test_a_write_waits_no_longer_than_the_caller_of_its_request(client):
+    api = GroupCommit(client)
+    first = threading.Thread(target=api.put_allocations, args=("a", body("a")))
+    first.start()
+    assert client.begun.wait(10)
+    with limit_to(Deadline.after(0.0)), pytest.raises(PlacementUnreachable, match="too many writes wait"):
         api.put_allocations("b", body("b"))
     client.gate.set()
     first.join(10)
