@@ -27,7 +27,8 @@ Records = Mapping[str, Mapping[str, Any]]
 _DROP_UNSENT = "DELETE FROM records WHERE id IN (SELECT id FROM unsent)"
 _WAS_SENT = "records.id NOT IN (SELECT id FROM unsent)"
 _MARK_SENT = "DELETE FROM unsent WHERE id IN (SELECT id FROM records WHERE instance = ?)"
-_REMOVE = "DELETE FROM records WHERE instance = ?"
+_WITHDRAW = "DELETE FROM records WHERE instance = ?"
+_REMOVE = "DELETE FROM records WHERE instance = ? AND request = coalesce(?, request)"
 _REMOVE_NEWEST = """
 DELETE FROM records WHERE id = (SELECT max(id) FROM records WHERE instance = ? AND claim = ?)
 """
@@ -84,7 +85,7 @@ class JournalPage:
             OSError: The same.
         """
         self._left: set[Path] = set()
-        self._unremoved: set[str] = set()
+        self._unremoved: set[tuple[str, str | None]] = set()  # instance, and request or None for all
         self._file = PageFile(path, lock, _records, durable=durable)
         self.messages = MessageRecords(self._file, self.take_over_dead)
         self._file.database.execute(_DROP_UNSENT)
@@ -101,7 +102,7 @@ class JournalPage:
         known = {record.instance for record in found if self.messages.may_be_known(record.request)}
         if known:
             LOG.warning("Instances %s keep what a worker that died may have answered with", sorted(known))
-            self.remove_records(known)
+            self._remove({(record.instance, record.request) for record in found if record.instance in known})
         return [(record.instance, record.claim) for record in found if record.instance not in known]
 
     def take_over_dead(self, pages: Collection[Path] | None = None) -> DeadPages:
@@ -171,9 +172,14 @@ class JournalPage:
             request: The identity of the request that the claims are for.
         """
         try:
-            with self._file.lock, self._file.transaction():
-                for instance, claim in records.items():
-                    self._insert(instance, claim, request)
+            with self._file.lock:
+                mode = self._file.durable_mode if self._unremoved else "NORMAL"
+                with self._file.transaction(mode):
+                    # Later these records would go too.
+                    self._file.database.executemany(_REMOVE, self._unremoved)
+                    for instance, claim in records.items():
+                        self._insert(instance, claim, request)
+                self._unremoved.clear()
         except sqlite3.Error as error:
             self._file.outage.report_failure(error)
         else:
@@ -185,7 +191,7 @@ class JournalPage:
 
     def withdraw_records(self, instance_uuids: Collection[str]) -> None:
         """Remove all records of these instances, whose claims were refused. It need not outlive a reboot."""
-        self._file.write(_REMOVE, [(uuid,) for uuid in instance_uuids])
+        self._file.write(_WITHDRAW, [(uuid,) for uuid in instance_uuids])
 
     def withdraw_newest(self, records: Records) -> None:
         """Remove the newest of equal records of each instance, whose claim was refused.
@@ -198,15 +204,18 @@ class JournalPage:
         """Remove all records of these instances.
 
         Without this, the next process would give back claims that were answered. So the removal is written
-        through to the disk, and one that fails is repeated by the next.
+        through to the disk, and one that fails is repeated by the next, or before the next claim is recorded.
         """
+        self._remove({(uuid, None) for uuid in instance_uuids})
+
+    def _remove(self, removals: Collection[tuple[str, str | None]]) -> None:
         with self._file.lock:
-            self._unremoved.update(instance_uuids)
+            self._unremoved.update(removals)
             if not self._unremoved:
                 return
             try:
                 with self._file.transaction(self._file.durable_mode):
-                    self._file.database.executemany(_REMOVE, [(uuid,) for uuid in self._unremoved])
+                    self._file.database.executemany(_REMOVE, self._unremoved)
             except sqlite3.Error as error:
                 self._file.outage.report_failure(error)
             else:

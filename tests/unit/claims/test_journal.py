@@ -385,6 +385,20 @@ def test_a_removal_that_fails_is_repeated_by_the_next(journal, caplog, monkeypat
     assert [uuid for uuid, _ in found_in(journal)] == ["i2"]
 
 
+def test_a_removal_that_fails_spares_what_is_recorded_later(journal, monkeypatch):
+    monkeypatch.setattr(page_file, "BUSY_TIMEOUT", 0.001)
+    page = journal.open_page()
+    record(page, {"i1": CLAIM}, "m1")
+    with contextlib.closing(sqlite3.connect(journal.directory / "page-0.sqlite")) as reader:
+        reader.execute("BEGIN IMMEDIATE")
+        page.remove_records(["i1"])
+    later = {**CLAIM, "owner": ["later", None]}
+    record(page, {"i1": later}, "m2")
+    page.remove_records(["i2"])
+    page.close()
+    assert found_in(journal) == [("i1", later)]
+
+
 def fill_the_disk_and_die(journal, answered):
     page = journal.open_page()
     record(page, dict.fromkeys((*answered, "open"), CLAIM))
@@ -507,6 +521,18 @@ class TestClaimJournal:
         claims.remove_records(["i1"])
         page.close()
         assert self.found_by_next(journal) == []
+
+    def test_a_claim_is_not_forgotten_with_an_earlier_one_that_was_answered(self, journal):
+        (dead, dead_page, _), (claims, page, found) = opened(journal), opened(journal)
+        dead.record_claim("i1", self.made, request="answered")
+        dead.mark_sent(["i1"])
+        dead.begin_reply("answered", failed=False)
+        dead_page.close()
+        claims.record_claim("i1", self.source, request="later")
+        assert (claims.claims_of_others(["i1"], "later"), found) == (OtherClaims(), [])
+        claims.mark_sent(["i1"])
+        page.close()
+        assert [(uuid, claim.made) for uuid, claim in self.found_by_next(journal)] == [("i1", self.source)]
 
     def test_without_a_page_nothing_is_recorded(self):
         full = mock.create_autospec(Journal, instance=True)
