@@ -21,7 +21,7 @@ class KeyedLocks:
 
         Args:
             keys: May repeat.
-            timeout: Seconds to wait for all of them together; less if the deadline of the request comes first.
+            timeout: Seconds to wait for all of them together, at most until the deadline of the request.
 
         Yields:
             True while all locks are held; False if the time was over, and none is held.

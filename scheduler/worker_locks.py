@@ -113,7 +113,8 @@ class FileLock:
         """Give it back, if it is held; it cannot be used any more."""
         try:
             if self._is_held:
-                os.ftruncate(self._file, 0)
+                with suppress(OSError):  # it only tells others less
+                    os.ftruncate(self._file, 0)
         finally:
             os.close(self._file)
             if self._fifo is not None:  # last, so that those whom this wakes can take the lock

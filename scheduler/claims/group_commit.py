@@ -12,7 +12,7 @@ concerns its own consumer only.
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
 import threading
@@ -150,12 +150,14 @@ class GroupCommit(AllocationsApi):
 
     def _lead(self, write: _Write) -> None:
         """Send the first writes of the queue, this one among them, and let the next thread lead."""
-        with self._slot("writes", self._allowed.limit, WORKER_PATIENCE):
-            group = self._next_group(write)
+        group = [write]
+        with ExitStack() as slot:
             try:
+                slot.enter_context(self._slot("writes", self._allowed.limit, WORKER_PATIENCE))
+                group = self._next_group(write)
                 self._send(group)
             finally:
-                self._hand_over()
+                self._hand_over(write)
                 for other in group:
                     if other is not write:
                         other.ready.set()
@@ -180,8 +182,11 @@ class GroupCommit(AllocationsApi):
             and known.isdisjoint(first.bodies)
         )
 
-    def _hand_over(self) -> None:
+    def _hand_over(self, ended: _Write) -> None:
+        """Let the next writes be sent after this one, or instead of it if it has failed before."""
         with self._lock:
+            if ended in self._queue:
+                self._queue.remove(ended)
             self._in_flight -= 1
             free = self._allowed.limit - self._in_flight
             following = list(islice(self._followers(), max(0, free)))

@@ -12,7 +12,7 @@ JSON.
 """
 
 import atexit
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 import math
 import os
@@ -205,6 +205,7 @@ class ClaimJournal:
         """Record nothing; ``clock`` returns seconds that only grow."""
         self._clock = clock
         self._opening = threading.Lock()
+        self._reporting = threading.Lock()
         self._due = math.inf
         self._journal: Any = None
         self._page: Page | None = None
@@ -241,7 +242,12 @@ class ClaimJournal:
             self._opening.release()
 
     def _report_found(self) -> None:
-        for uuid, record in self._page.found_records() if self._page else ():
+        """Report what was taken over; wait for what another thread reports."""
+        with self._reporting:
+            self._report_each(self._page.found_records() if self._page else ())
+
+    def _report_each(self, records: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
+        for uuid, record in records:
             try:
                 claim = _claim_of(record)
             except (KeyError, TypeError, AttributeError):

@@ -130,6 +130,13 @@ def full_disk(*_arguments):
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
+def test_a_slot_whose_release_cannot_be_told_is_free_all_the_same(tmp_path, clock, monkeypatch):
+    monkeypatch.setattr(os, "ftruncate", full_disk)
+    for _ in range(2):
+        with worker(tmp_path, clock).locks.slot("writes", 1, 0.0):
+            pass
+
+
 def test_an_answer_that_does_not_fit_leaves_nothing(tmp_path, clock, asked, monkeypatch, caplog):
     monkeypatch.setattr(shared_answers.Path, "rename", full_disk)
     assert worker(tmp_path, clock).get("q", 0.0, asked).body == b"answer 1"

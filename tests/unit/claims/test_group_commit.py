@@ -1,5 +1,7 @@
+from contextlib import nullcontext
 import threading
 from types import SimpleNamespace
+from unittest import mock
 
 import orjson
 import pytest
@@ -289,6 +291,16 @@ def test_an_unexpected_error_lets_the_next_write_be_sent(client):
         api.put_allocations("a", body("a"))
     client.answer = lambda _bodies: DONE
     assert api.put_allocations("b", body("b")) is DONE
+
+
+def test_a_slot_that_cannot_be_had_lets_the_next_write_be_sent(client):
+    client.gate.set()
+    slots = [mock.MagicMock(__enter__=mock.Mock(side_effect=ZeroDivisionError)), nullcontext()]
+    api = GroupCommit(client, wait_timeout=0.0, slot=lambda *_: slots.pop(0))
+    with pytest.raises(ZeroDivisionError):
+        api.put_allocations("a", body("a"))
+    assert api.put_allocations("b", body("b")) is DONE
+    assert client.sent == [("PUT", ["b"])]
 
 
 def test_after_an_unexpected_error_of_the_sender_the_others_do_not_wait(client, run):

@@ -4,6 +4,7 @@ import os
 import resource
 import signal
 import sqlite3
+import threading
 import time
 from types import SimpleNamespace
 from unittest import mock
@@ -533,6 +534,28 @@ class TestClaimJournal:
         claims.mark_sent(["i1"])
         page.close()
         assert [(uuid, claim.made) for uuid, claim in self.found_by_next(journal)] == [("i1", self.source)]
+
+    def test_what_another_thread_has_taken_over_is_reported_before_it_counts_as_known(self, journal):
+        (dead, dead_page, _), claims, found, seen = opened(journal), ClaimJournal(), [], []
+        done = threading.Event()
+
+        def look():
+            claims.claims_of_others(["i1"])
+            seen.extend(found)
+            done.set()
+
+        def report(uuid, _claim):
+            threading.Thread(target=look).start()
+            done.wait(0.1)
+            found.append(uuid)
+
+        claims.open_page(journal, report)
+        dead.record_claim("i1", self.made)
+        dead.mark_sent(["i1"])
+        dead_page.close()
+        claims.claims_of_others(["i1"])
+        assert done.wait(10)
+        assert seen == ["i1"]
 
     def test_without_a_page_nothing_is_recorded(self):
         full = mock.create_autospec(Journal, instance=True)
