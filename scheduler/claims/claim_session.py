@@ -132,10 +132,10 @@ class ClaimSession:
             HeldClaim(self._claim_request(uuid, candidate, self.nodes.ignored), held[uuid])
             for uuid, candidate in candidates.items()
         ]
-        self._claims |= dict.fromkeys(candidates)
         if self._busy or self._is_late():
             results = {one.uuid: self._refuse(one.request) for one in claims}
         else:
+            self._claims |= dict.fromkeys(candidates)
             with self._timed():
                 results = self.claimer.confirm_many(claims)
         self._remember(results, candidates)

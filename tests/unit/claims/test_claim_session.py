@@ -410,7 +410,9 @@ def test_nothing_is_confirmed_too_late_or_beside_another_request():
         claimer.busy = not changes
         with contextlib.suppress(NoValidHost):
             assert {one.outcome for one in confirm(claims).values()} == {outcome}
+        claims.give_back()
         assert claimer.asked == []
+        assert claimer.confirmed == [], "what is recorded is the other request's"
 
 
 def test_adopted_claims_are_not_told_as_released():
