@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 import faulthandler
+from functools import partial
 import sys
 import threading
 import time
@@ -71,7 +72,8 @@ class Worker(cotyledon.Service):
             lambda: parts.read_state(self._manager, self._server),
         )
         self._reporter.reloads = shared.reloads.value
-        guru_meditation.install(conf)
+        # A file that was there when the daemon was started may be gone; requests are served without it.
+        self._attempt("cannot be asked for reports", partial(guru_meditation.install, conf))
 
     def run(self) -> None:
         """Start everything.

@@ -379,6 +379,14 @@ def test_requests_are_finished_although_the_server_of_questions_cannot_stop(buil
     assert "Worker 0 could not stop answering questions" in caplog.text
 
 
+def test_a_worker_that_cannot_be_asked_for_reports_takes_requests(build, tmp_path, caplog):
+    """The file was there when the daemon was started; each worker that followed would end at once."""
+    worker, _, _ = build(text=f"[oslo_reports]\nfile_event_handler={tmp_path}/absent\n")
+    worker.run()
+    assert worker.shared.serving.count == 1
+    assert "Worker 0 cannot be asked for reports: [oslo_reports]/file_event_handler" in caplog.text
+
+
 def test_a_worker_that_can_answer_no_questions_takes_requests(build, caplog):
     worker, log, _ = build(explanations=Explanations(OSError("broker")))
     worker.run()
