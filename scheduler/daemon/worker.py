@@ -82,7 +82,9 @@ class Worker(cotyledon.Service):
             SystemExit: The worker cannot start, with status START_FAILED, or with NO_DATABASE.
         """
         show_program_name()
-        faulthandler.enable()  # the master ends a worker that hangs by SIGABRT: it writes the stack traces
+        if sys.stderr is not None:  # as it is if the daemon was started with it closed
+            # the master ends a worker that hangs by SIGABRT: it writes the stack traces
+            faulthandler.enable()
         self._reporter.start()
         failure = self._attempt("cannot start", self._start)
         if self._stopping:

@@ -1,6 +1,7 @@
 """One worker in this process, its parts replaced."""
 
 import multiprocessing
+import sys
 import threading
 from types import SimpleNamespace
 
@@ -377,6 +378,13 @@ def test_requests_are_finished_although_the_server_of_questions_cannot_stop(buil
     worker.terminate()
     assert log[-3:] == ["server.wait", "transport.cleanup", ("manager.stop", True)]
     assert "Worker 0 could not stop answering questions" in caplog.text
+
+
+def test_a_worker_whose_standard_error_is_closed_takes_requests(build, monkeypatch):
+    worker, _, _ = build()
+    monkeypatch.setattr(sys, "stderr", None)
+    worker.run()
+    assert worker.shared.serving.count == 1
 
 
 def test_a_worker_that_cannot_be_asked_for_reports_takes_requests(build, tmp_path, caplog):
