@@ -104,8 +104,14 @@ class PlacementProcess:
         port: int = 0,
         conflict_retries: int = CONFLICT_RETRIES,
         certificate: str | Path | None = None,
+        log: Path | None = None,
     ) -> None:
-        """Describe a Placement; the arguments are those of ``EmbeddedPlacement``."""
+        """Describe a Placement; the other arguments are those of ``EmbeddedPlacement``.
+
+        Args:
+            log: The file that its errors are added to; None: they go where those of this process go.
+        """
+        self._log = log
         arguments = {"--db": database, "--port": port, "--conflict-retries": conflict_retries}
         if certificate:
             arguments["--certificate"] = certificate
@@ -123,7 +129,10 @@ class PlacementProcess:
             RuntimeError: It did not start.
         """
         root = Path(__file__).resolve().parent.parent
-        self._process = subprocess.Popen(self._command, cwd=root, stdout=subprocess.PIPE, text=True)
+        with self._log.open("a") if self._log else contextlib.nullcontext() as errors:
+            self._process = subprocess.Popen(
+                self._command, cwd=root, stdout=subprocess.PIPE, stderr=errors, text=True
+            )
         url = self._process.stdout.readline().strip()
         if not url:
             self.__exit__()

@@ -82,7 +82,7 @@ class ChaosCloud(Cloud):
         self.postgresql = self.enter_context(servers.postgresql(tcp=True))
         placement_port = servers.free_port(PLACEMENT_PORTS)
         database = self.enter_context(servers.made_database(self.mariadb.url, "placement"))
-        self.placement = PlacementProcess(database, placement_port)
+        self.placement = PlacementProcess(database, placement_port, log=self.directory / "placement.log")
         self.placement_url = self.enter_context(self.placement)
         for name, port in (
             ("broker", self.rabbit.port),
