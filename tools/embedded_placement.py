@@ -106,10 +106,9 @@ class PlacementProcess:
         certificate: str | Path | None = None,
         log: Path | None = None,
     ) -> None:
-        """Describe a Placement; the other arguments are those of ``EmbeddedPlacement``.
+        """Describe a Placement; the arguments are those of ``EmbeddedPlacement``.
 
-        Args:
-            log: The file that its errors are added to; None: they go where those of this process go.
+        Its errors are added to the file ``log``; without one they go where those of this process go.
         """
         self._log = log
         arguments = {"--db": database, "--port": port, "--conflict-retries": conflict_retries}
