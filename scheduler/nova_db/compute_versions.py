@@ -17,6 +17,9 @@ LOG = logging.getLogger(__name__)
 # Seconds for which the lowest version is remembered.
 VERSION_TTL = 60.0
 
+# Seconds for which it is remembered that none is known, as while the cells cannot be read.
+UNKNOWN_TTL = 1.0
+
 # The service version of nova 27, the oldest release that is supported.
 OLDEST_SUPPORTED = 66
 
@@ -42,7 +45,7 @@ class MinimumVersion:
         with self._lock:
             if self._clock() >= self._expires_at:
                 self._version = self._read()
-                self._expires_at = self._clock() + VERSION_TTL
+                self._expires_at = self._clock() + (VERSION_TTL if self._version else UNKNOWN_TTL)
             return self._version
 
     def clear(self) -> None:

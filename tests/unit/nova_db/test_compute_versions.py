@@ -4,7 +4,7 @@ import pytest
 import sqlalchemy as sa
 
 from scheduler.nova_db.cells import Cells
-from scheduler.nova_db.compute_versions import VERSION_TTL, MinimumVersion
+from scheduler.nova_db.compute_versions import UNKNOWN_TTL, VERSION_TTL, MinimumVersion
 from scheduler.nova_db.scatter_gather import CellCalls
 from tests.support.clock import Clock
 
@@ -60,3 +60,13 @@ def test_if_no_cell_answers_the_last_known_version_is_used(nova, caplog):
     versions.clear()
     assert versions.get() == 72
     assert "cannot be read" in caplog.text
+
+
+def test_a_version_that_is_not_known_is_not_remembered_for_long(nova):
+    clock, cells = Clock(), Cells(nova.engines, nova.conf)
+    versions = MinimumVersion(cells, CellCalls(lambda: 10.0), clock)
+    nova.add_service("cmp1", version=74)
+    assert versions.get() == 0
+    cells.load()
+    clock.now += UNKNOWN_TTL
+    assert versions.get() == 74
