@@ -265,9 +265,9 @@ class Mirror:
 
     @property
     def kept_changes(self) -> int:
-        """The number of changes kept for the snapshot that is published next."""
+        """The number of changes and refusals kept for the snapshot that is published next."""
         with self._lock:
-            return len(self._changes)
+            return len(self._changes) + len(self._refused)
 
     def publish(self, snapshot: MirrorSnapshot, asked_at: float) -> None:
         """Use a snapshot from now on, with all that was learnt since its question was sent."""
@@ -283,6 +283,7 @@ class Mirror:
         """Answer no query until the next snapshot."""
         with self._lock:
             self._snapshot = None
+            self._refused.clear()  # they were to hold until the next snapshot
 
     def claimed(self, allocations: Mapping[str, Mapping[str, Mapping[str, int]]], age: float = 0.0) -> None:
         """Add a claim: provider uuid → ``{"resources": {class: amount}}``, made known ``age`` seconds ago."""

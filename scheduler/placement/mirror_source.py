@@ -212,7 +212,7 @@ class CandidateMirror:
             doubtful = self._not_read_since(noted)
             if len(doubtful) > MOST_REREAD:
                 self.refresh(max(doubtful.values()))
-            elif self._clock() >= self._refreshed_at + self._pace.interval():
+            elif self._is_withdrawn() or self._clock() >= self._refreshed_at + self._pace.interval():
                 self.refresh()
             self._reread(self._not_read_since(doubtful))
         except (PlacementSilent, QuestionRefused, msgspec.DecodeError) as error:
@@ -222,6 +222,10 @@ class CandidateMirror:
             return min(self._pace.interval(), MIN_INTERVAL)
         self._outage.report_success()
         return max(0.0, self._refreshed_at + self._pace.interval() - self._clock())
+
+    def _is_withdrawn(self) -> bool:
+        """Return whether most claims were refused since the question of the last refresh was sent."""
+        return self._refreshed_at < self._withdrawn_at
 
     def _may_rest(self) -> bool:
         """Return whether a refresh that is due need not be now; from then on the mirror rests."""
@@ -256,7 +260,7 @@ class CandidateMirror:
         self._refreshed_at = answer.asked_at
         if sharing:
             self._mirror.withdraw()
-        else:
+        elif not self._is_withdrawn():
             self._mirror.publish(snapshot, answer.asked_at)
         with self._lock:
             self._wanted = self._resting = False

@@ -289,6 +289,14 @@ def test_sharing_providers_with_a_mirrored_class(traits, classes, expected):
     assert shares_mirrored_class(traits, classes) is expected
 
 
+def test_refusals_do_not_add_up_while_no_query_is_answered(mirror):
+    for amount in range(3):
+        mirror.refuse("a", "MEMORY_MB", amount)
+    assert mirror.kept_changes == 3
+    mirror.withdraw()
+    assert mirror.kept_changes == 0
+
+
 @pytest.mark.parametrize("capacity", [2**63, 10**40])
 def test_a_capacity_beyond_all_bounds_is_one_that_suffices(mirror, clock, capacity):
     mirror.publish(

@@ -244,6 +244,33 @@ def test_a_storm_of_refusals_sends_queries_to_placement_until_the_next_refresh(m
     assert found(mirror) == ["a", "b"]
 
 
+def test_after_a_storm_of_refusals_the_mirror_is_refreshed_at_once(mirror, client, clock):
+    clock.now += 1
+    for _ in range(STORM_CLAIMS):
+        refuse(mirror, provider="")
+    clock.now += 1
+    mirror.run_round()
+    assert client.asked == [SHARERS, WIDE]
+    assert found(mirror) == ["a", "b"]
+
+
+def test_a_refresh_amid_a_storm_of_refusals_is_followed_by_another_one(mirror, client, clock):
+    get, storms = client.get, iter([STORM_CLAIMS])
+
+    def get_amid_storm(path, *asked, **how):
+        for _ in range(next(storms, 0) if path == WIDE else 0):
+            clock.now += 0.01
+            refuse(mirror, provider="")
+        return get(path, *asked, **how)
+
+    client.get = get_amid_storm
+    clock.now += INTERVAL
+    mirror.run_round()
+    assert found(mirror) is None
+    mirror.run_round()
+    assert found(mirror) == ["a", "b"]
+
+
 AMOUNTS = {"total": 9, "reserved": 1, "allocation_ratio": 1.0}
 
 
