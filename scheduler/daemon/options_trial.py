@@ -12,6 +12,9 @@ from scheduler import errors
 #: Seconds in which a manager must be built from changed options; otherwise they are refused.
 TRIAL_TIMEOUT = 20.0
 
+#: Seconds after which a trial ends itself, above those after which it is ended: the master may have died.
+TIME_TO_END = 1.0
+
 
 def try_in_child(
     context: Any, build: Callable[[cfg.ConfigOpts], Any], conf: cfg.ConfigOpts, timeout: float = TRIAL_TIMEOUT
@@ -32,7 +35,7 @@ def try_in_child(
         ConfigError: They cannot; the text says why.
     """
     receiver, sender = context.Pipe(duplex=False)
-    child = context.Process(target=_build_and_report, args=(build, conf, sender), daemon=True)
+    child = context.Process(target=_build_and_report, args=(build, conf, sender, timeout), daemon=True)
     try:
         child.start()
     except OSError as error:
@@ -52,11 +55,15 @@ def try_in_child(
         raise errors.ConfigError(refusal)
 
 
-def _build_and_report(build: Callable[[cfg.ConfigOpts], Any], conf: cfg.ConfigOpts, sender: Any) -> None:
+def _build_and_report(
+    build: Callable[[cfg.ConfigOpts], Any], conf: cfg.ConfigOpts, sender: Any, timeout: float
+) -> None:
     # the handlers of the master would pass signals on to it
     signal.set_wakeup_fd(-1)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGALRM):
         signal.signal(number, signal.SIG_DFL)
+    # Workers notice the end of the master by a pipe, which this process has inherited.
+    signal.setitimer(signal.ITIMER_REAL, timeout + TIME_TO_END)
     try:
         _set_up_logging(conf)
         build(conf)

@@ -31,6 +31,25 @@ def test_a_build_that_hangs_is_refused_after_the_timeout(fork, conf):
         try_in_child(fork, lambda conf: threading.Event().wait(), conf, timeout=0.1)
 
 
+def test_a_trial_that_hangs_does_not_outlive_a_dead_master_for_long(fork, conf):
+    """While it lives, workers do not notice that the master is dead."""
+    receiver, sender = fork.Pipe(duplex=False)
+
+    def hang(_conf):
+        sender.send("begun")
+        threading.Event().wait()
+
+    master = fork.Process(target=try_in_child, args=(fork, hang, conf, 0.1))
+    master.start()
+    sender.close()
+    assert receiver.recv() == "begun"
+    master.kill()
+    master.join()
+    assert receiver.poll(60)
+    with pytest.raises(EOFError):
+        receiver.recv()
+
+
 def test_without_room_for_a_process_the_options_are_refused_and_no_pipe_is_left(fork, conf, monkeypatch):
     def no_room():
         raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
