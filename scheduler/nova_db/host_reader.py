@@ -101,7 +101,9 @@ class HostReader:
         self._wanted = now if not_before is None else min(now, not_before)
         self._cells.load_if_due()
         cells = self._cells_of_partition()
-        self._trackers = {cell: self._trackers.get(cell) or self._new_tracker(cell) for cell in cells}
+        # A cell that was disabled or renamed is still the same database.
+        known = {(cell.uuid, cell.url): tracker for cell, tracker in self._trackers.items()}
+        self._trackers = {cell: known.get((cell.uuid, cell.url)) or self._new_tracker(cell) for cell in cells}
         update = partial(self._update, not_before=self._wanted)
         answers = self._calls.scatter_gather(cells, update, probe=True)
         for cell in cells:

@@ -274,6 +274,20 @@ def test_foreign_providers_are_reported_once_however_often_they_are_looked_for(n
     assert caplog.text.count("1 providers that are no hosts, such as foreign") == 1
 
 
+@pytest.mark.parametrize("changes", [{"disabled": True}, {"name": "renamed"}], ids=["disabled", "renamed"])
+def test_hosts_are_kept_of_a_cell_that_is_disabled_or_renamed_while_it_is_away(nova, stores, changes):
+    nova.add_host("cmp1")
+    stores.store.refresh()
+    with nova.cells[nova.cell1].begin() as connection:
+        connection.execute(sa.text("ALTER TABLE compute_nodes RENAME TO elsewhere"))
+    with nova.engines.api().begin() as connection:
+        connection.execute(sa.update(cell_mappings).values(**changes))
+    assert stores.cells.load()
+    table = stores.store.refresh()
+    assert (hosts_of(table), table.unread_cells) == (["cmp1"], frozenset())
+    assert (nova.cell1 in table.disabled_cells) == ("disabled" in changes)
+
+
 def test_hosts_of_a_cell_that_is_away_are_not_called_foreign(nova, stores, caplog):
     caplog.set_level("INFO")
     stores.store.start()
