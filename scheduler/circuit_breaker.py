@@ -7,6 +7,7 @@ database, Placement, Keystone, Neutron.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+import math
 import threading
 import time
 
@@ -58,6 +59,7 @@ class CircuitBreaker:
         self._reason: str | None = None
         self._interval = FIRST_PROBE
         self._probe_at = 0.0
+        self._answered_at = -math.inf
         self._outage = OutageLog(
             LOG, f"{party} is left out until it answers again", f"{party} answers again", clock
         )
@@ -67,17 +69,27 @@ class CircuitBreaker:
         """Why the party is left out; None while it is called."""
         return self._reason
 
-    def failed(self, reason: str) -> None:
-        """Count a call that the party did not answer; enough of them in a row open the breaker."""
+    def failed(self, reason: str, begun_at: float = math.inf) -> None:
+        """Count a call that the party did not answer; enough of them in a row open the breaker.
+
+        Args:
+            reason: Why the party is left out.
+            begun_at: When the call began, in seconds of the clock. Its failure does not count if the party
+                has answered since: calls of an outage may end long after it.
+        """
         with self._lock:
+            if begun_at < self._answered_at:
+                return
             self._in_a_row += 1
             opens = self._reason is not None or self._in_a_row >= self._failures
         if opens:
-            self.trip(reason)
+            self.trip(reason, begun_at)
 
-    def trip(self, reason: str) -> None:
-        """Open the breaker."""
+    def trip(self, reason: str, begun_at: float = math.inf) -> None:
+        """Open the breaker, unless it is for a call that began before the last answer; as ``failed``."""
         with self._lock:
+            if begun_at < self._answered_at:
+                return
             if self._reason is None:
                 self._probe_at = self._clock() + self._interval
             self._reason = reason
@@ -88,6 +100,7 @@ class CircuitBreaker:
         with self._lock:
             self._in_a_row = 0
             self._reason = None
+            self._answered_at = self._clock()
             self._interval = min(FIRST_PROBE, self._max_interval)
         self._outage.report_success()
 
@@ -121,10 +134,11 @@ class CircuitBreaker:
             CircuitOpen: The party is left out, and was not called.
         """
         self.check()
+        begun_at = self._clock()
         try:
             yield
         except away as error:
-            self.failed(brief(error))
+            self.failed(brief(error), begun_at)
             raise
         except Exception:
             self.reset()

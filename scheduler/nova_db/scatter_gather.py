@@ -122,12 +122,12 @@ class CellCalls:
             self._under_way[cell.uuid] -= 1
 
     def _run(self, future: Future[CellAnswer], function: Callable[[Cell], Any], cell: Cell) -> None:
-        breaker = self._breaker(cell)
+        breaker, begun_at = self._breaker(cell), self._clock()
         try:
             value = function(cell)
         except Exception as error:  # noqa: BLE001 - any error is this cell's answer
             if isinstance(error, DBConnectionError):
-                breaker.trip(brief(error))
+                breaker.trip(brief(error), begun_at)
             answer = CellAnswer(error=error)
         else:
             breaker.reset()

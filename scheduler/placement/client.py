@@ -252,6 +252,7 @@ class PlacementClient:
             raise PlacementUnreachable(str(error)) from error
 
     def _exchange(self, method: str, path: str, version: str | None, context: Any, **options: Any) -> Reply:
+        begun_at = self._clock()
         try:
             adapter = self._searches if options.get("stream") else self._adapter
             headers = _headers(version, context, options)
@@ -263,7 +264,7 @@ class PlacementClient:
             reply = Reply(answer.status_code, b"".join(answer.iter_content(None)))
         except (exceptions.ClientException, requests.exceptions.RequestException) as error:
             if timed_out(error):
-                self._breaker.failed(str(error))
+                self._breaker.failed(str(error), begun_at)
             raise self._failure(error, sent=was_sent(error)) from error
         self._breaker.reset()
         self._note(answered=reply.status < 500 and reply.status not in {401, 403})

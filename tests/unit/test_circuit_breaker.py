@@ -46,6 +46,22 @@ def test_a_party_that_is_away_is_not_called_before_the_probe_is_due(clock):
     assert breaker.open_reason is None
 
 
+def test_the_failure_of_a_call_that_began_before_the_last_answer_does_not_count(clock):
+    breaker = CircuitBreaker("The API database", clock)
+
+    def hang():
+        clock.now += 1
+        with breaker.guard(OSError):
+            pass  # another call, which is answered
+        raise OSError("closed")
+
+    with pytest.raises(OSError, match="closed"), breaker.guard(OSError):
+        hang()
+    assert breaker.open_reason is None
+    fail(breaker, OSError("refused"))
+    assert breaker.open_reason == "refused"
+
+
 def test_one_call_is_the_probe(clock):
     breaker = CircuitBreaker("Keystone", clock)
     breaker.trip("no answer")

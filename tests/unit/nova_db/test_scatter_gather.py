@@ -104,6 +104,28 @@ def test_after_a_late_answer_a_cell_is_called_again():
     assert eventually(lambda: calls.scatter_gather([ONE], lambda cell: 5)["u1"].value == 5)
 
 
+def test_a_call_of_an_outage_that_ends_after_it_does_not_leave_the_cell_out_again(clock):
+    """As when the connection of a call that hangs is closed, and the cell has moved to another server."""
+    calls = CellCalls(lambda: 0.05, clock)
+    release, ended = threading.Event(), []
+
+    def hang(cell):
+        release.wait(30)
+        try:
+            raise DBConnectionError("closed")
+        finally:
+            ended.append(threading.current_thread())
+
+    calls.scatter_gather([ONE], hang)
+    clock.now += FIRST_PROBE
+    calls.scatter_gather([ONE], lambda cell: 5, probe=True)
+    assert eventually(lambda: calls.left_out(ONE) is None)
+    release.set()
+    assert eventually(lambda: ended)
+    ended[0].join(10)
+    assert calls.left_out(ONE) is None
+
+
 def test_after_a_reset_of_the_breakers_all_cells_are_called(hung):
     timeouts = iter([0.05, 0.05])
     calls = CellCalls(lambda: next(timeouts, 10.0))
