@@ -287,6 +287,7 @@ class Claimer:
         if earlier is None:
             return _refuse_all(requests, *self._refusal_of_busy())
         if any(self._cleanup.is_pending(uuid) for uuid in uuids):  # taken over from a dead process
+            self._journal.withdraw_writes({request.uuid: request.plain for request in requests})
             return claim_one_by_one(requests, self._claim_locked)
         return self._claim_recorded_many(requests, earlier)
 

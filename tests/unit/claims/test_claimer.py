@@ -606,6 +606,22 @@ def test_a_claim_that_waits_for_another_process_is_recorded_once():
     assert page.recorded[UUID].count(record_of([B])) == 1
 
 
+def test_a_batch_that_meets_a_claim_of_a_dead_process_is_recorded_once(tmp_path):
+    """Else the next process would take for its own what another scheduler has adopted since."""
+    api = FakeConsumers({A: 9, B: 9})
+    host, elsewhere = Host(tmp_path / "host", api), Host(tmp_path / "elsewhere", api)
+    dead, dead_page, _ = host.start()
+    assert dead.claim(make_request("i1", A)).claimed
+    claimer, page, _ = host.start(recorded_claim_delay=60.0)
+    dead_page.close()
+    results = claimer.claim_many([make_request("i1", B), make_request("i2", B)])
+    assert [result.claimed for result in results.values()] == [True, True]
+    page.close()
+    assert elsewhere.start()[0].claim(make_request("i2", B)).adopted
+    assert host.start()[0].drain(5) == []
+    assert (api.get_allocations("i1"), api.get_allocations("i2").generation) == (NOTHING, 2)
+
+
 def test_confirming_claims_while_a_release_ends_does_not_deadlock():
     """The end of a release removes records while it holds the lock of the cleanups."""
     claimer, _ = make_claimer()
