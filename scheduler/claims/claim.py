@@ -46,6 +46,7 @@ from scheduler.claims.allocations_api import (
 from scheduler.claims.events import ClaimEvent, ClaimHistory, ClaimState
 from scheduler.claims.parts import ClaimParts
 from scheduler.claims.responses import (
+    IN_EFFECT,
     WriteOutcome,
     cause_of,
     expected_generation,
@@ -55,7 +56,7 @@ from scheduler.claims.responses import (
 from scheduler.claims.result import ClaimResult, Outcome, OwnWrite, own_write_in
 from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.client import Reply
-from scheduler.placement.errors import PlacementSilent, PlacementUnanswered
+from scheduler.placement.errors import PlacementSilent, PlacementUnanswered, PlacementUnreachable
 
 LOG = log.getLogger(__name__)
 
@@ -250,13 +251,17 @@ class AllocationClaim:
         with self._provider_locks.hold(candidate.roots, timeout) as held:
             if not held:
                 return self._fail(Outcome.CONTENDED, f"its lock was not free within {timeout:g} s")
-            if self._lost_writes:  # each write is recorded, as each may take effect
-                self._record(self._write.own)
+            recorded = self._record()
             self._writes += 1
             try:
                 reply = self._api.put_allocations(self._request.uuid, self._write.body, self._request.context)
             except PlacementUnanswered as error:
                 return self._lose(str(error), timed_out=error.timed_out)
+            except PlacementUnreachable:
+                self._journal.withdraw_writes(recorded)
+                raise
+        if write_outcome(reply) not in IN_EFFECT:
+            self._journal.withdraw_writes(recorded)
         return self._react(reply)
 
     def _send_after_delay(self) -> ClaimState:
@@ -277,9 +282,17 @@ class AllocationClaim:
             return self._count_concurrent_update(reply)
         return self._refuse(REFUSALS[outcome], reply)
 
-    def _record(self, own: OwnWrite) -> None:
-        request = self._request
-        self._journal.record_claim(request.uuid, own.made, own.previous, request.message_id)
+    def _record(self) -> dict[str, OwnWrite]:
+        """Record a write that is about to be sent: each may take effect. Return what is recorded by that.
+
+        The caller has recorded the first plain write. One that adopts is not ours to give back.
+        """
+        write, request = self._write, self._request
+        if write.adopts or (write.own == request.plain and not self._lost_writes):
+            return {}
+        recorded = {request.uuid: write.own}
+        self._journal.record_writes(recorded, request.message_id)
+        return recorded
 
     def _succeed(self, reply: Reply) -> ClaimState:
         self._accepted = self._write.own
@@ -390,7 +403,6 @@ class AllocationClaim:
             return self._keep_source(source, current)
         if earlier is not None:
             self._write = self._plain_write(current, current.generation)
-            self._record(self._write.own)
             return self._go(ClaimState.REPLACING, "the instance holds allocations of an earlier claim")
         return self._start_beside_another_request(current)
 
@@ -412,7 +424,6 @@ class AllocationClaim:
         self._fallback = None if elsewhere else own
         body = allocations_body(current.allocations, self._request.owner, current.generation)
         self._write = _Write(body, current, source=own.previous)
-        self._record(self._write.own)
         if elsewhere:
             return self._go(ClaimState.REPLACING, "an earlier claim could have written the same")
         return self._go(ClaimState.REWRITING, "a lost write may yet do the same")
@@ -423,7 +434,6 @@ class AllocationClaim:
             replace(source, generation=current.generation), request.candidate, request.owner
         )
         self._write = _Write(body, current, source=source)
-        self._record(self._write.own)
         return self._go(ClaimState.KEEPING_SOURCE, "the instance holds allocations of the evacuated host")
 
     def _start_beside_another_request(self, current: ConsumerAllocations) -> ClaimState:

@@ -30,7 +30,7 @@ from scheduler.claims.journal import ClaimJournal, Journal
 from scheduler.claims.late_writes import IsDeleted, LateWrites
 from scheduler.claims.parts import ClaimParts
 from scheduler.claims.policy import ClaimPolicy, Timing
-from scheduler.claims.responses import WriteOutcome, write_outcome
+from scheduler.claims.responses import IN_EFFECT, WriteOutcome, write_outcome
 from scheduler.claims.result import ClaimResult, Outcome, OwnWrite, Refusal, unsent_claim
 from scheduler.claims.writes_in_flight import WritesInFlight
 from scheduler.locks import KeyedLocks
@@ -354,15 +354,18 @@ class Claimer:
         with self._provider_locks.hold(roots_of(requests), self._lock_timeout(requests)) as held:
             if not held or self._stopping.is_set():
                 return False, False
-            made = {request.uuid: request.repeated.made for request in requests}
-            self._journal.record_claims(made, None, requests[0].message_id)
+            writes = {request.uuid: request.repeated for request in requests}
+            self._journal.record_writes(writes, requests[0].message_id)
             bodies = {request.uuid: claim_body(request.candidate, request.owner, 1) for request in requests}
             try:
                 outcome = write_outcome(self._api.post_allocations(bodies, requests[0].context))
             except PlacementUnreachable:
+                self._journal.withdraw_writes(writes)
                 return False, False
             except PlacementSilent:
                 return True, False
+        if outcome not in IN_EFFECT:
+            self._journal.withdraw_writes(writes)
         return outcome is WriteOutcome.UNKNOWN, outcome is WriteOutcome.DONE
 
     def _distinguish(self, request: ClaimRequest, result: ClaimResult, *, lost: int = 0) -> ClaimResult:
@@ -379,11 +382,8 @@ class Claimer:
         """
         if not _looks_like_earlier(request, result):
             return result
-        beside = result.previous is not None
-        if not beside:  # else the claim reads the instance again, and records what it writes then
-            self._journal.record_claim(request.uuid, request.repeated.made, None, request.message_id)
         known = ConsumerState(
-            None if beside else 1,
+            1 if result.previous is None else None,  # else the claim reads the instance again
             unsure=result.unsure,
             earlier=result.own_writes,
             elsewhere=result.own_writes,
@@ -414,16 +414,16 @@ class Claimer:
             instance that may not, and nothing may be sent.
         """
         uuids = [request.uuid for request in requests]
-        made = {} if confirms else {request.uuid: request.plain.made for request in requests}
-        unrecorded = made
+        writes = {} if confirms else {request.uuid: request.plain for request in requests}
+        unrecorded = writes
         end = self._timing.monotonic() + self._lock_timeout(requests)
         while True:
-            self._journal.record_claims(unrecorded, request=requests[0].message_id)
+            self._journal.record_writes(unrecorded, requests[0].message_id)
             others = self._journal.claims_of_others(uuids, requests[0].message_id)
             if not others.busy and (confirms or not others.returned):
                 return others.earlier
             # Records of what is still to be given back stay, and those with them.
-            unrecorded = {uuid: one for uuid, one in made.items() if not self._cleanup.is_pending(uuid)}
+            unrecorded = {uuid: one for uuid, one in writes.items() if not self._cleanup.is_pending(uuid)}
             self._journal.remove_records(list(unrecorded))
             if self._timing.monotonic() >= end or self._stopping.is_set():
                 return None

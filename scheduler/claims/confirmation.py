@@ -27,15 +27,13 @@ from scheduler.claims.batch import read_until, roots_of
 from scheduler.claims.claim import REFUSALS, ClaimRequest
 from scheduler.claims.events import ClaimHistory, ClaimState
 from scheduler.claims.parts import ClaimParts
-from scheduler.claims.responses import WriteOutcome, cause_of, refused_resource, write_outcome
+from scheduler.claims.responses import IN_EFFECT, WriteOutcome, cause_of, refused_resource, write_outcome
 from scheduler.claims.result import ClaimResult, Outcome, OwnWrite, Refusal, own_write_in
 from scheduler.placement.client import Reply
 from scheduler.placement.errors import PlacementSilent, PlacementUnanswered, PlacementUnreachable
 
 CHANGED = "the instance does not hold the allocations any more"
 ANOTHER_CHANGED = "another instance of the request does not hold its allocations any more"
-
-_IN_EFFECT = {WriteOutcome.DONE, WriteOutcome.UNKNOWN}
 
 ReadAll = Callable[[Sequence[str], Any], Mapping[str, ConsumerAllocations]]
 """Instance UUIDs, context → what those of them hold that were read; an empty one ends the reading."""
@@ -167,7 +165,7 @@ class Confirmation:
 
     def _react(self, reply: Reply) -> None:
         outcome = write_outcome(reply)
-        if outcome not in _IN_EFFECT:
+        if outcome not in IN_EFFECT:
             # The record would claim what another process confirms with the same generation.
             self._journal.withdraw_writes(self._own)
         if outcome is WriteOutcome.DONE:

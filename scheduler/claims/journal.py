@@ -258,34 +258,13 @@ class ClaimJournal:
             else:
                 self._on_found(uuid, claim)
 
-    def record_claim(
-        self,
-        uuid: str,
-        made: ConsumerAllocations,
-        previous: ConsumerAllocations | None = None,
-        request: str = "",
-    ) -> None:
-        """Record a claim that is about to be sent.
+    def record_writes(self, writes: Mapping[str, OwnWrite], request: str = "") -> None:
+        """Record writes that are about to be sent together.
 
         Args:
-            uuid: The instance.
-            made: What the claim gives it.
-            previous: What it holds before and keeps besides; None for nothing.
+            writes: By instance UUID.
             request: The identity of the request.
         """
-        self.record_claims({uuid: made}, previous, request)
-
-    def record_claims(
-        self,
-        made: Mapping[str, ConsumerAllocations],
-        previous: ConsumerAllocations | None = None,
-        request: str = "",
-    ) -> None:
-        """Record claims that are about to be sent together, as ``record_claim``."""
-        self.record_writes({uuid: OwnWrite(one, previous) for uuid, one in made.items()}, request)
-
-    def record_writes(self, writes: Mapping[str, OwnWrite], request: str = "") -> None:
-        """Record writes that are about to be sent together, by instance UUID, as ``record_claim``."""
         if self._page and writes:
             self._page.add_records(_records_of(writes), request)
 

@@ -36,6 +36,10 @@ class WriteOutcome(Enum):
     UNKNOWN = auto()
 
 
+#: What a write did that is in effect, or may be.
+IN_EFFECT = frozenset({WriteOutcome.DONE, WriteOutcome.UNKNOWN})
+
+
 def write_outcome(reply: Reply) -> WriteOutcome:
     """Return what a response says that the write did. Only a clear refusal counts as one."""
     if reply.status == 204:

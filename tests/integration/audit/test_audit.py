@@ -19,6 +19,7 @@ from scheduler.audit.run import Audit, Settings
 from scheduler.claims.allocations_api import AllocationsApi, ConsumerAllocations, Owner
 from scheduler.claims.journal import DIRECTORY_PREFIX, ClaimJournal, Journal
 from scheduler.claims.journal_page import read_records
+from scheduler.claims.result import OwnWrite
 from scheduler.nova_db import schema
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.scatter_gather import CellCalls
@@ -258,7 +259,8 @@ def test_the_command_gives_back_what_the_kept_journal_proves(cloud, command, tmp
     claims = ClaimJournal()
     claims.open_page(SimpleNamespace(open_page=lambda: page), lambda *_: None)
     written = {a: {"resources": {"VCPU": 2, "MEMORY_MB": 1024}}}
-    claims.record_claim(ours, ConsumerAllocations(written, 1, Owner("project", "user")), request="message")
+    made = ConsumerAllocations(written, 1, Owner("project", "user"))
+    claims.record_writes({ours: OwnWrite(made)}, "message")
     claims.mark_sent([ours])
     page.close()
     status, rows, errors = command("--fix")

@@ -5,6 +5,7 @@ import pytest
 from scheduler.audit.recorded_claims import RecordedClaim, by_consumer, recorded_claims
 from scheduler.claims.allocations_api import ConsumerAllocations, Owner
 from scheduler.claims.journal import ClaimJournal, Journal
+from scheduler.claims.result import OwnWrite
 
 MADE = ConsumerAllocations({"p": {"resources": {"VCPU": 2}}}, None, Owner("project", "user"))
 
@@ -27,7 +28,7 @@ def found(instance):
 
 def record(journal, instance, *claim):
     """Record a claim that was sent."""
-    journal.record_claim(instance, *claim)
+    journal.record_writes({instance: OwnWrite(*claim)})
     journal.mark_sent([instance])
 
 
@@ -50,7 +51,7 @@ def test_claims_that_were_answered_are_not_found(journal, instance):
 
 
 def test_claims_that_were_never_sent_are_not_found(journal, instance):
-    journal.record_claim(instance, MADE)
+    journal.record_writes({instance: OwnWrite(MADE)})
     assert found(instance) == []
 
 

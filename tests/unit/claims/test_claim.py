@@ -66,8 +66,8 @@ class Journal(ClaimJournal):
         super().__init__()
         self.recorded = []
 
-    def record_claim(self, uuid, made, previous=None, request=""):
-        self.recorded.append((uuid, made.allocations, previous and previous.allocations))
+    def record_writes(self, writes, request=""):
+        self.recorded += writes.items()
 
 
 class World:
@@ -385,7 +385,8 @@ def test_whether_a_release_must_look_twice(fields, unsure, overlapped):
 def test_a_claim_beside_the_source_is_recorded_and_puts_it_back():
     world = World(held=holding(B), source={B}).run()
     both = {**candidate(A).allocations, **candidate(B).allocations}
-    assert world.journal.recorded == [(UUID, both, candidate(B).allocations)]
+    ((uuid, recorded),) = world.journal.recorded
+    assert (uuid, recorded.made.allocations, recorded.previous) == (UUID, both, holding(B))
     assert world.result.previous == holding(B)
     assert (world.result.made.allocations, world.result.made.generation) == (both, 2)
 

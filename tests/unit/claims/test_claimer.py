@@ -305,7 +305,7 @@ def test_a_claim_that_was_never_sent_is_not_taken_for_one_of_another_host(tmp_pa
     one, other = Host(tmp_path / "one", api), Host(tmp_path / "other", api)
     killed, page, _ = one.start()
     api.before_write = lambda uuids: None  # it is killed before that
-    killed.journal.record_claim(UUID, make_request(UUID, A).plain.made, request="m1")
+    killed.journal.record_writes({UUID: make_request(UUID, A).plain}, "m1")
     page.close()
     claimer, _, _ = other.start()
     assert claim(claimer, A).claimed
@@ -620,6 +620,43 @@ def test_a_batch_that_meets_a_claim_of_a_dead_process_is_recorded_once(tmp_path)
     assert elsewhere.start()[0].claim(make_request("i2", B)).adopted
     assert host.start()[0].drain(5) == []
     assert (api.get_allocations("i1"), api.get_allocations("i2").generation) == (NOTHING, 2)
+
+
+@pytest.mark.parametrize("fault", ["conflict", "unreachable"])
+def test_writes_that_were_refused_or_not_sent_after_a_lost_one_are_not_recorded(fault, tmp_path):
+    """Else the next process would take for its own what another scheduler has adopted since."""
+    api = FakeConsumers({A: 9}, write_faults=["begun 5", fault, "unreachable"])
+    host, elsewhere = Host(tmp_path / "host", api), Host(tmp_path / "elsewhere", api)
+    claimer, page, _ = host.start(late_write_window=60.0)
+    claim(claimer)
+    api.settle()
+    page.close()
+    assert elsewhere.start()[0].claim(make_request()).adopted
+    assert host.start()[0].drain(5) == []
+    assert api.get_allocations(UUID).generation == 2
+
+
+@pytest.mark.parametrize("several", [False, True], ids=["alone", "together"])
+def test_the_repetition_of_a_claim_that_was_refused_is_not_recorded(several, tmp_path):
+    """Another host has written the same meanwhile; the next process would take that for its own."""
+    api = FakeConsumers({A: 9})
+    host = Host(tmp_path / "host", api)
+    claimer, page, _ = host.start(late_write_window=60.0)
+    mark_sent, writes = api.before_write, []
+
+    def write_before(uuids):
+        mark_sent(uuids)
+        writes.append(uuids)
+        if len(writes) == 2:
+            api.consumers[UUID] = replace(api.consumers[UUID], generation=2)
+
+    api.before_write = write_before
+    uuids = [UUID, "other"] if several else [UUID]
+    requests = [replace(make_request(uuid), redelivered=True, alone=False) for uuid in uuids]
+    assert claimer.claim_many(requests)[UUID].outcome is Outcome.CONFLICT
+    page.close()
+    assert host.start()[0].drain(5) == []
+    assert api.get_allocations(UUID).generation == 2
 
 
 def test_confirming_claims_while_a_release_ends_does_not_deadlock():

@@ -18,6 +18,7 @@ from scheduler.claims.journal import REOPEN_DELAY, ClaimJournal, Journal, OtherC
 from scheduler.claims.journal_page import JournalPage, read_records
 from scheduler.claims.message_records import REPLIES_KEPT, RUNS_KEPT
 from scheduler.claims.page_file import RESERVE, PageLock
+from scheduler.claims.result import OwnWrite
 from scheduler.message_runs import RecordedReply
 from tests.unit.claims.builders import OWNER, A, B, candidate
 
@@ -503,8 +504,8 @@ class TestClaimJournal:
 
     def test_what_was_recorded_is_a_claim_of_unknown_outcome_to_the_next_process(self, journal):
         claims, page, nothing = opened(journal)
-        claims.record_claim("i1", self.made)
-        claims.record_claim("i2", self.made, self.source)
+        claims.record_writes({"i1": OwnWrite(self.made)})
+        claims.record_writes({"i2": OwnWrite(self.made, self.source)})
         claims.mark_sent(["i1", "i2"])
         page.close()
         assert nothing == []
@@ -517,7 +518,7 @@ class TestClaimJournal:
 
     def test_removed_claims_are_not_found(self, journal):
         claims, page, _ = opened(journal)
-        claims.record_claim("i1", self.made)
+        claims.record_writes({"i1": OwnWrite(self.made)})
         claims.mark_sent(["i1"])
         claims.remove_records(["i1"])
         page.close()
@@ -525,11 +526,11 @@ class TestClaimJournal:
 
     def test_a_claim_is_not_forgotten_with_an_earlier_one_that_was_answered(self, journal):
         (dead, dead_page, _), (claims, page, found) = opened(journal), opened(journal)
-        dead.record_claim("i1", self.made, request="answered")
+        dead.record_writes({"i1": OwnWrite(self.made)}, "answered")
         dead.mark_sent(["i1"])
         dead.begin_reply("answered", failed=False)
         dead_page.close()
-        claims.record_claim("i1", self.source, request="later")
+        claims.record_writes({"i1": OwnWrite(self.source)}, "later")
         assert (claims.claims_of_others(["i1"], "later"), found) == (OtherClaims(), [])
         claims.mark_sent(["i1"])
         page.close()
@@ -550,7 +551,7 @@ class TestClaimJournal:
             found.append(uuid)
 
         claims.open_page(journal, report)
-        dead.record_claim("i1", self.made)
+        dead.record_writes({"i1": OwnWrite(self.made)})
         dead.mark_sent(["i1"])
         dead_page.close()
         claims.claims_of_others(["i1"])
@@ -561,9 +562,9 @@ class TestClaimJournal:
         full = mock.create_autospec(Journal, instance=True)
         full.open_page.return_value = None
         claims = ClaimJournal()
-        claims.record_claim("i1", self.made)
+        claims.record_writes({"i1": OwnWrite(self.made)})
         claims.open_page(full, lambda *_: pytest.fail("there is no page"))
-        claims.record_claim("i1", self.made)
+        claims.record_writes({"i1": OwnWrite(self.made)})
         claims.remove_records(["i1"])
         assert claims.claims_of_others(["i1"]) == OtherClaims()
 
