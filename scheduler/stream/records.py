@@ -200,7 +200,8 @@ def _is_foreign(part: msgspec.Raw) -> bool:
 def encode(records: Iterable[Record]) -> Iterator[tuple[bytes, int]]:
     """Encode records into as few messages as their bounds allow.
 
-    A record that is larger than a message is left out.
+    A record that is larger than a message is left out, and so is one with text that is no Unicode: what a
+    cast names may have half of a surrogate pair.
 
     Yields:
         The body of a message, and how many of the records it accounts for.
@@ -208,16 +209,24 @@ def encode(records: Iterable[Record]) -> Iterator[tuple[bytes, int]]:
     parts: list[bytes] = []
     size = accounted = 0
     for record in records:
-        part = _encoder.encode(record)
+        part = _encoded(record)
         if parts and (size + len(part) + 2 > LARGEST_MESSAGE or len(parts) == MOST_RECORDS):
             yield _join(parts), accounted
             parts, size, accounted = [], 0, 0
         accounted += 1
-        if len(part) + 2 <= LARGEST_MESSAGE:
+        if part and len(part) + 2 <= LARGEST_MESSAGE:
             parts.append(part)
             size += len(part) + 1
     if accounted:
         yield _join(parts), accounted
+
+
+def _encoded(record: Record) -> bytes:
+    """Return a record as JSON; nothing if it cannot be encoded."""
+    try:
+        return _encoder.encode(record)
+    except UnicodeEncodeError:
+        return b""
 
 
 def _join(parts: list[bytes]) -> bytes:

@@ -154,6 +154,13 @@ def test_what_waited_for_too_long_is_dropped(world):
     assert (world.intents(), world.writer.dropped) == ([2], 1)
 
 
+def test_a_record_that_cannot_be_encoded_holds_up_no_other(world):
+    world.writer.publish(Kind.GONE, Entry(instance="\ud800"))
+    world.writer.publish(Kind.INTENT, entry())
+    world.writer.run_round()
+    assert [record.counter for record in world.written] == [0, 2]
+
+
 def test_a_writer_that_stops_writes_what_waits_and_says_bye():
     world = World(most_waiting=100)
     world.writer.publish(Kind.INTENT, entry())
