@@ -82,10 +82,7 @@ class StreamReader:
             return self._retry_at - now
         try:
             if self._connection is None:
-                self._connection = self._connect()
-                self._connection.subscribe(REPLAYED, self._receive)
-                self._own_seen_at, self._catching_up = self._clock(), True
-                self._on_subscribed()
+                self._connection = self._subscribed()
             self._connection.poll(POLL_INTERVAL)
             self._connection.send_heartbeat()
             if self.silent_for() > SILENT_AFTER:
@@ -97,6 +94,18 @@ class StreamReader:
             self._on_failure(error)
             return RETRY_INTERVAL
         return 0.0
+
+    def _subscribed(self) -> StreamConnection:
+        """Return a connection with a subscription that others know of; none is kept if any step fails."""
+        connection = self._connect()
+        try:
+            connection.subscribe(REPLAYED, self._receive)
+            self._own_seen_at, self._catching_up = self._clock(), True
+            self._on_subscribed()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     def _receive(self, body: bytes) -> None:
         if self._catching_up:

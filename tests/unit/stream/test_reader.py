@@ -1,3 +1,5 @@
+from unittest.mock import Mock
+
 import pytest
 
 from scheduler.stream import reader
@@ -85,3 +87,20 @@ def test_a_reader_stops():
     world.reader.start()
     world.reader.stop(10)
     assert world.failures == []
+
+
+def test_a_subscription_that_nobody_learned_of_is_made_again(world):
+    connections = []
+    reader_of_world = StreamReader(
+        lambda: connections.append(world.broker.connect("reader")) or connections[-1],
+        world.delivered.append,
+        Mock(side_effect=[RuntimeError("can't start new thread"), None]),
+        world.failures.append,
+        world.clock,
+    )
+    world.broker.bodies = [b"1"]
+    with pytest.raises(RuntimeError):
+        reader_of_world.run_round()
+    assert world.delivered == []
+    reader_of_world.run_round()
+    assert ([each.closed for each in connections], world.delivered) == ([True, False], [b"1"])
