@@ -134,8 +134,11 @@ class Address:
             if not stat.S_ISSOCK(Path(self.path).stat().st_mode):
                 return
             with socket.socket(socket.AF_UNIX) as probe:
+                probe.setblocking(False)  # one that accepts nothing would be waited for
                 try:
                     probe.connect(self.path)
+                except BlockingIOError:
+                    pass
                 except ConnectionRefusedError:
                     Path(self.path).unlink()
 

@@ -2,6 +2,8 @@
 
 import contextlib
 import http.client
+from pathlib import Path
+import queue
 import socket
 import threading
 
@@ -235,6 +237,23 @@ class TestUnixSocket:
             abandoned.bind(address.path)
         World(address, clock)
         assert self.get(address) == b"HTTP/1.1 200"
+
+    def test_a_daemon_that_accepts_nothing_is_not_waited_for(self, address):
+        errors_seen = queue.SimpleQueue()
+
+        def listen():
+            try:
+                address.listen()
+            except OSError as error:
+                errors_seen.put(error)
+
+        with socket.socket(socket.AF_UNIX) as frozen, socket.socket(socket.AF_UNIX) as client:
+            frozen.bind(address.path)
+            frozen.listen(0)
+            client.connect(address.path)
+            threading.Thread(target=listen, daemon=True).start()
+            assert "in use" in str(errors_seen.get(timeout=10))
+            assert Path(address.path).exists()
 
     def test_it_is_removed_at_the_end(self, address, clock, tmp_path):
         World(address, clock).endpoint.remove()
