@@ -57,23 +57,26 @@ class DecisionFile:
         self._pid = os.getpid() if pid is None else pid
         self._number = 0
         self._file: IO[bytes] | None = None
+        self._path = Path()
+        self._has_lines = False
         self._opened_at = 0.0
+        self._warnings = RateLimitedLogger(LOG)
 
     def write(self, line: bytes) -> None:
-        """Append a line, to the next file if this one is full or old.
+        """Append a line, to the next file if this one is full, old or was removed.
 
         Raises:
             OSError: It cannot be written. The next line goes to a new file.
         """
-        full = self._file is not None and self._file.tell() + len(line) + 1 > self._max_bytes
         try:
-            if self._file is None or full or self._clock() - self._opened_at > self._max_age:
+            if self._file is None or self._is_over(self._file, len(line) + 1):
                 self.close()
                 self._file = self._open()
             self._file.write(line + b"\n")
             self._file.flush()
+            self._has_lines = True
         except OSError:
-            self.close()
+            self._give_up()
             raise
 
     def close(self) -> None:
@@ -82,19 +85,39 @@ class DecisionFile:
         if ended is not None:
             ended.close()
 
+    def _is_over(self, file: IO[bytes], size: int) -> bool:
+        """Return whether the next line, of ``size`` bytes, is for another file."""
+        return (
+            file.tell() + size > self._max_bytes
+            or self._clock() - self._opened_at > self._max_age
+            or os.fstat(file.fileno()).st_nlink == 0
+        )
+
+    def _give_up(self) -> None:
+        """End the file after a failed write. On a full disk each try would leave one without a line."""
+        if self._file is not None and not self._has_lines:
+            with suppress(OSError):
+                self._path.unlink()
+        self.close()
+
     def _open(self) -> IO[bytes]:
         self._remove_old()
+        self._has_lines = False
         self._opened_at = self._clock()
         self._number += 1
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(self._opened_at))
-        path = self._directory / f"{PREFIX}{stamp}-{self._pid}-{self._number}{SUFFIX}"
-        return os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640), "ab")
+        self._path = self._directory / f"{PREFIX}{stamp}-{self._pid}-{self._number}{SUFFIX}"
+        return os.fdopen(os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640), "ab")
 
     def _remove_old(self) -> None:
         for path in self._directory.glob(f"{PREFIX}*{SUFFIX}"):
-            with suppress(FileNotFoundError):  # another worker may have removed it
+            try:
                 if self._clock() - path.stat().st_mtime > self._max_age:
                     path.unlink()
+            except FileNotFoundError:
+                pass  # another worker has removed it
+            except OSError as error:
+                self._warnings.warning("old", "Old file of the decision log cannot be removed: %s", error)
 
 
 class DecisionLog:

@@ -1,6 +1,7 @@
 """Reading decisions back from the decision log, the latest first."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 import os
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -49,17 +50,21 @@ class DecisionLogReader:
             OSError: The directory or a file cannot be read.
         """
         found: list[Decision] = []
-        for path in self._files():
-            if path.stat().st_mtime < since:
-                break
+        for path in self._files(since):
             found += _wanted(path, failed=failed, since=since, project=project, at_most=at_most)
         return sorted(found, key=lambda one: one["time"], reverse=True)[:at_most]
 
-    def _files(self) -> list[Path]:
+    def _files(self, since: float = 0.0) -> list[Path]:
+        """Return the files written to since then, the latest first. Workers remove old ones meanwhile."""
         if not self._directory.is_dir():
             raise FileNotFoundError(f"{self._directory} is no directory")
-        files = self._directory.glob(f"{PREFIX}*{SUFFIX}")
-        return sorted(files, key=lambda path: path.stat().st_mtime, reverse=True)
+        written: dict[Path, float] = {}
+        for path in self._directory.glob(f"{PREFIX}*{SUFFIX}"):
+            with suppress(FileNotFoundError):
+                written[path] = path.stat().st_mtime
+        return sorted(
+            (path for path in written if written[path] >= since), key=written.__getitem__, reverse=True
+        )
 
 
 def _wanted(
@@ -89,7 +94,7 @@ def _parsed(line: bytes) -> Decision | None:
 
 
 def _lines_backwards(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
+    with suppress(FileNotFoundError), path.open("rb") as file:
         yield from _backwards(file)
 
 

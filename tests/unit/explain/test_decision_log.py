@@ -108,6 +108,35 @@ def test_after_a_failed_write_the_log_goes_on(tmp_path, open_file):
     assert [path.read_bytes() for path in directory.iterdir()] == [b"2\n"]
 
 
+def test_a_full_disk_is_not_filled_with_files_without_a_line(tmp_path, open_file):
+    for number in (1, 2):
+        (tmp_path / f"decisions-19700101T000000Z-7-{number}.jsonl").symlink_to("/dev/full")
+    file = open_file(clock=lambda: 0.0)
+    for _ in range(2):
+        with pytest.raises(OSError, match="No space"):
+            file.write(b"1")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_old_file_that_cannot_be_removed_does_not_end_the_log(tmp_path, open_file, caplog):
+    """A directory stands for the file of another user: neither can be unlinked."""
+    others = tmp_path / "decisions-old.jsonl"
+    others.mkdir()
+    os.utime(others, (0, 0))
+    open_file().write(b"1")
+    assert [path.read_bytes() for path in tmp_path.iterdir() if path != others] == [b"1\n"]
+    assert "Old file of the decision log cannot be removed" in caplog.text
+
+
+def test_after_its_file_was_removed_the_log_goes_on_in_another(tmp_path, open_file):
+    file = open_file()
+    file.write(b"1")
+    for path in tmp_path.iterdir():
+        path.unlink()
+    file.write(b"2")
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"2\n"]
+
+
 def test_a_directory_that_cannot_be_written_is_reported(tmp_path, caplog):
     log = DecisionLog(DecisionFile(str(tmp_path / "none"), 1000, 1))
     log.start()

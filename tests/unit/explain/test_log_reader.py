@@ -74,3 +74,11 @@ def test_a_list_has_the_latest_first(directory, wanted, found):
 def test_a_directory_that_is_missing_is_an_error(tmp_path):
     with pytest.raises(OSError, match="no directory"):
         DecisionLogReader(tmp_path / "missing").find("i0")
+
+
+def test_a_file_that_is_removed_meanwhile_is_left_out(directory):
+    """A link that leads nowhere stands for a file that was listed and is gone when it is looked at."""
+    (directory / "decisions-gone.jsonl").symlink_to(directory / "nowhere")
+    reader = DecisionLogReader(directory)
+    assert [one["request_id"] for one in reader.entries()] == ["req-2", "req-1", "req-0"]
+    assert reader.find("req-9") is None
