@@ -61,7 +61,10 @@ MOST_SECTIONS = 64
 LARGEST_ROOM = 1 << 53
 """MiB of memory of a partition."""
 
-Identifier = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+LONGEST_IDENTIFIER = 64
+"""Characters of what identifies an instance, a node or a scheduler."""
+
+Identifier = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_IDENTIFIER)]
 Name = Annotated[str, msgspec.Meta(max_length=255)]
 Amount = Annotated[int, msgspec.Meta(ge=-LARGEST_AMOUNT, le=LARGEST_AMOUNT)]
 Room = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_ROOM)]
@@ -80,7 +83,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """
 
     instance: Identifier
-    node: Annotated[str, msgspec.Meta(max_length=64)] = ""
+    node: Annotated[str, msgspec.Meta(max_length=LONGEST_IDENTIFIER)] = ""
     columns: AmountsByName = {}
     resources: AmountsByName = {}
     updated: datetime | None = None

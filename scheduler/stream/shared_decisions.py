@@ -16,7 +16,7 @@ import numpy as np
 
 from scheduler.hosts.pending import AMOUNTS, LIFETIME, PendingPlacement, PendingPlacements
 from scheduler.hosts.table import HostTable
-from scheduler.stream.records import Entry, Kind, Record, without_zeros
+from scheduler.stream.records import LONGEST_IDENTIFIER, Entry, Kind, Record, without_zeros
 
 Allocations = Mapping[str, Mapping[str, Any]]
 """Provider uuid → ``{"resources": {resource class: amount}}``."""
@@ -102,8 +102,11 @@ class SharedDecisions:
             self._publish(Kind.RELEASED, entry)
 
     def gone(self, instance: str) -> None:
-        """Publish that a compute reports an instance to be deleted, unless another scheduler already has."""
-        if self._note_gone(instance):
+        """Publish that a compute reports an instance to be deleted, unless another scheduler already has.
+
+        What is too long for a record is neither published nor remembered.
+        """
+        if len(instance) <= LONGEST_IDENTIFIER and self._note_gone(instance):
             self._publish(Kind.GONE, Entry(instance=instance))
 
     def _entries(self, instance: str, allocations: Allocations) -> list[Entry]:

@@ -137,6 +137,12 @@ def test_a_deleted_instance_is_published_once_and_removed_everywhere(one, anothe
     assert another.on(0) == NOTHING.tolist()
 
 
+def test_what_no_record_has_room_for_is_not_published_as_deleted(one):
+    one.shared.gone("x" * 64)
+    one.shared.gone("x" * 65)
+    assert one.published == ["gone"]
+
+
 def test_providers_that_are_no_compute_nodes_are_not_published(one):
     one.shared.claimed("i1", {"another provider": {"resources": {"VGPU": 1}}})
     assert one.published == []
