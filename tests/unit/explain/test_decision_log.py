@@ -137,6 +137,25 @@ def test_after_its_file_was_removed_the_log_goes_on_in_another(tmp_path, open_fi
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"2\n"]
 
 
+class Leaving:
+    """A record of a filter whose reason ends its thread."""
+
+    request_id = "req-leaving"
+
+    def __getattr__(self, name):
+        raise SystemExit(name)
+
+
+def test_a_filter_that_exits_does_not_end_the_log(tmp_path, caplog):
+    log = DecisionLog(DecisionFile(str(tmp_path), 1 << 20, 1))
+    log.start()
+    log.add(Leaving())
+    log.add(make_record())
+    log.stop(10)
+    assert len(lines(tmp_path)) == 1
+    assert "Decision on request req-leaving cannot be written" in caplog.text
+
+
 def test_a_directory_that_cannot_be_written_is_reported(tmp_path, caplog):
     log = DecisionLog(DecisionFile(str(tmp_path / "none"), 1000, 1))
     log.start()
