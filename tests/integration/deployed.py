@@ -1,14 +1,11 @@
 """The same cloud as separate processes: Placement, scheduler, conductors, computes, over a real RabbitMQ."""
 
-import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-
-import oslo_messaging as messaging
 
 from conductor_client import journal
 from conductor_client.bus import Bus
@@ -81,7 +78,7 @@ class DeployedCloud(Cloud):
         )
         if self._conductors:
             self._start_conductors()
-        self._await_scheduler()
+        self.scheduler.wait_for_line(f"All {self._workers} workers take requests")
 
     def stop_processes(self):
         """Stop all at once; returns their exit statuses."""
@@ -107,16 +104,6 @@ class DeployedCloud(Cloud):
         for process in started:
             process.wait_for_line("is ready")
         self.client = self.bus.client(journal.TOPIC, journal.VERSION)
-
-    def _await_scheduler(self):
-        client = self.bus.client("scheduler", "1.1").prepare(namespace="baseapi", version="1.1", timeout=1)
-
-        def answers():
-            self.scheduler.assert_runs()
-            with contextlib.suppress(messaging.MessagingTimeout):
-                return client.call(context(), "ping", arg=1) == {"service": "scheduler", "arg": 1}
-
-        until(answers, "The scheduler does not answer")
 
     def stories(self, uuids):
         """The journal's records of these instances."""

@@ -20,7 +20,7 @@ def measured(rabbit, rabbit_url, monkeypatch, capsys):
     def run(*arguments):
         monkeypatch.setattr(servers, "rabbitmq", lambda: nullcontext(rabbit))
         monkeypatch.setattr(rabbit, "vhost", lambda: rabbit_url)
-        monkeypatch.setattr(replay.signal, "signal", lambda *_: None)
+        monkeypatch.setattr(servers, "stop_on_sigterm", lambda: None)
         assert replay.main(arguments) == 0
         return [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
 
