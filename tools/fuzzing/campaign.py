@@ -25,6 +25,8 @@ HANGING = f"no end after {HANG_TIMEOUT} seconds"
 WARM_UP = 0.2
 #: Attempts to make a failing input smaller.
 MOST_SHRINKING = 300
+#: Seconds in which an input is made smaller.
+LONGEST_SHRINKING = 120.0
 
 
 class Hanging(BaseException):
@@ -152,9 +154,10 @@ def feed(target: Target, world: World, value: Json) -> Outcome:
     """Feed one input to a target, and measure."""
     world.log.take()
     size = len(repr(value)) / 2**20
+    given = copied(value)  # takes seconds for a large value that is nested deeply
     memory, started = _highest_memory(), time.process_time()
     try:
-        outcome = _within_time(lambda: target.run(world, copied(value)))
+        outcome = _within_time(lambda: target.run(world, given))
     except Exception as error:  # noqa: BLE001 - this is what is looked for
         outcome = Outcome(broken=[f"{type(error).__name__} outside of any reply"])
     except Hanging:
@@ -166,15 +169,15 @@ def feed(target: Target, world: World, value: Json) -> Outcome:
     return outcome
 
 
-def shrink(value: Json, fails: Callable[[Json], bool]) -> Json:
-    """Return the smallest value that was found for which ``fails`` still holds."""
-    attempts = MOST_SHRINKING
+def shrink(value: Json, fails: Callable[[Json], bool], clock: Callable[[], float] = time.monotonic) -> Json:
+    """Return the smallest value that was found, within bounds, for which ``fails`` still holds."""
+    attempts, end = MOST_SHRINKING, clock() + LONGEST_SHRINKING
     progress = True
     while progress:
         progress = False
         for path in sorted(all_paths(value), key=len):
             for smaller in _smaller(value, path):
-                if attempts == 0:
+                if attempts == 0 or clock() > end:
                     return value
                 attempts -= 1
                 if fails(smaller):

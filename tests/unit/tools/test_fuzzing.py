@@ -91,6 +91,13 @@ def test_shrinking_keeps_what_makes_an_input_fail():
     assert shrink(value, lambda each: "X" in str(each.get("y", {}).get("bad"))) == {"y": {"bad": "X"}}
 
 
+def test_shrinking_ends_in_time():
+    value, tried = list(range(50)), []
+    clock = iter(range(0, 10_000, 50)).__next__
+    assert len(shrink(value, lambda each: tried.append(each) or 7 in each, clock)) > 1
+    assert len(tried) == 2
+
+
 class Keeper:
     __module__ = "scheduler.test"
 
