@@ -1,9 +1,8 @@
 """Tokens and the catalog of Keystone, so that a Keystone that is away costs requests little.
 
 keystoneauth lets one thread at a time ask for a token, and the others wait for it without a bound; if the
-first one fails the next one asks, and so on. Here the others wait for a bounded time, and after a failure
-they fail at once, until the circuit breaker of Keystone lets one of them try again; for that one nobody
-waits.
+first one fails the next one asks, and so on. Here the others wait for a bounded time. After a failure they
+fail at once until Keystone has answered again; its circuit breaker lets one of them try from time to time.
 """
 
 from collections.abc import Callable

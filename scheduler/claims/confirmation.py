@@ -3,8 +3,8 @@
 spec: placement-and-workflow 4.9
 
 An earlier delivery of the request, or another request, has given the instances their allocations. The same
-allocations are written again, which raises the generation of each consumer. Whoever gives back the earlier
-claims goes by their generations, and so leaves the allocations alone from then on.
+allocations are written again, which raises the generation of each consumer. A process that gives back
+the earlier claims goes by their generations, so it leaves the allocations alone from then on.
 
 All are written in one request to Placement, which carries it out for all instances or for none. So of two who
 confirm and give back at the same time one wins, for all: if anything was given back or deleted meanwhile,

@@ -27,7 +27,6 @@ Records = Mapping[str, Mapping[str, Any]]
 _DROP_UNSENT = "DELETE FROM records WHERE id IN (SELECT id FROM unsent)"
 _WAS_SENT = "records.id NOT IN (SELECT id FROM unsent)"
 _MARK_SENT = "DELETE FROM unsent WHERE id IN (SELECT id FROM records WHERE instance = ?)"
-_WITHDRAW = "DELETE FROM records WHERE instance = ?"
 _REMOVE = "DELETE FROM records WHERE instance = ? AND request = coalesce(?, request)"
 _REMOVE_NEWEST = """
 DELETE FROM records WHERE id = (SELECT max(id) FROM records WHERE instance = ? AND claim = ?)
@@ -191,7 +190,7 @@ class JournalPage:
 
     def withdraw_records(self, instance_uuids: Collection[str]) -> None:
         """Remove all records of these instances, whose claims were refused. It need not outlive a reboot."""
-        self._file.write(_WITHDRAW, [(uuid,) for uuid in instance_uuids])
+        self._file.write(_REMOVE, [(uuid, None) for uuid in instance_uuids])
 
     def withdraw_newest(self, records: Records) -> None:
         """Remove the newest of equal records of each instance, whose claim was refused.

@@ -97,7 +97,7 @@ class PageLock:
 class PageFile:
     """The file of this process, and what can be read in those of others.
 
-    Whoever calls anything but ``write``, ``close`` and ``others`` holds ``lock``.
+    Callers hold ``lock``, but for ``write``, ``close`` and ``others``.
 
     Attributes:
         path: The file.

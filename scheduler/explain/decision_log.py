@@ -162,9 +162,8 @@ class DecisionLog:
             self._file.write(orjson.dumps(document(record)))
         except OSError as error:
             self._outage.report_failure(error)
-        except (
-            BaseException
-        ):  # operators' filters give reasons; SystemExit would end the thread without a word
+        except BaseException:
+            # operators' filters give reasons; SystemExit would end the thread without a word
             LOG.exception("Decision on request %s cannot be written", record.request_id)
         else:
             self._outage.report_success()

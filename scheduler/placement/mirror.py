@@ -33,7 +33,6 @@ MOST_AMOUNT = 2**31 - 1
 
 _NUMBER = {name: number for number, name in enumerate(CLASSES)}
 
-
 # Beyond all amounts that can be allocated, and small enough to be added up: a capacity is a total that was
 # multiplied by an operator's ratio, and may have forty digits.
 _UNBOUNDED = int(np.iinfo(np.int64).max // 2)

@@ -29,7 +29,7 @@ REASON = "partition"
 """Why calls are sent on, for log and metrics."""
 
 MOST_SENT_FIRST = 3
-"""How often a partition is sent a call before others are. A call that nobody takes there costs its wait."""
+"""How often a partition is sent a call before others are. One that is not taken there costs the wait."""
 
 
 class Call(Protocol):

@@ -7,8 +7,8 @@ by one query, after one reading of the hosts, and claims for them in one write.
 
 A bad day of an owner is not to become one for all:
 
-- A call is sent on for its flavor once. If it comes back, whoever has it decides, and sends nothing to that
-  owner for a while.
+- A call is sent on for its flavor once. If it comes back, the scheduler that has it decides, and
+  sends nothing to that owner for a while.
 - An owner that cannot tell whether there is a host hands the call back, instead of refusing it.
 - An owner is sent no more calls than it can decide. The others are decided where they are: when there are
   so many, each scheduler shares its own queries among enough requests.
