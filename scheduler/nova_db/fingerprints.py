@@ -9,7 +9,7 @@ the stamps among the columns are from several clocks.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cache, reduce
 from itertools import chain
 from operator import add
 from typing import Any, NamedTuple
@@ -80,7 +80,7 @@ class Fingerprints:
             live: Conditions that all tracked rows meet.
         """
         self._table = table
-        self._columns = [table.c[name] for name in columns]
+        self._columns = tuple(table.c[name] for name in columns)
         self._live = tuple(live)
         self._queries: dict[str, sa.Select] = {}
         self._accepted = self._next = _Reading()
@@ -156,7 +156,7 @@ def _read(
 
 
 def read_hashes(
-    connection: Connection, table: sa.Table, columns: Sequence[sa.Column], ids: Iterable[int]
+    connection: Connection, table: sa.Table, columns: tuple[sa.Column, ...], ids: Iterable[int]
 ) -> Mapping[int, str]:
     """Return the hash of these columns (see ``row_hash``) of the rows with these ids, by id."""
     line = _fingerprint(connection.dialect.name, table.c.id, columns)
@@ -179,7 +179,8 @@ def _ids(lines: Iterable[str]) -> set[int]:
     return {int(line[: line.index(COLUMN)]) for line in lines}
 
 
-def row_hash(dialect: str, columns: Sequence[sa.Column]) -> sa.ColumnElement[Any]:
+@cache  # SQLAlchemy needs milliseconds to put the expression for SQLite together
+def row_hash(dialect: str, columns: tuple[sa.Column, ...]) -> sa.ColumnElement[Any]:
     """Return the expression for a hash of these columns of a row: a number, or a short text.
 
     Two different rows have the same hash once in four billion times. SQLite has no hash: there the columns
@@ -196,7 +197,9 @@ def row_hash(dialect: str, columns: Sequence[sa.Column]) -> sa.ColumnElement[Any
     return digest(sa.func.concat_ws("", *chain.from_iterable((column, COLUMN) for column in columns)))
 
 
-def _fingerprint(dialect: str, number: sa.Column[int], columns: Sequence[sa.Column]) -> sa.ColumnElement[str]:
+def _fingerprint(
+    dialect: str, number: sa.Column[int], columns: tuple[sa.Column, ...]
+) -> sa.ColumnElement[str]:
     digest = row_hash(dialect, columns)
     if dialect == "sqlite":
         return _ended([_text(number), digest])
