@@ -38,7 +38,7 @@ def positive_number(words: str) -> float:
 
 def time_of(answer: Any) -> str:
     """Return the time of the decision that an answer is about; "" if it tells none."""
-    return answer.get("decision", {}).get("time", "") if isinstance(answer, dict) else ""
+    return str(answer.get("decision", answer).get("time", "")) if isinstance(answer, dict) else ""
 
 
 # -- a decision ------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 import copy
 from dataclasses import dataclass, replace
 from itertools import chain
+from operator import itemgetter
 import time
 from typing import Any, NamedTuple
 
@@ -167,16 +168,21 @@ def room(candidates: Sequence[AllocationCandidate], usages: Callable[[str], Mapp
     """Return how many instances fit on a host with these candidates, by what Placement has left."""
     if not candidates:
         return Fit(0, "no candidate", {}, {})
-    shares = [share for candidate in candidates for share in _shares(candidate)]
-    taken = {name: amount for _, name, amount in reversed(shares)}
+    left: dict[tuple[str, str], int] = {}
+    taken: dict[str, int] = {}
+    for candidate in reversed(candidates):
+        for provider, name, _ in _shares(candidate):
+            usage = usages(provider).get(name)
+            left[provider, name] = 0 if usage is None else max(0, usage.capacity - usage.used)
+        taken |= _taken(candidate)
     free: Counter[str] = Counter()
-    for provider, name in {(provider, name) for provider, name, _ in shares}:
-        usage = usages(provider).get(name)
-        free[name] += 0 if usage is None else max(0, usage.capacity - usage.used)
+    for (_, name), amount in left.items():
+        free[name] += amount
     if len(candidates) > 1:
         return _room_of_several(candidates, usages, free, taken)
-    name = min(taken, key=lambda name: free[name] // taken[name])
-    return Fit(min(free[name] // taken[name], MOST_ON_HOST), name, dict(free), taken)
+    counts = [(left[provider, name] // amount, name) for provider, name, amount in _shares(candidates[0])]
+    count, name = min(counts, key=itemgetter(0))
+    return Fit(min(count, MOST_ON_HOST), name, dict(free), taken)
 
 
 def _room_of_several(
@@ -200,6 +206,14 @@ def _shares(candidate: AllocationCandidate) -> Iterator[tuple[str, str, int]]:
     for provider, entry in candidate.allocations.items():
         for name, amount in entry["resources"].items():
             yield provider, name, amount
+
+
+def _taken(candidate: AllocationCandidate) -> Counter[str]:
+    """Return what an instance takes of each class, from all providers together."""
+    taken: Counter[str] = Counter()
+    for _, name, amount in _shares(candidate):
+        taken[name] += amount
+    return taken
 
 
 # -- filters ---------------------------------------------------------------------------------------------

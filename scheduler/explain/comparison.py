@@ -60,8 +60,8 @@ def compare(
     changed: "RuleSet",
     instances: InstanceSource,
     pause: Callable[[], None],
-) -> Document:
-    """Return how the choices for recorded requests differ.
+) -> Document | None:
+    """Return how the choices for recorded requests differ; None if the hosts of none are still known.
 
     Args:
         records: Records for which ``comparable`` holds, in the order of their requests.
@@ -70,7 +70,12 @@ def compare(
         instances: Where instances are now, for rules that ask for them.
         pause: Called between two requests.
     """
-    before, after = (decided(records, rules, instances, pause) for rules in (now, changed))
+    # the memory of decisions may drop the hosts of a record at any time, to have room for a new one
+    known = [(record, data) for record in records if (data := record.hosts) is not None]
+    if not known:
+        return None
+    hosts = [data for _, data in known]
+    before, after = (decided(hosts, rules, instances, pause) for rules in (now, changed))
     choices = [
         {
             "time": time_text(record.started_at),
@@ -81,10 +86,10 @@ def compare(
             "now": _host(before.hosts[index], number),
             "changed": _host(after.hosts[index], number),
         }
-        for index, record in enumerate(records)
+        for index, (record, _) in enumerate(known)
         for number, uuid in enumerate(record.request.instance_uuids)
     ]
-    return _summed(len(records), choices, {"now": before.load, "changed": after.load})
+    return _summed(len(known), choices, {"now": before.load, "changed": after.load})
 
 
 def joined(found: Mapping[str, Document]) -> Document:
@@ -166,23 +171,19 @@ class _Charges(DecisionObserver):
 
 
 def decided(
-    records: Sequence[DecisionRecord],
+    requests: Sequence[HostData],
     rules: RuleSet,
     instances: InstanceSource,
     pause: Callable[[], None],
 ) -> Outcome:
     """Return what rules choose for requests that come one after the other."""
     outcome, touched = Outcome(), Counter[int]()
-    first = records[0].hosts
-    if first is None:
-        return outcome
-    table = _own_numbers(first.table)
-    for record in records:
-        data = record.hosts
-        if data is not None:
-            outcome.hosts.append(_decide(data, table, touched, rules, instances))
-            pause()
-    outcome.load = _load(outcome, first.table, table, touched)
+    first = requests[0].table
+    table = _own_numbers(first)
+    for data in requests:
+        outcome.hosts.append(_decide(data, table, touched, rules, instances))
+        pause()
+    outcome.load = _load(outcome, first, table, touched)
     return outcome
 
 

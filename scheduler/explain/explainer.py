@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from itertools import islice, takewhile
+from itertools import islice
 import threading
 import time
 from typing import Any, Protocol
@@ -160,9 +160,9 @@ class Explainer:
         """
         found: list[Document] = []
         for record in self._memory.latest_first():
-            if record.started_at < since or len(found) >= min(at_most, MOST_ENTRIES):
+            if len(found) >= min(at_most, MOST_ENTRIES):
                 break
-            if _wanted(record, failed=failed, project=project):
+            if record.started_at >= since and _wanted(record, failed=failed, project=project):
                 found.append(entry(record))
         return found
 
@@ -245,17 +245,15 @@ class Explainer:
             raise InvalidRequest(str(error)) from error
         with self._alone():
             records = self._comparable(name, min(at_most, MOST_COMPARED), since)
-            if not records:
-                return None
             document = compare(records, now, other, self._instances, self._pace())
-        return document | {"options": _values(self._conf, settings)}
+        return document and document | {"options": _values(self._conf, settings)}
 
     def _comparable(self, name: str | None, at_most: int, since: float) -> list[DecisionRecord]:
         """Return the records of the latest requests that can be decided again, the oldest first."""
         if name is not None:
             found = self._memory.find(name)
             return [found] if found is not None and comparable(found) else []
-        late = takewhile(lambda record: record.started_at >= since, self._memory.latest_first())
+        late = (record for record in self._memory.latest_first() if record.started_at >= since)
         return list(islice(filter(comparable, late), at_most))[::-1]
 
     @contextmanager

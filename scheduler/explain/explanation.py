@@ -9,7 +9,14 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from scheduler.explain.document import Rejections, document, event_values, rejections_of, weight_values
+from scheduler.explain.document import (
+    Rejections,
+    document,
+    event_values,
+    rejections_of,
+    time_text,
+    weight_values,
+)
 from scheduler.explain.record import DecisionRecord, HostData, RankedHost
 from scheduler.explain.replay import PIECE, Replay, no_pause
 from scheduler.filters.causes import group
@@ -236,7 +243,7 @@ class _Lines:
             for each in steps
             for number, position in enumerate(each.positions.tolist())
         }
-        self._special = _special_outcomes(record)
+        self._special = _special_outcomes(record, data)
         self._excluded = {
             position: reason for reason, positions in data.excluded for position in positions.tolist()
         }
@@ -275,7 +282,7 @@ class _Lines:
         }
 
 
-def _special_outcomes(record: DecisionRecord) -> dict[tuple[str, str], tuple[str, str]]:
+def _special_outcomes(record: DecisionRecord, data: HostData) -> dict[tuple[str, str], tuple[str, str]]:
     """Return by host and node the outcome and the reason of chosen, alternate and refused hosts."""
     found: dict[tuple[str, str], tuple[str, str]] = {}
     for chosen in record.chosen:
@@ -290,12 +297,11 @@ def _special_outcomes(record: DecisionRecord) -> dict[tuple[str, str], tuple[str
         for event in events
         if event.ended and not event.granted
     }
-    if refused and record.hosts is not None:
-        rows = record.hosts.table.rows
-        for row in record.hosts.rows.tolist():
-            if rows[row].host in refused:
-                place = rows[row].host, rows[row].nodename
-                found.setdefault(place, (REFUSED, refused[rows[row].host]))
+    rows = data.table.rows
+    for row in data.rows.tolist() if refused else ():
+        if rows[row].host in refused:
+            place = rows[row].host, rows[row].nodename
+            found.setdefault(place, (REFUSED, refused[rows[row].host]))
     return found
 
 
@@ -345,7 +351,7 @@ def explain_host(record: DecisionRecord, name: str, names: Names) -> Document:
         decisive = next((one["reason"] for one in node["verdicts"] if one["decisive"]), "")
         node["reason"] = node["reason"] or decisive
     note = "" if nodes else _why_absent(record, data, name)
-    return _host_document(record.request_id, name, nodes, note)
+    return _host_document(record.request_id, time_text(record.started_at), name, nodes, note)
 
 
 def explain_host_of(explained: Mapping[str, Any], name: str) -> Document:
@@ -355,13 +361,15 @@ def explain_host_of(explained: Mapping[str, Any], name: str) -> Document:
         for line in explained["hosts"]
         if name in (line["host"], line["node"], line["uuid"])
     ]
-    return _host_document(explained["decision"]["request_id"], name, nodes, DROPPED)
+    decision = explained["decision"]
+    return _host_document(decision["request_id"], decision["time"], name, nodes, DROPPED)
 
 
-def _host_document(request_id: str, name: str, nodes: Sequence[Document], note: str) -> Document:
+def _host_document(request_id: str, time: str, name: str, nodes: Sequence[Document], note: str) -> Document:
     return {
         "version": VERSION,
         "scheduler": None,
+        "time": time,
         "request_id": request_id,
         "host": name,
         "nodes": list(nodes),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from operator import itemgetter
 import os
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -31,15 +32,14 @@ class DecisionLogReader:
         Raises:
             OSError: The directory or a file cannot be read.
         """
-        wanted = name.encode()
-        for path in self._files():
-            for line in _lines_backwards(path):
-                if wanted not in line:
-                    continue
-                decision = _parsed(line)
-                if decision and (name == decision["request_id"] or name in decision["instances"]):
-                    return decision, path.name
-        return None
+        latest: tuple[Decision, str] | None = None
+        for path, written in self._files():
+            if latest and seconds_of(latest[0]["time"]) > written:
+                break  # what stands in this file and the others began earlier
+            found = _latest(path, name)
+            if found and (latest is None or found["time"] > latest[0]["time"]):
+                latest = found, path.name
+        return latest
 
     def entries(
         self, *, failed: bool = False, since: float = 0.0, project: str | None = None, at_most: int = 100
@@ -50,12 +50,15 @@ class DecisionLogReader:
             OSError: The directory or a file cannot be read.
         """
         found: list[Decision] = []
-        for path in self._files(since):
+        for path, _ in self._files(since):
             found += _wanted(path, failed=failed, since=since, project=project, at_most=at_most)
         return sorted(found, key=lambda one: one["time"], reverse=True)[:at_most]
 
-    def _files(self, since: float = 0.0) -> list[Path]:
-        """Return the files written to since then, the latest first. Workers remove old ones meanwhile."""
+    def _files(self, since: float = 0.0) -> list[tuple[Path, float]]:
+        """Return the files written to since then, and when they were written to last, the latest first.
+
+        Workers remove old ones meanwhile.
+        """
         if not self._directory.is_dir():
             raise FileNotFoundError(f"{self._directory} is no directory")
         written: dict[Path, float] = {}
@@ -63,8 +66,19 @@ class DecisionLogReader:
             with suppress(FileNotFoundError):
                 written[path] = path.stat().st_mtime
         return sorted(
-            (path for path in written if written[path] >= since), key=written.__getitem__, reverse=True
+            ((path, at) for path, at in written.items() if at >= since), key=itemgetter(1), reverse=True
         )
+
+
+def _latest(path: Path, name: str) -> Decision | None:
+    """Return the last decision of one file on a request id or an instance."""
+    wanted = name.encode()
+    for line in _lines_backwards(path):
+        if wanted in line:
+            decision = _parsed(line)
+            if decision and (name == decision["request_id"] or name in decision["instances"]):
+                return decision
+    return None
 
 
 def _wanted(
@@ -76,8 +90,11 @@ def _wanted(
         decision = _parsed(line)
         if decision is None:
             continue
-        if seconds_of(decision["time"]) < since or count == at_most:
-            return
+        began = seconds_of(decision["time"])
+        if count == at_most or began + decision["milliseconds"].get("total", 0.0) / 1000 < since:
+            return  # lines are in the order in which requests ended
+        if began < since:
+            continue
         if (failed and decision["result"] != "failed") or project not in (None, decision["project_id"]):
             continue
         count += 1

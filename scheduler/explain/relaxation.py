@@ -14,6 +14,8 @@ from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 
+from scheduler.placement import answer
+
 #: Questions for one query, and seconds that they may take together.
 MOST_QUESTIONS = 48
 MOST_SECONDS = 30.0
@@ -51,7 +53,7 @@ class Offer:
     """What Placement offers for a query.
 
     Attributes:
-        hosts: The number of different trees.
+        hosts: The number of different compute nodes.
         cut: Whether there may be more, beyond the limit of the query.
         free: The largest free amount that one of the providers has, by resource class.
     """
@@ -163,12 +165,10 @@ class _Inventory(msgspec.Struct):
 
 class _Summary(msgspec.Struct):
     resources: dict[str, _Inventory]
-    root_provider_uuid: str = ""
 
 
 class _Body(msgspec.Struct):
     provider_summaries: dict[str, _Summary]
-    allocation_requests: list[msgspec.Raw]
 
 
 _body = msgspec.json.Decoder(_Body)
@@ -184,15 +184,14 @@ def read_offer(body: bytes, limit: int | None) -> Offer:
     Raises:
         msgspec.DecodeError: It is no such response.
     """
-    found = _body.decode(body)
-    if not found.allocation_requests:
+    found = answer.parse(body, limit)
+    if not found.by_root:
         return Offer(0)
     free: dict[str, int] = {}
-    for summary in found.provider_summaries.values():
+    for summary in _body.decode(body).provider_summaries.values():
         for name, inventory in summary.resources.items():
             free[name] = max(free.get(name, 0), inventory.capacity - inventory.used)
-    roots = {summary.root_provider_uuid for summary in found.provider_summaries.values()}
-    return Offer(len(roots), limit is not None and len(found.allocation_requests) >= limit, free)
+    return Offer(len(found.by_root), found.truncated, free)
 
 
 class RelaxationSearch:

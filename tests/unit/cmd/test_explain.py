@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+from dataclasses import replace
 import io
 import json
 from types import SimpleNamespace
@@ -185,6 +186,19 @@ def test_a_host_is_explained_by_every_filter(run, scheduler):
     assert status == 0
     assert cells(output, "| ComputeFilter ")[2] == "rejected (decisive)"
     assert cells(output, "| RamFilter ")[2] == "rejected"
+
+
+@pytest.mark.parametrize("later", ["ctl", "ctl2"])
+def test_the_latest_decision_of_all_schedulers_on_an_instance_is_told(run, config, record, later):
+    with contextlib.ExitStack() as stack:
+        for host in ("ctl", "ctl2"):
+            moment = record.started_at + (10 if host == later else 0)
+            decision = replace(record, request_id=f"req-{host}", started_at=moment)
+            stack.enter_context(serving(config, host, decision))
+        asked = ("--scheduler", "ctl", "--scheduler", "ctl2", "-f", "json")
+        for argv in (("decision", "i"), ("host", "h1", "--decision", "i")):
+            answer = json.loads(run(*argv, *asked)[1])
+            assert answer["scheduler"] == f"{later}.0"
 
 
 def test_decisions_are_listed(run, scheduler):

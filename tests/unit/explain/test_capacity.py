@@ -55,6 +55,28 @@ def test_a_host_has_room_for_as_many_as_can_be_claimed_one_by_one():
 
 
 @pytest.mark.parametrize(
+    ("takes", "count", "stranded"),
+    [
+        ([{"a": 2, "b": 2}], 1, 9),
+        ([{"a": 2, "b": 1}], 3, 4),
+        ([{"a": 2, "b": 1}, {"a": 1, "b": 2}], 3, 4),
+    ],
+    ids=str,
+)
+def test_a_class_that_is_taken_from_several_providers_runs_out_with_the_first_of_them(takes, count, stranded):
+    """As with two devices, or two groups with vCPUs, of which each has a provider of its own."""
+    usages = {"a": {"VCPU": Usage(10, 0)}, "b": {"VCPU": Usage(3, 0)}}
+    offered = [
+        AllocationCandidate.of(
+            "root", ("root",), {name: {"resources": {"VCPU": amount}} for name, amount in each.items()}, {}
+        )
+        for each in takes
+    ]
+    fit = room(offered, usages.get)
+    assert (fit.count, fit.limit, fit.stranded) == (count, "VCPU", {"VCPU": stranded})
+
+
+@pytest.mark.parametrize(
     ("left", "count", "limit", "stranded"),
     [
         ({"VCPU": 10, "MEMORY_MB": 1000}, 5, "VCPU", {"VCPU": 0, "MEMORY_MB": 500}),

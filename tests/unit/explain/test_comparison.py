@@ -35,10 +35,10 @@ def recorded(conf, hosts, count, **fields):
     return records
 
 
-def compared(conf, records, **settings):
+def compared(conf, records, pause=lambda: None, **settings):
     changed = ChangedOptions(conf, read_changes(settings))
     rules = [RuleSet(each, load_rules(each)) for each in (conf, changed)]
-    return compare(records, *rules, NoInstances(), lambda: None)
+    return compare(records, *rules, NoInstances(), pause)
 
 
 def test_without_a_change_nothing_differs_and_requests_see_what_was_placed_before(conf):
@@ -85,6 +85,20 @@ def test_a_record_without_data_of_hosts_cannot_be_decided_again(conf):
     assert comparable(record)
     record.hosts = None
     assert not comparable(record)
+
+
+def test_hosts_that_are_dropped_meanwhile_do_not_change_a_comparison(conf):
+    """New requests come while old ones are compared, and the memory of decisions is full."""
+    left = recorded(conf, fleet(), 4)
+
+    def drop_oldest():
+        next((record for record in left if record.hosts), left[0]).drop_hosts()
+
+    expected = compared(conf, recorded(conf, fleet(), 4), ram_weight_multiplier="-1")
+    found = compared(conf, left, drop_oldest, ram_weight_multiplier="-1")
+    times = [{"time": one["time"]} for one in expected["choices"]]
+    assert [one | time for one, time in zip(found["choices"], times, strict=True)] == expected["choices"]
+    assert compared(conf, left) is None
 
 
 def test_what_several_workers_say_is_joined(conf):

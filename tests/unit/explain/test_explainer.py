@@ -61,6 +61,17 @@ def test_a_list_has_the_latest_first(explainer, wanted, found):
     assert [one["instances"][0] for one in explainer.decisions(**wanted)] == found
 
 
+def test_a_long_request_does_not_hide_those_that_began_after_it(made):
+    """The first request began before the time that is asked for, and ended last."""
+    memory = DecisionMemory(10, PLENTY)
+    for record in (*made[1:], made[0]):
+        memory.add(record)
+    explainer = make_explainer(memory)
+    assert [one["instances"][0] for one in explainer.decisions(since=1000.5)] == ["i2", "i1"]
+    found = explainer.compare({"ram_weight_multiplier": "-1"}, None, 10, 1000.5)
+    assert [one["instance"] for one in found["choices"]] == ["i1", "i2"]
+
+
 def test_an_entry_tells_result_and_reason(explainer):
     served, failed, _ = explainer.decisions()
     assert (served["result"], served["hosts"], served["summary"]) == ("scheduled", ["h"], "")

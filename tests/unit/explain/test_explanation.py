@@ -2,6 +2,7 @@
 
 import pytest
 
+from scheduler.claims.events import ClaimEvent, ClaimState
 from scheduler.explain.document import document
 from scheduler.explain.explanation import (
     LOG_FILE,
@@ -118,6 +119,19 @@ def test_the_work_pauses_between_pieces(conf):
     pauses = []
     explain(found, NAMES, 1000, pause=lambda: pauses.append(1))
     assert len(pauses) == 3 + 2  # for reasons, and for the list of hosts
+
+
+def test_hosts_that_are_dropped_meanwhile_are_explained_to_the_end(conf):
+    hosts = [host_with_candidate("h1"), host_with_candidate("full").num_instances(9)]
+    request = SchedulingRequest.of(make_spec(instance_uuid="i"), ["i"])
+    found, *_ = decide(conf, hosts, request)
+    found.claims = {"i": [ClaimEvent(1, "h1", 409, "no room", ClaimState.NEXT_HOST)]}
+    found.selections = ()
+    explained = explain(found, NAMES, 10, pause=found.drop_hosts)
+    assert {one["host"]: one["outcome"] for one in explained["hosts"]} == {
+        "h1": "claim refused",
+        "full": "rejected",
+    }
 
 
 def test_refused_claims_are_a_stage_with_its_causes(record):

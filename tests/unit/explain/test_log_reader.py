@@ -55,6 +55,29 @@ def test_the_latest_of_two_decisions_on_an_instance_is_found(directory, decision
     assert DecisionLogReader(directory).find("i0")[0]["request_id"] == "req-again"
 
 
+def test_the_latest_decision_counts_and_not_the_file_that_was_written_last(directory, decisions):
+    """Another worker decided on the instance later, and has written nothing since."""
+    file = DecisionFile(str(directory), 1 << 20, 1, clock=lambda: 1000.0, pid=3)
+    again = json.loads(decisions[0]) | {"request_id": "req-again", "time": "1970-01-01T00:16:41.500+00:00"}
+    file.write(json.dumps(again).encode())
+    file.close()
+    (path,) = directory.glob("*-3-1*")
+    os.utime(path, (1001.6, 1001.6))
+    assert DecisionLogReader(directory).find("i0") == (again, path.name)
+
+
+def test_a_long_request_does_not_hide_those_that_began_after_it(tmp_path, decisions):
+    """The first request began before the time that is asked for, and ended last."""
+    file = DecisionFile(str(tmp_path), 1 << 20, 1, clock=lambda: 1000.0)
+    first = json.loads(decisions[0])
+    first["milliseconds"]["total"] = 10_000.0
+    for line in (*decisions[1:], json.dumps(first).encode()):
+        file.write(line)
+    file.close()
+    found = DecisionLogReader(tmp_path).entries(since=1000.5)
+    assert [one["request_id"] for one in found] == ["req-2", "req-1"]
+
+
 @pytest.mark.parametrize(
     ("wanted", "found"),
     [

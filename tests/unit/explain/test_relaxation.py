@@ -136,17 +136,38 @@ def test_a_slow_placement_is_not_asked_on(seconds, questions):
     assert len(placement.asked) == questions
 
 
-def summary(root, used):
-    return {"resources": {"DISK_GB": {"capacity": 500, "used": used}}, "root_provider_uuid": root}
+def summary(root, used, *traits, name="DISK_GB"):
+    return {
+        "resources": {name: {"capacity": 500, "used": used}},
+        "traits": traits,
+        "root_provider_uuid": root,
+    }
 
 
-@pytest.mark.parametrize(("limit", "cut"), [(None, False), (3, False), (2, True)], ids=str)
-def test_hosts_of_a_response_are_its_trees(limit, cut):
+def taking(**amounts):
+    """A candidate that takes these amounts of disk from providers."""
+    allocations = {provider: {"resources": {"DISK_GB": amount}} for provider, amount in amounts.items()}
+    return {"allocations": allocations, "mappings": {}}
+
+
+@pytest.mark.parametrize(("limit", "cut"), [(None, False), (4, False), (3, True)], ids=str)
+def test_hosts_of_a_response_are_its_compute_nodes(limit, cut):
     body = {
         "provider_summaries": {"p": summary("r1", 400), "q": summary("r1", 450), "r": summary("r2", 500)},
-        "allocation_requests": [{}, {}],
+        "allocation_requests": [taking(p=1), taking(q=1), taking(r=1)],
     }
     assert read_offer(json.dumps(body).encode(), limit) == Offer(2, cut, {"DISK_GB": 100})
+
+
+def test_a_provider_that_shares_its_disk_is_no_host():
+    body = {
+        "provider_summaries": {
+            "host": summary("host", 0, name="VCPU"),
+            "shared": summary("shared", 0, "MISC_SHARES_VIA_AGGREGATE"),
+        },
+        "allocation_requests": [taking(host=1, shared=1)],
+    }
+    assert read_offer(json.dumps(body).encode(), None).hosts == 1
 
 
 def test_a_cut_answer_says_at_least():
