@@ -38,12 +38,14 @@ class Topology:
     away: dict[str, str] = field(default_factory=dict)
     _nodes: dict[str, ComputeNode] = field(default_factory=dict)
     _places: dict[tuple[str, str | None, str | None], str] = field(default_factory=dict)
+    _named: dict[tuple[str, str | None], set[str]] = field(default_factory=dict)
 
     def add_nodes(self, nodes: Iterable[ComputeNode]) -> None:
         """Add compute nodes, or replace what was known of them."""
         for node in nodes:
             self._nodes[node.uuid] = node
             self._places[node.cell, node.host, node.name] = node.uuid
+            self._named.setdefault((node.cell, node.name), set()).add(node.uuid)
 
     @property
     def nodes(self) -> Mapping[str, ComputeNode]:
@@ -51,8 +53,14 @@ class Topology:
         return self._nodes
 
     def node_at(self, cell: str, place: Place) -> str | None:
-        """Return the UUID of the compute node there, or None."""
-        return self._places.get((cell, *place))
+        """Return the UUID of the compute node there, or None.
+
+        A node that another service host has taken over is found by its name: its instances keep the old host
+        (spec: host-state-and-cells 8).
+        """
+        known = self._places.get((cell, *place))
+        named = () if known else self._named.get((cell, place[1]), ())
+        return next(iter(named)) if len(named) == 1 else known
 
     def root_of(self, provider: str) -> str:
         """Return the root of the provider's tree; an unknown provider counts as a root."""
@@ -99,9 +107,9 @@ class Judge:
     # -- without an instance
 
     def _migration(self, holding: Holding, records: ConsumerRecords) -> Finding | None:
-        migration = records.own_migrations[0]
-        if migration.in_flight or self._recent(migration.changed_at):
+        if any(one.in_flight or self._recent(one.changed_at) for one in records.own_migrations):
             return None
+        migration = records.own_migrations[0]
         detail = (
             f"Migration of instance {migration.instance} ended as {migration.status} and still holds "
             f"{self._amounts(holding)}."

@@ -58,6 +58,7 @@ class Finding:
         detail: what was found, one or two plain sentences.
         next_step: what to do about it.
         outcome: what was done about it, empty without a fix.
+        generation: of the consumer when that was found, None for findings about inventories.
     """
 
     kind: Kind
@@ -66,6 +67,7 @@ class Finding:
     detail: str
     next_step: str
     outcome: str = ""
+    generation: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

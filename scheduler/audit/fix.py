@@ -1,8 +1,8 @@
 """Giving back what a recorded claim wrote.
 
-Only what the journal proves to be the scheduler's is given back: the consumer should hold nothing, it holds
-exactly what one recorded claim wrote, and its generation has not changed since that was read
-(spec: placement-and-workflow 4.9).
+Only what the journal proves to be the scheduler's is given back: the consumer should hold nothing, nobody has
+written to it since that was found, and it holds what one recorded claim wrote, with the generation that this
+claim made (spec: placement-and-workflow 4.9).
 """
 
 from collections.abc import Iterable
@@ -10,11 +10,13 @@ from dataclasses import replace
 
 from scheduler.audit.findings import HOLDS_NOTHING, Finding
 from scheduler.audit.recorded_claims import RecordedClaim, by_consumer
-from scheduler.claims.allocations_api import AllocationsApi, ConsumerAllocations, emptying_body
+from scheduler.claims.allocations_api import AllocationsApi, emptying_body
+from scheduler.claims.result import own_write_in
 from scheduler.placement.errors import PlacementSilent
 
 NOT_PROVED = "Not fixed: the journal has no claim for this consumer."
 CHANGED = "Not fixed: the consumer does not hold exactly what the journal says."
+WRITTEN_SINCE = "Not fixed: another write to the consumer came in between; run the audit again."
 FREED = "Fixed: given back."
 GONE = "Fixed: the consumer holds nothing any more."
 
@@ -28,28 +30,26 @@ def fix(findings: Iterable[Finding], claims: Iterable[RecordedClaim], api: Alloc
     wanted = [one.subject for one in findings if one.kind in HOLDS_NOTHING]
     recorded = by_consumer(claims, wanted)
     return [
-        replace(one, outcome=_give_back(one.subject, recorded[one.subject], api))
+        replace(one, outcome=_give_back(one, recorded[one.subject], api))
         if one.kind in HOLDS_NOTHING
         else one
         for one in findings
     ]
 
 
-def _give_back(consumer: str, claims: list[RecordedClaim], api: AllocationsApi) -> str:
+def _give_back(found: Finding, claims: list[RecordedClaim], api: AllocationsApi) -> str:
     if not claims:
         return NOT_PROVED
     try:
-        held = api.get_allocations(consumer)
+        held = api.get_allocations(found.subject)
         if not held.allocations:
             return GONE
-        if not any(_wrote(claim, held) for claim in claims):
+        if held.generation != found.generation:
+            return WRITTEN_SINCE
+        own = own_write_in([claim.write for claim in claims], held)
+        if own is None or own.previous:
             return CHANGED
-        reply = api.put_allocations(consumer, emptying_body(held))
+        reply = api.put_allocations(found.subject, emptying_body(held))
     except PlacementSilent as error:
         return f"Not fixed: {error}"
     return FREED if reply.status == 204 else f"Not fixed: {reply.summary}"
-
-
-def _wrote(claim: RecordedClaim, held: ConsumerAllocations) -> bool:
-    now = {provider: dict(entry["resources"]) for provider, entry in held.allocations.items()}
-    return not claim.kept and now == {provider: dict(amounts) for provider, amounts in claim.written.items()}

@@ -141,6 +141,8 @@ class NovaReader:
         """Why a consumer that was not found may exist all the same."""
         if self.api_away:
             return f"the {API} is away"
+        if mapping and mapping.cell and mapping.cell not in {cell.uuid for cell in self._cells}:
+            return f"cell {mapping.cell} was added during the audit"
         cells = [mapping.cell] if mapping and mapping.cell else sorted(self.away)
         reasons = [f"cell {self.name(cell)} is away" for cell in cells if cell in self.away]
         return "; ".join(reasons) or None
@@ -224,7 +226,6 @@ def _instances_query() -> sa.Select:
         columns.host,
         columns.node,
         columns.vm_state,
-        columns.task_state,
         columns.created_at,
         columns.updated_at,
     ).where(columns.deleted == 0)
@@ -239,9 +240,7 @@ def _node(cell: Cell, row: sa.Row) -> ComputeNode:
 
 
 def _instance(cell: Cell, row: sa.Row) -> InstanceRecord:
-    return InstanceRecord(
-        row.uuid, cell.uuid, row.host, row.node, row.vm_state, row.task_state, _changed_at(row)
-    )
+    return InstanceRecord(row.uuid, cell.uuid, row.host, row.node, row.vm_state, _changed_at(row))
 
 
 def _migration(cell: Cell, row: sa.Row) -> MigrationRecord:

@@ -11,7 +11,7 @@ import threading
 from typing import TypeVar
 from urllib.parse import quote
 
-from scheduler.audit.values import Amounts, Provider, ProviderState
+from scheduler.audit.values import ConsumerHolding, Provider, ProviderState
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementSilent, PlacementUnreachable
 from scheduler.placement.reply import Reply
@@ -70,13 +70,11 @@ class PlacementReader:
         """Return each provider's state in order: an error if it could not be read, None if it is gone."""
         return self._each(self._state, providers)
 
-    def holdings(self, consumers: Iterable[str]) -> list[dict[str, Amounts] | PlacementSilent | None]:
-        """Return what each consumer holds, by provider UUID; an error if that could not be read."""
+    def holdings(self, consumers: Iterable[str]) -> list[ConsumerHolding | PlacementSilent]:
+        """Return what each consumer holds in order; an error if that could not be read."""
         return self._each(self._holding, consumers)
 
-    def _each(
-        self, read: Callable[[Item], Result], items: Iterable[Item]
-    ) -> list[Result | PlacementSilent | None]:
+    def _each(self, read: Callable[[Item], Result], items: Iterable[Item]) -> list[Result | PlacementSilent]:
         def guarded(item: Item) -> Result | PlacementSilent:
             try:
                 return read(item)
@@ -103,10 +101,11 @@ class PlacementReader:
                 consistent=len(generations) == 1,
             )
 
-    def _holding(self, consumer: str) -> dict[str, Amounts]:
+    def _holding(self, consumer: str) -> ConsumerHolding:
         reply = self._get(f"/allocations/{quote(consumer, safe='')}")
         with _understood(reply):
-            return {provider: one["resources"] for provider, one in reply.data["allocations"].items()}
+            amounts = {provider: one["resources"] for provider, one in reply.data["allocations"].items()}
+            return ConsumerHolding(amounts, reply.data["consumer_generation"] if amounts else None)
 
     def _get(self, path: str, *, search: bool = False, missing: bool = False) -> Reply:
         with self._lock:

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from scheduler.audit.compare import Holding
+from scheduler.claims.allocations_api import ConsumerAllocations
 from scheduler.claims.journal import DIRECTORY_PREFIX
 from scheduler.claims.journal_page import read_records
 from scheduler.claims.page_file import SUFFIX
+from scheduler.claims.result import OwnWrite
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +20,11 @@ class RecordedClaim:
 
     Attributes:
         consumer: the instance.
-        written: provider UUID -> amounts that the claim gave it.
-        kept: whether the consumer held something before that the claim kept, as for an evacuation.
+        write: what the claim gave it, and what it had before and kept, as for an evacuation.
     """
 
     consumer: str
-    written: Holding
-    kept: bool = False
+    write: OwnWrite
 
 
 def by_consumer(claims: Iterable[RecordedClaim], wanted: Iterable[str]) -> dict[str, list[RecordedClaim]]:
@@ -65,5 +64,9 @@ def recorded_claims(directory: Path = Path("/proc"), kept: Path | None = None) -
 
 
 def _claim(consumer: str, record: Mapping) -> RecordedClaim:
-    written = {provider: entry["resources"] for provider, entry in record["made"]["allocations"].items()}
-    return RecordedClaim(consumer, written, kept=bool(record["previous"]))
+    previous = record["previous"] and _held(record["previous"])
+    return RecordedClaim(consumer, OwnWrite(_held(record["made"]), previous))
+
+
+def _held(value: Mapping) -> ConsumerAllocations:
+    return ConsumerAllocations(value["allocations"], value["generation"])

@@ -9,7 +9,7 @@ and of the databases is not of one moment.
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 import time
 
@@ -19,7 +19,14 @@ from scheduler.audit.compare import Judge, Topology, inventories
 from scheduler.audit.findings import Finding, Gap, Kind, Report
 from scheduler.audit.nova_reader import API, NovaReader
 from scheduler.audit.placement_reader import PlacementReader
-from scheduler.audit.values import Amounts, ConsumerRecords, InstanceRecord, Provider, ProviderState
+from scheduler.audit.values import (
+    Amounts,
+    ConsumerHolding,
+    ConsumerRecords,
+    InstanceRecord,
+    Provider,
+    ProviderState,
+)
 from scheduler.logs import brief
 from scheduler.nova_db.schema import chunks, utcnow
 from scheduler.placement.errors import PlacementSilent
@@ -116,6 +123,8 @@ class Audit:
             return self._finished()
         for nodes in self._nova.nodes():
             self._topology.add_nodes(nodes)
+        # a compute node that lets others use its disk has instances of its own all the same
+        self._topology.sharing -= self._topology.nodes.keys()
         self._compare_trees()
         while self._suspects:
             self._confirm_due(wait=True)
@@ -213,21 +222,24 @@ class Audit:
 
     def _confirm_consumers(self, consumers: list[str]) -> None:
         holdings = self._placement.holdings(consumers)
-        for holding in holdings:
-            self._learn_providers(holding)
+        self._learn_providers(one for one in holdings if isinstance(one, ConsumerHolding))
         found = self._nova.records(consumers)
         self._topology.add_nodes(self._nova.nodes_at(_hosts(found.values())))
         self._refresh_away()
         judge = self._judge()
         for uuid, holding in zip(consumers, holdings, strict=True):
-            if isinstance(holding, PlacementSilent) or holding is None:
-                self._gap("consumers of allocations", brief(holding or PlacementSilent("gone")))
-            else:
-                self._settle(judge.consumer(holding, found[uuid]))
+            if isinstance(holding, PlacementSilent):
+                self._gap("consumers of allocations", brief(holding))
+                continue
+            verdict = judge.consumer(holding.amounts, found[uuid])
+            if isinstance(verdict, Finding):
+                verdict = replace(verdict, generation=holding.generation)
+            self._settle(verdict)
 
-    def _learn_providers(self, holding: object) -> None:
+    def _learn_providers(self, holdings: Iterable[ConsumerHolding]) -> None:
         """Read providers that were made after the list of providers was read."""
-        for uuid in holding.keys() - self._topology.providers.keys() if isinstance(holding, dict) else ():
+        named = {uuid for holding in holdings for uuid in holding.amounts}
+        for uuid in named - self._topology.providers.keys():
             try:
                 provider = self._placement.provider(uuid)
             except PlacementSilent as error:

@@ -46,6 +46,19 @@ class ProviderState:
 
 
 @dataclass(frozen=True, slots=True)
+class ConsumerHolding:
+    """What a consumer holds.
+
+    Attributes:
+        amounts: provider UUID -> amounts.
+        generation: of the consumer; each write raises it. None for a consumer that holds nothing.
+    """
+
+    amounts: Mapping[str, Amounts] = field(default_factory=dict)
+    generation: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ComputeNode:
     """A live row of ``compute_nodes``; its UUID is that of the root provider."""
 
@@ -64,7 +77,6 @@ class InstanceRecord:
     host: str | None
     node: str | None
     vm_state: str | None = None
-    task_state: str | None = None
     changed_at: datetime | None = None
 
     @property

@@ -266,7 +266,7 @@ def read_records(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     try:
         for record in _records(database, f"WHERE {_WAS_SENT}"):
             yield record.instance, record.claim
-    except sqlite3.Error:
+    except (sqlite3.Error, ValueError):
         return
     finally:
         database.close()

@@ -23,6 +23,8 @@ from scheduler.audit.run import Audit, Settings
 from scheduler.claims.allocations_api import AllocationsApi
 from scheduler.claims.journal import journal_directory
 from scheduler.cmd.findings_table import FindingsCommand, Row
+from scheduler.conf.derived import caller_patience
+from scheduler.errors import BerthError
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.scatter_gather import CellCalls
 from scheduler.placement.client import PlacementClient
@@ -34,6 +36,10 @@ NOT_ALL_COMPARED = 2
 
 NOT_COMPARED = "not-compared"
 LOOK_AGAIN = "See to it that it can be read, then run the audit again: what was not read may hold anything."
+
+
+class InvalidArgument(BerthError):
+    """An argument would do harm together with another one."""
 
 
 class AuditCommand(FindingsCommand):
@@ -74,10 +80,26 @@ class AuditCommand(FindingsCommand):
     def find(self, conf: cfg.ConfigOpts, args: argparse.Namespace) -> tuple[int, Sequence[Row]]:
         """Return the status, and rows of what was found and of what could not be compared."""
         options.require_databases(conf)
+        if args.fix:
+            check_grace(conf, args.grace)
         started = time.monotonic()
         report = audit(conf, args)
         LOG.info("%s The audit took %.0f seconds.", summary(report), time.monotonic() - started)
         return status(report), list(rows(report))
+
+
+def check_grace(conf: cfg.ConfigOpts, grace: float) -> None:
+    """Refuse to give back what may be the claims of builds that are still waited for.
+
+    Raises:
+        InvalidArgument: ``--grace`` is shorter than a build may wait for the scheduler.
+    """
+    needed = min(caller_patience(conf), Settings().grace.total_seconds())
+    if grace < needed:
+        raise InvalidArgument(
+            f"--fix needs a --grace of {needed:g} seconds or more: a build may wait for the scheduler that "
+            "long, and holds its claim meanwhile"
+        )
 
 
 def audit(conf: cfg.ConfigOpts, args: argparse.Namespace) -> Report:

@@ -204,15 +204,37 @@ def test_findings_beyond_the_limit_are_counted(cloud, audit):
     assert (len(report.findings), report.left_out) == (1, 2)
 
 
+def recorded(consumer, amounts):
+    allocations = {provider: {"resources": resources} for provider, resources in amounts.items()}
+    return RecordedClaim(consumer, OwnWrite(ConsumerAllocations(allocations, 1)))
+
+
+def test_an_instance_in_a_cell_that_is_new_is_not_taken_for_none(cloud, audit):
+    """It is in a cell that was added after the audit had read the list of cells, by an audit of many hours."""
+    a = cloud.host("a")
+    consumer = cloud.holds(str(uuid.uuid4()), a)
+    added = []
+
+    def meanwhile():
+        if not added:
+            added.append(cloud.nova.add_cell("new"))
+            cloud.mapping(consumer, added[0])
+
+    report = audit(meanwhile)
+    assert report.findings == []
+    assert [(gap.what, gap.reason) for gap in report.gaps] == [
+        ("consumers of allocations", f"cell {added[0]} was added during the audit")
+    ]
+
+
 def test_fix_gives_back_what_the_journal_proves_and_nothing_else(cloud, audit, client):
     a, b = cloud.host("a"), cloud.host("b")
     ours, changed, foreign = (cloud.holds(str(uuid.uuid4()), a) for _ in range(3))
     two_hosts = cloud.holds(cloud.instance("a", vcpus=1), a, b, resources={"VCPU": 1})
-    written = {a: {"VCPU": 2, "MEMORY_MB": 1024}}
     notes = [
-        RecordedClaim(ours, written),
-        RecordedClaim(changed, {a: {"VCPU": 1, "MEMORY_MB": 1024}}),
-        RecordedClaim(two_hosts, {a: {"VCPU": 1}, b: {"VCPU": 1}}),
+        recorded(ours, {a: {"VCPU": 2, "MEMORY_MB": 1024}}),
+        recorded(changed, {a: {"VCPU": 1, "MEMORY_MB": 1024}}),
+        recorded(two_hosts, {a: {"VCPU": 1}, b: {"VCPU": 1}}),
     ]
     outcomes = {one.subject: one.outcome for one in fix(audit().findings, notes, AllocationsApi(client))}
     assert outcomes == {ours: FREED, changed: CHANGED, foreign: NOT_PROVED, two_hosts: ""}

@@ -43,7 +43,7 @@ class Cloud:
         return self
 
     def instance(self, uuid, host, *, cell="c1", node=None, changed=OLD, **columns):
-        record = InstanceRecord(uuid, cell, host, node or host, "active", None, changed)
+        record = InstanceRecord(uuid, cell, host, node or host, "active", changed)
         record = replace(record, **columns)
         one = self._records(uuid)
         self.records[uuid] = replace(one, instances=(*one.instances, record))

@@ -15,6 +15,7 @@ IN_ORDER = {
     "an instance on a child provider of its host": two_hosts().child("numa0", "a").instance("i", "a").holds("i", "numa0", "a"),
     "an instance with a disk on a sharing provider": two_hosts().sharing("ceph").instance("i", "a").holds("i", "a", "ceph"),
     "an ironic instance on its node": Cloud().host("ironic", node="n1").instance("i", "ironic", node="n1").holds("i", "n1", CUSTOM_BAREMETAL=1),
+    "an ironic instance whose node another compute service has taken over": Cloud().host("ironic2", node="n1").instance("i", "ironic1", node="n1").holds("i", "n1", CUSTOM_BAREMETAL=1),
     "a shelved instance that holds nothing": two_hosts().instance("i", None, vm_state="shelved_offloaded"),
     "a build that is being scheduled": two_hosts().build_request("i", at=NEW).mapping("i", changed=NEW).holds("i", "a"),
     "a build whose instance has no host yet": two_hosts().instance("i", None, changed=NEW, vm_state="building").holds("i", "a"),
@@ -26,7 +27,7 @@ IN_ORDER = {
     "an evacuation that runs": two_hosts().instance("i", "a").migration("m", "i", "a", "b", status="pre-migrating", kind="evacuation").holds("i", "a", "b"),
     "an evacuated instance whose source has not come back": two_hosts().instance("i", "b").migration("m", "i", "a", "b", status="done", kind="evacuation").holds("i", "a", "b"),
     "a resize between cells": Cloud().host("a").host("b", cell="c2").instance("i", "a").instance("i", "b", cell="c2").migration("m", "i", "a", "b", status="finished").holds("i", "b"),
-    "an unshelve that runs": two_hosts().instance("i", None, task_state="spawning", changed=NEW).holds("i", "a"),
+    "an unshelve that runs": two_hosts().instance("i", None, vm_state="shelved_offloaded", changed=NEW).holds("i", "a"),
 }  # fmt: skip
 
 
@@ -48,6 +49,7 @@ WRONG = {
     "a provider that is no compute node": (two_hosts().instance("i", "a").holds("i", "leftover"), Kind.OTHER_HOST),
     "an instance in cell0": (two_hosts().instance("i", None, cell="c0", vm_state="error").holds("i", "a"), Kind.NO_HOST),
     "an offloaded instance": (two_hosts().instance("i", None, vm_state="shelved_offloaded").holds("i", "a"), Kind.NO_HOST),
+    "another node than the one that another compute service has taken over": (Cloud().host("ironic2", node="n1").host("ironic2", node="n2").instance("i", "ironic1", node="n1").holds("i", "n2"), Kind.OTHER_HOST),
     "nothing": (two_hosts().instance("i", "a"), Kind.NO_ALLOCATION),
     "only a disk on a sharing provider": (two_hosts().sharing("ceph").instance("i", "a").holds("i", "ceph"), Kind.NO_ALLOCATION),
 }  # fmt: skip
@@ -90,6 +92,14 @@ def test_each_provider_of_the_other_host_is_to_be_removed():
 @pytest.mark.parametrize("status", ["migrating", "finished", "queued", None])
 def test_a_migration_in_flight_holds_its_source(status):
     cloud = two_hosts().instance("i", "a").migration("m", "i", "a", "b", status=status).holds("m", "a")
+    assert cloud.verdict("m") is None
+
+
+@pytest.mark.parametrize("statuses", [("error", "finished"), ("finished", "error")], ids=str)
+def test_a_move_between_cells_has_not_ended_while_it_is_in_flight_in_one_of_them(statuses):
+    cloud = two_hosts().holds("m", "a")
+    for cell, status in zip(("c1", "c2"), statuses, strict=True):
+        cloud.migration("m", "i", "a", "b", status=status, cell=cell)
     assert cloud.verdict("m") is None
 
 

@@ -1,3 +1,5 @@
+import contextlib
+import sqlite3
 import uuid
 
 import pytest
@@ -7,7 +9,8 @@ from scheduler.claims.allocations_api import ConsumerAllocations, Owner
 from scheduler.claims.journal import ClaimJournal, Journal
 from scheduler.claims.result import OwnWrite
 
-MADE = ConsumerAllocations({"p": {"resources": {"VCPU": 2}}}, None, Owner("project", "user"))
+MADE = ConsumerAllocations({"p": {"resources": {"VCPU": 2}}}, 3, Owner("project", "user"))
+HELD = ConsumerAllocations(MADE.allocations, MADE.generation)
 
 
 @pytest.fixture
@@ -34,14 +37,14 @@ def record(journal, instance, *claim):
 
 def test_claims_of_a_scheduler_on_this_machine_are_found_once_and_stay(journal, instance):
     record(journal, instance, MADE)
-    expected = [RecordedClaim(instance, {"p": {"VCPU": 2}})]
+    expected = [RecordedClaim(instance, OwnWrite(HELD))]
     assert found(instance) == expected
     assert found(instance) == expected
 
 
 def test_a_claim_that_kept_the_source_is_told(journal, instance):
     record(journal, instance, MADE, MADE)
-    assert [claim.kept for claim in found(instance)] == [True]
+    assert [claim.write.previous for claim in found(instance)] == [HELD]
 
 
 def test_claims_that_were_answered_are_not_found(journal, instance):
@@ -64,8 +67,17 @@ def test_files_that_cannot_be_read_are_passed_over(tmp_path):
     assert list(recorded_claims(tmp_path)) == []
 
 
+def test_a_journal_with_something_else_than_claims_is_passed_over(journal, instance, tmp_path):
+    record(journal, instance, MADE)
+    (path,) = (tmp_path / "berth-claims-me").glob("*.sqlite")
+    with contextlib.closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE records SET claim = ?", [b"no JSON"])
+    assert found(instance) == []
+
+
 def test_only_the_claims_that_are_asked_for_are_kept():
-    claims = [RecordedClaim("i", {}), RecordedClaim("j", {}), RecordedClaim("i", {"p": {"VCPU": 1}})]
+    first, second = OwnWrite(MADE), OwnWrite(MADE, MADE)
+    claims = [RecordedClaim("i", first), RecordedClaim("j", first), RecordedClaim("i", second)]
     assert by_consumer(claims, ["i", "k"]) == {"i": [claims[0], claims[2]], "k": []}
 
 

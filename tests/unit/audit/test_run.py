@@ -6,7 +6,14 @@ import pytest
 
 from scheduler.audit.findings import Gap, Kind
 from scheduler.audit.run import Audit, Settings
-from scheduler.audit.values import ComputeNode, ConsumerRecords, InstanceRecord, Provider, ProviderState
+from scheduler.audit.values import (
+    ComputeNode,
+    ConsumerHolding,
+    ConsumerRecords,
+    InstanceRecord,
+    Provider,
+    ProviderState,
+)
 from scheduler.placement.errors import PlacementUnreachable
 from tests.support.clock import Clock
 from tests.unit.audit.clouds import NOW, OLD
@@ -21,13 +28,14 @@ class FakePlacement:
         self.held = {}
         self.capacity = {}
         self.failing = set()
+        self.shared = frozenset()
         self.largest = 0
 
     def providers(self):
         return dict(self.known)
 
     def sharing(self):
-        return frozenset()
+        return self.shared
 
     def provider(self, uuid):
         return self.late.get(uuid)
@@ -37,7 +45,7 @@ class FakePlacement:
         return [self._state(provider) for provider in providers]
 
     def holdings(self, consumers):
-        return [self.held.get(uuid, {}) for uuid in consumers]
+        return [ConsumerHolding(self.held.get(uuid, {}), 7) for uuid in consumers]
 
     def _state(self, provider):
         if provider.uuid in self.failing:
@@ -82,7 +90,7 @@ class FakeNova:
 
     def _record(self, uuid):
         host = self.instances[uuid]
-        return InstanceRecord(uuid, "c1", host, host, "active", None, OLD)
+        return InstanceRecord(uuid, "c1", host, host, "active", OLD)
 
     def _nodes(self, hosts):
         return [ComputeNode(host, "c1", host, host) for host in hosts]
@@ -139,6 +147,17 @@ def test_a_finding_is_read_again_after_the_delay(rig):
     rig.holds("gone", "a")
     assert kinds(rig.run(confirm_after=7.0)) == {"gone": Kind.NO_INSTANCE}
     assert rig.slept == [7.0]
+
+
+def test_a_finding_has_the_generation_of_the_second_read(rig):
+    rig.holds("gone", "a")
+    assert [one.generation for one in rig.run().findings] == [7]
+
+
+def test_a_compute_node_that_shares_its_disk_is_a_host_all_the_same(rig):
+    rig.placement.shared = frozenset({"a"})
+    rig.instance("i", "a")
+    assert rig.run().findings == []
 
 
 def test_a_consumer_that_moved_meanwhile_is_judged_by_the_second_read(rig):

@@ -1,8 +1,11 @@
+import io
+
 import pytest
 
 from scheduler.audit.findings import Finding, Gap, Kind, Report
 from scheduler.audit.fix import CHANGED, FREED
 from scheduler.cmd.audit import rows, status, summary
+from scheduler.cmd.status import NOT_RUN, main
 
 FINDING = Finding(Kind.NO_INSTANCE, "i", "compute-1", "Nothing has this UUID.", "Delete it.")
 FIXED = Finding(Kind.NO_INSTANCE, "i", "compute-1", "Nothing has this UUID.", "Delete it.", FREED)
@@ -24,6 +27,21 @@ GAP = Gap("cell cell1", "no answer")
 )
 def test_exit_status(report, expected):
     assert status(report) == expected
+
+
+@pytest.mark.parametrize(("timeout", "grace"), [(1800, 1799), (60, 59), (0, 3599)], ids=str)
+def test_claims_of_builds_that_are_waited_for_are_not_given_back(tmp_path, capsys, timeout, grace):
+    path = tmp_path / "nova.conf"
+    path.write_text(
+        f"[DEFAULT]\nlong_rpc_timeout = {timeout}\n[api_database]\nconnection = sqlite://\n"
+        "[placement]\nauth_type = none\n"
+    )
+    argv = ["--config-file", str(path), "audit", "--fix", "--grace"]
+    errors = io.StringIO()
+    assert main([*argv, str(grace)], stderr=errors) == NOT_RUN
+    assert (
+        f"--fix needs a --grace of {grace + 1} seconds or more" in errors.getvalue() + capsys.readouterr().err
+    )
 
 
 def test_a_row_tells_what_is_wrong_and_what_to_do():
