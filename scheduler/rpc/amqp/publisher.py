@@ -95,9 +95,11 @@ class BoundedPublisher:
         taken for that of the next message.
         """
         channel = None
-        with suppress(Exception):  # the connection is lost: the next message finds another one
-            if self._connection.connection.connected:
-                channel = self._connection.connection.channel()
+        # the place in the pool, oslo.messaging's connection, kombu's connection
+        connection = self._connection.connection.connection
+        if connection.connected:
+            with suppress(Exception):  # it is lost meanwhile: the next message finds another one
+                channel = connection.channel()
         self._connection._set_current_channel(channel)
 
     def _check_deadline(self, error: Exception) -> None:

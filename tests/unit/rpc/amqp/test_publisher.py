@@ -5,6 +5,7 @@ import json
 from types import SimpleNamespace
 
 import oslo_messaging as messaging
+from oslo_messaging._drivers import common
 from oslo_serialization import jsonutils
 import pytest
 
@@ -36,6 +37,9 @@ class Connection:
         self._producer = self
         self.connection = SimpleNamespace(connected=not isinstance(failure, OSError), channel=lambda: "new")
 
+    def reset(self):
+        """It goes back to the pool."""
+
     def _set_current_channel(self, channel):
         self.channels.append(channel)
 
@@ -56,13 +60,19 @@ class Connection:
         self.published.append((message, options))
 
 
+def place(connection):
+    """A place in oslo.messaging's pool, from which messages are published."""
+    pool = SimpleNamespace(get=lambda **_options: connection, put=lambda _connection: None)
+    return common.ConnectionContext(pool, common.PURPOSE_SEND, retry=1)
+
+
 def text(size):
     return {"oslo.message": "x" * size}
 
 
 def test_a_reply_is_published_to_its_queue_with_mandatory_and_a_time_limit():
     connection = Connection()
-    publisher.BoundedPublisher(connection, 1e12, 10).direct_send("q", text(10))
+    publisher.BoundedPublisher(place(connection), 1e12, 10).direct_send("q", text(10))
     ((message, options),) = connection.published
     assert message == text(10)
     assert options["routing_key"] == "q"
@@ -83,14 +93,14 @@ def test_nothing_more_is_published_on_a_channel_where_a_confirmation_may_be_to_c
     """amqp may take the late confirmation for that of the next message."""
     connection = Connection(failure)
     with contextlib.suppress(messaging.MessageUndeliverable, OSError):
-        publisher.BoundedPublisher(connection, 1e12, 10).direct_send("q", text(1))
+        publisher.BoundedPublisher(place(connection), 1e12, 10).direct_send("q", text(1))
     assert connection.channels == channels
 
 
 def test_a_reply_is_announced_before_it_is_published():
     connection, seen = Connection(), []
     publishing = publisher.BoundedPublisher(
-        connection, 1e12, 10, lambda: seen.append(len(connection.published))
+        place(connection), 1e12, 10, lambda: seen.append(len(connection.published))
     )
     publishing.direct_send("q", text(10))
     assert (seen, len(connection.published)) == ([0], 1)
@@ -99,7 +109,8 @@ def test_a_reply_is_announced_before_it_is_published():
 @pytest.mark.parametrize("before", [None, OSError("closed")], ids=["sent", "not sent"])
 def test_a_reply_is_sent_once_it_is_written_to_the_connection_be_it_confirmed_or_not(before):
     connection, sent = Connection(OSError("reset"), before), []
-    publishing = publisher.BoundedPublisher(connection, 1e12, 10, after_sending=lambda: sent.append(1))
+    pooled = place(connection)
+    publishing = publisher.BoundedPublisher(pooled, 1e12, 10, after_sending=lambda: sent.append(1))
     for _ in range(2):
         with pytest.raises(OSError, match="closed" if before else "reset"):
             publishing.direct_send("q", text(1))
@@ -114,7 +125,7 @@ def test_the_size_of_a_reply_is_that_of_the_message_that_is_sent():
 def test_a_reply_above_the_limit_is_not_published():
     connection = Connection()
     with pytest.raises(publisher.ReplyTooLarge, match="11 bytes; at most 10"):
-        publisher.BoundedPublisher(connection, 1e12, 10).direct_send("q", text(11))
+        publisher.BoundedPublisher(place(connection), 1e12, 10).direct_send("q", text(11))
     assert not connection.published
 
 
@@ -123,4 +134,6 @@ def test_a_reply_above_the_limit_is_not_published():
 )
 def test_a_lost_connection_ends_the_attempt_only_when_the_time_is_over(deadline, error):
     with pytest.raises(error):
-        publisher.BoundedPublisher(Connection(OSError("reset")), deadline, 10).direct_send("q", text(1))
+        publisher.BoundedPublisher(place(Connection(OSError("reset"))), deadline, 10).direct_send(
+            "q", text(1)
+        )
