@@ -87,7 +87,7 @@ def make_server(
         partition = own_partition(conf)
         shared = [partition.topic] if partition else []
         made.topics = server.Topics(
-            [*shared, topic], lambda names: serving.stream.take_calls(topic if topic in names else "")
+            [*shared, topic], lambda taken: serving.stream.take_calls(topic if taken else "")
         )
     return made
 

@@ -20,16 +20,19 @@ This module uses private names of oslo.messaging; ``tests/unit/rpc/test_forwardi
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 import time
 from typing import Any
 
 from oslo_log import log as logging
 import oslo_messaging as messaging
+from oslo_messaging._drivers import common as library
 from oslo_messaging._drivers import impl_rabbit
 
+from scheduler.background import BackgroundLoop
 from scheduler.logs import RateLimitedLogger
 from scheduler.rpc.amqp.listener import LateListener
-from scheduler.rpc.amqp.message import DELIVERED_BEFORE, RETURNED, ConfirmedMessage
+from scheduler.rpc.amqp.message import CONNECT_RETRIES, DELIVERED_BEFORE, RETURNED, ConfirmedMessage
 from scheduler.rpc.broker_errors import advice, refusal_in
 from scheduler.rpc.delivery import Sent
 from scheduler.rpc.transport import TOPIC
@@ -61,6 +64,9 @@ WAIT_LIMIT = 10.0
 #: Seconds after which the queue of a scheduler that is gone is deleted; longer than a call waits there.
 QUEUE_LIFETIME = 600
 
+#: Seconds after which a queue is tried again that the broker has refused.
+RETRY_INTERVAL = 60.0
+
 #: Characters of the name of a queue.
 LONGEST_TOPIC = 255
 
@@ -79,29 +85,97 @@ def topic_of(host: str, worker: int) -> str:
     return topic if len(topic.encode()) <= LONGEST_TOPIC else ""
 
 
-def listen(listener: LateListener, topics: Sequence[str]) -> list[str]:
-    """Read from the queues of topics to which calls are sent on, beside the queues that are read from.
+class ForwardingQueues:
+    """The queues from which a worker takes calls that other schedulers send on.
 
-    Args:
-        listener: Reads from them.
-        topics: The topics; the queue of each has its name.
-
-    Returns:
-        The topics whose queues the broker has made. To the others nothing can be sent.
+    One that the broker refuses may have been made with other options. It is tried again, as an operator may
+    delete it, and as the broker does so once it was not used for ``QUEUE_LIFETIME``.
     """
-    declared = [topic for topic in topics if _declare(listener, topic)]
-    listener.forwarding_queues = listener.forwarding_queues.union(declared)
-    return declared
+
+    def __init__(
+        self, listener: LateListener, topics: Sequence[str], announce: Callable[[bool], None]
+    ) -> None:
+        """Read from no queue yet.
+
+        Args:
+            listener: Reads from them, beside the queues that it reads from already.
+            topics: The topics; the queue of each has its name.
+            announce: Called with whether calls are taken from all of them. Must not wait.
+        """
+        self._listener = listener
+        self._refused = list(topics)
+        self._announce = announce
+        self._retries = BackgroundLoop("forwarding-queues", self._try_again)
+
+    def start(self) -> None:
+        """Read from the queues that the broker accepts, once the listener reads; try the others again.
+
+        Raises:
+            MessageDeliveryFailure: The broker refuses more than a queue.
+        """
+        self._refused = [topic for topic in self._refused if not self._declare(topic)]
+        self._announce(not self._refused)
+        if self._refused:
+            self._retries.start(RETRY_INTERVAL)
+
+    def stop(self) -> None:
+        """Announce that no more calls are taken, without a wait."""
+        self._retries.stop(0)
+        self._announce(False)
+
+    def _declare(self, topic: str) -> bool:
+        try:
+            self._listener.conn.declare_consumer(_consumer(self._listener, topic))
+        except messaging.MessageDeliveryFailure as error:
+            refusal = refusal_in(error)
+            if refusal is None:
+                raise
+            LOG.warning(
+                "Other schedulers cannot send calls on to %s; it is tried again every %g s: %s",
+                topic,
+                RETRY_INTERVAL,
+                advice(refusal),
+            )
+            return False
+        self._note(topic)
+        return True
+
+    def _note(self, topic: str) -> None:
+        self._listener.forwarding_queues |= {topic}
+
+    def _try_again(self) -> float:
+        for topic in list(self._refused):
+            consumer = _consumer(self._listener, topic)
+            if not _is_accepted(self._listener, consumer):
+                continue
+            LOG.info("Other schedulers can send calls on to %s now", topic)
+            self._note(topic)
+            self._refused.remove(topic)
+            self._listener.read_also(consumer, partial(self._announce, not self._refused))
+        if not self._refused:
+            self._retries.stop(0)
+        return RETRY_INTERVAL
 
 
-def _declare(listener: LateListener, topic: str) -> bool:
+def _is_accepted(listener: LateListener, consumer: impl_rabbit.Consumer) -> bool:
+    """Return whether the broker makes a queue, or has it already.
+
+    A refusal ends the channel; what was received on that of the listener would be delivered again.
+    """
     try:
-        listener.conn.declare_consumer(_consumer(listener, topic))
-    except messaging.MessageDeliveryFailure as error:
-        refusal = refusal_in(error)
-        if refusal is None:
-            raise
-        LOG.warning("Other schedulers cannot send calls on to %s: %s", topic, advice(refusal))
+        with (
+            listener.driver._get_connection(library.PURPOSE_SEND, retry=CONNECT_RETRIES) as connection,  # noqa: SLF001
+            connection._connection_lock,  # noqa: SLF001
+            connection.connection.connection.channel() as channel,
+        ):
+            channel.queue_declare(
+                consumer.queue_name,
+                durable=consumer.durable,
+                auto_delete=consumer.queue_auto_delete,
+                arguments=consumer.queue_arguments,
+            )
+    except Exception as error:  # noqa: BLE001 - it refuses, or cannot be reached: it is tried again
+        LOG.debug("Queue %s cannot be made: %s", consumer.queue_name, error)
         return False
     return True
 

@@ -61,15 +61,15 @@ class Topics(NamedTuple):
 
     Attributes:
         names: The topics, beside the topic of all schedulers.
-        announce: Called with those whose queues could be made, before they are read from, and with none when
-            the server stops. Must not wait.
+        announce: Called with whether calls are taken from all of their queues: when the server starts, before
+            they are read from, when that changes, and when it stops. Must not wait.
     """
 
     names: Sequence[str]
-    announce: Callable[[Sequence[str]], None]
+    announce: Callable[[bool], None]
 
 
-NO_TOPICS = Topics((), lambda _names: None)
+NO_TOPICS = Topics((), lambda _taken: None)
 
 
 class Server(server.RPCServer):
@@ -142,8 +142,9 @@ class Server(server.RPCServer):
             )
             if listener is None:
                 return super()._create_listener()
-            self.topics.announce(forwarding.listen(listener, self.topics.names))
-            listener.on_stop = partial(self.topics.announce, [])
+            queues = forwarding.ForwardingQueues(listener, *self.topics)
+            queues.start()
+            listener.on_stop = queues.stop
             self._late_listener = listener
             return amqp_listener.adapted(listener)
 

@@ -90,7 +90,7 @@ def _conf(url: str, host: str, quorum: bool) -> Any:
 def _serve(url: str, quorum: bool, host: str, topic: str, ready: Any) -> None:
     conf = _conf(url, host, quorum)
     running = server.build(conf, transport.rpc_transport(conf), Manager(topic))
-    running.topics = server.Topics([forwarding.topic_of(host, 0)], lambda _names: None)
+    running.topics = server.Topics([forwarding.topic_of(host, 0)], lambda _taken: None)
     running.start()
     ready.release()
     threading.Event().wait()

@@ -174,6 +174,15 @@ class LateListener(amqpdriver.RpcAMQPListener):
         for each in deliveries:
             self._message_operations_handler.do(lambda each=each: self._acknowledge(each))
 
+    def read_also(self, consumer: Any, begun: Callable[[], None]) -> None:
+        """Read from another queue, which the broker accepts; any thread may call it.
+
+        Args:
+            consumer: oslo.messaging's consumer of the queue, not declared yet.
+            begun: Called when that begins, if this listener does not stop before; must not wait.
+        """
+        self._message_operations_handler.do(partial(self._read_also, consumer, begun))
+
     def stop(self) -> None:
         """Take no more messages. What is not begun is returned to the broker."""
         self._stopping = True
@@ -251,6 +260,15 @@ class LateListener(amqpdriver.RpcAMQPListener):
         for call in calls:
             if call.received + LONGEST_UNACKNOWLEDGED < now:
                 self._acknowledge(call)
+
+    def _read_also(self, consumer: Any, begun: Callable[[], None]) -> None:
+        if self._stopping:
+            return
+        # Not by declare_consumer: if the connection is lost meanwhile, only this consumer would read again.
+        tag = next(self.conn._tags)
+        self.conn._consumers[consumer] = tag
+        self.conn._new_tags.add(tag)
+        begun()
 
     def _cancel_consumers(self) -> None:
         for consumer, tag in self.conn._consumers.items():

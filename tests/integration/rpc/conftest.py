@@ -108,7 +108,7 @@ def serve(conf):
     """Start a server for a manager, which also takes what is sent on to some topics."""
     with contextlib.ExitStack() as started:
 
-        def serve(manager, *topics, announce=lambda _names: None):
+        def serve(manager, *topics, announce=lambda _taken: None):
             bus = transport.rpc_transport(conf)
             running = server.build(conf, bus, manager)
             running.topics = server.Topics(topics, announce)

@@ -39,7 +39,7 @@ def test_calls_are_answered_by_the_server_that_they_are_sent_on_to(serve, bus, b
     serve(second, OTHER, announce=announced.append)
     assert answers([Caller(bus) for _ in range(20)]) == [["second"]] * 20
     assert 0 < first.sent < 20
-    assert announced == [[OTHER]]
+    assert announced == [True]
     assert eventually(lambda: second.ends == [["confirmed"]] * 20)
     assert second.redelivered == [False] * 20
     assert sum(spent > 0.3 for spent in second.spent) >= first.sent, "what the first one took"
@@ -108,7 +108,7 @@ def test_a_stopping_server_returns_what_was_sent_on_to_it_to_all(serve, bus, con
     manager.topics = itertools.repeat("berth.missing")
     begun = time.monotonic()
     stopping.stop()
-    assert announced == [[OTHER], []]
+    assert announced == [True, False]
     busy.may_answer.set()
     assert answers(callers) == [["busy"]] + [["here"]] * 3
     assert time.monotonic() - begun < forwarding.WAIT_LIMIT
@@ -161,11 +161,22 @@ def test_the_caller_hears_from_the_server_that_the_call_was_sent_on_to(serve, bu
     assert sending.sent == 1
 
 
-def test_a_server_whose_broker_refuses_its_queue_answers_calls_of_all(serve, bus, broker, caplog):
-    broker.queue_declare(OTHER, durable=True, auto_delete=False)
+def test_a_server_whose_broker_refuses_its_queue_answers_calls_of_all_and_takes_others_once_it_can(
+    serve, bus, broker, caplog, monkeypatch
+):
+    monkeypatch.setattr(forwarding, "RETRY_INTERVAL", 0.2)
+    broker.queue_declare(OTHER, durable=True, auto_delete=False, arguments={"x-expires": 2000})
     announced, manager = [], Manager(["here"])
     running = serve(manager, OTHER, announce=announced.append)
-    assert announced == [[]]
+    assert announced == [False]
     assert "cannot send calls on to" in caplog.text
-    assert answers([Caller(bus) for _ in range(3)]) == [["here"]] * 3
+    manager.may_answer.clear()
+    callers = [Caller(bus) for _ in range(3)]
+    assert eventually(lambda: running.unanswered == 3)
+    assert eventually(lambda: announced == [False, True]), "the broker has deleted the queue"
+    manager.may_answer.set()
+    assert answers(callers) == [["here"]] * 3
+    assert manager.redelivered == [False] * 3, "no retry has ended the channel of the calls"
     assert running.connected
+    serve(Forwarding(["first"], seconds=0.3))
+    assert answers([Caller(bus) for _ in range(6)]) == [["here"]] * 6

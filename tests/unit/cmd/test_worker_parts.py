@@ -140,8 +140,8 @@ def test_the_server_listens_under_the_host_s_name(make_conf):
 def test_each_worker_takes_calls_at_a_topic_of_its_own_as_far_as_the_broker_allows(make_conf):
     stream = Stream(True)
     topics = make_server(make_conf, stream).topics
-    for made in (topics.names, []):
-        topics.announce(made)
+    for taken in (True, False):
+        topics.announce(taken)
     assert (topics.names, stream.topics) == (["berth.me.2"], ["berth.me.2", ""])
 
 
@@ -149,7 +149,7 @@ def test_the_workers_of_a_partition_share_its_topic(make_conf):
     stream = Stream(True)
     more = "[berth]\npartition = p\n[berth_partition_p]\ncells = cell1\n"
     topics = make_server(make_conf, stream, more=more).topics
-    topics.announce(["berth.me.2"])
+    topics.announce(True)
     assert (topics.names, stream.topics) == (["berth.partition.p", "berth.me.2"], ["berth.me.2"])
 
 

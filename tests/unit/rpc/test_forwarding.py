@@ -34,19 +34,26 @@ class RabbitConnection:
     enable_cancel_on_failover = False
     rabbit_quorum_queue_config = impl_rabbit.QuorumMemConfig(0, 0, 0)
 
-    def __init__(self, quorum=False, error=None):
+    def __init__(self, quorum=False, error=None, refused=("t1", "t2")):
         self.rabbit_quorum_queue = quorum
         self.error = error
+        self.refused = refused
         self.declared = []
 
     def declare_consumer(self, consumer):
-        if self.error:
+        if self.error and consumer.queue_name in self.refused:
             raise self.error
         self.declared.append(consumer)
 
 
 def listener(**fields):
     return SimpleNamespace(conn=RabbitConnection(**fields), forwarding_queues=frozenset())
+
+
+def started(made, announce=lambda _taken: None):
+    queues = forwarding.ForwardingQueues(made, ["t1", "t2"], announce)
+    queues.start()
+    return queues
 
 
 @pytest.mark.parametrize(
@@ -65,8 +72,8 @@ def listener(**fields):
 )
 def test_the_queue_of_a_topic_moves_calls_back_to_the_queue_of_all_schedulers(quorum, more):
     made = listener(quorum=quorum)
-    assert forwarding.listen(made, ["t1"]) == ["t1"]
-    (consumer,) = made.conn.declared
+    started(made)
+    consumer = made.conn.declared[0]
     assert consumer.queue_arguments == more | {
         "x-expires": 600_000,
         "x-message-ttl": 10_000,
@@ -74,7 +81,7 @@ def test_the_queue_of_a_topic_moves_calls_back_to_the_queue_of_all_schedulers(qu
         "x-dead-letter-routing-key": "scheduler",
     }
     assert (consumer.queue_name, consumer.exchange_name, consumer.durable) == ("t1", "", True)
-    assert made.forwarding_queues == {"t1"}
+    assert made.forwarding_queues == {"t1", "t2"}
 
 
 def refusal():
@@ -84,15 +91,24 @@ def refusal():
 
 
 def test_a_server_whose_broker_refuses_the_queue_works_without(caplog):
-    made = listener(error=refusal())
-    assert forwarding.listen(made, ["t1"]) == []
+    made, announced = listener(error=refusal()), []
+    started(made, announced.append).stop()
     assert made.forwarding_queues == frozenset()
-    assert "cannot send calls on to t1: RabbitMQ refuses" in caplog.text
+    assert "cannot send calls on to t1; it is tried again every 60 s: RabbitMQ refuses" in caplog.text
+    assert announced == [False, False]
+
+
+def test_a_scheduler_without_the_queue_of_its_partition_does_not_announce_that_it_takes_calls():
+    """Others would count the partition as alive, and send calls to a queue that nobody reads."""
+    made, announced = listener(error=refusal(), refused=["t1"]), []
+    started(made, announced.append).stop()
+    assert made.forwarding_queues == {"t2"}
+    assert announced[0] is False
 
 
 def test_another_error_of_the_broker_ends_the_start():
     with pytest.raises(messaging.MessageDeliveryFailure):
-        forwarding.listen(listener(error=messaging.MessageDeliveryFailure("away")), ["t1"])
+        started(listener(error=messaging.MessageDeliveryFailure("away")))
 
 
 @pytest.mark.parametrize(
