@@ -6,9 +6,11 @@ database could not be read in time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 import logging
 from pathlib import Path
+import signal
 import sys
 from typing import TYPE_CHECKING
 import warnings
@@ -47,12 +49,23 @@ def main(argv: Sequence[str] | None = None) -> int | None:
     from scheduler import errors
 
     argv = sys.argv[1:] if argv is None else argv
+    with _hangups_waiting():
+        try:
+            conf = prepare(argv)
+        except errors.ConfigError as error:
+            print(f"{program_name()}: {error}", file=sys.stderr)
+            return FAILED
+        return _serve(conf, argv)
+
+
+@contextmanager
+def _hangups_waiting() -> Iterator[None]:
+    """Let a SIGHUP wait until the master handles it; before that it would end the process."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     try:
-        conf = prepare(argv)
-    except errors.ConfigError as error:
-        print(f"{program_name()}: {error}", file=sys.stderr)
-        return FAILED
-    return _serve(conf, argv)
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def prepare(argv: Sequence[str]) -> ConfigOpts:

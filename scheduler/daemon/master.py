@@ -62,6 +62,8 @@ class Master:
         supervisor.register_hooks(
             on_reload=self._reload, on_dead_worker=self._worker_died, on_terminate=self._stop
         )
+        # The command keeps it from coming before, when it would end the process.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
         supervisor.add(Worker, self._workers, args=(self.conf, self._argv, self._parts, self._shared))
         self._monitor.start()
         threading.Thread(target=self._announce, daemon=True).start()

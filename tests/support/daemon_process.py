@@ -6,6 +6,7 @@ Behaviour is chosen in the environment: ``TEST_BUSY`` seconds that a stopping se
 ``TEST_GATE`` a file without which no server starts, ``TEST_HANG`` a file with the number of the process that hangs when
 it is reset. With ``TEST_RPC`` the server is the real one, and a request takes that many seconds; with ``TEST_POISON``
 too it kills its process then. ``TEST_NO_FORK`` is the number of forks that fail after the first one.
+With ``TEST_HANGUP`` it gets a SIGHUP while it starts.
 
 A manager with 13 attempts cannot be built; with 14 it raises SystemExit and with 15 it is killed.
 """
@@ -133,6 +134,8 @@ def parts(conf):
 
     Manager.journal = Journal.from_conf(conf)
     fail_to_fork(int(os.environ.get("TEST_NO_FORK", "0")))
+    if "TEST_HANGUP" in os.environ:
+        os.kill(os.getpid(), signal.SIGHUP)
 
     def periodics(conf, manager):
         return [Periodic("beat", lambda: tell("beat", os.getpid()), interval=1000)]

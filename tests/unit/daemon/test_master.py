@@ -80,6 +80,15 @@ def test_sighup_changes_mutable_options_in_the_running_workers(start):
     assert "Ignoring change to immutable option DEFAULT.report_interval" in daemon.errors.read_text()
 
 
+def test_sighup_while_the_daemon_starts_is_handled_once_it_can_be(start):
+    daemon = start(TEST_HANGUP="1")
+    daemon.expect("server starts .*")
+    daemon.expect("beat .*")
+    daemon.expect_log("Re-reading the configuration")
+    daemon.signal(signal.SIGTERM)
+    assert daemon.end()[0] == 0
+
+
 def test_sighup_with_a_mistake_in_the_file_changes_nothing(start):
     daemon = start()
     daemon.expect("beat .*")
