@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 import copy
 from dataclasses import dataclass, replace
 from itertools import chain
-from operator import itemgetter
 import time
 from typing import Any, NamedTuple
 
@@ -30,7 +29,6 @@ from scheduler.numa.fit import Fitter
 from scheduler.placement.answer import AllocationCandidate, Candidates, Usage
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.consume import consume, consumed_amounts
-from scheduler.selection.headroom import Headroom
 
 VERSION = 1
 
@@ -39,6 +37,12 @@ MOST_ON_HOST = 1000
 
 #: Seconds that the count may take; hosts that were not reached are told.
 BUDGET = 20.0
+
+#: Hosts whose room is counted in one go.
+PIECE = 100
+
+Share = tuple[str, str, int]
+"""Provider UUID, resource class, and the amount that one instance takes of it."""
 
 
 class Offer(NamedTuple):
@@ -98,7 +102,7 @@ def capacity(
     fits: dict[int, Fit] = {}
     unreached = 0
     if data is not None:
-        fits = _fits_by_room(data, offer.found)
+        fits = _fits_by_room(data, offer.found, pause)
         unreached = _Filters(offer, data, fits, pause, clock() + BUDGET, clock).apply()
     by_row = {} if data is None else {int(data.rows[position]): fit for position, fit in fits.items()}
     total = _summed(list(fits.values()))
@@ -155,65 +159,75 @@ def _added(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 # -- room in Placement -----------------------------------------------------------------------------------
 
 
-def _fits_by_room(data: HostData, found: Candidates) -> dict[int, Fit]:
+def _fits_by_room(data: HostData, found: Candidates, pause: Callable[[], None]) -> dict[int, Fit]:
     """Return for each offered host, by position, how many instances Placement has room for."""
     rows = data.table.rows
-    return {
-        position: room(found.by_root.get(rows[row].uuid, ()), found.usage)
-        for position, row in enumerate(data.rows.tolist())
-    }
+    fits = {}
+    for position, row in enumerate(data.rows.tolist()):
+        fits[position] = room(found.by_root.get(rows[row].uuid, ()), found.usage)
+        if not (position + 1) % PIECE:
+            pause()
+    return fits
 
 
 def room(candidates: Sequence[AllocationCandidate], usages: Callable[[str], Mapping[str, Usage]]) -> Fit:
     """Return how many instances fit on a host with these candidates, by what Placement has left."""
     if not candidates:
         return Fit(0, "no candidate", {}, {})
+    ways = [list(_shares(candidate)) for candidate in candidates]
     left: dict[tuple[str, str], int] = {}
-    taken: dict[str, int] = {}
-    for candidate in reversed(candidates):
-        for provider, name, _ in _shares(candidate):
-            usage = usages(provider).get(name)
-            left[provider, name] = 0 if usage is None else max(0, usage.capacity - usage.used)
-        taken |= _taken(candidate)
+    for provider, name, _ in chain.from_iterable(ways):
+        usage = usages(provider).get(name)
+        left[provider, name] = 0 if usage is None else max(0, usage.capacity - usage.used)
     free: Counter[str] = Counter()
     for (_, name), amount in left.items():
         free[name] += amount
-    if len(candidates) > 1:
-        return _room_of_several(candidates, usages, free, taken)
-    counts = [(left[provider, name] // amount, name) for provider, name, amount in _shares(candidates[0])]
-    count, name = min(counts, key=itemgetter(0))
-    return Fit(min(count, MOST_ON_HOST), name, dict(free), taken)
+    taken: dict[str, int] = {}
+    for way in reversed(ways):
+        taken |= _taken(way)
+    count = _claim_all(ways, left)
+    return Fit(count, _what_ran_out(ways, left), dict(free), taken)
 
 
-def _room_of_several(
-    candidates: Sequence[AllocationCandidate],
-    usages: Callable[[str], Mapping[str, Usage]],
-    free: Mapping[str, int],
-    taken: Mapping[str, int],
-) -> Fit:
-    headroom, count = Headroom(usages), 0
+def _claim_all(ways: Sequence[Sequence[Share]], left: dict[tuple[str, str], int]) -> int:
+    """Take instances from what is left until no more fits; return their number."""
+    count = 0
     while count < MOST_ON_HOST:
-        candidate = next(filter(headroom.fits, candidates), None)
-        if candidate is None:
+        way = next((way for way in ways if all(left[share[:2]] >= share[2] for share in way)), None)
+        if way is None:
             break
-        headroom.plan(candidate)
-        count += 1
-    limit = min(taken, key=lambda name: free[name] - count * taken[name])
-    return Fit(count, limit, dict(free), taken)
+        # a host with one way takes all of its instances at once
+        times = min(left[share[:2]] // share[2] for share in way) if len(ways) == 1 else 1
+        times = min(times, MOST_ON_HOST - count)
+        for provider, name, amount in way:
+            left[provider, name] -= times * amount
+        count += times
+    return count
 
 
-def _shares(candidate: AllocationCandidate) -> Iterator[tuple[str, str, int]]:
+def _what_ran_out(ways: Sequence[Sequence[Share]], left: Mapping[tuple[str, str], int]) -> str:
+    """Return the class that ends most of the ways; if none has ended, the one that ends first."""
+    short = [
+        dict.fromkeys(name for provider, name, amount in way if left[provider, name] < amount) for way in ways
+    ]
+    ended = Counter(chain.from_iterable(short)).most_common(1)
+    if ended:
+        return ended[0][0]
+    return min((left[provider, name] // amount, name) for way in ways for provider, name, amount in way)[1]
+
+
+def _taken(way: Iterable[Share]) -> Counter[str]:
+    """Return what an instance takes of each class, from all providers together."""
+    taken: Counter[str] = Counter()
+    for _, name, amount in way:
+        taken[name] += amount
+    return taken
+
+
+def _shares(candidate: AllocationCandidate) -> Iterator[Share]:
     for provider, entry in candidate.allocations.items():
         for name, amount in entry["resources"].items():
             yield provider, name, amount
-
-
-def _taken(candidate: AllocationCandidate) -> Counter[str]:
-    """Return what an instance takes of each class, from all providers together."""
-    taken: Counter[str] = Counter()
-    for _, name, amount in _shares(candidate):
-        taken[name] += amount
-    return taken
 
 
 # -- filters ---------------------------------------------------------------------------------------------

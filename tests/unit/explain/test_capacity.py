@@ -91,6 +91,33 @@ def test_what_runs_out_first_strands_the_rest(left, count, limit, stranded):
     assert (fit.count, fit.limit, fit.stranded) == (count, limit, stranded)
 
 
+@pytest.mark.parametrize(
+    ("memory", "limit"), [(64 * 3 + 63, "MEMORY_MB"), (64 * 100, "VCPU")], ids=["memory", "vcpus"]
+)
+def test_what_runs_out_is_what_no_further_instance_finds(memory, limit):
+    """More MB are left than VCPUs, but not enough for an instance; then two VCPUs, but on two providers."""
+    offered = [
+        AllocationCandidate.of(
+            "root",
+            ("root",),
+            {"root": {"resources": {"MEMORY_MB": 64}}, provider: {"resources": {"VCPU": 2}}},
+            {},
+        )
+        for provider in ("a", "b")
+    ]
+    usages = {name: {"VCPU": Usage(21, 0)} for name in ("a", "b")} | {"root": {"MEMORY_MB": Usage(memory, 0)}}
+    fit = room(offered, usages.get)
+    assert (fit.count, fit.limit) == (3 if limit == "MEMORY_MB" else 20, limit)
+
+
+def test_the_count_pauses_between_pieces():
+    hosts = [host_with_candidate(f"h{number}") for number in range(2 * module.PIECE)]
+    offer = offer_of(make_conf(enabled_filters=[]), hosts, [2] * len(hosts))
+    pauses = []
+    capacity(offer, NAMES, lambda: pauses.append(1))
+    assert len(pauses) == 2
+
+
 def test_a_count_on_one_host_is_bounded():
     fit = room([candidate({"VCPU": 1})], {"root": {"VCPU": Usage(10**9, 0)}}.get)
     assert fit.count == module.MOST_ON_HOST
