@@ -160,10 +160,11 @@ class Audit:
     def _take_state(
         self, page: _Page, provider: Provider, state: ProviderState | PlacementSilent | None
     ) -> None:
-        if not isinstance(state, ProviderState):
+        if state is None:
+            return  # it was removed meanwhile, so nobody holds anything there
+        if isinstance(state, PlacementSilent):
             page.partial.add(provider.root)
-            if state is not None:
-                self._gap("resource providers", brief(state))
+            self._gap("resource providers", brief(state))
             return
         self._counts["resource providers"] += 1
         for consumer, amounts in state.allocations.items():

@@ -28,6 +28,7 @@ class FakePlacement:
         self.held = {}
         self.capacity = {}
         self.failing = set()
+        self.gone = set()
         self.shared = frozenset()
         self.largest = 0
 
@@ -50,6 +51,8 @@ class FakePlacement:
     def _state(self, provider):
         if provider.uuid in self.failing:
             return PlacementUnreachable("no answer")
+        if provider.uuid in self.gone:
+            return None
         held = {uuid: one[provider.uuid] for uuid, one in self.held.items() if provider.uuid in one}
         used = sum(amounts["VCPU"] for amounts in held.values())
         return ProviderState(provider, {"VCPU": self.capacity.get(provider.uuid, 100)}, {"VCPU": used}, held)
@@ -222,6 +225,13 @@ def test_a_provider_that_cannot_be_read_is_a_gap_and_its_instances_are_no_findin
 def test_a_host_without_a_provider_has_instances_without_allocation(rig):
     rig.instance("i", "a")
     del rig.placement.known["a"]
+    rig.placement.held.clear()
+    assert kinds(rig.run()) == {"i": Kind.NO_ALLOCATION}
+
+
+def test_so_has_a_host_whose_provider_was_removed_during_the_audit(rig):
+    rig.instance("i", "a")
+    rig.placement.gone.add("a")
     rig.placement.held.clear()
     assert kinds(rig.run()) == {"i": Kind.NO_ALLOCATION}
 
