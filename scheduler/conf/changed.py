@@ -76,6 +76,8 @@ def read_changes(settings: Mapping[str, str]) -> dict[tuple[str, str], Any]:
         key = group or DEFAULT_GROUP, name
         if key not in known:
             raise ConfigError(f"There is no option [{key[0]}]/{name}")
+        if known[key].secret:  # an answer shows the value in use to any client of the message broker
+            raise ConfigError(f"[{key[0]}]/{name} is a secret")
         try:
             value = known[key].type(text)
         except ValueError as error:

@@ -34,6 +34,9 @@ def test_values_are_read_as_in_a_file():
         ("no_such_option", "1", "There is no option [filter_scheduler]/no_such_option"),
         ("nowhere.max_attempts", "1", "There is no option [nowhere]/max_attempts"),
         ("ram_weight_multiplier", "much", "[filter_scheduler]/ram_weight_multiplier"),
+        ("placement.password", "guess", "[placement]/password is a secret"),
+        ("database.connection", "sqlite://", "[database]/connection is a secret"),
+        ("api_database.connection", "sqlite://", "[api_database]/connection is a secret"),
     ],
 )
 def test_wrong_settings_are_refused(setting, text, words):
