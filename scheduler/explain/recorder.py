@@ -86,12 +86,13 @@ class DecisionRecorder:
             yield
         except BaseException as error:
             record = trace.finish(error)
-            self._keep_failed(record, error)
             self._observe(record, error)
+            self._keep_failed(record, error)
             raise
         record = trace.finish(None)
-        self._keep(record)
+        # first, as a record that is kept may lose its hosts at any time
         self._observe(record, None)
+        self._keep(record)
 
     def _keep_failed(self, record: DecisionRecord, error: BaseException) -> None:
         record.summary = summarize(record)
