@@ -146,7 +146,7 @@ def _filters(record: DecisionRecord, rejections: Rejections | None) -> list[dict
         return list(_sampled_filters(record))
     replay = Replay(data)
     found = rejections_of(replay, data, ASKED) if rejections is None else rejections
-    return [
+    kept = [
         {
             "instance": this.instance_uuid,
             "filter": each.step.rule.name,
@@ -159,6 +159,7 @@ def _filters(record: DecisionRecord, rejections: Rejections | None) -> list[dict
         if not number or this.moment is not None
         for each in steps
     ]
+    return [*kept, *_sampled_filters(record)] if record.later_counts else kept
 
 
 def _sampled_filters(record: DecisionRecord) -> Iterator[dict[str, Any]]:

@@ -344,6 +344,7 @@ class DecisionRecord:
         allowed: The number of hosts that the request itself allows; None if no host was looked at.
         excluded: Why others are not.
         rejections: Why, for a request of which no host was left.
+        later_counts: What each filter did for the last instance, if ``hosts`` does not have its round.
         best: The best hosts of the first instance.
         selections: For each instance the chosen host and its alternates, as they were answered.
         claims: The events of all claims, by instance.
@@ -366,6 +367,7 @@ class DecisionRecord:
     allowed: int | None = None
     excluded: tuple[Rejection, ...] = ()
     rejections: tuple[Rejection, ...] = ()
+    later_counts: tuple[StepCount, ...] = ()
     best: BestHosts | WeighedHosts = NO_BEST
     selections: Sequence[Sequence[Selection]] = ()
     claims: dict[str, Sequence[ClaimEvent]] = field(default_factory=dict)
@@ -399,8 +401,8 @@ class DecisionRecord:
     @property
     def last_counts(self) -> tuple[StepCount, ...]:
         """What each filter did for the last instance that was judged."""
-        if self.hosts is None:
-            return self._counts
+        if self.later_counts or self.hosts is None:
+            return self.later_counts or self._counts
         steps = self.hosts.rounds[-1].steps if self.hosts.rounds else ()
         return tuple(StepCount(each.rule.name, each.start, each.end) for each in steps)
 

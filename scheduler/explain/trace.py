@@ -18,6 +18,7 @@ from scheduler.explain.record import (
     PartitionTried,
     Rejection,
     Round,
+    StepCount,
     StepRecord,
     WeighedHosts,
 )
@@ -170,6 +171,7 @@ class Trace(DecisionObserver):
         self.record.allowed = len(narrowed.hosts)
         self.record.excluded = tuple(map(_excluded, narrowed.excluded))
         self.record.best = NO_BEST
+        self.record.later_counts = ()
         self.record.hosts = HostData(
             offered.table,
             offered.table_rows.astype(np.int32),
@@ -182,20 +184,22 @@ class Trace(DecisionObserver):
     def filtered(self, number: int, hosts: HostView, filtered: Filtered) -> None:
         """Note the verdicts."""
         data = self.record.hosts
-        if data is None or len(data.rounds) >= MOST_ROUNDS:
+        if data is None:
+            return
+        if not len(filtered.hosts):
+            self.record.rejections = tuple(
+                each for step in filtered.steps for each in sampled_rejections(step)
+            )
+        if len(data.rounds) >= MOST_ROUNDS:
+            self.record.later_counts = tuple(map(_step_count, filtered.steps, _ends(filtered)))
             return
         progress = data.request.progress
         if len(filtered.hosts) == len(hosts):
             data.rounds.append(Round(number, progress.instance_uuid, len(hosts), data.chain))
             return
-        ends = [len(step.hosts) for step in filtered.steps[1:]] + [len(filtered.hosts)]
-        steps = tuple(map(_step_record, filtered.steps, ends))
+        steps = tuple(map(_step_record, filtered.steps, _ends(filtered)))
         moment = Moment(copy(progress), hosts.known_instances(), hosts.pending_counters(), len(data.consumed))
         data.rounds.append(Round(number, progress.instance_uuid, len(hosts), data.chain, steps, moment))
-        if not len(filtered.hosts):
-            self.record.rejections = tuple(
-                each for step in filtered.steps for each in sampled_rejections(step)
-            )
 
     def weighed(self, number: int, hosts: HostView, scores: Scores, totals: np.ndarray) -> None:
         """Note the weights of the best hosts of the first instance."""
@@ -235,6 +239,15 @@ def sampled_rejections(step: Step) -> list[Rejection]:
 def _excluded(each: Exclusion) -> Rejection:
     names = tuple([row.host for row in each.hosts.at(range(len(each.hosts))[:NAMED]).rows])
     return Rejection("", each.reason, names, len(each.hosts))
+
+
+def _ends(filtered: Filtered) -> list[int]:
+    """Return how many hosts each filter left."""
+    return [len(step.hosts) for step in filtered.steps[1:]] + [len(filtered.hosts)]
+
+
+def _step_count(step: Step, end: int) -> StepCount:
+    return StepCount(step.filter.name, len(step.hosts), end)
 
 
 def _step_record(step: Step, end: int) -> StepRecord:

@@ -3,7 +3,11 @@
 import numpy as np
 import pytest
 
+from scheduler.explain import trace
+from scheduler.explain.document import document
+from scheduler.explain.explanation import LOG_FILE, explain_document
 from scheduler.explain.record import best_indices
+from scheduler.explain.summary import summarize
 from scheduler.request.scheduling_request import SchedulingRequest
 from tests.support.options import make_conf
 from tests.unit.explain.decisions import decide
@@ -39,6 +43,21 @@ def test_the_weights_of_the_best_hosts_add_up_to_their_totals():
     ram = next(weight for weight in best[0].weights if weight.weigher == "RAMWeigher")
     assert (ram.raw, ram.normalised, ram.multiplier) == (14336.0, 1.0, 2.5)
     assert record.chosen[0].host == ("h14", "h14")
+
+
+def test_the_reason_is_known_of_an_instance_beyond_those_that_are_explained(monkeypatch):
+    monkeypatch.setattr(trace, "MOST_ROUNDS", 3)
+    conf = make_conf(enabled_filters=["ComputeFilter", "NumInstancesFilter"], max_instances_per_host=3)
+    hosts = [host_with_candidate("h1"), host_with_candidate("h2")]
+    uuids = [f"i{number}" for number in range(7)]
+    record, *_ = decide(conf, hosts, SchedulingRequest.of(make_spec(instance_uuid="i0"), uuids))
+    assert len(record.hosts.rounds) == 3
+    assert summarize(record) == "NumInstancesFilter turned down 1 (3 instances, limit 3)"
+    *_, last = explain_document(document(record), LOG_FILE)["funnel"]
+    assert (last["name"], last["start"], last["end"]) == ("NumInstancesFilter", 1, 0)
+    assert [one["reason"] for one in last["reasons"]] == ["3 instances, limit 3"]
+    record.drop_hosts()
+    assert summarize(record) == "NumInstancesFilter turned down 1 (3 instances, limit 3)"
 
 
 def test_a_host_that_is_alone_has_no_weights():
