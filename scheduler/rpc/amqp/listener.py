@@ -26,6 +26,9 @@ LONGEST_UNACKNOWLEDGED = 900.0
 ANSWERED_TTL = 600.0
 MOST_ANSWERED = 100_000
 
+#: Characters of the identity of a message. oslo.messaging writes 32.
+LONGEST_IDENTITY = 255
+
 #: Seconds without a look at the connection after which its thread counts as stuck. It looks at it every five
 #: seconds at least.
 SILENT = 12.0
@@ -123,6 +126,8 @@ class LateListener(amqpdriver.RpcAMQPListener):
 
     def __call__(self, message: Any) -> None:
         """Take a message from the broker; in the reading thread."""
+        if not _is_identity(message.get(library_amqp.UNIQUE_ID)):
+            message.pop(library_amqp.UNIQUE_ID, None)
         if not message.get("_msg_id"):
             self._take_cast(message)
         elif self._stopping:
@@ -276,6 +281,11 @@ class LateListener(amqpdriver.RpcAMQPListener):
                 consumer.cancel(tag)
             except Exception as error:  # noqa: BLE001 - the connection is lost, and nothing is consumed
                 LOG.info("A consumer could not be cancelled: %s", error)
+
+
+def _is_identity(value: Any) -> bool:
+    """Return whether a message can be recorded by its identity, which anyone on the bus can write."""
+    return isinstance(value, str) and len(value) <= LONGEST_IDENTITY and value.isprintable()
 
 
 def listen(

@@ -11,8 +11,9 @@ from scheduler.rpc.amqp import listener as late_listener
 class RawMessage(dict):
     """A message as the driver hands it to a listener."""
 
-    def __init__(self, number, msg_id, queue="scheduler", tag=None, headers=None):
-        super().__init__(_msg_id=msg_id, _unique_id=f"unique-{number}", method="m", args={}, version="1.0")
+    def __init__(self, number, msg_id, queue="scheduler", tag=None, headers=None, identity=None):
+        identity = f"unique-{number}" if identity is None else identity
+        super().__init__(_msg_id=msg_id, _unique_id=identity, method="m", args={}, version="1.0")
         self.ends = []
         self._raw_message = SimpleNamespace(
             channel=None,
@@ -49,6 +50,20 @@ def make_listener():
 
 def run_operations(listener):
     listener._message_operations_handler.process()
+
+
+@pytest.mark.parametrize("msg_id", [None, "call"], ids=["cast", "call"])
+@pytest.mark.parametrize("identity", ["\ud800", ["x"], 2**70, "", "x" * 256], ids=repr)
+def test_a_message_whose_identity_cannot_be_recorded_has_none(identity, msg_id):
+    """In the journal it would keep the ends of all later messages from being recorded."""
+    listener, raw = make_listener(), RawMessage(1, msg_id, identity=identity)
+    listener(raw)
+    (message,) = listener.incoming
+    assert not message.unique_id
+    message.settle()
+    run_operations(listener)
+    assert "acknowledged" in raw.ends
+    assert listener.unanswered == 0
 
 
 def test_a_call_is_acknowledged_once_it_was_published_elsewhere():
