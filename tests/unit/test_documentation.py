@@ -27,7 +27,7 @@ FOREIGN = {
 
 @pytest.fixture(scope="module")
 def known():
-    return {(group, option.dest) for group, found in options.list_opts() for option in found}
+    return {(group or "DEFAULT", option.dest) for group, found in options.list_opts() for option in found}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
