@@ -38,14 +38,15 @@ class Topology:
     away: dict[str, str] = field(default_factory=dict)
     _nodes: dict[str, ComputeNode] = field(default_factory=dict)
     _places: dict[tuple[str, str | None, str | None], str] = field(default_factory=dict)
-    _named: dict[tuple[str, str | None], set[str]] = field(default_factory=dict)
+    _alike: dict[tuple[str, str | None, str | None], set[str]] = field(default_factory=dict)
 
     def add_nodes(self, nodes: Iterable[ComputeNode]) -> None:
         """Add compute nodes, or replace what was known of them."""
         for node in nodes:
             self._nodes[node.uuid] = node
             self._places[node.cell, node.host, node.name] = node.uuid
-            self._named.setdefault((node.cell, node.name), set()).add(node.uuid)
+            for key in ((node.cell, node.host, None), (node.cell, None, node.name)):
+                self._alike.setdefault(key, set()).add(node.uuid)
 
     @property
     def nodes(self) -> Mapping[str, ComputeNode]:
@@ -56,11 +57,14 @@ class Topology:
         """Return the UUID of the compute node there, or None.
 
         A node that another service host has taken over is found by its name: its instances keep the old host
-        (spec: host-state-and-cells 8).
+        (spec: host-state-and-cells 8). An instance whose node is not known is on the only one of its host.
         """
-        known = self._places.get((cell, *place))
-        named = () if known else self._named.get((cell, place[1]), ())
-        return next(iter(named)) if len(named) == 1 else known
+        host, name = place
+        known = self._places.get((cell, host, name))
+        if known or host is None:
+            return known
+        alike = self._alike.get((cell, host, None) if name is None else (cell, None, name), ())
+        return next(iter(alike)) if len(alike) == 1 else None
 
     def root_of(self, provider: str) -> str:
         """Return the root of the provider's tree; an unknown provider counts as a root."""

@@ -42,8 +42,8 @@ class Cloud:
         self.topology.sharing |= {name}
         return self
 
-    def instance(self, uuid, host, *, cell="c1", node=None, changed=OLD, **columns):
-        record = InstanceRecord(uuid, cell, host, node or host, "active", changed)
+    def instance(self, uuid, host, *, cell="c1", node="", changed=OLD, **columns):
+        record = InstanceRecord(uuid, cell, host, host if node == "" else node, "active", changed)
         record = replace(record, **columns)
         one = self._records(uuid)
         self.records[uuid] = replace(one, instances=(*one.instances, record))
