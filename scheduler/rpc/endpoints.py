@@ -62,6 +62,7 @@ def answering(method: Callable) -> Callable:
         else:
             result, failure = _attempt(method, self, context, arguments)
         if failure is not None:
+            _postpone_if_answered(context.delivery, failure)
             _reply_with(failure)
         return result
 
@@ -103,6 +104,19 @@ def _postpone_if_redelivered(current: delivery.Delivery | None, error: Exception
     """
     if current is not None and current.redelivered and current.can_be_postponed:
         raise delivery.Postponed(str(error)) from error
+
+
+def _postpone_if_answered(current: delivery.Delivery | None, failure: Exception) -> None:
+    """Postpone a request whose first run may have been answered with hosts, which are kept.
+
+    If that reply was never sent, the caller would take the error for the answer, and nobody would know of the
+    hosts. Placement or a database may be away for a while only.
+
+    Raises:
+        Postponed: The message is to be delivered once more.
+    """
+    if current is not None and current.may_be_answered and current.can_be_postponed:
+        raise delivery.Postponed(f"it may have been answered with hosts, and now: {failure}") from failure
 
 
 def _return_for_another(current: delivery.Delivery | None, error: Exception) -> None:

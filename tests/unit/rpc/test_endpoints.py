@@ -305,6 +305,26 @@ def test_a_redelivered_request_in_conflict_is_postponed(
         delivery.CURRENT.reset(token)
 
 
+@pytest.mark.parametrize("error", [errors.NoValidHost("Placement is away"), KeyError("a bug")])
+@pytest.mark.parametrize(
+    ("may_be_answered", "can_be_postponed", "postponed"),
+    [(True, True, True), (False, True, False), (True, False, False)],
+    ids=["answered", "not answered", "too often"],
+)
+def test_a_request_that_may_have_been_answered_with_hosts_is_postponed_instead_of_failing(
+    endpoint, manager, may_be_answered, can_be_postponed, postponed, error
+):
+    """Its caller would take the error for the answer, and the hosts would stay claimed."""
+    manager.answer = error
+    receipt = delivery.Receipt("m", redelivered=True, may_be_answered=may_be_answered)
+    token = delivery.CURRENT.set(delivery.Delivery(receipt, delivery.Elsewhere(can_be_postponed)))
+    try:
+        with pytest.raises(delivery.Postponed if postponed else messaging.ExpectedException):
+            select(endpoint)
+    finally:
+        delivery.CURRENT.reset(token)
+
+
 @pytest.mark.parametrize("reason", [delivery.Forwarded("sent on"), delivery.Postponed("comes again")])
 def test_a_request_that_is_not_answered_here_ends_without_an_answer(endpoint, manager, caplog, reason):
     manager.answer = reason
