@@ -26,7 +26,7 @@ from tools.simulation.runtime import Process, Runtime, Task
 MISSING_QUEUE = 60.0
 
 
-@dataclass
+@dataclass(eq=False)
 class Message:
     """A call on its way.
 
@@ -198,7 +198,8 @@ class Broker:
         self.wake_consumers()
 
     def _enqueue(self, message: Message) -> None:
-        self._queue.append(message)
+        if message not in self._queue:  # else copies of it would beget copies
+            self._queue.append(message)
         self.wake_consumers()
 
     def _deliver(self, message: Message, process: Process) -> None:
