@@ -186,7 +186,7 @@ def _campaign(arguments: argparse.Namespace) -> int:
         found.add(seed, result)
         if result["violations"] and not arguments.json:
             kind, text = result["violations"][0]
-            print(f"Seed {seed} of profile {result['profile']} violates the promise: {kind}: {text}", flush=True)
+            print(f"Seed {seed} ({result['profile']}) violates the promise: {kind}: {text}", flush=True)
         if time.monotonic() - shown > PROGRESS and not arguments.json:
             shown = time.monotonic()
             print(_progress(found, shown - start), flush=True)
