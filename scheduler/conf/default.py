@@ -15,6 +15,11 @@ IDENTITY = [
         "value: the daemon then continues with its queue and row.",
     ),
     cfg.StrOpt(
+        "my_ip",
+        sample_default="<the machine's IPv4 address>",
+        help="Address of this machine. Used only as $my_ip in other values.",
+    ),
+    cfg.StrOpt(
         "pybasedir",
         sample_default="<installation directory>",
         help="Directory of the installed code. Used only as $pybasedir in other values.",

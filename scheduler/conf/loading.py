@@ -27,6 +27,9 @@ _WRONG_VALUE = re.compile(
     r"(?P<reason>.*)",
     re.DOTALL,
 )
+_UNKNOWN_REFERENCE = (
+    "it has a $ before a word that is not the name of an option known here; $$ stands for one $"
+)
 _NOT_A_NUMBER = {
     r"invalid literal for int\(\) with base 10: (.*)": "a whole number",
     r"could not convert string to float: (.*)": "a number",
@@ -159,6 +162,10 @@ def _problems(values: Mapping[str, Any], group: str = "DEFAULT") -> Iterator[str
     for name in values:
         try:
             value = values[name]
+        except (cfg.NoSuchOptError, cfg.TemplateSubstitutionError):
+            # its text names the wrong option, or has the part of a password that follows a $
+            yield f"[{group}]/{name}: {_UNKNOWN_REFERENCE}"
+            continue
         except (ValueError, cfg.Error) as error:
             yield f"[{group}]/{name}: {plain_reason(str(error))}"
             continue

@@ -4,6 +4,7 @@ import pathlib
 import socket
 
 from oslo_config import cfg
+from oslo_utils import netutils
 
 from scheduler.conf import (
     berth,
@@ -26,6 +27,7 @@ def register(conf: cfg.ConfigOpts) -> None:
         conf.register_opts(options, group=group)
     keystone.register(conf)
     conf.set_default("host", socket.gethostname())
+    conf.set_default("my_ip", netutils.get_my_ipv4())
     conf.set_default("pybasedir", str(pathlib.Path(__file__).parents[2]))
 
 

@@ -79,6 +79,34 @@ def test_other_options_are_substituted(load):
     assert conf.oslo_concurrency.lock_path == "/var/lib/nova/tmp"
 
 
+def test_the_address_of_the_machine_is_substituted(load):
+    text = "[DEFAULT]\nmy_ip=192.0.2.7\ntransport_url=rabbit://u:p@$my_ip:5672/\n"
+    conf = load(text + "[api_database]\nconnection=mysql+pymysql://u:p@$my_ip/nova_api\n")
+    assert conf.transport_url == "rabbit://u:p@192.0.2.7:5672/"
+    assert conf.api_database.connection == "mysql+pymysql://u:p@192.0.2.7/nova_api"
+
+
+def test_the_address_of_the_machine_need_not_be_set(load):
+    assert load("[database]\nconnection=mysql://$my_ip/nova\n").database.connection.startswith("mysql://")
+
+
+@pytest.mark.parametrize(
+    ("text", "option"),
+    [
+        ("[DEFAULT]\ntransport_url=rabbit://u:pa$tail@h/\n", "[DEFAULT]/transport_url"),
+        ("[api_database]\nconnection=mysql://u:pa$tail@h/d\n", "[api_database]/connection"),
+        ("[placement]\nauth_type=password\npassword=pa$tail\n", "[placement]/password"),
+        ("[database]\nconnection=mysql://u:pa$scheduler@h/d\n", "[database]/connection"),
+    ],
+)
+def test_a_password_with_an_unescaped_dollar_is_explained_and_not_shown(load, text, option):
+    with pytest.raises(errors.ConfigError) as raised:
+        load(text)
+    assert str(raised.value) == (
+        f"{option}: it has a $ before a word that is not the name of an option known here; $$ stands for one $"
+    )
+
+
 def test_repeated_lines_accumulate(load):
     text = "[filter_scheduler]\navailable_filters=a.b\navailable_filters=c.d\nenabled_filters=X, Y\n"
     conf = load(text)
