@@ -5,8 +5,8 @@ to another. What is sent and acknowledged, and with which errors, is decided her
 and what follows from its outcome, is the product's code.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 import itertools
 import math
 import random
@@ -18,8 +18,9 @@ import oslo_messaging as messaging
 from oslo_messaging._drivers import base
 
 from scheduler.rpc.amqp.listener import LONGEST_UNACKNOWLEDGED
-from scheduler.rpc.amqp.message import ConfirmedMessage
+from scheduler.rpc.amqp.message import DELIVERED_BEFORE, RETURNED, ConfirmedMessage
 from scheduler.rpc.amqp.publisher import ReplyTimeout, ReplyTooLarge
+from scheduler.rpc.transport import TOPIC
 from tools.simulation.runtime import Process, Runtime, Task
 
 # Seconds that oslo.messaging goes on trying to reply to a queue that does not exist.
@@ -28,14 +29,16 @@ MISSING_QUEUE = 60.0
 
 @dataclass(eq=False)
 class Message:
-    """A call on its way.
+    """A call on its way. A copy in another queue has the same number, and the same lists and sets.
 
     Attributes:
+        queue: The name of the queue that it is in, or was received from.
+        headers: What the broker, or a scheduler that sent it on, has written on it.
         published: When it was put into the queue.
         replies: Times at which a reply was handed to the broker, or given up because its queue was gone.
         waits: For each time that it was processed: seconds from its start to its reply.
         working: The processes that have begun to process it and have not replied.
-        receivers: The processes that it was delivered to.
+        receivers: The processes that it was delivered to, and that have not sent it on.
         abandoned: Times at which a process acknowledged it without a reply, since its caller waits no more.
     """
 
@@ -52,6 +55,8 @@ class Message:
     working: set[Process] = field(default_factory=set)
     abandoned: list[float] = field(default_factory=list)
     receivers: set[Process] = field(default_factory=set)
+    queue: str = TOPIC
+    headers: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -74,7 +79,7 @@ class Reply:
 
 
 class Broker:
-    """One request queue, and the reply queues of callers.
+    """The queue of all schedulers, those of calls that are sent on, and the reply queues of callers.
 
     Attributes:
         up: False while nobody can connect.
@@ -82,6 +87,8 @@ class Broker:
         redelivery: Probability that a received message comes once more, as after a lost acknowledgement.
         loss: Probability that a reply gets lost after the broker has confirmed it.
         silence: Probability that a reply is taken and not confirmed.
+        unsent: Probability that a call that is sent on is returned, or taken or lost without a confirmation.
+        lifetimes: Seconds for which calls stay in the queues of those that are sent on.
         unconfirmed: The replies that were taken and not confirmed. Their callers may have received them.
     """
 
@@ -91,6 +98,8 @@ class Broker:
         self.redelivery = 0.0
         self.loss = 0.0
         self.silence = 0.0
+        self.unsent = 0.0
+        self.lifetimes: dict[str, float] = {}
         self.unconfirmed: list[Reply] = []
         self.queues: dict[str, Callable[[Reply], None]] = {}
         self.messages: list[Message] = []
@@ -122,12 +131,13 @@ class Broker:
 
     # -- for workers -----------------------------------------------------------------------------------------
 
-    def receive(self, stopped: Callable[[], bool]) -> Message | None:
-        """Wait for the next message; None once ``stopped`` says so."""
+    def receive(self, stopped: Callable[[], bool], queues: Collection[str] = frozenset()) -> Message | None:
+        """Wait for the next message, of all schedulers or of ``queues``; None once ``stopped`` says so."""
         process = self.runtime.current.process
         while not stopped():
-            if self.up and self._queue:
-                message = self._queue.pop(0)
+            message = next((one for one in self._queue if one.queue == TOPIC or one.queue in queues), None)
+            if self.up and message:
+                self._queue.remove(message)
                 self._deliver(message, process)
                 return message
             self.runtime.wait(self._consumers)
@@ -147,8 +157,26 @@ class Broker:
         """Deliver a message that a consumer does not want to another."""
         if message in self._unacknowledged.get(process, ()) and process.alive and self.up:
             self._unacknowledged[process].remove(message)
+            if message.queue != TOPIC:
+                self._move_back(message, "rejected")
+                return
             message.redelivered = True
             self._enqueue(message)
+
+    def forward(self, message: Message, queue: str, headers: Mapping[str, Any]) -> bool:
+        """Put a call into another queue; return whether that is to be confirmed.
+
+        Raises:
+            MessageUndeliverable: There is no such queue, or the fault is that it seems so.
+        """
+        faulty = bool(self.unsent) and self.random.random() < self.unsent
+        fate = self.random.choice(("returned", "lost", "there")) if faulty else ""
+        self.told(f"broker has {message.name} for {queue}{f', {fate} and not confirmed' if fate else ''}")
+        if fate == "returned" or queue not in self.lifetimes:
+            raise messaging.MessageUndeliverable(None, "", queue, None)
+        if fate != "lost":
+            self._enqueue(replace(message, queue=queue, headers=headers, redelivered=False))
+        return not fate
 
     def disconnected(self, process: Process) -> None:
         """Deliver once more what a consumer received and did not acknowledge."""
@@ -198,9 +226,22 @@ class Broker:
         self.wake_consumers()
 
     def _enqueue(self, message: Message) -> None:
-        if message not in self._queue:  # else copies of it would beget copies
-            self._queue.append(message)
+        if message in self._queue:  # else copies of it would beget copies
+            return
+        self._queue.append(message)
+        if message.queue != TOPIC:
+            self.runtime.after(self.lifetimes[message.queue], self._expire, message)
         self.wake_consumers()
+
+    def _expire(self, message: Message) -> None:
+        if message in self._queue:
+            self._queue.remove(message)
+            self._move_back(message, "expired")
+
+    def _move_back(self, message: Message, reason: str) -> None:
+        self.told(f"broker moves {message.name} back from {message.queue}: {reason}")
+        headers = {**message.headers, RETURNED: [{"reason": reason, "count": 1}]}
+        self._enqueue(replace(message, queue=TOPIC, headers=headers, redelivered=False))
 
     def _deliver(self, message: Message, process: Process) -> None:
         self._unacknowledged.setdefault(process, []).append(message)
@@ -219,7 +260,7 @@ class Incoming(ConfirmedMessage):
     """A message as the product's server sees it, from a classic queue."""
 
     delivery_count = 0
-    headers: Mapping[str, Any] = {}
+    headers: Mapping[str, Any] = {}  # in the place of a property
 
     def __init__(self, listener: "Listener", message: Message) -> None:
         base.RpcIncomingMessage.__init__(self, message.context, message.body, msg_id=str(message.number))
@@ -229,8 +270,11 @@ class Incoming(ConfirmedMessage):
         self.unique_id = self.msg_id
         self.reply_q = message.reply_queue
         self.sent = message
+        self.headers = message.headers
         self._obsolete_reply_queues = listener.obsolete_queues
-        self._was_redelivered = message.redelivered
+        self._was_redelivered = bool(
+            message.redelivered or RETURNED in message.headers or message.headers.get(DELIVERED_BEFORE)
+        )
         self.received = listener.broker.runtime.clock
         self._started = math.inf
 
@@ -267,14 +311,8 @@ class Incoming(ConfirmedMessage):
         text = orjson.dumps(reply)
         if len(text) > broker.largest:
             raise ReplyTooLarge(f"it has {len(text)} bytes")
-        while not broker.up:
-            if broker.runtime.clock >= deadline:
-                raise ReplyTimeout("the broker cannot be reached")
-            broker.runtime.sleep(1.0)
-        broker.runtime.sleep(0.002 * broker.random.random())
+        self._connect(deadline)
         name = failure[0].__name__ if failure else None
-        if not broker.up:
-            raise messaging.MessageDeliveryFailure("the connection is lost")
         if ending:
             self._begin_reply(failed=failure is not None)
             self._note_sent()
@@ -283,6 +321,24 @@ class Incoming(ConfirmedMessage):
             self._wait_in_vain(deadline)
         if not broker.send(sent):
             raise messaging.MessageUndeliverable(None, "", self.reply_q, None)
+
+    def _publish_again(self, queue: str, headers: dict[str, Any], deadline: float) -> None:
+        broker = self.listener.broker
+        broker.runtime.step()
+        self._connect(deadline)
+        if not broker.forward(self.sent, queue, headers):
+            self._wait_in_vain(deadline)
+        broker.runtime.sleep(0.002 * broker.random.random())
+
+    def _connect(self, deadline: float) -> None:
+        broker = self.listener.broker
+        while not broker.up:
+            if broker.runtime.clock >= deadline:
+                raise ReplyTimeout("the broker cannot be reached")
+            broker.runtime.sleep(1.0)
+        broker.runtime.sleep(0.002 * broker.random.random())
+        if not broker.up:
+            raise messaging.MessageDeliveryFailure("the connection is lost")
 
     def _wait_in_vain(self, deadline: float) -> None:
         """Wait for a confirmation until the deadline, or until the connection breaks."""
@@ -323,13 +379,20 @@ class Listener(base.PollStyleListener):
         self._in_progress: dict[int, list[Message]] = {}
         self._answered: set[int] = set()
         self.obsolete_queues = ObsoleteQueues()
+        self.conn = SimpleNamespace(
+            rabbit_quorum_queue=False,
+            rabbit_quorum_queue_config=None,
+            rabbit_ha_queues=False,
+            enable_cancel_on_failover=False,
+            declare_consumer=self._declare,
+        )
         self.process.at_exit.append(self.cleanup)
 
     def poll(
         self, timeout: float | None = None, batch_size: int = 1, batch_timeout: float | None = None
     ) -> list[Incoming]:
         """Wait for a message; none after ``stop``."""
-        while (message := self.broker.receive(lambda: self._stopped)) is not None:
+        while (message := self._receive()) is not None:
             if message.number in self._answered:
                 self.broker.acknowledge(message, self.process)
                 continue
@@ -340,6 +403,27 @@ class Listener(base.PollStyleListener):
                 self.broker.runtime.after(LONGEST_UNACKNOWLEDGED, acknowledge, message, self.process)
                 return [Incoming(self, message)]
         return []
+
+    def _receive(self) -> Message | None:
+        return self.broker.receive(lambda: self._stopped, self.forwarding_queues)
+
+    def _declare(self, consumer: Any) -> None:
+        self.broker.lifetimes[consumer.queue_name] = consumer.queue_arguments["x-message-ttl"] / 1000
+
+    def hand_over(self, incoming: Incoming, publish: Callable[[], None]) -> None:
+        """Publish a message elsewhere, and acknowledge it after that, as ``LateListener`` does."""
+        message = incoming.sent
+        deliveries = self._in_progress.pop(message.number, [message])
+        try:
+            publish()
+        except BaseException:
+            self._in_progress.setdefault(message.number, []).extend(deliveries)
+            raise
+        message.working.discard(self.process)
+        if message.number not in self._in_progress:
+            message.receivers.discard(self.process)
+        for each in deliveries:
+            self.broker.acknowledge(each, self.process)
 
     def settle(self, incoming: Incoming) -> None:
         """Acknowledge a message, however often it was received."""

@@ -194,7 +194,7 @@ class Callers:
             self._note_late(reply)
 
     def _call_of(self, reply: Reply) -> Call:
-        return next(each for each in self.calls if each.message is reply.message)
+        return next(each for each in self.calls if each.message.number == reply.message.number)
 
     def _note_late(self, reply: Reply) -> None:
         instances = self._call_of(reply).instances

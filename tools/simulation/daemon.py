@@ -112,8 +112,8 @@ class Daemon:
             self._told(f"SIGHUP to {process}")
             self._runtime.spawn(process, "reload", product.reload)
 
-    def kill_master(self) -> None:
-        """End the master as SIGKILL does; the workers notice it, and a new master is started."""
+    def kill_master(self, absence: float = MASTER_RESTART) -> None:
+        """End the master as SIGKILL does; the workers notice it, and a new master is started after that."""
         if self._stopping:
             return
         self._told("SIGKILL to the master")
@@ -123,7 +123,7 @@ class Daemon:
             if process is not None:
                 delay = 0.3 * self._runtime.random.random()
                 self._runtime.after(delay, self._runtime.kill, process)
-        self._runtime.after(MASTER_RESTART, self.start)
+        self._runtime.after(max(MASTER_RESTART, absence), self.start)
 
     def restart(self) -> None:
         """Stop the daemon as a service manager does, and start it again."""

@@ -12,6 +12,7 @@ from tools.simulation.broker import Broker
 from tools.simulation.callers import Callers, Instance
 from tools.simulation.daemon import Daemon
 from tools.simulation.http import Adapter, Faults, Server, Weather
+from tools.simulation.partitions import Partitions
 from tools.simulation.placement import Consumer, Placement, Provider
 from tools.simulation.plan import Event, Plan
 from tools.simulation.promise import Violation, check_allocations, check_calls, check_waits
@@ -111,6 +112,7 @@ class History:
             tell,
         )
         self._database = ""
+        self._views_differ = False
         self._paused = 0.0
         self._directory = tempfile.TemporaryDirectory(prefix="berth-simulation-", dir=_memory_directory())
         self._daemons = [self._make_daemon(number) for number in range(limits.schedulers)]
@@ -126,6 +128,7 @@ class History:
             lambda: self._database,
             self._callers.is_deleted,
             directory,
+            Partitions(limits, number, lambda: self._views_differ) if limits.partitions else None,
         )
         name = f"{chr(ord('a') + number)} " if limits.schedulers > 1 else ""
         return Daemon(self._runtime, parts, limits.workers, float(limits.alarm), self._trace.tell, name)
@@ -174,7 +177,8 @@ class History:
         self._trace.tell("quiet")
         self._faults.weather = Weather()
         self._database = ""
-        self._broker.redelivery = self._broker.loss = self._broker.silence = 0.0
+        self._views_differ = False
+        self._broker.redelivery = self._broker.loss = self._broker.silence = self._broker.unsent = 0.0
         self._broker.largest = 16 << 20
         self._broker.start()
 
@@ -253,6 +257,21 @@ class History:
             lambda: setattr(broker, "silence", 0.0),
         )
 
+    def _on_unsent(self, event: Event) -> None:
+        broker = self._broker
+        self._for_a_time(
+            event,
+            lambda: setattr(broker, "unsent", event.details["rate"]),
+            lambda: setattr(broker, "unsent", 0.0),
+        )
+
+    def _on_views(self, event: Event) -> None:
+        self._for_a_time(
+            event,
+            lambda: setattr(self, "_views_differ", True),
+            lambda: setattr(self, "_views_differ", False),
+        )
+
     def _on_large(self, event: Event) -> None:
         broker, largest = self._broker, self._broker.largest
         self._for_a_time(
@@ -308,6 +327,10 @@ class History:
 
     def _on_kill_master(self, event: Event) -> None:
         self._daemon_of(event).kill_master()
+
+    def _on_absence(self, event: Event) -> None:
+        left = LAST_FAULT - 1.0 - self._runtime.clock
+        self._daemon_of(event).kill_master(min(event.details["duration"], left))
 
     def _after_steps(self, process: Process, event: Event, action: Callable[[], None]) -> None:
         steps = event.details["steps"]

@@ -17,13 +17,23 @@ PLACEMENT = {"weather": 3, "down": 1, "hang": 1, "provider": 1}
 DATABASES = ("slow", "away", "broken", "empty", "unmapped")
 
 # Kinds that change the requests, or where they are served; they are no events.
-OF_REQUESTS = {"impatient", "many", "several hosts"}
+OF_REQUESTS = {"impatient", "many", "several hosts", "partitions"}
 
 # Events that do not last for a time.
-MOMENTS = {"delete", "kill", "kill later", "kill master", "stop", "restart", "reload"}
+MOMENTS = {"delete", "kill", "kill later", "kill master", "absence", "stop", "restart", "reload"}
 
 # Events of one scheduler, of several on hosts of their own.
-OF_SCHEDULERS = {"pause", "threads", "stop", "reload", "restart", "kill", "kill later", "kill master"}
+OF_SCHEDULERS = {
+    "pause",
+    "threads",
+    "stop",
+    "reload",
+    "restart",
+    "kill",
+    "kill later",
+    "kill master",
+    "absence",
+}
 
 # Kinds of events by profile, and how often they are drawn next to each other.
 PROFILES: dict[str, Mapping[str, int]] = {
@@ -55,6 +65,16 @@ PROFILES["hosts"] = {
     "kill later": 8,
     "kill master": 3,
     "several hosts": 1,
+}
+PROFILES["forwarding"] = {
+    **PROFILES["hosts"],
+    "absence": 6,
+    "unsent": 15,
+    "views": 6,
+    "pause": 4,
+    "reply queue": 1,
+    "unconfirmed": 2,
+    "partitions": 1,
 }
 
 
@@ -94,7 +114,8 @@ class Event:
 class Limits:
     """Sizes and times, most of them options of the product.
 
-    ``schedulers`` are daemons on hosts of their own, each with its own journal; each has ``workers``.
+    ``schedulers`` are daemons on hosts of their own, each with its own journal; each has ``workers``. They
+    and the compute nodes go to ``partitions`` in turn; 0: all serve all.
     """
 
     workers: int = 1
@@ -110,6 +131,7 @@ class Limits:
     subset: int = 1
     preemption: float = 0.2
     schedulers: int = 1
+    partitions: int = 0
 
     @property
     def alarm(self) -> int:
@@ -168,6 +190,8 @@ def draw(seed: int, profile: str = "") -> Plan:
     limits = _draw_limits(chance)
     if "several hosts" in kinds:
         limits = replace(limits, schedulers=chance.choice((2, 2, 3)), state_path=True)
+    if "partitions" in kinds:
+        limits = replace(limits, partitions=2)
     jobs = tuple(_draw_jobs(chance, kinds))
     if "many" in kinds:
         limits = replace(limits, room=60)
@@ -302,6 +326,9 @@ _DETAILS = {
     "broker": _draw_duration,
     "reply queue": _draw_duration,
     "unconfirmed": _draw_rate,
+    "absence": _draw_duration,
+    "unsent": _draw_rate,
+    "views": _draw_duration,
     "large": _draw_size,
     "pause": _draw_worker,
     "threads": _draw_worker,

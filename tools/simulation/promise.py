@@ -90,9 +90,10 @@ def _node(uuid: str) -> str:
 
 def check_calls(calls: list[Call], waiting: list[Message]) -> Iterator[Violation]:
     """Find calls that got no reply and are not in the queue any more, although their callers waited."""
+    queued = {each.number for each in waiting}
     for call in calls:
         message = call.message
-        if call.orphaned or message.replies or message in waiting:
+        if call.orphaned or message.replies or message.number in queued:
             continue
         if message.abandoned and min(message.abandoned) >= call.ended:
             continue

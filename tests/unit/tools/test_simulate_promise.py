@@ -1,10 +1,12 @@
 """The checks of the promise, and the model of the broker that they look at."""
 
+from oslo_messaging import MessageDeliveryFailure, MessageUndeliverable
 import pytest
 
 from scheduler.rpc.amqp import message as amqp_message
-from scheduler.rpc.amqp.message import ReplyQueueMissing
-from scheduler.rpc.amqp.publisher import ReplyTooLarge
+from scheduler.rpc.amqp.message import DELIVERED_BEFORE, ReplyQueueMissing
+from scheduler.rpc.amqp.publisher import ReplyTimeout, ReplyTooLarge
+from scheduler.rpc.delivery import Forwarded
 from tools.simulation import threads
 from tools.simulation.broker import Broker, Listener, Message
 from tools.simulation.callers import Call, Instance
@@ -75,8 +77,8 @@ def test_rows_that_placement_does_not_show_are_found():
     assert kinds(rows(A), shown=False, host=A) == ["hidden"]
 
 
-def message(**fields):
-    return Message(1, {}, {}, "replies", 60, **fields)
+def message(number=1, **fields):
+    return Message(number, {}, {}, "replies", 60, **fields)
 
 
 def processes():
@@ -89,10 +91,10 @@ def processes():
 def test_calls_without_a_reply_are_found():
     alive, dead = processes()
     working, killed, answered, queued = (
-        message(working={alive}),
-        message(working={dead}),
-        message(replies=[1.0]),
-        message(),
+        message(1, working={alive}),
+        message(2, working={dead}),
+        message(3, replies=[1.0]),
+        message(4),
     )
     calls = [Call(each) for each in (working, killed, answered, queued)]
     assert [found.kind for found in check_calls(calls, [queued])] == ["stuck", "unanswered"]
@@ -138,7 +140,10 @@ class Worker:
             (incoming,) = listener.poll()
             self.got.append((incoming.msg_id, incoming.redelivered))
             incoming.acknowledge()
-            self.act(incoming)
+            try:
+                self.act(incoming)
+            except Forwarded:
+                continue
             self.outcomes.append((type(incoming.undelivered), incoming.caller_waits))
             incoming.settle()
 
@@ -234,3 +239,47 @@ def test_of_a_reply_that_is_too_large_another_may_be_sent():
     workers, arrived, sent = play(working(1.0, "x" * 200), events=[(0.0, setting("largest", 100))])
     assert arrived == sent.replies == []
     assert workers[0].outcomes == [(ReplyTooLarge, True)]
+
+
+def sending_on(incoming):
+    if not incoming.redelivered:
+        incoming.send_on("other", {DELIVERED_BEFORE: False}, 3.0)
+        raise Forwarded
+    incoming.reply([1])
+
+
+LIFETIMES = (0.0, setting("lifetimes", {"other": 10.0}))
+
+
+def test_a_call_that_is_sent_on_and_not_taken_moves_back():
+    workers, arrived, sent = play(sending_on, events=[LIFETIMES])
+    assert received(workers) == [[("1", False), ("1", True)]]
+    assert arrived == [([1], None)]
+    assert sent.acknowledged
+    assert 11.0 < sent.replies[0] < 12.0
+
+
+def test_a_call_cannot_be_sent_on_to_a_queue_that_is_missing():
+    failed = []
+
+    def act(incoming):
+        with pytest.raises(MessageUndeliverable) as error:
+            incoming.send_on("other", {}, 3.0)
+        failed.append(error)
+        incoming.reply([2])
+
+    _, arrived, _ = play(act)
+    assert (len(failed), arrived) == (1, [([2], None)])
+
+
+def test_a_call_that_is_lost_on_its_way_is_still_to_be_answered():
+    def act(incoming):
+        try:
+            sending_on(incoming)
+        except (MessageUndeliverable, MessageDeliveryFailure, ReplyTimeout):
+            incoming.reply([3])
+
+    fault = (0.0, setting("unsent", 1.0))
+    _, arrived, sent = play(act, events=[LIFETIMES, fault])
+    assert ([3], None) in arrived
+    assert sent.acknowledged
