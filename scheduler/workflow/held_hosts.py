@@ -78,7 +78,11 @@ class HeldHosts:
         """
         providers = {provider for each in held for provider in each}
         table = self._candidate_hosts.table_with(providers, request)
-        if self._hosts.partition.name and not all(each.keys() & table.row_of_uuid.keys() for each in held):
+        if not self._hosts.partition.name:
+            return table
+        # An evacuated instance still holds its failed host, which may be the only one of this partition.
+        ignored = self._candidate_hosts.ignored_nodes(table, request)
+        if not all((each.keys() - ignored) & table.row_of_uuid.keys() for each in held):
             return self._hosts.table_of_nodes(providers)
         return table
 
