@@ -11,6 +11,7 @@ import pytest
 
 from conductor_client.client import SchedulerClient
 from scheduler.stream.broker import QUEUE
+from scheduler.stream.decision_stream import AVAILABLE, UNAVAILABLE
 from tests.integration.deployed import DeployedCloud
 from tests.integration.stream.schedulers import PATIENCE
 from tests.support.faulty_proxy import FaultyProxy, after_doing
@@ -67,7 +68,9 @@ def test_workers_answer_all_requests_and_tell_each_other(cloud, rabbit):
     # at least an intent or a claim of each request; several may share a message
     assert eventually(lambda: rabbit.messages(vhost, QUEUE) >= REQUESTS, PATIENCE)
     assert cloud.stop_processes() == [("scheduler.cmd.scheduler", 0)]
-    assert "decision stream cannot be used" not in cloud.scheduler.text()
+    # RabbitMQ may answer an internal error to one of those that declare the stream at the same time
+    interrupted, ended = (cloud.scheduler.text().count(text) for text in (UNAVAILABLE, AVAILABLE))
+    assert interrupted == ended
     assert "Traceback" not in cloud.scheduler.text()
 
 
