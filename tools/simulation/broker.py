@@ -5,6 +5,7 @@ to another. What is sent and acknowledged, and with which errors, is decided her
 and what follows from its outcome, is the product's code.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 import itertools
@@ -18,12 +19,12 @@ import oslo_messaging as messaging
 from oslo_messaging._drivers import base
 
 from scheduler.rpc.amqp.listener import LONGEST_UNACKNOWLEDGED
-from scheduler.rpc.amqp.message import DELIVERED_BEFORE, RETURNED, ConfirmedMessage
+from scheduler.rpc.amqp.message import DELIVERED_BEFORE, RETURNED, ConfirmedMessage, ReplyQueueMissing
 from scheduler.rpc.amqp.publisher import ReplyTimeout, ReplyTooLarge
 from scheduler.rpc.transport import TOPIC
 from tools.simulation.runtime import Process, Runtime, Task
 
-# Seconds that oslo.messaging goes on trying to reply to a queue that does not exist.
+# Seconds for which a call waits for its reply queue, and a reply for the broker.
 MISSING_QUEUE = 60.0
 
 
@@ -90,6 +91,7 @@ class Broker:
         unsent: Probability that a call that is sent on is returned, or taken or lost without a confirmation.
         lifetimes: Seconds for which calls stay in the queues of those that are sent on.
         unconfirmed: The replies that were taken and not confirmed. Their callers may have received them.
+        losses: How often each process has lost the channel on which it receives.
     """
 
     def __init__(self, runtime: Runtime, seed: object, told: Callable[[str], None]) -> None:
@@ -101,6 +103,8 @@ class Broker:
         self.unsent = 0.0
         self.lifetimes: dict[str, float] = {}
         self.unconfirmed: list[Reply] = []
+        self.losses: Counter[Process] = Counter()
+        self._opened: dict[Process, float] = {}
         self.queues: dict[str, Callable[[Reply], None]] = {}
         self.messages: list[Message] = []
         self.random = random.Random(f"broker {seed}")
@@ -134,6 +138,7 @@ class Broker:
     def receive(self, stopped: Callable[[], bool], queues: Collection[str] = frozenset()) -> Message | None:
         """Wait for the next message, of all schedulers or of ``queues``; None once ``stopped`` says so."""
         process = self.runtime.current.process
+        self._opened.setdefault(process, self.runtime.clock)
         while not stopped():
             message = next((one for one in self._queue if one.queue == TOPIC or one.queue in queues), None)
             if self.up and message:
@@ -179,7 +184,9 @@ class Broker:
         return not fate
 
     def disconnected(self, process: Process) -> None:
-        """Deliver once more what a consumer received and did not acknowledge."""
+        """Deliver once more what a consumer received and did not acknowledge: its channel is gone."""
+        self.losses[process] += 1
+        self._opened[process] = self.runtime.clock
         for message in self._unacknowledged.pop(process, []):
             self.told(f"broker delivers {message.name} once more")
             message.redelivered = True
@@ -206,6 +213,10 @@ class Broker:
         self.told(f"broker does not confirm the reply to {reply.message.name}, and {fate} it")
         return False
 
+    def opened(self, process: Process) -> float:
+        """Return when the channel of a process was opened."""
+        return self._opened[process]
+
     # -- outages ---------------------------------------------------------------------------------------------
 
     def wait_until_up(self) -> None:
@@ -221,6 +232,8 @@ class Broker:
 
     def start(self) -> None:
         """Accept connections again."""
+        if not self.up:
+            self._opened = dict.fromkeys(self._opened, self.runtime.clock)
         self.up = True
         self.runtime.wake_all(self._outage)
         self.wake_consumers()
@@ -271,7 +284,6 @@ class Incoming(ConfirmedMessage):
         self.reply_q = message.reply_queue
         self.sent = message
         self.headers = message.headers
-        self._obsolete_reply_queues = listener.obsolete_queues
         self._was_redelivered = bool(
             message.redelivered or RETURNED in message.headers or message.headers.get(DELIVERED_BEFORE)
         )
@@ -299,11 +311,18 @@ class Incoming(ConfirmedMessage):
         message.waits.append(broker.runtime.clock - self._started)
         super().reply(reply, failure)
         message.working.discard(self.listener.process)
-        if not self.caller_waits:
+        if not self.caller_waits and not isinstance(self.undelivered, ReplyQueueMissing):
             message.replies.append(broker.runtime.clock)
         name = failure[0].__name__ if failure else "hosts"
         text = "replies to" if self.undelivered is None else "cannot reply to"
         broker.told(f"{text} {message.name}: {name}")
+
+    def has_reply_queue(self) -> bool:
+        """Return whether the queue of the caller exists."""
+        broker = self.listener.broker
+        broker.runtime.step()
+        self._connect(broker.runtime.clock)
+        return self.reply_q in broker.queues
 
     def _send_once(self, deadline: float, reply: Any, failure: Any, ending: bool = True) -> None:
         broker = self.listener.broker
@@ -350,21 +369,6 @@ class Incoming(ConfirmedMessage):
         raise ReplyTimeout("the broker did not confirm it in time")
 
 
-class ObsoleteQueues:
-    """Reply queues that were found missing for so long that no reply is sent there any more."""
-
-    def __init__(self) -> None:
-        self._names: set[str] = set()
-
-    def add(self, queue: str, _message: str) -> None:
-        """Give a queue up."""
-        self._names.add(queue)
-
-    def reply_q_valid(self, queue: str, _message: str) -> bool:
-        """Return whether it was not given up."""
-        return queue not in self._names
-
-
 class Listener(base.PollStyleListener):
     """Receives messages in one process; a repeated one is not handed on, as by ``LateListener``."""
 
@@ -378,7 +382,6 @@ class Listener(base.PollStyleListener):
         self._stopped = False
         self._in_progress: dict[int, list[Message]] = {}
         self._answered: set[int] = set()
-        self.obsolete_queues = ObsoleteQueues()
         self.conn = SimpleNamespace(
             rabbit_quorum_queue=False,
             rabbit_quorum_queue_config=None,
@@ -429,6 +432,8 @@ class Listener(base.PollStyleListener):
         """Acknowledge a message, however often it was received."""
         if incoming.undelivered is None:
             self._answered.add(incoming.sent.number)
+        if isinstance(incoming.undelivered, ReplyQueueMissing):
+            incoming.sent.replies.append(self.broker.runtime.clock)
         if self.process in incoming.sent.working:
             incoming.sent.working.discard(self.process)
             incoming.sent.abandoned.append(self.broker.runtime.clock)

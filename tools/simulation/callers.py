@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum, auto
 import itertools
 import math
 from typing import Any
@@ -10,6 +11,25 @@ from tools.simulation.broker import Broker, Message, Reply
 from tools.simulation.placement import Placement, Rows
 from tools.simulation.plan import Job
 from tools.simulation.runtime import Runtime, Task
+
+# Seconds from the end of a call without hosts until its conductor has given its instances up.
+BURY = 0.5
+
+
+class State(Enum):
+    """What nova's databases say of an instance.
+
+    Attributes:
+        WAITING: It has no cell yet, or its task state says that it is being moved.
+        PLACED: It has a cell, or was moved: somebody was told a host.
+        BURIED: Its conductor gave it up.
+        DELETED: Its user did.
+    """
+
+    WAITING = auto()
+    PLACED = auto()
+    BURIED = auto()
+    DELETED = auto()
 
 
 @dataclass
@@ -21,6 +41,7 @@ class Instance:
         host: The node that a caller was told while it waited; None if there is none.
         late: Nodes in replies that reached a caller which did not wait any more, or may have.
         deleted: The user has deleted it.
+        buried: Its conductor has given it up.
     """
 
     number: int
@@ -29,11 +50,21 @@ class Instance:
     host: str | None = None
     late: set[str] = field(default_factory=set)
     deleted: bool = False
+    buried: bool = False
 
     @property
     def name(self) -> str:
         """For the trace."""
         return f"i{self.number}"
+
+    @property
+    def state(self) -> State:
+        """What nova's databases say of it."""
+        if self.deleted:
+            return State.DELETED
+        if self.host is not None:
+            return State.PLACED
+        return State.BURIED if self.buried else State.WAITING
 
 
 @dataclass
@@ -68,6 +99,7 @@ class Callers:
         read_hosts: Returns the node of each instance out of a result.
         timeouts: Seconds without a sign of life, and in all, after which callers give up.
         told: Called with a text for each event.
+        late: Seconds after its caller has left for which a reply counts as sent in good faith.
     """
 
     def __init__(
@@ -79,7 +111,9 @@ class Callers:
         read_hosts: Callable[[Any], list[str]],
         timeouts: tuple[float, float],
         told: Callable[[str], None],
+        late: float = math.inf,
     ) -> None:
+        self._late = late
         self.calls: list[Call] = []
         self.instances: dict[int, Instance] = {}
         self._runtime = runtime
@@ -122,6 +156,10 @@ class Callers:
         """Return whether the user has deleted an instance."""
         return any(each.deleted for each in self.instances.values() if each.uuid == uuid)
 
+    def state_of(self, uuid: str) -> State:
+        """Return what nova's databases say of an instance."""
+        return next(each.state for each in self.instances.values() if each.uuid == uuid)
+
     def delete(self, number: int) -> None:
         """Let the user delete an instance now."""
         instance = self.instances.get(number)
@@ -140,7 +178,13 @@ class Callers:
         for number in range(1 + job.repeats):
             while not self._queue:
                 self._runtime.sleep(1.0)
+            for instance in instances:
+                instance.buried = False
             call = self._call(job, instances, ignored)
+            if not call.orphaned:
+                self._runtime.sleep(BURY * self._runtime.random.random())
+                for instance in instances:
+                    instance.buried = instance.host is None
             if call.answered or call.orphaned:
                 return
             self._told(f"conductor gives up {call.message.name} after {number} repetitions")
@@ -191,7 +235,8 @@ class Callers:
             self._runtime.wake_all(call.waiters)
         elif not call.answered and not reply.is_heartbeat and not reply.failure:
             self._told(f"conductor drops the late answer to {call.message.name}")
-            self._note_late(reply)
+            if self._runtime.clock < call.ended + self._late:
+                self._note_late(reply)
 
     def _call_of(self, reply: Reply) -> Call:
         return next(each for each in self.calls if each.message.number == reply.message.number)

@@ -75,11 +75,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parse(sys.argv[1:] if argv is None else argv)
     _fix_hashes()
     prepare()
+    if arguments.breaks:
+        return _break(arguments)
     if arguments.plan:
         chosen = plan.Plan.from_json(pathlib.Path(arguments.plan).read_text())
         return _replay(chosen, arguments)
     if arguments.histories == 1:
-        return _replay(plan.draw(arguments.seed, arguments.profile), arguments)
+        return _replay(_draw(arguments.seed, arguments.profile, arguments.protocol), arguments)
     return _campaign(arguments)
 
 
@@ -103,7 +105,16 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, help="go on as long, instead of a number of histories")
     parser.add_argument("--jobs", type=int, default=1, help="processes that run histories (default: 1)")
     parser.add_argument(
-        "--profile", default="", choices=["", *plan.PROFILES], help="kinds of faults (default: each in turn)"
+        "--profile",
+        default="",
+        choices=["", *plan.PROFILES, *plan.OF_MODEL],
+        help="kinds of faults (default: each in turn)",
+    )
+    parser.add_argument(
+        "--protocol", action="store_true", help="run the model of the protocol in the place of the product"
+    )
+    parser.add_argument(
+        "--breaks", action="store_true", help="break the protocol on purpose, one rule after the other"
     )
     parser.add_argument("--also", help="run first the histories of this file: lines of a seed and a profile")
     parser.add_argument("--shrink", action="store_true", help="make the first failing history smaller")
@@ -128,17 +139,21 @@ def _fix_hashes() -> None:
 
 
 def _replay(chosen: plan.Plan, arguments: argparse.Namespace) -> int:
-    outcome = _run(chosen, trace=arguments.trace)
+    outcome = _run(chosen, trace=arguments.trace, model=arguments.protocol)
     _show(outcome)
     if outcome.violations and (arguments.shrink or arguments.save):
         _shrink(outcome, arguments)
     return 1 if outcome.violations else 0
 
 
-def _run(chosen: plan.Plan, *, trace: bool = False) -> Any:
+def _draw(seed: int, profile: str, model: bool) -> plan.Plan:
+    return plan.draw(seed, profile or plan.profile_of(seed, model=model))
+
+
+def _run(chosen: plan.Plan, *, trace: bool = False, model: bool = False) -> Any:
     from tools.simulation.history import History
 
-    return History(chosen, trace=trace).run()
+    return History(chosen, trace=trace, model=model).run()
 
 
 def _show(outcome: Any) -> None:
@@ -156,20 +171,53 @@ def _shrink(outcome: Any, arguments: argparse.Namespace) -> None:
         kind = outcome.violations[0].kind
         print(f"Shrinking ({kind}) ...", flush=True)
         smallest = shrink.shrink(
-            outcome.plan, lambda one: any(found.kind == kind for found in _run(one).violations)
+            outcome.plan,
+            lambda one: any(found.kind == kind for found in _run(one, model=arguments.protocol).violations),
         )
-        _show(_run(smallest, trace=True))
+        _show(_run(smallest, trace=True, model=arguments.protocol))
     if arguments.save:
         pathlib.Path(arguments.save).write_text(smallest.to_json())
+
+
+# -- breaks --------------------------------------------------------------------------------------------------
+
+
+def _break(arguments: argparse.Namespace) -> int:
+    """Run histories with each break until one is noticed; return 1 if one was not."""
+    from tools.simulation.breaks import BREAKS, MOST
+
+    unnoticed = 0
+    most = min(arguments.histories, MOST)
+    with multiprocessing.get_context("fork").Pool(arguments.jobs, maxtasksperchild=1) as pool:
+        tasks = [(name, arguments.seed, most) for name in BREAKS]
+        for name, number, text in pool.imap(_notice, tasks, 1):
+            unnoticed += not number
+            print(f"{number or 'NOT'!s:>5}  {name}: {text}" if number else f"  NOT  {name}", flush=True)
+    print(f"{len(BREAKS) - unnoticed} of {len(BREAKS)} breaks were noticed within {most} histories.")
+    return 1 if unnoticed else 0
+
+
+def _notice(task: tuple[str, int, int]) -> tuple[str, int, str]:
+    """Return the break, after how many histories it was noticed (0: it was not), and what was found."""
+    from tools.simulation import breaks
+
+    name, seed, most = task
+    breaks.apply(name)
+    for number in range(most):
+        _, result = run_seed((seed + number, "", True))
+        if result["violations"]:
+            kind, text = result["violations"][0]
+            return name, number + 1, f"{kind}: {text}"
+    return name, 0, ""
 
 
 # -- many histories ------------------------------------------------------------------------------------------
 
 
-def run_seed(task: tuple[int, str]) -> tuple[int, dict[str, Any]]:
+def run_seed(task: tuple[int, str, bool]) -> tuple[int, dict[str, Any]]:
     """Run one history; returns its seed and what came of it, as plain values."""
-    seed, profile = task
-    outcome = _run(plan.draw(seed, profile))
+    seed, profile, model = task
+    outcome = _run(_draw(seed, profile, model), model=model)
     result = {
         "profile": outcome.plan.profile,
         "violations": [(violation.kind, violation.text) for violation in outcome.violations],
@@ -205,7 +253,8 @@ def _results(arguments: argparse.Namespace, start: float) -> Iterator[tuple[int,
         )
     else:
         seeds = range(arguments.seed, arguments.seed + arguments.histories)
-    tasks = itertools.chain(_listed(arguments.also), ((seed, arguments.profile) for seed in seeds))
+    chosen = itertools.chain(_listed(arguments.also), ((seed, arguments.profile) for seed in seeds))
+    tasks = ((seed, profile, arguments.protocol) for seed, profile in chosen)
     if arguments.jobs == 1:
         yield from map(run_seed, tasks)
         return
@@ -222,7 +271,7 @@ def _listed(path: str | None) -> Iterator[tuple[int, str]]:
             yield int(words[0]), words[1]
 
 
-def _batches(tasks: Iterator[tuple[int, str]], size: int) -> Iterator[list[tuple[int, str]]]:
+def _batches(tasks: Iterator[tuple[int, str, bool]], size: int) -> Iterator[list[tuple[int, str, bool]]]:
     """Yield lists, so that no more tasks are drawn than can be begun."""
     while some := list(itertools.islice(tasks, size)):
         yield some
@@ -245,7 +294,7 @@ def _report(found: Found, arguments: argparse.Namespace) -> int:
         return 0
     (profile, _), (seed, _) = min(found.first.items(), key=lambda item: item[1][0])
     print(f"\nThe first failing history is tools/simulate --faults --seed {seed} --profile {profile} --trace")
-    outcome = _run(plan.draw(seed, profile), trace=True)
+    outcome = _run(plan.draw(seed, profile), trace=True, model=arguments.protocol)
     _show(outcome)
     if arguments.shrink or arguments.save:
         _shrink(outcome, arguments)

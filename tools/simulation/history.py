@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 import logging
+import math
 import pathlib
 import tempfile
 from typing import Any
@@ -15,11 +16,15 @@ from tools.simulation.http import Adapter, Faults, Server, Weather
 from tools.simulation.partitions import Partitions
 from tools.simulation.placement import Consumer, Placement, Provider
 from tools.simulation.plan import Event, Plan
-from tools.simulation.promise import Violation, check_allocations, check_calls, check_waits
+from tools.simulation.promise import Violation, check_allocations, check_calls, check_receipts, check_waits
+from tools.simulation.protocol import worker as protocol
 from tools.simulation.runtime import Process, Runtime
 
 # Seconds of quiet: longer than the product goes on with a clean-up.
 QUIET = 4000.0
+
+# Seconds for which a reply may come after its caller has left: that long the protocol does not look again.
+LATE = 10.0
 
 # Seconds after which faults have stopped, whatever was drawn.
 LAST_FAULT = 500.0
@@ -89,10 +94,12 @@ class History:
     Args:
         plan: What is to happen.
         trace: Whether to write down what happens.
+        model: Whether the model of the protocol takes the place of the product.
     """
 
-    def __init__(self, plan: Plan, *, trace: bool = False) -> None:
+    def __init__(self, plan: Plan, *, trace: bool = False, model: bool = False) -> None:
         self.plan = plan
+        self._model = model
         self._runtime = Runtime(plan.seed, plan.limits.preemption)
         self._trace = Trace(self._runtime, wanted=trace)
         tell = self._trace.tell
@@ -110,6 +117,7 @@ class History:
             product.chosen,
             (limits.response_timeout, limits.long_timeout),
             tell,
+            LATE if model else math.inf,
         )
         self._database = ""
         self._views_differ = False
@@ -118,9 +126,15 @@ class History:
         self._daemons = [self._make_daemon(number) for number in range(limits.schedulers)]
 
     def _make_daemon(self, number: int) -> Daemon:
+        limits = self.plan.limits
+        parts = self._make_model() if self._model else self._make_product(number)
+        name = f"{chr(ord('a') + number)} " if limits.schedulers > 1 else ""
+        return Daemon(self._runtime, parts, limits.workers, float(limits.alarm), self._trace.tell, name)
+
+    def _make_product(self, number: int) -> product.Parts:
         limits, directory = self.plan.limits, pathlib.Path(self._directory.name) / f"host{number}"
         directory.mkdir()
-        parts = product.Parts(
+        return product.Parts(
             product.apply(limits),
             limits,
             self._broker,
@@ -130,8 +144,16 @@ class History:
             directory,
             Partitions(limits, number, lambda: self._views_differ) if limits.partitions else None,
         )
-        name = f"{chr(ord('a') + number)} " if limits.schedulers > 1 else ""
-        return Daemon(self._runtime, parts, limits.workers, float(limits.alarm), self._trace.tell, name)
+
+    def _make_model(self) -> protocol.Parts:
+        return protocol.Parts(
+            self._runtime,
+            self.plan.limits,
+            self._broker,
+            self._adapter,
+            lambda: self._database,
+            self._callers.state_of,
+        )
 
     def run(self) -> Outcome:
         """Run to the end and check the promise."""
@@ -246,6 +268,12 @@ class History:
     def _on_broker(self, event: Event) -> None:
         self._for_a_time(event, self._broker.stop, self._broker.start)
 
+    def _on_channel(self, event: Event) -> None:
+        process = self._daemon_of(event).worker(event.details["worker"])
+        if process is not None:
+            self._trace.tell(f"{process} loses its channel")
+            self._after_steps(process, event, lambda: self._broker.disconnected(process))
+
     def _on_reply_queue(self, event: Event) -> None:
         self._for_a_time(event, self._callers.lose_reply_queue, self._callers.open_reply_queue)
 
@@ -352,9 +380,13 @@ class History:
         }
         callers.note_possibly_told(self._broker.unconfirmed)
         instances = list(callers.instances.values())
-        forgotten |= self._adopted()
+        if not self._model:
+            forgotten |= self._adopted()
         found = list(check_allocations(self._placement, instances, product.AMOUNTS, forgotten))
         found += check_calls(callers.calls, self._broker.waiting)
+        if self._model:
+            found += check_receipts(callers.calls)
+            found = [each for each in found if each.kind != "moved" or not self._was_overtaken(each)]
         found += check_waits(callers.calls, self.plan.limits.long_timeout, self._paused)
         found += [Violation("unread", f"{each.name} is still in the queue") for each in self._broker.waiting]
         found += [
@@ -368,6 +400,13 @@ class History:
             for name in each.alarms
         ]
         return found
+
+    def _was_overtaken(self, violation: Violation) -> bool:
+        """Return whether Placement carried out an earlier write in the place of a later one (known limit)."""
+        overtaken = {
+            each.name for each in self._callers.instances.values() if each.uuid in self._placement.overtaken
+        }
+        return violation.text.partition(" ")[0] in overtaken
 
     def _adopted(self) -> set[str]:
         """Return the instances that may keep what a scheduler of another host had claimed before.
@@ -390,4 +429,5 @@ class History:
             "answered": sum(call.answered for call in calls),
             "granted": sum(each.host is not None for each in self._callers.instances.values()),
             "instances": len(self._callers.instances),
+            "overtaken": len(self._placement.overtaken),
         }

@@ -22,10 +22,17 @@ Rows = dict[str, Amounts]
 
 @dataclass(slots=True)
 class Provider:
-    """A compute node. ``inventory``: resource class → capacity."""
+    """A compute node.
+
+    Attributes:
+        uuid: Its uuid.
+        inventory: Resource class → capacity.
+        generation: It grows with each write that names the provider, or takes something from it.
+    """
 
     uuid: str
     inventory: Amounts
+    generation: int = 1
 
 
 @dataclass(slots=True)
@@ -58,6 +65,7 @@ def concurrent(detail: str) -> Answer:
 
 
 DONE = Answer(204)
+TRAITS = ["COMPUTE_NODE", "OWNER_NOVA"]
 ANOTHER_THREAD = "Another thread concurrently updated the data. Please retry your update"
 
 
@@ -78,13 +86,18 @@ class Write:
 
 
 class Placement:
-    """Providers, consumers and allocations; no transport, no time."""
+    """Providers, consumers and allocations; no transport, no time.
+
+    Attributes:
+        overtaken: Consumers for which a write began before another one was carried out, and ended after it.
+    """
 
     def __init__(self, providers: Sequence[Provider]) -> None:
         self.providers = {provider.uuid: provider for provider in providers}
         self.consumers: dict[str, Consumer] = {}
         self.rows: dict[str, Rows] = {}
         self._numbers = itertools.count(1)
+        self.overtaken: set[str] = set()
 
     # -- what a checker looks at -----------------------------------------------------------------------------
 
@@ -135,30 +148,32 @@ class Placement:
         provider = self.providers.get(uuid)
         if provider is None:
             return refusal(404, f"No resource provider with uuid {uuid} found")
-        if what == "aggregates":
-            return Answer(200, b'{"aggregates": [], "resource_provider_generation": 1}')
-        if what == "usages":
-            usages = {name: self.used(uuid, name) for name in provider.inventory}
-            return Answer(200, orjson.dumps({"usages": usages, "resource_provider_generation": 1}))
-        if what == "inventories":
-            inventories = {
+        if not what:
+            return Answer(200, orjson.dumps(self._named(provider)))
+        parts = {
+            "aggregates": [],
+            "inventories": {
                 name: {"total": most, "reserved": 0, "allocation_ratio": 1.0}
                 for name, most in provider.inventory.items()
-            }
-            return Answer(200, orjson.dumps({"inventories": inventories}))
-        body = {"uuid": uuid, "name": uuid, "generation": 1, "root_provider_uuid": uuid}
-        return Answer(200, orjson.dumps({**body, "parent_provider_uuid": None}))
+            },
+            "traits": TRAITS,
+            "usages": {name: self.used(uuid, name) for name in provider.inventory},
+        }
+        body = {what: parts[what], "resource_provider_generation": provider.generation}
+        return Answer(200, orjson.dumps(body))
+
+    @staticmethod
+    def _named(provider: Provider) -> dict[str, Any]:
+        uuid = provider.uuid
+        body = {"uuid": uuid, "name": uuid, "generation": provider.generation, "root_provider_uuid": uuid}
+        return {**body, "parent_provider_uuid": None}
 
     def _listed(self, query: str) -> Answer:
         """Return the compute nodes with room. None of them shares anything."""
         asked = parse_qs(query)
         shares = "MISC_SHARES_VIA_AGGREGATE" in asked.get("required", [""])[0].split(",")
         fitting = [] if shares else self._fitting(asked)
-        body = [
-            {"uuid": each.uuid, "name": each.uuid, "generation": 1, "root_provider_uuid": each.uuid}
-            for each in fitting
-        ]
-        return Answer(200, orjson.dumps({"resource_providers": body}))
+        return Answer(200, orjson.dumps({"resource_providers": [self._named(each) for each in fitting]}))
 
     def _fitting(self, asked: Mapping[str, Sequence[str]]) -> list[Provider]:
         wanted = _wanted(asked)
@@ -188,7 +203,7 @@ class Placement:
         }
         return {
             "resources": resources,
-            "traits": ["COMPUTE_NODE"],
+            "traits": TRAITS,
             "parent_provider_uuid": None,
             "root_provider_uuid": provider.uuid,
         }
@@ -232,7 +247,9 @@ class Placement:
         for uuid, body in write.bodies.items():
             if write.seen[uuid] is None:
                 record = Consumer(0, body["project_id"], body["user_id"], write.number)
-                self.consumers.setdefault(uuid, record)
+                if self.consumers.setdefault(uuid, record) is not record and self.rows.get(uuid):
+                    # It goes on as if it had been first, and replaces what that one wrote.
+                    self.overtaken.add(uuid)
                 write.seen[uuid] = self.consumers[uuid].generation
             elif uuid not in self.consumers:
                 write.answer = concurrent(ANOTHER_THREAD)
@@ -250,9 +267,13 @@ class Placement:
         if write.answer is not None:
             self._remove_records(write)
             return
+        named: set[str] = set()
         for uuid, body in write.bodies.items():
             rows = {name: dict(entry["resources"]) for name, entry in body["allocations"].items()}
+            named |= rows.keys() or self.held(uuid).keys()
             self._store(uuid, rows, body)
+        for provider in named & self.providers.keys():
+            self.providers[provider].generation += 1
         write.answer = DONE
 
     def _store(self, uuid: str, rows: Rows, body: Mapping[str, Any]) -> None:

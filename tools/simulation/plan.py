@@ -20,10 +20,11 @@ DATABASES = ("slow", "away", "broken", "empty", "unmapped")
 OF_REQUESTS = {"impatient", "many", "several hosts", "partitions"}
 
 # Events that do not last for a time.
-MOMENTS = {"delete", "kill", "kill later", "kill master", "absence", "stop", "restart", "reload"}
+MOMENTS = {"channel", "delete", "kill", "kill later", "kill master", "absence", "stop", "restart", "reload"}
 
 # Events of one scheduler, of several on hosts of their own.
 OF_SCHEDULERS = {
+    "channel",
     "pause",
     "threads",
     "stop",
@@ -75,6 +76,12 @@ PROFILES["forwarding"] = {
     "reply queue": 1,
     "unconfirmed": 2,
     "partitions": 1,
+}
+# Profiles of the model alone: what the product does not keep yet.
+OF_MODEL: dict[str, Mapping[str, int]] = {
+    "backlog": {**PLACEMENT, "absence": 8, "channel": 4, "delete": 4, "redelivery": 2, "reply queue": 1},
+    "channel": {**PLACEMENT, "channel": 12, "broker": 2, "kill": 3, "delete": 3, "slow": 4, "impatient": 1},
+    "channel on hosts": {**PROFILES["hosts"], "channel": 8, "delete": 3, "absence": 3},
 }
 
 
@@ -177,16 +184,17 @@ class Plan:
         return cls(data["seed"], data["profile"], Limits(**data["limits"]), tuple(jobs), tuple(events))
 
 
-def profile_of(seed: int) -> str:
-    """Return the profile of a seed, where none is asked for."""
-    return list(PROFILES)[seed % len(PROFILES)]
+def profile_of(seed: int, *, model: bool = False) -> str:
+    """Return the profile of a seed, where none is asked for; the model has some more, and no forwarding."""
+    names = [name for name in PROFILES if name != "forwarding"] + list(OF_MODEL) if model else list(PROFILES)
+    return names[seed % len(names)]
 
 
 def draw(seed: int, profile: str = "") -> Plan:
     """Return the plan of a seed; without a profile, of the seed's own."""
     profile = profile or profile_of(seed)
     chance = random.Random(f"plan {seed} {profile}")
-    kinds = PROFILES[profile]
+    kinds = {**PROFILES, **OF_MODEL}[profile]
     limits = _draw_limits(chance)
     if "several hosts" in kinds:
         limits = replace(limits, schedulers=chance.choice((2, 2, 3)), state_path=True)
@@ -321,6 +329,7 @@ _DETAILS = {
     "hang": _draw_hang,
     "slow": _draw_slow,
     "provider": _draw_provider,
+    "channel": _draw_worker,
     "delete": _draw_instance,
     "redelivery": _draw_rate,
     "broker": _draw_duration,

@@ -39,11 +39,11 @@ from scheduler.nova_db.partition_hosts import PartitionHosts
 from scheduler.nova_db.scatter_gather import CellUnavailable
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.client import PlacementClient
+from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.session import Timeouts
 from scheduler.rpc import notifications, serializer, server
 from scheduler.rpc.amqp import listener as amqp_listener
 from scheduler.rpc.heartbeats import Heartbeats
-from scheduler.shared_answers import SharedAnswers
 from tools.simulation import threads
 from tools.simulation.broker import Broker, Driver, listen
 from tools.simulation.partitions import Partitions
@@ -395,37 +395,23 @@ class Parts:
     def _make_manager(self, conf: cfg.ConfigOpts, shared: Any) -> SchedulerManager:
         timeouts = Timeouts.of(self._limits.placement_timeout or None)
         client = PlacementClient(self._adapter(), timeouts)
+        clock = threads.MODULES["time"].monotonic
+        hosts = self._make_hosts()
+        mirror = CandidateMirror(
+            client, lambda: conf.berth.mirror_interval, clock, aggregates=hosts.partition.aggregates
+        )
+        api = AllocationsApi(client, clock)
+        api.written = mirror.written
         parts = ManagerParts(
-            hosts=self._make_hosts(),
+            hosts=hosts,
             placement=client,
-            candidates=CandidateSource.of(
-                client, self._answers(shared.directory), conf.berth.searches_at_once
-            ),
-            claimer=Claimer(
-                AllocationsApi(client),
-                ClaimPolicy(batch_size=self._limits.batch),
-                is_deleted=self._is_deleted,
-            ),
+            candidates=CandidateSource.of(client),
+            claimer=Claimer(api, ClaimPolicy(batch_size=self._limits.batch), is_deleted=self._is_deleted),
             network=None,
+            mirror=mirror,
             router=self._partitions.make_router() if self._partitions else None,
         )
         return SchedulerManager(conf, notifications.Notifications(()), parts, shared)
-
-    @staticmethod
-    def _answers(directory: pathlib.Path) -> SharedAnswers:
-        """Return what the workers of one master share answers by.
-
-        They look for an answer twice a second: most steps of a history would be these else.
-        """
-        path = directory / "answers"
-        path.mkdir(exist_ok=True)
-        sleep = threads.MODULES["time"].sleep
-
-        def wait(_files: Sequence[int], seconds: float) -> bool:
-            sleep(max(seconds, 0.5))
-            return False
-
-        return SharedAnswers(path, wait=wait)
 
     def _make_server(self, conf: cfg.ConfigOpts, manager: Any, _worker: int) -> Any:
         conf.set_override("executor_thread_pool_size", self._limits.threads)

@@ -103,6 +103,15 @@ def check_calls(calls: list[Call], waiting: list[Message]) -> Iterator[Violation
             yield Violation("unanswered", f"{message.name} got no reply")
 
 
+def check_receipts(calls: list[Call]) -> Iterator[Violation]:
+    """Find calls whose message was acknowledged after a reply that never reached the caller, which waited."""
+    for call in calls:
+        if call.answered or call.orphaned or not call.message.acknowledged:
+            continue
+        if call.message.replies and max(call.message.replies) < call.ended - 1.0:
+            yield Violation("reply lost", f"the reply to {call.message.name} did not reach its caller")
+
+
 def check_waits(calls: list[Call], longest: float, paused: float) -> Iterator[Violation]:
     """Find requests that were worked on for much longer than their caller waits."""
     for call in calls:

@@ -1,8 +1,14 @@
+import pathlib
+import signal
+import subprocess
+import sys
+
 import pytest
 
 from conductor_client import journal
 from conductor_client.journal import Event, Record
-from tools import demo, demo_report, demo_run, fleet, vhosts
+from scheduler.conf.partitions import ROUTER
+from tools import demo, demo_moves, demo_report, demo_run, fleet, small_cloud, vhosts
 from tools.small_cloud import Schedulers
 from tools.truth import Truth
 
@@ -18,6 +24,21 @@ def test_a_request_as_a_conductor_sends_it():
     spec = request.spec()
     assert spec.instance_uuid == request.uuids[0]
     assert {"VCPU": spec.vcpus, "MEMORY_MB": spec.memory_mb, "DISK_GB": spec.root_gb} == request.amounts
+
+
+def records_of(request, state=journal.ACTIVE):
+    return [Record(uuid, [Event(uuid, state, host="a")]) for uuid in request.uuids]
+
+
+def test_what_is_resized_was_built_can_grow_and_may_go_anywhere():
+    small, medium, _, largest = demo_run.FLAVORS
+    failed, grown = demo_run.Request(["f"], small, None), demo_run.Request(["g"], largest, None)
+    in_a_zone, anywhere = demo_run.Request(["z"], small, "az1"), demo_run.Request(["a", "b"], small, None)
+    hopeless = [*records_of(failed, journal.ERROR), *records_of(grown)]
+    assert demo_moves.choose([failed, grown], hopeless, demo_run.FLAVORS) is None
+    records = [*hopeless, *records_of(in_a_zone), *records_of(anywhere)]
+    before, after, record = demo_moves.choose([failed, grown, in_a_zone, anywhere], records, demo_run.FLAVORS)
+    assert (record.instance_uuid, before.uuids, before.flavor, after.flavor) == ("a", ["a"], small, medium)
 
 
 def test_a_story_names_the_hosts_in_order():
@@ -133,6 +154,136 @@ def test_virtual_hosts_are_removed_if_a_later_one_cannot_be_made(monkeypatch):
     with pytest.raises(RuntimeError, match="b"), vhosts.made(["rabbit://u:p@h/a", "rabbit://u:p@h/b"]):
         pytest.fail("not reached")
     assert done == [("add_vhost", "a"), ("set_permissions", "-p"), ("add_vhost", "b"), ("delete_vhost", "a")]
+
+
+@pytest.fixture
+def control(monkeypatch):
+    """What rabbitmqctl is called with; ``fails`` has commands to which it has an error or an exception."""
+
+    def run(what, *command):
+        run.done.append(" ".join(command[:2]))
+        raised = run.fails.get(run.done[-1])
+        if raised:
+            raise raised
+
+    run.done, run.fails = [], {}
+    monkeypatch.setattr(vhosts, "_control", run)
+    monkeypatch.setattr(vhosts, "_check_answer", lambda url: None)
+    return run
+
+
+URLS = ["rabbit://u:p@h/a", "rabbit://u:p@h/b"]
+
+
+def test_virtual_hosts_are_removed_though_one_of_them_cannot_be(control):
+    control.fails["delete_vhost a"] = RuntimeError("Cannot remove virtual host a: no")
+    with pytest.raises(RuntimeError, match=r"no\. Remove it: rabbitmqctl delete_vhost a"), vhosts.made(URLS):
+        control.done.clear()
+    assert control.done == ["delete_vhost a", "delete_vhost b"]
+
+
+def test_a_virtual_host_is_removed_though_a_signal_came_while_it_was_made(control):
+    control.fails["add_vhost b"] = SystemExit(1)
+    with pytest.raises(SystemExit), vhosts.made(URLS):
+        pytest.fail("not reached")
+    assert control.done[-2:] == ["delete_vhost a", "delete_vhost b"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=str)
+def test_a_second_signal_does_not_keep_virtual_hosts_from_being_removed(control, monkeypatch, number):
+    class Signalled:
+        def get(self, command):
+            if command.startswith("delete"):
+                signal.raise_signal(number)
+
+    handler = signal.signal(number, lambda *_: sys.exit(1))
+    try:
+        with vhosts.made(URLS):
+            control.fails = Signalled()
+        with pytest.raises(SystemExit):
+            signal.raise_signal(number)
+    finally:
+        signal.signal(number, handler)
+    assert control.done[-2:] == ["delete_vhost a", "delete_vhost b"]
+
+
+def test_the_broker_of_another_machine_is_refused_before_anything_is_done(control, capsys):
+    with pytest.raises(SystemExit):
+        demo.arguments(["--rabbit", "rabbit://u:secret@192.0.2.7:5672/"])
+    assert "192.0.2.7 is not this machine" in capsys.readouterr().err
+    assert control.done == []
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
+def test_the_broker_of_this_machine_is_taken(host):
+    url = f"rabbit://u:p@{host}:5672/"
+    assert demo.arguments(["--rabbit", url]).rabbit == url
+
+
+@pytest.mark.parametrize(
+    ("partitions", "purposes"),
+    [
+        (2, ["flavors = a, c", "flavors = b"]),
+        (5, ["flavors = a", "flavors = b", "flavors = c", "zones = az1", "zones = az2"]),
+    ],
+)
+def test_each_partition_has_requests_of_its_own_and_the_router_gets_all(tmp_path, partitions, purposes):
+    cloud = small_cloud.SmallCloud(tmp_path, 6, 1, schedulers=Schedulers(partitions, 1, ("a", "b", "c")))
+    lines = cloud._sections("part1").splitlines()
+    assert [line for line in lines if line.startswith(("flavors", "zones"))] == purposes
+    assert "consumer_priority" not in " ".join(lines)
+    assert "consumer_priority = 1" in cloud._sections(ROUTER).splitlines()
+
+
+AT_ONCE = """
+import os, signal, sys
+class Interrupt:
+    def find_spec(name, path, target=None):
+        if name == "oslo_service":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupt)
+from tools import demo
+sys.exit(demo.main([]))
+"""
+
+
+def test_an_interrupt_while_the_demo_loads_is_one_line():
+    root = pathlib.Path(__file__).parents[3]
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", AT_ONCE], cwd=root, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (demo.INTERRUPTED, "\ntools/demo: interrupted\n")
+
+
+BUILT = [Event("i", journal.BUILDING, host="a", at=1), Event("i", journal.FAILED, host="a", at=2)]
+
+
+@pytest.mark.parametrize(
+    ("events", "found", "said"),
+    [
+        ([], "RamFilter turned down 2", "found no host. RamFilter turned down 2"),
+        (BUILT, "", "failed on 1 host, and the scheduler had found no other in the cell"),
+        (BUILT * 3, "", "failed on 3 hosts, as many as [scheduler] max_attempts"),
+    ],
+    ids=["no host", "no alternate", "all attempts"],
+)
+def test_an_instance_in_error_is_explained(capsys, events, found, said):
+    detail = "All 3 attempts have failed." if len(events) > 2 else "No alternate host is left to try."
+    record = Record("i", [*events, Event("i", journal.ERROR, detail=detail, at=9)])
+    demo_report.errors([record, record], {"i": found} if found else {})
+    assert said in " ".join(capsys.readouterr().out.split())
+
+
+def test_without_an_error_there_is_nothing_to_explain(capsys):
+    demo_report.errors([Record("i", [Event("i", journal.ACTIVE)])], {})
+    assert capsys.readouterr().out == ""
+
+
+def test_what_is_being_started_is_said_with_the_time(capsys):
+    announce = demo_report.progress(iter([10.0, 14.7]).__next__)
+    announce("RabbitMQ")
+    announce("Placement")
+    assert capsys.readouterr().out == "    0.0 s  starting RabbitMQ ...\n    4.7 s  starting Placement ...\n"
 
 
 def test_a_run_that_built_nothing_has_failed(capsys):

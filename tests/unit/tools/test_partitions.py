@@ -212,7 +212,6 @@ def test_logs_say_who_decided_and_who_sent_on(tmp_path):
 def result(**changes):
     found = outcome((single("a"), [built("a", GENERAL[0])]))
     fields = {
-        "candidates": "mirror",
         "hosts": {"general": 8, "large": 4},
         "cells": 2,
         "schedulers": 3,
@@ -260,10 +259,10 @@ def test_the_report_says_how_it_ended():
 
 def test_results_are_kept_and_drawn(tmp_path):
     path = tmp_path / "results.jsonl"
-    for candidates in ("mirror", "fresh"):
-        results.append(path, result(candidates=candidates))
+    for callers in (4, 8):
+        results.append(path, result(callers=callers))
     kept = results.read(path)
-    assert [each.candidates for each in kept] == ["mirror", "fresh"]
+    assert [each.callers for each in kept] == [4, 8]
     assert report.text(kept[0]) == report.text(result())
     plot.draw(tmp_path / "plot.png", kept)
     assert (tmp_path / "plot.png").stat().st_size > 0

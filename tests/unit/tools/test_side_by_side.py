@@ -7,14 +7,16 @@ import os
 from types import SimpleNamespace
 
 import pytest
+import sqlalchemy as sa
 
 from scheduler import objects
+from scheduler.nova_db import schema
 from tools import truth
 from tools.bench import stages
 from tools.bench.timing import Measurement
 from tools.cloud import Cloud
-from tools.fleet import Cell, Fleet
-from tools.side_by_side import command, measuring, plot, report, truthfulness
+from tools.fleet import RESERVED_MB, Cell, Fleet
+from tools.side_by_side import command, contenders, filling, measuring, plot, report, truthfulness
 from tools.side_by_side.load import FLAVORS, Answer, BootRequest, make_large_request, make_requests
 from tools.side_by_side.measuring import Result
 from tools.side_by_side.rig import Rig
@@ -70,9 +72,9 @@ GOOD = [selection(host) for host in HERE[:3]]
 @pytest.fixture
 def judge(monkeypatch):
     """A function from answers to problems; Placement has what it should have."""
-    monkeypatch.setattr(truth, "check_database", lambda engine, expected: truth.Truth())
+    monkeypatch.setattr(truth, "check_database", lambda *_: truth.Truth())
     return lambda *answers: truthfulness.problems(
-        SimpleNamespace(fleet=FLEET, placement_database=None), answers
+        SimpleNamespace(fleet=FLEET, placement_database=None, filled=frozenset()), answers
     )
 
 
@@ -104,9 +106,11 @@ def test_what_is_not_true_is_found(judge, given, problem):
 def test_promised_allocations_are_compared_with_placement(monkeypatch):
     seen = {}
     monkeypatch.setattr(
-        truth, "check_database", lambda engine, expected: seen.update(expected) or truth.Truth(problems=["x"])
+        truth,
+        "check_database",
+        lambda engine, expected, unknown: seen.update(expected) or truth.Truth(problems=["x"]),
     )
-    rig = SimpleNamespace(fleet=FLEET, placement_database=None)
+    rig = SimpleNamespace(fleet=FLEET, placement_database=None, filled=frozenset())
     failed = Answer(BootRequest(["other"], FLAVORS[0]), 0.0, 1.0, error="NoValidHost")
     assert truthfulness.problems(rig, [answer([GOOD]), failed]) == ["x"]
     assert seen == {"instance-0": (HERE[0].uuid, {"VCPU": 1, "MEMORY_MB": 2048, "DISK_GB": 20})}
@@ -158,27 +162,51 @@ RESULTS = [
     result(round=1, instances=10),
     result(round=2, instances=20),
     result(round=3, instances=10),
-    result(round=1, instances=40, scheduler="Berth, mirror", p95=100.0),
-    result(round=2, instances=40, scheduler="Berth, mirror", p95=200.0),
-    result(round=3, instances=50, scheduler="Berth, mirror", p95=300.0),
+    result(round=1, instances=40, scheduler="Berth", p95=100.0),
+    result(round=2, instances=40, scheduler="Berth", p95=200.0),
+    result(round=3, instances=50, scheduler="Berth", p95=300.0),
 ]
 
 
 def test_ratios_compare_within_a_round():
-    assert report.ratios(RESULTS, "Berth, mirror") == [4.0, 2.0, 5.0]
-    assert report.ratios(RESULTS[3:], "Berth, mirror") == []
+    assert report.ratios(RESULTS, "Berth") == [4.0, 2.0, 5.0]
+    assert report.ratios(RESULTS[3:], "Berth") == []
 
 
 def test_the_table_has_medians_and_what_was_not_true():
     text = report.table(RESULTS)
-    (line,) = (line for line in text.splitlines() if line.startswith("Berth, mirror"))
-    assert line.split()[2:6] == ["4.00", "4.0", "900", "200"]
-    assert "50 hosts, 3 rounds" in text
+    (line,) = (line for line in text.splitlines() if line.startswith("Berth"))
+    assert line.split()[1:6] == ["4.00", "4.0", "900", "200", "7"]
+    assert "50 hosts, 0 instances before; medians of 3 rounds" in text
     assert "All answers are true" in text
     wrong = [result(problems=["Left over: x"], no_valid_host=3, errors={"Boom": 2})]
     text = report.table(wrong)
     for words in ("Left over: x", "3 times NoValidHost", "2 times Boom"):
         assert f"round 1, nova-scheduler, single instances, 4: {words}" in text
+
+
+def lines_of(results):
+    lines = report.table(results).splitlines()
+    return {line[:34].strip(): line[34:].split() for line in lines if line[34:].strip()}
+
+
+def test_the_overview_compares_both_schedulers():
+    several = [result(), result(scheduler="Berth", instances=300, p95=90.0, first_answer=2.5)]
+    one = [result(callers=1), result(scheduler="Berth", callers=1, p50=90.0)]
+    idle = {"case": measuring.IDLE, "callers": 0, "instances": 0, "seconds": 20.0}
+    lines = lines_of([*one, *several, result(**idle), result(**idle, scheduler="Berth")])
+    assert lines[""] == ["nova-scheduler", "Berth", "ratio"]
+    assert lines["4 callers, instances/s"] == ["1.00", "30.00", "30.0"]
+    assert lines["1 caller, p50 ms"] == ["900.00", "90.00", "10.0"]
+    assert lines["4 at once, CPU of Placement, ms"] == ["200.00", "6.67", "30.0"]
+    assert lines["start to first answer, s"] == ["0.00", "2.50"]
+    assert lines["idle, % of a core"] == ["5.00", "5.00", "1.0"]
+
+
+def test_a_refresh_is_compared_with_none():
+    slow = result(scheduler=contenders.REFRESHING, p95=120.0)
+    text = report.table([slow, result(scheduler=contenders.UNREFRESHED, p95=100.0)])
+    assert "4 at once, p95 while it refreshes all the time: 120 ms, 1.20 times that without a refresh" in text
 
 
 def test_rounds_are_added_to_a_file_and_drawn_again(tmp_path, capsys):
@@ -187,7 +215,7 @@ def test_rounds_are_added_to_a_file_and_drawn_again(tmp_path, capsys):
         measuring.append(path, each)
     assert measuring.read(path) == RESULTS
     assert command.main(["--hosts", "50", "--rounds", "0", "--output", str(tmp_path)]) == 0
-    assert "Berth, mirror" in capsys.readouterr().out
+    assert "Berth" in capsys.readouterr().out
     assert path.with_suffix(".txt").read_text() == report.table(RESULTS)
     assert path.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
     measuring.append(path, result(problems=["x"]))
@@ -200,8 +228,8 @@ def test_both_schedulers_can_read_the_configuration(tmp_path):
 
     rig = OfFiles(tmp_path, Software(tmp_path), hosts=2, cells=1)
     rig.placement_url = "http://127.0.0.1:1"
-    path = rig.configure_nova("fake://", "[berth]\ncandidates = mirror\n")
-    assert rig.conf.berth.candidates == "mirror"
+    path = rig.configure_nova("fake://", "[berth]\nmirror_interval = 7\n")
+    assert rig.conf.berth.mirror_interval == 7
     nova = configparser.ConfigParser()
     nova.read(path)
     assert nova["DEFAULT"]["state_path"] == nova["oslo_concurrency"]["lock_path"] == str(tmp_path)
@@ -217,3 +245,36 @@ def test_own_cost_is_drawn(tmp_path):
     found = [Measurement("stages", "", stages.BY_MIRROR, hosts, 1.0) for hosts in (10, 100)]
     plot.draw_own_cost(tmp_path / "own-cost.png", found)
     assert (tmp_path / "own-cost.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_instances_are_spread_over_hosts_with_room():
+    placed = filling.place(FLEET, 300)
+    assert placed == filling.place(FLEET, 300)
+    assert len({each.uuid for each in placed}) == 300
+    held = [each for each in placed if each.host == FLEET.hosts[0]]
+    assert 8 < len(held) < 60
+    assert sum(each.amounts["DISK_GB"] for each in held) <= FLEET.hosts[0].hardware.disk_gb
+
+
+def test_hosts_cannot_be_filled_beyond_their_room():
+    with pytest.raises(ValueError, match="12 hosts have no room for 5000 instances"):
+        filling.place(FLEET, 5000)
+
+
+def test_computes_report_what_they_were_filled_with(tmp_path):
+    url = f"sqlite:///{tmp_path}/cell1.sqlite"
+    fleet = Fleet(3, [Cell("cell1", url)])
+    fleet.write(f"sqlite:///{tmp_path}/api.sqlite", f"sqlite:///{tmp_path}/cell0.sqlite")
+    placed = filling.place(fleet, 20)
+    engine = sa.create_engine(url)
+    filling.fill_cell(engine, placed)
+    nodes = schema.compute_nodes
+    with engine.connect() as connection:
+        rows = connection.execute(sa.select(nodes).order_by(nodes.c.host)).all()
+    engine.dispose()
+    for row, host in zip(rows, fleet.hosts, strict=True):
+        held = [each.amounts for each in placed if each.host == host]
+        assert row.running_vms == len(held) == int(json.loads(row.stats)["num_instances"])
+        assert row.free_ram_mb == host.hardware.memory_mb - RESERVED_MB - sum(
+            each["MEMORY_MB"] for each in held
+        )
