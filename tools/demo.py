@@ -2,9 +2,9 @@
 
 import argparse
 from functools import partial
+import os
+import signal
 import sys
-
-from oslo_service import backend
 
 INTERRUPTED = 130
 
@@ -54,8 +54,9 @@ def arguments(argv):
         "--rabbit",
         metavar="URL",
         type=rabbit_url,
-        help="use this RabbitMQ, not the in-memory bus; the demo makes virtual hosts of its own there with "
-        "rabbitmqctl, and removes them in the end. Several schedulers need one: without a URL it is started",
+        help="use this RabbitMQ on this machine, not the in-memory bus; the demo makes virtual hosts of its "
+        "own there with rabbitmqctl, and removes them in the end. Several schedulers need one: without a URL "
+        "it is started",
     )
     parser.add_argument("--verbose", action="store_true", help="also show the log")
     options = parser.parse_args(argv)
@@ -87,14 +88,25 @@ def rabbit_url(text):
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def leave(*_):
+    """End this process at once."""
+    os.write(sys.stderr.fileno(), b"\ntools/demo: interrupted\n")
+    os._exit(INTERRUPTED)
+
+
 def main(argv=None):
     """Run the demo; return its exit status."""
+    # Nothing is started yet that has to be stopped, and an exception in an import may be lost
+    before = signal.signal(signal.SIGINT, leave)
     options = arguments(argv)
+    from oslo_service import backend
+
     # Select the backend before oslo.messaging is imported, which would select eventlet.
     backend.init_backend(backend.BackendType.THREADING)
     from tools import demo_run, servers
 
     servers.stop_on_sigterm()
+    signal.signal(signal.SIGINT, before)
     # The table has signs that a terminal without UTF-8 cannot show
     sys.stdout.reconfigure(errors="replace")
     try:

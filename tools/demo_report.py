@@ -1,5 +1,6 @@
 """Print the results of the demo as plain text."""
 
+from collections import Counter
 import statistics
 import sys
 import textwrap
@@ -47,6 +48,17 @@ def table(headers, rows):
         print((text[: len(indent)] + first).rstrip())
         for more in rest:
             print(indent + more)
+
+
+def progress(clock):
+    """Return a function that prints what is being started, with the seconds since the first call."""
+    started = []
+
+    def announce(text):
+        started.append(clock())
+        print(f"  {started[-1] - started[0]:5.1f} s  starting {text} ...", flush=True)
+
+    return announce
 
 
 def parts(cloud, seconds):
@@ -101,6 +113,42 @@ def story(record):
     return "  ".join(steps)
 
 
+def errors(records, causes):
+    """Print why instances are in ERROR; ``causes`` has what schedulers said, by instance."""
+    counted = Counter(
+        cause(record, causes.get(record.instance_uuid, ""))
+        for record in records
+        if record.state == journal.ERROR
+    )
+    if not counted:
+        return
+    say("Why instances are in ERROR")
+    for text, number in counted.most_common():
+        lead = f"  {number:>4}  "
+        print(textwrap.fill(text, WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead)))
+
+
+def cause(record, found):
+    """Return why an instance is in ERROR.
+
+    Args:
+        record: Its history.
+        found: Why the scheduler found no host; "" if it found one.
+    """
+    said = record.last.detail or "No reason was reported."
+    tried = sum(event.state in MARKS for event in record.events)
+    if found and not tried:
+        return f"The scheduler found no host. {found}"
+    if "attempts have failed" in said:
+        return f"The build failed on {count(tried, 'host')}, as many as [scheduler] max_attempts allows."
+    if "No alternate host" in said:
+        return (
+            f"The build failed on {count(tried, 'host')}, and the scheduler had found no other in the cell: "
+            "conductors try alternates in the cell of the first host only."
+        )
+    return said
+
+
 def totals(requests, records, took):
     """Print the totals of the run."""
     say("Totals")
@@ -122,10 +170,20 @@ def deciders(found, records, partition_of_host):
     """Print which scheduler decided how many requests, and where the instances are."""
     say("Who decided")
     rows = [
-        (one.name, one.partition or "all hosts", one.decided, one.placed, one.passed_on, one.refused)
+        (
+            one.name,
+            one.partition or ("-" if partition_of_host else "all hosts"),
+            one.sent_on(),
+            one.placed,
+            one.passed_on,
+            one.refused,
+        )
         for one in found
     ]
-    table(("SCHEDULER", "PARTITION", "REQUESTS", "PLACED", "PASSED ON", "REFUSED"), rows)
+    table(("SCHEDULER", "PARTITION", "FORWARDED", "PLACED", "PASSED ON", "REFUSED"), rows)
+    print(
+        "  FORWARDED: to the scheduler that decides. PASSED ON: had no host, so another partition was tried."
+    )
     hosts = [record.host for record in records if record.state == journal.ACTIVE]
     for partition in sorted(set(partition_of_host.values())):
         here = [host for host in hosts if partition_of_host[host] == partition]

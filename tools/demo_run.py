@@ -16,7 +16,7 @@ from conductor_client.errors import NoValidHost
 from conductor_client.fake_compute import Failures
 from scheduler import objects
 from scheduler.rpc.context import RequestContext
-from tools import demo_report, fleet, servers, truth
+from tools import demo_moves, demo_report, fleet, servers, truth
 from tools.small_cloud import Schedulers, SmallCloud
 
 PROJECT, USER = "5f6d2f0f3c2b4d0c9f3e7f2e5c9a1b22", "a6bfbc0a4b1d4f3f8a4a5d2f1f0c7e11"
@@ -121,8 +121,8 @@ def wait(records, uuids):
     return True
 
 
-def check(cloud, requests, records):
-    """Compare the allocations in Placement with the records."""
+def check(cloud, requests, records, resized):
+    """Compare the allocations in Placement with the records, and with what was resized since."""
     provider_of = {host.name: host.uuid for host in cloud.fleet.hosts}
     amounts = {instance: request.amounts for request in requests for instance in request.uuids}
     expected = {
@@ -130,7 +130,9 @@ def check(cloud, requests, records):
         for record in records
         if record.state == journal.ACTIVE
     }
+    expected |= resized.holds
     found = truth.check(cloud.placement_url, cloud.fleet.providers(), expected)
+    found.problems += resized.problems
     found.problems += [
         f"Instance {record.instance_uuid} failed for an unexpected reason: {record.last.detail}"
         for record in records
@@ -153,15 +155,18 @@ def run(options):
     logging.basicConfig(
         level=logging.INFO if options.verbose else logging.CRITICAL, format="%(name)s %(message)s"
     )
-    failures = Failures(rate=options.fail_rate, seed=options.seed)
+    failures = Failures(rate=options.fail_rate, seed=options.seed, moves=1)
     with contextlib.ExitStack() as stack:
         directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="berth-demo-"))
         partitions = f", {options.partitions} partitions" if options.partitions > 1 else ""
         demo_report.say(f"A cloud of {options.hosts} hosts in {options.cells} cells{partitions}")
         started = time.monotonic()
-        print("  starting Placement, databases and services ...", flush=True)
+        announce = demo_report.progress(time.monotonic)
         several = options.schedulers * options.partitions > 1
+        if several and not options.rabbit:
+            announce("RabbitMQ")
         rabbit = options.rabbit or (stack.enter_context(own_broker()) if several else None)
+        flavors = tuple(flavor[1] for flavor in FLAVORS) if options.partitions > 1 else ()
         cloud = stack.enter_context(
             SmallCloud(
                 directory,
@@ -169,7 +174,8 @@ def run(options):
                 options.cells,
                 failures,
                 rabbit,
-                Schedulers(options.partitions, options.schedulers),
+                Schedulers(options.partitions, options.schedulers, flavors),
+                announce,
             )
         )
         demo_report.parts(cloud, time.monotonic() - started)
@@ -180,9 +186,12 @@ def run(options):
         took = time.monotonic() - started
         records = cloud.conductor.journal.records([uuid for request in requests for uuid in request.uuids])
         demo_report.instances(requests, records)
+        demo_report.errors(records, cloud.causes())
         demo_report.totals(requests, records, took)
         if several:
             demo_report.deciders(cloud.deciders, records, cloud.partition_of_host())
+        chosen = demo_moves.choose(requests, records, FLAVORS)
+        resized = demo_moves.resize(cloud, chosen) if chosen else demo_moves.Resized()
         print("\n  reading all allocations and inventories of Placement ...", flush=True)
-        found = check(cloud, requests, records)
+        found = check(cloud, requests, records, resized)
     return demo_report.verdict(found, finished)

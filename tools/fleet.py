@@ -204,9 +204,8 @@ def _database(url, metadata):
 
 
 def _insert(connection, table, rows) -> None:
-    rows = list(rows)
-    if rows:
-        connection.execute(sa.insert(table), rows)
+    for chunk in schema.chunks(rows, 10_000):
+        connection.execute(sa.insert(table), chunk)
 
 
 def _inventories(machine: Hardware) -> dict[str, dict]:

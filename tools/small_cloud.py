@@ -17,17 +17,21 @@ from conductor_client.cell_conductor import CellConductor
 from conductor_client.cells import CellMap
 from conductor_client.claims import Allocations, placement_adapter
 from conductor_client.client import SchedulerClient
+from conductor_client.move_conductor import MoveConductor
+from conductor_client.moving_compute import MovingCompute
 from conductor_client.super_conductor import CellConductors, SuperConductor
 from scheduler.cmd import worker_parts
 from scheduler.conf.partitions import ROUTER
+from scheduler.explain.summary import summarize
+from scheduler.health import catalogue
+from scheduler.health.counters import Counters
 from scheduler.manager import SchedulerManager
 from scheduler.manager_parts import ManagerParts
 from scheduler.rpc import notifications
-from scheduler.shared_answers import SharedAnswers
 from tools import vhosts
 from tools.cloud import Cloud
 from tools.embedded_placement import EmbeddedPlacement
-from tools.fleet import Cell
+from tools.fleet import ZONES, Cell
 
 IN_MEMORY = "fake://"
 
@@ -38,26 +42,44 @@ FLAVOR_OF_PARTITION = "m1.xlarge"
 
 @dataclass(frozen=True)
 class Schedulers:
-    """Which schedulers a cloud has: ``each`` in every partition, and with several of these a router."""
+    """Which schedulers a cloud has: ``each`` in every partition, and with several of these a router.
+
+    If ``flavors`` are given they are spread over the partitions, zones over partitions without a flavor, and
+    all requests go to the router.
+    """
 
     partitions: int = 1
     each: int = 1
+    flavors: tuple[str, ...] = ()
 
 
 class Decider:
-    """Counts what a scheduler decided."""
+    """Counts what a scheduler decided.
+
+    Attributes:
+        causes: Why there is no host, by instance.
+    """
 
     def __init__(self, name: str, partition: str) -> None:
         """Count nothing yet; ``partition`` is "" for a scheduler of all hosts."""
         self.name = name
         self.partition = partition
         self.placed = self.passed_on = self.refused = 0
+        self.counters = Counters()
+        self.causes = {}
         self._lock = threading.Lock()
 
     @property
     def decided(self) -> int:
         """All requests that it looked for hosts for."""
         return self.placed + self.passed_on + self.refused
+
+    def sent_on(self):
+        """Return how many requests it sent to another scheduler without looking for hosts."""
+        counts = self.counters.take()
+        self.counters.put_back(counts)
+        sent = sum(amount for (name, _), (amount, *_) in counts.items() if name == catalogue.FORWARDED.name)
+        return round(sent) - self.passed_on
 
     def note(self, record, error) -> None:
         """Count a decision."""
@@ -68,13 +90,15 @@ class Decider:
                 self.placed += 1
             else:
                 self.refused += 1
+                self.causes |= dict.fromkeys(record.request.instance_uuids, summarize(record) or str(error))
 
 
 class SmallCloud(Cloud):
     """A context manager that starts the services on entry and stops them on exit.
 
     directory: where databases and configuration are created. rabbit: URL of a RabbitMQ, or None for the
-    in-memory bus. schedulers: which there are; several need a RabbitMQ.
+    in-memory bus. schedulers: which there are; several need a RabbitMQ. announce: called with what is being
+    started.
     """
 
     def __init__(
@@ -85,8 +109,10 @@ class SmallCloud(Cloud):
         failures=None,
         rabbit: str | None = None,
         schedulers: Schedulers = Schedulers(),
+        announce=lambda _text: None,
     ):
         super().__init__(directory)
+        self.announce = announce
         self.schedulers = schedulers
         self.deciders = []
         # Never the virtual host of the URL: on a cloud's broker the scheduler would take real requests
@@ -95,7 +121,7 @@ class SmallCloud(Cloud):
         names = [f"cell{number}" for number in range(1, cells + 1)]
         cells = [Cell(name, self.database(name), self._cell_url(name)) for name in names]
         self.make_fleet(hosts, cells, schedulers.partitions)
-        self.conductor = self.client = None
+        self.conductor = self.client = self.computes = None
         self._buses = []
         self._servers = []
         self._schedulers = 0
@@ -104,15 +130,19 @@ class SmallCloud(Cloud):
         return vhosts.sibling(self.rabbit, name) if self.rabbit else IN_MEMORY
 
     def _start(self):
+        self.announce(f"Placement with {len(self.fleet.hosts)} resource providers")
         self.placement_url = self.enter_context(EmbeddedPlacement(self.fill_placement()))
+        self.announce("nova's databases")
         self.write_databases()
         self.configure(self.rabbit or IN_MEMORY)
         if self.rabbit:
             urls = [self.rabbit, *(cell.transport_url for cell in self.fleet.cells)]
+            self.announce(f"{len(urls)} virtual hosts of RabbitMQ")
             self.enter_context(vhosts.made(urls))
         self.callback(self._close_buses)
         bus = self._bus(self.rabbit)
         self._start_schedulers()
+        self.announce("conductors and computes")
         self._start_super_conductor(bus)
         for cell in self.fleet.cells:
             self._start_cell(bus, cell)
@@ -132,6 +162,10 @@ class SmallCloud(Cloud):
             return self._bus(cell.transport_url)
         return self._bus(IN_MEMORY, exchange=f"nova-{cell.name}")
 
+    def causes(self):
+        """Return why schedulers found no host, by instance."""
+        return {instance: cause for each in self.deciders for instance, cause in each.causes.items()}
+
     def partition_of_host(self):
         """Return the partition of each host; empty if there is only one."""
         return {host.name: each.name for each in self.fleet.partitions for host in each.hosts}
@@ -149,16 +183,17 @@ class SmallCloud(Cloud):
         self.conf = common
 
     def _start_scheduler(self, name, partition):
+        self.announce(name if self.fleet.partitions or self.schedulers.each > 1 else "the scheduler")
         self.configure(self.rabbit or IN_MEMORY, host=name, sections=self._sections(partition))
         decider = Decider(name, "" if partition == ROUTER else partition)
         self.deciders.append(decider)
-        parts = ManagerParts.from_conf(self.conf, SharedAnswers())
+        parts = ManagerParts.from_conf(self.conf)
         announced = notifications.Notifications(())
         manager = SchedulerManager(self.conf, announced, parts, on_decision=decider.note)
         manager.start()
         self.callback(manager.stop, 10)
         manager.catch_up()
-        rpc_server = worker_parts.make_server(self.conf, manager)
+        rpc_server = worker_parts.make_server(self.conf, manager, counters=decider.counters)
         self.callback(rpc_server.transport.cleanup)
         self._serve(rpc_server)
         self._schedulers += 1
@@ -169,14 +204,36 @@ class SmallCloud(Cloud):
         if not self.fleet.partitions:
             return ""
         lines = ["[berth]", "router = true" if own == ROUTER else f"partition = {own}"]
-        for each in self.fleet.partitions:
+        if own == ROUTER and self.schedulers.flavors:
+            lines.append("consumer_priority = 1")
+        for number, each in enumerate(self.fleet.partitions):
             lines += [f"[berth_partition_{each.name}]", f"aggregates = {each.name}", "default = true"]
-        return "\n".join([*lines, f"flavors = {FLAVOR_OF_PARTITION}", ""])
+            lines += self._purpose(number)
+        return "\n".join([*lines, ""])
+
+    def _purpose(self, number):
+        """Return which requests a partition is for."""
+        partitions, flavors = len(self.fleet.partitions), self.schedulers.flavors
+        if not flavors:
+            return [f"flavors = {FLAVOR_OF_PARTITION}"] * (number == partitions - 1)
+        if number < len(flavors):
+            return [f"flavors = {', '.join(flavors[number::partitions])}"]
+        return [f"zones = {ZONES[number % len(ZONES)]}"]
 
     def _start_super_conductor(self, bus):
         cells = CellMap(self._engine(self.conf.api_database.connection), self.conf.transport_url)
-        self.conductor = SuperConductor(SchedulerClient.from_conf(bus), cells, CellConductors(self._cell_bus))
-        self._serve(bus.server(journal.TOPIC, "super", self.conductor))
+        scheduler = SchedulerClient.from_conf(bus)
+        self.conductor = SuperConductor(scheduler, cells, CellConductors(self._cell_bus))
+        self.computes = CellConductors(self._cell_bus, fake_compute.TOPIC, fake_compute.VERSION)
+        moves = MoveConductor(
+            scheduler,
+            cells,
+            self.computes,
+            Allocations(placement_adapter(self.conf)),
+            self.conductor.journal,
+            self.conf.scheduler.max_attempts,
+        )
+        self._serve(bus.server(journal.TOPIC, "super", self.conductor, moves))
         self.client = bus.client(journal.TOPIC, journal.VERSION)
 
     def _start_cell(self, api_bus, cell):
@@ -189,7 +246,7 @@ class SmallCloud(Cloud):
             self.conf.scheduler.max_attempts,
             cell.name,
         )
-        compute = fake_compute.FakeCompute(
+        compute = MovingCompute(
             bus.client(journal.TOPIC, journal.VERSION),
             allocations,
             reports,

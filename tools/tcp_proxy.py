@@ -82,6 +82,15 @@ class TcpProxy:
         """Pass everything again; connections that lost bytes are reset."""
         self._call(self._heal)
 
+    def redirect(self, port: int) -> None:
+        """Pass connections on to another port from now on, and reset those that there are."""
+        self._call(lambda: self._redirect(port))
+
+    def _redirect(self, port: int) -> None:
+        self._upstream_port = port
+        for link in list(self._links):
+            link.reset()
+
     def _heal(self) -> None:
         self._set(dict.fromkeys(Direction, Passage.PASS))
         for link in [link for link in self._links if link.has_hole]:

@@ -2,16 +2,23 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+import ipaddress
 import os
 import re
 import secrets
 import shutil
+import signal
+import socket
 import subprocess
 from urllib import parse
 
 import kombu
+import psutil
 
 SCHEMES = ("rabbit", "amqp")
+
+#: Seconds that a command of rabbitmqctl may take.
+TIMEOUT = 60
 
 
 def check(url: str) -> str:
@@ -29,7 +36,22 @@ def check(url: str) -> str:
         raise ValueError("a URL such as rabbit://user:password@host:5672/ is needed")
     if not split.username:
         raise ValueError("the URL names no user, such as rabbit://user:password@host:5672/")
+    if not _is_this_machine(split.hostname):
+        raise ValueError(
+            f"{split.hostname} is not this machine; virtual hosts are made and removed with rabbitmqctl, "
+            "which works on the broker of this machine only"
+        )
     return url
+
+
+def _is_this_machine(host: str) -> bool:
+    """Return whether all addresses of a host are addresses of this machine."""
+    own = {address.address for found in psutil.net_if_addrs().values() for address in found}
+    try:
+        found = {str(address[0]) for *_, address in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
+    except OSError:
+        return False
+    return all(each in own or ipaddress.ip_address(each.partition("%")[0]).is_loopback for each in found)
 
 
 def sibling(url: str, name: str) -> str:
@@ -49,22 +71,47 @@ def made(urls: Iterable[str]) -> Iterator[None]:
     """Make the virtual hosts of these URLs, and remove them with all their queues in the end.
 
     Raises:
-        RuntimeError: They cannot be made or reached; those that were made are removed.
+        RuntimeError: They cannot be made, reached or removed; all that can be removed are.
     """
     done: list[str] = []
     try:
         for url in urls:
-            split = parse.urlsplit(url)
             name = _name(url)
-            _control(f"make virtual host {name}", "add_vhost", name)
-            done.append(name)
-            user = parse.unquote(split.username or "")
+            done.append(name)  # before it is made: a signal may come in between
+            try:
+                _control(f"make virtual host {name}", "add_vhost", name)
+            except RuntimeError:
+                done.remove(name)
+                raise
+            user = parse.unquote(parse.urlsplit(url).username or "")
             _control(f"give user {user} rights", "set_permissions", "-p", name, user, ".*", ".*", ".*")
             _check_answer(url)
         yield
     finally:
-        for name in done:
+        with _signals_ignored():
+            _remove(done)
+
+
+def _remove(names: Iterable[str]) -> None:
+    failed = []
+    for name in names:
+        try:
             _control(f"remove virtual host {name}", "delete_vhost", name)
+        except RuntimeError as error:
+            failed.append(f"{error}. Remove it: rabbitmqctl delete_vhost {name}")
+    if failed:
+        raise RuntimeError("; ".join(failed))
+
+
+@contextmanager
+def _signals_ignored() -> Iterator[None]:
+    """Ignore SIGTERM and SIGINT, which may come twice: ``timeout`` signals a process, then its group."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _name(url: str) -> str:
@@ -75,7 +122,17 @@ def _control(what: str, *command: str) -> None:
     program = shutil.which("rabbitmqctl", path=_path())
     if not program:
         raise RuntimeError(f"Cannot {what}: rabbitmqctl is not installed on this machine")
-    done = subprocess.run([program, "-q", *command], check=False, capture_output=True, text=True)
+    try:
+        done = subprocess.run(
+            [program, "-q", *command],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+            start_new_session=True,  # a signal to the group of this process must not end it
+        )
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"Cannot {what}: rabbitmqctl did not end within {TIMEOUT} seconds") from None
     if done.returncode:
         said = " ".join((done.stderr or done.stdout).split()) or "no reason given"
         raise RuntimeError(f"Cannot {what}: {said[:300]}")

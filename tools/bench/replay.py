@@ -18,7 +18,6 @@ import kombu
 from scheduler import conf as configuration
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.table import HostTable
-from scheduler.placement.mirror_source import NoMirror
 from scheduler.stream.broker import QUEUE, BrokerOptions, StreamBroker
 from scheduler.stream.decision_stream import DecisionStream
 from scheduler.stream.membership import Member
@@ -26,6 +25,7 @@ from scheduler.stream.records import VERSION, Entry, Kind, Record, encode
 from scheduler.stream.shared_decisions import LocalState
 from tools import servers
 from tools.bench import hosts
+from tools.no_mirror import NoMirror
 
 SENDERS = 8
 

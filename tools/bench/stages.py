@@ -18,7 +18,8 @@ from scheduler.hosts.view import CandidateLists, HostView
 from scheduler.numa.fit import Fitter
 from scheduler.placement.answer import parse
 from scheduler.placement.client import PlacementClient
-from scheduler.placement.mirror import Mirror, MirrorAnswer, plain_query, read_snapshot
+from scheduler.placement.mirror import Mirror, MirrorAnswer, read_wide
+from scheduler.placement.plain_query import plain_query
 from scheduler.request import query
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rpc.serializer import ServerSerializer
@@ -109,10 +110,11 @@ class _ReadOnce:
 
     def __init__(self, body: bytes) -> None:
         self._mirror = Mirror()
-        self._mirror.publish(read_snapshot(body), 0.0)
+        self._mirror.publish(read_wide(body).nodes, self._mirror.begin_reading(), {}, {})
 
     def find(self, queries: Sequence[query.Query]) -> MirrorAnswer | None:
-        return self._mirror.find(plain_query(queries[0]))
+        plain = plain_query(queries[0])
+        return None if plain is None else self._mirror.find(plain)
 
     def nodes_changed(self, nodes: Collection[str]) -> None: ...
 

@@ -12,7 +12,6 @@ from scheduler.manager import SchedulerManager
 from scheduler.manager_parts import ManagerParts
 from scheduler.nova_db import schema
 from scheduler.rpc.notifications import Notifications
-from scheduler.shared_answers import SharedAnswers
 from tools import servers
 from tools.cloud import Cloud
 from tools.embedded_placement import PlacementProcess
@@ -26,12 +25,6 @@ STOP_TIMEOUT = 30  # seconds for the background work of a scheduler that is stop
 
 #: Placement as it does not over-commit by itself (see ``EmbeddedPlacement``).
 CONFLICT_RETRIES = 1
-
-BERTH = """\
-[berth]
-candidates = {candidates}
-mirror_interval = 5
-"""
 
 
 class ContentionCloud(Cloud):
@@ -80,16 +73,10 @@ class ContentionCloud(Cloud):
         return engine
 
     @contextlib.contextmanager
-    def scheduler(self, candidates: str) -> Iterator[SchedulerManager]:
-        """Run a scheduler; at the end it gives back what it claimed for no reply.
-
-        Args:
-            candidates: Its mode, ``[berth] candidates``.
-        """
-        self.configure("fake://", sections=BERTH.format(candidates=candidates))
-        manager = SchedulerManager(
-            self.conf, Notifications(()), ManagerParts.from_conf(self.conf, SharedAnswers())
-        )
+    def scheduler(self) -> Iterator[SchedulerManager]:
+        """Run a scheduler with default options; at the end it gives back what it claimed for no reply."""
+        self.configure("fake://")
+        manager = SchedulerManager(self.conf, Notifications(()), ManagerParts.from_conf(self.conf))
         manager.start()
         try:
             if not manager.wait_until_ready(READY_TIMEOUT):

@@ -24,7 +24,6 @@ from tools.contention.actors import (
 from tools.contention.cloud import ContentionCloud
 from tools.contention.history import History
 
-MODES = ("fresh", "mirror")
 SERVERS = {"mariadb": servers.mariadb, "postgresql": servers.postgresql}
 
 #: The part of the time in which requests are for one instance only, and NoValidHost is judged.
@@ -36,8 +35,7 @@ class Plan:
     """What a run does.
 
     Attributes:
-        seconds: How long it takes, for each mode.
-        candidates: The modes, ``[berth] candidates``.
+        seconds: How long it takes.
         hosts: Number of hosts.
         callers: Threads that ask Berth.
         claimers: Threads that claim on their own.
@@ -46,7 +44,6 @@ class Plan:
     """
 
     seconds: float
-    candidates: Sequence[str] = MODES
     hosts: int = 10
     callers: int = 6
     claimers: int = 1
@@ -54,35 +51,29 @@ class Plan:
     seed: int = 1
 
 
-def run(server: str, plan: Plan) -> dict[str, Findings]:
-    """Run on a database server (the URL of a user who may create databases).
-
-    Returns:
-        What was found in each mode.
-    """
-    history, found = History(), {}
+def run(server: str, plan: Plan) -> Findings:
+    """Run on a database server (the URL of a user who may create databases), and return what was found."""
+    history, findings = History(), Findings()
     with (
         tempfile.TemporaryDirectory(prefix="berth-contention-") as directory,
         ContentionCloud(server, directory, plan.hosts) as cloud,
     ):
-        for mode in plan.candidates:
-            findings = found[mode] = Findings()
-            with cloud.scheduler(mode) as manager:
-                _run_parts(Scene(cloud, manager, history, findings), plan, mode)
-            for line in truth.check_database(cloud.placement_database, history.expected()).problems:
-                findings.add_problem(line)
-    return found
+        with cloud.scheduler() as manager:
+            _run_parts(Scene(cloud, manager, history, findings), plan)
+        for line in truth.check_database(cloud.placement_database, history.expected()).problems:
+            findings.add_problem(line)
+    return findings
 
 
-def _run_parts(scene: Scene, plan: Plan, mode: str) -> None:
-    filling = OutsideClaimer(scene, random.Random(f"{plan.seed} {mode}"))
+def _run_parts(scene: Scene, plan: Plan) -> None:
+    filling = OutsideClaimer(scene, random.Random(plan.seed))
     while scene.free_share() > FREE_SHARE:
         filling.act()
     parts = ((JUDGED_PART, BerthCaller), (1 - JUDGED_PART, SeveralAtOnce))
     for part, caller in parts:
         kinds = [caller] * plan.callers + [OutsideClaimer] * plan.claimers + [Deleter] * plan.deleters
         actors = [
-            kind(scene, random.Random(f"{plan.seed} {mode} {kind.__name__} {number}"))
+            kind(scene, random.Random(f"{plan.seed} {kind.__name__} {number}"))
             for number, kind in enumerate([*kinds, Looker])
         ]
         _act(actors, part * plan.seconds)
@@ -112,21 +103,20 @@ def _act(actors: Iterable[Actor], seconds: float) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run on each server in each mode; return 1 if something is wrong."""
+    """Run on each server; return 1 if something is wrong."""
     options = _parse(arguments)
     logging.basicConfig(level=logging.ERROR)
     wrong = 0
-    plan = Plan(options.seconds, options.candidates, options.hosts, seed=options.seed)
+    plan = Plan(options.seconds, options.hosts, seed=options.seed)
     for kind in options.servers:
         with SERVERS[kind]() as server:
-            found = run(server.url, plan)
-        for mode, findings in found.items():
-            wrong += len(findings.problems)
-            print(f"{kind}, {mode}")
-            for name, number in sorted(findings.outcomes.items()):
-                print(f"  {number:7} {name}")
-            for line in findings.problems:
-                print(f"  WRONG: {line}")
+            findings = run(server.url, plan)
+        wrong += len(findings.problems)
+        print(kind)
+        for name, number in sorted(findings.outcomes.items()):
+            print(f"  {number:7} {name}")
+        for line in findings.problems:
+            print(f"  WRONG: {line}")
     return 1 if wrong else 0
 
 
@@ -136,5 +126,4 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--hosts", type=int, default=10, help="compute hosts (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--servers", nargs="+", default=list(SERVERS), choices=SERVERS)
-    parser.add_argument("--candidates", nargs="+", default=MODES, choices=MODES)
     return parser.parse_args(arguments)

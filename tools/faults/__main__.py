@@ -14,7 +14,8 @@ import time
 from tools import servers
 from tools.faults import catalog
 from tools.faults.cloud import QUEUES, ChaosCloud
-from tools.faults.rounds import RECOVERY_LIMIT, Outcome, Rounds
+from tools.faults.load import CALLERS
+from tools.faults.rounds import LONGEST, RECOVERY_LIMIT, SHORTEST, Outcome, Rounds
 
 COLUMNS = ("requests", "answered", "refused", "lost", "wrong", "leaked")
 MOST_PROBLEMS = 5  # lines of each round that are printed
@@ -35,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
         seconds = time.monotonic() - started
         print(f"A cloud with {options.queues} queues, started in {seconds:.0f} s", flush=True)
         print_conditions(cloud)
-        outcomes = list(_run(cloud, drawn, options.seed))
+        outcomes = list(_run(cloud, drawn, options))
     print_table(outcomes)
     return 0 if all(outcome.kept for outcome in outcomes) else 1
 
@@ -76,14 +77,15 @@ def _row(name: str, rounds: Sequence[Outcome]) -> str:
     return f"{name:26}{' '.join(cells)}{'' if all(outcome.kept for outcome in rounds) else '  BROKEN'}"
 
 
-def _run(cloud: ChaosCloud, drawn: Sequence[str], seed: int) -> Iterable[Outcome]:
+def _run(cloud: ChaosCloud, drawn: Sequence[str], options: argparse.Namespace) -> Iterable[Outcome]:
     for number, name in enumerate(drawn):
         # of its own for each round: what a round draws does not depend on how many requests others sent
-        rng = random.Random(f"{seed} {number} {name}")
+        rng = random.Random(f"{options.seed} {number} {name}")
         fault = catalog.make(name, cloud, rng)
         if fault is None:
             continue
-        outcome = Rounds(cloud, rng).run(name, fault)
+        rounds = Rounds(cloud, rng, options.callers)
+        outcome = rounds.run(name, fault, options.seconds or LONGEST, options.seconds or SHORTEST)
         yield outcome
         _print_round(number, outcome)
         for scheduler in cloud.schedulers:
@@ -115,6 +117,10 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         help="this fault; repeatable",
     )
     parser.add_argument("--queues", choices=sorted(QUEUES), default="classic", help="queues of the broker")
+    parser.add_argument(
+        "--seconds", type=float, help=f"how long each fault lasts (default: {SHORTEST:g} to {LONGEST:g})"
+    )
+    parser.add_argument("--callers", type=int, default=CALLERS, help="(default: %(default)s)")
     parser.add_argument("--directory", type=Path, help="where to keep logs (default: temporary)")
     return parser.parse_args(arguments)
 

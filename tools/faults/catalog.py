@@ -4,21 +4,24 @@ A fault is a class with one instance for each use: ``begin`` breaks something, `
 hit, and when, is drawn from a generator of random numbers.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 import contextlib
 import random
 import signal
+import threading
 import time
 from typing import Any, Protocol
 
 import psutil
 
+from tools import loopback
 from tools.cloud import SchedulerProcess
 from tools.faults.cloud import ChaosCloud
 from tools.faults.resources import Clock
 from tools.tcp_proxy import Direction, Passage, TcpProxy
 
 JUMPS = (-86400, -3600, -60, 60, 3600, 86400)  # seconds
+THROTTLED_FOR = 0.05  # seconds for which a throttled server runs at a time
 KILL_INTERVAL = 2.0  # seconds between two kills of workers
 
 
@@ -85,6 +88,73 @@ class Disturb:
 
     def heal(self) -> None:
         self._proxy.heal()
+
+
+class Throttle:
+    """A server that runs for a tenth of the time only, as in a container with too little CPU."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def begin(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self._server.signal(signal.SIGSTOP)
+            time.sleep(9 * THROTTLED_FOR)
+            self._server.signal(signal.SIGCONT)
+            time.sleep(THROTTLED_FOR)
+
+    def heal(self) -> None:
+        self._server.signal(signal.SIGCONT)
+
+
+class _Refusing(loopback.Handler):
+    """Answers every request as a Placement does whose policy gives the user no rights."""
+
+    def _refuse(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.send_response(403)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_GET = do_PUT = do_POST = do_DELETE = _refuse  # noqa: N815 - names of http.server
+
+
+class Refuse:
+    """Placement refuses the requests of some daemons."""
+
+    def __init__(self, ways: Sequence[TcpProxy], port: int) -> None:
+        """Redirect the ways to Placement; ``port`` is where they lead after healing."""
+        self._ways = ways
+        self._port = port
+        self._server = loopback.Server(_Refusing)
+
+    def begin(self, seconds: float) -> None:
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        for way in self._ways:
+            way.redirect(self._server.server_port)
+
+    def heal(self) -> None:
+        for way in self._ways:
+            way.redirect(self._port)
+        self._server.shutdown()
+        self._server.hang_up()
+        self._server.server_close()
+
+
+class Together:
+    """Several faults at once."""
+
+    def __init__(self, *faults: Fault) -> None:
+        self._faults = faults
+
+    def begin(self, seconds: float) -> None:
+        for fault in self._faults:
+            fault.begin(seconds)
+
+    def heal(self) -> None:
+        for fault in self._faults:
+            fault.heal()
 
 
 class KillWorkers:
@@ -203,16 +273,28 @@ PROCESSES = (
     "disk full, worker killed",
     "clock jumps",
 )
+OUTAGES = (
+    "placement throttled",
+    "placement refuses",
+    "placement refuses one daemon",
+    "everything stopped",
+    "everything killed",
+)
+#: Faults by which a request may end the process in which it runs too often, and is answered with an error.
+MAY_REFUSE = ("worker killed", "disk full, worker killed")
 
 #: All faults. "held" is a connection whose bytes arrive after healing.
 NAMES = (
     *PROCESSES,
+    *OUTAGES,
     *(f"{name} {what}" for name in SERVERS for what in ("stopped", "killed", *CONNECTIONS.values())),
 )
 
 
 def make(name: str, cloud: ChaosCloud, rng: random.Random) -> Fault | None:
     """Return a fault by its name; None if this machine cannot have it."""
+    if name in OUTAGES:
+        return _outage(name, cloud, rng)
     if name not in PROCESSES:
         return _server_fault(*name.split(), cloud, rng)
     if name == "clock jumps":
@@ -227,6 +309,19 @@ def make(name: str, cloud: ChaosCloud, rng: random.Random) -> Fault | None:
         "disk full, worker killed": lambda: FillDisksAndKill(cloud, rng),
     }
     return makers[name]()
+
+
+def _outage(name: str, cloud: ChaosCloud, rng: random.Random) -> Fault:
+    if name == "placement throttled":
+        return Throttle(cloud.placement)
+    if name.startswith("everything"):
+        what = name.removeprefix("everything ")
+        # Placement is started after its database
+        return Together(*[_server_fault(each, what, cloud, rng) for each in SERVERS])
+    ways = cloud.ways_to_placement
+    return Refuse(
+        [rng.choice(ways)] if name.endswith("one daemon") else ways, cloud.proxies["placement"].port
+    )
 
 
 def _server_fault(name: str, what: str, cloud: ChaosCloud, rng: random.Random) -> Fault:

@@ -18,6 +18,7 @@ HOSTS = 12
 DAEMONS = 2
 WORKERS = 2  # of each daemon
 QUEUE = "scheduler"
+PATIENCE = 90  # seconds that requests wait during an outage: a minute, and the start of a database server
 PLACEMENT_PORTS = range(29000, 29900)
 
 #: What makes requests outlive a restart of the broker.
@@ -39,6 +40,7 @@ class ChaosCloud(Cloud):
         postgresql: The database server of cell2.
         placement: Placement.
         proxies: By the name of the server behind each.
+        ways_to_placement: The proxy of each daemon, between it and that of Placement.
         schedulers: The daemons.
         disks: The directories with journal and decision log of each daemon.
         clock: That of the second daemon; None where it cannot be changed.
@@ -62,6 +64,7 @@ class ChaosCloud(Cloud):
         """
         super().__init__(directory)
         self.proxies: dict[str, TcpProxy] = {}
+        self.ways_to_placement: list[TcpProxy] = []
         self.schedulers: list[SchedulerProcess] = []
         self.disks: list[SmallDisk] = []
         self._queues = queues
@@ -114,16 +117,16 @@ class ChaosCloud(Cloud):
         disk = self.enter_context(SmallDisk.made(self.directory / f"{name}-disk"))
         decisions = disk.path / "decisions"
         decisions.mkdir()
-        direct_url, self.placement_url = (
-            self.placement_url,
-            f"http://127.0.0.1:{self.proxies['placement'].port}",
-        )
+        way = self.enter_context(TcpProxy(self.proxies["placement"].port))
+        self.ways_to_placement.append(way)
+        direct_url, self.placement_url = self.placement_url, f"http://127.0.0.1:{way.port}"
         config_file = self.configure(
             self.rabbit.url_of("/", self.proxies["broker"].port),
             host=name,
             workers=WORKERS,
             defaults=f"state_path = {disk.path}",
-            sections=f"[berth]\ndecision_log = {decisions}\n[oslo_messaging_rabbit]\n{QUEUES[self._queues]}",
+            sections=f"[berth]\noutage_patience = {PATIENCE}\ndecision_log = {decisions}\n"
+            f"[oslo_messaging_rabbit]\n{QUEUES[self._queues]}",
         )
         self.placement_url = direct_url
         environment = self.clock.environment if self.clock and number == 1 else {}
@@ -146,4 +149,4 @@ class ChaosCloud(Cloud):
         self.bus = Bus(self.conf)
         self.callback(self.bus.close)
         for scheduler in self.schedulers:
-            scheduler.wait_for_line("All 2 workers take requests")
+            scheduler.wait_for_line("All workers take requests (2 of 2)")

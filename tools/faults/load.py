@@ -17,7 +17,7 @@ from scheduler.rpc.context import RequestContext
 CALLERS = 4
 CLEAN = 4.0  # seconds of usual service after which it counts as restored
 LONGEST_PAUSE = 0.3  # seconds between two requests of a caller
-CALL_TIMEOUT = 100.0  # seconds for which a caller waits
+CALL_TIMEOUT = 150.0  # seconds for which a caller waits
 AMOUNTS = {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 1}
 
 
@@ -61,8 +61,9 @@ class Load:
         calls: All calls since ``start``.
     """
 
-    def __init__(self, scheduler: SchedulerClient, rng: random.Random) -> None:
-        """Send requests to the schedulers behind a client."""
+    def __init__(self, scheduler: SchedulerClient, rng: random.Random, callers: int = CALLERS) -> None:
+        """Send requests to the schedulers behind a client, by so many callers."""
+        self._callers = callers
         self.calls: list[Call] = []
         self._scheduler = scheduler
         self._rng = rng
@@ -73,7 +74,7 @@ class Load:
         """Begin, with no calls so far."""
         self.calls = []
         self._stopping.clear()
-        for _ in range(CALLERS):
+        for _ in range(self._callers):
             rng = random.Random(self._rng.random())
             thread = threading.Thread(target=self._call_on, args=(rng,), daemon=True)
             thread.start()

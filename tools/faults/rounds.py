@@ -8,9 +8,17 @@ import time
 from conductor_client.claims import Allocations, placement_adapter
 from conductor_client.client import SchedulerClient
 from tools import truth
-from tools.faults.catalog import Fault
+from tools.faults.catalog import MAY_REFUSE, Fault
 from tools.faults.cloud import ChaosCloud
-from tools.faults.load import CALL_TIMEOUT, Call, Load, expected_allocations, is_as_usual, recovery_time
+from tools.faults.load import (
+    CALL_TIMEOUT,
+    CALLERS,
+    Call,
+    Load,
+    expected_allocations,
+    is_as_usual,
+    recovery_time,
+)
 
 CALM = 3.0  # seconds of load before a fault, at least
 CALM_REQUESTS = 8  # requests that are answered before a fault, at least
@@ -55,33 +63,35 @@ class Outcome:
 
     @property
     def kept(self) -> bool:
-        """Whether the promise was kept, and in time."""
-        return not (self.lost or self.wrong or self.leaked) and self.recovery <= RECOVERY_LIMIT
+        """Whether the promise was kept, and in time: no build failed either, but where that may be."""
+        failed = self.refused and self.fault not in MAY_REFUSE
+        return not (failed or self.lost or self.wrong or self.leaked) and self.recovery <= RECOVERY_LIMIT
 
 
 class Rounds:
     """Runs rounds on a cloud, one after the other."""
 
-    def __init__(self, cloud: ChaosCloud, rng: random.Random) -> None:
-        """Load the schedulers of a cloud; ``rng`` draws times and requests."""
+    def __init__(self, cloud: ChaosCloud, rng: random.Random, callers: int = CALLERS) -> None:
+        """Load the schedulers of a cloud by some callers; ``rng`` draws times and requests."""
         self._cloud = cloud
         self._rng = rng
-        self._load = Load(SchedulerClient(cloud.bus, timeout=CALL_TIMEOUT), rng)
+        self._load = Load(SchedulerClient(cloud.bus, timeout=CALL_TIMEOUT), rng, callers)
         self._allocations = Allocations(placement_adapter(cloud.conf))
         self._providers = [host.provider() for host in cloud.fleet.hosts]
         self._uuids = {host.nodename: host.uuid for host in cloud.fleet.hosts}
 
-    def run(self, name: str, fault: Fault, longest: float = LONGEST) -> Outcome:
+    def run(self, name: str, fault: Fault, longest: float = LONGEST, shortest: float = SHORTEST) -> Outcome:
         """Run one round.
 
         Args:
             name: The name of the fault.
             fault: What to break and to heal.
             longest: Seconds that it may last.
+            shortest: Seconds that it lasts at least.
         """
         self._load.start()
         limit = self._usual_limit()
-        healed = self._break(fault, self._rng.uniform(SHORTEST, longest))
+        healed = self._break(fault, self._rng.uniform(min(shortest, longest), longest))
         self._wait_for_service(healed, limit)
         self._load.stop()
         outcome = self._check(name, self._load.calls, healed, limit)
@@ -134,7 +144,11 @@ class Rounds:
             recovery=recovery_time(calls, healed, limit),
             settled=time.monotonic() - started,
             limit=limit,
-            problems=[*found.problems, *(f"No answer for {call.uuids}" for call in unanswered)],
+            problems=[
+                *found.problems,
+                *(f"No answer for {call.uuids}" for call in unanswered),
+                *(f"{call.error} for {call.uuids}" for call in calls if call.error and not call.unanswered),
+            ],
         )
 
     def _settled_truth(

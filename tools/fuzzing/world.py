@@ -31,10 +31,9 @@ from scheduler.manager_parts import ManagerParts
 from scheduler.nova_db.inventory import Inventory
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.client import PlacementClient
-from scheduler.placement.mirror_source import NoMirror
+from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.request.network import NeutronNetwork
 from scheduler.rpc import payloads, server
-from scheduler.shared_answers import SharedAnswers
 from scheduler.stream.broker import StreamConnection, StreamUnavailable
 from scheduler.stream.decision_stream import DecisionStream
 from scheduler.stream.membership import Member
@@ -126,6 +125,7 @@ class World(contextlib.ExitStack):
         conf.set_override("required", False, "metrics")
         # Few, so that their memory is full before containers are measured for the first time.
         conf.set_override("decision_records", 5, "berth")
+        conf.set_override("outage_patience", 0.0, "berth")
         for name in PREFILTERS:
             conf.set_override(name, True, "scheduler")
         return conf
@@ -134,16 +134,18 @@ class World(contextlib.ExitStack):
         time = VirtualTime()
         client = PlacementClient(self.placement, sleep=time.sleep)
         timing = Timing(time, time.sleep, random.Random(0).uniform)
-        hosts, mirror = Inventory(self.conf), NoMirror()
+        hosts = Inventory(self.conf)
+        mirror = CandidateMirror(client, lambda: self.conf.berth.mirror_interval, time)
         state = LocalState(hosts.pending, partial(hosts.snapshot, math.inf), mirror)
         self.stream = DecisionStream(NoBroker(), state, Member("own"), most_waiting=100, monotonic=time)
         parts = ManagerParts(
             hosts=hosts,
             stream=self.stream,
             placement=client,
-            candidates=CandidateSource.of(client, SharedAnswers()),
+            candidates=CandidateSource.of(client),
             claimer=Claimer(AllocationsApi(client), ClaimPolicy(), timing),
             network=NeutronNetwork.from_conf(self.conf),
+            mirror=mirror,
         )
         return SchedulerManager(self.conf, EveryPayload(), parts)
 
@@ -325,16 +327,20 @@ def candidates_of(hosts: list[Host]) -> Json:
 
 
 class LogRecords(logging.Handler):
-    """Collects the records of this project from INFO on; a context manager that restores logging."""
+    """Collects the records of this project from INFO on; a context manager that restores logging.
+
+    Of endpoints it has debug output too: the tracebacks of hints that a rule cannot read.
+    """
 
     def __init__(self) -> None:
-        super().__init__(logging.INFO)
+        super().__init__()
         self.records: list[logging.LogRecord] = []
 
     def __enter__(self) -> Self:
         self._logger = logging.getLogger("scheduler")
         self._before = self._logger.level, self._logger.propagate, logging.getLogRecordFactory()
         self._logger.setLevel(logging.INFO)
+        logging.getLogger("scheduler.rpc.endpoints").setLevel(logging.DEBUG)
         self._logger.propagate = False
         self._logger.addHandler(self)
         logging.setLogRecordFactory(OneLineRecord)
@@ -343,6 +349,7 @@ class LogRecords(logging.Handler):
     def __exit__(self, *exc_info: object) -> None:
         level, propagate, factory = self._before
         self._logger.setLevel(level)
+        logging.getLogger("scheduler.rpc.endpoints").setLevel(logging.NOTSET)
         self._logger.propagate = propagate
         self._logger.removeHandler(self)
         logging.setLogRecordFactory(factory)

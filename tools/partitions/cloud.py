@@ -60,7 +60,6 @@ class Shape:
         cells: Number of cells, over which each partition is spread.
         schedulers: Number of schedulers of each partition.
         routers: Number of routers, which get all requests first.
-        candidates: The mode, ``[berth] candidates``.
         fail_rate: Share of the builds that fail.
         build_seconds: How long a build takes.
         seed: Determines which builds fail.
@@ -70,7 +69,6 @@ class Shape:
     cells: int = 2
     schedulers: int = 3
     routers: int = 1
-    candidates: str = "mirror"
     fail_rate: float = 0.02
     build_seconds: float = 2.0
     seed: int = 1
@@ -150,7 +148,7 @@ class PartitionedCloud(Rig):
             host=name,
             defaults=f"state_path = {self.directory}",
             sections=NOVA_SECTIONS.format(directory=self.directory)
-            + f"[berth]\ncandidates = {self._shape.candidates}\n{options}\n"
+            + f"[berth]\n{options}\n"
             + "".join(partition.section for partition in PARTITIONS),
         )
         return BerthSchedulerProcess(path, self.directory / f"{name}.log")

@@ -40,17 +40,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     path = options.output / f"partitions-{options.hosts}.jsonl"
     results.append(path, result)
     text = report.text(result)
-    (options.output / f"partitions-{options.hosts}-{options.candidates}.txt").write_text(text)
+    (options.output / f"partitions-{options.hosts}.txt").write_text(text)
     print(text)
-    latest = {each.candidates: each for each in results.read(path)}
-    plot.draw(path.with_suffix(".png"), list(latest.values()))
+    plot.draw(path.with_suffix(".png"), [result])
     return 0 if result.in_time and not result.problems else 1
 
 
 def _measure(options: argparse.Namespace) -> Result:
     software = Software(options.software)
     software.make()
-    names = ("hosts", "cells", "schedulers", "routers", "candidates", "fail_rate", "build_seconds", "seed")
+    names = ("hosts", "cells", "schedulers", "routers", "fail_rate", "build_seconds", "seed")
     shape = Shape(**{name: getattr(options, name) for name in names})
     with (
         tempfile.TemporaryDirectory(prefix="berth-partitions-") as directory,
@@ -82,7 +81,6 @@ def _run(cloud: PartitionedCloud, options: argparse.Namespace) -> Result:
     outcome = Outcome(building.requests, records, cloud.partition_of_host())
     hosts = list(outcome.partitions.values())
     return Result(
-        candidates=options.candidates,
         hosts={name: hosts.count(name) for name in cloud.schedulers},
         cells=options.cells,
         schedulers=options.schedulers,
@@ -132,9 +130,6 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--callers", type=int, default=64, help="conductors that ask at the same time (%(default)s)")
     add("--schedulers", type=int, default=3, help="schedulers of each partition (%(default)s)")
     add("--routers", type=int, default=1, help="routers before them (%(default)s)")
-    add(
-        "--candidates", choices=("mirror", "fresh"), default="mirror", help="[berth] candidates (%(default)s)"
-    )
     add("--fail-rate", type=float, default=0.02, help="share of builds that fail (%(default)s)")
     add("--build-seconds", type=float, default=2.0, help="how long a build takes (%(default)s)")
     add("--seed", type=int, default=1, help="of the requests and the failures (%(default)s)")

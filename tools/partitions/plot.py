@@ -28,5 +28,5 @@ def _draw(panel: Any, result: Result) -> None:
     for number, (_names, at, back) in enumerate(result.kills):
         panel.axvline(at, color="#d62728", linestyle="--", label="schedulers killed" if not number else None)
         panel.axvspan(at, back, color="#d62728", alpha=0.1)
-    panel.set(xlabel="seconds", title=f"{sum(result.hosts.values()):,} hosts, {result.candidates}")
+    panel.set(xlabel="seconds", title=f"{sum(result.hosts.values()):,} hosts")
     panel.grid(alpha=0.3)

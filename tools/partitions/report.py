@@ -20,7 +20,7 @@ def _conditions(result: Result) -> Iterator[str]:
     parts = " and ".join(f"{name} ({number:,})" for name, number in result.hosts.items())
     yield (
         f"{sum(result.hosts.values()):,} hosts in {result.cells} cells, in the partitions {parts},"
-        f" {result.schedulers} schedulers each, {result.routers} router(s), candidates = {result.candidates}"
+        f" {result.schedulers} schedulers each, {result.routers} router(s)"
     )
     yield (
         f"{result.built:,} of {result.instances - result.asked_again:,} instances built in"

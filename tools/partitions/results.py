@@ -56,7 +56,6 @@ class Result:
     """One run. Times are in seconds from the first request unless something else is said.
 
     Attributes:
-        candidates: The mode.
         hosts: Number of hosts of each partition.
         cells: Number of cells.
         schedulers: Number of schedulers of each partition.
@@ -86,7 +85,6 @@ class Result:
         problems: What was not true.
     """
 
-    candidates: str
     hosts: Mapping[str, int]
     cells: int
     schedulers: int

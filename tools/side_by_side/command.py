@@ -7,6 +7,7 @@ import fcntl
 import logging
 from pathlib import Path
 import tempfile
+from typing import Any
 
 import psutil
 
@@ -15,7 +16,13 @@ from tools.bench import report as bench_report
 from tools.bench import stages
 from tools.cloud import ROOT
 from tools.side_by_side import measuring, plot, report
-from tools.side_by_side.contenders import BerthScheduler, Contender, NovaScheduler
+from tools.side_by_side.contenders import (
+    REFRESHING,
+    UNREFRESHED,
+    BerthScheduler,
+    Contender,
+    NovaScheduler,
+)
 from tools.side_by_side.measuring import Case, Result, cases
 from tools.side_by_side.rig import Rig
 from tools.side_by_side.software import Software
@@ -23,22 +30,21 @@ from tools.side_by_side.software import Software
 #: The contenders by the names of the command line.
 CONTENDERS: dict[str, Contender] = {
     "nova": NovaScheduler(),
-    "fresh": BerthScheduler("fresh"),
-    "mirror": BerthScheduler("mirror"),
-    "fresh-3": BerthScheduler("fresh", 3),
-    "mirror-3": BerthScheduler("mirror", 3),
-    "fresh-workers-3": BerthScheduler("fresh", workers=3),
-    "mirror-workers-3": BerthScheduler("mirror", workers=3),
+    "berth": BerthScheduler(),
+    "berth-3": BerthScheduler("Berth, 3 daemons", daemons=3),
+    "berth-workers-3": BerthScheduler("Berth, 3 workers", workers=3),
+    "berth-refreshing": BerthScheduler(REFRESHING, options="mirror_interval = 1"),
+    "berth-unrefreshed": BerthScheduler(UNREFRESHED, options="mirror_interval = 86400"),
 }
 
 #: Those that are compared unless others are named.
-USUAL = ("nova", "fresh", "mirror")
+USUAL = ("nova", "berth")
 
 #: With fewer, members of a server group are left without alternates, which looks like a wrong answer.
 FEWEST_HOSTS = 50
 
 _DESCRIPTION = """\
-Compare Berth in each of its modes with nova-scheduler: in one rig, one after the other, in several rounds.
+Compare Berth with nova-scheduler: in one rig, one after the other, in several rounds.
 After each load the answers are compared with Placement. RabbitMQ and MariaDB have to be installed; nova,
 Placement and gunicorn come from PyPI into a virtual environment. All servers are private and end with it."""
 
@@ -49,7 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.ERROR)
     servers.stop_on_sigterm()
     options.output.mkdir(parents=True, exist_ok=True)
-    path = options.output / f"side-by-side-{options.hosts}.jsonl"
+    filled = f"-{options.filled}-instances" if options.filled else ""
+    path = options.output / f"side-by-side-{options.hosts}{filled}.jsonl"
     if options.rounds:
         _measure(options, path)
     results = measuring.read(path) if path.exists() else []
@@ -70,8 +77,9 @@ def _measure(options: argparse.Namespace, path: Path) -> None:
     first = max((each.round for each in measuring.read(path)), default=0) + 1 if path.exists() else 1
     contenders = [CONTENDERS[name] for name in options.schedulers]
     with tempfile.TemporaryDirectory(prefix="berth-side-by-side-") as directory:
-        print(f"Starting the rig with {options.hosts} hosts in {options.cells} cells", flush=True)
-        with Rig(Path(directory), software, options.hosts, options.cells) as rig:
+        size = f"{options.hosts} hosts in {options.cells} cells, {options.filled} instances"
+        print(f"Starting the rig with {size}", flush=True)
+        with Rig(Path(directory), software, options.hosts, options.cells, options.filled) as rig:
             for number in range(first, first + options.rounds):
                 turn = number % len(contenders)
                 for contender in (*contenders[turn:], *contenders[:turn]):
@@ -87,19 +95,28 @@ def _round(
     path: Path,
 ) -> None:
     with contender.run(rig) as running:
+        start = {"filled": options.filled, "first_answer": round(running.first_answer, 2)}
+
+        def keep(case: str, callers: int, found: dict[str, Any]) -> Result:
+            result = Result(contender.name, options.hosts, number, case, callers, **found, **start)
+            measuring.append(path, result)
+            return result
+
         set_priority(options.nice)
         measuring.warm_up(rig, running)
         for case in loads:
             with _locked(options.lock):
                 found = measuring.measure(rig, running, case, options.seconds)
-            result = Result(contender.name, options.hosts, number, case.name, case.callers, **found)
-            measuring.append(path, result)
+            result = keep(case.name, case.callers, found)
             print(
                 f"round {number}, {contender.name}, {case.name}, {case.callers} callers:"
                 f" {result.throughput:.2f}/s, p95 {result.p95:.0f} ms, others {result.others:.1f} cores,"
                 f" {result.no_valid_host} NoValidHost, {len(result.problems)} problems",
                 flush=True,
             )
+        if options.idle:
+            with _locked(options.lock):
+                keep(measuring.IDLE, 0, measuring.idle(rig, running, options.idle))
 
 
 def _own_cost(output: Path, hosts: Sequence[int]) -> None:
@@ -141,6 +158,13 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--seconds", type=float, default=20, help="of each load; what was sent is waited for (default: 20)")
     usual = " ".join(USUAL)
     add("--schedulers", nargs="+", choices=CONTENDERS, default=list(USUAL), help=f"(default: {usual})")
+    add("--filled", type=int, default=0, help="instances that are on the hosts before (default: none)")
+    add(
+        "--idle",
+        type=float,
+        default=0,
+        help="also wait so many seconds, and measure as long without requests",
+    )
     add("--own-cost", type=int, nargs="*", metavar="HOSTS", help="also Berth's own work for so many hosts")
     add("--output", type=Path, default=Path("side-by-side"), help="directory; rounds are added to its files")
     add("--software", type=Path, default=ROOT / ".venv" / "side-by-side", help="virtual environment to use")

@@ -10,7 +10,12 @@ from conductor_client.bus import Bus
 from conductor_client.client import SchedulerClient
 from scheduler.rpc.context import RequestContext
 from tools.cloud import BerthSchedulerProcess, NovaSchedulerProcess
+from tools.side_by_side.load import make_requests, send
 from tools.side_by_side.rig import PLACEMENT_KEEPALIVE, Rig
+
+NOVA, BERTH = "nova-scheduler", "Berth"
+#: Berth that refreshes what it knows of Placement as often as it can, and one that does not refresh it.
+REFRESHING, UNREFRESHED = "Berth, refreshing", "Berth, unrefreshed"
 
 #: Seconds until nova-scheduler answers: it first reads all hosts, on a busy machine for minutes.
 START_TIMEOUT = 600
@@ -27,10 +32,12 @@ class Running:
     Attributes:
         bus: Where it answers.
         pids: Its process, or one for each daemon; others may be below them.
+        first_answer: Seconds from its start until the first request was answered.
     """
 
     bus: Bus
     pids: Sequence[int]
+    first_answer: float
 
 
 class Contender(Protocol):
@@ -48,45 +55,45 @@ class Contender(Protocol):
         """Run the scheduler on a virtual host of its own."""
 
 
+@dataclass(frozen=True)
 class BerthScheduler:
-    """Berth in one of its modes: one worker, or several in one daemon or in daemons of their own."""
+    """Berth: one worker, or several in one daemon or in daemons of their own.
 
-    def __init__(self, candidates: str, daemons: int = 1, workers: int = 1) -> None:
-        """Name the mode, ``[berth] candidates``, the number of daemons, and that of the workers of each."""
-        self._candidates = candidates
-        self._daemons = daemons
-        self._workers = workers
+    Attributes:
+        name: How results call it.
+        daemons: Number of daemons.
+        workers: Number of the workers of each.
+        options: Lines of the group [berth].
+    """
 
-    @property
-    def name(self) -> str:
-        """How results call it."""
-        daemons = f", {self._daemons}" if self._daemons > 1 else ""
-        workers = f", {self._workers} workers" if self._workers > 1 else ""
-        return f"Berth, {self._candidates}{daemons}{workers}"
+    name: str = BERTH
+    daemons: int = 1
+    workers: int = 1
+    options: str = ""
 
     @contextmanager
     def run(self, rig: Rig) -> Iterator[Running]:
         """Run Berth."""
         transport_url = rig.rabbit.vhost()
-        sections = f"[scheduler]\nworkers = {self._workers}\n[berth]\ncandidates = {self._candidates}\n"
-        hosts = [f"controller{number}" for number in range(self._daemons)]
+        sections = f"[scheduler]\nworkers = {self.workers}\n[berth]\n{self.options}\n"
+        hosts = [f"controller{number}" for number in range(self.daemons)]
         paths = [rig.configure_nova(transport_url, sections, host) for host in hosts]
         with ExitStack() as stack:
             bus = stack.enter_context(_bus(rig))
-            pids = []
+            pids, started = [], time.monotonic()
             for host, path in zip(hosts, paths, strict=True):
-                process = BerthSchedulerProcess(path, rig.directory / f"{host}-{self._candidates}.log")
+                process = BerthSchedulerProcess(path, rig.directory / f"{host}.log")
                 process.start()
                 stack.callback(process.stop)
                 pids.append(process.pid)
                 process.wait_until_it_answers(bus, host=host)
-            yield Running(bus, pids)
+            yield Running(bus, pids, _first_answer(bus, started))
 
 
 class NovaScheduler:
     """nova-scheduler, whose computes have reported their instances."""
 
-    name = "nova-scheduler"
+    name = NOVA
 
     @contextmanager
     def run(self, rig: Rig) -> Iterator[Running]:
@@ -96,13 +103,15 @@ class NovaScheduler:
         program = rig.software.program("nova-scheduler")
         process = NovaSchedulerProcess(program, [path], rig.directory / "nova-scheduler.log")
         with _bus(rig) as bus:
+            started = time.monotonic()
             process.start()
             try:
                 process.wait_until_it_answers(bus, START_TIMEOUT)
+                first_answer = _first_answer(bus, started)
                 _sync_instances(rig, bus, transport_url.rpartition("/")[2])
                 # Started before its fork, its connection to Placement must not be alive in two processes.
                 time.sleep(PLACEMENT_KEEPALIVE + 1)
-                yield Running(bus, [process.pid])
+                yield Running(bus, [process.pid], first_answer)
             finally:
                 process.stop()
 
@@ -114,6 +123,12 @@ def _bus(rig: Rig) -> Iterator[Bus]:
         yield bus
     finally:
         bus.close()
+
+
+def _first_answer(bus: Bus, started: float) -> float:
+    """Send a request, and return the seconds from ``started`` until it was answered."""
+    (answer,) = send(bus, make_requests(1, 0), 1, START_TIMEOUT)
+    return answer.ended - started
 
 
 def _sync_instances(rig: Rig, bus: Bus, vhost: str) -> None:

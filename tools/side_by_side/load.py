@@ -34,6 +34,12 @@ def flavor_name(flavor: tuple[int, int, int, int]) -> str:
     return f"m1.{flavor[1]}"
 
 
+def amounts_of(flavor: tuple[int, int, int, int]) -> dict[str, int]:
+    """Return what an instance of a row of ``FLAVORS`` holds of each resource class."""
+    _share, vcpus, memory_mb, root_gb = flavor
+    return {"VCPU": vcpus, "MEMORY_MB": memory_mb, "DISK_GB": root_gb}
+
+
 @dataclass(frozen=True)
 class BootRequest:
     """The request for equal instances.
@@ -55,8 +61,7 @@ class BootRequest:
     @property
     def amounts(self) -> dict[str, int]:
         """What one instance holds of each resource class."""
-        _share, vcpus, memory_mb, root_gb = self.flavor
-        return {"VCPU": vcpus, "MEMORY_MB": memory_mb, "DISK_GB": root_gb}
+        return amounts_of(self.flavor)
 
     def spec(self) -> objects.RequestSpec:
         """Return the RequestSpec, with all fields that a conductor sends."""

@@ -9,7 +9,8 @@ import json
 import os
 from pathlib import Path
 import statistics
-from typing import Any
+import time
+from typing import Any, TypeVar
 
 import psutil
 
@@ -17,6 +18,11 @@ from tools.side_by_side.contenders import Running
 from tools.side_by_side.load import Answer, BootRequest, make_large_request, make_requests, send
 from tools.side_by_side.rig import Rig
 from tools.side_by_side.truthfulness import problems
+
+T = TypeVar("T")
+
+#: The names of the load whose requests are for one instance each, and of the measurement without requests.
+SINGLE, IDLE = "single instances", "idle"
 
 #: More than any scheduler answers in the time of a case.
 MOST_REQUESTS = 20_000
@@ -42,7 +48,7 @@ def cases(callers: Sequence[int], large: Sequence[int] = (100, 20)) -> list[Case
     many, spread = large
     return [
         *(
-            Case("single instances", number, lambda number=number: make_requests(MOST_REQUESTS, number))
+            Case(SINGLE, number, lambda number=number: make_requests(MOST_REQUESTS, number))
             for number in callers
         ),
         Case(f"{many} instances", 1, lambda: [make_large_request(many, spread=False) for _ in range(5)]),
@@ -76,6 +82,8 @@ class Result:
         others: Mean number of cores that were used by programs outside the rig.
         memory_mb: Memory of the scheduler in MiB that its processes do not share.
         problems: What was not true.
+        filled: Number of instances that were there before.
+        first_answer: Seconds from the start of the scheduler until it answered a request.
     """
 
     scheduler: str
@@ -95,6 +103,8 @@ class Result:
     others: float
     memory_mb: float
     problems: Sequence[str]
+    filled: int = 0
+    first_answer: float = 0.0
 
     @property
     def throughput(self) -> float:
@@ -105,19 +115,31 @@ class Result:
 def measure(rig: Rig, running: Running, case: Case, seconds: float) -> dict[str, Any]:
     """Send a load for so many seconds; return the fields of ``Result`` that are measured."""
     rig.reset()
+    answers, used = _watch(rig, running, lambda: send(running.bus, case.make(), case.callers, seconds))
+    return {**summary(answers), **used, "problems": problems(rig, answers)}
+
+
+def idle(rig: Rig, running: Running, seconds: float) -> dict[str, Any]:
+    """Wait for so many seconds, then measure for as long; return the fields of ``Result``."""
+    time.sleep(seconds)
+    _, used = _watch(rig, running, lambda: time.sleep(seconds))
+    nothing = dict.fromkeys(("requests", "instances", "p50", "p95", "no_valid_host", "hosts_used"), 0)
+    return {**nothing, **used, "seconds": seconds, "errors": {}, "problems": []}
+
+
+def _watch(rig: Rig, running: Running, act: Callable[[], T]) -> tuple[T, dict[str, Any]]:
+    """Return what ``act`` returns, and what the machine did meanwhile."""
     pids = {"scheduler": running.pids, **{name: [pid] for name, pid in rig.processes().items()}}
     before, started = cpu_seconds(pids), os.times().elapsed
-    answers = send(running.bus, case.make(), case.callers, seconds)
+    result = act()
     wall = os.times().elapsed - started
     after = cpu_seconds(pids)
     cpu = {name: round(after[name] - before[name], 2) for name in after}
     ours, busy = cpu.pop("rig"), cpu.pop("machine")
-    return {
-        **summary(answers),
+    return result, {
         "cpu": cpu,
         "others": round(max(0.0, busy - ours) / wall, 2),
         "memory_mb": round(_memory_mb(running.pids), 1),
-        "problems": problems(rig, answers),
     }
 
 

@@ -7,24 +7,21 @@ from typing import Any
 
 from tools.bench import stages
 from tools.bench.timing import Measurement
-from tools.side_by_side.measuring import Result
+from tools.side_by_side.contenders import BERTH, NOVA
+from tools.side_by_side.measuring import SINGLE, Result
 
-SINGLE = "single instances"
 #: Stages of ``tools/bench`` that are drawn, and what they are called.
 OWN_COST = {
-    stages.IN_ONE_GO: "fresh, one candidate for each host",
-    stages.BY_MIRROR: "mirror",
+    stages.IN_ONE_GO: "with Placement's own question",
+    stages.BY_MIRROR: "with the mirror",
     "filters": "of it filters",
     "weighers": "of it weighers",
 }
 _COLOURS = {
-    "nova-scheduler": "#888888",
-    "Berth, fresh": "#1f77b4",
-    "Berth, mirror": "#d62728",
-    "Berth, fresh, 3": "#17becf",
-    "Berth, mirror, 3": "#ff7f0e",
-    "Berth, fresh, 3 workers": "#2ca02c",
-    "Berth, mirror, 3 workers": "#9467bd",
+    NOVA: "#888888",
+    BERTH: "#d62728",
+    "Berth, 3 daemons": "#ff7f0e",
+    "Berth, 3 workers": "#9467bd",
 }
 _PANELS: Sequence[tuple[str, Callable[[Result], float]]] = (
     ("instances a second", lambda result: result.throughput),

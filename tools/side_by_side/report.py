@@ -1,11 +1,11 @@
-"""Results as a table: medians of the rounds, and how many times as fast as nova-scheduler."""
+"""Results as tables: medians of the rounds, and how many times as good as nova-scheduler."""
 
 from collections.abc import Callable, Iterable, Sequence
 from statistics import median
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from tools.side_by_side.contenders import NovaScheduler
-from tools.side_by_side.measuring import Result
+from tools.side_by_side.contenders import BERTH, NOVA, REFRESHING, UNREFRESHED
+from tools.side_by_side.measuring import IDLE, SINGLE, Result
 
 Key = TypeVar("Key")
 
@@ -14,13 +14,14 @@ _LINE = "{:<24}{:>12}{:>8}{:>10}{:>10}{:>7}{:>9}{:>11}{:>9}"
 
 
 def table(results: Sequence[Result]) -> str:
-    """Return the table.
+    """Return the tables: an overview, and one for each load.
 
     ``ratio`` is the median over the rounds of the throughput over that of nova-scheduler in the same round.
     CPU is that of the scheduler, of Placement and of MariaDB for one instance.
     """
     lines: list[str] = []
-    for case, callers in _in_order((each.case, each.callers) for each in results):
+    loads = [each for each in results if each.case != IDLE]
+    for case, callers in _in_order((each.case, each.callers) for each in loads):
         of_case = [each for each in results if (each.case, each.callers) == (case, callers)]
         lines += [
             "",
@@ -29,12 +30,88 @@ def table(results: Sequence[Result]) -> str:
         ]
         for scheduler in _in_order(each.scheduler for each in of_case):
             lines.append(_row(scheduler, of_case))
-    return "\n".join([*_conditions(results), *lines, *_untrue(results)]) + "\n"
+    return "\n".join([*_conditions(results), *_overview(results), *lines, *_untrue(results)]) + "\n"
+
+
+class _Figure(NamedTuple):
+    """A line of the overview.
+
+    Attributes:
+        name: What it says.
+        case: The load, by name and callers.
+        value: What is measured.
+        more_is_better: Whether a scheduler is good whose value is large.
+    """
+
+    name: str
+    case: tuple[str, int]
+    value: Callable[[Result], float]
+    more_is_better: bool = False
+
+
+def _overview(results: Sequence[Result]) -> list[str]:
+    """Return a line for each figure, with columns for nova-scheduler and Berth; else for what there is."""
+    measured = _in_order(each.scheduler for each in results)
+    names = [name for name in (NOVA, BERTH) if name in measured] or measured
+    ratio = len({NOVA, BERTH} & set(names)) == 2
+    form = "{:<34}" + "{:>20}" * len(names) + "{:>8}" * ratio
+    lines = ["", form.format("", *names, *["ratio"] * ratio)]
+    for figure in _figures(results):
+        of_case = [each for each in results if (each.case, each.callers) == figure.case]
+        found = {name: [figure.value(each) for each in of_case if each.scheduler == name] for name in names}
+        values = {name: median(each) for name, each in found.items() if each}
+        shown = [f"{values[name]:,.2f}" if name in values else "" for name in names]
+        lines.append(form.format(figure.name, *shown, *[_times(figure, values)] * ratio))
+    return [*lines, *_refreshing(results)]
+
+
+def _figures(results: Sequence[Result]) -> Iterable[_Figure]:
+    cases = _in_order((each.case, each.callers) for each in results)
+    for case in cases:
+        name, callers = case
+        if name == SINGLE and callers > 1:
+            yield _Figure(f"{callers} callers, instances/s", case, lambda each: each.throughput, True)
+        elif name != IDLE:
+            yield _Figure(f"{name if name != SINGLE else '1 caller'}, p50 ms", case, lambda each: each.p50)
+    for name, callers in cases:
+        if name == SINGLE:
+            for service, title in (("scheduler", "own CPU"), ("placement", "CPU of Placement")):
+                yield _Figure(f"{callers} at once, {title}, ms", (name, callers), _cpu_of(service))
+    last = [case for case in cases if case[0] != IDLE][-1]
+    yield _Figure("start to first answer, s", last, lambda each: each.first_answer)
+    yield _Figure("memory after the last load, MiB", last, lambda each: each.memory_mb)
+    if (IDLE, 0) in cases:
+        yield _Figure("idle, % of a core", (IDLE, 0), lambda each: each.cpu["scheduler"] / each.seconds * 100)
+
+
+def _times(figure: _Figure, values: dict[str, float]) -> str:
+    if not {NOVA, BERTH} <= values.keys() or not values[NOVA] or not values[BERTH]:
+        return ""
+    times = values[BERTH] / values[NOVA]
+    return f"{times if figure.more_is_better else 1 / times:.1f}"
+
+
+def _refreshing(results: Sequence[Result]) -> Iterable[str]:
+    """Yield a line for each number of callers for which it was measured what a refresh costs."""
+    for callers in sorted({each.callers for each in results if each.case == SINGLE}):
+        of_case = [each for each in results if (each.case, each.callers) == (SINGLE, callers)]
+        slow, quick = (
+            [each.p95 for each in of_case if each.scheduler == name] for name in (REFRESHING, UNREFRESHED)
+        )
+        if slow and quick:
+            yield (
+                f"{callers} at once, p95 while it refreshes all the time: {median(slow):.0f} ms,"
+                f" {median(slow) / median(quick):.2f} times that without a refresh"
+            )
+
+
+def _cpu_of(service: str) -> Callable[[Result], float]:
+    return lambda each: each.cpu[service] / max(1, each.instances) * 1000
 
 
 def ratios(results: Sequence[Result], scheduler: str) -> list[float]:
     """Return the ratios of throughputs to nova-scheduler's, one for each round with both."""
-    nova = {each.round: each.throughput for each in results if each.scheduler == NovaScheduler.name}
+    nova = {each.round: each.throughput for each in results if each.scheduler == NOVA}
     own = {each.round: each.throughput for each in results if each.scheduler == scheduler}
     return [own[number] / nova[number] for number in own if nova.get(number)]
 
@@ -59,7 +136,7 @@ def _row(scheduler: str, of_case: Sequence[Result]) -> str:
 
 
 def _cpu_ms(results: Sequence[Result], service: str) -> float:
-    return median_of(results, lambda each: each.cpu[service] / max(1, each.instances) * 1000)
+    return median_of(results, _cpu_of(service))
 
 
 def _conditions(results: Sequence[Result]) -> list[str]:
@@ -70,7 +147,7 @@ def _conditions(results: Sequence[Result]) -> list[str]:
         for scheduler in _in_order(each.scheduler for each in results)
     }
     return [
-        f"{results[0].hosts} hosts, {len(rounds)} rounds; medians of the rounds.",
+        f"{results[0].hosts} hosts, {results[0].filled} instances before; medians of {len(rounds)} rounds.",
         f"Programs outside the rig used {median(others):.1f} cores in the median, {max(others):.1f} at most.",
         "Memory in MiB: " + "; ".join(f"{name}: {size:.0f}" for name, size in memory.items()) + ".",
     ]

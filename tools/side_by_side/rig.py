@@ -15,6 +15,7 @@ from tools import servers
 from tools.cloud import Cloud
 from tools.fleet import Cell
 from tools.placement_fleet import HEADERS, fill
+from tools.side_by_side import filling
 from tools.side_by_side.software import Software
 
 PLACEMENT_PORTS = range(17000, 20000)
@@ -55,6 +56,7 @@ class Rig(Cloud):
         software: Has nova and Placement.
         rabbit: The broker.
         placement_database: An engine of Placement's database.
+        filled: The instances that are there before a load begins.
     """
 
     rabbit: servers.Rabbit
@@ -62,7 +64,7 @@ class Rig(Cloud):
     _server: servers.Database
     _placement: subprocess.Popen[bytes]
 
-    def __init__(self, directory: Path, software: Software, hosts: int, cells: int) -> None:
+    def __init__(self, directory: Path, software: Software, hosts: int, cells: int, filled: int = 0) -> None:
         """Describe a rig; it is started on entry.
 
         Args:
@@ -70,11 +72,15 @@ class Rig(Cloud):
             software: Has nova and Placement.
             hosts: Number of compute hosts.
             cells: Number of cells.
+            filled: Number of instances that are on the hosts.
         """
         super().__init__(directory)
         self.software = software
         self._hosts = hosts
         self._cells = [f"cell{number}" for number in range(1, cells + 1)]
+        self._to_fill = filled
+        self._last_ids = {"allocations": 0, "consumers": 0}
+        self.filled: frozenset[str] = frozenset()
 
     def database(self, name: str) -> str:
         """Return the URL of a database of the rig."""
@@ -87,10 +93,10 @@ class Rig(Cloud):
         return {"placement": self._placement.pid, "mariadb": self._server.pid, "rabbitmq": self.rabbit.pid}
 
     def reset(self) -> None:
-        """Remove all allocations from Placement."""
+        """Remove all allocations from Placement but those of the instances that were there."""
         with self.placement_database.begin() as connection:
-            for table in ("allocations", "consumers"):
-                connection.execute(sa.text(f"DELETE FROM {table}"))  # noqa: S608
+            for table, last in self._last_ids.items():
+                connection.execute(sa.text(f"DELETE FROM {table} WHERE id > {last}"))  # noqa: S608
 
     def _start(self) -> None:
         self.rabbit = self.enter_context(servers.rabbitmq())
@@ -103,8 +109,22 @@ class Rig(Cloud):
         self.callback(self.placement_database.dispose)
         self._start_placement()
         fill(self.database("placement"), self.fleet.providers())
-        self._analyze()
         self.write_databases()
+        if self._to_fill:
+            self._fill()
+        self._analyze()
+
+    def _fill(self) -> None:
+        placed = filling.place(self.fleet, self._to_fill)
+        filling.fill_placement(self.placement_database, placed)
+        for cell in self.fleet.cells:
+            engine = sa.create_engine(cell.database_url, poolclass=sa.NullPool)
+            filling.fill_cell(engine, [each for each in placed if each.host.cell == cell])
+        self.filled = frozenset(each.uuid for each in placed)
+        with self.placement_database.connect() as connection:
+            for table in self._last_ids:
+                last = sa.text(f"SELECT MAX(id) FROM {table}")  # noqa: S608
+                self._last_ids[table] = connection.execute(last).scalar_one()
 
     def _start_database(self) -> servers.Database:
         return self.enter_context(servers.mariadb(options=DATABASE_OPTIONS))

@@ -23,7 +23,7 @@ def problems(rig: Rig, answers: Sequence[Answer]) -> list[str]:
         for answer in answers
         for instance, chosen in zip(answer.request.uuids, answer.selections, strict=False)
     }
-    found = truth.check_database(rig.placement_database, expected).problems
+    found = truth.check_database(rig.placement_database, expected, rig.filled).problems
     hosts = {host.name: host for host in rig.fleet.hosts}
     counted = Counter(line for answer in answers if answer.selections for line in _of_answer(answer, hosts))
     return [*found, *(f"{number} times: {line}" for line, number in counted.items())]

@@ -14,7 +14,6 @@ from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.view import CandidateLists, HostView
 from scheduler.numa.fit import Fitter
 from scheduler.placement.answer import AllocationCandidate
-from scheduler.placement.mirror_source import NoMirror
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rules import load_filters, load_weighers
 from scheduler.selection.driver import FilterDriver
@@ -24,6 +23,7 @@ from scheduler.stream.records import Record, Sender
 from scheduler.stream.shared_decisions import LocalState, SharedDecisions
 from scheduler.stream.slices import OwnedSlices
 from tools.bench import requests
+from tools.no_mirror import NoMirror
 from tools.strategies.cloud import AMOUNTS, Cloud, flavor
 from tools.strategies.events import Events
 from tools.strategies.scenario import Scenario, Strategy

@@ -25,6 +25,10 @@ WIDTH = 118
 VARYING = (
     (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+\+00:00"), "TIME"),
     (re.compile(r"\b\d+ ms"), "N ms"),
+    # Equal hosts are in the order of Placement's answer
+    (re.compile(r"\bcmp-\d{5}\b"), "HOST-NAME"),
+    (re.compile(r"\bcell[12]\b"), "CELLN"),
+    (re.compile(r"\b\d{6} MiB in"), "N MiB in"),
     (re.compile(r"^Request req-[-0-9a-f]+: build of [-0-9a-f]+$", re.MULTILINE), "Request ID: build of UUID"),
 )
 
@@ -75,7 +79,9 @@ def disabled_hosts(cloud: CasesCloud) -> Iterator[None]:
         with cloud.connection(host.cell.name) as connection:
             _set_disabled(connection, host, disabled=True, reason="kernel update")
     with cloud.placement.trait_on("COMPUTE_STATUS_DISABLED", hosts):
+        cloud.refresh_mirror()
         yield
+    cloud.refresh_mirror()
     for host in hosts:
         with cloud.connection(host.cell.name) as connection:
             _set_disabled(connection, host, disabled=False, reason=None)
@@ -101,6 +107,7 @@ def lost_claims(cloud: CasesCloud) -> Iterator[None]:
     cloud.proxy.clear_faults()
     for consumer in taken:
         cloud.placement.release(consumer)
+    cloud.refresh_mirror()
 
 
 @contextlib.contextmanager
@@ -109,6 +116,7 @@ def cell_away(cloud: CasesCloud) -> Iterator[None]:
     path = cloud.directory / "cell2.sqlite"
     aside = path.with_suffix(".aside")
     with cloud.placement.trait_on("CUSTOM_GPU", [host for host in cloud.of_zone("az2") if host.number % 2]):
+        cloud.refresh_mirror()
         path.rename(aside)
         path.mkdir()
         try:
@@ -121,6 +129,7 @@ def cell_away(cloud: CasesCloud) -> Iterator[None]:
 CASES = (
     Case("disabled-hosts", "m1.large", "az1", disabled_hosts, empty=True),
     Case("missing-trait", "m1.gpu", None, empty=True),
+    Case("max-unit", "m1.huge", "az1", empty=True),
     Case(
         "aggregate-isolation",
         "m1.large",

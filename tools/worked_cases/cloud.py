@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 import subprocess
 import sys
+import time
 from typing import Any
 import uuid
 
@@ -51,12 +52,18 @@ enabled_filters = ComputeFilter,ComputeCapabilitiesFilter,ImagePropertiesFilter,
 AggregateMultiTenancyIsolation
 [berth]
 unread_cell_max_age = 0
+outage_patience = 0
+mirror_interval = 1
 """
+
+#: Seconds in which the scheduler has read what changed in Placement once a request has come.
+REFRESH_TIME = 2.5
 
 #: Name, vCPUs, MiB of memory, GiB of disk, extra specs.
 FLAVORS: tuple[tuple[str, int, int, int, Mapping[str, str]], ...] = (
     ("m1.large", 4, 8192, 80, {}),
     ("m1.gpu", 4, 8192, 80, {"trait:CUSTOM_GPU": "required"}),
+    ("m1.huge", 128, 8192, 80, {}),
     ("m1.wide", 16, 307200, 40, {"hw:numa_nodes": "1"}),
     ("m1.wide-2", 16, 307200, 40, {"hw:numa_nodes": "2"}),
 )
@@ -121,6 +128,14 @@ class CasesCloud(Cloud):
         except Exception:  # noqa: BLE001 - the caller's error is not what the cases show
             return
         raise RuntimeError(f"The build of a {flavor} in zone {zone} has found a host")
+
+    def refresh_mirror(self) -> None:
+        """Let the scheduler read what was changed in Placement, as it does some seconds later in any case.
+
+        The request that wakes it is one that a filter refuses, so that no empty answer is analysed for it.
+        """
+        self.boot(f"req-{uuid.uuid4()}", str(uuid.uuid4()), "m1.wide", "az2")
+        time.sleep(REFRESH_TIME)
 
     def explain(self, commands: Sequence[str]) -> list[str]:
         """Return what berth-explain prints for each of some commands."""
