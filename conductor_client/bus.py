@@ -32,13 +32,13 @@ class Bus:
         target = messaging.Target(topic=topic, version=version, exchange=self.exchange)
         return messaging.get_rpc_client(self.transport, target, serializer=self._serializer, **options)
 
-    def server(self, topic: str, name: str, endpoint: Any) -> Any:
+    def server(self, topic: str, name: str, *endpoints: Any) -> Any:
         """Return an RPC server, not started; each server of a topic has its own ``name``."""
         target = messaging.Target(topic=topic, server=name, exchange=self.exchange)
         return messaging.get_rpc_server(
             self.transport,
             target,
-            [endpoint],
+            endpoints,
             serializer=self._serializer,
             access_policy=messaging.ExplicitRPCAccessPolicy,
         )

@@ -1,6 +1,6 @@
-"""The conductor of a cell: starts builds, and moves failed ones to the next alternate.
+"""The conductor of a cell: starts builds, and retries failed builds and resizes on the next alternate.
 
-spec: host-state-and-cells 7.3
+spec: host-state-and-cells 7.3, 7.4
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,6 +10,8 @@ from oslo_log import log as logging
 import oslo_messaging as messaging
 
 from conductor_client import errors, fake_compute, journal, retries
+from conductor_client.claims import held_by_migration
+from conductor_client.moving_compute import send_resize
 
 LOG = logging.getLogger(__name__)
 
@@ -78,8 +80,42 @@ class CellConductor:
             return
         self._start(context, instance_uuid, request_spec, properties, selection, rest)
 
-    def _claim_next(self, context, instance_uuid, request_spec, alternates):
+    @messaging.expose
+    def resize_instance(
+        self,
+        context: Any,
+        instance_uuid: str,
+        migration_uuid: str,
+        host_list: Sequence,
+        request_spec: Any,
+        filter_properties: dict,
+    ) -> None:
+        """Retry a failed resize on the first of its alternates that can still be claimed."""
+        try:
+            properties = retries.again(filter_properties, self._max_attempts)
+            with held_by_migration(self._allocations, instance_uuid, migration_uuid):
+                chosen, rest = self._claim_next(
+                    context, instance_uuid, request_spec, host_list, migration_uuid
+                )
+                host = chosen.service_host
+                self._note(context, migration_uuid, journal.BUILDING, host=host, alternates=len(rest))
+                send_resize(
+                    self._compute,
+                    context,
+                    migration_uuid=migration_uuid,
+                    request_spec=request_spec,
+                    filter_properties=properties,
+                    selection=chosen,
+                    host_list=rest,
+                )
+        except Exception as error:  # noqa: BLE001 - whatever it is, the resize ends in ERROR
+            LOG.warning("Resize of instance %s ends in ERROR: %s", instance_uuid, error)
+            self._note(context, migration_uuid, journal.ERROR, detail=str(error) or type(error).__name__)
+
+    def _claim_next(self, context, instance_uuid, request_spec, alternates, record=None):
         """Return the first alternate that can be claimed, and those after it.
+
+        Refusals are noted under ``record``, by default the instance.
 
         Raises:
             MaxRetriesExceeded: No alternate is left.
@@ -88,9 +124,8 @@ class CellConductor:
             rest = alternates[place + 1 :]
             if self._allocations.claim(instance_uuid, selection, request_spec):
                 return selection, rest
-            self._note(
-                context, instance_uuid, journal.REFUSED, host=selection.service_host, alternates=len(rest)
-            )
+            host, left = selection.service_host, len(rest)
+            self._note(context, record or instance_uuid, journal.REFUSED, host=host, alternates=left)
         raise errors.MaxRetriesExceeded("No alternate host is left to try.")
 
     def _start(self, context, instance_uuid, request_spec, filter_properties, selection, alternates):

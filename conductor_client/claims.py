@@ -1,6 +1,7 @@
-"""Claims, as a cell conductor writes and a compute removes them (spec: host-state-and-cells 7.3)."""
+"""Allocations, as conductors and computes write, move and remove them (spec: host-state-and-cells 7)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 import json
 import random
 import time
@@ -33,7 +34,7 @@ def placement_adapter(conf: cfg.ConfigOpts) -> Any:
 
 
 class Allocations:
-    """Claims and removals of allocations for instances."""
+    """Claims, moves and removals of allocations."""
 
     def __init__(
         self,
@@ -65,11 +66,7 @@ class Allocations:
         if not wanted:
             return True
         version = selection.allocation_request_version
-        for pause in PAUSES:
-            self._sleep(self._uniform(0, pause))
-            answer = self._put(instance_uuid, wanted, version, spec)
-            if not _lost_a_race(answer, instance_uuid):
-                break
+        answer = self._repeated(instance_uuid, lambda: self._put(instance_uuid, wanted, version, spec))
         if answer.status_code == 204:
             return True
         LOG.warning(
@@ -98,9 +95,58 @@ class Allocations:
             return False
         return True
 
+    def move(self, source: str, target: str) -> bool:
+        """Hand what a consumer holds over to another one, in place of what that holds, in one request.
+
+        Returns:
+            Whether the other one holds it now.
+        """
+
+        def send():
+            held, replaced = self.held(source), self.held(target)
+            if not held["allocations"]:
+                raise errors.AllocationUpdateFailed("it holds nothing")
+            body = {
+                target: _consumer(held, held["allocations"], replaced.get("consumer_generation")),
+                source: _consumer(held, {}, held["consumer_generation"]),
+            }
+            return self._placement.post("/allocations", json=body, microversion=READ_VERSION)
+
+        return self._write("Move", source, send)
+
+    def drop(self, consumer: str, provider: str) -> bool:
+        """Remove what a consumer holds on a provider; it keeps the rest. Return whether that was done."""
+
+        def send():
+            held = self.held(consumer)
+            kept = {uuid: value for uuid, value in held["allocations"].items() if uuid != provider}
+            body = _consumer(held, kept, held["consumer_generation"])
+            return self._placement.put(_path(consumer), json=body, microversion=READ_VERSION)
+
+        return self._write("Partial removal", consumer, send)
+
     def held(self, instance_uuid: str) -> dict[str, Any]:
         """Return the allocations of an instance: the body of GET /allocations/{instance_uuid}."""
         return self._placement.get(_path(instance_uuid), microversion=READ_VERSION).json()
+
+    def _repeated(self, consumer, send):
+        """Return the response to a write, which is repeated while it loses races for a provider."""
+        for pause in PAUSES:
+            self._sleep(self._uniform(0, pause))
+            answer = send()
+            if not _lost_a_race(answer, consumer):
+                break
+        return answer
+
+    def _write(self, what, consumer, send):
+        try:
+            answer = self._repeated(consumer, send)
+            reason = "" if answer.status_code == 204 else _detail(answer)
+        except (keystone.ClientException, errors.AllocationUpdateFailed) as error:
+            reason = str(error)
+        if reason:
+            LOG.error("%s of the allocations of consumer %s failed: %s", what, consumer, reason)
+        return not reason
 
     def _put(self, instance_uuid, wanted, version, spec):
         held = self.held(instance_uuid)
@@ -110,13 +156,43 @@ class Allocations:
         return self._placement.put(_path(instance_uuid), json=body, microversion=version)
 
 
+@contextmanager
+def held_by_migration(allocations: Any, instance_uuid: str, migration_uuid: str) -> Iterator[None]:
+    """Let a migration hold what its instance holds, which gets it back after an error.
+
+    Raises:
+        AllocationUpdateFailed: The migration cannot have it.
+    """
+    if not allocations.move(instance_uuid, migration_uuid):
+        raise errors.AllocationUpdateFailed(f"Migration {migration_uuid} cannot hold the source allocation")
+    try:
+        yield
+    except Exception:
+        allocations.move(migration_uuid, instance_uuid)
+        raise
+
+
 def _path(instance_uuid):
     return f"/allocations/{instance_uuid}"
 
 
+def _consumer(owner, allocations, generation):
+    """Return a consumer as it is written, with the project and user of another one."""
+    return {
+        "allocations": _resources(allocations),
+        "project_id": owner["project_id"],
+        "user_id": owner["user_id"],
+        "consumer_generation": generation,
+    }
+
+
+def _resources(allocations):
+    return {provider: {"resources": value["resources"]} for provider, value in allocations.items()}
+
+
 def _merged(body, held):
     """Add the wanted allocations on other providers to those that are held."""
-    kept = {provider: {"resources": value["resources"]} for provider, value in held["allocations"].items()}
+    kept = _resources(held["allocations"])
     body = {key: value for key, value in body.items() if key != "mappings"}
     return {
         **body,

@@ -30,12 +30,20 @@ class Failures:
         rate: This share of the other builds fails, drawn from the seed, the instance and the host, so that
             the same builds fail in whatever order they come.
         seed: The seed of this choice.
+        moves: On as many hosts each resize and live migration fails before it succeeds.
     """
 
     always: bool = False
     hosts: frozenset[str] = frozenset()
     rate: float = 0.0
     seed: int = 0
+    moves: int = 0
+
+    def of_move(self, host: str, attempt: int) -> str | None:
+        """Return why a move to this host fails, None if it does not; attempts are numbered from 1."""
+        if self.always or host in self.hosts:
+            return f"Moves to {host} fail"
+        return "The hypervisor could not define the domain" if attempt <= self.moves else None
 
     def reason(self, instance_uuid: str, host: str) -> str | None:
         """Return why the build of this instance on this host fails, or None if it does not."""

@@ -1,6 +1,7 @@
 """What a compute does beside building: it informs the schedulers and writes to the database of its cell.
 
-An observer has ``built(context, instance_uuid, host, node, spec)`` and ``failed(context, node)``.
+An observer has ``built(context, instance_uuid, host, node, spec)``, ``moved`` with the same arguments, and
+``failed(context, node)``.
 """
 
 from collections.abc import Callable, Sequence
@@ -68,6 +69,8 @@ class InstanceReports:
         instances = objects.InstanceList(objects=[objects.Instance(uuid=instance_uuid)])
         self._scheduler.update_instance_info(context, host, instances)
 
+    moved = built
+
     def failed(self, context: Any, node: str) -> None:
         """Do nothing: schedulers are not informed about failures."""
 
@@ -102,6 +105,12 @@ class CellRows:
             lambda stats: {"num_instances": _more(stats, "num_instances"), "failed_builds": "0"},
             [_instance_row(instance_uuid, host, node, spec)],
         )
+
+    def moved(self, context: Any, instance_uuid: str, host: str, node: str, spec: Any) -> None:
+        """Note the host of an instance that was moved. The usage of nodes stays as it was."""
+        here = (_instances.c.uuid == instance_uuid) & (_instances.c.deleted == 0)
+        with self._lock, self._engine.begin() as connection:
+            connection.execute(sa.update(_instances).where(here).values(host=host, node=node))
 
     def failed(self, context: Any, node: str) -> None:
         """Add one to the failed builds of the node."""

@@ -108,17 +108,23 @@ class SuperConductor:
 
 
 class CellConductors:
-    """RPC clients for the conductors of cells, each on the cell's own bus, opened at the first use."""
+    """RPC clients for the conductors of cells, each on the cell's own bus, opened at the first use.
 
-    def __init__(self, open_bus: Callable[[Cell], Bus]) -> None:
+    With another topic they are for what serves that there.
+    """
+
+    def __init__(
+        self, open_bus: Callable[[Cell], Bus], topic: str = journal.TOPIC, version: str = journal.VERSION
+    ) -> None:
         """Open the buses with ``open_bus``."""
         self._open_bus = open_bus
+        self._topic, self._version = topic, version
         self._clients: dict[Cell, Any] = {}
 
     def __call__(self, cell: Cell) -> Any:
         """Return the client for a cell."""
         if cell not in self._clients:
-            self._clients[cell] = self._open_bus(cell).client(journal.TOPIC, journal.VERSION)
+            self._clients[cell] = self._open_bus(cell).client(self._topic, self._version)
         return self._clients[cell]
 
 

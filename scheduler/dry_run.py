@@ -12,23 +12,25 @@ from typing import Any, NamedTuple
 
 from oslo_config import cfg
 from oslo_log import log as logging
+from oslo_utils import uuidutils
 
 from scheduler import objects
 from scheduler.errors import BerthError, InvalidRequest
 from scheduler.explain.capacity import Offer
+from scheduler.explain.hints import hint_notes
 from scheduler.explain.record import DecisionRecord
 from scheduler.explain.recorder import LastRecord
 from scheduler.explain.trace import Trace
 from scheduler.manager import SchedulerManager
 from scheduler.manager_parts import ManagerParts
 from scheduler.placement.candidates import Candidates, CandidateSource, FetchCandidates
-from scheduler.placement.mirror_source import NoMirror
-from scheduler.placement.questions import Questions
 from scheduler.request.query import Query, without_limit
+from scheduler.request.reading import read
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.router import path
+from scheduler.router.request_routing import RequestRouting
 from scheduler.router.router import REASON
-from scheduler.shared_answers import SharedAnswers
+from scheduler.workflow.request_run import AsReply, Reply
 
 LOG = logging.getLogger(__name__)
 
@@ -103,7 +105,7 @@ class DryRuns:
             InvalidRequest: The request cannot be read.
         """
         noted = _AllCandidates(self._manager.parts)
-        parts = replace(self._manager.parts, candidates=noted, mirror=NoMirror())
+        parts = replace(self._manager.parts, candidates=noted)
         record = self._run(parts, context, spec)
         table = parts.hosts.snapshot(math.inf) if record.hosts is None else record.hosts.table
         return Offer(record, noted.found, self._manager.conf, table)
@@ -181,7 +183,29 @@ class _DryManager(SchedulerManager):
         return self.decisions.record
 
     def use_rules(self) -> None:
-        self._load_rules()
+        """Load the rules, and log nothing."""
+        chain, weighers = self._load_rules()
+        self._rules = {each.name for each in chain.filters} | {each.name for each in weighers}
+
+    def _serve(self, request: SchedulingRequest, as_reply: AsReply, routing: RequestRouting | None) -> Reply:
+        """Decide for instances of their own, as a conductor would have asked for them."""
+        more = (uuidutils.generate_uuid() for _ in request.instance_uuids[1:])
+        asked = replace(request, instance_uuids=(*request.instance_uuids[:1], *more))
+        asked.counts.notes.extend(hint_notes(asked.spec, self._rules))
+        return super()._serve(self._in_group(asked), as_reply, routing)
+
+    def _in_group(self, request: SchedulingRequest) -> SchedulingRequest:
+        """Return the request with the new instances in its server group, and with the hosts of the others."""
+        group = request.server_group
+        if group is None:
+            return request
+        hosts = group.hosts
+        if read(request.spec.instance_group, "hosts") is None:
+            found, complete = self.hosts.hosts_of_instances(group.members)
+            hosts = tuple(sorted(found))
+            if not complete:
+                request.counts.notes.append("Cells that cannot be read may have further members of the group")
+        return request.with_group((*group.members, *request.instance_uuids), hosts)
 
     @contextmanager
     def _logging(self, request: SchedulingRequest, trace: Trace) -> Iterator[None]:
@@ -197,7 +221,7 @@ class _AllCandidates(CandidateSource):
     """
 
     def __init__(self, parts: ManagerParts) -> None:
-        super().__init__(FetchCandidates(Questions(parts.placement, SharedAnswers())))
+        super().__init__(FetchCandidates(parts.placement))
         self.found = Candidates()
 
     def fetch(self, queries: Sequence[Query], context: Any) -> Candidates:

@@ -4,8 +4,11 @@
 
     BerthError
     ├── NoValidHost              an expected refusal: the caller gets nova.exception.NoValidHost
-    │   ├── RequestFilterFailed  a pre-filter refused the request
-    │   └── CandidatesUnknown    Placement gave no usable answer to the query
+    │   └── RequestFilterFailed  a pre-filter refused the request
+    ├── DependencyUnavailable    it is not known whether a host can take the request: the outage is waited out
+    │   ├── PlacementUnavailable  Placement or Keystone is unavailable, or refuses this scheduler
+    │   └── HostsUnknown         hosts that the request needs are in cells that cannot be read
+    │       └── PartitionUnreachable  hosts that may do are in a partition that cannot be asked
     ├── InvalidRequest           the message is malformed or contradictory
     │   ├── InvalidSetting       a flavor or image requests a value that does not exist
     │   ├── RequestGroupSuffixConflict
@@ -18,31 +21,53 @@
     │   ├── PortNotFound
     │   ├── NetworkForbidden
     │   └── NetworkUnauthorized
-    ├── HostsUnknown             hosts that the request needs are in cells that cannot be read
-    │   └── PartitionUnreachable  hosts that may do are in a partition that cannot be asked
     ├── ComputeHostMetricNotFound  a host lacks a metric that [metrics] requires
     ├── HostFilterNotFound       enabled_filters names a class that is not available
     ├── ClassNotFound            a class path does not lead to a filter or weigher
     ├── AllocationUpdateFailed   the consumer changed in Placement during a claim
     ├── ReturnedToBroker         the call is delivered once more instead of being answered
     │   ├── SchedulerStopping    the process stops before all is claimed; another one may serve the request
-    │   └── HandedBack           another scheduler may know what this one cannot tell
+    │   └── HandedBack           this scheduler cannot decide, and another one can
     └── ConfigError              the value of an option cannot be used; the daemon does not start
 
 An exception that callers get under the name of one of nova's classes has this name in ``nova_name``.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+
+from scheduler.logs import mask_credentials
 
 
 class BerthError(Exception):
     """The root of the tree.
+
+    Passwords in URLs are masked: the texts quote errors of libraries, and are answered, recorded and printed.
 
     Attributes:
         nova_name: The class of ``nova.exception`` that a caller gets, or None.
     """
 
     nova_name: str | None = None
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(mask_credentials(each) if isinstance(each, str) else each for each in args))
+
+
+@contextmanager
+def faults_of_request() -> Iterator[None]:
+    """Mark what is raised inside as caused by what a user asks for: it costs one line of the log."""
+    try:
+        yield
+    except Exception as error:
+        vars(error)["fault_of_request"] = True
+        raise
+
+
+def is_fault_of_request(error: BaseException) -> bool:
+    """Return whether an error was marked by ``faults_of_request``."""
+    return "fault_of_request" in vars(error)
 
 
 class NoValidHost(BerthError):
@@ -73,11 +98,44 @@ class RequestFilterFailed(NoValidHost):
         super().__init__(f"Scheduling failed: {reason}", final=True)
 
 
-class CandidatesUnknown(NoValidHost):
-    """Placement gave no usable answer to the query of a request. Nothing was claimed."""
+class DependencyUnavailable(BerthError):
+    """A dependency is unavailable, so it is not known whether a host can take the request.
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason, final=True)
+    It is not a ``NoValidHost``: the same request may succeed once the dependency has recovered.
+
+    Attributes:
+        dependency: Its name for log lines; "" if waiting for it is of no use.
+        reason: Why it is unavailable, for log lines: it may have addresses, and callers show the text of an
+            error to users.
+        timed_out: Whether a request to it timed out: it may be slow, and answer others.
+        claiming: Whether that happened while hosts were claimed, so that what was written has to be released.
+    """
+
+    dependency = ""
+    timed_out = False
+    claiming = False
+
+    def __init__(self, text: str, reason: str = "") -> None:
+        self.reason = reason or text
+        super().__init__(text)
+
+    def again(self) -> "DependencyUnavailable":
+        """Return the same error, to be raised for another request: an error keeps what it was raised in."""
+        same = DependencyUnavailable.__new__(type(self), *self.args)
+        same.__dict__.update(self.__dict__)
+        return same
+
+
+class PlacementUnavailable(DependencyUnavailable):
+    """Placement gives no usable answer. Nothing stays claimed."""
+
+    nova_name = "PlacementAPIConnectFailure"
+    dependency = "Placement"
+
+    def __init__(self, reason: str, *, timed_out: bool = False, claiming: bool = False) -> None:
+        super().__init__("Placement is unavailable, so it is not known which hosts have room.", reason)
+        self.timed_out = timed_out
+        self.claiming = claiming
 
 
 class InvalidRequest(BerthError):
@@ -158,17 +216,15 @@ class NetworkUnauthorized(NetworkError):
     nova_name = "Unauthorized"
 
 
-class HostsUnknown(BerthError):
-    """Cells that cannot be read may have the hosts of a request: whether one can take it is not known.
-
-    It is not a ``NoValidHost``: the same request may succeed once the databases of the cells answer.
-    """
+class HostsUnknown(DependencyUnavailable):
+    """Cells that cannot be read may have the hosts of a request: whether one can take it is not known."""
 
     nova_name = "CellTimeout"
 
     def __init__(self, cells: Iterable[object]) -> None:
         """Name the cells."""
         names = ", ".join(str(cell) for cell in cells)
+        self.dependency = f"The database of {names}"
         super().__init__(
             f"The hosts of these cells are not known, since their databases do not answer: {names}"
         )
@@ -178,7 +234,9 @@ class PartitionUnreachable(HostsUnknown):
     """Schedulers of another partition are alive, may have a host, and could not be asked."""
 
     def __init__(self) -> None:
-        BerthError.__init__(self, "The hosts of another partition are not known, since it cannot be asked")
+        DependencyUnavailable.__init__(
+            self, "The hosts of another partition are not known, since it cannot be asked"
+        )
 
 
 class ComputeHostMetricNotFound(BerthError):
@@ -195,8 +253,10 @@ class HostFilterNotFound(BerthError):
 
     nova_name = "SchedulerHostFilterNotFound"
 
-    def __init__(self, names: list[str]) -> None:
-        super().__init__(f"Scheduler Host Filter {', '.join(names)} could not be found.")
+    def __init__(self, names: list[str], available: Iterable[str] = ()) -> None:
+        text = f"Scheduler Host Filter {', '.join(names)} could not be found."
+        meant = [close for name in names if (close := nearest(name.rpartition(".")[2], available))]
+        super().__init__(f"{text} Did you mean {', '.join(meant)}?" if meant else text)
 
 
 class ClassNotFound(BerthError):
@@ -227,7 +287,7 @@ class ReturnedToBroker(BerthError):
 
 
 class HandedBack(ReturnedToBroker):
-    """Another scheduler sent the call on to this one, which cannot tell whether there is a host."""
+    """This scheduler cannot decide during an outage, and another one can."""
 
 
 class SchedulerStopping(ReturnedToBroker):
@@ -236,3 +296,15 @@ class SchedulerStopping(ReturnedToBroker):
 
 class ConfigError(BerthError):
     """An option has a value that cannot be used; the text names group and option."""
+
+
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return what was probably meant by a name that does not exist; "" if nothing known is close to it."""
+    close = get_close_matches(name, known, n=1, cutoff=cutoff)
+    return close[0] if close else ""
+
+
+def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return the end of a sentence on a name that does not exist; "" if nothing known is close to it."""
+    close = nearest(name, known, cutoff)
+    return f"; did you mean {close}?" if close else ""

@@ -3,6 +3,7 @@
 Threads with their stacks, options, version.
 """
 
+from functools import partial
 from typing import Any
 
 from oslo_config import cfg
@@ -10,6 +11,7 @@ from oslo_reports import guru_meditation_report
 from oslo_reports.generators import conf as generators
 
 from scheduler import errors
+from scheduler.logs import mask_credentials
 from scheduler.version import DISTRIBUTION, ReportVersion
 
 
@@ -27,12 +29,22 @@ def install(conf: cfg.ConfigOpts) -> None:
         raise errors.ConfigError(f"[oslo_reports]/file_event_handler: {error}") from error
 
 
+def _options(conf: cfg.ConfigOpts) -> Any:
+    """Return the options without secrets; not all URLs with passwords are options marked as secret."""
+    model = generators.ConfigReportGenerator(conf)()
+    for group in model.values():
+        group.update(
+            {name: mask_credentials(value) for name, value in group.items() if isinstance(value, str)}
+        )
+    return model
+
+
 def _report_class(conf: cfg.ConfigOpts) -> Any:
     class Report(guru_meditation_report.TextGuruMeditation):
         def add_section(self, heading: Any, generator: Any, index: int | None = None) -> None:
             # oslo.reports shows the global options, which are empty here
             if isinstance(generator, generators.ConfigReportGenerator):
-                generator = generators.ConfigReportGenerator(conf)
+                generator = partial(_options, conf)
             super().add_section(heading, generator, index)
 
     return Report

@@ -22,7 +22,7 @@ AWAY = (exceptions.ConnectionError, exceptions.DiscoveryFailure)
 WAIT_TIMEOUT = 30.0
 
 #: Seconds between two probes of Keystone at most.
-MAX_PROBE_INTERVAL = 5.0
+MAX_PROBE_INTERVAL = 2.0
 
 
 class GuardedAccess:

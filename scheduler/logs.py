@@ -25,8 +25,11 @@ MAX_KINDS = 100_000
 #: Characters of a line of the log above debug level; hints and extra specs can be as long as a message.
 LONGEST_LINE = 4000
 
-#: Name and password in a URL.
-_CREDENTIALS = re.compile(r"(?<=://)[^\s/@]+(?=@)")
+#: What may be name and password in a URL. Libraries accept passwords in which "/" and "@" are not escaped.
+_CREDENTIALS = re.compile(r"(?<=://)(?:(?!://)\S)+(?=@)")
+
+#: The server of a web address whose path or query may have an "@".
+_SERVER = re.compile(r"[^/?#@:]+(:\d+)?[/?#]")
 
 #: Characters of an exception's text that are searched in a message, which may have cut it.
 COMPARED = 100
@@ -51,26 +54,24 @@ class OutageLog:
         self._recovery = recovery
         self._clock = clock
         self._lock = threading.Lock()
-        self._cause: type | None = None
-        self._due = 0.0
+        self._due: dict[type, float] = {}
 
     def report_failure(self, error: Exception) -> None:
         """Log a failure, unless one of its class was logged within ``REMINDER_INTERVAL`` seconds."""
         with self._lock:
             now = self._clock()
-            if type(error) is self._cause and now < self._due:
+            if now < self._due.get(type(error), now):
                 return
-            self._cause = type(error)
-            self._due = now + REMINDER_INTERVAL
+            self._due[type(error)] = now + REMINDER_INTERVAL
         self._log.error("%s: %s", self._failure, brief(error))
 
     def report_success(self) -> None:
         """Log the recovery, if a failure was reported since the last success. Cheap otherwise."""
-        if self._cause is None:
+        if not self._due:
             return
         with self._lock:
-            cause, self._cause = self._cause, None
-        if cause:
+            failed, self._due = self._due, {}
+        if failed:
             self._log.info("%s", self._recovery)
 
 
@@ -110,8 +111,11 @@ class OutageLogs:
 
 
 def brief(error: BaseException) -> str:
-    """Return the first line of an error's text; errors of databases append the statement and its values."""
-    return str(error).partition("\n")[0] or type(error).__name__
+    """Return the first line of an error's text; errors of databases append the statement and its values.
+
+    Passwords in URLs are masked.
+    """
+    return mask_credentials(str(error).partition("\n")[0]) or type(error).__name__
 
 
 class RateLimitedLogger:
@@ -190,7 +194,7 @@ class OneLineRecord(logging.LogRecord):
             value = sanitize(value)
             value = "" if _repeats(self.getMessage(), value) else value
         elif name == "exc_text" and value:
-            value = _CREDENTIALS.sub("***", value)
+            value = mask_credentials(value)
         super().__setattr__(name, value)
 
 
@@ -200,10 +204,21 @@ def _repeats(message: str, summary: str) -> bool:
     return bool(text) and text[:COMPARED] in message
 
 
+def mask_credentials(text: str) -> str:
+    """Return a text with name and password of each URL masked. In doubt, more is masked."""
+    return _CREDENTIALS.sub(_masked, text) if "://" in text else text
+
+
+def _masked(found: re.Match[str]) -> str:
+    scheme = found.string[max(0, found.start() - len("https://")) : found.start()]
+    if scheme.endswith(("http://", "https://")) and _SERVER.match(found[0]):
+        return found[0]
+    return "***"
+
+
 def sanitize(text: str) -> str:
     """Return a text with credentials in URLs masked, and unprintable characters as in a string literal."""
-    if "://" in text:
-        text = _CREDENTIALS.sub("***", text)
+    text = mask_credentials(text)
     if text.isprintable():
         return text
     return "".join(

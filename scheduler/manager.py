@@ -14,22 +14,28 @@ from oslo_log import log as logging
 
 from scheduler import conf as options
 from scheduler import objects
-from scheduler.background import BackgroundLoop
 from scheduler.claims.claimer import TOO_LATE
 from scheduler.claims.journal import ClaimJournal, Journal
-from scheduler.conf.derived import uses_mirror
 from scheduler.deadline import Deadline, limit_to
-from scheduler.errors import BerthError, CandidatesUnknown, HandedBack, HostsUnknown, NoValidHost
-from scheduler.explain.empty_answers import EmptyAnswers, asking
+from scheduler.errors import (
+    BerthError,
+    DependencyUnavailable,
+    HandedBack,
+    HostsUnknown,
+    NoValidHost,
+    PlacementUnavailable,
+)
+from scheduler.explain.constraint_names import RequestNames
+from scheduler.explain.empty_answers import EmptyAnswers, PlacementQuestions
 from scheduler.explain.recorder import DecisionRecorder, Observe, ignore_decision
 from scheduler.explain.summary import with_summary
 from scheduler.explain.trace import Trace
 from scheduler.filters.numa_topology_filter import fitter_of
 from scheduler.health.reports import MOST_CELLS, CellState, WorkerState
 from scheduler.manager_parts import ManagerParts, make_steps
+from scheduler.outages import IDLE_INTERVAL, Outages
 from scheduler.placement.partition_members import PartitionMembers
 from scheduler.request.decision_line import placed_lines, refused_line
-from scheduler.request.flavor_key import flavor_key
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.router.request_routing import RequestRouting
 from scheduler.router.routing import RoutingFacts
@@ -47,17 +53,11 @@ NOTIFY_TIMEOUT = 5.0
 # Seconds at the end of a process for decisions that still have to be written to disk.
 DECISIONS_TIMEOUT = 2.0
 
-# Seconds between questions to a Placement that requests do not ask, so that health checks can tell of it.
-CHECK_INTERVAL = 15.0
-
 # Seconds before the first request for the first refresh of the mirror; without it Placement is asked.
 MIRROR_START_TIMEOUT = 30.0
 
 # Seconds at the end of a process for decisions that other schedulers still have to be told of.
 STREAM_TIMEOUT = 1.0
-
-# Compute nodes from which on a query costs ten times what sending a request on costs: 40 ms of CPU, and 4.
-FLAVOR_OWNERS_FROM = 500
 
 
 class SchedulerManager:
@@ -70,6 +70,7 @@ class SchedulerManager:
         steps: What takes the steps of requests.
         decisions: The records of the latest requests.
         stream: What other schedulers decide, if it is shared.
+        outages: What requests wait for that cannot be decided now.
     """
 
     def __init__(
@@ -108,10 +109,15 @@ class SchedulerManager:
         self.steps = make_steps(conf, parts, notifications)
         self._partition_members = self._watch_members() if parts.hosts.partition.name else None
         self._empty_answers = EmptyAnswers(
-            asking(parts.placement), lambda: parts.placement.answers is not False, parts.clock
+            PlacementQuestions(parts.placement),
+            lambda: parts.placement.answers is not False,
+            lambda spec: RequestNames(spec, parts.hosts.aggregates()),
+            parts.clock,
         )
         self.decisions = DecisionRecorder(conf, parts.clock, on_decision, self._empty_answers.consider)
-        self._checks = BackgroundLoop("placement-check", self._check_placement)
+        self.outages = Outages(
+            self._find_outage, lambda: conf.berth.outage_patience, parts.stream, parts.clock
+        )
         self.use_rules()
 
     def use_rules(self) -> None:
@@ -138,7 +144,7 @@ class SchedulerManager:
     # -- life ------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to read hosts and check that Placement answers. What is away is waited for in the background.
+        """Begin to read hosts and look after Placement. What is unavailable is waited for in the background.
 
         Raises:
             PlacementAuthFailure: Keystone refuses the credentials.
@@ -153,8 +159,7 @@ class SchedulerManager:
         self._empty_answers.start()
         if self._partition_members:
             self._partition_members.start()
-        if self.conf.berth.monitoring_listen:
-            self._checks.start()
+        self.outages.start()
 
     def wait_until_ready(self, timeout: float) -> bool:
         """Wait until the API database has been read once, for at most ``timeout`` seconds.
@@ -164,8 +169,16 @@ class SchedulerManager:
         """
         return self.hosts.wait_until_ready(timeout)
 
+    def wait_until_able(self, timeout: float) -> bool:
+        """Wait until Placement has answered these credentials, for at most ``timeout`` seconds.
+
+        Returns:
+            Whether it has, and nothing else keeps this scheduler from deciding requests.
+        """
+        return self.outages.wait_until_able(timeout)
+
     def catch_up(self) -> None:
-        """Learn what other schedulers have decided in the last minutes, and read the mirror, if there is one.
+        """Learn what other schedulers have decided in the last minutes, and read the mirror.
 
         To be called once the host table has been read, and before the first request. The time is bounded.
         """
@@ -189,11 +202,12 @@ class SchedulerManager:
 
         They end with ``SchedulerStopping``, and are returned to the broker.
         """
+        self.outages.stop()
         self._claimer.stop_claiming()
 
     def stop(self, timeout: float) -> None:
         """After the last request: finish background work, in ``timeout`` seconds at most."""
-        self._checks.stop(0)
+        self.outages.stop()
         if self._partition_members:
             self._partition_members.stop()
         self._empty_answers.stop()
@@ -216,12 +230,14 @@ class SchedulerManager:
             ),
             api_database=self.hosts.cells.readable,
             placement=self._placement.answers,
+            placement_problem=self._placement.problem,
+            waiting=self.outages.waiting,
             decision_stream=shared.in_step if shared.wanted else None,
             schedulers=shared.schedulers,
             compute_nodes=self.hosts.compute_node_count(),
             pending=len(self.hosts.pending),
             cleanups=self._claimer.pending_cleanups(),
-            mirror_age=self._mirror.age() if uses_mirror(self.conf) else None,
+            mirror_age=self._mirror.age(),
             stalled=self.hosts.refresh_overdue(),
         )
 
@@ -238,9 +254,16 @@ class SchedulerManager:
     def _hosts_of_nodes(self) -> dict[str, str]:
         return {row.uuid: row.host for row in self.hosts.snapshot(math.inf).rows}
 
-    def _check_placement(self) -> float:
-        self._placement.check(unused_for=CHECK_INTERVAL)
-        return CHECK_INTERVAL
+    def _find_outage(self, suspect: DependencyUnavailable | None) -> DependencyUnavailable | None:
+        """Return why no request can be decided now; see ``Outages``."""
+        problem = self._placement.check(unused_for=0.0 if suspect else IDLE_INTERVAL)
+        if problem:
+            return PlacementUnavailable(problem)
+        if isinstance(suspect, HostsUnknown):
+            readings = [each for each in self.hosts.cell_readings() if each.cell.enabled]
+            if not any(each.usable for each in readings):
+                return HostsUnknown(each.cell for each in readings)
+        return None
 
     # -- a request -------------------------------------------------------------------------------------------
 
@@ -266,9 +289,10 @@ class SchedulerManager:
 
         Raises:
             NoValidHost: An instance would be left without a host. Nothing stays claimed then.
-            HostsUnknown: Placement offers hosts of cells that cannot be read, and no other one is left.
+            DependencyUnavailable: It is not known whether there is a host, and that lasted for
+                [berth]/outage_patience. Nothing stays claimed.
             SchedulerStopping: The process stops. Nothing stays claimed.
-            HandedBack: Another scheduler is to decide. Nothing stays claimed.
+            HandedBack: There is an outage here, and another scheduler can decide. Nothing stays claimed.
             Forwarded: Another scheduler answers the caller (``scheduler/rpc/delivery.py``).
             Postponed: It may have been sent on, and comes again.
         """
@@ -313,13 +337,15 @@ class SchedulerManager:
         run = RequestRun(self.steps, self._driver, as_reply, trace)
         if routing:
             trace.routed(routing.partition, routing.tried_before)
-        with (
-            self._logging(request, trace),
-            self.decisions.recording(trace),
-            routing.passing_on(trace.reason, trace) if routing else nullcontext(),
-            self._handing_back(request),
-        ):
-            return run.reply_to(request)
+
+        def attempt(current: SchedulingRequest) -> Reply:
+            if current is not request:
+                trace.mark("outage")  # for which it has waited
+            with routing.passing_on(trace.reason, trace) if routing else nullcontext():
+                return run.reply_to(current)
+
+        with self._logging(request, trace), self.decisions.recording(trace):
+            return self.outages.run(attempt, request)
 
     def _routing_of(self, request: SchedulingRequest) -> RequestRouting | None:
         """Return how a request may be sent to other partitions; None if it may not."""
@@ -332,29 +358,10 @@ class SchedulerManager:
         return RequestRouting(self._router, facts, call)
 
     def _send_on_to_owner(self, request: SchedulingRequest) -> None:
-        """Send a request on, if another scheduler decides for its server group or for its flavor."""
-        group, call = request.server_group, request.delivery
-        if group is not None and group.uuid is not None:
-            if request.claims:
-                self.stream.owners.send_on_for_group(group.uuid, call)
-        elif not uses_mirror(self.conf) and self.hosts.compute_node_count() >= FLAVOR_OWNERS_FROM:
-            flavor = flavor_key(request)
-            if flavor is not None:
-                self.stream.owners.send_on_for_flavor(flavor, call)
-
-    @contextmanager
-    def _handing_back(self, request: SchedulingRequest) -> Iterator[None]:
-        """Hand back a request that was sent here for its flavor if it is not known whether there is a host.
-
-        At another scheduler Placement and all cells may answer.
-        """
-        try:
-            yield
-        except (CandidatesUnknown, HostsUnknown) as error:
-            call = request.delivery
-            if call is not None and call.can_be_returned and self.stream.owners.was_sent_here(call):
-                raise HandedBack(f"Another scheduler is to decide: {error}") from error
-            raise
+        """Send a request on, if another scheduler decides for its server group."""
+        group = request.server_group
+        if group is not None and group.uuid is not None and request.claims:
+            self.stream.owners.send_on_for_group(group.uuid, request.delivery)
 
     @contextmanager
     def _logging(self, request: SchedulingRequest, trace: Trace) -> Iterator[None]:
@@ -362,6 +369,8 @@ class SchedulerManager:
         started, uuids, counts = self._clock(), request.instance_uuids, request.counts
         try:
             yield
+        except HandedBack:
+            raise
         except BerthError as error:
             reason = with_summary(str(error), trace.record.summary)
             LOG.info("%s", refused_line(uuids, counts, self._clock() - started, reason))

@@ -13,14 +13,13 @@ from scheduler.claims.observers import MirrorAndOthers
 from scheduler.nova_db.inventory import Inventory
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.client import PlacementClient
-from scheduler.placement.mirror_source import CandidateMirror, NoMirror, make_mirror
+from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.provider_aggregates import ProviderAggregates
 from scheduler.request.network import NeutronNetwork
 from scheduler.router.make import make_router
 from scheduler.router.router import Router
 from scheduler.selection.mirrored_hosts import MirroredHosts
 from scheduler.selection.server_groups import ServerGroups
-from scheduler.shared_answers import SharedAnswers
 from scheduler.stream.decision_stream import DecisionStream, NoStream, make_stream
 from scheduler.stream.shared_decisions import LocalState
 from scheduler.workflow.candidate_hosts import CandidateHosts
@@ -39,7 +38,7 @@ class ManagerParts:
         candidates: Answers which hosts could take a request.
         claimer: Claims hosts in Placement.
         network: Neutron, for the pre-filters.
-        mirror: What is known of Placement's compute nodes without a query, if that is wanted.
+        mirror: What is known of Placement's compute nodes.
         stream: What other schedulers decide, if it is shared.
         clock: Seconds, as ``time.monotonic``.
         router: Sends requests to other partitions, if there are any.
@@ -50,13 +49,13 @@ class ManagerParts:
     candidates: CandidateSource
     claimer: Claimer
     network: NeutronNetwork
-    mirror: CandidateMirror | NoMirror = field(default_factory=NoMirror)
+    mirror: CandidateMirror
     stream: DecisionStream | NoStream = field(default_factory=NoStream)
     clock: Callable[[], float] = time.monotonic
     router: Router | None = None
 
     @classmethod
-    def from_conf(cls, conf: cfg.ConfigOpts, answers: SharedAnswers) -> "ManagerParts":
+    def from_conf(cls, conf: cfg.ConfigOpts) -> "ManagerParts":
         """Make the parts that the options describe; nothing is connected to yet.
 
         Args:
@@ -68,16 +67,16 @@ class ManagerParts:
             PlacementAuthFailure: ``[placement]`` names no usable credentials.
         """
         placement = PlacementClient.from_conf(conf)
-        hosts = Inventory(conf, answers)
-        mirror = make_mirror(conf, placement, answers, hosts.partition.aggregates)
+        hosts = Inventory(conf)
+        mirror = CandidateMirror(
+            placement, lambda: conf.berth.mirror_interval, aggregates=hosts.partition.aggregates
+        )
         stream = make_stream(conf, LocalState(hosts.pending, partial(hosts.snapshot, math.inf), mirror))
         return cls(
             hosts=hosts,
             placement=placement,
-            candidates=CandidateSource.of(
-                placement, answers, conf.berth.searches_at_once, hosts.begin_reading
-            ),
-            claimer=Claimer.of(placement, conf.berth.claims_at_once, answers.locks.slot, hosts.is_deleted),
+            candidates=CandidateSource.of(placement, hosts.begin_reading),
+            claimer=Claimer.of(placement, hosts.is_deleted, mirror.written),
             network=NeutronNetwork.from_conf(conf),
             mirror=mirror,
             stream=stream,
@@ -91,15 +90,16 @@ def make_steps(conf: cfg.ConfigOpts, parts: ManagerParts, notifications: Notific
     candidate_hosts = CandidateHosts(
         conf, hosts, parts.candidates, parts.network, ProviderAggregates(parts.placement)
     )
-    checks = CapacityChecks(conf, parts.placement, hosts.pending, lambda: parts.stream.status().alone)
+    checks = CapacityChecks(conf, parts.placement, hosts.pending)
     observer = MirrorAndOthers(parts.mirror, parts.stream.sharing)
     return Steps(
         hosts=hosts,
         candidate_hosts=candidate_hosts,
         held_hosts=HeldHosts(hosts, parts.claimer, candidate_hosts),
+        mirror=parts.mirror,
         mirrored_hosts=MirroredHosts(parts.mirror, hosts.instances, hosts.pending),
-        mirror_age=parts.mirror.age,
         groups=ServerGroups(),
         claims=ClaimSessions(parts.claimer, hosts.pending, candidate_hosts, checks, observer, parts.clock),
         notifications=notifications,
+        clock=parts.clock,
     )

@@ -16,6 +16,7 @@ from conductor_client.bus import Bus
 from conductor_client.claims import Allocations, placement_adapter
 from conductor_client.client import SchedulerClient
 from conductor_client.cmd import life
+from conductor_client.moving_compute import MovingCompute
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -26,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _server(conf: cfg.ConfigOpts) -> Any:
     own = conf.conductor_client
     bus, api_bus = Bus(conf), Bus(conf, own.api_transport_url)
-    compute = fake_compute.FakeCompute(
+    compute = MovingCompute(
         bus.client(journal.TOPIC, journal.VERSION),
         Allocations(placement_adapter(conf)),
         journal.Reporter(api_bus),

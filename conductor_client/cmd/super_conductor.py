@@ -10,11 +10,13 @@ from typing import Any
 from oslo_config import cfg
 import sqlalchemy as sa
 
-from conductor_client import journal
+from conductor_client import fake_compute, journal
 from conductor_client.bus import Bus
 from conductor_client.cells import CellMap
+from conductor_client.claims import Allocations, placement_adapter
 from conductor_client.client import SchedulerClient
 from conductor_client.cmd import life
+from conductor_client.move_conductor import MoveConductor
 from conductor_client.super_conductor import CellConductors, SuperConductor
 
 
@@ -26,9 +28,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _server(conf: cfg.ConfigOpts) -> Any:
     bus = Bus(conf)
     cells = CellMap(sa.create_engine(conf.api_database.connection), conf.transport_url)
-    cell_conductors = CellConductors(lambda cell: Bus(conf, cell.transport_url))
-    conductor = SuperConductor(SchedulerClient.from_conf(bus), cells, cell_conductors)
-    return bus.server(journal.TOPIC, conf.host, conductor)
+    scheduler = SchedulerClient.from_conf(bus)
+    conductor = SuperConductor(scheduler, cells, CellConductors(lambda cell: Bus(conf, cell.transport_url)))
+    moves = MoveConductor(
+        scheduler,
+        cells,
+        CellConductors(lambda cell: Bus(conf, cell.transport_url), fake_compute.TOPIC, fake_compute.VERSION),
+        Allocations(placement_adapter(conf)),
+        conductor.journal,
+        conf.scheduler.max_attempts,
+    )
+    return bus.server(journal.TOPIC, conf.host, conductor, moves)
 
 
 if __name__ == "__main__":

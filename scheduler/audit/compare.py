@@ -189,7 +189,7 @@ class Judge:
             self._hosts(holding),
             detail,
             home=instance.host or "",
-            remove="; ".join(f"{UNSET} {provider} {records.uuid}" for provider in sorted(held)),
+            remove=", ".join(f"`{UNSET} {provider} {records.uuid}`" for provider in sorted(held)),
         )
 
     def _expected(self, records: ConsumerRecords) -> set[str | None]:

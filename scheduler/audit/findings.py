@@ -29,22 +29,22 @@ HEAL = "nova-manage placement heal_allocations --instance"
 
 NEXT_STEPS = {
     Kind.NO_INSTANCE: "Check that no other service that uses Placement (such as Blazar or Zun) owns this "
-    f"consumer. If none does, free the resources: {DELETE} {{subject}}",
+    f"consumer. If none does, free the resources: `{DELETE} {{subject}}`",
     Kind.TWO_HOSTS: "Check on which of the hosts the guest runs. If it runs on {home} only, remove the "
     "other: {remove}",
     Kind.OTHER_HOST: "Check on which host the guest runs. If it runs on {home}, let nova write its "
-    f"allocations again: {DELETE} {{subject}}; {HEAL} {{subject}}",
-    Kind.NO_HOST: "If the server failed or is not needed, delete it: openstack server delete {subject}. "
-    f"If it is to be kept, free the resources: {DELETE} {{subject}}",
+    f"allocations again: `{DELETE} {{subject}}`, then `{HEAL} {{subject}}`",
+    Kind.NO_HOST: "If the server failed or is not needed, delete it: `openstack server delete {subject}`. "
+    f"If it is to be kept, free the resources: `{DELETE} {{subject}}`",
     Kind.ENDED_MIGRATION: "Check that the guest does not run on {home} any more. If so, free the resources: "
-    f"{DELETE} {{subject}}",
-    Kind.NO_ALLOCATION: f"Let nova write the allocations: {HEAL} {{subject}}. If that is refused because the "
-    "host is full, move an instance off it first.",
+    f"`{DELETE} {{subject}}`",
+    Kind.NO_ALLOCATION: f"Let nova write the allocations: `{HEAL} {{subject}}`. If that is refused because "
+    "the host is full, move an instance off it first.",
     Kind.OVER_COMMITTED: "Move instances off the host: openstack server migrate. If the ratio or the "
     "reserved amount was changed on purpose, nothing needs to be done: the host gets no new instances until "
     "it has room again.",
-    Kind.HIDDEN: "Let Placement create the missing consumer records: placement-manage db "
-    "online_data_migrations. Then run the audit again; it shows which consumers they are.",
+    Kind.HIDDEN: "Let Placement create the missing consumer records: `placement-manage db "
+    "online_data_migrations`. Then run the audit again; it shows which consumers they are.",
 }
 
 
@@ -56,7 +56,7 @@ class Finding:
         subject: UUID of the consumer, or of the provider for findings about inventories.
         host: the host or provider where resources are held; several are joined by commas.
         detail: what was found, one or two plain sentences.
-        next_step: what to do about it.
+        next_step: what to do about it, with commands in backticks.
         outcome: what was done about it, empty without a fix.
         generation: of the consumer when that was found, None for findings about inventories.
     """

@@ -4,9 +4,9 @@
 - claimer: the claims of a process
 - claim: one claim as a state machine; batch: claims for many instances in one request to Placement
 - confirmation: keeping what the instances of a request hold already, all or none
-- capacity: whether overlapping claims of several schedulers were too many for a provider
+- capacity: whether overlapping claims of several processes were too many for a provider
 - events: what happened to a claim, try by try, and its log lines
-- group_commit: writes of concurrent requests that are sent together; writes_in_flight: how many at once
+- group_commit: writes of concurrent requests that are sent together, in two lanes
 - parts: what all claims of a process work with
 - policy: every bound of a claim, with the reason for its value
 - allocations_api, responses: the requests to Placement, and what its responses mean

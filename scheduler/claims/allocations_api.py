@@ -1,12 +1,14 @@
 """Reading and writing the allocations of a consumer in Placement (spec: placement-and-workflow 4.1-4.3)."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+import time
+from typing import Any, Protocol
 from urllib.parse import quote
 
 import orjson
 
+from scheduler.claims.responses import WriteOutcome, write_outcome
 from scheduler.placement.answer import AllocationCandidate, Resources
 from scheduler.placement.client import PlacementClient, Reply
 from scheduler.placement.errors import PlacementUnreachable
@@ -42,16 +44,32 @@ class ConsumerAllocations:
 NOTHING = ConsumerAllocations()
 
 
+class Written(Protocol):
+    """Is told of each write once its outcome is known, or known to be unknown."""
+
+    def __call__(self, bodies: Collection[Mapping[str, Any]], begun: float, *, done: bool | None) -> None:
+        """Learn of a write.
+
+        Args:
+            bodies: What was written for each consumer; as of ``allocations_body``.
+            begun: When it was sent, in seconds of the clock.
+            done: Whether it was carried out; None: that is not known.
+        """
+
+
 class AllocationsApi:
     """The requests to Placement. What a response to a write means is told by ``responses.write_outcome``.
 
     Attributes:
         before_write: Called with the UUIDs of the consumers right before a write of theirs is sent.
+        written: Called after each write.
     """
 
-    def __init__(self, client: PlacementClient) -> None:
+    def __init__(self, client: PlacementClient, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
+        self._clock = clock
         self.before_write: Callable[[Collection[str]], None] = _do_nothing
+        self.written: Written = _ignore_write
 
     def get_allocations(self, uuid: str, context: Any = None) -> ConsumerAllocations:
         """Return what the consumer holds now.
@@ -80,16 +98,35 @@ class AllocationsApi:
     def put_allocations(self, uuid: str, body: dict[str, Any], context: Any = None) -> Reply:
         """Write the allocations of one consumer; raises as ``PlacementClient.write``."""
         self.before_write([uuid])
-        return self._client.write("PUT", _path(uuid), MICROVERSION, context, orjson.dumps(body))
+        return self._write("PUT", _path(uuid), [body], orjson.dumps(body), context)
 
     def post_allocations(self, bodies: dict[str, dict[str, Any]], context: Any = None) -> Reply:
         """Write the allocations of many consumers, all or none; raises as ``PlacementClient.write``."""
         self.before_write(list(bodies))
-        return self._client.write("POST", "/allocations", MICROVERSION, context, orjson.dumps(bodies))
+        return self._write("POST", "/allocations", bodies.values(), orjson.dumps(bodies), context)
+
+    def _write(
+        self, method: str, path: str, bodies: Collection[Mapping[str, Any]], data: bytes, context: Any
+    ) -> Reply:
+        begun, done = self._clock(), None
+        try:
+            reply = self._client.write(method, path, MICROVERSION, context, data)
+            outcome = write_outcome(reply)
+            done = None if outcome is WriteOutcome.UNKNOWN else outcome is WriteOutcome.DONE
+            return reply
+        except PlacementUnreachable:
+            done = False
+            raise
+        finally:
+            self.written(bodies, begun, done=done)
 
 
 def _do_nothing(_uuids: Collection[str]) -> None:
     """Ignore that a write is about to be sent."""
+
+
+def _ignore_write(bodies: Collection[Mapping[str, Any]], begun: float, *, done: bool | None) -> None:
+    """Ignore that a write was sent."""
 
 
 def _path(uuid: str) -> str:

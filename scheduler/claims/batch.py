@@ -46,7 +46,8 @@ class Batch:
         """
         self._open = {request.uuid: request for request in requests}
         self._histories = {
-            uuid: ClaimHistory(uuid, request.host_label) for uuid, request in self._open.items()
+            uuid: ClaimHistory(uuid, request.host_label, on_event=parts.on_event)
+            for uuid, request in self._open.items()
         }
         self._api, self._policy, self._timing = parts.api, parts.policy, parts.timing
         self._provider_locks = parts.provider_locks

@@ -1,4 +1,4 @@
-"""Whether claims of several schedulers that overlapped have filled a provider beyond its capacity.
+"""Whether claims of several processes that overlapped have filled a provider beyond its capacity.
 
 Placement checks the capacity in each claim, but can grant two that overlap and do not fit together: its own
 retry reads the usage as it was before (spec: placement-and-workflow 6.1). Claims of one process on a provider

@@ -193,7 +193,7 @@ class AllocationClaim:
         late_until = now + self._policy.late_write_window if request.redelivered else -math.inf
         self._late_until = max(known.late_until, late_until)
         self._stopping = stopping
-        self._history = ClaimHistory(request.uuid, request.host_label, known.events)
+        self._history = ClaimHistory(request.uuid, request.host_label, known.events, parts.on_event)
         self._known = known
         self._write = self._plain_write(NOTHING, known.generation)
         self._writes = known.lost  # that were sent

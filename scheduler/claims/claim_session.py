@@ -22,9 +22,19 @@ from scheduler.claims.observers import ClaimObserver, NoObserver
 from scheduler.claims.result import ClaimResult, Outcome, unsent_claim
 from scheduler.errors import NoValidHost
 from scheduler.placement.answer import AllocationCandidate, Resources
+from scheduler.placement.errors import PlacementError
 from scheduler.request.scheduling_request import SchedulingRequest
 
 LOG = logging.getLogger(__name__)
+
+
+Check = Callable[[Collection[str]], Mapping[str, str]]
+"""Compute node uuids -> why those may not be claimed that may not. It raises ``PlacementError``."""
+
+
+def check_nothing(_nodes: Collection[str]) -> Mapping[str, str]:
+    """Let every host be claimed: Placement was asked for it after the request came."""
+    return {}
 
 
 class Reservations(Protocol):
@@ -74,6 +84,7 @@ class ClaimSession:
         clock: Returns the time in seconds.
         observer: Is told what becomes of the claims.
         capacity: Checks what was granted. Claims that are one too many are given back.
+        check: Checks the chosen hosts before they are claimed.
         seconds: How long the claims of the request took.
     """
 
@@ -84,6 +95,7 @@ class ClaimSession:
     clock: Callable[[], float] = time.monotonic
     observer: ClaimObserver = field(default_factory=NoObserver)
     capacity: CapacityCheck = field(default_factory=NoCapacityCheck)
+    check: Check = check_nothing
     seconds: float = field(default=0.0, init=False)
     _claims: dict[str, ClaimResult | None] = field(default_factory=dict, init=False)
     _events: dict[str, list[ClaimEvent]] = field(default_factory=dict, init=False)
@@ -100,9 +112,8 @@ class ClaimSession:
         A claim that put a provider over its capacity is given back, and refused.
         """
         request = self._claim_request(instance_uuid, candidate, self.nodes.ignored)
-        if self._busy or self._is_late():
-            result = self._refuse(request)
-        else:
+        result = self._unsent([request]).get(instance_uuid)
+        if result is None:
             with self._timed(), self._releasing_on_error([request]):
                 result = self.claimer.claim(request)
         self._remember({instance_uuid: result}, {instance_uuid: candidate})
@@ -111,11 +122,10 @@ class ClaimSession:
     def claim_many(self, candidates: Mapping[str, AllocationCandidate]) -> Mapping[str, ClaimResult]:
         """Claim a candidate for each instance, by instance UUID; as ``claim`` and ``Claimer.claim_many``."""
         requests = [self._claim_request(uuid, candidate) for uuid, candidate in candidates.items()]
-        if self._busy or self._is_late():
-            results = {request.uuid: self._refuse(request) for request in requests}
-        else:
-            with self._timed(), self._releasing_on_error(requests):
-                results = self.claimer.claim_many(requests)
+        results = self._unsent(requests)
+        if left := [request for request in requests if request.uuid not in results]:
+            with self._timed(), self._releasing_on_error(left):
+                results |= self.claimer.claim_many(left)
         self._remember(results, candidates)
         return self._checked(results, candidates)
 
@@ -213,9 +223,24 @@ class ClaimSession:
             alone=len(self.request.instance_uuids) == 1,
         )
 
+    def _unsent(self, requests: Sequence[ClaimRequest]) -> dict[str, ClaimResult]:
+        """Return the results of the claims that are not to be sent, by instance UUID."""
+        if self._busy or self._is_late():
+            return {request.uuid: self._refuse(request) for request in requests}
+        try:
+            with self._timed():
+                reasons = self.check({request.candidate.root for request in requests})
+        except PlacementError as error:
+            return {one.uuid: _unsent_claim(one, Outcome.UNAVAILABLE, str(error)) for one in requests}
+        return {
+            one.uuid: _unsent_claim(one, Outcome.REFUSED, reasons[one.candidate.root])
+            for one in requests
+            if one.candidate.root in reasons
+        }
+
     def _refuse(self, request: ClaimRequest) -> ClaimResult:
         outcome, reason = (Outcome.CONFLICT, BUSY) if self._busy else (Outcome.UNAVAILABLE, TOO_LATE)
-        return unsent_claim(request.uuid, request.host_label, outcome, reason)
+        return _unsent_claim(request, outcome, reason)
 
     @contextmanager
     def _timed(self) -> Iterator[None]:
@@ -286,6 +311,10 @@ class ClaimSession:
         return self.clock() > self.request.deadline
 
 
+def _unsent_claim(request: ClaimRequest, outcome: Outcome, reason: str) -> ClaimResult:
+    return unsent_claim(request.uuid, request.host_label, outcome, reason)
+
+
 def _added_by(result: ClaimResult) -> Resources:
     """Return what a claim of ours added to what the instance held; nothing if it holds nothing of ours."""
     if not result.claimed or result.adopted or result.made is None:
@@ -296,7 +325,7 @@ def _added_by(result: ClaimResult) -> Resources:
 
 def _refused_as_over(result: ClaimResult, excess: Excess) -> ClaimResult:
     reason = (
-        f"claims of several schedulers overlapped, and put provider {excess.provider} over its capacity "
+        f"claims of several processes overlapped, and put provider {excess.provider} over its capacity "
         f"of {excess.resource_class}"
     )
     return ClaimResult(Outcome.REFUSED, reason, excess.resource_class, excess.provider, events=result.events)

@@ -18,24 +18,23 @@ from typing import Any, TypeVar
 
 from oslo_log import log
 
-from scheduler.claims.allocations_api import AllocationsApi, ConsumerAllocations, claim_body
+from scheduler.claims.allocations_api import AllocationsApi, ConsumerAllocations, Written, claim_body
 from scheduler.claims.batch import Batch, Results, claim_one_by_one, roots_of
 from scheduler.claims.claim import STOPPING, AllocationClaim, ClaimRequest, ConsumerState
 from scheduler.claims.cleanup import AllocationCleanup
 from scheduler.claims.confirmation import Confirmation, HeldClaim
 from scheduler.claims.empty_consumers import EmptyConsumers
-from scheduler.claims.group_commit import GroupCommit, TakeSlot
-from scheduler.claims.held import read_each
+from scheduler.claims.group_commit import GroupCommit
 from scheduler.claims.journal import ClaimJournal, Journal
 from scheduler.claims.late_writes import IsDeleted, LateWrites
 from scheduler.claims.parts import ClaimParts
 from scheduler.claims.policy import ClaimPolicy, Timing
 from scheduler.claims.responses import IN_EFFECT, WriteOutcome, write_outcome
 from scheduler.claims.result import ClaimResult, Outcome, OwnWrite, Refusal, unsent_claim
-from scheduler.claims.writes_in_flight import WritesInFlight
 from scheduler.locks import KeyedLocks
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementSilent, PlacementUnreachable
+from scheduler.placement.read_each import read_each
 
 LOG = log.getLogger(__name__)
 
@@ -51,9 +50,16 @@ _Claim = TypeVar("_Claim", ClaimRequest, HeldClaim)
 # Seconds between looks at whether claims are in flight, while the process stops.
 _DRAIN_POLL = 0.05
 
+# Seconds between looks at whether the process stops, while releases are waited for.
+_LOOK_INTERVAL = 1.0
+
 
 class Claimer:
-    """Claims and releases of a process; any thread may use it. It is made anew after a fork."""
+    """Claims and releases of a process; any thread may use it. It is made anew after a fork.
+
+    Attributes:
+        on_event: Called at each event of a claim; must not wait.
+    """
 
     def __init__(
         self,
@@ -70,7 +76,9 @@ class Claimer:
             timing: Clock, sleep and randomness.
             is_deleted: Returns whether an instance was deleted in nova; None if that is not known.
         """
-        self._parts = parts = ClaimParts(api, policy, timing)
+        self.on_event: Callable[[], None] = lambda: None
+        on_event = lambda: self.on_event()  # noqa: E731, PLW0108 - it is set later
+        self._parts = parts = ClaimParts(api, policy, timing, on_event=on_event)
         self._api, self._policy, self._timing = api, policy, timing
         self._journal, self._provider_locks = parts.journal, parts.provider_locks
         self._instance_locks = KeyedLocks()
@@ -84,17 +92,20 @@ class Claimer:
 
     @classmethod
     def of(
-        cls, client: PlacementClient, most_writes: int, slot: TakeSlot, is_deleted: IsDeleted
+        cls,
+        client: PlacementClient,
+        is_deleted: IsDeleted,
+        written: Written,
     ) -> "Claimer":
         """Return the claimer of a process, with the bounds of a daemon.
 
         Args:
             client: Sends requests to Placement.
-            most_writes: How many writes are in flight at once at most; what waits meanwhile is sent together.
-            slot: Takes a slot among the writes of all workers.
             is_deleted: Returns whether an instance was deleted in nova; None if that is not known.
+            written: Called after each write.
         """
-        api = GroupCommit(client, WritesInFlight(most_writes), slot=slot)
+        api = GroupCommit(client)
+        api.written = written
         return cls(api, ClaimPolicy(), is_deleted=is_deleted)
 
     @property
@@ -468,7 +479,7 @@ class Claimer:
             PlacementSilent: Placement does not tell what one of them holds.
         """
         read = partial(self._api.get_allocations, context=context)
-        return read_each(read, instance_uuids, self._policy.reads_at_once)
+        return read_each(read, instance_uuids, self._policy.reads_at_once, lambda held: not held.allocations)
 
     def release(self, instance_uuid: str, claim: ClaimResult, context: Any = None) -> None:
         """Give back a claim; as ``release_many``."""
@@ -481,6 +492,17 @@ class Claimer:
         time.
         """
         self._cleanup.release_claims({uuid: one for uuid, one in claims.items() if one.claimed}, context)
+
+    def wait_until_released(self, instance_uuids: Collection[str], deadline: float) -> None:
+        """Wait until claims that were handed to ``release_many`` are released.
+
+        Args:
+            instance_uuids: The instances.
+            deadline: When to wait no longer; seconds of the clock of claims. ``stop_claiming`` ends it, too.
+        """
+        while not self._stopping.is_set() and (left := deadline - self._timing.monotonic()) > 0:
+            if self._cleanup.wait_until_released(instance_uuids, min(left, _LOOK_INTERVAL)):
+                return
 
     def drain(self, timeout: float) -> list[str]:
         """Wait until requests, claims in flight and pending cleanups have ended, ``timeout`` seconds at most.

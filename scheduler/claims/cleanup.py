@@ -10,7 +10,6 @@ only. It tries again until it is certain that nothing of a claim is left.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-import logging
 import threading
 from typing import Any
 
@@ -26,6 +25,7 @@ from scheduler.claims.policy import ClaimPolicy, Timing
 from scheduler.claims.responses import WriteOutcome, write_outcome
 from scheduler.claims.result import ClaimResult, OwnWrite, own_write_in
 from scheduler.locks import KeyedLocks
+from scheduler.logs import RateLimitedLogger
 from scheduler.placement.errors import PlacementSilent, PlacementUnanswered, PlacementUnreachable
 
 LOG = log.getLogger(__name__)
@@ -50,6 +50,7 @@ class PendingCleanup:
         due: When to try next.
         attempts: How often it was tried.
         returned: A write that is given back by a request of unknown outcome.
+        reported: Whether the log has an error that it takes so long.
     """
 
     uuid: str
@@ -63,6 +64,7 @@ class PendingCleanup:
     due: float = 0.0
     attempts: int = 0
     returned: OwnWrite | None = None
+    reported: bool = False
 
     def joined_with(self, later: "PendingCleanup") -> "PendingCleanup":
         """Return this cleanup together with that of a later claim for the same instance."""
@@ -210,9 +212,10 @@ class AllocationCleanup:
         self._policy = policy
         self._on_finished = on_finished
         self._timing = timing
+        self._warnings = RateLimitedLogger(LOG, clock=timing.monotonic)
         self._changed = threading.Condition()
         self._pending: dict[str, PendingCleanup] = {}
-        self._left: set[str] = set()  # when the process stopped
+        self._left: set[str] = set()  # to the next process
         self._worker: threading.Thread | None = None
         self._stays = False
         self._draining = False
@@ -279,6 +282,21 @@ class AllocationCleanup:
             cleanup = self._pending.pop(uuid, None)
             self._changed.notify_all()
         return cleanup
+
+    def wait_until_released(self, uuids: Collection[str], timeout: float) -> bool:
+        """Wait until claims for these instances are released; for those of unknown outcome until one attempt.
+
+        Returns:
+            Whether they are.
+        """
+        with self._changed:
+            pending = [one for uuid in uuids if (one := self._pending.get(uuid))]
+            return self._changed.wait_for(
+                lambda: (
+                    not any(self._is_current(one) and (one.certain or not one.attempts) for one in pending)
+                ),
+                timeout,
+            )
 
     def __len__(self) -> int:
         """Return how many instances have something that is still to be given back."""
@@ -424,9 +442,8 @@ class AllocationCleanup:
         self._on_finished([one.uuid for one in cleanups])
 
     def _postpone_all(self, cleanups: Sequence[PendingCleanup], error: PlacementSilent) -> None:
-        LOG.warning(
-            "Removing allocations of instances %s is delayed: %s", [one.uuid for one in cleanups], error
-        )
+        uuids = [one.uuid for one in cleanups]
+        self._warnings.warning("delayed", "Removing allocations of instances %s is delayed: %s", uuids, error)
         with self._changed:
             for cleanup in cleanups:
                 if isinstance(error, PlacementUnanswered):
@@ -444,8 +461,9 @@ class AllocationCleanup:
                     and attempt_cleanup(self._api, cleanup, self._timing.monotonic())
                 )
         except PlacementSilent as error:
-            level = logging.DEBUG if cleanup.attempts else logging.WARNING
-            LOG.log(level, "Removing allocations of instance %s is delayed: %s", cleanup.uuid, error)
+            self._warnings.warning(
+                "delayed", "Removing allocations of instance %s is delayed: %s", cleanup.uuid, error
+            )
         except BaseException:  # also SystemExit, which would end the thread without a word
             LOG.exception("Removing allocations of instance %s failed", cleanup.uuid)
         with self._changed:
@@ -465,15 +483,26 @@ class AllocationCleanup:
             self._on_finished([cleanup.uuid])
 
     def _give_up(self, cleanup: PendingCleanup) -> None:
+        """Leave a cleanup to the next process, which finds what is recorded of it."""
         _log_abandoned(cleanup)
-        self._finish(cleanup)
+        if self._is_current(cleanup):
+            del self._pending[cleanup.uuid]
+            self._left.add(cleanup.uuid)
 
     def _postpone(self, cleanup: PendingCleanup) -> None:
-        """Set when to try again, unless the time for this cleanup is over."""
+        """Set when to try again, unless there are too many cleanups."""
         now, policy = self._timing.monotonic(), self._policy
-        if now - cleanup.since > policy.cleanup_timeout or len(self._pending) > policy.cleanup_capacity:
+        if len(self._pending) > policy.cleanup_capacity:
             self._give_up(cleanup)
             return
+        if now - cleanup.since > policy.cleanup_timeout and not cleanup.reported:
+            cleanup.reported = True
+            LOG.error(
+                "Allocations of a failed claim for instance %s could not be removed for %d s; trying on: %s",
+                cleanup.uuid,
+                now - cleanup.since,
+                [write.made.allocations for write in cleanup.writes],
+            )
         delays = policy.cleanup_delays
         delay = policy.drain_delay if self._draining else delays[min(cleanup.attempts, len(delays) - 1)]
         cleanup.attempts += 1

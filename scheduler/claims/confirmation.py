@@ -86,7 +86,8 @@ class Confirmation:
         self._wanted = {one.uuid: one.held.allocations for one in claims}
         self._earlier = {one.uuid: one.earlier for one in claims}
         self._histories = {
-            uuid: ClaimHistory(uuid, request.host_label) for uuid, request in self._requests.items()
+            uuid: ClaimHistory(uuid, request.host_label, on_event=parts.on_event)
+            for uuid, request in self._requests.items()
         }
         self._api, self._policy, self._timing = parts.api, parts.policy, parts.timing
         self._journal, self._provider_locks = parts.journal, parts.provider_locks

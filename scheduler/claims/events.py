@@ -1,6 +1,6 @@
 """What happened to the claim for an instance, try by try, and the log lines about it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 import logging
@@ -29,7 +29,7 @@ class ClaimState(StrEnum):
         CLAIMED_ALONE: The claim leaves its batch, and is sent alone.
         GRANTED: The instance has its allocations. The end.
         WITHIN_CAPACITY: The host was found within its capacity after the claim.
-        OVER_CAPACITY: The granted claim is given back, as claims of several schedulers overlapped. The end.
+        OVER_CAPACITY: The granted claim is given back, as claims of several processes overlapped. The end.
         NEXT_HOST: This host is not claimed, another may be. The end.
         GIVEN_UP: No host would do now. The end.
     """
@@ -90,6 +90,11 @@ class ClaimEvent:
         return self.next_step in ENDS
 
     @property
+    def in_outage(self) -> bool:
+        """Whether Placement gave a response of an outage, which has log lines of its own."""
+        return self.status in {401, 403} or (self.status or 0) >= 500
+
+    @property
     def granted(self) -> bool:
         """Whether the instance has its allocations on the host."""
         return self.next_step is ClaimState.GRANTED
@@ -103,9 +108,23 @@ class ClaimHistory:
         attempt: The number of the current try.
     """
 
-    def __init__(self, instance_uuid: str, host: str, earlier: Sequence[ClaimEvent] = ()) -> None:
-        """Begin with the events of an earlier part of the same claim, if there was one."""
+    def __init__(
+        self,
+        instance_uuid: str,
+        host: str,
+        earlier: Sequence[ClaimEvent] = (),
+        on_event: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Begin with the events of an earlier part of the same claim, if there was one.
+
+        Args:
+            instance_uuid: The instance.
+            host: The name of the host if it is known, otherwise the UUID of the root provider.
+            earlier: The events of the earlier part.
+            on_event: Called when an event is added.
+        """
         self._instance_uuid = instance_uuid
+        self._on_event = on_event
         self._host = host
         self.events = list(earlier)
         self.attempt = earlier[-1].attempt if earlier else 0
@@ -118,13 +137,15 @@ class ClaimHistory:
         """Append an event, and log it."""
         event = ClaimEvent(self.attempt, self._host, status, cause, next_step)
         self.events.append(event)
+        self._on_event()
         self._log(event)
 
     def _log(self, event: ClaimEvent) -> None:
         if event.next_step is ClaimState.GRANTED:
             self._log_granted(event)
             return
-        if event.next_step in ENDS and event.status is not None:
+        unavailable = event.next_step is ClaimState.GIVEN_UP and event.in_outage
+        if event.next_step in ENDS and event.status is not None and not unavailable:
             LOG.warning(
                 "Failed to save allocation for %s. Got HTTP %s: %s",
                 self._instance_uuid,
@@ -132,7 +153,7 @@ class ClaimHistory:
                 event.cause,
             )
         LOG.log(
-            logging.INFO if event.next_step in _AT_INFO else logging.DEBUG,
+            logging.INFO if event.next_step in _AT_INFO and not unavailable else logging.DEBUG,
             "Claim for instance %s on host %s, try %d: %s; %s",
             self._instance_uuid,
             event.host,

@@ -5,85 +5,11 @@ have been answered with the hosts that its instances hold now, so these are to b
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-import contextvars
-from dataclasses import dataclass, field
-import threading
+from collections.abc import Collection, Iterable, Mapping
 
-from scheduler import deadline
-from scheduler.claims.allocations_api import ConsumerAllocations
 from scheduler.claims.result import ClaimResult, Outcome
 from scheduler.placement.answer import AllocationCandidate, Resources
-from scheduler.placement.errors import PlacementUnreachable
 from scheduler.request.query import Query
-
-Read = Callable[[str], ConsumerAllocations]
-"""Returns what an instance holds; raises ``PlacementSilent`` if Placement does not tell."""
-
-
-def read_each(read: Read, uuids: Sequence[str], at_once: int) -> dict[str, ConsumerAllocations]:
-    """Read what instances hold, some at a time.
-
-    The first that holds nothing ends it: then no use is made of the others.
-
-    Args:
-        read: Reads one. It bounds its own time.
-        uuids: The instances.
-        at_once: How many are read at the same time at most; fewer if the system has no thread left.
-
-    Returns:
-        What was read, by instance UUID in the given order: of all, or of some, one of which holds nothing.
-
-    Raises:
-        PlacementSilent: Placement does not tell what one of them holds, or the deadline has passed.
-    """
-    reading = _Reading(read, iter(uuids))
-    threads = []
-    for _ in range(min(at_once, len(uuids)) - 1):
-        run = contextvars.copy_context().run  # the deadline of the request is the thread's too
-        thread = threading.Thread(target=run, args=(reading.work,), name="held", daemon=True)
-        try:
-            thread.start()
-        except RuntimeError:
-            break
-        threads.append(thread)
-    reading.work()
-    for thread in threads:
-        thread.join()
-    if reading.error is not None:
-        raise reading.error
-    return {uuid: reading.found[uuid] for uuid in uuids if uuid in reading.found}
-
-
-@dataclass(slots=True)
-class _Reading:
-    """What several threads read together, each the next instance that is left."""
-
-    read: Read
-    left: Iterator[str]
-    found: dict[str, ConsumerAllocations] = field(default_factory=dict)
-    error: BaseException | None = None
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def work(self) -> None:
-        try:
-            while (uuid := self._next()) is not None:
-                if deadline.current().expired:
-                    raise PlacementUnreachable("the caller no longer waits for an answer")
-                held = self.found[uuid] = self.read(uuid)
-                if not held.allocations:
-                    self._end()
-        except BaseException as error:  # noqa: BLE001 - the thread of the request raises it
-            self.error = error
-            self._end()
-
-    def _next(self) -> str | None:
-        with self.lock:
-            return next(self.left, None)
-
-    def _end(self) -> None:
-        with self.lock:
-            self.left = iter(())
 
 
 class AlreadyHeld:

@@ -11,19 +11,18 @@ page (``JournalPage``). What a record tells of a claim is known to ``ClaimJourna
 JSON.
 """
 
-import atexit
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 import math
 import os
 from pathlib import Path
 import re
-import shutil
 import sqlite3
 import tempfile
 import threading
 import time
 from typing import Any, Protocol
+import weakref
 
 from oslo_config import cfg
 from oslo_log import log
@@ -34,17 +33,23 @@ from scheduler.claims.page_file import SUFFIX, PageLock
 from scheduler.claims.result import ClaimResult, Outcome, OwnWrite
 from scheduler.logs import OutageLog
 from scheduler.message_runs import MessageRuns, NoRuns, RecordedReply
+from scheduler.temporary_directories import make_temporary_directory
 
 LOG = log.getLogger(__name__)
 
-#: How the names of all directories of a journal begin.
+#: How the names of all directories of a journal begin, and of temporary ones; no host is named so.
 DIRECTORY_PREFIX = "berth-claims-"
+TEMPORARY_PREFIX = f"{DIRECTORY_PREFIX}+"
 
 #: Seconds until it is tried again to open a page.
 REOPEN_DELAY = 5.0
 
 #: Workers of one master; far more than anybody runs.
 PAGES = 1024
+
+
+#: Pages that may be unusable, of another user or of another version, before it is taken that all are.
+MOST_UNUSABLE = 8
 
 
 class Page(Protocol):
@@ -145,21 +150,35 @@ class Journal:
         return page
 
     def _open_free_page(self) -> JournalPage:
-        for number in range(PAGES):
+        unusable: dict[str, Exception] = {}
+        for name in (f"page-{number}" for number in range(PAGES)):
             try:
-                lock = PageLock(self.directory / f"page-{number}.lock")
-            except BlockingIOError:
+                page = self._open_if_free(name)
+            except (OSError, sqlite3.Error) as error:
+                unusable[name] = error
+                if len(unusable) == MOST_UNUSABLE:
+                    raise
                 continue
-            try:
-                return JournalPage(self.directory / f"page-{number}{SUFFIX}", lock, durable=self.durable)
-            except (OSError, sqlite3.Error):
-                lock.release()  # while it is held, what stands in the page counts as of a running process
-                raise
+            if page is not None:
+                for other, why in unusable.items():
+                    LOG.error("Journal page %s in %s cannot be used: %s", other, self.directory, why)
+                return page
         raise OSError(f"all {PAGES} pages are in use")
 
+    def _open_if_free(self, name: str) -> JournalPage | None:
+        try:
+            lock = PageLock(self.directory / f"{name}.lock")
+        except BlockingIOError:
+            return None
+        try:
+            return JournalPage(self.directory / f"{name}{SUFFIX}", lock, durable=self.durable)
+        except (OSError, sqlite3.Error):
+            lock.release()  # while it is held, what stands in the page counts as of a running process
+            raise
+
     def _make_private(self, temporary: str | None) -> Path:
-        directory = Path(tempfile.mkdtemp(prefix=DIRECTORY_PREFIX, dir=temporary))
-        atexit.register(_remove_directory, directory, os.getpid())
+        directory, lock = make_temporary_directory(TEMPORARY_PREFIX, temporary)
+        weakref.finalize(self, os.close, lock)
         return directory
 
 
@@ -187,11 +206,6 @@ def _is_usable(directory: Path) -> bool:
             error,
         )
         return False
-
-
-def _remove_directory(directory: Path, process: int) -> None:
-    if os.getpid() == process:  # not in a worker, which has inherited the duty
-        shutil.rmtree(directory, ignore_errors=True)
 
 
 class ClaimJournal:

@@ -35,7 +35,7 @@ class NoObserver:
 class Mirror(Protocol):
     """What is known of Placement's compute nodes."""
 
-    def claimed(self, allocations: Resources) -> None:
+    def claimed(self) -> None:
         """Count a claim."""
 
     def released(self, allocations: Resources) -> None:
@@ -64,7 +64,7 @@ class MirrorAndOthers:
 
     def claimed(self, instance_uuid: str, allocations: Resources) -> None:
         """Tell both of a claim."""
-        self._mirror.claimed(allocations)
+        self._mirror.claimed()
         self._others.claimed(instance_uuid, allocations)
 
     def released(self, instance_uuid: str, allocations: Resources) -> None:

@@ -1,5 +1,6 @@
 """What all claims of a process work with."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from scheduler.claims.allocations_api import AllocationsApi
@@ -18,6 +19,7 @@ class ClaimParts:
         timing: Clock, sleep and randomness.
         journal: Records what is claimed.
         provider_locks: At most one claim on a provider is in flight from this process.
+        on_event: Called at each event of a claim; must not wait.
     """
 
     api: AllocationsApi
@@ -25,3 +27,4 @@ class ClaimParts:
     timing: Timing
     journal: ClaimJournal = field(default_factory=ClaimJournal)
     provider_locks: KeyedLocks = field(default_factory=KeyedLocks)
+    on_event: Callable[[], None] = lambda: None

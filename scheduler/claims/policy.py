@@ -69,10 +69,10 @@ class ClaimPolicy:
         recorded_write_delay: How long a claim waits, from when the record of a dead process for the same
             instance was taken over. Placement may still be working on the write of that process, as after a
             broken connection, and two writes for one consumer must not overlap.
-        cleanup_timeout: After this time a cleanup is left to the operator, with an error in the log. It is
-            longer than a restart of Placement and its database takes.
+        cleanup_timeout: After this time an error in the log names the allocations of a cleanup, which goes
+            on. It is longer than a restart of Placement and its database takes.
         cleanup_capacity: Pending cleanups that are kept. It bounds memory; the allocations of further ones
-            are logged as errors.
+            are logged as errors, and left to the next process.
         drain_delay: Delay between attempts while the process stops: its time is short.
         empty_consumers: Empty consumers that are remembered. A forgotten one costs its next claim two
             requests.

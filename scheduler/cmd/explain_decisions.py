@@ -1,14 +1,12 @@
 """berth-explain decision, host and list: questions about decisions that were made."""
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 import contextlib
 from datetime import UTC, datetime, timedelta
 from functools import partial
 import logging
 import re
-import shutil
-import sys
 from typing import Any, NamedTuple
 
 from cliff.lister import Lister
@@ -17,17 +15,18 @@ from oslo_config import cfg
 from scheduler import conf as options
 from scheduler.cmd import explain_page
 from scheduler.cmd import explain_text as text
-from scheduler.cmd.explain_tables import Table, fits, fitted, wrapped_cells
+from scheduler.cmd.explain_tables import UNLIMITED, Table, fits, fitted, printable, table_width, wrapped_cells
 from scheduler.errors import BerthError
 from scheduler.explain import page
 from scheduler.explain.explainer import seconds_of
 from scheduler.explain.explanation import LOG_FILE, explain_document, explain_host_of
 from scheduler.explain.log_reader import DecisionLogReader
-from scheduler.logs import brief
+from scheduler.logs import brief, sanitize
 from scheduler.nova_db.cells import UNREADABLE
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_service.service_record import live_schedulers
 from scheduler.rpc import explain, transport
+from scheduler.stream.broker import BrokerOptions
 
 LOG = logging.getLogger(__name__)
 
@@ -39,9 +38,6 @@ TIMEOUT = 5.0
 #: The width of a column with sentences, in a table.
 WIDTH = 70
 
-#: More characters than a line of any table has.
-UNLIMITED = 1_000_000
-
 Document = dict[str, Any]
 
 _AGE = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
@@ -50,6 +46,10 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 class NotAnswered(BerthError):
     """Neither a scheduler nor a decision log answered."""
+
+
+class BrokerUnavailable(NotAnswered):
+    """No host of the message broker can be used."""
 
 
 class NotShown(BerthError):
@@ -70,6 +70,14 @@ class Shown(NamedTuple):
     head: Sequence[str]
     tables: Sequence[Table]
     narrow: Table | None = None
+
+    def printable(self) -> "Shown":
+        """Return the same for a terminal: users choose names and traits, with escape sequences perhaps."""
+        return self._replace(
+            head=[sanitize(line) for line in self.head],
+            tables=[printable(table) for table in self.tables],
+            narrow=self.narrow and printable(self.narrow),
+        )
 
 
 class Question(Lister):
@@ -124,9 +132,10 @@ class Question(Lister):
         return 0
 
     def _print(self, shown: Shown, args: argparse.Namespace) -> None:
-        if args.formatter in {"json", "yaml"}:
+        if args.formatter in {"json", "yaml"}:  # which escape control characters themselves
             self._print_document(shown.document, args)
             return
+        shown = shown.printable()
         if args.formatter == "table":
             self._print_text(shown, args)
         else:
@@ -172,18 +181,26 @@ class Question(Lister):
         return self.schedulers(args).ask(method, **arguments)
 
     def schedulers(self, args: argparse.Namespace, hosts: Sequence[str] = ()) -> explain.Schedulers:
-        """Return what asks the schedulers of some hosts; by default those that the arguments name, or all."""
+        """Return what asks the schedulers of some hosts; by default those that the arguments name, or all.
+
+        Raises:
+            BrokerUnavailable: No host of the message broker can be used.
+        """
+        bus = transport.rpc_transport(self.conf)
+        require_broker(self.conf, args.timeout)
         hosts = hosts or args.scheduler or scheduler_hosts(self.conf)
-        return explain.Schedulers(transport.rpc_transport(self.conf), hosts, args.timeout)
+        return explain.Schedulers(bus, hosts, args.timeout)
 
 
-def table_width(args: argparse.Namespace) -> int:
-    """Return the characters that a line of a table may have; 0: any number."""
-    if args.max_width > 0:
-        return int(args.max_width)
-    if args.fit_width or sys.stdout.isatty():
-        return shutil.get_terminal_size().columns
-    return 0
+def require_broker(conf: cfg.ConfigOpts, timeout: float) -> None:
+    """Check that a host of the broker accepts connections: oslo.messaging would try again until the timeout.
+
+    Raises:
+        BrokerUnavailable: None does.
+    """
+    broker = BrokerOptions.from_conf(conf)
+    if broker is not None and (reason := broker.why_unavailable(timeout)):
+        raise BrokerUnavailable(f"RabbitMQ is unavailable: {reason}")
 
 
 def scheduler_hosts(conf: cfg.ConfigOpts) -> list[str]:
@@ -226,7 +243,13 @@ class RecordedQuestion(Question):
         """
         failed: Mapping[str, str] = {}
         if not args.log:
-            answers = asked()
+            try:
+                answers = asked()
+            except BrokerUnavailable as error:
+                if not self.conf.berth.decision_log:
+                    raise
+                LOG.warning("%s", error)
+                answers = explain.Answers({}, {})
             failed = answers.failed
             found = [(name, answer) for name, answer in answers.found.items() if answer]
             if found:
@@ -236,7 +259,7 @@ class RecordedQuestion(Question):
                 return None
         directory = args.log or self.conf.berth.decision_log
         if not directory:
-            raise NotAnswered(f"No scheduler answers: {joined(failed)}")
+            raise not_answered(failed)
         complain(failed)
         return read_log(directory, logged)
 
@@ -255,14 +278,25 @@ def read_log(directory: str, logged: Callable[[DecisionLogReader], Any]) -> tupl
 
 
 def complain(failed: Mapping[str, str]) -> None:
-    """Log which schedulers did not answer."""
+    """Log which schedulers did not answer, or answered with an error."""
+    for line in _problems(failed):
+        LOG.warning("%s", line)
+
+
+def not_answered(failed: Mapping[str, str]) -> NotAnswered:
+    """Return the error that says why no scheduler gave an answer."""
+    if any(isinstance(reason, explain.Raised) for reason in failed.values()):
+        return NotAnswered("; ".join(_problems(failed)))
+    reasons = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
+    return NotAnswered(f"No scheduler could answer: {reasons}")
+
+
+def _problems(failed: Mapping[str, str]) -> Iterator[str]:
     for name, reason in failed.items():
-        LOG.warning("Scheduler %s did not answer: %s", name, reason)
-
-
-def joined(failed: Mapping[str, str]) -> str:
-    """Return why schedulers did not answer, in one line."""
-    return "; ".join(f"{name}: {reason}" for name, reason in failed.items())
+        if isinstance(reason, explain.Raised):
+            yield f"Scheduler {name} answered with an error: {reason}"
+        else:
+            yield f"Scheduler {name} did not answer: {reason}"
 
 
 def add_hosts_option(parser: argparse.ArgumentParser) -> None:
@@ -444,7 +478,7 @@ class ListDecisions(RecordedQuestion):
 
     def _entries(self, answers: explain.Answers) -> list[Document]:
         if not answers.found:
-            raise NotAnswered(f"No scheduler answers: {joined(answers.failed)}")
+            raise not_answered(answers.failed)
         complain(answers.failed)
         return [{**entry, "scheduler": name} for name, answer in answers.found.items() for entry in answer]
 
@@ -453,9 +487,14 @@ def since(words: str) -> float:
     """Return the seconds since the epoch of an age such as ``15m``, or of a time in ISO format, in UTC.
 
     Raises:
-        ValueError: It is neither.
+        ArgumentTypeError: It is neither.
     """
     age = _AGE.fullmatch(words)
     if age:
         return (datetime.now(UTC) - timedelta(seconds=float(age[1]) * _SECONDS[age[2]])).timestamp()
-    return seconds_of(words)
+    try:
+        return seconds_of(words)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f"{words!r} is neither an age such as 15m nor a time such as 2026-01-31T12:00"
+        ) from error

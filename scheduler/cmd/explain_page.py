@@ -1,7 +1,10 @@
 """The page of a decision: written to a file, or served on loopback."""
 
 from collections.abc import Callable, Iterable
+import errno
+import os
 from pathlib import Path
+import tempfile
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 from wsgiref.types import StartResponse, WSGIEnvironment
@@ -16,14 +19,25 @@ HEADERS = [
 
 
 def write(path: str, html: str) -> None:
-    """Write a page to a file that only its owner can read: it names hosts and projects.
+    """Write a page to a new file that only its owner can read: it names hosts and projects.
+
+    It takes the place of a file of that name; links and devices are left alone.
 
     Raises:
         OSError: It cannot be written.
     """
     file = Path(path)
-    file.touch(mode=0o600)
-    file.write_text(html, encoding="utf-8")
+    if file.is_symlink() or (file.exists() and not file.is_file()):
+        raise FileExistsError(errno.EEXIST, "It is no regular file", path)
+    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    new = Path(name)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as written:
+            written.write(html)
+        new.replace(file)
+    except BaseException:
+        new.unlink()
+        raise
 
 
 def server(port: int, html: str) -> WSGIServer:

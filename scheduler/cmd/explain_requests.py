@@ -18,21 +18,22 @@ from scheduler.cmd.explain_decisions import (
     Shown,
     add_hosts_option,
     complain,
-    joined,
+    not_answered,
     shown_explanation,
 )
 from scheduler.conf.changed import read_changes
 from scheduler.conf.partitions import MOST_PARTITIONS
 from scheduler.errors import BerthError, InvalidRequest
-from scheduler.explain import capacity, comparison
+from scheduler.explain import capacity, comparison, hints
 from scheduler.explain.explainer import seconds_of
 from scheduler.logs import brief
 from scheduler.nova_db.cells import UNREADABLE
 from scheduler.nova_db.engines import Engines
-from scheduler.nova_db.request_specs import RequestSpecs
+from scheduler.nova_db.request_specs import NotFound, RequestSpecs
 from scheduler.request import pci_aliases
 from scheduler.request.flavor_and_image import FlavorAndImage
 from scheduler.request.guest_topology import guest_topology
+from scheduler.request.reading import read
 from scheduler.rpc import explain
 
 LOG = logging.getLogger(__name__)
@@ -67,13 +68,17 @@ class RequestQuestion(Question):
         )
         for name, meta, words in (
             ("image-property", "KEY=VALUE", "a property of the image"),
-            ("hint", "KEY=VALUE", "a scheduler hint"),
+            ("hint", "KEY=VALUE", "a scheduler hint, such as group=UUID of a server group"),
             ("ignore-host", "HOST", "a host that is left out"),
         ):
             parser.add_argument(
                 f"--{name}", action="append", default=[], metavar=meta, help=f"{words}; can be repeated"
             )
-        parser.add_argument("--az", metavar="ZONE", help="the availability zone")
+        parser.add_argument(
+            "--az",
+            metavar="ZONE[:HOST[:NODE]]",
+            help="the availability zone, with a host that is forced if it is named",
+        )
         parser.add_argument("--project", metavar="ID", help="the project")
         parser.add_argument(
             "--boot-from-volume", action="store_true", help="the root disk is not on the host"
@@ -111,7 +116,7 @@ def first_answer(asked: explain.Schedulers, method: str, **arguments: Any) -> tu
     """
     answers = asked.ask_one(method, **arguments)
     if not answers.found:
-        raise NotAnswered(f"No scheduler answers: {joined(answers.failed)}")
+        raise not_answered(answers.failed)
     complain(answers.failed)
     ((name, found),) = answers.found.items()
     return name, found
@@ -155,6 +160,7 @@ def make_request(args: argparse.Namespace, stored: RequestSpecs, conf: cfg.Confi
     spec.instance_uuid = uuidutils.generate_uuid()
     spec.num_instances = getattr(args, "count", 1)
     _apply(args, spec)
+    _load_group(args, spec, stored)
     return spec
 
 
@@ -173,9 +179,33 @@ def read_file(name: str) -> objects.RequestSpec:
     return found
 
 
+def _load_group(args: argparse.Namespace, spec: Any, stored: RequestSpecs) -> None:
+    """Put the request into the server group of its hint, as nova-api does.
+
+    A request that is stored has only the UUID of its group, which may be gone; one that was sent has it all.
+
+    Raises:
+        UnknownRequest: A hint names several groups.
+        NotFound: A hint names no group.
+    """
+    hinted = [value for name, value in pairs(args.hint) if name == hints.GROUP]
+    if len(hinted) > 1:
+        raise UnknownRequest("A request can be in one server group only")
+    if hinted:
+        spec.instance_group = stored.group(hinted[0])
+        return
+    known = read(spec, "instance_group")
+    if known is None or read(known, "hosts") is not None:
+        return
+    try:
+        spec.instance_group = stored.group(read(known, "uuid"))
+    except NotFound:
+        spec.instance_group = None
+
+
 def _apply(args: argparse.Namespace, spec: Any) -> None:
     if args.az:
-        spec.availability_zone = args.az
+        _force(spec, *args.az.split(":", 2))
     if args.project:
         spec.project_id = args.project
     if args.boot_from_volume:
@@ -183,10 +213,19 @@ def _apply(args: argparse.Namespace, spec: Any) -> None:
     if args.ignore_host:
         spec.ignore_hosts = args.ignore_host
     if args.hint:
-        hints = dict(spec.scheduler_hints or {})
+        given: dict[str, list[str]] = {}
         for name, value in pairs(args.hint):
-            hints[name] = [*hints.get(name, []), value]
-        spec.scheduler_hints = hints
+            given.setdefault(name, []).append(value)
+        spec.scheduler_hints = (spec.scheduler_hints or {}) | given
+
+
+def _force(spec: Any, zone: str, host: str = "", node: str = "") -> None:
+    """Set zone and forced host as nova-api does for an administrator's ZONE:HOST:NODE."""
+    spec.availability_zone = zone or None
+    if host:
+        spec.force_hosts = [host]
+    if node:
+        spec.force_nodes = [node]
 
 
 def _with_properties(image: objects.ImageMeta, given: Iterable[str]) -> objects.ImageMetaProps:
@@ -257,12 +296,27 @@ class DryRun(RequestQuestion):
         raise NotAnswered("The request would be sent on without an end")
 
 
+def _leave_group(request: Any, *, hinted: bool) -> None:
+    """Take a request out of its server group, if it is in one but no hint of the command says so.
+
+    Raises:
+        UnknownRequest: A hint does.
+    """
+    if read(request, "instance_group") is None:
+        return
+    if hinted:
+        raise UnknownRequest("Capacity is counted host by host, without server groups; use dry-run --count")
+    LOG.warning("The server group of the request is left out: capacity is counted host by host")
+    request.instance_group = None
+
+
 class Capacity(RequestQuestion):
     """Say how many more instances of a request fit, by cell and zone, and what runs out first."""
 
     def show(self, args: argparse.Namespace) -> Shown | None:
         """Return how many instances fit."""
         request = self.request(args)
+        _leave_group(request, hinted=any(name == hints.GROUP for name, _ in pairs(args.hint)))
         divided = {} if args.scheduler else first_answer(self.schedulers(args), "partitions")[1]
         if divided:
             found = capacity.joined(
@@ -313,13 +367,13 @@ class Compare(Question):
         since = 0.0 if args.decision else self._since(schedulers, args.last)
         answers = schedulers.ask("compare", **asked, since=since)
         if not answers.found:
-            raise NotAnswered(f"No scheduler answers: {joined(answers.failed)}")
+            raise not_answered(answers.failed)
         complain(answers.failed)
         found = {name: answer for name, answer in answers.found.items() if answer}
-        if not found:
-            LOG.error("There is no request that can be decided again: its hosts are no longer kept")
+        document = comparison.joined(found) if found else {"requests": 0, "left_out": {}}
+        if not document["requests"]:
+            LOG.error("There is no request that can be decided again. %s", text.left_out(document))
             return None
-        document = comparison.joined(found)
         return Shown(
             document,
             text.comparison_lines(document),

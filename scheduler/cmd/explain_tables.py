@@ -1,13 +1,42 @@
 """Tables that fit a terminal: sentences are wrapped between words, and names and ids stay whole."""
 
+import argparse
 from collections.abc import Sequence
+import shutil
+import sys
 import textwrap
 from typing import Any
+
+from scheduler.logs import sanitize
 
 Table = tuple[tuple[str, ...], list[tuple[Any, ...]]]
 
 #: Of a line: the border, and of each cell its border and two spaces.
 BORDER, PADDING = 1, 3
+
+#: More characters than a line of any table has.
+UNLIMITED = 1_000_000
+
+
+def table_width(args: argparse.Namespace) -> int:
+    """Return the characters that a line of a table may have; 0: any number."""
+    if args.max_width > 0:
+        return int(args.max_width)
+    if args.fit_width or sys.stdout.isatty():
+        return shutil.get_terminal_size().columns
+    return 0
+
+
+def printable(table: Table) -> Table:
+    """Return a table in which control characters are escaped, and cells of several lines are one text."""
+    columns, rows = table
+    return columns, [tuple(_printable(cell) for cell in row) for row in rows]
+
+
+def _printable(cell: Any) -> Any:
+    if isinstance(cell, tuple):
+        return "\n".join(map(sanitize, cell))
+    return sanitize(cell) if isinstance(cell, str) else cell
 
 
 def fitted(table: Table, width: int) -> Table:

@@ -1,8 +1,14 @@
-"""The documents of berth-explain as lines and tables for a terminal."""
+"""The documents of berth-explain as lines and tables for a terminal, before control characters are escaped.
+
+A cell of several lines is a tuple of them.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote_plus
+
+from scheduler.explain.refusals import count_text
+from scheduler.explain.requested import requested_lines
 
 Document = Mapping[str, Any]
 Table = tuple[tuple[str, ...], list[tuple[Any, ...]]]
@@ -49,15 +55,17 @@ def decision_lines(explained: Document) -> list[str]:
     decision = explained["decision"]
     uuids = decision["instances"]
     zone = decision["availability_zone"]
+    project = f"project {decision['project_id']}" if decision["project_id"] else "no project"
     source = " of ".join(filter(None, (explained["source"], explained["scheduler"])))
     lines = [
         f"Request {decision['request_id'] or 'without id'}: {decision['kind']} of {_first(uuids, 1)}",
-        f"  project {decision['project_id']}, {flavor(decision['flavor'])}"
-        + (f", zone {zone}" if zone else ""),
+        f"  {project}, {flavor(decision['flavor'])}" + (f", zone {zone}" if zone else ""),
         f"  {decision['time']}, {decision['milliseconds'].get('total', 0):.0f} ms, from the {source}",
+        *(f"  {title} {words}" for title, words in requested_lines(decision)),
         *(f"  query {unquote_plus(query)}" for query in decision["queries"]),
         *_candidates(decision["candidates"]),
         *_partitions(decision),
+        *(f"  note: {note}" for note in decision.get("notes", ())),
     ]
     return [*lines, f"Result: {outcome(decision)}"]
 
@@ -93,6 +101,8 @@ def _candidates(found: Document) -> Iterator[str]:
         notes.append(f"the mirror was refreshed {found['age']:.1f} s before")
     if found["truncated"]:
         notes.append("a limit may have cut the answer")
+    if found.get("relaxed_at"):
+        notes.append(f"Placement was asked again at {found['relaxed_at']}")
     if notes:
         yield f"  {'; '.join(notes)}"
 
@@ -115,7 +125,7 @@ def funnel(explained: Document) -> Table:
             _stage_name(stage, several=several),
             "" if stage["start"] is None else stage["start"],
             stage["end"],
-            "\n".join(_causes(stage)),
+            tuple(_causes(stage)),
         )
         for stage in explained["funnel"]
         if stage["start"] != 0
@@ -243,7 +253,7 @@ def narrow_entries(found: Iterable[Document]) -> Table:
     """Return a list of decisions as a table of few columns."""
     rows = [
         (
-            "\n".join((one["request_id"], _first(one["instances"], 1), one["time"][:19] + "Z")),
+            (one["request_id"], _first(one["instances"], 1), one["time"][:19] + "Z"),
             f"{one['flavor']['name'] or 'flavor'} {one['result']}: "
             + (one["summary"] or _first(one["hosts"], NAMED)),
         )
@@ -270,6 +280,9 @@ def capacity_lines(found: Document) -> list[str]:
         lines.append(f"  partition {each['partition']}: {each['instances']}, from {each['scheduler']}")
     if total["not_offered"]:
         lines.append(f"  not offered by Placement: {total['not_offered']} more, full or unsuitable")
+    if total["disabled"]:
+        hidden = f"{total['disabled_not_offered']} of them not offered by Placement"
+        lines.append(f"  service disabled: {total['disabled']} hosts, {hidden}")
     if found["unreached"]:
         lines.append(f"  {found['unreached']} hosts were not counted in time")
     return lines
@@ -310,7 +323,14 @@ def comparison_lines(found: Document) -> list[str]:
             f"{found['differing']} of {found['instances']} instances in {found['requests']} requests of "
             f"{found['scheduler']} would go elsewhere"
         ),
+        *([left_out(found)] if found["left_out"] else []),
     ]
+
+
+def left_out(found: Document) -> str:
+    """Return which requests cannot be compared, and why."""
+    reasons = (f"{count_text(count, 'request')} ({reason})" for reason, count in found["left_out"].items())
+    return f"Left out: {', '.join(reasons) or 'none'}"
 
 
 SPREAD = {
@@ -349,4 +369,4 @@ def choices(found: Document) -> Table:
 def narrow_choices(found: Document) -> Table:
     """Return the choices that differ as a table of few columns."""
     columns, rows = choices(found)
-    return ("Request", *columns[2:]), [(f"{request}\n{instance}", *rest) for request, instance, *rest in rows]
+    return ("Request", *columns[2:]), [((request, instance), *rest) for request, instance, *rest in rows]

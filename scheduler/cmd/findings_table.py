@@ -3,46 +3,61 @@
 from abc import abstractmethod
 import argparse
 from collections.abc import Sequence
-import sys
-import textwrap
+import re
 
 from cliff.lister import Lister
 from oslo_config import cfg
 
+from scheduler.cmd.explain_tables import UNLIMITED, fitted, table_width, wrapped_cells
+from scheduler.logs import sanitize
+
 #: Width of a column with sentences, in a table that is not fitted to a terminal.
 WIDTH = 60
+
+#: A command for an operator, in the last column of a row.
+_COMMAND = re.compile("`([^`]+)`")
 
 Row = tuple[str, ...]
 
 
 class FindingsCommand(Lister):
-    """The base of the commands of berth-status."""
+    """The base of the commands of berth-status.
+
+    A table shows names and ids whole, and below it the commands to copy, a line each.
+    """
 
     needs_conf = True
     columns: Row
 
     @abstractmethod
     def find(self, conf: cfg.ConfigOpts, args: argparse.Namespace) -> tuple[int, Sequence[Row]]:
-        """Return the exit status, and a row for each finding."""
+        """Return the exit status, and a row for each finding; its last column has commands in backticks."""
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Find and show, and return the exit status."""
         self._status = 0
+        self._commands: list[str] = []
         super().run(parsed_args)
+        for number, command in enumerate(self._commands, 1):
+            self.app.stdout.write(f"{command}  # {number}\n")
         return self._status
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Row, Sequence[Row]]:
         """Return the columns and the rows."""
         conf: cfg.ConfigOpts = getattr(self.app, "conf")  # noqa: B009 - of our application, not of every one
-        self._status, rows = self.find(conf, parsed_args)
-        fitted = parsed_args.max_width > 0 or parsed_args.fit_width or sys.stdout.isatty()
-        if parsed_args.formatter == "table" and not fitted:
-            return self.columns, [_wrapped(row) for row in rows]
-        return self.columns, rows
+        self._status, found = self.find(conf, parsed_args)
+        rows = [tuple(map(sanitize, row)) for row in found]
+        if parsed_args.formatter != "table":
+            return self.columns, [(*row[:-1], row[-1].replace("`", "")) for row in rows]
+        rows = [(*row[:-1], _COMMAND.sub(self._numbered, row[-1])) for row in rows]
+        width = table_width(parsed_args)
+        # The formatter itself would break words
+        parsed_args.max_width = UNLIMITED
+        shown = [at for at, name in enumerate(self.columns) if name in (parsed_args.columns or self.columns)]
+        table = tuple(self.columns[at] for at in shown), [tuple(row[at] for at in shown) for row in rows]
+        return fitted(table, width) if width else wrapped_cells(table, WIDTH)
 
-
-def _wrapped(row: Row) -> Row:
-    # words as they are: operators copy names, paths and commands from the table
-    return tuple(
-        "\n".join(textwrap.wrap(cell, WIDTH, break_long_words=False, break_on_hyphens=False)) for cell in row
-    )
+    def _numbered(self, found: re.Match[str]) -> str:
+        if found[1] not in self._commands:
+            self._commands.append(found[1])
+        return f"command {self._commands.index(found[1]) + 1}"

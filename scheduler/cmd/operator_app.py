@@ -15,6 +15,8 @@ from cliff.commandmanager import CommandManager
 from oslo_config import cfg
 from oslo_service import backend
 
+from scheduler.logs import OneLineRecord
+
 NOT_RUN = 255
 
 
@@ -55,6 +57,8 @@ class OperatorApp(App):
     def configure_logging(self) -> None:
         """Log to standard error; libraries prepare debug output, at some cost, only where it is shown."""
         super().configure_logging()
+        # What is logged quotes answers of schedulers, which quote users
+        logging.setLogRecordFactory(OneLineRecord)
         logging.getLogger().setLevel(logging.DEBUG if self.options.verbose_level > 1 else logging.INFO)
 
     def prepare_to_run_command(self, cmd) -> None:

@@ -1,7 +1,7 @@
 """berth-scheduler: the daemon (spec: wire-and-config 7.1-7.3).
 
-Exit status: 0 after SIGTERM, 1 if it cannot start or was interrupted, 2 for an unknown argument, 3 if the API
-database could not be read in time.
+Exit status: 0 after SIGTERM or a successful --check-config, 1 if it cannot start or was interrupted, 2 for an
+unknown argument, 3 if the API database could not be read in time.
 """
 
 from __future__ import annotations
@@ -51,7 +51,13 @@ def main(argv: Sequence[str] | None = None) -> int | None:
     argv = sys.argv[1:] if argv is None else argv
     with _hangups_waiting():
         try:
-            conf = prepare(argv)
+            conf = read_options(argv)
+            if conf.check_config:
+                from scheduler.cmd import check_config
+
+                check_config.check(conf)
+                return 0
+            prepare(conf)
         except errors.ConfigError as error:
             print(f"{program_name()}: {error}", file=sys.stderr)
             return FAILED
@@ -68,27 +74,33 @@ def _hangups_waiting() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def prepare(argv: Sequence[str]) -> ConfigOpts:
-    """Parse the command line, set up logging and the report handler.
+def read_options(argv: Sequence[str]) -> ConfigOpts:
+    """Parse the command line and the files.
 
-    Returns:
-        The options.
+    Raises:
+        ConfigError: The options cannot be used.
+    """
+    from scheduler import conf as options
+    from scheduler.version import version
+
+    conf = options.load(argv, program_name(), version=version())
+    options.require_databases(conf)
+    return conf
+
+
+def prepare(conf: ConfigOpts) -> None:
+    """Set up logging and the report handler.
 
     Raises:
         ConfigError: The options cannot be used.
     """
     from oslo_concurrency import lockutils
 
-    from scheduler import conf as options
     from scheduler import guru_meditation
-    from scheduler.version import version
 
-    conf = options.load(argv, program_name(), version=version())
-    options.require_databases(conf)
     set_up_logging(conf)
     lockutils.set_defaults(conf.oslo_concurrency.lock_path)
     guru_meditation.install(conf)
-    return conf
 
 
 def program_name() -> str:
@@ -141,7 +153,7 @@ def _serve(conf: ConfigOpts, argv: Sequence[str]) -> int | None:
 
     logger = log.getLogger(NAME)
     workers = options.worker_count(conf)
-    logger.info("%s %s starts as %s with %d workers", program_name(), version(), conf.host, workers)
+    logger.info("%s %s starts as %s, workers: %d", program_name(), version(), conf.host, workers)
     for remark in options.remarks(conf):
         logger.warning(remark)
     if conf.log_options:

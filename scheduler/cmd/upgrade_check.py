@@ -7,6 +7,7 @@ is written anywhere.
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
+from functools import partial
 import logging
 from typing import Any, NamedTuple
 
@@ -28,12 +29,20 @@ from scheduler.nova_db.compute_versions import OLDEST_SUPPORTED
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.schema import API, CELL, host_mappings, services
 from scheduler.placement.client import NEEDED_VERSION
+from scheduler.placement.mirror import WIDE_QUERY, read_wide
+from scheduler.placement.providers import decode_list, list_path
 from scheduler.placement.session import make_adapter
+from scheduler.request.query import MICROVERSION
 from scheduler.rpc.broker_errors import advice, refusal_in
 from scheduler.rpc.transport import TOPIC
 from scheduler.rules import load_filters, load_weighers, nova_modules
 
 TIMEOUT = 10.0
+
+CUT = "Bound of Placement's answers"
+
+# Seconds for an answer about all compute nodes.
+SEARCH_TIMEOUT = 120.0
 
 
 class State(IntEnum):
@@ -109,7 +118,10 @@ def _rules(conf: cfg.ConfigOpts) -> Iterator[Finding]:
             names = [rule.name for rule in load(conf)]
         except BerthError as error:
             yield Finding(
-                State.FAILURE, what, str(error), "Correct the class path, or install its package here"
+                State.FAILURE,
+                what,
+                str(error),
+                "Correct [filter_scheduler] in nova.conf, or install the package of the class here",
             )
         except Exception as error:  # noqa: BLE001 - a rule of an operator may raise anything
             text = f"{type(error).__name__}: {brief(error)}"
@@ -133,13 +145,19 @@ def _databases(conf: cfg.ConfigOpts, engines: Engines) -> Iterator[Finding]:
         return
     if not any(cell.uuid != CELL0 for cell in cells):
         yield Finding(
-            State.FAILURE, "Cells", "No cell besides cell0 is mapped", "nova-manage cell_v2 create_cell"
+            State.FAILURE,
+            "Cells",
+            "No cell besides cell0 is mapped",
+            "Create one: `nova-manage cell_v2 create_cell`",
         )
     for cell in cells:
         if not cell.enabled:
             text = f"{cell} is disabled: only requests that name it get its hosts"
             yield Finding(
-                State.WARNING, "Cells", text, "nova-manage cell_v2 update_cell --enable, if not wanted"
+                State.WARNING,
+                "Cells",
+                text,
+                f"If this is not wanted: `nova-manage cell_v2 update_cell --cell_uuid {cell.uuid} --enable`",
             )
         yield from _cell(engines, cell, mapped)
 
@@ -157,17 +175,18 @@ def _cell(engines: Engines, cell: Cell, mapped: set[str]) -> Iterator[Finding]:
                 )
             ).all()
     except UNREADABLE as error:
-        yield _unreachable(where, error, "nova-manage cell_v2 list_cells --verbose")
+        yield _unreachable(where, error, "the cell's URL (`nova-manage cell_v2 list_cells --verbose`)")
         return
     computes = {row.host for row in rows if row.binary == "nova-compute"}
     if unmapped := sorted(computes - mapped):
-        text = f"{len(unmapped)} hosts of cell {cell.name} are not mapped: {_some(unmapped)}"
-        yield Finding(State.WARNING, "Host mappings", text, "nova-manage cell_v2 discover_hosts")
+        hosts = "1 host" if len(unmapped) == 1 else f"{len(unmapped)} hosts"
+        text = f"In cell {cell.name} {hosts} without a host mapping: {_some(unmapped)}"
+        yield Finding(State.WARNING, "Host mappings", text, "Map them: `nova-manage cell_v2 discover_hosts`")
     old = sorted(
         {f"{row.binary} on {row.host}" for row in rows if row.version and row.version < OLDEST_SUPPORTED}
     )
     if old:
-        text = f"{len(old)} services are older than nova 27 (version {OLDEST_SUPPORTED}): {_some(old)}"
+        text = f"Older than nova 27 (service version {OLDEST_SUPPORTED}): {_some(old)}"
         yield Finding(
             State.WARNING, "Versions", text, "Upgrade them, or delete the rows of services that are gone"
         )
@@ -184,8 +203,9 @@ def _schema(connection: sa.Connection, where: str, metadata: sa.MetaData) -> Ite
         columns = {column["name"] for column in inspector.get_columns(table.name)}
         missing += [f"{table.name}.{column.name}" for column in table.columns if column.name not in columns]
     if missing:
+        sync = "api_db sync" if metadata is API else "db sync"
         text = f"Tables or columns are missing: {_some(missing)}"
-        yield Finding(State.FAILURE, where, text, "nova-manage api_db sync and db sync, of nova 27 or later")
+        yield Finding(State.FAILURE, where, text, f"With nova 27 or later: `nova-manage {sync}`")
     else:
         yield Finding(State.SUCCESS, where, "Reachable, with a known schema")
 
@@ -221,6 +241,31 @@ def _placement(conf: cfg.ConfigOpts) -> Iterator[Finding]:
             )
         else:
             yield Finding(State.SUCCESS, "Placement", f"Answers, with version {newest[0]}.{newest[1]}")
+            yield from cut_answers(partial(adapter.get, microversion=MICROVERSION, timeout=SEARCH_TIMEOUT))
+
+
+def cut_answers(get: Callable[[str], requests.Response]) -> Iterator[Finding]:
+    """Yield a warning if an answer about all compute nodes lacks some: Placement bounds its answers."""
+    path = list_path({"MEMORY_MB": 1})
+    try:
+        before = _roots(get(path))
+        named = read_wide(get(f"/allocation_candidates?{WIDE_QUERY}").content).nodes.row_of_uuid.keys()
+        missing = (before & _roots(get(path))) - named
+    except (keystone.ClientException, requests.RequestException, BerthError) as error:
+        yield Finding(State.WARNING, CUT, f"Compute nodes cannot be listed: {brief(error)}", "Try again")
+        return
+    if missing:
+        total = len(named) + len(missing)
+        yield Finding(
+            State.WARNING,
+            CUT,
+            f"It names {len(named)} of {total} compute nodes with free memory in one answer",
+            f"Set [placement]/max_allocation_candidates in Placement's configuration to {total} or more",
+        )
+
+
+def _roots(reply: requests.Response) -> set[str]:
+    return {one.uuid for one in decode_list(reply.content) if one.is_root}
 
 
 def _newest_version(document: Any) -> tuple[int, int]:

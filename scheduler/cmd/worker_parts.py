@@ -2,9 +2,7 @@
 
 from collections.abc import Iterator
 from functools import partial
-import os
 import random
-import tempfile
 from typing import Any
 
 import msgspec
@@ -25,16 +23,13 @@ from scheduler.health.reports import WorkerState
 from scheduler.manager_parts import ManagerParts
 from scheduler.nova_service import host_discovery, service_record
 from scheduler.rpc import context, explain, forwarding, notifications, serializer, server, transport
-from scheduler.shared_answers import SHARED_MEMORY, SharedAnswers, make_directory
 
 
 def all_parts(conf: cfg.ConfigOpts) -> WorkerParts:
     """Return the parts of the workers of one daemon; to be called before they are forked."""
     counters = Counters()
     return WorkerParts(
-        manager=partial(
-            make_manager, journal=Journal.from_conf(conf), counters=counters, answers=make_answers(conf)
-        ),
+        manager=partial(make_manager, journal=Journal.from_conf(conf), counters=counters),
         server=partial(make_server, counters=counters),
         periodics=make_periodics,
         explanations=make_explanations,
@@ -43,16 +38,8 @@ def all_parts(conf: cfg.ConfigOpts) -> WorkerParts:
     )
 
 
-def make_answers(conf: cfg.ConfigOpts) -> SharedAnswers:
-    """Return what the workers share answers by, in memory if there is a place; one worker shares nothing."""
-    if options.worker_count(conf) == 1:
-        return SharedAnswers()
-    of_systemd = os.environ.get("RUNTIME_DIRECTORY", "").partition(":")[0]
-    return SharedAnswers(make_directory([of_systemd, SHARED_MEMORY, conf.tempdir or tempfile.gettempdir()]))
-
-
 def make_manager(
-    conf: cfg.ConfigOpts, journal: Journal | None, counters: Counters, answers: SharedAnswers
+    conf: cfg.ConfigOpts, journal: Journal | None, counters: Counters
 ) -> manager.SchedulerManager:
     """Return a manager, not started.
 
@@ -60,14 +47,13 @@ def make_manager(
         conf: The options.
         journal: Where claims are recorded; None: nowhere.
         counters: What decisions are counted into.
-        answers: What Placement and the databases answered to other workers.
 
     Raises:
         BerthError: The options cannot work.
     """
     notifier = notifications.build(conf, serializer.ObjectSerializer())
     count = DecisionCounter(counters).count
-    parts = ManagerParts.from_conf(conf, answers)
+    parts = ManagerParts.from_conf(conf)
     return manager.SchedulerManager(conf, notifier, parts, journal, on_decision=count)
 
 
@@ -82,6 +68,8 @@ def make_server(
     made = server.build(
         conf, transport.rpc_transport(conf), serving, runs=serving.message_runs, observer=observer
     )
+    made.outages = serving.outages
+    serving.parts.claimer.on_event = made.activity.touch
     topic = forwarding.topic_of(conf.host, worker_id)
     if topic and serving.stream.status().wanted:
         partition = own_partition(conf)
@@ -116,7 +104,8 @@ def read_state(serving: manager.SchedulerManager | None, answering: server.Serve
         broker=answering.connected,
         in_flight=answering.activity.in_flight,
         unanswered=answering.unanswered,
-        stalled=max(state.stalled, answering.activity.stalled()),
+        # requests that wait for the end of an outage are no hang
+        stalled=max(state.stalled, 0.0 if state.waiting else answering.stalled()),
     )
 
 

@@ -4,6 +4,7 @@ No options are global: ``load`` creates the object that is passed to everything 
 
 - loading: from a command line and files to options whose values are valid
 - files, misspelt: what stands in the files; which options of it do not exist
+- former_names: which of them older releases had, under another name
 - registry: all groups in one list
 - default, scheduler, filter_scheduler, berth, keystone, libraries, partitions: the large groups;
   small_groups: the others
@@ -13,6 +14,7 @@ No options are global: ``load`` creates the object that is passed to everything 
 
 from scheduler.conf.derived import caller_patience, drain_timeout, remarks, service_down_time, worker_count
 from scheduler.conf.loading import (
+    OF_COMMAND_LINE,
     PROG,
     PROJECT,
     check_temporary_directory,
@@ -22,9 +24,11 @@ from scheduler.conf.loading import (
     require_databases,
     validate,
 )
+from scheduler.conf.misspelt import misspelt_options
 from scheduler.conf.registry import list_opts, register, set_library_defaults
 
 __all__ = [
+    "OF_COMMAND_LINE",
     "PROG",
     "PROJECT",
     "caller_patience",
@@ -32,6 +36,7 @@ __all__ = [
     "drain_timeout",
     "list_opts",
     "load",
+    "misspelt_options",
     "new",
     "register",
     "reload",

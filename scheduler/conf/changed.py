@@ -11,6 +11,14 @@ from scheduler.errors import ConfigError
 #: The group of an option that is named without one.
 DEFAULT_GROUP = "filter_scheduler"
 
+#: Groups and options by which filters, weighers and the choice among hosts decide. Clients of the message bus
+#: may change these in a question, and are shown their values; no others, such as names of users and servers.
+DECIDING_GROUPS = {"filter_scheduler", "scheduler", "metrics"}
+DECIDING_OPTIONS = {
+    ("compute", "packing_host_numa_cells_allocation_strategy"),
+    ("DEFAULT", "default_availability_zone"),
+}
+
 
 class _Group(Mapping[str, Any]):
     """A group of options, some of them with other values."""
@@ -65,7 +73,7 @@ def read_changes(settings: Mapping[str, str]) -> dict[tuple[str, str], Any]:
             ``[filter_scheduler]``.
 
     Raises:
-        ConfigError: There is no such option, or the text is none of its values.
+        ConfigError: There is no such option, it does not decide, or the text is none of its values.
     """
     known = {
         (group or "DEFAULT", option.dest): option for group, options in list_opts() for option in options
@@ -76,8 +84,8 @@ def read_changes(settings: Mapping[str, str]) -> dict[tuple[str, str], Any]:
         key = group or DEFAULT_GROUP, name
         if key not in known:
             raise ConfigError(f"There is no option [{key[0]}]/{name}")
-        if known[key].secret:  # an answer shows the value in use to any client of the message broker
-            raise ConfigError(f"[{key[0]}]/{name} is a secret")
+        if key[0] not in DECIDING_GROUPS and key not in DECIDING_OPTIONS:
+            raise ConfigError(f"[{key[0]}]/{name} does not decide between hosts, so it cannot be compared")
         try:
             value = known[key].type(text)
         except ValueError as error:

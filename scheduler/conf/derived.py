@@ -6,6 +6,7 @@ import os
 
 from oslo_config import cfg
 
+from scheduler.conf.former_names import FORMER_DRIVERS, former_options
 from scheduler.conf.misspelt import misspelt_options
 from scheduler.conf.partitions import all_partitions
 from scheduler.errors import ConfigError
@@ -61,26 +62,19 @@ def driver(conf: cfg.ConfigOpts) -> str:
     return CHANCE if conf.scheduler.driver == CHANCE else FILTER
 
 
-def uses_mirror(conf: cfg.ConfigOpts) -> bool:
-    """Return whether candidates come from a mirror of Placement's compute nodes."""
-    return conf.berth.candidates == "mirror" or conf.scheduler.driver == CACHING
-
-
 def host_state_max_age(conf: cfg.ConfigOpts) -> float:
-    """Return how many seconds before a request the host data that it uses may have been read.
+    """Return how many seconds before a request the host data may have been read that it uses with the mirror.
 
-    Where Placement is asked for each request, reading after it has arrived costs no time. With the mirror it
-    would be all that the request waits for.
+    Reading after it has arrived would be all that the request waits for.
     """
     configured: float | None = conf.berth.host_state_max_age
-    if configured is not None:
-        return configured
-    return MIRROR_HOST_STATE_MAX_AGE if uses_mirror(conf) else 0.0
+    return MIRROR_HOST_STATE_MAX_AGE if configured is None else configured
 
 
 def remarks(conf: cfg.ConfigOpts) -> Iterator[str]:
     """Yield lines to log at start about options that are replaced, missing or unknown."""
     yield from misspelt_options(conf)
+    yield from former_options(conf)
     if not conf.database.connection:
         yield (
             "[database]/connection is not set: this scheduler will not be listed as a nova service, and "
@@ -89,21 +83,25 @@ def remarks(conf: cfg.ConfigOpts) -> Iterator[str]:
     yield from _worker_remarks(conf)
     yield from _heartbeat_remarks(conf)
     if conf.scheduler.driver == CACHING:
+        yield "[scheduler]/driver = caching_scheduler: filter_scheduler is used, which caches as well"
+    elif conf.scheduler.driver in FORMER_DRIVERS:
         yield (
-            "[scheduler]/driver = caching_scheduler: filter_scheduler is used, with "
-            "[berth]/candidates = mirror"
+            f"[scheduler]/driver = {conf.scheduler.driver} is a name of an older release of nova; {FILTER} "
+            f"is used. Today's name is {FORMER_DRIVERS[conf.scheduler.driver]}"
         )
     elif conf.scheduler.driver not in {FILTER, CHANCE}:
         yield f"[scheduler]/driver = {conf.scheduler.driver} is not known; {FILTER} is used"
     if conf.service_down_time <= conf.report_interval:
         yield (
-            f"service_down_time {conf.service_down_time} is not above report_interval "
-            f"{conf.report_interval}; {service_down_time(conf)} is used"
+            f"[DEFAULT]/service_down_time {conf.service_down_time} is not above [DEFAULT]/report_interval "
+            f"{conf.report_interval}, so computes would count as down between two heartbeats; "
+            f"service_down_time {service_down_time(conf)} is used"
         )
     if drain_timeout(conf) != conf.manager_shutdown_timeout:
         yield (
-            f"manager_shutdown_timeout {conf.manager_shutdown_timeout} is above graceful_shutdown_timeout "
-            f"{conf.graceful_shutdown_timeout}; {drain_timeout(conf)} is used"
+            f"[DEFAULT]/manager_shutdown_timeout {conf.manager_shutdown_timeout} is above "
+            f"[DEFAULT]/graceful_shutdown_timeout {conf.graceful_shutdown_timeout}, after which a stopping "
+            f"worker is killed: it waits only {drain_timeout(conf)} seconds for its requests to end"
         )
 
 
@@ -144,7 +142,7 @@ def _heartbeat_remarks(conf: cfg.ConfigOpts) -> Iterator[str]:
     advice = (
         f"Leave it unset, or set it to {default_heartbeat(conf)}"
         if longest >= SHORTEST_HEARTBEAT
-        else f"Set rpc_response_timeout to {needed} or more"
+        else f"Set [DEFAULT]/rpc_response_timeout to {needed} or more"
     )
     yield (
         f"[oslo_messaging_rabbit]/heartbeat_timeout_threshold {threshold or 'off'} is too long if a "

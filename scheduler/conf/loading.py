@@ -21,6 +21,17 @@ ROUTER_PROG = "berth-router"
 
 # nova's directories are searched for nova.conf, then for <prog>.conf
 PROJECT = "nova"
+_SEARCHED = "~/.nova, ~, /etc/nova and /etc"
+
+CHECK = cfg.BoolOpt(
+    "check-config",
+    default=False,
+    help="Check that the daemon can start with this configuration, print the options that differ from their "
+    "defaults, and exit: 0 if it can, otherwise 1. Nothing is connected to.",
+)
+
+OF_COMMAND_LINE = ("config_file", "config_dir", CHECK.dest)
+"""Options about the configuration itself."""
 
 _WRONG_VALUE = re.compile(
     r"Value for option \S+ from LocationInfo\(location=.*?, detail=['\"](?P<place>.*?)['\"]\) is not valid: "
@@ -56,10 +67,11 @@ def load(
         SystemExit: 2 for an unknown argument, 0 for --help and --version.
     """
     conf = new()
+    conf.register_cli_opt(CHECK)
     try:
         conf(argv, project=PROJECT, prog=prog, version=version, default_config_files=default_config_files)
     except (cfg.Error, OSError, UnicodeDecodeError) as error:
-        raise errors.ConfigError(f"Configuration cannot be read: {error}") from error
+        raise errors.ConfigError(f"Configuration cannot be read: {_reason(error)}") from None
     if prog == ROUTER_PROG:
         conf.set_default("router", True, "berth")
     partitions.register_sections(conf)
@@ -100,8 +112,15 @@ def require_databases(conf: cfg.ConfigOpts) -> None:
     Raises:
         ConfigError: It is not.
     """
-    if not conf.api_database.connection:
-        raise errors.ConfigError("[api_database]/connection is not set: the cells cannot be found")
+    if conf.api_database.connection:
+        return
+    problem = "[api_database]/connection is not set: the cells cannot be found"
+    if not conf.config_file and not conf.config_dir:
+        searched = (
+            f"{PROJECT}.conf and {conf.prog}.conf, or directories {PROJECT}.conf.d and {conf.prog}.conf.d"
+        )
+        problem = f"No configuration file was found: there are no {searched}, in {_SEARCHED}. {problem}"
+    raise errors.ConfigError(problem)
 
 
 def check_temporary_directory(conf: cfg.ConfigOpts) -> None:
@@ -152,10 +171,19 @@ def reload(
             LOG.warning("Changed [%sNAME] sections take effect at the next start", partitions.PREFIX)
         conf.mutate_config_files()
     except (errors.ConfigError, cfg.Error) as error:
-        refusal = error
+        refusal = _reason(error)
     if refusal:  # logged out here: oslo.log appends an error that is being handled to the line
         LOG.error("Changed configuration refused, all options stay as they were: %s", refusal)
     return refusal is None
+
+
+def _reason(error: Exception) -> str:
+    """Return the text of an error, without the line that cannot be parsed: it may be a password."""
+    parsing = error.__context__
+    if isinstance(error, cfg.ConfigFileParseError):
+        line = f", line {parsing.lineno}: {parsing.msg}" if isinstance(parsing, cfg.ParseError) else ""
+        return f"Failed to parse {error.config_file}{line}"
+    return str(error)
 
 
 def _problems(values: Mapping[str, Any], group: str = "DEFAULT") -> Iterator[str]:

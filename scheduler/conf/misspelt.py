@@ -1,53 +1,81 @@
-"""Options of Berth's own groups that do not exist, as a misspelt one would have no effect and no message."""
+"""Options and groups that do not exist, as a misspelt one would have no effect and no message.
 
-from collections.abc import Iterator
-from difflib import get_close_matches
+One nova.conf serves several services. In Berth's own groups every unknown option is named; elsewhere only a
+name that is close to an option or a group that Berth knows.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 
 from oslo_config import cfg
 
-from scheduler.conf import partitions
-from scheduler.conf.berth import GROUP, OPTS
+from scheduler.conf import keystone, partitions, registry
+from scheduler.conf.berth import GROUP
 from scheduler.conf.files import sections
+from scheduler.errors import did_you_mean, nearest
 
+#: Options of [berth] that existed, and of which a value in a file does no harm.
+NO_LONGER_USED = frozenset({"candidates", "claims_at_once", "forward_flavors", "searches_at_once"})
+
+_ANY_PARTITION = f"{partitions.PREFIX}NAME"
+_ROUGHLY = 0.6
 _CLOSE = 0.75
-
-_KNOWN = {option.dest for option in OPTS}
-_KNOWN_OF_PARTITION = {option.dest for option in partitions.OPTS}
+# nova and deployment tools have no name that is closer to one that Berth knows: 0.86 at most
+_VERY_CLOSE = 0.88
 
 
 def misspelt_options(conf: cfg.ConfigOpts) -> Iterator[str]:
-    """Yield a line for each unknown option of Berth's groups, and for each group whose name is close to them.
-
-    Groups and options of others are not looked at: one nova.conf serves several services.
-    """
+    """Yield a line for each option and each group of the files that was probably meant for Berth."""
+    known = _known_names(conf)
     for path, groups in sections(conf):
         for group, names in groups.items():
-            known = _known(group)
-            if known is not None:
-                yield from (
-                    _remark(path, group, name, known) for name in names if name.replace("-", "_") not in known
-                )
-            elif group not in conf and (meant := _meant(group)):
-                yield f"{path}: the group [{group}] does not exist and is ignored; did you mean [{meant}]?"
+            known_here = known.get(_group_of_options(group))
+            remarks = _on_group(group, known) if known_here is None else _on_names(group, names, known_here)
+            yield from (f"{path}: {remark}" for remark in remarks)
 
 
-def _known(group: str) -> set[str] | None:
-    """Return the options of a group; None if it is none of Berth's."""
-    if group.lower() == GROUP:
-        return _KNOWN
-    return _KNOWN_OF_PARTITION if group.lower().startswith(partitions.PREFIX) else None
+def _known_names(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
+    """Return the names of all options by group, also their names of earlier releases."""
+    known: dict[str, set[str]] = defaultdict(set)
+    own = [(group, option) for group, option, _ in registry.registered(conf)]
+    of_plugins = [(str(group), option) for group, options in keystone.list_opts() for option in options]
+    of_partitions = [(_ANY_PARTITION, option) for option in partitions.OPTS]
+    for group, option in (*own, *of_plugins, *of_partitions):
+        known[group].add(option.dest)
+        for earlier in option.deprecated_opts:
+            known[earlier.group or group].add(earlier.name or option.dest)
+    return known
 
 
-def _meant(group: str) -> str:
-    """Return the name that a group was probably meant to have; "" if it is none of Berth's."""
-    if get_close_matches(group.lower(), [GROUP], cutoff=_CLOSE):
+def _group_of_options(group: str) -> str:
+    """Return the group under which the options of a group in a file are known."""
+    if group.lower().startswith(partitions.PREFIX):
+        return _ANY_PARTITION
+    return group if group == "DEFAULT" else group.lower()
+
+
+def _on_group(group: str, known: Iterable[str]) -> Iterator[str]:
+    if meant := _meant(group, known):
+        yield f"the group [{group}] does not exist and is ignored; did you mean [{meant}]?"
+
+
+def _meant(group: str, known: Iterable[str]) -> str:
+    """Return the name that a group was probably meant to have; "" if it is none of those that Berth knows."""
+    if nearest(group.lower(), [GROUP], _CLOSE):
         return GROUP
     begin, _, name = group.lower().replace("-", "_").rpartition("_")
-    close = name and get_close_matches(f"{begin}_", [partitions.PREFIX], cutoff=_CLOSE)
-    return f"{partitions.PREFIX}{name}" if close else ""
+    if name and nearest(f"{begin}_", [partitions.PREFIX], _CLOSE):
+        return f"{partitions.PREFIX}{name}"
+    by_lower_case = {name.lower(): name for name in known}
+    return by_lower_case.get(nearest(group.lower(), by_lower_case, _VERY_CLOSE), "")
 
 
-def _remark(path: str, group: str, name: str, known: set[str]) -> str:
-    close = get_close_matches(name.replace("-", "_"), known, n=1, cutoff=0.6)
-    hint = f"; did you mean {close[0]}?" if close else ""
-    return f"{path}: [{group}]/{name} does not exist and is ignored{hint}"
+def _on_names(group: str, names: Iterable[str], known: set[str]) -> Iterator[str]:
+    own = group.lower().startswith(GROUP)
+    for name in names:
+        if group.lower() == GROUP and name.replace("-", "_") in NO_LONGER_USED:
+            yield f"[{group}]/{name} is no longer used"
+            continue
+        hint = did_you_mean(name.replace("-", "_"), known, _ROUGHLY if own else _VERY_CLOSE)
+        if name not in known and (own or hint):
+            yield f"[{group}]/{name} does not exist and is ignored{hint}"

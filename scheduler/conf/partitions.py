@@ -5,7 +5,6 @@ Their names are the operator's, so their options are registered once the files w
 
 from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass
-from difflib import get_close_matches
 from hashlib import blake2b
 import re
 
@@ -13,7 +12,7 @@ from oslo_config import cfg
 
 from scheduler.conf.berth import GROUP
 from scheduler.conf.files import sections
-from scheduler.errors import ConfigError
+from scheduler.errors import ConfigError, did_you_mean
 
 PREFIX = "berth_partition_"
 
@@ -229,6 +228,5 @@ def _problems_of_own(conf: cfg.ConfigOpts, groups: dict[str, str]) -> Iterator[s
 
 
 def _no_such_partition(name: str, groups: dict[str, str]) -> str:
-    close = get_close_matches(name, groups, n=1)
-    hint = f"; did you mean {close[0]}?" if close else ""
+    hint = did_you_mean(name, groups)
     return f"[{GROUP}]/partition: there is no [{PREFIX}{name}], or nothing is set in it{hint}"

@@ -1,7 +1,9 @@
 """All option groups in one list, for the daemon and for the sample file."""
 
+from collections.abc import Iterator
 import pathlib
 import socket
+from typing import Any
 
 from oslo_config import cfg
 from oslo_utils import netutils
@@ -29,6 +31,13 @@ def register(conf: cfg.ConfigOpts) -> None:
     conf.set_default("host", socket.gethostname())
     conf.set_default("my_ip", netutils.get_my_ipv4())
     conf.set_default("pybasedir", str(pathlib.Path(__file__).parents[2]))
+
+
+def registered(conf: cfg.ConfigOpts) -> Iterator[tuple[str, cfg.Opt, Any]]:
+    """Yield the group, the option and the default of each option that is registered."""
+    for info, group in conf._all_opt_infos():  # noqa: SLF001 - oslo.config tells only names and values
+        option = info["opt"]
+        yield group.name if group else "DEFAULT", option, info.get("default", option.default)
 
 
 def list_opts() -> list[tuple[str | None, list[cfg.Opt]]]:

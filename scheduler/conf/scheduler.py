@@ -10,15 +10,17 @@ OPTS = [
         default="filter_scheduler",
         help="How hosts are chosen. filter_scheduler: the enabled filters and weighers. chance_scheduler: at "
         "random among the hosts whose compute service is up. caching_scheduler, of older releases of nova: "
-        "filter_scheduler with [berth]/candidates = mirror. Any other value means filter_scheduler.",
+        "filter_scheduler. Any other value means filter_scheduler.",
     ),
     cfg.IntOpt(
         "max_attempts",
         default=3,
         min=1,
         mutable=True,
-        help="Maximum number of hosts on which a build is tried: for each instance the chosen host and one "
-        "alternate less than this number are returned.",
+        help="Maximum number of hosts on which a build, resize or cold migration is tried: the chosen host, "
+        "and alternates of the same cell. Increase it if builds end in ERROR with 'Exceeded maximum number "
+        "of retries': in a burst several conductors claim the same alternates, and the first takes the "
+        "room. nova-conductor reads this option too: set it to the same value there.",
     ),
     cfg.IntOpt(
         "discover_hosts_in_cells_interval",

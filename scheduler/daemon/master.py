@@ -70,6 +70,8 @@ class Master:
         try:
             supervisor.run()
         except SystemExit as end:
+            # cotyledon leaves its alarm set, which would kill this process while it ends
+            signal.alarm(0)
             self._monitor.stop()
             LOG.info("The daemon has stopped")
             return end.code if self._failure is None else self._failure  # type: ignore[return-value]
@@ -83,11 +85,11 @@ class Master:
         self._shared.loaded.wait_for_all()
         serving = self._shared.serving.wait_for_all(self.conf.berth.ready_timeout)
         if serving < self._workers:
-            text = f"Only {serving} of {self._workers} workers take requests so far"
+            text = f"Not all workers take requests so far ({serving} of {self._workers})"
             LOG.warning("%s", text)
             self._monitor.ready(text)
             self._shared.serving.wait_for_all()
-        text = f"All {self._workers} workers take requests"
+        text = f"All workers take requests ({self._workers} of {self._workers})"
         LOG.info("%s", text)
         self._monitor.ready(text)
 
@@ -95,6 +97,8 @@ class Master:
         """Take over changed options if a worker can start with them; the workers follow."""
         LOG.info("Re-reading the configuration")
         self._monitor.begin_reload()
+        for remark in options.misspelt_options(self.conf):
+            LOG.warning("%s", remark)
         accepted = options.reload(self.conf, self._argv, self._try)
         if accepted:
             # after the options: a worker that is forked in between reads them once more

@@ -29,6 +29,9 @@ START_FAILED = 1
 #: Exit status of a worker that could not read the API database in time. It ends the daemon as well.
 NO_DATABASE = 3
 
+#: Seconds between looks of a worker that waits for Placement whether it is stopped.
+ABLE_INTERVAL = 1.0
+
 #: Seconds between log lines of a stopping worker that still waits.
 PROGRESS_INTERVAL = 10
 
@@ -167,10 +170,13 @@ class Worker(cotyledon.Service):
         if self._stopping:
             server.stop()
             return
-        LOG.info("Worker %d takes requests", self.worker_id)
         self._start_explanations(manager, server)
         if self.worker_id == 0:
             self._periodics.start(self._parts.periodics(self.conf, manager))
+        while not (manager.wait_until_able(ABLE_INTERVAL) or self._stopping):
+            pass  # the outage is in the log
+        if not self._stopping:
+            LOG.info("Worker %d takes requests", self.worker_id)
 
     def _start_explanations(self, manager: Any, server: Any) -> None:
         """Begin to answer questions about decisions; requests are served without that, too."""
@@ -205,9 +211,9 @@ class Worker(cotyledon.Service):
         end = time.monotonic() + limit - min(CLOSING_TIME, limit / 4)
         while drain.is_alive() and time.monotonic() < end:
             drain.join(min(PROGRESS_INTERVAL, end - time.monotonic()))
-            if drain.is_alive():
+            if drain.is_alive() and self._server.busy:
                 LOG.info("Worker %d waits for the requests in progress", self.worker_id)
-        if drain.is_alive():
+        if drain.is_alive() and self._server.busy:
             LOG.warning("Worker %d leaves requests unanswered, its time to stop is over", self.worker_id)
 
     def _finish_requests(self) -> None:

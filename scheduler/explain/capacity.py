@@ -19,8 +19,19 @@ from scheduler.explain.document import document
 from scheduler.explain.explanation import Document, Names, funnel, place_values
 from scheduler.explain.record import DecisionRecord, HostData
 from scheduler.explain.replay import Replay
+from scheduler.explain.unoffered import Unoffered
+from scheduler.filters.amount_filters import (
+    CoreFilter,
+    DiskFilter,
+    ExactCoreFilter,
+    ExactDiskFilter,
+    ExactRamFilter,
+    RamFilter,
+)
 from scheduler.filters.chain import FilterChain, PreparedChain
-from scheduler.filters.numa_topology_filter import fitter_of
+from scheduler.filters.count_filters import CountFilter
+from scheduler.filters.numa_topology_filter import NUMATopologyFilter, fitter_of
+from scheduler.filters.pci_passthrough_filter import PciPassthroughFilter
 from scheduler.hosts.coordinates import TableRows, ViewIndex
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.table import HostTable
@@ -40,6 +51,12 @@ BUDGET = 20.0
 
 #: Hosts whose room is counted in one go.
 PIECE = 100
+
+#: Filters that look at what is left on a host. Others turn down hosts on which such instances may not be.
+OF_ROOM = (
+    *(NUMATopologyFilter, PciPassthroughFilter, CountFilter),
+    *(RamFilter, CoreFilter, DiskFilter, ExactRamFilter, ExactCoreFilter, ExactDiskFilter),
+)
 
 Share = tuple[str, str, int]
 """Provider UUID, resource class, and the amount that one instance takes of it."""
@@ -68,7 +85,8 @@ class Fit:
     Attributes:
         count: Their number.
         limit: What runs out first: a resource class or the name of a filter.
-        free: What Placement has left of each resource class that the request takes, before them.
+        free: What Placement has left of each resource class that the request takes, before them; empty if
+            such instances may not be there, or were not counted.
         taken: What one instance takes.
     """
 
@@ -111,7 +129,7 @@ def capacity(
         "scheduler": None,
         "flavor": decision["flavor"],
         "instances": total["instances"],
-        "total": total | {"not_offered": len(_not_offered(offer.table, by_row))},
+        "total": total | {"not_offered": len(_not_offered(offer.table, by_row))} | _disabled(offer, by_row),
         "places": list(_by_place(offer.table, by_row, names)),
         "funnel": list(funnel(decision)),
         "reason": record.summary,
@@ -132,7 +150,10 @@ def joined(found: Mapping[str, Document]) -> Document:
         limits[one["limit"]] += one["hosts"]
     total = {
         name: sum(total[name] for total in totals)
-        for name in ("instances", "hosts", "hosts_with_room", "not_offered")
+        for name in (
+            *("instances", "hosts", "hosts_with_room"),
+            *("not_offered", "disabled", "disabled_not_offered"),
+        )
     }
     return {
         **all_of[0],
@@ -267,14 +288,16 @@ class _Filters:
 
     def _turn_down(self, replay: Replay, passed: np.ndarray) -> None:
         """Leave no instance to hosts that the request excludes, or that filters turn down at once."""
-        names = {
-            position: each.step.rule.name
+        rules = {
+            position: each.step.rule
             for each in (replay.rejections(0, 0) if self._data.rounds else ())
             for position in each.positions.tolist()
         }
         for position in set(self._fits).difference(passed.tolist()):
-            fit = self._fits[position]
-            fit.count, fit.limit = 0, names.get(position, "request")
+            fit, rule = self._fits[position], rules.get(position)
+            fit.count, fit.limit = 0, "request" if rule is None else rule.name
+            if not isinstance(rule, OF_ROOM):
+                fit.free = {}
 
     def _apply_to_all(self, passed: np.ndarray) -> None:
         """Charge one instance after the other to all hosts at once."""
@@ -299,7 +322,7 @@ class _Filters:
         for done, position in enumerate(passed):
             if self._clock() > self._end:
                 for left in passed[done:]:
-                    self._fits[left].count, self._fits[left].limit = 0, "not counted in time"
+                    self._fits[left] = Fit(0, "not counted in time", {}, {})
                 return len(passed) - done
             self._charge(position)
             self._pause()
@@ -388,6 +411,14 @@ def _place(table: HostTable, row: int, names: Names) -> tuple[str, str]:
 def _not_offered(table: HostTable, offered: Collection[int]) -> list[int]:
     """Return the rows of other hosts, in cells that take part."""
     return [row for row in np.flatnonzero(table.cell_enabled).tolist() if row not in offered]
+
+
+def _disabled(offer: Offer, offered: Collection[int]) -> Document:
+    """Return how many hosts are disabled, with those that Placement hides for it."""
+    request = offer.record.request
+    hidden = len(Unoffered(offer.table, request).disabled(offered))
+    told = sum(bool(offer.table.numbers["service_disabled"][row]) for row in offered)
+    return {"disabled": told + hidden, "disabled_not_offered": hidden}
 
 
 def _summed(fits: Sequence[Fit]) -> Document:

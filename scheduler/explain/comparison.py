@@ -49,9 +49,17 @@ class Outcome:
     load: Document = field(default_factory=dict)
 
 
-def comparable(record: DecisionRecord) -> bool:
-    """Return whether a recorded request can be decided again: its hosts are known, and it asked for hosts."""
-    return record.hosts is not None and record.request.kind is RequestKind.BUILD
+def _why_left_out(record: DecisionRecord) -> str:
+    """Return why a recorded request cannot be decided again."""
+    if record.request.kind is not RequestKind.BUILD:
+        return "rebuild check"
+    if record.allowed is not None:
+        return "hosts are no longer kept"
+    if record.candidates.name == "held":
+        return "redelivered, answered with the hosts that its instances held"
+    if record.candidates.failed:
+        return "Placement gave no answer"
+    return "Placement offered no host" if record.candidates.name else "ended before hosts were looked for"
 
 
 def compare(
@@ -60,20 +68,26 @@ def compare(
     changed: "RuleSet",
     instances: InstanceSource,
     pause: Callable[[], None],
-) -> Document | None:
-    """Return how the choices for recorded requests differ; None if the hosts of none are still known.
+) -> Document:
+    """Return how the choices for recorded requests differ, and how many of them cannot be decided again.
 
     Args:
-        records: Records for which ``comparable`` holds, in the order of their requests.
+        records: Records in the order of their requests.
         now: The rules with the options in use.
         changed: The rules with other options.
         instances: Where instances are now, for rules that ask for them.
         pause: Called between two requests.
     """
     # the memory of decisions may drop the hosts of a record at any time, to have room for a new one
-    known = [(record, data) for record in records if (data := record.hosts) is not None]
+    known, left_out = [], Counter[str]()
+    for record in records:
+        data = record.hosts
+        if data is None or record.request.kind is not RequestKind.BUILD:
+            left_out[_why_left_out(record)] += 1
+        else:
+            known.append((record, data))
     if not known:
-        return None
+        return _summed(0, [], {"now": _NO_LOAD, "changed": _NO_LOAD}, left_out)
     hosts = [data for _, data in known]
     before, after = (decided(hosts, rules, instances, pause) for rules in (now, changed))
     choices = [
@@ -89,7 +103,7 @@ def compare(
         for index, (record, _) in enumerate(known)
         for number, uuid in enumerate(record.request.instance_uuids)
     ]
-    return _summed(len(known), choices, {"now": before.load, "changed": after.load})
+    return _summed(len(known), choices, {"now": before.load, "changed": after.load}, left_out)
 
 
 def joined(found: Mapping[str, Document]) -> Document:
@@ -104,17 +118,23 @@ def joined(found: Mapping[str, Document]) -> Document:
     loads = {
         side: _joined_load([each["load"][side] for each in found.values()]) for side in ("now", "changed")
     }
-    return _summed(sum(each["requests"] for each in found.values()), choices, loads) | {
+    left_out = Counter[str]()
+    for each in found.values():
+        left_out.update(each["left_out"])
+    return _summed(sum(each["requests"] for each in found.values()), choices, loads, left_out) | {
         "scheduler": ", ".join(sorted(found)),
         "options": next(iter(found.values()))["options"],
     }
 
 
-def _summed(requests: int, choices: Sequence[Document], loads: Mapping[str, Document]) -> Document:
+def _summed(
+    requests: int, choices: Sequence[Document], loads: Mapping[str, Document], left_out: Mapping[str, int]
+) -> Document:
     return {
         "version": VERSION,
         "scheduler": None,
         "requests": requests,
+        "left_out": dict(left_out),
         "instances": len(choices),
         "differing": sum(one["now"] != one["changed"] for one in choices),
         "spread": {side: _spread(load) for side, load in loads.items()},
@@ -260,6 +280,9 @@ def _full(
 # -- how instances are spread ----------------------------------------------------------------------------
 
 
+_NO_LOAD: Document = {"failed_requests": 0, "hosts": 0, "used": 0.0, "used_squares": 0.0, "got": {}}
+
+
 def _load(outcome: Outcome, before: HostTable, after: HostTable, touched: Counter[int]) -> Document:
     """Return what instances add to the hosts, in a form in which what several workers say can be joined.
 
@@ -290,14 +313,14 @@ def _load(outcome: Outcome, before: HostTable, after: HostTable, touched: Counte
 
 
 def _joined_load(loads: Sequence[Document]) -> Document:
-    """Return what ``_load`` says of several workers as one; the hosts are those that the first one knows."""
+    """Return what ``_load`` says of several workers as one; the hosts are those of one that has any."""
     got: dict[str, Document] = {}
     for uuid, one in (pair for load in loads for pair in load["got"].items()):
         known = got.setdefault(uuid, {**one, "instances": 0, "ram_mb": 0})
         known["instances"] += one["instances"]
         known["ram_mb"] += one["ram_mb"]
     failed = sum(load["failed_requests"] for load in loads)
-    return {**loads[0], "failed_requests": failed, "got": got}
+    return {**max(loads, key=lambda load: load["hosts"]), "failed_requests": failed, "got": got}
 
 
 def _spread(load: Document) -> Document:

@@ -7,7 +7,10 @@ from typing import Any
 
 from scheduler.claims.events import ClaimEvent
 from scheduler.explain.record import DecisionRecord, HostData, RankedHost, Rejection
+from scheduler.explain.relaxation import NOTHING_HELPS
 from scheduler.explain.replay import Replay, StepRejections
+from scheduler.explain.requested import requested
+from scheduler.explain.unoffered import Unoffered
 from scheduler.request.scheduling_request import RequestKind, SchedulingRequest
 
 #: The version of the schema; it grows if a key changes its meaning or goes away.
@@ -16,6 +19,9 @@ VERSION = 1
 #: Hosts of each filter that are asked for their reason, and hosts that are named for each reason.
 ASKED = 500
 NAMED = 20
+
+#: Sources of candidates that do not name hosts which Placement knows to be disabled.
+ASKED_OF_PLACEMENT = frozenset({"placement", "coalesced", "mirror"})
 
 KINDS = {RequestKind.BUILD: "build", RequestKind.REBUILD_CHECK: "rebuild check"}
 Rejections = list[list[StepRejections]]
@@ -37,6 +43,8 @@ def document(record: DecisionRecord, rejections: Rejections | None = None) -> di
         "time": time_text(record.started_at),
         "request_id": record.request_id,
         **_request(record.request),
+        "requested": requested(record.request),
+        "notes": list(record.request.counts.notes),
         "result": _result(record),
         "partition": record.partition or None,
         "tried": [{"partition": each.name, "reason": each.reason} for each in record.tried],
@@ -71,7 +79,7 @@ def entry(record: DecisionRecord) -> dict[str, Any]:
         "request_id": record.request_id,
         **_request(record.request),
         "result": _result(record),
-        "summary": record.summary,
+        "summary": "; ".join(filter(None, (record.summary, *relaxed_texts(_candidates(record))))),
         "hosts": [one.host[0] for one in record.chosen],
         "milliseconds": round(record.times.get("total", 0.0) * 1000, 3),
     }
@@ -114,7 +122,8 @@ def _request(request: SchedulingRequest) -> dict[str, Any]:
 
 
 def _candidates(record: DecisionRecord) -> dict[str, Any]:
-    found = record.candidates
+    found, data = record.candidates, record.hosts
+    disabled = _disabled(data) if data is not None and found.name in ASKED_OF_PLACEMENT else []
     return {
         "source": found.name,
         "age": round(found.age, 3),
@@ -124,8 +133,22 @@ def _candidates(record: DecisionRecord) -> dict[str, Any]:
         "allowed": record.allowed,
         "truncated": found.truncated,
         "reason": found.reason,
+        "disabled": {"count": len(disabled), "hosts": disabled[:NAMED]},
         "relaxed": [each.values() for each in record.relaxed],
+        "relaxed_at": time_text(record.relaxed_at) if record.relaxed_at else None,
     }
+
+
+def _disabled(data: HostData) -> list[str]:
+    """Return the hosts that Placement does not offer since their services are disabled."""
+    rows = Unoffered(data.table, data.request).disabled(data.rows.tolist())
+    return [data.table.rows[row].host for row in rows]
+
+
+def relaxed_texts(candidates: Mapping[str, Any]) -> list[str]:
+    """Return what was found out about an empty answer of Placement; nothing before that."""
+    texts = [each["text"] for each in candidates.get("relaxed", ())]
+    return texts or ([NOTHING_HELPS] if candidates.get("relaxed_at") else [])
 
 
 def rejections_of(replay: Replay, data: HostData, asked: int | None = None) -> Rejections:

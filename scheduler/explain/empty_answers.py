@@ -1,24 +1,37 @@
 """Queries for which Placement offered no host: what would have helped is found out afterwards."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 import math
 import threading
 import time
+from typing import NamedTuple, TypeVar
 from urllib.parse import parse_qsl
 
 import cachetools
 import msgspec
 from oslo_log import log as logging
 
+from scheduler import objects
 from scheduler.background import BackgroundLoop
 from scheduler.explain.record import DecisionRecord
-from scheduler.explain.relaxation import Ask, Offer, Relaxation, RelaxationSearch, read_offer
+from scheduler.explain.refusals import Inventory
+from scheduler.explain.relaxation import (
+    NOTHING_HELPS,
+    ConstraintNames,
+    Offer,
+    Questions,
+    Relaxation,
+    RelaxationSearch,
+    read_offer,
+)
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementError
 from scheduler.request.query import MICROVERSION
 
 LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 #: Seconds between the end of looking into one query and the begin of the next, and how many may wait.
 INTERVAL = 10.0
@@ -26,27 +39,51 @@ MOST_WAITING = 16
 
 #: Queries whose result is remembered, and for how many seconds.
 REMEMBERED = 256
-REMEMBERED_FOR = 300.0
+REMEMBERED_FOR = 60.0
 
 
 class QuestionFailed(PlacementError):
     """Placement refused a question, or its response cannot be read."""
 
 
-def asking(client: PlacementClient) -> Ask:
-    """Return what asks Placement for the candidates of a query string."""
+class _Inventories(msgspec.Struct):
+    inventories: dict[str, Inventory]
 
-    def ask(querystring: str) -> Offer:
-        reply = client.get(f"/allocation_candidates?{querystring}", MICROVERSION, search=True)
+
+_inventories = msgspec.json.Decoder(_Inventories)
+
+
+class PlacementQuestions:
+    """Asks Placement what an analysis wants to know (``relaxation.Questions``)."""
+
+    def __init__(self, client: PlacementClient) -> None:
+        """Ask with a client."""
+        self._client = client
+
+    def offer(self, querystring: str) -> Offer:
+        """Return what is offered for a query string."""
+        limit = dict(parse_qsl(querystring)).get("limit")
+        path = f"/allocation_candidates?{querystring}"
+        return self._read(path, lambda body: read_offer(body, None if limit is None else int(limit)))
+
+    def inventories(self, provider: str) -> Mapping[str, Inventory]:
+        """Return the inventories of a provider by resource class."""
+        path = f"/resource_providers/{provider}/inventories"
+        return self._read(path, lambda body: _inventories.decode(body).inventories)
+
+    def _read(self, path: str, read: Callable[[bytes], T]) -> T:
+        reply = self._client.get(path, MICROVERSION, search=True)
         if reply.status != 200:
             raise QuestionFailed(reply.summary)
-        limit = dict(parse_qsl(querystring)).get("limit")
         try:
-            return read_offer(reply.body, None if limit is None else int(limit))
+            return read(reply.body)
         except msgspec.DecodeError as error:
             raise QuestionFailed(f"the response cannot be read: {error}") from error
 
-    return ask
+
+class _Finding(NamedTuple):
+    relaxed: tuple[Relaxation, ...]
+    at: float
 
 
 class EmptyAnswers:
@@ -57,24 +94,30 @@ class EmptyAnswers:
 
     def __init__(
         self,
-        ask: Ask,
+        questions: Questions,
         is_wanted: Callable[[], bool],
+        names: Callable[[objects.RequestSpec], ConstraintNames],
         clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
         """Look into nothing yet.
 
         Args:
-            ask: Asks Placement.
+            questions: Asks Placement.
             is_wanted: Whether questions may be sent now; not while Placement is away.
+            names: Returns what the constraints of a request are called.
             clock: Seconds that only grow.
+            wall_clock: Seconds since the epoch.
         """
-        self._search = RelaxationSearch(ask, clock)
+        self._search = RelaxationSearch(questions, clock)
         self._is_wanted = is_wanted
+        self._names = names
         self._clock = clock
+        self._wall_clock = wall_clock
         self._next_at = clock()
         self._lock = threading.Lock()
         self._waiting: deque[DecisionRecord] = deque()
-        self._known: cachetools.TTLCache[str, tuple[Relaxation, ...]] = cachetools.TTLCache(
+        self._known: cachetools.TTLCache[str, _Finding] = cachetools.TTLCache(
             REMEMBERED, REMEMBERED_FOR, timer=clock
         )
         self._loop = BackgroundLoop("empty-answers", self.run_round)
@@ -90,14 +133,17 @@ class EmptyAnswers:
         self._loop.stop(0)
 
     def consider(self, record: DecisionRecord) -> None:
-        """Have the query of a failed request looked into, if Placement offered no host and said so itself."""
+        """Have the query of a failed request looked into, if Placement offered no host and said so itself.
+
+        A Placement that failed has offered none either: then there is nothing to be found out.
+        """
         found = record.candidates
-        if not record.queries or found.offered or found.name not in {"placement", "coalesced"}:
+        if not record.queries or found.offered or found.failed or found.asked != "placement":
             return
         with self._lock:
             known = self._known.get(record.queries[0])
             if known is not None:
-                record.relaxed = known
+                record.relaxed, record.relaxed_at = known
             elif len(self._waiting) < MOST_WAITING:
                 self._waiting.append(record)
                 if self._clock() >= self._next_at:
@@ -125,15 +171,18 @@ class EmptyAnswers:
             known = self._known.get(query)
         if known is None:
             try:
-                known = tuple(self._search.find(query))
+                found = self._search.find(query, self._names(record.request.spec))
             except PlacementError as error:
                 LOG.debug("Why Placement offers no host for %s is not known: %s", query, error)
                 return
-            with self._lock:
-                self._known[query] = known
-        record.relaxed = known
+            known = _Finding(tuple(found), self._wall_clock())
+            if all(each.constraints for each in found):
+                with self._lock:
+                    self._known[query] = known
+        record.relaxed, record.relaxed_at = known
         LOG.info(
             "Placement offered no host for request %s: %s",
             record.request_id,
-            "; ".join(each.text for each in known) or "leaving out one or two constraints gives none either",
+            "; ".join(each.text for each in known.relaxed) or NOTHING_HELPS,
+            context=record.request.context,
         )

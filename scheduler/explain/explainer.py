@@ -14,13 +14,14 @@ from scheduler import objects
 from scheduler.conf.changed import ChangedOptions, read_changes
 from scheduler.errors import BerthError, InvalidRequest
 from scheduler.explain.capacity import Offer, capacity
-from scheduler.explain.comparison import RuleSet, comparable, compare
+from scheduler.explain.comparison import RuleSet, compare
 from scheduler.explain.document import entry
 from scheduler.explain.explanation import DRY_RUN, Document, Names, explain, explain_host
 from scheduler.explain.memory import DecisionMemory
 from scheduler.explain.record import DecisionRecord
 from scheduler.hosts.request_instances import InstanceSource
-from scheduler.rules.drivers import load_rules
+from scheduler.request.scheduling_request import RequestKind
+from scheduler.rules.drivers import load_changed, load_rules
 
 #: Seconds that a question waits for the one before it.
 BUSY_TIMEOUT = 5.0
@@ -231,30 +232,33 @@ class Explainer:
             since: Only requests since this time, in seconds since the epoch.
 
         Returns:
-            How the choices differ; None if there is no recorded request that can be decided again.
+            How the choices differ; None if no such request is recorded.
 
         Raises:
             Busy: Another question is being answered.
-            InvalidRequest: An option does not exist, or cannot have the value.
+            InvalidRequest: An option does not exist, does not decide, or cannot have the value.
         """
-        try:
-            changed: Any = ChangedOptions(self._conf, read_changes(settings))
-            now = RuleSet(self._conf, load_rules(self._conf))
-            other = RuleSet(changed, load_rules(changed))
-        except BerthError as error:
-            raise InvalidRequest(str(error)) from error
         with self._alone():
-            records = self._comparable(name, min(at_most, MOST_COMPARED), since)
+            try:
+                changed: Any = ChangedOptions(self._conf, read_changes(settings))
+                now = RuleSet(self._conf, load_rules(self._conf))
+                other = RuleSet(changed, load_changed(changed, self._conf))
+            except BerthError as error:
+                raise InvalidRequest(str(error)) from error
+            records = self._recorded(name, min(at_most, MOST_COMPARED), since)
+            if not records:
+                return None
             document = compare(records, now, other, self._instances, self._pace())
-        return document and document | {"options": _values(self._conf, settings)}
+        return document | {"options": _values(self._conf, settings)}
 
-    def _comparable(self, name: str | None, at_most: int, since: float) -> list[DecisionRecord]:
-        """Return the records of the latest requests that can be decided again, the oldest first."""
+    def _recorded(self, name: str | None, at_most: int, since: float) -> list[DecisionRecord]:
+        """Return the records of the latest builds, the oldest first."""
         if name is not None:
             found = self._memory.find(name)
-            return [found] if found is not None and comparable(found) else []
+            return [] if found is None else [found]
         late = (record for record in self._memory.latest_first() if record.started_at >= since)
-        return list(islice(filter(comparable, late), at_most))[::-1]
+        builds = (record for record in late if record.request.kind is RequestKind.BUILD)
+        return list(islice(builds, at_most))[::-1]
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

@@ -14,11 +14,13 @@ from scheduler.explain.document import (
     document,
     event_values,
     rejections_of,
+    relaxed_texts,
     time_text,
     weight_values,
 )
 from scheduler.explain.record import DecisionRecord, HostData, RankedHost
 from scheduler.explain.replay import PIECE, Replay, no_pause
+from scheduler.explain.unoffered import DISABLED, Unoffered
 from scheduler.filters.causes import group
 from scheduler.hosts.rows import HostRow
 from scheduler.hosts.table import HostTable
@@ -115,8 +117,12 @@ def funnel(decision: Mapping[str, Any]) -> Iterator[Document]:
     found = decision["candidates"]
     if found["source"]:
         name = SOURCES.get(found["source"], found["source"])
-        relaxed = [_cause(each["text"], 0) for each in found.get("relaxed", ())]
-        yield _stage("candidates", name, None, found["hosts"], [_cause(found["reason"], 0), *relaxed])
+        disabled = found.get("disabled", {"count": 0, "hosts": []})
+        reasons = [
+            *(_cause(text, 0) for text in (found["reason"], *relaxed_texts(found))),
+            _cause(DISABLED if disabled["count"] else "", **disabled),
+        ]
+        yield _stage("candidates", name, None, found["hosts"], reasons)
     if found["known"] is not None:
         reasons = [_cause("unknown, or in a cell that is disabled, away or not wanted", 0)]
         yield _stage("cells", "Known in cells", found["hosts"], found["known"], reasons)
@@ -387,12 +393,13 @@ def _claims_on(record: DecisionRecord, host: str) -> list[Document]:
 
 
 def _why_absent(record: DecisionRecord, data: HostData, name: str) -> str:
-    found = [row for row in data.table.rows if name in (row.host, row.nodename, row.uuid)]
+    rows = data.table.rows
+    found = [number for number, row in enumerate(rows) if name in (row.host, row.nodename, row.uuid)]
     if not found:
         return f"No compute node of an enabled cell had the host, node name or UUID {name}"
     if record.candidates.asked == "placement":
-        return (
-            f"Placement did not offer {name}, whose inventory, traits or aggregates do not suit the query; "
-            "or its cell takes no part"
-        )
+        unoffered = Unoffered(data.table, data.request)
+        reasons = list(dict.fromkeys(reason for row in found for reason in unoffered.reasons(row)))
+        known = "; ".join(reasons) or "its inventory or traits do not suit the query"
+        return f"Placement did not offer {name}: {known}"
     return f"{name} was not among the candidates, which came from the {record.candidates.name}"

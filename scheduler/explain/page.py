@@ -10,6 +10,8 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from scheduler.explain.requested import requested_lines
+
 Document = Mapping[str, Any]
 
 #: Classes of colours that weighers share among them; the last one is for all that come after.
@@ -96,6 +98,7 @@ def render(explained: Document) -> str:
     return pages.get_template("decision.html").render(
         explained=explained,
         decision=decision,
+        requested=list(requested_lines(decision)),
         bars=funnel_bars(explained["funnel"]),
         weights=weight_bars(decision["best"]),
     )

@@ -307,6 +307,7 @@ class CandidateSource:
         requests: The number of requests that waited for the same answer.
         truncated: Whether a limit may have cut the answer.
         reason: Why there are none.
+        failed: Whether Placement gave no answer, so that it is not known which there are.
     """
 
     name: str = ""
@@ -317,6 +318,7 @@ class CandidateSource:
     requests: int = 1
     truncated: bool = False
     reason: str = ""
+    failed: bool = False
 
     @property
     def asked(self) -> str:
@@ -352,6 +354,7 @@ class DecisionRecord:
         error: The name of the exception's class and its text; None for a request that was served.
         summary: The reason for a failure in one line.
         relaxed: What Placement would offer without some constraints, once that was found out.
+        relaxed_at: When that was found out, in seconds since the epoch; 0: not yet.
         hosts: What explains single hosts; None once it was dropped.
         counted: Bytes that were counted for the record when it was kept.
         partition: The partition that decided; "" if there are none.
@@ -375,6 +378,7 @@ class DecisionRecord:
     error: tuple[str, str] | None = None
     summary: str = ""
     relaxed: tuple[Relaxation, ...] = ()
+    relaxed_at: float = 0.0
     hosts: HostData | None = None
     counted: int = 0
     partition: str = ""

@@ -1,24 +1,32 @@
 """Which constraint of a query left no allocation candidate: the query is asked again without it.
 
-First each constraint alone, then, if none of these gives a host, each pair. A constraint is an amount of one
-resource class, one required or forbidden trait, one ``member_of``, or ``in_tree``.
+First the query as it was: what refused it may have gone. Then without each constraint alone, then, if none of
+these gives a host, without each pair. A constraint is an amount of one resource class, one required or
+forbidden trait, one ``member_of``, or ``in_tree``. Where an amount decides, the inventories of the hosts say
+which limit of them refuses it.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 import re
 import time
-from typing import Any
+from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 
+from scheduler.explain.refusals import Inventory, Stock, count_text, refusals
 from scheduler.placement import answer
+from scheduler.placement.errors import PlacementError
 
 #: Questions for one query, and seconds that they may take together.
 MOST_QUESTIONS = 48
 MOST_SECONDS = 30.0
+
+#: Providers whose inventories are read for one query, those with most of a class free first.
+MOST_INVENTORIES = 64
 
 #: Seconds of one answer after which Placement counts as slow: nothing more is asked for this query.
 SLOW = 5.0
@@ -26,9 +34,36 @@ SLOW = 5.0
 #: Relaxations of a query that are kept, those with most hosts first.
 MOST_KEPT = 5
 
+#: What is said if none of them gives a host.
+NOTHING_HELPS = "leaving out one or two constraints gives no host either"
+
 _PARAMETER = re.compile(r"(resources|required|member_of|in_tree)(.*)|(root_required)()", re.DOTALL)
 
 Pairs = tuple[tuple[str, str], ...]
+T = TypeVar("T")
+
+
+class ConstraintNames:
+    """What constraints are called of which a query has UUIDs. This class knows nothing but these."""
+
+    def host(self, uuid: str) -> str:
+        """Return what the one provider tree is called in which hosts are looked for."""
+        return f"the requested host {uuid}"
+
+    def required(self, aggregates: Sequence[str]) -> str:
+        """Return what the aggregates are called in one of which a host must be."""
+        return f"required aggregate {' or '.join(aggregates)}"
+
+    def forbidden(self, aggregates: Sequence[str]) -> str:
+        """Return what the aggregates are called in none of which a host may be."""
+        return f"forbidden aggregate {' or '.join(aggregates)}"
+
+    def group(self, suffix: str) -> str:
+        """Return what a request group is called."""
+        return f"group {suffix}"
+
+
+UUIDS = ConstraintNames()
 
 
 @dataclass(frozen=True)
@@ -48,19 +83,36 @@ class Constraint:
     resource_class: str | None = None
 
 
+class _Usage(msgspec.Struct, frozen=True):
+    capacity: int = 0
+    used: int = 0
+
+
+class Provider(msgspec.Struct, frozen=True):
+    """A resource provider in an answer: the root of its tree, and its resources by class."""
+
+    root_provider_uuid: str
+    resources: dict[str, _Usage]
+
+    def free(self, resource_class: str) -> int:
+        """Return how much of a class is free."""
+        usage = self.resources[resource_class]
+        return usage.capacity - usage.used
+
+
 @dataclass(frozen=True)
 class Offer:
     """What Placement offers for a query.
 
     Attributes:
-        hosts: The number of different compute nodes.
+        nodes: The UUIDs of the compute nodes.
         cut: Whether there may be more, beyond the limit of the query.
-        free: The largest free amount that one of the providers has, by resource class.
+        providers: By UUID the providers of their trees, and those that share with them.
     """
 
-    hosts: int
+    nodes: frozenset[str] = frozenset()
     cut: bool = False
-    free: Mapping[str, int] = field(default_factory=dict)
+    providers: Mapping[str, Provider] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -68,57 +120,64 @@ class Relaxation:
     """What would be offered without some constraints.
 
     Attributes:
-        constraints: What was left out.
-        offer: What Placement offers then.
+        constraints: What was left out; empty: the query is that of the request.
+        hosts: The number of compute nodes that Placement offers then.
+        cut: Whether there may be more, beyond the limit of the query.
+        limits: Which limits of these hosts refuse an amount that was left out.
     """
 
     constraints: tuple[Constraint, ...]
-    offer: Offer
+    hosts: int
+    cut: bool = False
+    limits: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
         """The relaxation in one phrase, such as 'without required trait CUSTOM_GPU: 12 hosts'."""
+        hosts = f"{'at least ' if self.cut else ''}{count_text(self.hosts, 'host')}"
+        if not self.constraints:
+            return f"the same query, asked again, has {hosts}: the cloud has changed since"
         names = " and ".join(each.text for each in self.constraints)
-        hosts = f"{'at least ' if self.offer.cut else ''}{self.offer.hosts} host"
-        hosts += "" if self.offer.hosts == 1 else "s"
-        free = [
-            f"at most {self.offer.free[each.resource_class]} {each.resource_class} are free there"
-            for each in self.constraints
-            if each.resource_class is not None and each.resource_class in self.offer.free
-        ]
-        return f"without {names}: {hosts}" + (f" ({', '.join(free)})" if free else "")
+        return f"without {names}: {hosts}" + (f" ({', '.join(self.limits)})" if self.limits else "")
 
     def values(self) -> dict[str, Any]:
         """Return the relaxation as values that JSON has."""
         return {
             "without": [each.text for each in self.constraints],
-            "hosts": self.offer.hosts,
-            "cut": self.offer.cut,
+            "hosts": self.hosts,
+            "cut": self.cut,
+            "limits": list(self.limits),
             "text": self.text,
         }
 
 
-Ask = Callable[[str], Offer]
-"""Asks Placement for the candidates of a query string; raises PlacementError if it gives no answer."""
+class Questions(Protocol):
+    """Asks Placement; raises PlacementError if it gives no answer."""
+
+    def offer(self, querystring: str) -> Offer:
+        """Return what is offered for a query string."""
+
+    def inventories(self, provider: str) -> Mapping[str, Inventory]:
+        """Return the inventories of a provider by resource class."""
 
 
-def constraints_of(pairs: Pairs) -> list[Constraint]:
+def constraints_of(pairs: Pairs, names: ConstraintNames = UUIDS) -> list[Constraint]:
     """Return what can be left out of a query: traits and aggregates first, then amounts."""
-    return sorted(_constraints(pairs), key=lambda each: each.resource_class is not None)
+    return sorted(_constraints(pairs, names), key=lambda each: each.resource_class is not None)
 
 
-def _constraints(pairs: Pairs) -> Iterator[Constraint]:
+def _constraints(pairs: Pairs, names: ConstraintNames) -> Iterator[Constraint]:
     for parameter, value in pairs:
         match = _PARAMETER.fullmatch(parameter)
         if match is None:
             continue
         kind, suffix = match[1] or match[3], match[2] or ""
-        group = f" of group {suffix}" if suffix else ""
+        group = f" of {names.group(suffix)}" if suffix else ""
         for part in _parts(kind, value):
             yield Constraint(
                 parameter,
                 part,
-                _name(kind, part) + group,
+                _name(kind, part, names) + group,
                 part.partition(":")[0] if kind == "resources" else None,
             )
 
@@ -129,16 +188,17 @@ def _parts(kind: str, value: str) -> list[str]:
     return value.split(",")
 
 
-def _name(kind: str, part: str) -> str:
+def _name(kind: str, part: str, names: ConstraintNames) -> str:
     if kind == "resources":
         name, _, amount = part.partition(":")
         return f"{amount} {name}"
     if kind == "in_tree":
-        return f"the requested host {part}"
+        return names.host(part)
     forbidden = part.startswith("!")
-    names = part.removeprefix("!").removeprefix("in:").replace(",", " or ")
-    thing = "aggregate" if kind == "member_of" else "trait"
-    return f"{'forbidden' if forbidden else 'required'} {thing} {names}"
+    listed = part.removeprefix("!").removeprefix("in:").split(",")
+    if kind == "member_of":
+        return names.forbidden(listed) if forbidden else names.required(listed)
+    return f"{'forbidden' if forbidden else 'required'} trait {' or '.join(listed)}"
 
 
 def without(pairs: Pairs, constraints: Iterable[Constraint]) -> Pairs | None:
@@ -158,17 +218,8 @@ def without(pairs: Pairs, constraints: Iterable[Constraint]) -> Pairs | None:
     return tuple(kept)
 
 
-class _Inventory(msgspec.Struct):
-    capacity: int = 0
-    used: int = 0
-
-
-class _Summary(msgspec.Struct):
-    resources: dict[str, _Inventory]
-
-
 class _Body(msgspec.Struct):
-    provider_summaries: dict[str, _Summary]
+    provider_summaries: dict[str, Provider]
 
 
 _body = msgspec.json.Decoder(_Body)
@@ -185,51 +236,115 @@ def read_offer(body: bytes, limit: int | None) -> Offer:
         msgspec.DecodeError: It is no such response.
     """
     found = answer.parse(body, limit)
-    if not found.by_root:
-        return Offer(0)
-    free: dict[str, int] = {}
-    for summary in _body.decode(body).provider_summaries.values():
-        for name, inventory in summary.resources.items():
-            free[name] = max(free.get(name, 0), inventory.capacity - inventory.used)
-    return Offer(len(found.by_root), found.truncated, free)
+    return Offer(frozenset(found.by_root), found.truncated, _body.decode(body).provider_summaries)
+
+
+class _Budget:
+    """What may still be asked for one query."""
+
+    def __init__(self, clock: Callable[[], float], questions: int) -> None:
+        self._clock = clock
+        self._end = clock() + MOST_SECONDS
+        self._left = questions
+
+    def ask(self, question: Callable[[str], T], argument: str) -> T | None:
+        """Ask; return None if nothing more may be asked."""
+        began = self._clock()
+        if not self._left or began >= self._end:
+            return None
+        self._left -= 1
+        found = question(argument)
+        if self._clock() - began > SLOW:
+            self._left = 0
+        return found
 
 
 class RelaxationSearch:
     """Looks for relaxations of one query, within bounds."""
 
-    def __init__(self, ask: Ask, clock: Callable[[], float] = time.monotonic) -> None:
-        self._ask = ask
+    def __init__(self, questions: Questions, clock: Callable[[], float] = time.monotonic) -> None:
+        self._questions = questions
         self._clock = clock
 
-    def find(self, querystring: str) -> list[Relaxation]:
+    def find(self, querystring: str, names: ConstraintNames = UUIDS) -> list[Relaxation]:
         """Return what helps: single constraints, else pairs; those with most hosts first.
+
+        Args:
+            querystring: The query, for which Placement has offered no host.
+            names: What constraints are called.
 
         Raises:
             PlacementError: Placement gave no answer.
         """
         pairs = tuple(parse_qsl(querystring, keep_blank_values=True))
-        singles = [(each,) for each in constraints_of(pairs)]
-        end = self._clock() + MOST_SECONDS
-        questions = MOST_QUESTIONS
-        for sets in (singles, combinations(constraints_of(pairs), 2)):
-            found: list[Relaxation] = []
-            for constraints in sets:
-                relaxed = without(pairs, constraints)
-                if relaxed is None:
-                    continue
-                began = self._clock()
-                if not questions or began >= end:
-                    return _best(found)
-                questions -= 1
-                offer = self._ask(urlencode(relaxed))
-                if offer.hosts:
-                    found.append(Relaxation(tuple(constraints), offer))
-                if self._clock() - began > SLOW:
-                    return _best(found)
+        budget = _Budget(self._clock, MOST_QUESTIONS)
+        again = budget.ask(self._questions.offer, querystring)
+        if again is not None and again.nodes:
+            return [Relaxation((), len(again.nodes), again.cut)]
+        constraints = constraints_of(pairs, names)
+        for size in (1, 2):
+            found = list(self._offers(pairs, combinations(constraints, size), budget))
             if found:
-                return _best(found)
+                limits = _Limits(self._questions, self._clock)
+                best = sorted(found, key=lambda pair: -len(pair[1].nodes))[:MOST_KEPT]
+                return [limits.explain(*pair) for pair in best]
         return []
 
+    def _offers(
+        self, pairs: Pairs, sets: Iterable[tuple[Constraint, ...]], budget: _Budget
+    ) -> Iterator[tuple[tuple[Constraint, ...], Offer]]:
+        """Yield what is offered without each of some sets of constraints, if that is any host."""
+        for constraints in sets:
+            relaxed = without(pairs, constraints)
+            if relaxed is None:
+                continue
+            offer = budget.ask(self._questions.offer, urlencode(relaxed))
+            if offer is None:
+                return
+            if offer.nodes:
+                amounts = any(each.resource_class for each in constraints)
+                yield constraints, offer if amounts else Offer(offer.nodes, offer.cut)
 
-def _best(found: Sequence[Relaxation]) -> list[Relaxation]:
-    return sorted(found, key=lambda each: -each.offer.hosts)[:MOST_KEPT]
+
+class _Limits:
+    """Finds out which limits of hosts refuse an amount. Inventories are read once."""
+
+    def __init__(self, questions: Questions, clock: Callable[[], float]) -> None:
+        self._questions = questions
+        self._budget = _Budget(clock, MOST_INVENTORIES)
+        self._known: dict[str, Mapping[str, Inventory] | None] = {}
+
+    def explain(self, constraints: tuple[Constraint, ...], offer: Offer) -> Relaxation:
+        """Return what is offered without some constraints, with the limits that refuse their amounts."""
+        limits = [
+            text
+            for each in constraints
+            if each.resource_class is not None
+            for text in self._of(each.resource_class, int(each.value.partition(":")[2]), offer)
+        ]
+        return Relaxation(constraints, len(offer.nodes), offer.cut, tuple(limits))
+
+    def _of(self, name: str, amount: int, offer: Offer) -> Iterator[str]:
+        having = {uuid: each for uuid, each in offer.providers.items() if name in each.resources}
+        trees: defaultdict[str, list[Stock]] = defaultdict(list)
+        for uuid in sorted(having, key=lambda uuid: -having[uuid].free(name)):
+            if inventory := self._inventory(uuid, name):
+                used = having[uuid].resources[name].used
+                trees[having[uuid].root_provider_uuid].append(Stock(inventory, used))
+        roots = {each.root_provider_uuid for each in having.values()}
+        left = len(roots - trees.keys())
+        if roots <= offer.nodes:
+            trees |= {node: [] for node in offer.nodes - roots}
+        # what hosts lack may be shared by a provider that is none
+        noun = "host" if roots <= offer.nodes else "provider"
+        yield from refusals(name, amount, trees.values(), noun)
+        if left:
+            yield f"{count_text(left, noun)} not looked at"
+
+    def _inventory(self, uuid: str, name: str) -> Inventory | None:
+        if uuid not in self._known:
+            try:
+                self._known[uuid] = self._budget.ask(self._questions.inventories, uuid)
+            except PlacementError:
+                self._known[uuid] = None
+        return (self._known[uuid] or {}).get(name)

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from scheduler.explain.record import DecisionRecord
-from scheduler.selection.host_claiming import NOT_ENOUGH, PLACEMENT_UNKNOWN
+from scheduler.selection.host_claiming import NOT_ENOUGH
 
 #: Texts of errors that say no more than the rest of the line.
-_SAYS_NOTHING = tuple(f"No valid host was found. {reason}" for reason in ("", NOT_ENOUGH, PLACEMENT_UNKNOWN))
+_SAYS_NOTHING = tuple(f"No valid host was found. {reason}" for reason in ("", NOT_ENOUGH))
 
 
 def summarize(record: DecisionRecord) -> str:
@@ -47,6 +47,9 @@ def _candidates(record: DecisionRecord) -> Iterator[str]:
         "table": "the host table",
         "held": "an earlier delivery",
     }[found.name]
+    if found.failed:
+        yield f"{source} gives no usable answer ({found.reason})"
+        return
     if not found.offered:
         yield f"{source} offers no host" + (f" ({found.reason})" if found.reason else "")
         return

@@ -26,6 +26,7 @@ from scheduler.explain.summary import summarize, with_summary
 from scheduler.filters.chain import Filtered, PreparedChain, Step
 from scheduler.hosts.coordinates import ViewIndex, ViewPosition
 from scheduler.hosts.view import HostView
+from scheduler.logs import mask_credentials
 from scheduler.objects import Selection
 from scheduler.placement.candidates import Candidates
 from scheduler.request.query import Query
@@ -100,6 +101,7 @@ class Trace(DecisionObserver):
             requests=found.requests,
             truncated=found.truncated,
             reason=found.reason,
+            failed=found.failed and not found.rejection,
         )
         self.mark("placement")
 
@@ -150,7 +152,7 @@ class Trace(DecisionObserver):
         if record.passed_on_to:
             error = self._error
         if error is not None:
-            record.error = type(error).__name__, str(error)
+            record.error = type(error).__name__, mask_credentials(str(error))
         return record
 
     def _split_claims(self, times: dict[str, float]) -> None:

@@ -10,6 +10,7 @@ import ipaddress
 import netaddr
 import numpy as np
 
+from scheduler.errors import faults_of_request
 from scheduler.filters.base import HostFilter, Judge, all_pass
 from scheduler.hosts.host_state import HostState, instances_held
 from scheduler.hosts.view import HostView
@@ -91,7 +92,10 @@ class SimpleCIDRAffinityFilter(HostFilter):
 
     def prepare(self, request: SchedulingRequest) -> Judge | None:
         near = request.hint("build_near_host_ip")
-        return _InNetwork.of(netaddr.IPNetwork(near + request.hint("cidr", "/24"))) if near else None
+        if not near:
+            return None
+        with faults_of_request():
+            return _InNetwork.of(netaddr.IPNetwork(near + request.hint("cidr", "/24")))
 
 
 @dataclass(frozen=True)
@@ -146,7 +150,7 @@ class ServerGroupAntiAffinityFilter(HostFilter):
         return _FewMembers(
             members=tuple(dict.fromkeys(group.members)),
             limit=group.max_server_per_host,
-            group_uuid=group.uuid,
+            group=group.text,
             progress=request.progress,
             instance_uuids=(*group.members, *request.instance_uuids),
         )
@@ -156,7 +160,7 @@ class ServerGroupAntiAffinityFilter(HostFilter):
 class _FewMembers(Judge):
     members: tuple[str, ...]
     limit: int
-    group_uuid: str | None
+    group: str
     progress: Progress
     instance_uuids: tuple[str, ...]
 
@@ -166,7 +170,7 @@ class _FewMembers(Judge):
 
     def reason(self, host: HostState) -> str:
         number = len(instances_held(host, self.members))
-        return f"{number} members of group {self.group_uuid} on host, limit {self.limit}"
+        return f"{number} members of group {self.group} on host, limit {self.limit}"
 
 
 class ServerGroupAffinityFilter(HostFilter):

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from scheduler.errors import NoValidHost
+from scheduler.errors import NoValidHost, faults_of_request
 from scheduler.filters import columns
 from scheduler.filters.base import HostFilter, Judge
 from scheduler.filters.columns import of_numbers, together
@@ -50,8 +50,9 @@ class JsonFilter(HostFilter):
         text = request.hint("query")
         if not text:
             return None
-        query = _parsed(text)
-        return _Query(query, _checked_size(query))
+        with faults_of_request():
+            query = _parsed(text)
+            return _Query(query, _checked_size(query))
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,13 @@ class _Query(Judge):
     terms: int
 
     def passes(self, hosts: HostView) -> np.ndarray:
+        with faults_of_request():
+            return self._verdicts(hosts)
+
+    def reason(self, host: HostState) -> str:
+        return "query is false"
+
+    def _verdicts(self, hosts: HostView) -> np.ndarray:
         try:
             return verdicts(self.query, hosts)
         except Uneven:
@@ -68,9 +76,6 @@ class _Query(Judge):
                     f"{self.terms} terms are too many to look at each of {len(hosts)} hosts"
                 ) from None
             return np.array([holds_on(self.query, host) for host in hosts.hosts()], dtype=bool)
-
-    def reason(self, host: HostState) -> str:
-        return "query is false"
 
 
 def _parsed(text: Any) -> Any:

@@ -92,21 +92,21 @@ class _HasThreads(Judge):
 
 @dataclass(frozen=True)
 class _FitsCells(_HasThreads):
+    """Judges for an instance with NUMA topology; each starts from what the fit for the one before left."""
+
     fitter: Fitter
     guest: GuestTopology
     progress: Progress
     requests: tuple[PciRequest, ...]
     network_metadata: objects.NetworkMetadata | None
 
-    @property
-    def current_guest(self) -> GuestTopology:
-        """The topology as the last fit left it: further instances of a request start from there."""
-        return self.progress.guest or self.guest
-
     def passes(self, hosts: HostView) -> np.ndarray:
         kept = super().passes(hosts)
+        guest = self.progress.guest
+        if guest is None:  # the fit for an earlier instance left none
+            return kept
         kept &= hosts.coded("numa_topology").spread(lambda topology: topology is not None)
-        return self._fit(hosts, np.flatnonzero(kept).tolist(), self.current_guest)
+        return self._fit(hosts, np.flatnonzero(kept).tolist(), guest)
 
     def _fit(self, hosts: HostView, indices: Sequence[int], guest: GuestTopology) -> np.ndarray:
         topologies, pools = hosts.coded("numa_topology"), hosts.coded("pci_stats")
@@ -142,7 +142,9 @@ class _FitsCells(_HasThreads):
             return super().reason(host)
         limits = limits_from(self._limits(host.cpu_allocation_ratio, host.ram_allocation_ratio))
         pools = host.pci_stats.known if host.pci_stats else None
-        detail = self.fitter.fit(topology.known, self.current_guest, limits, pools, self.requests).reason
+        # Without a topology no host is rejected for its cells: this one was rejected before it was dropped.
+        guest = self.progress.guest or self.guest
+        detail = self.fitter.fit(topology.known, guest, limits, pools, self.requests).reason
         return "no allocation candidate fits the host's NUMA cells" + (f": {detail}" if detail else "")
 
     def _limits(self, cpu_ratio: float, ram_ratio: float) -> objects.NUMATopologyLimits:

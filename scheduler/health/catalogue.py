@@ -11,8 +11,8 @@ HOSTS = (0.0, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10000.0, 30000
 #: Upper bounds of the buckets of tries of a claim.
 TRIES = (1.0, 2.0, 3.0, 5.0, 10.0)
 
-OUTCOMES = ("placed", "no_valid_host", "hosts_unknown", "invalid", "passed_on", "returned", "error")
-STAGES = ("queue", "query", "placement", "mirror", "table", "held", "selection", "claims", "failed")
+OUTCOMES = ("placed", "no_valid_host", "outage", "invalid", "passed_on", "returned", "error")
+STAGES = ("queue", "outage", "query", "placement", "mirror", "table", "held", "selection", "claims", "failed")
 SOURCES = ("placement", "mirror", "table", "held")
 ANSWERS = ("own", "shared", "mirror", "table", "held", "failed")
 CLAIM_OUTCOMES = ("granted", "next_host", "given_up")
@@ -20,7 +20,7 @@ CAPACITY_RESULTS = ("within", "over")
 DEPENDENCIES = ("broker", "api_database", "placement", "decision_stream")
 PHASES = ("starting", "serving", "stopping", "missing")
 EXITS = ("ended", "killed", "hung")
-FORWARD_REASONS = ("server_group", "flavor")
+FORWARD_REASONS = ("server_group",)
 RELOADS = ("accepted", "refused")
 
 
@@ -53,8 +53,9 @@ class Metric:
 REQUESTS = Metric(
     "berth_requests",
     "counter",
-    "Requests that ended, by outcome: placed, no_valid_host, hosts_unknown (cells that cannot be read), "
-    "invalid, passed_on (to another partition), returned (to the broker, for another worker), error.",
+    "Requests that ended, by outcome: placed, no_valid_host, outage (a dependency was unavailable for longer "
+    "than requests wait), invalid, passed_on (to another partition), returned (to the broker, for another "
+    "worker), error.",
     ("outcome",),
     OUTCOMES,
 )
@@ -70,7 +71,7 @@ REQUEST_SECONDS = Metric(
 STAGE_SECONDS = Metric(
     "berth_stage_duration_seconds",
     "histogram",
-    "Time that a request spent in one stage; queue is the wait for a free thread.",
+    "Time that a request spent in one stage; queue is the wait for a free thread, outage for a dependency.",
     ("stage",),
     STAGES,
     SECONDS,
@@ -88,7 +89,8 @@ ANSWERED = Metric(
     "berth_candidate_answers",
     "counter",
     "How requests got their candidates: by a query of their own, by one that other requests shared, from the "
-    "mirror, from the host table (rebuild checks), from what redelivered instances hold, or not (failed).",
+    "mirror, from the host table (rebuild checks), from what redelivered instances hold, or not (failed: "
+    "Placement was unavailable or refused; a request that waits for it is counted once, as it ends).",
     ("answer",),
     ANSWERS,
 )
@@ -106,7 +108,7 @@ CAPACITY_CHECKS = Metric(
     "berth_capacity_checks",
     "counter",
     "Granted claims that left a host little room and were checked, by result: within (its capacity), over "
-    "(overlapping claims of several schedulers were too many, and the claim was given back).",
+    "(overlapping claims of several processes were too many, and the claim was given back).",
     ("result",),
     CAPACITY_RESULTS,
 )
@@ -123,7 +125,7 @@ FORWARDED = Metric(
     "berth_requests_forwarded",
     "counter",
     "Requests that were sent on to another scheduler, which answers them, by reason: server_group (the other "
-    "one decides for the group), flavor (for requests of this flavor).",
+    "one decides for the group).",
     ("reason",),
     FORWARD_REASONS,
 )
@@ -152,6 +154,9 @@ UNANSWERED = Metric(
     "Calls that were received and not answered yet, those that wait for a thread included.",
     ("worker",),
 )
+WAITING = Metric(
+    "berth_requests_waiting", "gauge", "Requests that wait for the end of an outage.", ("worker",)
+)
 PENDING = Metric(
     "berth_pending_placements", "gauge", "Placements that no compute has reported yet.", ("worker",)
 )
@@ -168,7 +173,7 @@ CELL_AGE = Metric(
 MIRROR_AGE = Metric(
     "berth_mirror_age_seconds",
     "gauge",
-    "Time since the mirror of Placement was refreshed: rarely while no request comes; absent without one.",
+    "Time since the last refresh of the mirror of Placement began; up to ten minutes while no request comes.",
     ("worker",),
 )
 DEPENDENCY_UP = Metric(
@@ -213,6 +218,7 @@ METRICS = (
     *COUNTED,
     IN_FLIGHT,
     UNANSWERED,
+    WAITING,
     PENDING,
     CLEANUPS,
     COMPUTE_NODES,

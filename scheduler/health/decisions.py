@@ -5,7 +5,7 @@ import threading
 from cachetools import LRUCache
 
 from scheduler.claims.events import ClaimState
-from scheduler.errors import HostsUnknown, InvalidRequest, NoValidHost, ReturnedToBroker
+from scheduler.errors import DependencyUnavailable, InvalidRequest, NoValidHost, ReturnedToBroker
 from scheduler.explain.record import CandidateSource, DecisionRecord
 from scheduler.health import catalogue
 from scheduler.health.counters import Counters
@@ -21,7 +21,7 @@ _CLAIM_OUTCOMES = {
 _CAPACITY_RESULTS = {ClaimState.WITHIN_CAPACITY: "within", ClaimState.OVER_CAPACITY: "over"}
 _OUTCOMES = {
     NoValidHost: "no_valid_host",
-    HostsUnknown: "hosts_unknown",
+    DependencyUnavailable: "outage",
     InvalidRequest: "invalid",
     ReturnedToBroker: "returned",
 }
@@ -62,7 +62,7 @@ class DecisionCounter:
         """Return how a request got its candidates."""
         if source.asked != "placement":
             return source.asked
-        if not source.sent_at:
+        if source.failed or not source.sent_at:
             return "failed"
         with self._lock:
             shared = source.sent_at in self._seen

@@ -23,7 +23,8 @@ from scheduler.logs import OutageLog
 
 LOG = logging.getLogger(__name__)
 
-#: Connections at a time; further ones are closed at once.
+#: Connections at a time. A further one takes the place of the oldest: probes send their request at once, so
+#: an old connection is idle, and any local user can open idle ones.
 MOST_CONNECTIONS = 32
 
 #: Seconds that a connection may last, from its begin to its end.
@@ -149,11 +150,7 @@ class Address:
 
 
 class Endpoint:
-    """Answers GET on some paths.
-
-    Attributes:
-        connections: The number of open connections.
-    """
+    """Answers GET on some paths."""
 
     def __init__(
         self,
@@ -178,7 +175,7 @@ class Endpoint:
         self._longest = longest
         self._retry = retry
         self._kept: dict[str, tuple[float, Page]] = {}
-        self.connections = 0
+        self._open: dict[asyncio.StreamWriter, None] = {}  # the oldest first
         self._listener: socket.socket | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._outage = OutageLog(
@@ -186,6 +183,11 @@ class Endpoint:
             f"Health checks and metrics cannot be served on {address}",
             f"Health checks and metrics are served on {address} again",
         )
+
+    @property
+    def connections(self) -> int:
+        """The number of open connections."""
+        return len(self._open)
 
     @property
     def port(self) -> int:
@@ -231,17 +233,18 @@ class Endpoint:
         await server.serve_forever()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self.connections >= MOST_CONNECTIONS:
-            writer.transport.abort()
-            return
-        self.connections += 1
+        if len(self._open) >= MOST_CONNECTIONS:
+            oldest = next(iter(self._open))
+            del self._open[oldest]
+            oldest.transport.abort()
+        self._open[writer] = None
         try:
             async with asyncio.timeout(self._longest):
                 await self._answer(reader, writer)
         except (TimeoutError, OSError, asyncio.IncompleteReadError):
             pass  # a client that is slow or has gone
         finally:
-            self.connections -= 1
+            self._open.pop(writer, None)
             writer.transport.abort()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

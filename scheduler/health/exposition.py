@@ -60,6 +60,7 @@ class DaemonCollector(Collector):
             catalogue.REPORT_AGE: [((str(each.number),), workers.age(each)) for each in workers.records],
             catalogue.IN_FLIGHT: [((str(each.number),), each.state.in_flight) for each in current],
             catalogue.UNANSWERED: [((str(each.number),), each.state.unanswered) for each in current],
+            catalogue.WAITING: [((str(each.number),), each.state.waiting) for each in current],
             catalogue.PENDING: [((str(each.number),), each.state.pending) for each in current],
             catalogue.CLEANUPS: [((str(each.number),), each.state.cleanups) for each in current],
             catalogue.COMPUTE_NODES: [((str(each.number),), each.state.compute_nodes) for each in current],

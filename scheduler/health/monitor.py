@@ -14,6 +14,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from scheduler.background import BackgroundLoop
+from scheduler.claims.journal import journal_directory
 from scheduler.health import catalogue, exposition, readiness
 from scheduler.health.counters import Totals
 from scheduler.health.endpoint import Address, Endpoint, Page
@@ -74,6 +75,8 @@ class Monitor:
         self._reload_until: float | None = None
         self._reloads = 0
         self._loop = BackgroundLoop("monitor", self._wait_and_run_round)
+        journal = journal_directory(conf)
+        self._state_path = journal and journal.parent
         text = conf.berth.monitoring_listen
         self.endpoint = Endpoint(Address.parse(text), self._pages(conf.host)) if text else None
 
@@ -154,7 +157,7 @@ class Monitor:
             self._notifier.ready()
 
     def _pages(self, host: str) -> dict[str, Callable[[], Page]]:
-        states = readiness.Readiness(self.workers, host, version())
+        states = readiness.Readiness(self.workers, host, version(), state_path=self._state_path)
         collector = exposition.DaemonCollector(self.totals, self.workers, version(), time.time())
         metrics = exposition.Exposition(collector)
         return {

@@ -1,11 +1,13 @@
 """The documents of ``/healthz`` and ``/readyz``, in the form of ``application/health+json``.
 
-The texts are fixed: what another party has said may contain addresses and names, and is in the log only.
+The texts are fixed: what another service has said may contain addresses and names, and is in the log only.
 """
 
 from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import IntEnum
+import os
+from pathlib import Path
 from typing import Any
 
 from scheduler.health.supervision import WorkerRecord, WorkerTable
@@ -39,6 +41,7 @@ class Readiness:
         host: str,
         version: str,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        state_path: Path | None = None,
     ) -> None:
         """Answer for some workers.
 
@@ -47,11 +50,13 @@ class Readiness:
             host: The name of the service, as nova lists it.
             version: The version of the daemon.
             now: The time of a check.
+            state_path: Where claims are recorded; None: in a temporary directory.
         """
         self._workers = workers
         self._host = host
         self._version = version
         self._now = now
+        self._state_path = state_path
 
     def alive(self) -> tuple[Health, Document]:
         """Return whether the master can get its workers to work. If not, a restart is due."""
@@ -60,12 +65,14 @@ class Readiness:
 
     def ready(self) -> tuple[Health, Document]:
         """Return whether requests are answered, and what that depends on."""
-        current = [each for each in self._workers.current() if each.phase == "serving"]
+        reporting = self._workers.current()
+        current = [each for each in reporting if each.phase == "serving"]
         found = {
             "workers:serving": self._serving(current),
-            "broker:connection": self._connections(current, "broker", Health.FAIL),
-            "api-database:connection": self._connections(current, "api_database", Health.WARN),
-            "placement:connection": self._connections(current, "placement", Health.FAIL),
+            "broker:connection": self._connections(reporting, "broker", Health.FAIL),
+            "api-database:connection": self._connections(reporting, "api_database", Health.WARN),
+            "placement:connection": self._connections(reporting, "placement", Health.FAIL),
+            **self._state_directory(),
             **self._shared_decisions(current),
             **self._cells(current),
         }
@@ -84,13 +91,21 @@ class Readiness:
         """Return the state of a party: ``without`` if it answers no worker."""
         states = [getattr(each.state, name) for each in current]
         checks = [
-            self._check(_name(each), *_connection(state)) for each, state in zip(current, states, strict=True)
+            self._check(_name(each), *_connection(state, getattr(each.state, f"{name}_problem", "")))
+            for each, state in zip(current, states, strict=True)
         ]
         if all(states):
             health = Health.PASS if states else Health.FAIL
         else:
             health = without if all(state is False for state in states) else Health.WARN
         return health, checks
+
+    def _state_directory(self) -> dict[str, tuple[Health, list[Check]]]:
+        """Return whether claims can be recorded. Requests are served without that."""
+        if not self._state_path or os.access(self._state_path, os.W_OK | os.X_OK):
+            return {}
+        text = "[DEFAULT]/state_path cannot be written: claims of a killed worker stay in Placement"
+        return {"state-path:writable": (Health.WARN, [self._check("daemon", Health.WARN, text)])}
 
     def _shared_decisions(self, current: list[WorkerRecord]) -> dict[str, tuple[Health, list[Check]]]:
         """Return the state of the decision stream, if there is one. Requests are answered without it."""
@@ -138,10 +153,10 @@ class Readiness:
         return document | ({"checks": checks} if checks else {})
 
 
-def _connection(state: bool | None) -> tuple[Health, str]:
+def _connection(state: bool | None, problem: str) -> tuple[Health, str]:
     if state is None:
         return Health.WARN, "not used yet"
-    return (Health.PASS, "") if state else (Health.FAIL, "does not answer; see the log")
+    return (Health.PASS, "") if state else (Health.FAIL, problem or "does not answer; see the log")
 
 
 def _cell_text(usable: bool) -> str:

@@ -53,7 +53,9 @@ class WorkerState(msgspec.Struct, frozen=True):
         cells: The cells.
         broker: Whether messages are read from the broker; None if that is not known. So for the next two.
         api_database: Whether the API database answered when it was last used.
-        placement: Whether Placement answered when it was last used.
+        placement: Whether Placement answered these credentials when it was last used.
+        placement_problem: Why it did not.
+        waiting: The number of requests that wait for the end of an outage.
         decision_stream: Whether decisions of other schedulers arrive; None if they are not shared.
         schedulers: The number of schedulers that are alive, as far as this one knows.
         compute_nodes: The number of compute nodes in the host table.
@@ -69,6 +71,7 @@ class WorkerState(msgspec.Struct, frozen=True):
     broker: bool | None = None
     api_database: bool | None = None
     placement: bool | None = None
+    placement_problem: str = ""
     decision_stream: bool | None = None
     schedulers: int = 1
     compute_nodes: int = 0
@@ -78,6 +81,7 @@ class WorkerState(msgspec.Struct, frozen=True):
     in_flight: int = 0
     unanswered: int = 0
     stalled: float = 0.0
+    waiting: int = 0
 
 
 class Report(msgspec.Struct, frozen=True):

@@ -1,9 +1,10 @@
 """What the master knows of its workers, and which of them hang.
 
-A worker makes progress if it reports, and if its report says that work is being done: a thread is free or a
-message was finished lately, and the host table is being refreshed. One that makes none for
-``[berth]/worker_timeout`` seconds is killed; its requests are delivered to other workers, and it is started
-again. Time in which the master itself did not run, as in a container that was paused, does not count.
+A worker makes progress if it reports, and if its report says that work is being done: no message waits for a
+thread, or one was begun, finished or got on with a claim lately, and the host table is being refreshed. One
+that makes none for ``[berth]/worker_timeout`` seconds is killed; its requests are delivered to other workers,
+and it is started again. Time in which the master itself did not run, as in a container that was paused, does
+not count.
 """
 
 from collections.abc import Callable, Iterable

@@ -275,6 +275,11 @@ class PendingPlacements:
         """Return the placements on nodes whose row has changed since: the compute may have reported them."""
         return [placement for placement in list(self._placements.values()) if _row_changed(placement, table)]
 
+    def older_than(self, seconds: float) -> list[str]:
+        """Return the instances whose placement was decided so many seconds ago, or earlier."""
+        latest = self._clock() + LIFETIME - seconds
+        return [one.instance for one in list(self._placements.values()) if one.expires_at <= latest]
+
     def settle(self, reported: Iterable[PendingPlacement] = ()) -> None:
         """Remove the placements that computes have reported, and those that are past their lifetime.
 

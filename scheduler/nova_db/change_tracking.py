@@ -7,7 +7,6 @@ spec: host-state-and-cells 3.9, 4.1
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -17,7 +16,6 @@ import threading
 import time
 from typing import Any, NamedTuple
 
-import msgspec
 from oslo_log import log as logging
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
@@ -35,7 +33,6 @@ from scheduler.nova_db.fingerprints import (
 )
 from scheduler.nova_db.row_loader import NODE_COLUMNS, REPORT_INTERVAL, RowLoader
 from scheduler.nova_db.schema import chunks, compute_nodes, services, utcnow
-from scheduler.shared_answers import SharedAnswers
 
 LOG = logging.getLogger(__name__)
 
@@ -386,17 +383,6 @@ class CellRows:
     read_at: float = float("-inf")
 
 
-class _CellFingerprints(NamedTuple):
-    """The fingerprints of a cell's rows, as workers share them."""
-
-    services: FingerprintText
-    nodes: FingerprintText
-
-
-_encode_fingerprints = msgspec.msgpack.Encoder().encode
-_decode_fingerprints = msgspec.msgpack.Decoder(_CellFingerprints).decode
-
-
 class CellTracker:
     """Tracks the compute nodes and services of one cell. Any thread may use ``rows`` at any time."""
 
@@ -406,7 +392,6 @@ class CellTracker:
         loader: RowLoader,
         clock: Callable[[], float] = time.monotonic,
         down_time: Callable[[], float] = lambda: math.inf,
-        answers: SharedAnswers | None = None,
     ) -> None:
         """Track nothing yet.
 
@@ -415,10 +400,8 @@ class CellTracker:
             loader: Loads its rows.
             clock: Seconds that only grow.
             down_time: Returns the seconds without a heartbeat after which a service is down.
-            answers: The fingerprints that other workers have read, by the same clock; None: there are none.
         """
         self.rows = CellRows()
-        self._answers = answers or SharedAnswers(clock=clock)
         self._cell = cell
         self._loader = loader
         self._clock = clock
@@ -428,16 +411,12 @@ class CellTracker:
         self._services = ServiceTracker(down_time, clock)
         self._nodes = NodeTracker(clock)
 
-    def update(
-        self, engine: Engine, hosts: frozenset[str] | None = None, not_before: float | None = None
-    ) -> bool:
+    def update(self, engine: Engine, hosts: frozenset[str] | None = None) -> bool:
         """Bring ``rows`` up to date.
 
         Args:
             engine: The engine of the cell.
             hosts: The service hosts whose nodes are wanted; None: all.
-            not_before: What another worker has read at this moment of the clock, or later, is new enough, if
-                it is not older than ``rows``; None: now.
 
         Returns:
             False if nothing was done, since another thread is doing so.
@@ -445,42 +424,19 @@ class CellTracker:
         if not self._lock.acquire(blocking=False):
             return False
         try:
-            with ExitStack() as connections:
-                connection, read_at, found = self._find(engine, not_before, connections)
-                self._services.update(connection, found.services)
+            with engine.connect() as connection:
+                read_at = self._clock()
+                services = self._services.read_fingerprints(connection)
+                nodes = self._nodes.read_fingerprints(connection)
+                self._services.update(connection, services)
                 known = self._services.rows
                 load = partial(self._loader.node, cell_uuid=self._cell.uuid, services=known)
-                self._nodes.update(connection, load, hosts, found.nodes)
+                self._nodes.update(connection, load, hosts, nodes)
             self.rows = CellRows(self._nodes.rows, self._by_host(known), read_at)
             self._service_rows = known
             return True
         finally:
             self._lock.release()
-
-    def _find(
-        self, engine: Engine, not_before: float | None, connections: ExitStack
-    ) -> "tuple[Connection, float, _CellFingerprints]":
-        """Return a connection, and when which fingerprints were read.
-
-        The connection must not be older than they are: rows that it shows as they were before would be taken
-        for those of the fingerprints, and a change would not be seen.
-        """
-        made: list[Connection] = []
-
-        def read() -> bytes:
-            connection = connections.enter_context(engine.connect())
-            made.append(connection)
-            return _encode_fingerprints(
-                _CellFingerprints(
-                    self._services.read_fingerprints(connection), self._nodes.read_fingerprints(connection)
-                )
-            )
-
-        not_before = self._clock() if not_before is None else max(not_before, self.rows.read_at)
-        question = f"fingerprints of cell {self._cell.uuid} at {engine.url}"  # which hides the password
-        answer = self._answers.get(question, not_before, read)
-        connection = made[0] if made else connections.enter_context(engine.connect())
-        return connection, answer.asked_at, _decode_fingerprints(answer.body)
 
     def rows_at(self, now: float, step: float) -> CellRows:
         """Return the rows as they are used ``now``.

@@ -8,6 +8,7 @@ import contextlib
 import functools
 from importlib.util import find_spec
 import math
+import re
 import threading
 import time
 from typing import Any
@@ -19,7 +20,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, Dialect, Engine, make_url
 
 from scheduler import errors
-from scheduler.circuit_breaker import CircuitBreaker
+from scheduler.circuit_breaker import CircuitBreaker, CircuitOpen
 from scheduler.nova_db.connection_watch import ConnectionWatch
 
 # The drivers of a URL that names none, the usual one first: SQLAlchemy's own choice changes with releases.
@@ -27,6 +28,10 @@ DRIVERS = {
     "mysql": (("pymysql", "pymysql"), ("mysqldb", "MySQLdb"), ("mysqlconnector", "mysql.connector")),
     "postgresql": (("psycopg2", "psycopg2"), ("psycopg", "psycopg")),
 }
+
+# What SQLAlchemy takes for name and password. What follows the first "@" after the name is a server to it,
+# which drivers show in their errors, though it may be the end of the password.
+CREDENTIALS = re.compile(r"[^:]+://(?:[^:/]*(?::[^@]*)?@)?")
 
 # In bytes. Of a row some twenty are in one text: a cell has fewer than 300,000 (see ``fingerprints``).
 LONGEST_TEXT = 8 * 1024 * 1024
@@ -36,6 +41,14 @@ AWAY = (DBConnectionError, sa.exc.TimeoutError)
 
 # What an error of a connection contains if PostgreSQL itself has answered with it.
 ANSWER_OF_POSTGRESQL = "FATAL:"
+
+# The errors of MySQL for a user, a password or a right that is missing: for the server, a database, a table.
+MYSQL_REFUSALS = frozenset({1044, 1045, 1142, 1143, 1698})
+
+# The same of PostgreSQL: insufficient privilege, invalid authorization, invalid password. Those of a login
+# have a text only.
+POSTGRESQL_REFUSALS = frozenset({"42501", "28000", "28P01"})
+POSTGRESQL_REFUSES_LOGIN = ("authentication failed", "permission denied", "no pg_hba.conf entry", "role ")
 
 # Seconds between two probes of the API database at most. It is small, and what it has is needed at once.
 MAX_API_PROBE_INTERVAL = 5.0
@@ -62,6 +75,9 @@ class Engines:
 
     Engines are made when first asked for, and connect when first used. A cell's engine is tuned by
     [database], as nova's are.
+
+    Attributes:
+        api_refusal: Why the API database refused access when it was last used; "" if it did not.
     """
 
     def __init__(self, conf: cfg.ConfigOpts, clock: Callable[[], float] = time.monotonic) -> None:
@@ -71,6 +87,7 @@ class Engines:
         self._lock = threading.Lock()
         self._watch = ConnectionWatch(lambda: conf.berth.cell_timeout, clock)
         self._api_breaker = self._new_api_breaker()
+        self.api_refusal = ""
 
     @contextlib.contextmanager
     def api_connection(self) -> Iterator[Connection]:
@@ -80,8 +97,15 @@ class Engines:
             CircuitOpen: The database is left out, since it did not answer before.
             ConfigError: It has no connection URL, or one that cannot be used.
         """
-        with self._api_breaker.guard(*AWAY), self.api().connect() as connection:
-            yield connection
+        try:
+            with self._api_breaker.guard(*AWAY), self.api().connect() as connection:
+                yield connection
+        except CircuitOpen:
+            raise
+        except Exception as error:
+            self.api_refusal = refusal_in(error)
+            raise
+        self.api_refusal = ""
 
     def api(self) -> Engine:
         """Return the engine of [api_database].
@@ -226,12 +250,32 @@ def _allow_long_texts(connection: Any, _record: Any) -> None:
         cursor.execute(f"SET SESSION group_concat_max_len = {LONGEST_TEXT}")
 
 
+def refusal_in(error: BaseException) -> str:
+    """Return why a database refuses access for good, in its own words; "" if that is not the error."""
+    current: BaseException | None = error
+    while current is not None:
+        first = current.args[0] if current.args else None
+        text = str(first) if len(current.args) == 1 else str(current)
+        if first in MYSQL_REFUSALS or getattr(current, "pgcode", None) in POSTGRESQL_REFUSALS:
+            return text.partition("\n")[0]
+        if ANSWER_OF_POSTGRESQL in text and any(words in text for words in POSTGRESQL_REFUSES_LOGIN):
+            return text[text.index(ANSWER_OF_POSTGRESQL) :].partition("\n")[0]
+        current = getattr(current, "orig", None) or current.__cause__ or current.__context__
+    return ""
+
+
 def normalised(connection: str) -> URL:
     """Return the URL, with a driver that can be imported if it names none.
 
     spec: host-state-and-cells 1.1
+
+    Raises:
+        ValueError: A part of the password would be read as the server.
     """
     url = make_url(connection)
+    behind, *_ = CREDENTIALS.sub("", connection, count=1).partition("=")
+    if "@" in behind and url.get_backend_name() != "sqlite":
+        raise ValueError("an @ in the password is not escaped")
     for driver, module in DRIVERS.get(url.drivername, ()):
         if find_spec(module.partition(".")[0]):
             return url.set(drivername=f"{url.drivername}+{driver}")

@@ -5,7 +5,7 @@ cell a host belongs to (spec: host-state-and-cells 2.4), and the members of a se
 (spec: host-state-and-cells 6.3), are read when a request needs them.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 import threading
 import time
 
@@ -217,3 +217,26 @@ def is_deleted(engines: Engines, instance_uuid: str) -> bool | None:
         LOG.warning("Whether instance %s is deleted cannot be read: %s", instance_uuid, brief(error))
         return None
     return found is None or bool(found.queued_for_delete)
+
+
+def deleted_among(engines: Engines, instance_uuids: Collection[str]) -> set[str]:
+    """Return those instances that were deleted, as ``is_deleted``; none if that cannot be read.
+
+    A database without any instance is not nova's: nothing is deleted there.
+    """
+    columns = instance_mappings.c
+    try:
+        with engines.api_connection() as connection:
+            if connection.execute(sa.select(columns.id).limit(1)).first() is None:
+                return set()
+            queries = (
+                sa.select(columns.instance_uuid).where(
+                    columns.instance_uuid.in_(each), columns.queued_for_delete.isnot(True)
+                )
+                for each in chunks(instance_uuids)
+            )
+            there = {uuid for query in queries for uuid in connection.execute(query).scalars()}
+    except UNREADABLE as error:
+        LOG.debug("Which instances are deleted cannot be read: %s", brief(error))  # others report the outage
+        return set()
+    return set(instance_uuids) - there

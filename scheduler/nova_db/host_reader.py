@@ -5,7 +5,6 @@ for a bounded time.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from itertools import chain
 import math
 import threading
@@ -91,21 +90,15 @@ class HostReader:
         """Return the seconds in which a cell must have answered."""
         return self._calls.timeout()
 
-    def read(self, not_before: float | None = None) -> None:
-        """Read what changed in all cells; one that cannot be read is reported.
-
-        Args:
-            not_before: What was read at this moment of the clock, or later, is new enough; None: now.
-        """
-        now = self._clock()
-        self._wanted = now if not_before is None else min(now, not_before)
+    def read(self) -> None:
+        """Read what changed in all cells; one that cannot be read is reported."""
+        now = self._wanted = self._clock()
         self._cells.load_if_due()
         cells = self._cells_of_partition()
         # A cell that was disabled or renamed is still the same database.
         known = {(cell.uuid, cell.url): tracker for cell, tracker in self._trackers.items()}
         self._trackers = {cell: known.get((cell.uuid, cell.url)) or self._new_tracker(cell) for cell in cells}
-        update = partial(self._update, not_before=self._wanted)
-        answers = self._calls.scatter_gather(cells, update, probe=True)
+        answers = self._calls.scatter_gather(cells, self._update, probe=True)
         for cell in cells:
             self._report(cell, answers[cell.uuid].error)
         answered = [cell for cell in cells if answers[cell.uuid].error is None]
@@ -180,9 +173,9 @@ class HostReader:
 
         return list(self._calls.scatter_gather(self._cells_of_partition(), found).values())
 
-    def _update(self, cell: Cell, not_before: float | None = None) -> None:
+    def _update(self, cell: Cell) -> None:
         hosts = self._partition.names()
-        if not self._trackers[cell].update(self._cells.engine(cell), hosts, not_before):
+        if not self._trackers[cell].update(self._cells.engine(cell), hosts):
             # Not an answer: the other thread may hang.
             raise CellUnavailable(f"cell {cell} is being read by another thread")
 

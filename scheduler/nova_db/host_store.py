@@ -89,10 +89,10 @@ class HostStore:
         """Look again for providers that were no compute nodes."""
         self._foreign.clear()
 
-    def begin_reading(self) -> None:
-        """Begin to read, if the next requests will want a newer table; do not wait for it."""
+    def begin_reading(self, max_age: float) -> None:
+        """Begin to read, if the last table is older than half of ``max_age`` seconds; do not wait for it."""
         with self._changed:
-            self._want(self._clock(), self._max_age())
+            self._want(self._clock(), max_age)
 
     def snapshot(self, max_age: float | None = None, arrived_at: float | None = None) -> HostTable:
         """Return a table. What cannot be read in time is not in it, or is as it was last read.
@@ -155,14 +155,9 @@ class HostStore:
 
     # -- the writer ------------------------------------------------------------------------------------------
 
-    def refresh(self, not_before: float | None = None) -> HostTable:
-        """Read what changed and publish the next table. Only the writer calls this.
-
-        Args:
-            not_before: What another worker has read at this moment of the clock, or later, is new enough;
-                None: now.
-        """
-        self._reader.read(not_before)
+    def refresh(self) -> HostTable:
+        """Read what changed and publish the next table. Only the writer calls this."""
+        self._reader.read()
         table = self._reader.next_table(self._table)
         with self._changed:
             previous, self._table = self._table, table
@@ -178,7 +173,7 @@ class HostStore:
         remaining = self._idle_until - now
         if remaining > 0 and self._wanted <= self._table.read_at:
             return remaining
-        self.refresh(max(self._wanted, now - IDLE_INTERVAL / 2))
+        self.refresh()
         self._idle_until = self._clock() + IDLE_INTERVAL
         return 0.0
 

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from scheduler.background import BackgroundLoop
 from scheduler.conf import derived
 from scheduler.conf.partitions import all_partitions, own_partition
-from scheduler.errors import HostsUnknown
+from scheduler.errors import ConfigError, HostsUnknown
 from scheduler.hosts.aggregates import Aggregates
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.table import HostTable
@@ -28,7 +29,6 @@ from scheduler.nova_db.instances import CellInstances
 from scheduler.nova_db.partition_hosts import PartitionHosts, PartitionMap
 from scheduler.nova_db.row_loader import RowLoader
 from scheduler.nova_db.scatter_gather import CellCalls
-from scheduler.shared_answers import SharedAnswers
 
 LOG = logging.getLogger(__name__)
 
@@ -38,8 +38,9 @@ READY_INTERVAL = 0.5
 #: Seconds that the table may be old in which a compute node is looked up by name, before it is asked for.
 LOOKUP_MAX_AGE = 1.0
 
-#: Seconds for which a cell is not read here while another worker reads it.
-READING_PATIENCE = 1.0
+#: Seconds for which a placement is expected before it is looked whether its instance was deleted, and between
+#: two looks. Most computes report within them.
+EXPECTED_FOR = DELETED_INTERVAL = 10.0
 
 
 class FoundNode(NamedTuple):
@@ -66,12 +67,8 @@ class Inventory:
         partitions: Which partitions have a host or a cell.
     """
 
-    def __init__(self, conf: cfg.ConfigOpts, answers: SharedAnswers | None = None) -> None:
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
         """Set up all parts; nothing is connected to yet.
-
-        Args:
-            conf: The options.
-            answers: What other workers have read; None: there are none.
 
         Raises:
             ConfigError: Options cannot work.
@@ -96,7 +93,6 @@ class Inventory:
                 CellTracker,
                 loader=RowLoader(conf),
                 down_time=lambda: derived.service_down_time(conf),
-                answers=(answers or SharedAnswers()).apart("cells", READING_PATIENCE),
             ),
             self.partition,
             unread_max_age=lambda: conf.berth.unread_cell_max_age,
@@ -111,6 +107,7 @@ class Inventory:
         self.instances = CellInstances(self.cells, self._calls)
         self.pending = PendingPlacements()
         self._hosts_followed: Mapping[str, object] = {}
+        self._deleted = BackgroundLoop("deleted-instances", self.forget_deleted)
 
     def start(self) -> None:
         """Read what the databases have, as far as they answer, and keep reading in the background."""
@@ -118,6 +115,7 @@ class Inventory:
         self._aggregates.start()
         self._store.start()
         self._mapped.start()
+        self._deleted.start(DELETED_INTERVAL)
         if loaded:
             self._log_contents(self._store.snapshot())
         if not self._conf.workarounds.disable_compute_service_check_for_ffu:
@@ -134,6 +132,9 @@ class Inventory:
 
         Returns:
             Whether they have been read.
+
+        Raises:
+            ConfigError: The database refuses access.
         """
         if self._is_ready():
             return True
@@ -146,7 +147,12 @@ class Inventory:
         return False
 
     def _is_ready(self) -> bool:
-        return self.cells.load_if_needed() and self._aggregates.load_if_needed()
+        if self.cells.load_if_needed() and self._aggregates.load_if_needed():
+            return True
+        refusal = self.engines.api_refusal
+        if refusal:
+            raise ConfigError(f"[api_database]/connection: {refusal}; check user, password and rights")
+        return False
 
     def _log_contents(self, table: HostTable) -> None:
         LOG.info("There are %d cells and %d compute nodes", len(self.cells.all), len(table))
@@ -155,6 +161,7 @@ class Inventory:
 
     def stop(self) -> None:
         """Stop reading, and close the connections."""
+        self._deleted.stop()
         self._store.stop()
         self._mapped.stop()
         self._aggregates.stop()
@@ -174,7 +181,7 @@ class Inventory:
 
     def begin_reading(self) -> None:
         """Begin to read the table that the next requests will want, while they wait for something else."""
-        self._store.begin_reading()
+        self._store.begin_reading(self._conf.berth.host_state_max_age or 0.0)
 
     def snapshot(
         self, max_age: float | None = None, cell_uuid: str | None = None, arrived_at: float | None = None
@@ -337,6 +344,17 @@ class Inventory:
         changed = self.pending.on_changed_rows(table)
         located = self.instances.locate(placement.instance for placement in changed) if changed else {}
         self.pending.settle(placement for placement in changed if placement.instance in located)
+
+    def forget_deleted(self) -> float:
+        """Remove the placements of instances that were deleted before a compute has reported them.
+
+        Returns:
+            Seconds until the next look.
+        """
+        expected = self.pending.older_than(EXPECTED_FOR)
+        if expected:
+            self.pending.remove(host_mappings.deleted_among(self.engines, expected))
+        return DELETED_INTERVAL
 
     # -- casts -----------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Flavors, and the requests of instances that exist, as nova's API database has them."""
+"""Flavors, server groups, and the requests of instances that exist, as nova's API database has them."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -8,8 +8,15 @@ import sqlalchemy as sa
 
 from scheduler.errors import BerthError
 from scheduler.nova_db.engines import Engines
-from scheduler.nova_db.schema import flavor_extra_specs, flavors, request_specs
-from scheduler.objects import Flavor, ImageMeta, RequestSpec
+from scheduler.nova_db.schema import (
+    flavor_extra_specs,
+    flavors,
+    instance_group_member,
+    instance_group_policy,
+    instance_groups,
+    request_specs,
+)
+from scheduler.objects import Flavor, ImageMeta, InstanceGroup, RequestSpec
 
 #: The latest requests in which an image is looked for: the database has no index of images.
 LATEST = 2000
@@ -48,6 +55,26 @@ class RequestSpecs:
                 )
             )
             return Flavor(**row._mapping, extra_specs={key: value or "" for key, value in specs})  # noqa: SLF001 - its public name
+
+    def group(self, group_uuid: str) -> InstanceGroup:
+        """Return a server group with its policy and its members, without their hosts.
+
+        Raises:
+            NotFound: There is none.
+        """
+        groups, policies, members = instance_groups.c, instance_group_policy.c, instance_group_member.c
+        joined = instance_groups.outerjoin(instance_group_policy, policies.group_id == groups.id)
+        columns = (groups.id, groups.uuid, groups.name, groups.user_id, groups.project_id)
+        query = sa.select(*columns, policies.policy, policies.rules).select_from(joined)
+        of_group = sa.select(members.instance_uuid).where(members.group_id == groups.id)
+        with self._engines.api().connect() as connection:
+            row = connection.execute(query.where(groups.uuid == group_uuid)).first()
+            if row is None:
+                raise NotFound(f"There is no server group with UUID {group_uuid}")
+            found = connection.execute(of_group.where(groups.uuid == group_uuid)).scalars()
+            rules = {name: str(value) for name, value in orjson.loads(row.rules or "{}").items()}
+            values = {name: value for name, value in row._mapping.items() if name != "rules"}  # noqa: SLF001
+            return InstanceGroup(**values, _rules=rules, members=list(found))
 
     def of_instance(self, instance_uuid: str) -> RequestSpec:
         """Return the request that an instance was made of.

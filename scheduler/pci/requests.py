@@ -47,11 +47,12 @@ class PciRequest:
         return tuple(dict(spec) for spec in self.specs)
 
     def describe(self) -> str:
-        """Return the request in words, such as ``vendor 8086 product 154d on physnet1``."""
+        """Return the request in words, such as ``vendor 8086 product 154d (PCI alias nic)``."""
         found = [_describe(spec) for spec in self.alternatives[:_MAX_ALTERNATIVES]]
         if len(self.specs) > _MAX_ALTERNATIVES:
             found.append("...")
-        return " or ".join(found) or "nothing at all"
+        alias = f" (PCI alias {self.alias_name})" if self.alias_name else ""
+        return (" or ".join(found) or "nothing at all") + alias
 
 
 def _describe(spec: Mapping[str, str | None]) -> str:

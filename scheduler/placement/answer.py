@@ -1,6 +1,6 @@
 """The response to ``GET /allocation_candidates``, by compute host (spec: placement-and-workflow 2)."""
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -8,6 +8,7 @@ from itertools import chain
 import msgspec
 import orjson
 
+from scheduler.placement.errors import PlacementSilent, PlacementUnanswered
 from scheduler.request.query import MICROVERSION
 
 SHARING = "MISC_SHARES_VIA_AGGREGATE"
@@ -131,34 +132,6 @@ class Summaries:
         return _summary.decode(text) if text else _Summary()
 
 
-class RootsAlone(Mapping[str, tuple[AllocationCandidate, ...]]):
-    """Compute nodes that each provide all of a request themselves.
-
-    Candidates are made when they are looked up. The candidate equals the one that Placement would name.
-    """
-
-    def __init__(self, roots: tuple[str, ...], amounts: Mapping[str, int]) -> None:
-        """Offer ``amounts`` by resource class on each of ``roots``."""
-        self._roots = roots
-        self._taken = msgspec.Raw(orjson.dumps({"resources": dict(amounts)}))
-
-    @cached_property
-    def _members(self) -> frozenset[str]:
-        return frozenset(self._roots)
-
-    def __getitem__(self, root: str) -> tuple[AllocationCandidate, ...]:
-        """Return the one candidate of a compute node."""
-        if root not in self._members:
-            raise KeyError(root)
-        return (AllocationCandidate(root, (root,), {root: self._taken}, {"": [root]}),)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._roots)
-
-    def __len__(self) -> int:
-        return len(self._roots)
-
-
 class _MergedRoots(Mapping[str, tuple[AllocationCandidate, ...]]):
     """The candidates of two answers by compute node; merged when they are looked up."""
 
@@ -195,29 +168,25 @@ class Candidates:
         truncated: Whether there may be more than the limit let through.
         reason: Why it is empty; "" if it is not.
         failed: Whether it is empty because Placement did not respond, or refused the query.
+        rejection: What is wrong with the query, in Placement's words, if that is why it refused it.
+        timed_out: Whether it did not respond in time.
         sent_at: When the query was sent, in seconds of ``time.monotonic``.
         requests: The number of requests that waited for this answer together.
-        read_usage: Reads the usage of a provider from Placement; None if the response has told it.
     """
 
     by_root: Mapping[str, tuple[AllocationCandidate, ...]] = field(default_factory=dict)
     truncated: bool = False
     reason: str = ""
     failed: bool = False
+    rejection: str = ""
+    timed_out: bool = False
     sent_at: float = 0.0
     requests: int = 1
-    read_usage: Callable[[str], Mapping[str, Usage]] | None = field(default=None, repr=False)
     _summaries: tuple[Summaries, ...] = field(default=(), repr=False)
-    _usages: dict[str, Mapping[str, Usage]] = field(default_factory=dict, repr=False)
 
     def usage(self, provider: str) -> Mapping[str, Usage]:
-        """Return the usage of a provider by resource class; empty if Placement does not tell."""
-        found = next((found for each in self._summaries if (found := each.of(provider).resources)), None)
-        if found is not None or self.read_usage is None:
-            return found or {}
-        if provider not in self._usages:
-            self._usages[provider] = self.read_usage(provider)
-        return self._usages[provider]
+        """Return the usage of a provider by resource class; empty if Placement did not tell."""
+        return next((found for each in self._summaries if (found := each.of(provider).resources)), {})
 
 
 def parse(body: bytes, limit: int | None, sent_at: float = 0.0) -> Candidates:
@@ -279,6 +248,13 @@ def _compute_root(
     return root
 
 
+def unanswered(error: PlacementSilent, sent_at: float = 0.0) -> Candidates:
+    """Return what stands for the answer to a query that Placement did not answer."""
+    timed_out = isinstance(error, PlacementUnanswered) and error.timed_out
+    reason = f"Placement does not respond: {error}"
+    return Candidates(reason=reason, failed=True, timed_out=timed_out, sent_at=sent_at)
+
+
 def merge(first: Candidates, second: Candidates) -> Candidates:
     """Return the candidates of both, those of the first before those of the second, none twice."""
     by_root = _MergedRoots(first.by_root, second.by_root)
@@ -287,9 +263,10 @@ def merge(first: Candidates, second: Candidates) -> Candidates:
         truncated=first.truncated or second.truncated,
         reason="" if by_root else first.reason if first.failed else second.reason,
         failed=not by_root and (first.failed or second.failed),
+        rejection="" if by_root else first.rejection or second.rejection,
+        timed_out=first.timed_out or second.timed_out,
         sent_at=min(first.sent_at, second.sent_at),
         requests=max(first.requests, second.requests),
-        read_usage=first.read_usage or second.read_usage,
         _summaries=second._summaries + first._summaries,  # noqa: SLF001 - of the same class
     )
 

@@ -1,24 +1,36 @@
-"""Which hosts could take a request, according to Placement (spec: placement-and-workflow 2, 3.4, 7.2)."""
+"""Which hosts could take a request, according to Placement (spec: placement-and-workflow 2, 3.4, 7.2).
+
+It is nova's own question. Requests that ask the same at the same time share it.
+"""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import reduce
+import logging
 import time
 from typing import Any
 
 import msgspec
 from oslo_log import log
 
-from scheduler.placement.answer import AllocationCandidate, Candidates, merge, parse
+from scheduler.placement.answer import AllocationCandidate, Candidates, merge, parse, unanswered
+from scheduler.placement.batching import BatchedCalls
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementSilent
-from scheduler.placement.fresh import Fetch, FreshCandidates
-from scheduler.placement.questions import QuestionRefused, Questions
-from scheduler.request.query import Query
-from scheduler.shared_answers import SharedAnswers
+from scheduler.request.query import MICROVERSION, Query
 
 __all__ = ["AllocationCandidate", "CandidateSource", "Candidates", "FetchCandidates"]
 
 LOG = log.getLogger(__name__)
+
+# Different questions in flight: each keeps a CPU of Placement busy, and while it does equal ones can gather.
+AT_ONCE = 2
+
+# Seconds that requests wait for the question of another one; longer than an answer may take.
+WAIT_TIMEOUT = 90.0
+
+Fetch = Callable[[Query, Any], Candidates]
+"""(query, request context) -> its candidates. It never raises: a failure is an empty answer with a reason."""
 
 
 class CandidateSource:
@@ -29,63 +41,77 @@ class CandidateSource:
 
     @classmethod
     def of(
-        cls,
-        client: PlacementClient,
-        answers: SharedAnswers,
-        at_once: int = 2,
-        before_question: Callable[[], None] = lambda: None,
+        cls, client: PlacementClient, before_question: Callable[[], None] = lambda: None
     ) -> "CandidateSource":
-        """Make the default source: every question is sent after the request came; see ``fresh``.
+        """Make the default source: every question is sent after the request came.
 
         Args:
             client: Sends the questions.
-            answers: What Placement answered to other workers.
-            at_once: How many different ones are in flight, of all workers that share answers.
-            before_question: Called when questions are about to be sent for requests that waited for them.
+            before_question: Called when a question is about to be sent for the requests that waited for it.
         """
-        questions = Questions(client, answers, at_once)
-        in_full = FetchCandidates(questions)
-        return cls(FreshCandidates(questions, in_full, at_once, before_question=before_question))
+        return cls(SharedCandidates(FetchCandidates(client), before_question))
 
     def fetch(self, queries: Sequence[Query], context: Any) -> Candidates:
         """Return the candidates of one query, or of two: those of the fallback query come last."""
         found = reduce(merge, [self._fetch(query, context) for query in queries])
-        if not found.by_root:
+        if not found.by_root and not found.failed:
             LOG.info("Got no allocation candidates from the Placement API: %s", found.reason)
         return found
 
 
-class FetchCandidates:
-    """One GET for each query, or the answer to one that another worker has sent late enough."""
+class SharedCandidates:
+    """Answers each query by a question that is sent after it came; equal ones that wait together share it."""
 
-    def __init__(self, questions: Questions, clock: Callable[[], float] = time.monotonic) -> None:
-        self._questions = questions
+    def __init__(self, fetch: Fetch, before_question: Callable[[], None] = lambda: None) -> None:
+        """Ask nothing yet.
+
+        Args:
+            fetch: Sends a question.
+            before_question: Called when a question is about to be sent.
+        """
+        self._fetch = fetch
+        self._before_question = before_question
+        self._calls: BatchedCalls[str, Candidates] = BatchedCalls(WAIT_TIMEOUT, AT_ONCE)
+
+    def __call__(self, query: Query, context: Any) -> Candidates:
+        """Return the candidates of a query."""
+
+        def ask() -> Candidates:
+            self._before_question()
+            return self._fetch(query, context)
+
+        try:
+            found, callers = self._calls.call(query.querystring, ask)
+        except PlacementSilent as error:
+            return unanswered(error, time.monotonic())
+        return replace(found, requests=callers) if callers > 1 else found
+
+
+class FetchCandidates:
+    """One GET for each query."""
+
+    def __init__(self, client: PlacementClient, clock: Callable[[], float] = time.monotonic) -> None:
+        self._client = client
         self._clock = clock
 
-    def __call__(
-        self,
-        query: Query,
-        context: Any,
-        not_before: float | None = None,
-        sending: Callable[[float], None] = lambda _moment: None,
-    ) -> Candidates:
-        """Ask Placement; ``not_before``, by default now, and ``sending`` are as for ``Questions.ask``."""
-        sent_at = self._clock()
-        not_before = sent_at if not_before is None else not_before
+    def __call__(self, query: Query, context: Any) -> Candidates:
+        """Ask Placement."""
+        sent_at, rejection = self._clock(), ""
+        path = f"/allocation_candidates?{query.querystring}"
         try:
-            path = f"/allocation_candidates?{query.querystring}"
-            answer = self._questions.ask(path, not_before, context, sending)
-            return parse(answer.body, query.limit, answer.asked_at)
-        except QuestionRefused as error:
-            reason = str(error)
+            reply = self._client.get(path, MICROVERSION, context, search=True)
+            if reply.status == 200:
+                return parse(reply.body, query.limit, sent_at)
+            reason, rejection = reply.summary, reply.rejection
         except PlacementSilent as error:
-            # The client has logged it, and not once for every request.
-            return Candidates(reason=f"Placement does not respond: {error}", failed=True, sent_at=sent_at)
+            return unanswered(error, sent_at)
         except msgspec.DecodeError as error:
             reason = f"the response of Placement cannot be read: {error}"
-        LOG.error(
+        # Outages have lines of their own, and not one for each request.
+        LOG.log(
+            logging.ERROR if rejection else logging.DEBUG,
             "Failed to retrieve allocation candidates from placement API for %s. %s",
             query.querystring,
             reason,
         )
-        return Candidates(reason=reason, failed=True, sent_at=sent_at)
+        return Candidates(reason=reason, failed=True, rejection=rejection, sent_at=sent_at)

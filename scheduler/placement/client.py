@@ -20,7 +20,6 @@ import requests
 
 from scheduler import deadline
 from scheduler.circuit_breaker import CircuitBreaker, CircuitOpen
-from scheduler.logs import RateLimitedLogger
 from scheduler.placement.errors import (
     PlacementAuthFailure,
     PlacementSilent,
@@ -35,11 +34,14 @@ LOG = log.getLogger(__name__)
 
 NEEDED_VERSION = (1, 36)
 
-# Timeouts in a row after which requests to Placement fail at once, until a probe was answered. A probe is a
-# small request that is sent before the one that is due.
+# Timeouts in a row, without any answer in between, after which requests to Placement fail at once until a
+# probe was answered. A probe is a small request that is sent before the one that is due.
 TIMEOUTS_IN_A_ROW = 3
 MAX_PROBE_INTERVAL = 2.0
 PROBE_TIMEOUT = 2.0
+
+# How many times the usual timeout a search may take of a Placement that is slow: it answers checks in time.
+LONGEST_SEARCH = 8
 
 #: In place of the semaphore of an adapter, which lets each request sleep for as long as the wall clock was
 #: set back since the adapter was made, beyond all time limits.
@@ -75,7 +77,6 @@ class PlacementClient:
         self._adapter = adapter
         self._searches = searches or adapter
         self._timeouts = timeouts
-        self._warn = RateLimitedLogger(LOG)
         self._pid = os.getpid()
         self._clock = clock
         self._sleep = sleep
@@ -84,28 +85,46 @@ class PlacementClient:
         )
         self._catalog_lock = threading.Lock()
         self._catalog_due = -math.inf
-        self._answers: bool | None = None
+        self._problem: str | None = None
         self._used_at = -math.inf
+        self._longer = 1
+        self._search_timed_out = False
 
     @property
     def answers(self) -> bool | None:
-        """Whether Placement answered when it was last asked; None if it was not asked yet."""
-        return self._answers
+        """Whether Placement answered these credentials at the last request; None before the first one."""
+        return None if self._problem is None else not self._problem
 
-    def check(self, unused_for: float) -> None:
-        """Ask Placement for a provider that does not exist, unless it was asked something lately.
+    @property
+    def problem(self) -> str:
+        """Why not, in words of our own, without addresses; "" if it did, or was not asked yet."""
+        return self._problem or ""
 
-        Never raises: ``answers`` has the result.
+    def check(self, unused_for: float = 0.0) -> str:
+        """Ask Placement for a provider that does not exist, unless it has answered something lately.
+
+        Takes little more than ``PROBE_TIMEOUT``.
 
         Args:
-            unused_for: Seconds without a question after which one is asked.
+            unused_for: Seconds since its last answer after which it is asked.
+
+        Returns:
+            Why Placement does not answer these credentials; "" if it does.
         """
-        if self._clock() - self._used_at < unused_for:
-            return
+        if self.answers and self._clock() - self._used_at < unused_for:
+            return ""
+        options = {"timeout": PROBE_TIMEOUT, "connect_retries": 0, "status_code_retries": 0}
+        path = f"/resource_providers?uuid={NO_PROVIDER}"
         try:
-            self.get(f"/resource_providers?uuid={NO_PROVIDER}", "1.36")
+            reply = self._exchange("GET", path, "1.36", None, probing=True, **options)
         except PlacementSilent as error:
-            LOG.debug("Placement does not answer: %s", error)
+            return f"{self.problem}: Placement API service is not responding: {error}"
+        if self.problem:
+            return f"{self.problem}: {reply.summary}"
+        if self._search_timed_out:
+            self._search_timed_out = False
+            self._longer = min(2 * self._longer, LONGEST_SEARCH)
+        return ""
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> "PlacementClient":
@@ -198,7 +217,7 @@ class PlacementClient:
         limit = deadline.current()
         if limit.expired:
             raise PlacementUnreachable("the caller no longer waits for an answer")
-        return limit.bound(self._timeouts.connect), limit.bound(self._timeouts.search)
+        return limit.bound(self._timeouts.connect), limit.bound(self._longer * self._timeouts.search)
 
     def _send_once(
         self, method: str, path: str, version: str | None, context: Any, body: bytes | None
@@ -226,11 +245,6 @@ class PlacementClient:
             raise self._failure(exceptions.EndpointNotFound(), sent=False)
 
     def _send(self, method: str, path: str, version: str | None, context: Any, **options: Any) -> Reply:
-        if os.getpid() != self._pid:
-            # A worker must not use a connection that its parent and siblings have as well.
-            open_pool(self._adapter.session)
-            open_pool(self._searches.session)
-            self._pid = os.getpid()
         self._admit()
         return self._exchange(method, path, version, context, **options)
 
@@ -247,14 +261,29 @@ class PlacementClient:
         except CircuitOpen as error:
             raise PlacementUnreachable(str(error)) from None
         try:
-            self._exchange("GET", "/", None, None, timeout=PROBE_TIMEOUT, authenticated=False)
+            self._exchange("GET", "/", None, None, probing=True, timeout=PROBE_TIMEOUT, authenticated=False)
         except PlacementSilent as error:
             raise PlacementUnreachable(str(error)) from error
 
-    def _exchange(self, method: str, path: str, version: str | None, context: Any, **options: Any) -> Reply:
-        begun_at = self._clock()
+    def _exchange(
+        self,
+        method: str,
+        path: str,
+        version: str | None,
+        context: Any,
+        *,
+        probing: bool = False,
+        **options: Any,
+    ) -> Reply:
+        """Send a request; a probe that times out does not count for the circuit breaker."""
+        if os.getpid() != self._pid:
+            # A worker must not use a connection that its parent and siblings have as well.
+            open_pool(self._adapter.session)
+            open_pool(self._searches.session)
+            self._pid = os.getpid()
+        begun_at, search = self._clock(), bool(options.get("stream"))
         try:
-            adapter = self._searches if options.get("stream") else self._adapter
+            adapter = self._searches if search else self._adapter
             headers = _headers(version, context, options)
             if adapter is not self._adapter:
                 # Not in the pool of writes: one could go out on a connection that the server is closing.
@@ -263,19 +292,23 @@ class PlacementClient:
             # in one piece: ``content`` reads a large answer 10 kB at a time, and takes six times as long
             reply = Reply(answer.status_code, b"".join(answer.iter_content(None)))
         except (exceptions.ClientException, requests.exceptions.RequestException) as error:
-            if timed_out(error):
+            if timed_out(error) and not probing:
+                self._search_timed_out |= search
                 self._breaker.failed(str(error), begun_at)
             raise self._failure(error, sent=was_sent(error)) from error
         self._breaker.reset()
-        self._note(answered=reply.status < 500 and reply.status not in {401, 403})
+        if search:
+            self._longer, self._search_timed_out = 1, False
+        if options.get("authenticated", True):
+            self._note(_problem_of_status(reply.status))
         return reply
 
-    def _note(self, *, answered: bool) -> None:
-        self._answers, self._used_at = answered, self._clock()
+    def _note(self, problem: str) -> None:
+        self._problem, self._used_at = problem, self._clock()
 
     def _failure(self, error: Exception, *, sent: bool) -> PlacementSilent:
-        self._note(answered=False)
-        self._warn.warning(type(error).__name__, "Placement API service is not responding: %s", error)
+        self._note(_problem_of_error(error))
+        LOG.debug("Placement API service is not responding: %s", error)
         if sent:
             return PlacementUnanswered(str(error), timed_out=timed_out(error))
         self._renew_catalog()
@@ -302,6 +335,23 @@ class PlacementClient:
             LOG.warning("Placement answered %s to GET /; each request tries again", reply.status)
         elif newest < NEEDED_VERSION:
             LOG.warning("Placement offers API version %d.%d, 1.36 is needed", *newest)
+
+
+def _problem_of_status(status: int) -> str:
+    """Return why a response is none of a Placement that accepts these credentials; "" if it is one."""
+    if status == 401:
+        return "HTTP 401: it does not accept the token of the user of [placement]"
+    if status == 403:
+        return "HTTP 403: the user of [placement] lacks the rights"
+    return f"HTTP {status}" if status >= 500 else ""
+
+
+def _problem_of_error(error: Exception) -> str:
+    if isinstance(error, exceptions.Unauthorized):
+        return "Keystone refuses the credentials of [placement]"
+    if isinstance(error, exceptions.EndpointNotFound):
+        return "the catalog of Keystone has no endpoint of Placement"
+    return "timed out" if timed_out(error) else "no connection"
 
 
 def _headers(version: str | None, context: Any, options: Mapping[str, Any]) -> dict[str, str]:

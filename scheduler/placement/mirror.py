@@ -2,34 +2,39 @@
 
 One wide question, ``GET /allocation_candidates?resources=MEMORY_MB:1``, tells capacity, usage and traits of
 every compute node. A query is answered from that if the answer is exact as of then, which is so under the
-conditions that ``plain_query`` and ``MirrorSnapshot`` check; all other queries go to Placement.
+conditions that ``plain_query`` checks, and if only compute nodes have mirrored classes; all other queries go
+to Placement.
 
-What is learnt after the wide question was sent is added to its answer, in the order in which it was learnt:
-above all what this scheduler claims and releases. So the mirror does not forget it when it is refreshed. A
-claim still decides: the mirror may be wrong, and costs a refused claim then.
+Each node has the *generation* that Placement is expected to name: the one that was read, and one more for
+each write of this process. Another generation means that somebody else changed the node, so that it has to be
+read again. An expected generation is never too high: where a write and a reading may have overlapped, it is
+unknown. Claims that other schedulers announce change the usage, and not the expected generation.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 import math
 import threading
 import time
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import msgspec
 import numpy as np
 
-from scheduler.placement.answer import SHARING, AllocationCandidate, Usage
-from scheduler.request.query import Query
-
-CLASSES = ("VCPU", "PCPU", "MEMORY_MB", "DISK_GB")
-"""The resource classes that are mirrored: those of compute nodes themselves."""
+from scheduler.placement.answer import AllocationCandidate, Usage
+from scheduler.placement.errors import QuestionRefused
+from scheduler.placement.plain_query import CLASSES, PlainQuery
+from scheduler.placement.providers import MOST_AMOUNT, Inventory, ProviderState
 
 WIDE_QUERY = "resources=MEMORY_MB%3A1"
 """The wide question about all compute nodes."""
 
-MOST_AMOUNT = 2**31 - 1
-"""The largest amount that Placement lets one allocation have."""
+UNKNOWN = -1
+"""A generation that no provider has: the node is read again before it is claimed."""
+
+Allocations = Mapping[str, Mapping[str, Mapping[str, int]]]
+"""provider uuid → ``{"resources": {class: amount}}``"""
 
 _NUMBER = {name: number for number, name in enumerate(CLASSES)}
 
@@ -44,98 +49,157 @@ def wide_query(aggregates: Iterable[str] = ()) -> str:
     return f"{urlencode({'member_of': f'in:{any_of}'})}&{WIDE_QUERY}" if any_of else WIDE_QUERY
 
 
-# A query with any other parameter (suffixed groups, same_subtree, in_tree, group_policy) goes to Placement.
-_KNOWN = {"resources", "required", "root_required", "member_of", "limit"}
+def is_mirrored(classes: Iterable[str]) -> bool:
+    """Whether one of these resource classes is mirrored."""
+    return not _NUMBER.keys().isdisjoint(classes)
 
 
-@dataclass(frozen=True, slots=True)
-class PlainQuery:
-    """A query of which the compute node alone decides.
+class CodedSets:
+    """A set of names for each row; few of them are distinct."""
 
-    Attributes:
-        amounts: Wanted amount by resource class, all of them in ``CLASSES``.
-        required: Traits that the compute node must have.
-        forbidden: Traits that it must not have.
-        member_of: Sets of aggregate uuids; it must be in one of each.
-        not_member_of: Aggregates that it must not be in.
-    """
+    def __init__(self, rows: int) -> None:
+        """Give each row the empty set."""
+        self._sets: list[frozenset[str]] = [frozenset()]
+        self._codes = np.zeros(rows, np.int32)
+        self._code_of = {self._sets[0]: 0}
 
-    amounts: Mapping[str, int]
-    required: frozenset[str] = frozenset()
-    forbidden: frozenset[str] = frozenset()
-    member_of: tuple[frozenset[str], ...] = ()
-    not_member_of: frozenset[str] = frozenset()
+    def __getitem__(self, row: int) -> frozenset[str]:
+        return self._sets[self._codes[row]]
 
+    def __setitem__(self, row: int, names: frozenset[str]) -> None:
+        self._codes[row] = self._code(names)
 
-def plain_query(query: Query) -> PlainQuery | None:
-    """Return what a query asks of compute nodes; None if more than the compute node decides.
+    def suits(self, test: Callable[[frozenset[str]], bool]) -> np.ndarray:
+        """Return for which rows a set meets a test; bool, shape (rows,)."""
+        return np.fromiter(map(test, self._sets), bool, len(self._sets))[self._codes]
 
-    The query has one unnumbered group of mirrored classes, memory among them, and no condition on trees. An
-    amount that no provider can have is for Placement to refuse.
-    """
-    amounts: dict[str, int] = {}
-    required: set[str] = set()
-    forbidden: set[str] = set()
-    member_of: list[frozenset[str]] = []
-    not_member_of: set[str] = set()
-    for name, value in query.params:
-        if name not in _KNOWN:
-            return None
-        if name == "resources":
-            pairs = (part.partition(":") for part in value.split(","))
-            amounts = {resource: int(amount) for resource, _, amount in pairs}
-        elif name in {"required", "root_required"}:
-            for trait in value.split(","):
-                (forbidden if trait.startswith("!") else required).add(trait.removeprefix("!"))
-        elif name == "member_of" and value.startswith("!in:"):
-            not_member_of.update(value.removeprefix("!in:").split(","))
-        elif name == "member_of":
-            member_of.append(frozenset(value.removeprefix("in:").split(",")))
-    if "MEMORY_MB" not in amounts or not _NUMBER.keys() >= amounts.keys():
-        return None
-    if max(amounts.values()) > MOST_AMOUNT:
-        return None
-    return PlainQuery(
-        amounts, frozenset(required), frozenset(forbidden), tuple(member_of), frozenset(not_member_of)
-    )
+    def copy(self, rows: np.ndarray, source: "CodedSets", source_rows: np.ndarray) -> None:
+        """Take over the sets of other rows."""
+        codes = source._codes[source_rows]  # noqa: SLF001 - of the same class
+        self._translate(rows, codes, lambda code: source._sets[code])  # noqa: SLF001
+
+    def add_name(self, rows: np.ndarray, name: str) -> None:
+        """Add a name to the sets of some rows."""
+        self._translate(rows, self._codes[rows], lambda code: self._sets[code] | {name})
+
+    def _translate(self, rows: np.ndarray, codes: np.ndarray, names: Callable[[int], frozenset[str]]) -> None:
+        distinct, which = np.unique(codes, return_inverse=True)
+        translated = np.array([self._code(names(code)) for code in distinct], np.int32)
+        self._codes[rows] = translated[which]
+
+    def _code(self, names: frozenset[str]) -> int:
+        code = self._code_of.setdefault(names, len(self._sets))
+        if code == len(self._sets):
+            self._sets.append(names)
+        return code
 
 
-class MirrorSnapshot:
-    """The compute nodes of one wide answer, in its order.
+class Nodes:
+    """Compute nodes, one row each.
 
     Attributes:
-        uuids: Compute node uuids, shape (nodes,).
+        uuids: Their uuids.
+        row_of_uuid: The row of each.
         capacity: int64, shape (classes, nodes), overcommit and reservations included; -1 where a node has no
             inventory of the class.
         used: int64, shape (classes, nodes).
-        traits: The distinct sets of traits, and ``trait_codes``, which of them each node has, int32 (nodes,).
-        alone: Whether no other provider of the node's tree has a mirrored class, bool (nodes,).
+        min_unit, max_unit, step_size: int64, shape (classes, nodes); without limits until a node was read
+        alone.
+        traits: The traits of each.
+        aggregates: Those aggregates of each that are known to the mirror, and perhaps others.
+        generation: The generation that Placement is expected to name, or ``UNKNOWN``; int64, shape (nodes,).
+        heard: Writes of others that were announced since the node was read; int64, shape (nodes,).
+        read_from: When the reading of the node began, and ``read_to``, when it ended; seconds, (nodes,).
+        written_at: When a write on the node ended last; seconds, shape (nodes,).
+        gone: Whether Placement has the node no more; bool, shape (nodes,).
     """
 
-    def __init__(
-        self,
-        uuids: tuple[str, ...],
-        capacity: np.ndarray,
-        used: np.ndarray,
-        traits: tuple[frozenset[str], ...],
-        trait_codes: np.ndarray,
-        alone: np.ndarray,
-    ) -> None:
-        self.uuids = uuids
-        self.capacity = capacity
-        self.used = used
-        self.traits = traits
-        self.trait_codes = trait_codes
-        self.alone = alone
-        self.row_of_uuid = {uuid: row for row, uuid in enumerate(uuids)}
+    def __init__(self, uuids: Iterable[str] = ()) -> None:
+        """Make rows without inventories, of unknown generation."""
+        self.uuids = tuple(uuids)
+        self.row_of_uuid = {uuid: row for row, uuid in enumerate(self.uuids)}
+        shape = (len(CLASSES), len(self.uuids))
+        self.capacity = np.full(shape, -1, np.int64)
+        self.used = np.zeros(shape, np.int64)
+        self.min_unit = np.ones(shape, np.int64)
+        self.max_unit = np.full(shape, MOST_AMOUNT, np.int64)
+        self.step_size = np.ones(shape, np.int64)
+        self.traits = CodedSets(len(self.uuids))
+        self.aggregates = CodedSets(len(self.uuids))
+        self.generation = np.full(len(self.uuids), UNKNOWN, np.int64)
+        self.heard = np.zeros(len(self.uuids), np.int64)
+        self.read_from = np.full(len(self.uuids), -math.inf)
+        self.read_to = np.full(len(self.uuids), -math.inf)
+        self.written_at = np.full(len(self.uuids), -math.inf)
+        self.gone = np.zeros(len(self.uuids), bool)
 
     def __len__(self) -> int:
         return len(self.uuids)
 
-    def has_traits(self, required: frozenset[str], forbidden: frozenset[str]) -> np.ndarray:
-        """Return which nodes have all required traits and no forbidden one; bool, shape (nodes,)."""
-        suits = [required <= traits and not forbidden & traits for traits in self.traits]
-        return np.array(suits, dtype=bool)[self.trait_codes]
+    def copy(self, rows: np.ndarray, source: "Nodes", source_rows: np.ndarray) -> None:
+        """Take over all that is known of some nodes, by rows here and there; int64."""
+        for name in ("capacity", "used", "min_unit", "max_unit", "step_size"):
+            getattr(self, name)[:, rows] = getattr(source, name)[:, source_rows]
+        for name in ("generation", "heard", "read_from", "read_to", "written_at", "gone"):
+            getattr(self, name)[rows] = getattr(source, name)[source_rows]
+        self.traits.copy(rows, source.traits, source_rows)
+        self.aggregates.copy(rows, source.aggregates, source_rows)
+
+    def with_more(self, uuids: Iterable[str]) -> "Nodes":
+        """Return these nodes, and further ones without inventories."""
+        nodes, known = Nodes((*self.uuids, *uuids)), np.arange(len(self))
+        nodes.copy(known, self, known)
+        return nodes
+
+    def rows(self, uuids: Collection[str]) -> np.ndarray:
+        """Return the row of each node, -1 for one that is not here; int64, shape (uuids,)."""
+        return np.fromiter((self.row_of_uuid.get(uuid, -1) for uuid in uuids), np.int64, len(uuids))
+
+    def set_inventory(self, row: int, state: ProviderState) -> None:
+        """Set what a node has and what of it is used."""
+        for name, number in _NUMBER.items():
+            inventory = state.inventories.get(name)
+            self.capacity[number, row] = -1 if inventory is None else min(inventory.capacity, _UNBOUNDED)
+            self.used[number, row] = state.used.get(name, 0)
+            if inventory is not None:
+                self.min_unit[number, row] = min(inventory.min_unit, _UNBOUNDED)
+                self.max_unit[number, row] = min(inventory.max_unit, _UNBOUNDED)
+                self.step_size[number, row] = min(inventory.step_size, _UNBOUNDED)
+
+    def state(self, row: int) -> ProviderState:
+        """Return what is known of a node; its inventories have what can be allocated as their totals."""
+        inventories = {
+            name: Inventory(
+                total=int(self.capacity[number, row]),
+                min_unit=int(self.min_unit[number, row]),
+                max_unit=int(self.max_unit[number, row]),
+                step_size=int(self.step_size[number, row]),
+            )
+            for name, number in _NUMBER.items()
+            if self.capacity[number, row] >= 0
+        }
+        used = {name: int(self.used[number, row]) for name, number in _NUMBER.items()}
+        generation = int(self.generation[row])
+        traits, aggregates = self.traits[row], self.aggregates[row]
+        return ProviderState(self.uuids[row], generation, inventories, used, traits, aggregates)
+
+    def add_used(self, row: int, amounts: Mapping[str, int], sign: int) -> None:
+        """Count amounts as used, or as no longer used with ``sign`` -1."""
+        for name, amount in amounts.items():
+            if name in _NUMBER:
+                self.used[_NUMBER[name], row] += sign * amount
+
+    def admit(self, query: PlainQuery) -> np.ndarray:
+        """Return which nodes meet a query; bool, shape (nodes,)."""
+        suits = ~self.gone & self.traits.suits(query.traits_suit)
+        if query.aggregates:
+            suits &= self.aggregates.suits(query.aggregates_suit)
+        for name, amount in query.amounts.items():
+            number = _NUMBER[name]
+            suits &= self.used[number] + amount <= self.capacity[number]
+            suits &= (self.min_unit[number] <= amount) & (amount <= self.max_unit[number])
+            suits &= amount % self.step_size[number] == 0
+        return suits
 
 
 class _Provider(msgspec.Struct, gc=False):
@@ -151,56 +215,42 @@ class _WideBody(msgspec.Struct):
 _wide = msgspec.json.Decoder(_WideBody)
 
 
-def read_snapshot(body: bytes) -> MirrorSnapshot:
+class WideAnswer(NamedTuple):
+    """The answer to the wide question.
+
+    Attributes:
+        nodes: The roots of the trees that it names.
+        children: For each other provider, whether it has a mirrored class.
+    """
+
+    nodes: Nodes
+    children: Mapping[str, bool]
+
+
+def read_wide(body: bytes) -> WideAnswer:
     """Read the answer to the wide question.
 
     Raises:
-        msgspec.DecodeError: It is no such answer.
+        QuestionRefused: It is no such answer.
     """
-    providers = _wide.decode(body).provider_summaries
-    below: set[str] = set()
-    roots: list[tuple[str, _Provider]] = []
-    for uuid, provider in providers.items():
-        if provider.root_provider_uuid == uuid:
-            roots.append((uuid, provider))
-        elif not _NUMBER.keys().isdisjoint(provider.resources):
-            below.add(provider.root_provider_uuid)
-    capacity = np.full((len(CLASSES), len(roots)), -1, dtype=np.int64)
-    used = np.zeros((len(CLASSES), len(roots)), dtype=np.int64)
-    sets: dict[tuple[str, ...], int] = {}
-    codes = np.empty(len(roots), dtype=np.int32)
-    for row, (_, provider) in enumerate(roots):
-        codes[row] = sets.setdefault(provider.traits, len(sets))
+    try:
+        providers = _wide.decode(body).provider_summaries
+    except msgspec.DecodeError as error:
+        raise QuestionRefused(f"the response of Placement cannot be read: {error}") from error
+    roots = {uuid: one for uuid, one in providers.items() if one.root_provider_uuid == uuid}
+    nodes = Nodes(roots)
+    sets: dict[tuple[str, ...], frozenset[str]] = {}
+    for row, provider in enumerate(roots.values()):
+        nodes.traits[row] = sets.get(provider.traits) or sets.setdefault(
+            provider.traits, frozenset(provider.traits)
+        )
         for name, number in _NUMBER.items():
             amounts = provider.resources.get(name)
             if amounts is not None:
-                capacity[number, row] = min(amounts.capacity, _UNBOUNDED)
-                used[number, row] = amounts.used
-    alone = np.array([uuid not in below for uuid, _ in roots], dtype=bool)
-    traits = tuple(map(frozenset, sets))
-    return MirrorSnapshot(tuple(uuid for uuid, _ in roots), capacity, used, traits, codes, alone)
-
-
-def shares_mirrored_class(traits: Iterable[str], classes: Iterable[str]) -> bool:
-    """Whether a provider with these traits and inventories shares a mirrored class with other trees."""
-    return SHARING in traits and not _NUMBER.keys().isdisjoint(classes)
-
-
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """What was learnt of a provider.
-
-    Attributes:
-        at: As of when, in seconds of the clock.
-        provider: Its uuid.
-        amounts: Amounts by class.
-        sign: 1: they are used in addition; -1: no longer; 0: they are all that is used.
-    """
-
-    at: float
-    provider: str
-    amounts: Mapping[str, int]
-    sign: int
+                nodes.capacity[number, row] = min(amounts.capacity, _UNBOUNDED)
+                nodes.used[number, row] = amounts.used
+    children = {uuid: is_mirrored(one.resources) for uuid, one in providers.items() if uuid not in roots}
+    return WideAnswer(nodes, children)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,26 +258,29 @@ class MirrorAnswer:
     """The compute nodes that a query may have.
 
     Attributes:
-        snapshot: What was asked.
-        rows: Rows of the snapshot that suit, in its order; int64.
+        nodes: All nodes that are mirrored.
+        rows: Rows of those that suit; int64.
         query: The query.
-        used: What is used of each class on each node, int64 (classes, nodes).
     """
 
-    snapshot: MirrorSnapshot
+    nodes: Nodes
     rows: np.ndarray
     query: PlainQuery
-    used: np.ndarray
+
+    @property
+    def uuids(self) -> tuple[str, ...]:
+        """The uuids of all nodes that are mirrored; ``rows`` are positions in it."""
+        return self.nodes.uuids
 
     def usage(self, provider: str) -> Mapping[str, Usage]:
-        """Return capacity and usage of a node by class, as they were when the query was answered."""
-        row = self.snapshot.row_of_uuid.get(provider)
+        """Return capacity and usage of a node by class, as they are known now."""
+        row = self.nodes.row_of_uuid.get(provider)
         if row is None:
             return {}
         return {
-            name: Usage(int(self.snapshot.capacity[number, row]), int(self.used[number, row]))
+            name: Usage(int(self.nodes.capacity[number, row]), int(self.nodes.used[number, row]))
             for name, number in _NUMBER.items()
-            if self.snapshot.capacity[number, row] >= 0
+            if self.nodes.capacity[number, row] >= 0
         }
 
     def candidate(self, uuid: str) -> AllocationCandidate:
@@ -236,120 +289,267 @@ class MirrorAnswer:
         return AllocationCandidate.of(uuid, (uuid,), allocations, {"": [uuid]})
 
 
-@dataclass
-class Mirror:
-    """The latest snapshot, and what was learnt since it was asked for. Any thread may use it.
+class Reading(NamedTuple):
+    """The begin of a reading of generations.
 
-    ``member_of`` is asked of the caller: which nodes are in one of some aggregates is nova's to say.
+    Attributes:
+        begun: When it began, in seconds of the clock.
+        least: The generation that each node has at least if only known writes were carried out; int64
+        (nodes,).
+    """
+
+    begun: float
+    least: np.ndarray
+
+
+class Moves(NamedTuple):
+    """What a list of generations tells.
+
+    Attributes:
+        moved: Nodes that changed for a reason that is not known.
+        new: Roots of trees that are not mirrored.
+    """
+
+    moved: list[str]
+    new: list[str]
+
+
+class Mirror:
+    """What is known of the compute nodes. Any thread may use it; one of them publishes, compares and adds.
 
     Attributes:
         clock: Seconds that only grow.
     """
 
-    clock: Callable[[], float] = time.monotonic
-    _snapshot: MirrorSnapshot | None = None
-    _used: np.ndarray = field(default_factory=lambda: np.zeros((len(CLASSES), 0), np.int64))
-    _changes: list[_Change] = field(default_factory=list)
-    _asked_at: float = math.inf
-    _refused: dict[tuple[str, str, int], float] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Know nothing yet.
 
-    def drop_changes(self, before: float) -> None:
-        """Keep no changes for snapshots that were asked for before a moment.
-
-        So refreshes that fail one after the other let nothing grow.
+        Args:
+            clock: Seconds that only grow.
         """
-        with self._lock:
-            self._changes = [change for change in self._changes if change.at >= before]
+        self.clock = clock
+        self._lock = threading.Lock()
+        self._nodes = Nodes()
+        self._known_aggregates: frozenset[str] = frozenset()
+        self._published_at = -math.inf
+
+    def __len__(self) -> int:
+        """Return the number of nodes that are mirrored."""
+        return len(self._nodes)
+
+    def __contains__(self, uuid: str) -> bool:
+        """Whether a node is mirrored."""
+        return uuid in self._nodes.row_of_uuid
+
+    # -- answers ---------------------------------------------------------------------------------------------
+
+    def unknown_aggregates(self, query: PlainQuery) -> frozenset[str]:
+        """Return the aggregates of a query of which it is not known which nodes are in them."""
+        return query.aggregates - self._known_aggregates
 
     @property
-    def kept_changes(self) -> int:
-        """The number of changes and refusals kept for the snapshot that is published next."""
+    def known_aggregates(self) -> frozenset[str]:
+        """The aggregates of which it is known which nodes are in them."""
+        return self._known_aggregates
+
+    def find(self, query: PlainQuery) -> MirrorAnswer:
+        """Return the nodes that a query may have; its aggregates are known."""
         with self._lock:
-            return len(self._changes) + len(self._refused)
+            return MirrorAnswer(self._nodes, np.flatnonzero(self._nodes.admit(query)), query)
 
-    def publish(self, snapshot: MirrorSnapshot, asked_at: float) -> None:
-        """Use a snapshot from now on, with all that was learnt since its question was sent."""
-        with self._lock:
-            self._changes = [change for change in self._changes if change.at >= asked_at]
-            self._refused = {refused: at for refused, at in self._refused.items() if at >= asked_at}
-            self._snapshot, self._asked_at = snapshot, asked_at
-            self._used = snapshot.used.copy()
-            for change in self._changes:
-                self._apply(change)
+    def state(self, uuid: str, query: PlainQuery) -> ProviderState | None:
+        """Return what is known of a node, with the generation that Placement is expected to name.
 
-    def withdraw(self) -> None:
-        """Answer no query until the next snapshot."""
-        with self._lock:
-            self._snapshot = None
-            self._refused.clear()  # they were to hold until the next snapshot
+        Args:
+            uuid: The node.
+            query: What it is to be known for.
 
-    def claimed(self, allocations: Mapping[str, Mapping[str, Mapping[str, int]]], age: float = 0.0) -> None:
-        """Add a claim: provider uuid → ``{"resources": {class: amount}}``, made known ``age`` seconds ago."""
-        self._change(allocations, 1, age)
-
-    def released(self, allocations: Mapping[str, Mapping[str, Mapping[str, int]]], age: float = 0.0) -> None:
-        """Take away a claim that was added before."""
-        self._change(allocations, -1, age)
-
-    def set_used(self, provider: str, usages: Mapping[str, int], asked_at: float) -> None:
-        """Set what is used of a provider to what Placement said when it was asked."""
-        with self._lock:
-            self._learn(_Change(asked_at, provider, usages, 0))
-
-    def refuse(self, provider: str, resource_class: str, amount: int) -> None:
-        """Remember until the next snapshot that Placement refused an amount for another reason than usage."""
-        with self._lock:
-            self._refused[provider, resource_class, amount] = self.clock()
-
-    def forget_provider(self, provider: str) -> None:
-        """Offer a provider no more until the next snapshot: Placement says that it does not exist."""
-        everything = dict.fromkeys(CLASSES, _UNBOUNDED)
-        with self._lock:
-            self._learn(_Change(self.clock(), provider, everything, 0))
-
-    def find(self, query: PlainQuery) -> MirrorAnswer | None:
-        """Return the nodes that a query may have, aggregates not looked at; None: ask Placement.
-
-        Which is so if there is no snapshot, or if a node that could have it is not alone in its tree.
+        Returns:
+            Its state, of mirrored classes; None: the node has to be read.
         """
         with self._lock:
-            snapshot = self._snapshot
-            if snapshot is None:
+            row = self._nodes.row_of_uuid.get(uuid)
+            if row is None or self._nodes.generation[row] == UNKNOWN or self.unknown_aggregates(query):
                 return None
-            suits = snapshot.has_traits(query.required, query.forbidden)
-            if not snapshot.alone.all():
-                return None
-            for name, amount in query.amounts.items():
-                number = _NUMBER[name]
-                suits &= self._used[number] + amount <= snapshot.capacity[number]
-            for provider, name, amount in self._refused:
-                if query.amounts.get(name) == amount and provider in snapshot.row_of_uuid:
-                    suits[snapshot.row_of_uuid[provider]] = False
-            return MirrorAnswer(snapshot, np.flatnonzero(suits), query, self._used)
+            return self._nodes.state(row)
 
-    def _change(
-        self, allocations: Mapping[str, Mapping[str, Mapping[str, int]]], sign: int, age: float
-    ) -> None:
+    # -- what was read ---------------------------------------------------------------------------------------
+
+    def begin_reading(self) -> Reading:
+        """Return what a list of generations is compared with that is asked for next."""
         with self._lock:
-            at = self.clock() - age
-            for provider, entry in allocations.items():
-                self._learn(_Change(at, provider, entry["resources"], sign))
+            known = self._nodes.generation != UNKNOWN
+            least = np.where(known, self._nodes.generation + self._nodes.heard, UNKNOWN)
+            return Reading(self.clock(), least)
 
-    def _row_of(self, provider: str) -> int | None:
-        return None if self._snapshot is None else self._snapshot.row_of_uuid.get(provider)
+    def publish(
+        self,
+        nodes: Nodes,
+        reading: Reading,
+        generations: Mapping[str, int],
+        members: Mapping[str, Collection[str]],
+    ) -> None:
+        """Use the nodes of a wide answer from now on.
 
-    def _learn(self, change: _Change) -> None:
-        """Keep a change for the next snapshot, and apply it unless the snapshot has it already."""
-        self._changes.append(change)
-        if change.at >= self._asked_at:
-            self._apply(change)
+        What was learnt of a node since the reading began is kept. A node that the answer does not name, such
+        as a full one, stays as it was known if Placement still has it.
 
-    def _apply(self, change: _Change) -> None:
-        row = self._row_of(change.provider)
-        if row is None:
+        Args:
+            nodes: The nodes.
+            reading: The begin of all reading; the list of generations was asked for first.
+            generations: The generation of each root that Placement has.
+            members: The members of each aggregate that is to be known.
+        """
+        old = self._nodes  # nobody else replaces it
+        absent = [uuid for uuid in old.uuids if uuid in generations and uuid not in nodes.row_of_uuid]
+        new = nodes.with_more(absent) if absent else nodes
+        new.generation[:] = [generations.get(uuid, UNKNOWN) for uuid in new.uuids]
+        new.read_from[:] = reading.begun
+        for aggregate, uuids in members.items():
+            rows = new.rows(uuids)
+            new.aggregates.add_name(rows[rows >= 0], aggregate)
+        old_rows = old.rows(new.uuids)
+        known = np.flatnonzero(old_rows >= 0)
+        of_known = old_rows[known]
+        with self._lock:
+            new.read_to[:] = now = self.clock()
+            new.written_at[known] = old.written_at[of_known]
+            kept = (known >= len(nodes)) | (old.read_from[of_known] >= reading.begun)
+            written = old.written_at[of_known] >= reading.begun
+            expected = self._expected(reading, of_known, new.generation[known])
+            new.generation[known[written & ~expected]] = UNKNOWN
+            kept |= written & expected
+            new.copy(known[kept], old, of_known[kept])
+            self._nodes, self._published_at = new, now
+            self._known_aggregates = frozenset(members)
+
+    def _expected(self, reading: Reading, rows: np.ndarray, generations: np.ndarray) -> np.ndarray:
+        """Return for which rows known writes explain the generations; bool. The caller holds the lock."""
+        nodes, least = self._nodes, reading.least[rows]
+        most = nodes.generation[rows] + nodes.heard[rows]
+        known = (nodes.generation[rows] != UNKNOWN) & (least != UNKNOWN) & ~nodes.gone[rows]
+        return known & (least <= generations) & (generations <= most)
+
+    def compare(self, reading: Reading, listed: Mapping[str, int]) -> Moves:
+        """Return what a list of all roots says that is not known. Nodes that it lacks are no more offered.
+
+        Args:
+            reading: Its begin.
+            listed: Root uuid -> generation.
+        """
+        nodes = self._nodes  # nobody else replaces it
+        generations = np.fromiter((listed.get(uuid, UNKNOWN) for uuid in nodes.uuids), np.int64, len(nodes))
+        missing, everywhere = generations == UNKNOWN, np.arange(len(nodes))
+        with self._lock:
+            moved = np.flatnonzero(~self._expected(reading, everywhere, generations) & ~missing)
+            nodes.gone |= missing
+        return Moves(
+            [nodes.uuids[row] for row in moved], [uuid for uuid in listed if uuid not in nodes.row_of_uuid]
+        )
+
+    def correct(self, state: ProviderState, begun: float) -> None:
+        """Set what is known of a node to what was read of it alone.
+
+        Args:
+            state: What was read.
+            begun: When the reading began, in seconds of the clock.
+        """
+        with self._lock:
+            row = self._nodes.row_of_uuid.get(state.uuid)
+            if row is None:
+                return
+            nodes = self._nodes
+            nodes.set_inventory(row, state)
+            nodes.traits[row], nodes.aggregates[row] = state.traits, state.aggregates
+            overlapped = nodes.written_at[row] >= begun
+            nodes.generation[row] = UNKNOWN if overlapped else state.generation
+            nodes.heard[row], nodes.gone[row] = 0, False
+            nodes.read_from[row], nodes.read_to[row] = begun, self.clock()
+
+    def add(self, uuids: Collection[str]) -> None:
+        """Mirror further nodes, each of which is then to be corrected."""
+        with self._lock:
+            more = [uuid for uuid in uuids if uuid not in self._nodes.row_of_uuid]
+            if more:
+                self._nodes = self._nodes.with_more(more)
+
+    def learn_members(self, aggregate: str, members: Collection[str], begun: float) -> None:
+        """Learn which nodes are in an aggregate, as of a list that was asked for at ``begun``."""
+        with self._lock:
+            nodes = self._nodes
+            if self._published_at >= begun:
+                return  # the nodes were read later, and without this aggregate
+            rows = nodes.rows(members)
+            rows = rows[rows >= 0]
+            nodes.aggregates.add_name(rows[nodes.read_from[rows] < begun], aggregate)
+            self._known_aggregates |= {aggregate}
+
+    # -- what happened ---------------------------------------------------------------------------------------
+
+    def forget(self, uuid: str) -> None:
+        """Offer a node no more: Placement says that it does not exist."""
+        with self._lock:
+            row = self._nodes.row_of_uuid.get(uuid)
+            if row is not None:
+                self._nodes.gone[row] = True
+
+    def doubt(self, uuids: Iterable[str]) -> None:
+        """Let nodes be read again before they are claimed, and in the next round."""
+        with self._lock:
+            for uuid in uuids:
+                row = self._nodes.row_of_uuid.get(uuid)
+                if row is not None:
+                    self._nodes.generation[row] = UNKNOWN
+
+    def written(self, bodies: Iterable[Mapping[str, Any]], begun: float, *, done: bool | None) -> None:
+        """Count a write of allocations of this process.
+
+        Args:
+            bodies: What was written for each consumer; see ``allocations_api.allocations_body``.
+            begun: When it was sent, in seconds of the clock.
+            done: Whether Placement has carried it out; None: that is not known.
+        """
+        if done is False:
             return
-        for name, amount in change.amounts.items():
-            if name in _NUMBER:
-                used = self._used[_NUMBER[name]]
-                used[row] = used[row] + change.sign * amount if change.sign else amount
+        with self._lock:
+            now = self.clock()
+            known: dict[int, bool] = {}
+            for body in bodies:
+                is_new = not body["consumer_generation"]  # it held nothing before
+                for provider, entry in body["allocations"].items():
+                    row = self._nodes.row_of_uuid.get(provider)
+                    if row is not None:
+                        known[row] = known.get(row, True) and bool(done) and is_new
+                        if known[row]:
+                            self._nodes.add_used(row, entry["resources"], 1)
+            for row, is_known in known.items():
+                self._nodes.written_at[row] = now
+                if not is_known or begun <= self._nodes.read_to[row]:
+                    self._nodes.generation[row] = UNKNOWN
+                elif self._nodes.generation[row] != UNKNOWN:
+                    self._nodes.generation[row] += 1
+
+    def released(self, allocations: Allocations) -> None:
+        """Take away what a claim of this process took; the write that releases it follows."""
+        with self._lock:
+            for provider, entry in allocations.items():
+                row = self._nodes.row_of_uuid.get(provider)
+                if row is not None:
+                    self._nodes.add_used(row, entry["resources"], -1)
+
+    def heard(self, allocations: Allocations, age: float, sign: int) -> None:
+        """Count a claim of another scheduler, or with ``sign`` -1 its release.
+
+        Args:
+            allocations: What it was of.
+            age: Seconds since it was announced; what was read later has it already.
+            sign: 1 or -1.
+        """
+        with self._lock:
+            now = self.clock()
+            for provider, entry in allocations.items():
+                row = self._nodes.row_of_uuid.get(provider)
+                if row is not None and now - age >= self._nodes.read_from[row]:
+                    self._nodes.add_used(row, entry["resources"], sign)
+                    self._nodes.heard[row] += sign > 0
+                    self._nodes.written_at[row] = now

@@ -1,58 +1,77 @@
 """Keeping the mirror of Placement's compute nodes true, and answering queries from it.
 
-One wide question in the background refreshes it; of the workers of one daemon, one asks it for all. Between
-two of them, what this scheduler claims and releases is added, and what Placement refuses is read again for
-the node concerned. Where much is refused the interval becomes shorter; where most is refused, no query is
-answered from the mirror until it was refreshed. Once no query came for long the mirror rests: it is refreshed
-rarely, and the next query goes to Placement, as do those that follow it until the mirror was refreshed.
+A round in the background reads the list of all providers with their generations, every few seconds while
+queries come and rarely while none does. Nodes that changed for a reason which is not known are read again one
+by one; if there are many, the wide question is asked once. Meanwhile queries are answered from what is known.
+``WinnerCheck`` reads a node before it is claimed, so what is late here costs a further host and no wrong
+claim.
+
+Nodes that the wide answer lacks are full, or have unit limits, or Placement has cut the answer. Those with
+free memory are read one by one before a query is answered; of the others some in each round.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import threading
 import time
 from typing import Any, Protocol
 
-import msgspec
 from oslo_log import log
 
+from scheduler import deadline
 from scheduler.background import BackgroundLoop
-from scheduler.conf.derived import uses_mirror
-from scheduler.logs import OutageLog
-from scheduler.placement.answer import SHARING, AllocationCandidate
+from scheduler.logs import OutageLog, RateLimitedLogger
+from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.client import PlacementClient
-from scheduler.placement.errors import PlacementSilent
+from scheduler.placement.errors import PlacementError, QuestionRefused
 from scheduler.placement.mirror import (
+    Allocations,
     Mirror,
     MirrorAnswer,
-    plain_query,
-    read_snapshot,
-    shares_mirrored_class,
+    Reading,
+    WideAnswer,
+    read_wide,
     wide_query,
 )
-from scheduler.placement.provider_lists import ProviderList, list_path
-from scheduler.placement.provider_usage import read_inventories, read_used
-from scheduler.placement.questions import QuestionRefused, Questions
-from scheduler.placement.refresh_pace import MIN_INTERVAL, RefreshPace
-from scheduler.request.query import Query
-from scheduler.shared_answers import SharedAnswers
+from scheduler.placement.plain_query import PlainQuery, plain_query
+from scheduler.placement.providers import ListedProvider, list_path, read_generation, read_list, read_state
+from scheduler.placement.trees import Trees
+from scheduler.placement.winner_check import WinnerCheck
+from scheduler.request.query import MICROVERSION, Query
 
 LOG = log.getLogger(__name__)
 
-# A refresh that is this much later than planned makes the mirror too old to be used; in intervals.
-TOO_OLD = 3.0
+# Without a query the interval of the rounds doubles, up to this many seconds.
+LONGEST_INTERVAL = 600.0
 
-# Nodes that lost instances and are read again one by one; if there are more, the whole mirror is refreshed.
-MOST_REREAD = 100
+# The list of all providers is read for at most one part in so many of the time: 50,000 nodes keep Placement
+# busy for 1.6 seconds (measured with Placement 16).
+LIST_PART = 20.0
 
-# Intervals without a query after which the mirror rests, and between two refreshes from then on. What
-# schedulers decide meanwhile is kept in between.
-RESTING_INTERVALS = 10
+# Seconds after which a query waits for a round, and how long at most; then Placement is asked.
+TOO_OLD = 60.0
+WAIT_FOR_ROUND = 10.0
 
-# How old another worker's answer may be that is used for a refresh, in intervals. So workers come into step
-# whose refreshes are due at different moments.
-SHARED_AGE = 0.5
+# Seconds between two wide questions: at most because many nodes have changed, and at least in any case. The
+# latter finds what does not raise a generation: allocations that were deleted with DELETE.
+MOVED_WIDE_INTERVAL = 60.0
+WIDE_INTERVAL = 600.0
 
-Allocations = Mapping[str, Mapping[str, Mapping[str, int]]]
+# Nodes that are read one by one in a round: so many, or this share of all; if more have changed the wide
+# question costs less. Of nodes without free memory so many are read in a round.
+READ_SINGLY = 30
+READ_SHARE = 0.01
+READ_FULL = 10
+
+# Seconds for which nodes are read one by one in a round.
+READ_TIME = 20.0
+
+# Seconds to the next round while nodes with free memory are still to be read.
+INCOMPLETE_INTERVAL = 0.5
+
+# Above this share of refused claims of so many or more since the last round, the mirror misleads more than it
+# helps: queries go to Placement until the wide question was asked again.
+REFUSED_MOSTLY = 0.2
+STORM_CLAIMS = 50
 
 
 class Refusal(Protocol):
@@ -72,7 +91,7 @@ class CandidateMirror:
 
     def __init__(
         self,
-        questions: Questions,
+        client: PlacementClient,
         interval: Callable[[], float],
         clock: Callable[[], float] = time.monotonic,
         aggregates: Callable[[], frozenset[str] | None] = lambda: None,
@@ -80,43 +99,45 @@ class CandidateMirror:
         """Set up the mirror; nothing is asked yet.
 
         Args:
-            questions: Asks Placement.
-            interval: Returns the seconds between two refreshes while few claims are refused.
+            client: Asks Placement.
+            interval: Returns the seconds between two rounds while queries come.
             clock: Seconds that only grow.
             aggregates: Returns the aggregates of which the nodes are mirrored; None: all nodes.
         """
-        self._aggregates = aggregates
-        self._client = questions.client
-        self._questions = questions
-        self._shared_age = SHARED_AGE if questions.shared else 0.0
-        self._configured_interval = interval
-        self._pace = RefreshPace(interval)
-        self._clock = clock
+        self._client = client
         self._mirror = Mirror(clock)
-        self._lock = threading.Lock()
-        self._refreshed_at = float("-inf")
-        self._withdrawn_at = float("-inf")
-        self._wanted = self._resting = False
-        self._wanted_at = clock()
-        self._doubtful: dict[str, float] = {}  # nodes, and since when
-        self._sharing = False
+        self._clock = clock
+        self._aggregates = aggregates
+        self._configured_interval = interval
+        self._trees = Trees(client)
+        self._round_done = threading.Condition()
+        self._members_lock = threading.Lock()
+        self._round_at = self._wide_at = float("-inf")
+        self._list_seconds = 0.0
+        self._idle_rounds = 0
+        self._wanted = self._usable = self._failing = False
+        self._wants_wide = True
+        self._unread: dict[str, int] = {}  # nodes with free memory that are not known, and their generations
+        self._left_out: dict[str, int] = {}  # the same for others
+        self._granted = self._refused = 0
         self._outage = OutageLog(
             LOG,
             "The mirror of Placement cannot be refreshed; queries go to Placement once it is too old",
             "The mirror of Placement is refreshed again",
             clock,
         )
+        self._warn = RateLimitedLogger(LOG, 3600.0, clock)
         self._tried = threading.Event()
         self._loop = BackgroundLoop("candidate-mirror", self.run_round)
 
     def start(self) -> None:
-        """Begin to refresh. Until the first refresh is complete, queries go to Placement."""
+        """Begin to refresh. Until the first round is complete, queries go to Placement."""
         self._loop.start()
 
     def wait_until_tried(self, timeout: float) -> None:
-        """Wait until the first refresh is complete or has failed, for at most ``timeout`` seconds.
+        """Wait until the first round is complete or has failed, for at most ``timeout`` seconds.
 
-        Requests that come before would each ask Placement, which then takes longer for the refresh, too.
+        Requests that come before would each ask Placement, which then takes longer for the round, too.
         """
         if self._loop.running:
             self._tried.wait(timeout)
@@ -125,223 +146,217 @@ class CandidateMirror:
         """Stop refreshing."""
         self._loop.stop()
 
+    def age(self) -> float:
+        """Return the seconds since the last round began."""
+        return self._clock() - self._round_at
+
     def find(self, queries: Sequence[Query]) -> MirrorAnswer | None:
         """Return the compute nodes that may have what is asked for; None: ask Placement."""
         plain = plain_query(queries[0]) if len(queries) == 1 else None
-        if plain is None or self._want():
+        if plain is None or not self._is_usable():
             return None
-        if self._clock() - self._refreshed_at > TOO_OLD * self._configured_interval():
-            return None
-        return self._mirror.find(plain)
+        try:
+            self._learn_members(plain.aggregates)
+        except PlacementError as error:
+            LOG.debug("Members of aggregates cannot be read: %s", error)
+        return None if self._mirror.unknown_aggregates(plain) else self._mirror.find(plain)
 
-    def _want(self) -> bool:
-        """Note that the mirror is wanted, and return whether it rests. Then it is refreshed at once."""
-        with self._lock:
-            resting, first = self._resting, not self._wanted
-            self._wanted, self._wanted_at = True, self._clock()
-        if resting and first:
+    def check(self, query: PlainQuery, context: Any) -> WinnerCheck:
+        """Return what checks the nodes that are chosen for a query before they are claimed."""
+        path = list_path(member_of=self._aggregates() or ())
+        return WinnerCheck(self._mirror, self._client, query, context, path)
+
+    def _is_usable(self) -> bool:
+        """Whether queries are answered. After a rest a round is waited for: it costs less than their own."""
+        if self._idle_rounds and not self._wanted:
             self._loop.wake()
-        return resting
+        self._wanted = True
+        if self._usable and self._is_old() and self._loop.running:
+            timeout = deadline.current().bound(WAIT_FOR_ROUND)
+            with self._round_done:
+                self._round_done.wait_for(lambda: self._failing or not self._is_old(), timeout)
+        return self._usable and not self._is_old() and not self._trees.blocked
+
+    def _is_old(self) -> bool:
+        return self.age() > max(TOO_OLD, 3 * self._interval)
+
+    @property
+    def _interval(self) -> float:
+        """The seconds between two rounds while queries come."""
+        return max(self._configured_interval(), LIST_PART * self._list_seconds)
+
+    def _learn_members(self, aggregates: frozenset[str]) -> None:
+        """Read which nodes are in aggregates that were not asked about before."""
+        if aggregates <= self._mirror.known_aggregates:
+            return
+        with self._members_lock:
+            for aggregate in sorted(aggregates - self._mirror.known_aggregates):
+                begun = self._clock()
+                self._mirror.learn_members(aggregate, self._read_members(aggregate), begun)
+
+    def _read_members(self, aggregate: str) -> list[str]:
+        return [one.uuid for one in read_list(self._client, list_path(member_of=[aggregate]))]
 
     # -- what happens to the nodes ---------------------------------------------------------------------------
 
-    def claimed(self, allocations: Allocations) -> None:
+    def claimed(self) -> None:
         """Count a claim that Placement granted."""
-        self._mirror.claimed(allocations)
-        self._pace.note_granted()
+        self._granted += 1
+
+    def written(self, bodies: Iterable[Mapping[str, Any]], begun: float, *, done: bool | None) -> None:
+        """Count a write of allocations; as ``Mirror.written``."""
+        self._mirror.written(bodies, begun, done=done)
 
     def released(self, allocations: Allocations) -> None:
-        """Count a claim that was given back."""
+        """Count that a claim is released."""
         self._mirror.released(allocations)
 
     def claimed_elsewhere(self, allocations: Allocations, age: float) -> None:
         """Count a claim that Placement granted to another scheduler, ``age`` seconds ago."""
-        self._mirror.claimed(allocations, age)
+        self._mirror.heard(allocations, age, 1)
 
     def released_elsewhere(self, allocations: Allocations, age: float) -> None:
-        """Count a claim that another scheduler has given back, ``age`` seconds ago."""
-        self._mirror.released(allocations, age)
+        """Count a claim that another scheduler has released, ``age`` seconds ago."""
+        self._mirror.heard(allocations, age, -1)
 
-    def refused(self, refusal: Refusal, candidate: AllocationCandidate) -> None:
-        """Learn from a claim that Placement refused, and that another host may be granted."""
-        provider, name = refusal.refused_provider, refusal.refused_class
-        counts = self._pace.note_refused()
-        if provider and not name:
-            self._mirror.forget_provider(provider)
-        elif provider:
-            amount = candidate.allocations.get(provider, {}).get("resources", {}).get(name, 0)
-            self._mirror.refuse(provider, name, amount)
-            self.nodes_changed([provider])
-        if counts.is_storm:
-            self._withdrawn_at = self._clock()
-            self._mirror.withdraw()
+    def refused(self, refusal: Refusal, _candidate: AllocationCandidate) -> None:
+        """Learn from a claim that was refused, and that another host may be granted."""
+        self._refused += 1
+        if refusal.refused_provider and not refusal.refused_class:
+            self._mirror.forget(refusal.refused_provider)
+        elif refusal.refused_provider:
+            self._mirror.doubt([refusal.refused_provider])
+        refused, total = self._refused, self._refused + self._granted
+        if self._usable and total >= STORM_CLAIMS and refused > REFUSED_MOSTLY * total:
+            self._usable, self._wants_wide = False, True
             self._loop.wake()
             LOG.warning(
-                "Placement refused %d of the last %d claims; it is asked for candidates until the mirror is "
-                "refreshed",
-                counts.refused,
-                counts.total,
+                "%d of the last %d claims were refused; queries go to Placement until the next refresh",
+                refused,
+                total,
             )
 
-    def age(self) -> float:
-        """Return the seconds since the question was sent that the mirror answers from."""
-        return self._clock() - self._refreshed_at
-
     def nodes_changed(self, nodes: Collection[str]) -> None:
-        """Read again what is used of nodes that lost instances or refused a claim."""
-        if nodes:
-            with self._lock:
-                self._doubtful |= dict.fromkeys(nodes, self._clock())
-            self._loop.wake()
+        """Read nodes that lost instances again in the next round, also those that were full."""
+        self._mirror.doubt(nodes)
+        for node in nodes:
+            self._left_out.pop(node, None)
 
     # -- the refreshing thread -------------------------------------------------------------------------------
 
     def run_round(self) -> float:
-        """Refresh if it is time to, else read doubtful nodes again. Return the seconds to wait."""
+        """Compare the mirror with the generations in Placement. Return the seconds to wait."""
         try:
-            return self._run_round()
-        finally:
-            self._tried.set()
+            wait = self._run_round()
+        except PlacementError as error:
+            self._failing = True
+            self._outage.report_failure(error)
+            wait = self._configured_interval()
+        else:
+            self._failing = False
+            self._outage.report_success()
+        self._tried.set()
+        with self._round_done:
+            self._round_done.notify_all()
+        return wait
 
     def _run_round(self) -> float:
-        if self._may_rest():
-            return self._refreshed_at + RESTING_INTERVALS * self._pace.interval() - self._clock()
-        with self._lock:
-            noted, self._doubtful = self._doubtful, {}
+        self._granted = self._refused = 0
+        reading = self._mirror.begin_reading()
+        listed = read_list(self._client, list_path(member_of=self._aggregates() or ()))
+        self._list_seconds = self._clock() - reading.begun
+        roots = {one.uuid: one.generation for one in listed if one.is_root}
+        if self._wants_wide or reading.begun >= self._wide_at + WIDE_INTERVAL:
+            self._read_wide(reading, listed, roots)
+        else:
+            self._follow(reading, listed, roots)
+        self._trees.update(listed, complete=not self._aggregates())
+        self._usable = not (self._unread or self._wants_wide)
+        self._round_at = reading.begun
+        if self._unread:
+            return INCOMPLETE_INTERVAL
+        self._idle_rounds = 0 if self._wanted else min(self._idle_rounds + 1, 30)
+        self._wanted = False
+        wait = min(LONGEST_INTERVAL, self._interval * 2.0**self._idle_rounds)
+        return max(0.0, wait - (self._clock() - reading.begun))
+
+    def _follow(self, reading: Reading, listed: Sequence[ListedProvider], roots: Mapping[str, int]) -> None:
+        """Read again what changed for a reason that is not known, and what is new."""
+        moved, new = self._mirror.compare(reading, roots)
+        appeared = [
+            uuid for uuid in new if self._left_out.get(uuid) != roots[uuid] and uuid not in self._unread
+        ]
+        most = max(READ_SINGLY, int(READ_SHARE * len(roots)))
+        if len(moved) + len(appeared) > most and self._clock() >= self._wide_at + MOVED_WIDE_INTERVAL:
+            self._read_wide(reading, listed, roots)
+            return
+        full = [uuid for uuid in list(self._left_out) if uuid not in appeared][:READ_FULL]
+        self._read_nodes([*appeared, *self._unread, *moved][:most] + full)
+
+    def _read_wide(
+        self, reading: Reading, listed: Sequence[ListedProvider], roots: Mapping[str, int]
+    ) -> None:
+        """Ask the wide question, and use its answer."""
+        self._wants_wide = False  # a storm of refusals from now on asks for another one
         try:
-            doubtful = self._not_read_since(noted)
-            if len(doubtful) > MOST_REREAD:
-                self.refresh(max(doubtful.values()))
-            elif self._is_withdrawn() or self._clock() >= self._refreshed_at + self._pace.interval():
-                self.refresh()
-            self._reread(self._not_read_since(doubtful))
-        except (PlacementSilent, QuestionRefused, msgspec.DecodeError) as error:
-            self._outage.report_failure(error)
-            with self._lock:
-                self._doubtful = noted | self._doubtful
-            return min(self._pace.interval(), MIN_INTERVAL)
-        self._outage.report_success()
-        return max(0.0, self._refreshed_at + self._pace.interval() - self._clock())
+            members = {one: self._read_members(one) for one in self._mirror.known_aggregates}
+            wide = self._ask_wide()
+        except BaseException:
+            self._wants_wide = True
+            raise
+        self._mirror.publish(wide.nodes, reading, roots, members)
+        self._trees.learn(wide.children, listed)
+        self._wide_at = reading.begun
+        self._note_absent({uuid: one for uuid, one in roots.items() if uuid not in self._mirror})
+        self._report_cut(len(wide.nodes))
 
-    def _is_withdrawn(self) -> bool:
-        """Return whether most claims were refused since the question of the last refresh was sent."""
-        return self._refreshed_at < self._withdrawn_at
+    def _ask_wide(self) -> WideAnswer:
+        path = f"/allocation_candidates?{wide_query(self._aggregates() or ())}"
+        reply = self._client.get(path, MICROVERSION, search=True)
+        if reply.status != 200:
+            raise QuestionRefused(reply.summary)
+        return read_wide(reply.body)
 
-    def _may_rest(self) -> bool:
-        """Return whether a refresh that is due need not be now; from then on the mirror rests."""
-        now, resting_time = self._clock(), RESTING_INTERVALS * self._pace.interval()
-        is_due = self._pace.interval() <= now - self._refreshed_at < resting_time
-        with self._lock:
-            active = self._wanted or self._pace.has_claims
-            may = is_due and not active and now - self._wanted_at >= resting_time
-            self._resting |= may
-        return may
+    def _note_absent(self, absent: Mapping[str, int]) -> None:
+        """Note which nodes the wide answer lacks although they have free memory, and which others."""
+        free: set[str] = set()
+        if absent:
+            path = list_path({"MEMORY_MB": 1}, member_of=self._aggregates() or ())
+            free = {one.uuid for one in read_list(self._client, path)}
+        self._unread = {uuid: one for uuid, one in absent.items() if uuid in free}
+        self._left_out = {uuid: one for uuid, one in absent.items() if uuid not in free}
 
-    def refresh(self, not_before: float | None = None) -> None:
-        """Ask the wide question, or take the answer that another worker got, and use it.
+    def _report_cut(self, named: int) -> None:
+        """Warn if the wide answer was cut: a node with free memory is not in it, and has not changed."""
+        if not self._unread:
+            return
+        uuid, generation = next(iter(self._unread.items()))
+        if read_generation(self._client, uuid) != generation:
+            return
+        total = named + len(self._unread)
+        self._warn.warning(
+            "cut",
+            "Placement names %d of %d compute nodes with free memory in one answer: in its configuration "
+            "[placement]/max_allocation_candidates is below their number. The others are read one by one; "
+            "queries go to Placement until this is done. Set the option to %d or more",
+            named,
+            total,
+            total,
+        )
 
-        Args:
-            not_before: When it must have been asked at the earliest; None: within a part of the interval.
-
-        Raises:
-            PlacementSilent: There was no answer, or an error.
-            QuestionRefused: The answer to a question is an error.
-            msgspec.DecodeError: The answer cannot be read.
-        """
-        if not_before is None:
-            not_before = self._clock() - self._shared_age * self._pace.interval()
-        not_before = max(not_before, self._withdrawn_at)
-        self._mirror.drop_changes(not_before)
-        sharing = self._shares_mirrored_class(not_before)
-        question = wide_query(self._aggregates() or ())
-        answer = self._questions.ask(f"/allocation_candidates?{question}", not_before)
-        snapshot = read_snapshot(answer.body)
-        self._pace.adapt()
-        self._refreshed_at = answer.asked_at
-        if sharing:
-            self._mirror.withdraw()
-        elif not self._is_withdrawn():
-            self._mirror.publish(snapshot, answer.asked_at)
-        with self._lock:
-            self._wanted = self._resting = False
-        if sharing and not self._sharing:
-            LOG.warning(
-                "A provider shares a mirrored resource class with others: all queries go to Placement"
-            )
-        self._sharing = sharing
-
-    def _shares_mirrored_class(self, not_before: float) -> bool:
-        answer = self._questions.ask(list_path(required=[SHARING]), not_before)
-        for provider in ProviderList(answer.body, answer.asked_at).uuids:
-            if shares_mirrored_class([SHARING], read_inventories(self._client, provider)):
-                return True
-        return False
-
-    def _not_read_since(self, doubtful: Mapping[str, float]) -> Mapping[str, float]:
-        """Return those of the nodes that were read last before they became doubtful."""
-        return {node: since for node, since in doubtful.items() if since >= self._refreshed_at}
-
-    def _reread(self, nodes: Collection[str]) -> None:
-        for node in nodes:
-            asked_at = self._clock()
-            used = read_used(self._client, node)
-            if used is not None:
-                self._mirror.set_used(node, used, asked_at)
-
-
-class NoMirror:
-    """The mirror of a scheduler that asks Placement for each request."""
-
-    def start(self) -> None:
-        """Do nothing."""
-
-    def wait_until_tried(self, timeout: float) -> None:
-        """Return at once."""
-
-    def stop(self) -> None:
-        """Do nothing."""
-
-    def find(self, queries: Sequence[Query]) -> MirrorAnswer | None:
-        """Return None: Placement is asked."""
-
-    def claimed(self, allocations: Allocations) -> None:
-        """Ignore a claim."""
-
-    def released(self, allocations: Allocations) -> None:
-        """Ignore a release."""
-
-    def claimed_elsewhere(self, allocations: Allocations, age: float) -> None:
-        """Ignore a claim of another scheduler."""
-
-    def released_elsewhere(self, allocations: Allocations, age: float) -> None:
-        """Ignore a release by another scheduler."""
-
-    def refused(self, refusal: Refusal, candidate: AllocationCandidate) -> None:
-        """Ignore a refusal."""
-
-    def age(self) -> float:
-        """Return 0: there is nothing that could be old."""
-        return 0.0
-
-    def nodes_changed(self, nodes: Collection[str]) -> None:
-        """Ignore a change."""
-
-
-def make_mirror(
-    conf: Any,
-    client: PlacementClient,
-    answers: SharedAnswers,
-    aggregates: Callable[[], frozenset[str] | None] = lambda: None,
-) -> CandidateMirror | NoMirror:
-    """Make the mirror that ``[berth] candidates`` asks for, or ``[scheduler] driver = caching_scheduler``.
-
-    Args:
-        conf: The options.
-        client: Asks Placement.
-        answers: What Placement answered to other workers.
-        aggregates: Returns the aggregates of which the nodes are mirrored; None: all nodes.
-    """
-    if uses_mirror(conf):
-        questions = Questions(client, answers)
-        return CandidateMirror(questions, lambda: conf.berth.mirror_interval, aggregates=aggregates)
-    return NoMirror()
+    def _read_nodes(self, uuids: Iterable[str]) -> None:
+        """Read nodes one by one, and add those that are not mirrored yet; what takes too long waits."""
+        uuids = list(dict.fromkeys(uuids))
+        self._mirror.add(uuids)
+        end = self._clock() + READ_TIME
+        for uuid in uuids:
+            begun = self._clock()
+            if begun > end:
+                return
+            state = read_state(self._client, uuid)
+            if state is None:
+                self._mirror.forget(uuid)
+            else:
+                self._mirror.correct(state, begun)
+            self._unread.pop(uuid, None)
+            self._left_out.pop(uuid, None)

@@ -6,15 +6,13 @@ host: nova and Berth count it to the partition, but Placement never offers it.
 
 from collections.abc import Callable, Mapping, Sequence
 
-import msgspec
 from oslo_log import log as logging
 
 from scheduler.background import BackgroundLoop
 from scheduler.logs import RateLimitedLogger
 from scheduler.placement.client import PlacementClient
-from scheduler.placement.errors import PlacementSilent
-from scheduler.placement.provider_lists import ProviderList, list_path
-from scheduler.request.query import MICROVERSION
+from scheduler.placement.errors import PlacementError
+from scheduler.placement.providers import list_path, read_list
 
 LOG = logging.getLogger(__name__)
 
@@ -91,11 +89,8 @@ class PartitionMembers:
             return []
         nodes = self._nodes()
         try:
-            reply = self._client.get(list_path(member_of=[aggregates]), MICROVERSION)
-            if reply.status != 200:
-                return []
-            known = ProviderList(reply.body, 0.0).members
-        except (PlacementSilent, msgspec.DecodeError):
+            known = {one.uuid for one in read_list(self._client, list_path(member_of=aggregates))}
+        except PlacementError:
             return []  # the client has logged it
         return sorted({host for uuid, host in nodes.items() if uuid not in known})
 

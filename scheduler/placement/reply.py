@@ -11,6 +11,11 @@ LONGEST_TEXT = 2000
 #: Bytes of a body that is looked into for an error, for each claim anew. Those of Placement are far shorter.
 LARGEST_ERROR = 1 << 20
 
+#: What the detail of each 400 begins with.
+MALFORMED = (
+    "The server could not comply with the request since it is either malformed or otherwise incorrect."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Reply:
@@ -54,6 +59,11 @@ class Reply:
     def detail(self) -> str:
         """The text of the error on one line, at most 2000 characters of it."""
         return " ".join(str(self.error.get("detail") or "")[:LONGEST_TEXT].split())
+
+    @property
+    def rejection(self) -> str:
+        """What Placement finds wrong with the request itself (400), on one line; empty if it says nothing."""
+        return self.detail.removeprefix(MALFORMED).strip() if self.status == 400 else ""
 
     @property
     def summary(self) -> str:

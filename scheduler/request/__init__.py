@@ -17,6 +17,5 @@ what may be unset; ``network`` asks Neutron for the pre-filters.
 and PCI requests.
 
 ``scheduling_request`` is the request as everything after the query knows it, ``progress`` the part of it that
-changes. ``decision_line`` makes the log line on the decision. ``flavor_key`` tells which requests can share a
-query.
+changes. ``decision_line`` makes the log line on the decision.
 """

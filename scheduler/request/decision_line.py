@@ -30,6 +30,7 @@ class DecisionCounts:
         passed: The number of hosts that passed the filters for the first instance.
         tries: How many hosts were claimed, by instance uuid.
         places: Where the instances were placed, in their order.
+        notes: What a user may not expect of the request, in a sentence each.
     """
 
     amounts: str = ""
@@ -37,6 +38,7 @@ class DecisionCounts:
     passed: int = 0
     tries: Counter[str] = field(default_factory=Counter)
     places: Sequence[Place] = ()
+    notes: list[str] = field(default_factory=list)
 
 
 def amounts_of(params: Iterable[tuple[str, str]]) -> str:

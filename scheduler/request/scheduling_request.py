@@ -40,6 +40,7 @@ class ServerGroup:
         policies: The policies of the older form of the group; ``policy`` alone where it has none.
         members: Instance uuids, the instances of this request among them.
         hosts: Service hosts where members are.
+        name: Its name for users; None if the caller does not tell.
     """
 
     uuid: str | None
@@ -48,6 +49,7 @@ class ServerGroup:
     members: tuple[str, ...]
     hosts: tuple[str, ...]
     _wire: objects.InstanceGroup = field(repr=False)
+    name: str | None = None
 
     @classmethod
     def of_wire(cls, group: objects.InstanceGroup) -> "ServerGroup":
@@ -60,7 +62,13 @@ class ServerGroup:
             members=tuple(group.members or ()),
             hosts=tuple(group.hosts or ()),
             _wire=group,
+            name=group.name if "name" in group else None,
         )
+
+    @property
+    def text(self) -> str:
+        """Name and UUID."""
+        return f"{self.name} ({self.uuid})" if self.name else str(self.uuid)
 
     @property
     def max_server_per_host(self) -> int:

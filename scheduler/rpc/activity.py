@@ -1,4 +1,4 @@
-"""How busy the threads of a server are: a server whose threads all wait for ever is restarted."""
+"""How busy the threads of a server are: a worker whose threads begin and finish nothing is restarted."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,14 +26,20 @@ class Activity:
         finally:
             self._move(-1)
 
-    def stalled(self) -> float:
-        """Return the seconds since a message was begun or finished, if no thread is free; otherwise 0."""
-        if self.in_flight < self._threads:
+    def stalled(self, unanswered: int = 0) -> float:
+        """Return the seconds without progress; 0 if there is nothing to do.
+
+        There is if no thread is free, or if calls wait although one is: then the threads are dead.
+
+        Args:
+            unanswered: The number of calls that threads handle, or are to handle.
+        """
+        if self.in_flight < self._threads and unanswered <= self.in_flight:
             return 0.0
         return self._clock() - self._moved_at
 
     def touch(self) -> None:
-        """Note that a message waits for another process: a thread that does so is not stuck."""
+        """Note progress within a message: an event of a claim, or a look at another process it waits for."""
         self._move(0)
 
     def _move(self, step: int) -> None:

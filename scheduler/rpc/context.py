@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from oslo_context import context
 
+from scheduler.logs import sanitize
 from scheduler.rpc.delivery import Delivery
 
 _TEXT = (str,)
@@ -36,7 +37,14 @@ _KEYS: dict[str, tuple[type, ...]] = {
     "roles": (list, tuple),
     "service_catalog": (list, tuple),
 }
+#: Characters of an id or a name. Keystone's have at most 255; a longer header would be refused by Placement.
+_LONGEST = 255
+
 _OURS = ("user_name", "project_name", "read_deleted", "remote_address", "timestamp", "quota_class")
+
+
+#: Sent to other services as the id of the request.
+_IN_HEADERS = {"request_id", "global_request_id"}
 
 
 class RequestContext(context.RequestContext):
@@ -97,8 +105,16 @@ class RequestContext(context.RequestContext):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], **kwargs: Any) -> Self:
-        """Return the context of ``values``. No key is needed; unknown keys and wrong types are ignored."""
-        known = {key: values.get(key) for key, kinds in _KEYS.items() if isinstance(values.get(key), kinds)}
+        """Return the context of ``values``. No key is needed; unknown keys and wrong types are ignored.
+
+        Texts go into each line of the log, and the ids of the request into headers of HTTP: so control
+        characters are escaped, and long texts are cut.
+        """
+        known = {
+            key: _clean(key, values[key])
+            for key, kinds in _KEYS.items()
+            if isinstance(values.get(key), kinds)
+        }
         # the newer name wins; "user" and "tenant" are what older libraries sent
         known["user"] = known.pop("user_id", None) or _text(values, "user")
         known["project_id"] = known.get("project_id") or _text(values, "project", "tenant")
@@ -108,7 +124,16 @@ class RequestContext(context.RequestContext):
 
 
 def _text(values: Mapping[str, Any], *keys: str) -> str | None:
-    return next((values[key] for key in keys if isinstance(values.get(key), str)), None)
+    return next((_clean(key, values[key]) for key in keys if isinstance(values.get(key), str)), None)
+
+
+def _clean(key: str, value: Any) -> Any:
+    if not isinstance(value, str) or key == "auth_token":
+        return value
+    text = sanitize(value[:_LONGEST])[:_LONGEST]
+    if key in _IN_HEADERS:
+        text = text.encode("ascii", "backslashreplace").decode()[:_LONGEST].strip()
+    return text
 
 
 def _now() -> str:

@@ -146,6 +146,7 @@ class Delivery:
         self.message_id, self.redelivered, self.may_be_answered, self.waited = receipt
         self.can_be_postponed, self.can_be_returned, onward = elsewhere
         self.tried = onward.tried if onward else ()
+        self.waited = receipt.waited
         self.spent = receipt.waited + (onward.spent if onward else 0.0)
         self._onward = onward
         self._replies = replies if receipt.message_id else None

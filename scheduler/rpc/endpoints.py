@@ -62,8 +62,14 @@ def answering(method: Callable) -> Callable:
         else:
             result, failure = _attempt(method, self, context, arguments)
         if failure is not None:
-            _postpone_if_answered(context.delivery, failure)
-            _reply_with(failure)
+            try:
+                _postpone_if_answered(context.delivery, failure)
+                raise failure
+            except Exception:  # noqa: BLE001 - it was logged: oslo.messaging sends it and logs nothing
+                raise messaging.ExpectedException from None
+            finally:
+                # No frame of its traceback may know the error: such a circle would keep the whole message
+                del failure
         return result
 
     return answer
@@ -76,7 +82,7 @@ def _attempt(
     try:
         _refuse_unreadable(arguments)
         return method(endpoint, context, **arguments), None
-    except errors.NoValidHost as error:
+    except (errors.NoValidHost, errors.DependencyUnavailable) as error:
         LOG.debug("%s", error)
         return None, for_caller(error)
     except errors.BerthError as error:
@@ -84,14 +90,22 @@ def _attempt(
             _postpone_if_redelivered(context.delivery, error)
         if isinstance(error, errors.ReturnedToBroker):
             _return_for_another(context.delivery, error)
-        name, kind = method.__name__, type(error).__name__
-        endpoint.warnings.warning(f"{name} {kind}", "%s failed: %s: %s", name, kind, error)
+        _warn(endpoint, method, error)
         return None, for_caller(error)
     except delivery.NotAnswered:
         raise
     except BaseException as error:  # also SystemExit, which a rule of an operator may raise
-        LOG.exception("%s failed", method.__name__)
+        if errors.is_fault_of_request(error):
+            _warn(endpoint, method, error)
+            LOG.debug("%s failed", method.__name__, exc_info=True)
+        else:
+            LOG.exception("%s failed", method.__name__)
         return None, for_caller(error)
+
+
+def _warn(endpoint: Endpoint, method: Callable, error: BaseException) -> None:
+    name, kind = method.__name__, type(error).__name__
+    endpoint.warnings.warning(f"{name} {kind}", "%s failed: %s: %s", name, kind, error)
 
 
 def _postpone_if_redelivered(current: delivery.Delivery | None, error: Exception) -> None:
@@ -132,13 +146,7 @@ def _return_for_another(current: delivery.Delivery | None, error: Exception) -> 
 def _refuse_unreadable(arguments: dict[str, Any]) -> None:
     for value in arguments.values():
         if isinstance(value, Unreadable):
-            raise value.error
-
-
-@messaging.expected_exceptions(Exception)
-def _reply_with(failure: Exception) -> None:
-    # it has been logged: oslo.messaging sends it and logs nothing
-    raise failure
+            raise value.take()
 
 
 class Scheduler(Endpoint):

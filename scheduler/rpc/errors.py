@@ -58,8 +58,8 @@ def _of_berth(error: errors.BerthError) -> Exception:
     kwargs: dict[str, Any] = {}
     if isinstance(error, errors.NoValidHost):
         kwargs = {"reason": _short_line(error.reason), "code": 500}
-    elif isinstance(error, errors.HostsUnknown):
-        kwargs = {"code": 503}  # nova's class stands for 404, but nothing was found to be missing
+    elif isinstance(error, errors.DependencyUnavailable):
+        kwargs = {"code": 503}  # nova's classes stand for 404 and 500
     return _nova_class(error.nova_name)(_short_line(str(error)), **kwargs)
 
 

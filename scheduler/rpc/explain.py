@@ -14,9 +14,11 @@ from typing import Any, NamedTuple
 from oslo_config import cfg
 from oslo_log import log as logging
 import oslo_messaging as messaging
+from oslo_messaging.rpc import server
 
 from scheduler import errors
 from scheduler.rpc import checks
+from scheduler.rpc.amqp.listener import stopping_soon
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.endpoints import Endpoint, answering
 from scheduler.rpc.forwarding import MOST_TRIED
@@ -144,6 +146,11 @@ def _require_admin(context: Any) -> None:
         raise AdminRequired("Questions about decisions are answered to administrators only")
 
 
+class _Server(server.RPCServer):
+    def _create_listener(self) -> Any:
+        return stopping_soon(super()._create_listener())
+
+
 def build(conf: cfg.ConfigOpts, transport: Any, explainer: Any, worker: int, workers: int) -> Any:
     """Return the server of a worker, not started.
 
@@ -161,10 +168,17 @@ def build(conf: cfg.ConfigOpts, transport: Any, explainer: Any, worker: int, wor
         [Explanations(explainer, name, workers)],
         serializer=ServerSerializer(),
         access_policy=messaging.DefaultRPCAccessPolicy,
+        server_cls=_Server,
     )
 
 
 # -- callers ---------------------------------------------------------------------------------------------
+
+
+class Raised(str):
+    """The error that a scheduler answered with, in contrast to a reason why there is no answer."""
+
+    __slots__ = ()
 
 
 class Answers(NamedTuple):
@@ -172,7 +186,7 @@ class Answers(NamedTuple):
 
     Attributes:
         found: What each worker answered, by its name.
-        failed: Why there is no answer, by the name of the worker.
+        failed: Why there is no answer, or ``Raised`` for an error, by the name of the worker.
     """
 
     found: dict[str, Any]
@@ -242,8 +256,10 @@ class Schedulers:
                 answers.found[name] = replies[name]["answer"]
             except (FutureTimeout, messaging.MessagingTimeout):
                 answers.failed[name] = f"no answer within {self._timeout:g} seconds"
-            except Exception as error:  # noqa: BLE001 - also what a scheduler raised, under whatever name
+            except (messaging.MessageDeliveryFailure, OSError) as error:
                 answers.failed[name] = one_line(error)
+            except Exception as error:  # noqa: BLE001 - what a scheduler raised, under whatever name
+                answers.failed[name] = Raised(one_line(error))
         return replies
 
     def _begin(self, name: str, method: str, arguments: Mapping[str, Any]) -> Future[dict[str, Any]]:

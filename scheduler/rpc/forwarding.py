@@ -26,13 +26,12 @@ from typing import Any
 
 from oslo_log import log as logging
 import oslo_messaging as messaging
-from oslo_messaging._drivers import common as library
 from oslo_messaging._drivers import impl_rabbit
 
 from scheduler.background import BackgroundLoop
 from scheduler.logs import RateLimitedLogger
 from scheduler.rpc.amqp.listener import LateListener
-from scheduler.rpc.amqp.message import CONNECT_RETRIES, DELIVERED_BEFORE, RETURNED, ConfirmedMessage
+from scheduler.rpc.amqp.message import DELIVERED_BEFORE, RETURNED, ConfirmedMessage, private_channel
 from scheduler.rpc.broker_errors import advice, refusal_in
 from scheduler.rpc.delivery import Sent
 from scheduler.rpc.transport import TOPIC
@@ -158,16 +157,9 @@ class ForwardingQueues:
 
 
 def _is_accepted(listener: LateListener, consumer: impl_rabbit.Consumer) -> bool:
-    """Return whether the broker makes a queue, or has it already.
-
-    A refusal ends the channel; what was received on that of the listener would be delivered again.
-    """
+    """Return whether the broker makes a queue, or has it already."""
     try:
-        with (
-            listener.driver._get_connection(library.PURPOSE_SEND, retry=CONNECT_RETRIES) as connection,  # noqa: SLF001
-            connection._connection_lock,  # noqa: SLF001
-            connection.connection.connection.channel() as channel,
-        ):
+        with private_channel(listener.driver) as channel:
             channel.queue_declare(
                 consumer.queue_name,
                 durable=consumer.durable,

@@ -1,6 +1,6 @@
 """Conversion of contexts and objects from and to JSON (spec: wire-and-config 2.1, 2.2)."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 import oslo_messaging as messaging
@@ -12,10 +12,16 @@ from scheduler.rpc.context import RequestContext
 LARGEST_ARGUMENT = 8 << 20
 
 
-class Unreadable(NamedTuple):
+class Unreadable:
     """An argument that could not be read, with the error to send to the caller."""
 
-    error: errors.InvalidRequest
+    def __init__(self, error: errors.InvalidRequest) -> None:
+        self.error: errors.InvalidRequest | None = error
+
+    def take(self) -> errors.InvalidRequest:
+        """Return the error, once: its traceback has frames whose arguments must not have the error."""
+        error, self.error = self.error, None
+        return error or errors.InvalidRequest("An argument cannot be read")
 
 
 class ObjectSerializer(messaging.Serializer):

@@ -14,16 +14,18 @@ from oslo_messaging.rpc import server
 
 from scheduler.logs import RateLimitedLogger
 from scheduler.message_runs import MessageRuns, NoRuns
+from scheduler.outages import Outages
 from scheduler.rpc import delivery, endpoints, forwarding
 from scheduler.rpc.activity import Activity
 from scheduler.rpc.amqp import listener as amqp_listener
-from scheduler.rpc.amqp.message import ConfirmedMessage
+from scheduler.rpc.amqp.message import ConfirmedMessage, ReplyQueueMissing
 from scheduler.rpc.broker_errors import refusals_as_config_errors
 from scheduler.rpc.dispatcher import Dispatcher
 from scheduler.rpc.errors import InternalError
 from scheduler.rpc.heartbeats import Heartbeats
 from scheduler.rpc.postponements import POSTPONE_DELAY, Postponements
-from scheduler.rpc.redelivery import Decision, Fate, Redeliveries
+from scheduler.rpc.redelivery import LONG_WAIT, Decision, Fate, Redeliveries
+from scheduler.rpc.reply_queues import ReplyQueues
 from scheduler.rpc.serializer import ServerSerializer
 from scheduler.rpc.transport import TOPIC
 
@@ -91,6 +93,7 @@ class Server(server.RPCServer):
         activity: How busy its threads are.
         observer: Is told of messages that are not answered here.
         topics: Where calls are taken that other schedulers send on; to be set before it starts.
+        outages: Pauses and resumes the receipt of calls; to be set before it starts, or None.
     """
 
     def __init__(
@@ -112,8 +115,10 @@ class Server(server.RPCServer):
         self._runs = runs
         self._redeliveries = Redeliveries(runs, self._caller_patience, sleep=self._wait_for_another)
         self._postponements = Postponements()
+        self._reply_queues = ReplyQueues(self._return_noted, self._drop)
         self._forwarder = forwarding.Forwarder(self._tell_forwarded)
         self.topics = NO_TOPICS
+        self.outages: Outages | None = None
         self.observer: TrafficObserver = NoObserver()
         self._late_listener: amqp_listener.LateListener | None = None
         super().__init__(
@@ -133,6 +138,15 @@ class Server(server.RPCServer):
         listener = self._late_listener
         return 0 if listener is None else listener.unanswered
 
+    @property
+    def busy(self) -> bool:
+        """Whether a message is handled, or a call not answered yet."""
+        return self.activity.in_flight > 0 or self.unanswered > 0
+
+    def stalled(self) -> float:
+        """Return the seconds for which no message was begun, finished or got on with, although one waits."""
+        return self.activity.stalled(self.unanswered - len(self._reply_queues))
+
     def _create_listener(self) -> Any:
         self._start_threads()
         with refusals_as_config_errors():
@@ -144,17 +158,25 @@ class Server(server.RPCServer):
                 return super()._create_listener()
             queues = forwarding.ForwardingQueues(listener, *self.topics)
             queues.start()
-            listener.on_stop = queues.stop
+
+            def stop() -> None:
+                queues.stop()
+                self._reply_queues.stop()
+
+            listener.on_stop = stop
             self._late_listener = listener
+            if self.outages is not None:
+                self.outages.follow(listener, self.conf.executor_thread_pool_size)
             return amqp_listener.adapted(listener)
 
     def _start_threads(self) -> None:
-        """Start the heartbeats, and as many threads as the pool may have.
+        """Start the heartbeats, the looks at reply queues, and as many threads as the pool may have.
 
         Raises:
             RuntimeError: The system has no thread left.
         """
         self.heartbeats.start()
+        self._reply_queues.start()
         for _ in range(self.conf.executor_thread_pool_size):
             self._work_executor.submit(_do_nothing)
 
@@ -179,6 +201,10 @@ class Server(server.RPCServer):
         if confirmed and message.hand_back():
             self.heartbeats.release(message)
             return
+        if confirmed and self._is_caller_missing(message):
+            self.heartbeats.release(message)
+            self._reply_queues.wait(message)
+            return
         decision = self._redeliveries.decide(message) if confirmed else Decision(Fate.RUN)
         if decision.fate not in {Fate.RUN, Fate.RUN_ANSWERED}:
             self._end_without_run(message, decision)
@@ -199,6 +225,16 @@ class Server(server.RPCServer):
             delivery.CURRENT.reset(token)
             finish()
             current.end()
+
+    def _is_caller_missing(self, message: ConfirmedMessage) -> bool:
+        """Return whether the reply queue of a call is missing; it is looked for if the call had to wait.
+
+        A redelivered call is run all the same: that gives back what an earlier run has left.
+        """
+        if message.redelivered or not (message.orig_msg_id and isinstance(message.reply_q, str)):
+            return False
+        waited = time.monotonic() - message.received
+        return self._reply_queues.is_missing(message, certain=waited > LONG_WAIT)
 
     def _wait_for_another(self, seconds: float) -> None:
         self.activity.touch()
@@ -267,6 +303,18 @@ class Server(server.RPCServer):
         self._sleep(delay)
         self._return(message)
 
+    def _return_noted(self, message: ConfirmedMessage) -> None:
+        """Return a call to the broker that waited for its reply queue."""
+        self._note_first_received(message)
+        self._postponements.note(message.unique_id, message.first_received)
+        self._return(message)
+
+    def _drop(self, message: ConfirmedMessage) -> None:
+        """Acknowledge a call whose reply queue is given up; if it comes again it is looked for again."""
+        message.undelivered = message.undelivered or ReplyQueueMissing("it was given up")
+        self._redeliveries.end(message)
+        message.settle()
+
     def _return(self, message: ConfirmedMessage) -> None:
         self._redeliveries.end(message)
         message.requeue()
@@ -291,6 +339,10 @@ class Server(server.RPCServer):
             )
             current.give_back()
             self.observer.undelivered()
+            if isinstance(error, ReplyQueueMissing) and current.can_be_postponed:
+                self._redeliveries.pause(message)
+                self._reply_queues.wait(message)
+                return
             if message.can_be_answered_later and current.can_be_postponed:
                 self._postpone(message)
                 return

@@ -40,9 +40,21 @@ def notification_transport(conf: cfg.ConfigOpts) -> messaging.Transport:
     return _make(option, messaging.get_notification_transport, conf, None)
 
 
+def _check_server(url: messaging.TransportURL) -> None:
+    """Check that the password has no "/": what precedes it would be read, and shown, as server and port.
+
+    Raises:
+        ValueError: It has one.
+    """
+    if "@" in (url.virtual_host or "") and not any(host.username for host in url.hosts):
+        raise ValueError
+
+
 def _make(option: str, make: Callable, conf: cfg.ConfigOpts, url: str | None) -> Any:
     try:
-        return make(conf, url=url, allowed_remote_exmods=list(ERROR_MODULES))
+        made = make(conf, url=url, allowed_remote_exmods=list(ERROR_MODULES))
+        _check_server(made._driver._url)  # noqa: SLF001 - as it was read
+        return made
     except (messaging.DriverLoadFailure, ImportError) as error:
         raise errors.ConfigError(f"{option} cannot be used: {error}") from error
     except (messaging.InvalidTransportURL, ValueError):

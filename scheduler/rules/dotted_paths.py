@@ -6,8 +6,9 @@ Paths under ``nova.scheduler.filters.`` and ``nova.scheduler.weights.`` resolve 
 not nova is installed. Any other path is imported as it is given.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 import inspect
 from types import FunctionType
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 from oslo_config import cfg
 from oslo_utils import importutils
 
-from scheduler.errors import ClassNotFound
+from scheduler.errors import ClassNotFound, nearest
 
 NOVA_PREFIXES = ("nova.scheduler.filters.", "nova.scheduler.weights.")
 
@@ -23,7 +24,7 @@ NOVA_PREFIXES = ("nova.scheduler.filters.", "nova.scheduler.weights.")
 def resolve(path: str, built_in: Mapping[str, Any], is_rule: Callable[[Any], bool]) -> list[type]:
     """Return the classes that one configured path stands for.
 
-    A function is called, and what it returns is taken unchecked.
+    A function is called, once in a process, and what it returns is taken unchecked.
 
     Args:
         path: A dotted path.
@@ -35,23 +36,55 @@ def resolve(path: str, built_in: Mapping[str, Any], is_rule: Callable[[Any], boo
     """
     found = built_in.get(path)
     if found is None:
-        found = _import(path)
+        found = _import(path, built_in)
     if inspect.isclass(found) and not found.__name__.startswith("_") and is_rule(found):
         return [found]
     if isinstance(found, FunctionType):
-        return list(found())
+        return list(_returned(found))
     raise ClassNotFound(f"Class {path} could not be found: it is no filter or weigher")
 
 
-def _import(path: str) -> Any:
+@cache
+def _returned(function: Callable[[], Iterable[type]]) -> tuple[type, ...]:
+    return tuple(function())
+
+
+def require_loaded(paths: Iterable[str], in_use: Mapping[str, Iterable[type]], known: Iterable[str]) -> None:
+    """Check that paths lead to what this process has loaded already: a question must load no code.
+
+    Args:
+        paths: Dotted paths from a client of the message bus.
+        in_use: The classes of each path of the options in use.
+        known: nova's paths of the built-in classes.
+
+    Raises:
+        ClassNotFound: A path leads to something else.
+    """
+    own = (f"{cls.__module__}.{cls.__qualname__}" for classes in in_use.values() for cls in classes)
+    loaded = {*known, *in_use, *own}
+    for path in paths:
+        if path not in loaded:
+            raise ClassNotFound(f"Class {path!r} is neither built in nor in use: a question loads no classes")
+
+
+def _import(path: str, built_in: Iterable[str]) -> Any:
+    hint = _meant(path, built_in)
     if "." not in path:
-        raise ClassNotFound(f"Class {path!r} could not be found: a path has the form package.module.Class")
+        form = "a path has the form package.module.Class"
+        raise ClassNotFound(f"Class {path!r} could not be found: {form}{hint}")
     if path.startswith(NOVA_PREFIXES):
-        raise ClassNotFound(f"Class {path} could not be found: nova has no such filter or weigher")
+        raise ClassNotFound(f"Class {path} could not be found: nova has no such filter or weigher{hint}")
     try:
         return importutils.import_class(path)
     except ImportError as error:
         raise ClassNotFound(f"Class {path} could not be found: {error}") from error
+
+
+def _meant(path: str, built_in: Iterable[str]) -> str:
+    """Return a hint at the built-in class with the nearest name, whatever its package."""
+    by_name = {known.rpartition(".")[2]: known for known in built_in}
+    name = nearest(path.rpartition(".")[2], by_name)
+    return f"; did you mean {by_name[name]}?" if name else ""
 
 
 def made(cls: type, conf: cfg.ConfigOpts) -> Any:

@@ -29,6 +29,15 @@ def available(paths: Iterable[str]) -> list[type]:
     return [cls for path in paths for cls in dotted_paths.resolve(path, built_in, is_filter)]
 
 
+def require_loaded(paths: Iterable[str], in_use: Iterable[str]) -> None:
+    """Check that paths for ``available_filters`` load no code that those in use have not loaded.
+
+    Raises:
+        ClassNotFound: One does.
+    """
+    dotted_paths.require_loaded(paths, {path: available([path]) for path in in_use}, _built_in())
+
+
 def _built_in() -> Mapping[str, type[HostFilter] | Callable[[], list[type]]]:
     return {**builtin.by_nova_path(), f"{builtin.NOVA_PACKAGE}.all_filters": all_filters}
 
@@ -60,7 +69,7 @@ def enable(
     known = {cls.__name__: cls for cls in builtin.past()} | classes
     unknown = [name for name in names if name not in known]
     if unknown:
-        raise HostFilterNotFound(unknown)
+        raise HostFilterNotFound(unknown, known)
     objects = {name: instantiate(conf, known[name]) for name in dict.fromkeys(names)}
     return tuple(objects[name] for name in names)
 

@@ -1,5 +1,7 @@
 """From ``weight_classes`` to weigher objects (spec: filters-and-weighers 1.2)."""
 
+from collections.abc import Iterable
+
 from oslo_config import cfg
 
 from scheduler.rules import dotted_paths
@@ -17,8 +19,20 @@ def load(conf: cfg.ConfigOpts) -> tuple[HostWeigher, ...]:
         ClassNotFound: A path in ``weight_classes`` leads to no weigher.
     """
     paths = conf.filter_scheduler.weight_classes
-    classes = [cls for path in paths for cls in dotted_paths.resolve(path, BUILT_IN, is_weigher)]
-    return tuple(instantiate(conf, cls) for cls in classes)
+    return tuple(instantiate(conf, cls) for path in paths for cls in _classes(path))
+
+
+def _classes(path: str) -> list[type]:
+    return dotted_paths.resolve(path, BUILT_IN, is_weigher)
+
+
+def require_loaded(paths: Iterable[str], in_use: Iterable[str]) -> None:
+    """Check that paths for ``weight_classes`` load no code that those in use have not loaded.
+
+    Raises:
+        ClassNotFound: One does.
+    """
+    dotted_paths.require_loaded(paths, {path: _classes(path) for path in in_use}, BUILT_IN)
 
 
 def is_weigher(cls: type) -> bool:

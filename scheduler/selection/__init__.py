@@ -7,6 +7,6 @@
 - host_claiming, headroom: reserving and claiming the best host that can be had, as far as it fits
 - consume: what a chosen host has less of
 - alternates: the hosts to fall back to, and the answer
-- server_groups: requests of one affinity group, one at a time
+- server_groups: requests of one affinity or soft-affinity group, one at a time
 - observer: what a decision tells the one who watches it
 """

@@ -9,7 +9,13 @@ import numpy as np
 from oslo_log import log as logging
 
 from scheduler.claims.result import ClaimResult, Outcome
-from scheduler.errors import AllocationUpdateFailed, BerthError, NoValidHost, SchedulerStopping
+from scheduler.errors import (
+    AllocationUpdateFailed,
+    BerthError,
+    NoValidHost,
+    PlacementUnavailable,
+    SchedulerStopping,
+)
 from scheduler.hosts.coordinates import ViewIndex, ViewPosition
 from scheduler.hosts.view import HostView
 from scheduler.selection.headroom import Candidate, Headroom
@@ -19,9 +25,6 @@ LOG = logging.getLogger(__name__)
 NEXT_HOST = "Claim for instance %s on host %s refused (%s); trying the next host"
 
 NOT_ENOUGH = "There are not enough hosts available."
-
-# The cause is in the log: it has addresses, and callers show this text to users.
-PLACEMENT_UNKNOWN = "The Placement service gave no usable answer, so it is not known which hosts have room."
 
 # What Placement refused for one candidate mostly holds for its host; nova tries but one.
 CANDIDATES_A_HOST = 3
@@ -256,9 +259,11 @@ def final_refusal(instance_uuid: str, result: ClaimResult) -> BerthError:
         return AllocationUpdateFailed(instance_uuid, result.reason, held=held)
     if result.outcome is Outcome.STOPPING:
         return SchedulerStopping(result.reason)
+    if result.outcome is Outcome.UNAVAILABLE:
+        timed_out = all(event.status is None for event in result.events[-1:])
+        return PlacementUnavailable(result.reason, timed_out=timed_out, claiming=True)
     LOG.warning("Claim for instance %s failed (%s); no other host is tried", instance_uuid, result.reason)
-    unknown = result.outcome is Outcome.UNAVAILABLE
-    return NoValidHost(PLACEMENT_UNKNOWN if unknown else NOT_ENOUGH, final=unknown)
+    return NoValidHost(NOT_ENOUGH)
 
 
 def refusal_holds(refused: Candidate, result: ClaimResult, candidate: Candidate) -> bool:

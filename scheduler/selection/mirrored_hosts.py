@@ -65,23 +65,17 @@ class MirroredHosts:
             cell_uuid: The one cell that the request may go to; None: any enabled one.
 
         Returns:
-            The hosts and the answer of the mirror; None if Placement has to be asked: the mirror cannot
-            answer, or an aggregate is not one of nova's.
+            The hosts and the answer of the mirror; None if Placement has to be asked.
         """
         asked_at, answer = self._pending.now(), self._mirror.find(queries)
         if answer is None:
             return None
         hosts = table()
         self._report_freed(hosts)
-        plain = answer.query
-        if not plain.not_member_of.union(*plain.member_of) <= hosts.aggregates.uuids:
-            return None
         with self._lock:
-            rows = self._rows.in_table(hosts, answer.snapshot.uuids)[answer.rows]
+            rows = self._rows.in_table(hosts, answer.uuids)[answer.rows]
         known = hosts.in_cell(TableRows(rows[rows >= 0]), cell_uuid)
-        left = hosts.with_totals(
-            hosts.in_aggregates(known, plain.member_of, plain.not_member_of), plain.amounts
-        )
+        left = hosts.with_totals(known, answer.query.amounts)
         lists = CandidateLists(partial(_candidates, hosts, left, answer))
         return HostView.of(hosts, left, lists, self._instances, self._pending, asked_at), answer
 

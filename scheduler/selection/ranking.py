@@ -234,7 +234,7 @@ class Ranking:
         if preferred is not None:
             among = np.flatnonzero(preferred)
             return ViewIndex(int(among[self._pick(totals[among], None)]))
-        size = self._options.host_subset_size
+        size = min(self._options.host_subset_size, len(totals))
         if self._options.shuffle_best_same_weighed_hosts:
             return self._pick_shuffled(totals, size)
         if size == 1:

@@ -1,4 +1,4 @@
-"""Server groups under a burst: requests of one affinity group are served one after the other.
+"""Server groups under a burst: requests of one affinity or soft-affinity group take turns.
 
 The request names the hosts of its group that its conductor saw. Another request of the same group may have
 been decided since then, which only this process knows (spec: host-state-and-cells 6.3, 8 (3)).
@@ -18,6 +18,11 @@ LOG = logging.getLogger(__name__)
 # Seconds that a request waits for the one before; some callers stop waiting after sixty.
 LOCK_TIMEOUT = 30.0
 
+AFFINITY = "affinity"
+
+# The policies whose members go where others are, which only those know that are decided after them.
+TAKING_TURNS = frozenset({AFFINITY, "soft-affinity"})
+
 
 class GroupSource(Protocol):
     """Where members of server groups and their hosts are read."""
@@ -30,7 +35,7 @@ class GroupSource(Protocol):
 
 
 class ServerGroups:
-    """Serves requests of one affinity group one at a time, each with the group as it is then."""
+    """Lets requests of one affinity or soft-affinity group take turns, each with the group as it is then."""
 
     def __init__(self, lock_timeout: float = LOCK_TIMEOUT) -> None:
         self._locks = KeyedLocks()
@@ -45,7 +50,7 @@ class ServerGroups:
         group = request.server_group
         if not group or request.is_rebuild or group.uuid is None:
             yield request
-        elif "affinity" in (group.policy, *group.policies):
+        elif TAKING_TURNS & {group.policy, *group.policies}:
             with self._locks.hold([group.uuid], self._lock_timeout) as alone:
                 if not alone:
                     LOG.warning(
@@ -53,10 +58,17 @@ class ServerGroups:
                         "beside them",
                         group.uuid,
                     )
-                members = _current_members(group, group.uuid, source)
-                yield request.with_group(members, _current_hosts(group, members, source))
+                yield _brought_up_to_date(request, group, group.uuid, source)
         else:
-            yield request.with_group(_current_members(group, group.uuid, source), group.hosts)
+            yield _brought_up_to_date(request, group, group.uuid, source)
+
+
+def _brought_up_to_date(
+    request: SchedulingRequest, group: ServerGroup, uuid: str, source: GroupSource
+) -> SchedulingRequest:
+    members = _current_members(group, uuid, source)
+    is_hard = AFFINITY in (group.policy, *group.policies)
+    return request.with_group(members, _current_hosts(group, members, source) if is_hard else group.hosts)
 
 
 def _current_members(group: ServerGroup, uuid: str, source: GroupSource) -> Sequence[str]:

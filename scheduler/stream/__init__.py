@@ -7,7 +7,6 @@
   others_records: what those of other schedulers do here
 - presence: what a scheduler tells of itself; room: how much room its hosts have
 - membership: which schedulers are alive, and how much work each does
-- owners: what each of them owns; slices: which hosts; group_owners: which server groups; flavor_owners: which
-  flavors
+- owners: what each of them owns; slices: which hosts; group_owners: which server groups
 - shared_decisions: own decisions as records, and the effect of others' records here
 """

@@ -133,6 +133,42 @@ class BrokerOptions:
             return {**self.tls, "server_hostname": host.hostname}
         return self.tls
 
+    def connection_to(self, host: BrokerHost, timeout: float, **more: Any) -> Any:
+        """Return a connection of kombu to one host, not connected yet; ``more``: options of its transport."""
+        make: Callable[..., Any] = kombu.Connection
+        return make(
+            hostname=host.hostname,
+            port=host.port,
+            userid=host.username,
+            password=host.password,
+            virtual_host=host.virtual_host,
+            transport="pyamqp",
+            ssl=self.tls_for(host),
+            login_method=self.login_method,
+            heartbeat=self.heartbeat,
+            connect_timeout=timeout,
+            transport_options=more,
+        )
+
+    def why_unavailable(self, timeout: float) -> str:
+        """Return why no host can be used; "" if one can.
+
+        Args:
+            timeout: Seconds that a connection may take.
+        """
+        reasons = []
+        for host in self.hosts:
+            try:
+                with _as_unavailable(host), self.connection_to(host, timeout) as connection:
+                    connection.ensure_connection(
+                        max_retries=1, interval_start=0, interval_step=0, timeout=timeout
+                    )
+            except StreamUnavailable as error:
+                reasons.append(str(error))
+            else:
+                return ""
+        return "; ".join(reasons)
+
 
 def _host(host: Any, virtual_host: str | None) -> BrokerHost:
     if host is None:
@@ -323,29 +359,18 @@ class StreamBroker:
         return made
 
     def _connection_to(self, host: BrokerHost, purpose: str) -> Any:
-        make: Callable[..., Any] = kombu.Connection
-        return make(
-            hostname=host.hostname,
-            port=host.port,
-            userid=host.username,
-            password=host.password,
-            virtual_host=host.virtual_host,
-            transport="pyamqp",
-            ssl=self._options.tls_for(host),
-            login_method=self._options.login_method,
-            heartbeat=self._options.heartbeat,
-            connect_timeout=CONNECT_TIMEOUT,
-            transport_options={
-                "confirm_publish": True,
-                "read_timeout": CONFIRM_TIMEOUT,
-                "write_timeout": CONFIRM_TIMEOUT,
-                "client_properties": {
-                    "connection_name": f"{self._name} {purpose}",
-                    "capabilities": {
-                        "authentication_failure_close": True,
-                        "connection.blocked": True,
-                        "consumer_cancel_notify": True,
-                    },
+        return self._options.connection_to(
+            host,
+            CONNECT_TIMEOUT,
+            confirm_publish=True,
+            read_timeout=CONFIRM_TIMEOUT,
+            write_timeout=CONFIRM_TIMEOUT,
+            client_properties={
+                "connection_name": f"{self._name} {purpose}",
+                "capabilities": {
+                    "authentication_failure_close": True,
+                    "connection.blocked": True,
+                    "consumer_cancel_notify": True,
                 },
             },
         )

@@ -68,18 +68,13 @@ class StreamStatus:
     lost: int = 0
     unreadable: int = 0
 
-    @property
-    def alone(self) -> bool:
-        """Whether it is known that no other scheduler is alive."""
-        return self.in_step and self.schedulers == 1
-
 
 class DecisionStream:
     """What a scheduler tells others and learns of them. ``start`` it in the process that serves.
 
     Attributes:
         membership: The schedulers that are alive.
-        owners: Which hosts, server groups and flavors each of them owns.
+        owners: Which hosts and server groups each of them owns.
         sharing: What own decisions are told to.
     """
 
@@ -110,7 +105,7 @@ class DecisionStream:
         self._outage = OutageLog(LOG, UNAVAILABLE, AVAILABLE, monotonic)
         self._warnings = RateLimitedLogger(LOG, clock=monotonic)
         self.membership = Membership(own, monotonic)
-        self.owners = Owners(self.membership, lambda: self.in_step, divided, monotonic)
+        self.owners = Owners(self.membership, lambda: self.in_step, divided)
         self._writer = StreamWriter(
             own.sender,
             lambda: broker.connect("writer"),
@@ -194,6 +189,16 @@ class DecisionStream:
         self._presence.take_calls(topic)
         self._writer.publish(Kind.BEAT, about=self._presence.describe())
 
+    def others_can_decide(self) -> bool:
+        """Return whether another scheduler of this partition is alive that can decide requests."""
+        own = self._sender
+        return self.in_step and any(not each.unable for each in self.membership.peers() if each.sender != own)
+
+    def announce(self, *, can_decide: bool) -> None:
+        """Tell others whether this scheduler can decide requests, without a wait."""
+        self._presence.unable = not can_decide
+        self._writer.publish(Kind.BEAT, about=self._presence.describe())
+
     # -- writing ---------------------------------------------------------------------------------------------
 
     def _publish(self, kind: Kind, entry: Entry) -> None:
@@ -266,6 +271,13 @@ class NoStream:
     def take_calls(self, topic: str) -> None:
         """Do nothing: no other scheduler is known."""
 
+    def others_can_decide(self) -> bool:
+        """Return False: no other scheduler is known."""
+        return False
+
+    def announce(self, *, can_decide: bool) -> None:
+        """Do nothing: no other scheduler is known."""
+
 
 def make_stream(conf: cfg.ConfigOpts, state: LocalState) -> DecisionStream | NoStream:
     """Make the decision stream that the options describe; nothing is connected to yet.
@@ -287,10 +299,6 @@ def make_stream(conf: cfg.ConfigOpts, state: LocalState) -> DecisionStream | NoS
         StreamBroker(options, f"berth-scheduler {conf.host} decisions"),
         state,
         Member(uuid.uuid4().hex, conf.host, partition=own_name(conf), layout=fingerprints(conf)),
-        Divided(
-            hosts=lambda: conf.berth.owned_slices,
-            groups=lambda: conf.berth.forward_server_groups,
-            flavors=lambda: conf.berth.forward_flavors,
-        ),
+        Divided(lambda: conf.berth.owned_slices, lambda: conf.berth.forward_server_groups),
         most_waiting=conf.berth.decision_stream_queue,
     )

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
 import math
+import re
 import threading
 import time
 
@@ -44,6 +45,7 @@ class Member:
         total_mb: MiB of memory that they have.
         cells: The uuids of the cells that its hosts are in; empty if that is not known.
         layout: The partitions as its options have them (``conf.partitions.fingerprints``).
+        unable: Whether an outage keeps it from deciding requests.
     """
 
     sender: str
@@ -55,20 +57,26 @@ class Member:
     total_mb: int = 0
     cells: tuple[str, ...] = ()
     layout: tuple[str, ...] = ()
+    unable: bool = False
 
     @classmethod
     def of(cls, sender: str, about: Sender) -> "Member":
-        """Return the member that a HELLO or BEAT record describes."""
+        """Return the member that a HELLO or BEAT record describes.
+
+        Anyone on the bus can write one. A queue that is none of a scheduler on that host is left out: calls
+        that are sent to it would not come back.
+        """
         return cls(
             sender,
             about.host,
             about.rate,
             about.partition,
-            about.topic,
+            about.topic if _is_of_host(about.topic, about.host) else "",
             about.free_mb,
             about.total_mb,
             about.cells,
             about.layout,
+            about.unable,
         )
 
     @property
@@ -79,6 +87,11 @@ class Member:
         all are equal.
         """
         return float(2.0 ** (round(2 * math.log2(max(self.rate, 1.0))) / 2))
+
+
+def _is_of_host(topic: str, host: str) -> bool:
+    """Return whether a topic is named as one of a scheduler on a host (``rpc.forwarding.topic_of``)."""
+    return re.fullmatch(rf"berth\.{re.escape(host)}\.[0-9]+", topic) is not None
 
 
 class Membership:
@@ -133,7 +146,7 @@ class Membership:
         any scheduler does. Weights do not count.
         """
         peers = self.peers()
-        able = [member for member in peers if member.topic]
+        able = [member for member in peers if member.topic and not member.unable]
         return max(able or peers, key=lambda member: hash64(f"{member.sender}/{key}"))
 
     def update(self, member: Member, age: float = 0.0) -> None:

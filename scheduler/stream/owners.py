@@ -1,15 +1,13 @@
 """What is divided between the schedulers of a partition, and which part of it this one owns.
 
-Hosts (``slices``), server groups (``group_owners``) and flavors (``flavor_owners``) each have owners.
+Hosts (``slices``) and server groups (``group_owners``) each have owners.
 """
 
 from collections.abc import Callable
-import time
 from typing import NamedTuple
 
 from scheduler.hosts.table import HostTable
-from scheduler.stream.flavor_owners import Call, FlavorOwners
-from scheduler.stream.group_owners import GroupOwners
+from scheduler.stream.group_owners import Call, GroupOwners
 from scheduler.stream.membership import Membership
 from scheduler.stream.slices import Mask, OwnedSlices
 
@@ -20,36 +18,26 @@ class Divided(NamedTuple):
     Attributes:
         hosts: Whether each prefers hosts of its own.
         groups: Whether each decides for server groups of its own.
-        flavors: Whether each decides for flavors of its own.
     """
 
     hosts: Callable[[], bool] = lambda: True
     groups: Callable[[], bool] = lambda: True
-    flavors: Callable[[], bool] = lambda: True
 
 
 class Owners:
     """Who owns what. Any thread may use it."""
 
-    def __init__(
-        self,
-        membership: Membership,
-        in_step: Callable[[], bool],
-        divided: Divided,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, membership: Membership, in_step: Callable[[], bool], divided: Divided) -> None:
         """Divide between the schedulers that are alive.
 
         Args:
             membership: The schedulers.
             in_step: Returns whether what others decide is known here up to now; no call is sent on otherwise.
             divided: What is divided between them.
-            clock: Seconds that only grow.
         """
         self._in_step = in_step
         self._slices = OwnedSlices(membership, divided.hosts)
         self._groups = GroupOwners(membership, divided.groups)
-        self._flavors = FlavorOwners(membership, divided.flavors, clock)
 
     def owned(self, table: HostTable) -> Mask | None:
         """Return which hosts of a table this scheduler prefers; None: all alike."""
@@ -63,18 +51,6 @@ class Owners:
         if call is not None and self._in_step():
             self._groups.send_on(group, call)
 
-    def send_on_for_flavor(self, flavor: str, call: Call | None) -> None:
-        """Send a call on to the scheduler that decides for its flavor, if that is another one.
-
-        See ``FlavorOwners.send_on``.
-        """
-        if call is not None and self._in_step():
-            self._flavors.send_on(flavor, call)
-
-    def was_sent_here(self, call: Call | None) -> bool:
-        """Return whether a call came straight from a scheduler that sent it on for its flavor."""
-        return call is not None and self._flavors.was_sent_here(call)
-
 
 class NoOwners:
     """Nothing is divided: this scheduler decides on all."""
@@ -84,10 +60,3 @@ class NoOwners:
 
     def send_on_for_group(self, group: str, call: Call | None) -> None:
         """Do nothing: this scheduler decides for all groups."""
-
-    def send_on_for_flavor(self, flavor: str, call: Call | None) -> None:
-        """Do nothing: this scheduler decides for all flavors."""
-
-    def was_sent_here(self, call: Call | None) -> bool:
-        """Return False: no other scheduler is known."""
-        return False

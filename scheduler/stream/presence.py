@@ -13,7 +13,11 @@ SMOOTHING = 0.3
 
 
 class Presence:
-    """Describes a scheduler as it is now, and measures the rate at which it places instances."""
+    """Describes a scheduler as it is now, and measures the rate at which it places instances.
+
+    Attributes:
+        unable: Whether an outage keeps it from deciding requests.
+    """
 
     def __init__(self, own: Member, state: LocalState) -> None:
         """Begin without a rate.
@@ -26,6 +30,7 @@ class Presence:
         self._state = state
         self._placed = 0
         self._rate = 0.0
+        self.unable = False
 
     def count_placement(self) -> None:
         """Count an instance that was placed since the last beat."""
@@ -54,6 +59,7 @@ class Presence:
             total_mb=room.total_mb,
             cells=room.cells,
             layout=own.layout,
+            unable=self.unable,
         )
 
     def _room(self) -> Room:

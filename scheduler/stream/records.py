@@ -101,6 +101,7 @@ class Sender(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         total_mb: MiB of memory that they have.
         cells: The uuids of the cells that its hosts are in, if they are not too many.
         layout: The partitions as its options have them: the name of each with a digest.
+        unable: Whether an outage keeps it from deciding requests.
     """
 
     host: Name = ""
@@ -111,6 +112,7 @@ class Sender(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     total_mb: Room = 0
     cells: Annotated[tuple[Identifier, ...], msgspec.Meta(max_length=MOST_CELLS)] = ()
     layout: Annotated[tuple[Name, ...], msgspec.Meta(max_length=MOST_SECTIONS)] = ()
+    unable: bool = False
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -7,18 +7,19 @@ from functools import partial
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from scheduler.errors import CandidatesUnknown, NoValidHost
+from scheduler.errors import NoValidHost, PlacementUnavailable
 from scheduler.explain.trace import Trace
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import CandidateLists, HostView
 from scheduler.logs import RateLimitedLogger
 from scheduler.nova_db.inventory import Inventory
 from scheduler.placement.candidates import Candidates, CandidateSource
+from scheduler.placement.errors import PlacementSilent, unavailable
 from scheduler.placement.provider_aggregates import ProviderAggregates
 from scheduler.request import prefilters, query, targets
 from scheduler.request.network import NeutronNetwork
+from scheduler.request.reading import read
 from scheduler.request.scheduling_request import SchedulingRequest
-from scheduler.selection.host_claiming import PLACEMENT_UNKNOWN
 
 LOG = logging.getLogger(__name__)
 
@@ -62,13 +63,32 @@ class CandidateHosts:
         )
 
     def queries(self, request: SchedulingRequest) -> tuple[query.Query, ...]:
-        """Run the pre-filters and return what to ask Placement for."""
+        """Run the pre-filters and return what to ask Placement for.
+
+        Raises:
+            PlacementUnavailable: A pre-filter needs Placement, which gives no usable answer.
+        """
         spec = request.spec
-        prefilters.run(spec, request.context, self._prefilter_services)
+        try:
+            prefilters.run(spec, request.context, self._prefilter_services)
+        except PlacementSilent as error:
+            raise unavailable(error) from error
+        self._note_unknown_zone(request)
         named = targets.named_target(spec)
         found = self._hosts.find_nodes(named) if named else ()
         where = targets.apply_lookup(spec, named, found)
         return query.build(spec, self._conf, replace(where, aggregates=self._partition_aggregates()))
+
+    def _note_unknown_zone(self, request: SchedulingRequest) -> None:
+        """Say that the zone restricts nothing if no aggregate is that zone, as with nova."""
+        zone = read(request.spec, "availability_zone")
+        if not zone:
+            return
+        zones = {aggregate.availability_zone for aggregate in self._hosts.aggregates()} - {None}
+        if zone not in zones and (zones or zone != self._conf.default_availability_zone):
+            note = f"No aggregate is availability zone {zone}: hosts of any zone may be chosen"
+            request.counts.notes.append(note)
+            LOG.info("%s", note)
 
     def ask_placement(
         self, queries: Sequence[query.Query], request: SchedulingRequest, trace: Trace
@@ -76,34 +96,55 @@ class CandidateHosts:
         """Return the allocation candidates.
 
         Raises:
-            NoValidHost: There are none.
-            CandidatesUnknown: Placement does not answer.
+            NoValidHost: There are none, or Placement rejects the query.
+            PlacementUnavailable: Placement gives no usable answer.
         """
         candidates = self._candidates.fetch(queries, request.context)
         trace.answered(candidates)
-        if candidates.failed and not candidates.by_root:
-            raise CandidatesUnknown(PLACEMENT_UNKNOWN)
-        if not candidates.by_root:
-            raise NoValidHost
-        return candidates
+        if candidates.by_root:
+            return candidates
+        if candidates.rejection:  # a mistake of a flavor, an image or a port, not an outage
+            raise NoValidHost(f"Placement rejected the request: {candidates.rejection}", final=True)
+        _check_answered(candidates)
+        raise NoValidHost
 
-    def table(self, request: SchedulingRequest) -> HostTable:
+    def table(self, request: SchedulingRequest, max_age: float | None = None) -> HostTable:
         """Return a snapshot of the hosts, read after the request arrived if it moves an instance.
 
         What an operator or a compute changed just before a move (a service forced down, for one) counts then.
+
+        Args:
+            request: The request.
+            max_age: Seconds from its reading to the arrival of the request at most; None: the option.
         """
-        max_age = 0.0 if request.moves_instance else None
+        max_age = 0.0 if request.moves_instance else max_age
         return self._hosts.snapshot(max_age, request.cell_uuid, request.arrived_at)
 
-    def table_with(self, node_uuids: Iterable[str], request: SchedulingRequest) -> HostTable:
+    def table_with(
+        self, node_uuids: Iterable[str], request: SchedulingRequest, max_age: float | None = None
+    ) -> HostTable:
         """Return a snapshot of the hosts in which none of these compute nodes is missing, if they exist."""
-        return self._hosts.complete(self.table(request), node_uuids)
+        return self._hosts.complete(self.table(request, max_age), node_uuids)
 
     def offered(
-        self, queries: Sequence[query.Query], candidates: Candidates, request: SchedulingRequest
+        self,
+        queries: Sequence[query.Query],
+        candidates: Candidates,
+        request: SchedulingRequest,
+        max_age: float | None = None,
     ) -> tuple[HostView, MoreHosts]:
-        """Return the hosts that Placement offers, and what returns those beyond its limit."""
-        table = self.table_with(candidates.by_root, request)
+        """Return the hosts that Placement offers, and what returns those beyond its limit.
+
+        Args:
+            queries: What Placement was asked.
+            candidates: What it answered.
+            request: The request.
+            max_age: Seconds from the reading of the hosts to the arrival of the request at most; None: the
+                option, or 0 if it is not set: they are read while Placement is asked, which costs no time.
+        """
+        if max_age is None:
+            max_age = self._conf.berth.host_state_max_age or 0.0
+        table = self.table_with(candidates.by_root, request, max_age)
         hosts = self._view(table, candidates, request)
         return hosts, partial(self._beyond_limit, table, queries, candidates, len(hosts), request)
 
@@ -170,4 +211,10 @@ class CandidateHosts:
         LOG.info("None of the hosts that Placement offers up to the limit is left: asking for all")
         unlimited = [query.without_limit(each) for each in queries]
         found = self._candidates.fetch(unlimited, request.context)
+        _check_answered(found)
         return self._view(self._hosts.complete(table, found.by_root), found, request)
+
+
+def _check_answered(found: Candidates) -> None:
+    if found.failed and not found.by_root:
+        raise PlacementUnavailable(found.reason, timed_out=found.timed_out)

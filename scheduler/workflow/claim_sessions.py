@@ -8,20 +8,16 @@ import time
 from oslo_config import cfg
 
 from scheduler.claims.capacity import CapacityCheck, NoCapacityCheck, OvercommitCheck
-from scheduler.claims.claim_session import ClaimSession, ComputeNodes
+from scheduler.claims.claim_session import Check, ClaimSession, ComputeNodes, check_nothing
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.observers import MirrorAndOthers
 from scheduler.hosts.free_amounts import FreeAmounts
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.table import HostTable
 from scheduler.placement.client import PlacementClient
-from scheduler.placement.provider_usage import read_usage
+from scheduler.placement.providers import read_usage
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.workflow.candidate_hosts import CandidateHosts
-
-# Claims of other schedulers that may overlap with one on the same host and are not known yet, if the options
-# do not tell: some schedulers, each with a claim or two.
-OVERLAPPING_CLAIMS = 8
 
 
 class CapacityChecks:
@@ -32,7 +28,6 @@ class CapacityChecks:
         conf: cfg.ConfigOpts,
         placement: PlacementClient,
         pending: PendingPlacements,
-        is_alone: Callable[[], bool],
     ) -> None:
         """Set up.
 
@@ -40,18 +35,17 @@ class CapacityChecks:
             conf: The options.
             placement: Reads what is used of a provider.
             pending: What was decided and is not yet reported by the hosts.
-            is_alone: Returns whether it is known that no other scheduler can claim.
         """
         self._conf = conf
         self._placement = placement
         self._pending = pending
-        self._is_alone = is_alone
 
     def of(self, table: HostTable, request: SchedulingRequest) -> CapacityCheck:
-        """Return what checks the claims of a request; none while no other scheduler can claim."""
+        """Return what checks the claims of a request; a scheduler without others checks too.
+
+        Conductors claim alternates, and nova-schedulers may run beside it: it hears of neither.
+        """
         others = self._conf.berth.overlapping_claims
-        if others is None:
-            others = 0 if self._is_alone() else OVERLAPPING_CLAIMS
         if not others:
             return NoCapacityCheck()
         read = partial(read_usage, self._placement, context=request.context)
@@ -88,13 +82,14 @@ class ClaimSessions:
         self._clock = clock
 
     def open(
-        self, table: HostTable, request: SchedulingRequest
+        self, table: HostTable, request: SchedulingRequest, check: Check = check_nothing
     ) -> AbstractContextManager[ClaimSession | None]:
         """Return what claims for the request; None in the context of one that claims nothing.
 
         Args:
             table: The hosts that the request is decided among.
             request: The request.
+            check: Checks the chosen hosts before they are claimed.
         """
         if not request.claims:
             return nullcontext()
@@ -107,7 +102,12 @@ class ClaimSessions:
             clock=self._clock,
             observer=self._observer,
             capacity=self._checks.of(table, request),
+            check=check,
         )
+
+    def wait_until_released(self, request: SchedulingRequest) -> None:
+        """Wait until what was claimed for a request is released, as long as its caller waits."""
+        self._claimer.wait_until_released(request.instance_uuids, request.deadline)
 
 
 def keep_until_answered(request: SchedulingRequest, claims: ClaimSession | None) -> None:

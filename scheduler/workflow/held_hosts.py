@@ -7,12 +7,11 @@ from typing import NamedTuple
 from scheduler.claims.allocations_api import ConsumerAllocations
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.held import held_candidate
-from scheduler.errors import NoValidHost
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
 from scheduler.nova_db.inventory import Inventory
 from scheduler.placement.answer import AllocationCandidate, Resources
-from scheduler.placement.errors import PlacementSilent
+from scheduler.placement.errors import PlacementSilent, unavailable
 from scheduler.request.query import Query
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.workflow.candidate_hosts import CandidateHosts
@@ -90,10 +89,9 @@ class HeldHosts:
         """Return what the instances hold, up to one that holds nothing.
 
         Raises:
-            NoValidHost: Placement does not tell; so it is not known whether a host may be chosen.
+            PlacementUnavailable: Placement does not tell; so it is not known whether a host may be chosen.
         """
         try:
             return self._claimer.get_held_many(request.instance_uuids, request.context)
         except PlacementSilent as error:
-            text = f"Placement does not tell what an instance holds: {error}"
-            raise NoValidHost(text, final=True) from error
+            raise unavailable(error, "Placement does not tell what an instance holds") from error

@@ -7,19 +7,21 @@ on the way is either in the reply or released.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+import time
 from typing import Any, Protocol
 
 from oslo_log import log as logging
 
 from scheduler import objects
-from scheduler.claims.claim_session import ClaimSession
+from scheduler.claims.claim_session import Check, ClaimSession, check_nothing
 from scheduler.claims.held import AlreadyHeld
-from scheduler.errors import AllocationUpdateFailed, NoValidHost
+from scheduler.errors import AllocationUpdateFailed, NoValidHost, PlacementUnavailable
 from scheduler.explain.trace import Trace
 from scheduler.hosts.view import HostView
 from scheduler.nova_db.inventory import Inventory
 from scheduler.placement.candidates import Candidates
 from scheduler.placement.mirror import MirrorAnswer
+from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.request import query
 from scheduler.request.decision_line import amounts_of
 from scheduler.request.scheduling_request import SchedulingRequest
@@ -63,21 +65,23 @@ class Steps:
         hosts: What is known of the hosts.
         candidate_hosts: Finds the hosts of a request.
         held_hosts: Finds what its instances hold already.
-        mirrored_hosts: Finds its hosts without a query to Placement, if that is wanted.
-        mirror_age: Returns the seconds since the mirror was read.
-        groups: Serves the requests of one affinity group one after the other.
+        mirror: What is known of Placement's compute nodes.
+        mirrored_hosts: Finds its hosts by the mirror.
+        groups: Serves the requests of one affinity or soft-affinity group one after the other.
         claims: Opens its claim session.
         notifications: Where it is announced.
+        clock: Seconds that only grow.
     """
 
     hosts: Inventory
     candidate_hosts: CandidateHosts
     held_hosts: HeldHosts
+    mirror: CandidateMirror
     mirrored_hosts: MirroredHosts
-    mirror_age: Callable[[], float]
     groups: ServerGroups
     claims: ClaimSessions
     notifications: Notifications
+    clock: Callable[[], float] = time.monotonic
 
 
 class RequestRun:
@@ -103,14 +107,17 @@ class RequestRun:
 
         Raises:
             NoValidHost: An instance would be left without a host. Nothing stays claimed then.
+            DependencyUnavailable: It is not known whether there is a host. Nothing stays claimed, and the
+                request may be tried once more.
         """
         return self._check_rebuild(request) if request.is_rebuild else self._schedule(request)
 
     def _schedule(self, request: SchedulingRequest) -> Reply:
         # What was decided for these instances before is void.
         self._steps.hosts.pending.remove(request.instance_uuids if request.claims else ())
-        self._queries = self._steps.candidate_hosts.queries(request)
-        self._trace.asked(self._queries)
+        if not self._queries:  # they are known if the request is tried once more, after an outage
+            self._queries = self._steps.candidate_hosts.queries(request)
+            self._trace.asked(self._queries)
         request.counts.amounts = amounts_of(self._queries[0].params)
         if request.claims and request.was_redelivered:
             again = self._answer_again(request)
@@ -147,39 +154,45 @@ class RequestRun:
             error.consumer_uuid,
             ", ".join(sorted(error.held - ignored)),
         )
-        return self._schedule_by_query(
-            replace(request.restarted(), kept_providers=error.held), announced=True
-        )
+        return self._schedule_by_query(replace(request.restarted(), kept_providers=error.held), again=True)
 
     def _schedule_anew(self, request: SchedulingRequest) -> Reply:
         table = partial(self._steps.candidate_hosts.table, request)
-        mirrored = self._steps.mirrored_hosts.find(self._queries, table, request.cell_uuid)
+        # Hosts of the mirror are checked when they are claimed.
+        find = self._steps.mirrored_hosts.find
+        mirrored = find(self._queries, table, request.cell_uuid) if request.claims else None
         if mirrored is None:
             return self._schedule_by_query(request)
-        self._trace.mirrored(len(mirrored[0]), self._steps.mirror_age())
+        self._trace.mirrored(len(mirrored[0]), self._steps.mirror.age())
         try:
             return self._schedule_by_mirror(*mirrored, request)
-        except NoValidHost:
-            LOG.info("No host of the mirror is left: Placement is asked")
-            return self._schedule_by_query(request.restarted(), announced=True)
+        except (NoValidHost, PlacementUnavailable) as error:
+            LOG.info("No host of the mirror is left (%s); asking Placement", error)
+        # Placement must not count what was claimed, and hosts that came up since must be seen.
+        self._steps.claims.wait_until_released(request)
+        second = replace(request.restarted(), arrived_at=self._steps.clock())
+        return self._schedule_by_query(second, again=True)
 
     def _schedule_by_mirror(self, hosts: HostView, answer: MirrorAnswer, request: SchedulingRequest) -> Reply:
         self._announce_start(request)
         with self._steps.groups.serialized(request, self._steps.hosts) as current:
-            reply = self._choose(hosts, current, usages=answer.usage)
+            check = self._steps.mirror.check(answer.query, request.context)
+            reply = self._choose(hosts, current, usages=answer.usage, check=check)
         self._announce_end(current)
         return reply
 
-    def _schedule_by_query(self, request: SchedulingRequest, *, announced: bool = False) -> Reply:
+    def _schedule_by_query(self, request: SchedulingRequest, *, again: bool = False) -> Reply:
         candidates = self._steps.candidate_hosts.ask_placement(self._queries, request, self._trace)
-        if not announced:
+        if not again:
             self._announce_start(request)
         with self._steps.groups.serialized(request, self._steps.hosts) as current:
-            return self._choose_offered(candidates, current)
+            return self._choose_offered(candidates, current, 0.0 if again else None)
 
-    def _choose_offered(self, candidates: Candidates, request: SchedulingRequest) -> Reply:
+    def _choose_offered(
+        self, candidates: Candidates, request: SchedulingRequest, max_age: float | None
+    ) -> Reply:
         """Choose among the hosts that Placement offers; once more if cells come back that were left out."""
-        hosts, more = self._steps.candidate_hosts.offered(self._queries, candidates, request)
+        hosts, more = self._steps.candidate_hosts.offered(self._queries, candidates, request, max_age)
         self._trace.mark("table")
         try:
             reply = self._choose(hosts, request, more, candidates.usage)
@@ -189,7 +202,7 @@ class RequestRun:
         else:
             self._announce_end(request)
             return reply
-        return self._choose_offered(candidates, request.restarted())
+        return self._choose_offered(candidates, request.restarted(), max_age)
 
     def _choose(
         self,
@@ -197,9 +210,10 @@ class RequestRun:
         request: SchedulingRequest,
         more: MoreHosts = lambda: None,
         usages: Usages = no_usages,
+        check: Check = check_nothing,
     ) -> Reply:
         # The reply is part of the session: if it cannot be made, the claims are released.
-        with self._steps.claims.open(hosts.table, request) as claims:
+        with self._steps.claims.open(hosts.table, request, check) as claims:
             self._trace.claiming(claims)
             reply = self._as_reply(self._driver.select(hosts, request, claims, more, usages, self._trace))
         keep_until_answered(request, claims)

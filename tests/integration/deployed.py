@@ -78,7 +78,7 @@ class DeployedCloud(Cloud):
         )
         if self._conductors:
             self._start_conductors()
-        self.scheduler.wait_for_line(f"All {self._workers} workers take requests")
+        self.scheduler.wait_for_line("All workers take requests")
 
     def stop_processes(self):
         """Stop all at once; returns their exit statuses."""

@@ -21,7 +21,6 @@ from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.session import Timeouts
 from scheduler.request.query import Query
-from scheduler.shared_answers import SharedAnswers
 from tests.support.faulty_proxy import FaultyProxy
 from tools.placement_fleet import HEADERS, Provider, create_fleet
 
@@ -122,7 +121,7 @@ def cloud(placement_url, connect):
 def candidates(cloud, client):
     """Two hosts with room for two instances each, and one candidate of each."""
     roots = cloud.make(2)
-    found = CandidateSource.of(client, SharedAnswers()).fetch([cloud.query()], None)
+    found = CandidateSource.of(client).fetch([cloud.query()], None)
     return [found.by_root[root][0] for root in roots]
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tools.contention.run import MODES, Plan, run
+from tools.contention.run import Plan, run
 
-SHORT = Plan(seconds=3, hosts=6)
+SHORT = Plan(seconds=6, hosts=6)
 
 
 @pytest.mark.parametrize(
@@ -16,8 +16,6 @@ SHORT = Plan(seconds=3, hosts=6)
 )
 def test_nothing_is_overcommitted_leaked_or_denied_falsely(request, server):
     found = run(request.getfixturevalue(server), SHORT)
-    assert {mode: findings.problems for mode, findings in found.items()} == {mode: [] for mode in MODES}
-    for mode, findings in found.items():
-        asked = [name for name in findings.outcomes if "Berth" in name or "NoValidHost" in name]
-        assert asked, (mode, findings.outcomes)
-        assert findings.outcomes["looks at all allocations"], mode
+    assert found.problems == []
+    for name in ("placed by Berth", "deleted", "looks at all allocations", "outside claim, HTTP 204"):
+        assert found.outcomes[name], found.outcomes

@@ -43,7 +43,7 @@ def daemon(tmp_path, rabbit_url):
     text = f"[DEFAULT]\ntransport_url={rabbit_url}\n[scheduler]\nworkers=2\n"
     daemon = Daemon(tmp_path, text, {"TEST_RPC": "2"})
     daemon.text = text
-    daemon.expect_log("All 2 workers take requests")  # a worker that starts takes no signal yet
+    daemon.expect_log("All workers take requests (2 of 2)")  # a worker that starts takes no signal yet
     yield daemon
     daemon.kill()
 

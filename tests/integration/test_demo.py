@@ -1,6 +1,7 @@
 """The demo as a visitor runs it."""
 
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -23,6 +24,9 @@ def test_builds_that_fail_end_on_alternates():
     assert "build failed" in done.stdout
     assert "none left over from a failed build" in done.stdout
     assert done.stderr == ""
+    _, _, resize = done.stdout.partition("Resizing an instance")
+    assert re.search(r"hosts +cmp-\d+ \S  cmp-\d+", resize), resize
+    assert "The resize is confirmed" in resize
 
 
 @pytest.mark.rabbitmq

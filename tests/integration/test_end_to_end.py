@@ -10,6 +10,7 @@ from conductor_client import journal
 from tests.integration.deployed import DeployedCloud
 from tests.unit.conductor_client.doubles import context, new_uuid
 from tools import truth
+from tools.demo_moves import Resized
 from tools.demo_run import check, make_requests
 
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -72,7 +73,7 @@ def test_zones_are_kept(booted, cloud):
 
 
 def test_placement_holds_what_was_built_and_nothing_else(booted, cloud):
-    found = check(cloud, *booted)
+    found = check(cloud, *booted, Resized())
     assert found.problems == []
     assert found.consumers == sum(record.state == journal.ACTIVE for record in booted[1])
 

@@ -6,7 +6,8 @@ Behaviour is chosen in the environment: ``TEST_BUSY`` seconds that a stopping se
 ``TEST_GATE`` a file without which no server starts, ``TEST_HANG`` a file with the number of the process that hangs when
 it is reset. With ``TEST_RPC`` the server is the real one, and a request takes that many seconds; with ``TEST_POISON``
 too it kills its process then. ``TEST_NO_FORK`` is the number of forks that fail after the first one.
-With ``TEST_HANGUP`` it gets a SIGHUP while it starts.
+With ``TEST_HANGUP`` it gets a SIGHUP while it starts. With ``TEST_SLOW_STOP`` closing the server takes that many
+seconds although no request is in progress. With ``TEST_ALARM`` it tells in the end whether an alarm is left.
 
 A manager with 13 attempts cannot be built; with 14 it raises SystemExit and with 15 it is killed.
 """
@@ -19,6 +20,7 @@ import re
 import signal
 import sys
 import time
+from types import SimpleNamespace
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2]))
 
@@ -33,12 +35,14 @@ def tell(*words):
 
 class Manager:
     journal = None  # of the master
+    outages = None
 
     def __init__(self, conf):
         self.conf = conf
         from scheduler.claims.journal import ClaimJournal
         from scheduler.stream.decision_stream import NoStream
 
+        self.parts = SimpleNamespace(claimer=SimpleNamespace(on_event=None))
         self.stream = NoStream()
         self.message_runs = ClaimJournal()
         attempts = conf.scheduler.max_attempts
@@ -56,6 +60,14 @@ class Manager:
             if time.monotonic() > end:
                 return False
             time.sleep(0.01)
+        return True
+
+    def wait_until_able(self, timeout):
+        away = os.environ.get("TEST_NO_PLACEMENT")
+        if away and not pathlib.Path(away).exists():
+            tell("manager waits for Placement")
+            time.sleep(0.05)
+            return False
         return True
 
     def catch_up(self):
@@ -96,6 +108,7 @@ class Transport:
 
 class Server:
     transport = Transport()
+    busy = "TEST_BUSY" in os.environ
 
     def start(self):
         tell("server starts", os.getpid())
@@ -107,7 +120,7 @@ class Server:
         tell("server stops")
 
     def wait(self):
-        time.sleep(float(os.environ.get("TEST_BUSY", "0")))
+        time.sleep(float(os.environ.get("TEST_BUSY") or os.environ.get("TEST_SLOW_STOP", "0")))
         tell("last request is answered")
 
 
@@ -146,4 +159,7 @@ def parts(conf):
 
 if __name__ == "__main__":
     command.parts = parts
-    sys.exit(command.main())
+    status = command.main()
+    if "TEST_ALARM" in os.environ:
+        tell("alarm is left" if signal.getitimer(signal.ITIMER_REAL)[0] else "no alarm is left")
+    sys.exit(status)

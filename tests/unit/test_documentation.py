@@ -15,10 +15,10 @@ DOCUMENTS = [ROOT / "README.rst", ROOT / "CONTRIBUTING.rst", *sorted((ROOT / "do
 FILE = re.compile(r"``((?:scheduler|conductor_client|tools|tests|etc|examples|doc)/[\w./-]+)``")
 OPTION = re.compile(r"``\[(\w+)\] (\w+)")
 
-#: Placement's own
 # Options of Placement, and of libraries, which register them when they are used
 FOREIGN = {
     ("placement", "allocation_conflict_retry_count"),
+    ("placement", "max_allocation_candidates"),
     ("oslo_concurrency", "lock_path"),
     ("oslo_messaging_rabbit", "heartbeat_timeout_threshold"),
     *(("DEFAULT", name) for name in ("graceful_shutdown_timeout", "log_dir", "state_path", "use_journal")),

@@ -8,6 +8,7 @@ import pytest
 from scheduler.conf.partitions import ROUTER
 from scheduler.dry_run import DryRuns
 from scheduler.errors import InvalidRequest
+from scheduler.explain.document import document
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rpc.context import RequestContext
 from tests.builders import uuid_of
@@ -114,6 +115,56 @@ def test_requests_of_the_same_group_do_not_wait_for_it(make_world):
     ):
         record = DryRuns(world.manager).decide(CONTEXT, spec)
     assert record.chosen
+
+
+def group_of(policy, *members):
+    """A server group as the API database has it: without the hosts of its members."""
+    return group(uuid=uuid_of("group"), name="db", policy=policy, members=list(members))
+
+
+@pytest.fixture
+def grouped(make_world, conf):
+    """Two hosts; the better one has a member of the group."""
+    conf.set_override(
+        "enabled_filters", ["ServerGroupAffinityFilter", "ServerGroupAntiAffinityFilter"], "filter_scheduler"
+    )
+    hosts = [host_with_candidate("h1").ram(9000).holding("m1"), host_with_candidate("h2").ram(2000)]
+    return make_world(hosts)
+
+
+@pytest.mark.parametrize(("policy", "host"), [("affinity", "h1"), ("anti-affinity", "h2")])
+def test_a_server_group_is_set_up_as_conductors_do(grouped, policy, host):
+    record = DryRuns(grouped.manager).decide(CONTEXT, spec_of(instance_group=group_of(policy, "m1")))
+    assert [one.host[0] for one in record.chosen] == [host]
+    assert document(record)["requested"]["server_group"] == {
+        "uuid": uuid_of("group"),
+        "name": "db",
+        "policy": policy,
+        "rules": {},
+        "members": 1,
+        "hosts": ["h1"],
+    }
+
+
+def test_instances_of_one_dry_run_are_members_of_the_group_too(grouped):
+    """With a member on the other host, of two new ones only the first finds a host."""
+    spec = spec_of(instance_group=group_of("anti-affinity", "m1"))
+    spec.num_instances = 2
+    record = DryRuns(grouped.manager).decide(CONTEXT, spec)
+    assert (record.error[0], record.last_counts[-1].end) == ("NoValidHost", 0)
+    assert "members of group db" in record.summary
+
+
+def test_members_that_cannot_be_found_are_said_to_be_missing(grouped, monkeypatch):
+    monkeypatch.setattr(grouped.manager.hosts, "hosts_of_instances", lambda uuids: (set(), False))
+    record = DryRuns(grouped.manager).decide(CONTEXT, spec_of(instance_group=group_of("affinity", "m1")))
+    assert document(record)["notes"] == ["Cells that cannot be read may have further members of the group"]
+
+
+def test_hints_without_effect_are_named(grouped):
+    record = DryRuns(grouped.manager).decide(CONTEXT, spec_of(scheduler_hints={"samehost": ["m1"]}))
+    (note,) = document(record)["notes"]
+    assert note.endswith("did you mean same_host?")
 
 
 class Client:

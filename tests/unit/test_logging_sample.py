@@ -14,7 +14,7 @@ SAMPLE = pathlib.Path(__file__).resolve().parents[2] / "etc/berth-logging.conf.s
 PROGRAM = """
 import logging, sys
 from scheduler.cmd import scheduler as command
-command.prepare(sys.argv[1:])
+command.prepare(command.read_options(sys.argv[1:]))
 for name in ("nova.filters", "nova.scheduler.host_manager", "scheduler.selection.ranking"):
     logging.getLogger(name).info("said by %s", name)
 logging.getLogger("urllib3").info("chatter")

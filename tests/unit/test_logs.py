@@ -34,6 +34,14 @@ def test_an_error_of_another_class_is_logged(outage, caplog):
     assert [text.partition(": ")[2] for text in caplog.messages] == ["flooded", "on fire"]
 
 
+def test_errors_that_alternate_are_logged_once_each(outage, caplog):
+    """As of a database that is unavailable: the error of a probe, and that of its circuit breaker."""
+    for _ in range(10):
+        outage.report_failure(OSError("flooded"))
+        outage.report_failure(ValueError("on fire"))
+    assert [text.partition(": ")[2] for text in caplog.messages] == ["flooded", "on fire"]
+
+
 def test_a_failure_that_goes_on_is_logged_again_after_the_interval(outage, clock, caplog):
     outage.report_failure(OSError("flooded"))
     clock.now += logs.REMINDER_INTERVAL - 1
@@ -144,8 +152,16 @@ def test_control_characters_of_messages_are_escaped(message, arguments, seen):
     [
         ("amqp://nova:secret@broker:5672/", "amqp://***@broker:5672/"),
         ("see http://host:8778/path?at=me@home", "see http://host:8778/path?at=me@home"),
+        ("see http://host/path?at=me@home", "see http://host/path?at=me@home"),
+        ("mysql://nova:pa/ss@h/nova", "mysql://***@h/nova"),
+        ("mysql+pymysql://nova:12/ss@h/nova", "mysql+pymysql://***@h/nova"),
+        ("mysql://nova:s3cret@pass@h/nova", "mysql://***@h/nova"),
+        ("http://nova:pa/ss@keystone/v3", "http://***@keystone/v3"),
+        ("http://nova:pa@ss@keystone/v3", "http://***@keystone/v3"),
+        ("http://nova@keystone:5000/v3", "http://***@keystone:5000/v3"),
+        ("rabbit://a:secret@h1:5672,a:secret@h2:5672/", "rabbit://***@h2:5672/"),
+        ("http://host/a,mysql://nova:secret@h", "http://host/a,mysql://***@h"),
     ],
-    ids=["with a password", "without"],
 )
 def test_credentials_in_urls_of_messages_are_masked(text, seen):
     record = logs.OneLineRecord("name", logging.DEBUG, __file__, 1, "hint %s", (text,), None)

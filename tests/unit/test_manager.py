@@ -1,12 +1,15 @@
 """The steps of a request, with the world outside replaced: what is asked of whom, and what comes of it."""
 
+from concurrent.futures import ThreadPoolExecutor
 import contextlib
 import itertools
 import json
 import logging
 import math
 import re
+import threading
 import time
+from types import SimpleNamespace
 from typing import NamedTuple
 from unittest import mock
 
@@ -21,21 +24,25 @@ from scheduler.conf.partitions import Partition
 from scheduler.errors import (
     AllocationUpdateFailed,
     BerthError,
-    HandedBack,
     HostsUnknown,
     NoValidHost,
+    PlacementUnavailable,
     RequestFilterFailed,
     SchedulerStopping,
 )
+from scheduler.explain.document import document
 from scheduler.hosts.aggregates import Aggregates
 from scheduler.hosts.pending import PendingPlacements
-from scheduler.manager import FLAVOR_OWNERS_FROM, SchedulerManager
+from scheduler.manager import SchedulerManager
 from scheduler.manager_parts import ManagerParts
 from scheduler.nova_db.inventory import FoundNode
 from scheduler.nova_db.partition_hosts import PartitionHosts
 from scheduler.placement.answer import Candidates
-from scheduler.placement.mirror import Mirror, plain_query
-from scheduler.placement.mirror_source import NoMirror
+from scheduler.placement.candidates import CandidateSource
+from scheduler.placement.errors import PlacementUnanswered, PlacementUnreachable
+from scheduler.placement.mirror_source import CandidateMirror
+from scheduler.placement.reply import Reply
+from scheduler.request import prefilters
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.delivery import Delivery, Elsewhere, Forwarded, Onward, Receipt, Sent
 from scheduler.selection.host_claiming import NOT_ENOUGH
@@ -45,8 +52,11 @@ from scheduler.stream.owners import NoOwners
 from scheduler.stream.shared_decisions import LocalState
 from tests.builders import CELL, OTHER_CELL, Instances, make_aggregates, make_host, make_table, uuid_of
 from tests.support.clock import Clock
+from tests.support.fake_placement import FakePlacement as FakeProviders
+from tests.support.fake_placement import FakeProvider
+from tests.support.mirrors import no_mirror
 from tests.support.waiting import eventually
-from tests.unit.placement.test_mirror import provider, snapshot
+from tests.unit.placement.test_log import ask_in_full
 from tests.unit.router.test_router import FakePlaces, make_router
 from tests.unit.selection.requests import REFUSED, group, host_with_candidate, make_spec
 from tests.unit.stream.fake_broker import FakeBroker
@@ -77,7 +87,6 @@ class FakeHosts:
         self.snapshots = []
         self.arrivals = []
         self.ages = []
-        self.nodes = None
 
     def aggregates(self):
         return self._aggregates
@@ -114,7 +123,7 @@ class FakeHosts:
         }, True
 
     def compute_node_count(self):
-        return self.nodes or len(self.table)
+        return len(self.table)
 
     def minimum_compute_version(self):
         return 74
@@ -185,6 +194,9 @@ class FakePlacement:
     def release_many(self, claims, context=None):
         self.released.extend(uuid for uuid, claim in claims.items() if not claim.adopted)
 
+    def wait_until_released(self, instance_uuids, deadline):
+        pass
+
 
 class Told:
     """Notifications, written down."""
@@ -221,12 +233,12 @@ def make_world(conf):
 
     def make(hosts, answers=None, unknown=(), clock=time.monotonic, mirror=None, broker=None, router=None):
         found, placement, told = FakeHosts(hosts, unknown), FakePlacement([*hosts, *unknown], answers), Told()
-        mirror = mirror or NoMirror()
+        mirror = mirror or no_mirror()
         state = LocalState(found.pending, lambda: found.table, mirror)
         stream = DecisionStream(broker, state, Member(f"s{next(numbers)}")) if broker else NoStream()
         parts = ManagerParts(
             found,
-            None,
+            placement,
             placement,
             placement,
             network=None,
@@ -332,7 +344,7 @@ def test_what_holds_for_all_partitions_is_not_asked_of_each(make_world):
     world = make_world(two_hosts(), router=make_router("a"))
     world.placement.fetch = lambda queries, context: Candidates(failed=True)
     delivery, sent = sending()
-    with pytest.raises(NoValidHost):
+    with pytest.raises(PlacementUnavailable):
         ask(world, delivery=delivery)
     assert sent == []
 
@@ -461,9 +473,79 @@ def test_without_candidates_nobody_is_told_and_the_reason_is_empty(make_world):
 def test_without_an_answer_of_placement_the_reason_says_so(make_world):
     world = make_world([])
     world.placement.fetch = lambda *_: Candidates(reason="connection refused", failed=True)
-    with pytest.raises(NoValidHost, match="gave no usable answer") as caught:
+    with pytest.raises(PlacementUnavailable, match="Placement is unavailable") as caught:
         ask(world)
-    assert "refused" not in str(caught.value)
+    assert "refused" not in str(caught.value)  # it may have addresses, and users see the text
+
+
+def test_a_prefilter_that_gets_no_answer_of_placement_meets_an_outage(make_world, monkeypatch):
+    world = make_world(two_hosts())
+
+    def run(spec, context, services):
+        raise PlacementUnanswered("timed out", timed_out=True)
+
+    monkeypatch.setattr(prefilters, "run", run)
+    with pytest.raises(PlacementUnavailable) as caught:
+        ask(world)
+    assert caught.value.timed_out
+
+
+def test_an_outage_is_waited_out_and_the_request_is_served_without_a_second_run_of_the_prefilters(
+    make_world, monkeypatch
+):
+    world = make_world(two_hosts())
+    runs = []
+    run_all = prefilters.run
+    monkeypatch.setattr(prefilters, "run", lambda *arguments: runs.append(run_all(*arguments)))
+    answers = iter([Candidates(reason="HTTP 500", failed=True), None])
+    fetch = world.placement.fetch
+    world.placement.fetch = lambda *arguments: next(answers) or fetch(*arguments)
+    problems = iter(["HTTP 500", "HTTP 500"])
+    world.manager._placement = SimpleNamespace(check=lambda unused_for: next(problems, ""))
+    world.manager.outages.start()
+    try:
+        assert ask(world)[0][0].service_host == "h1"
+    finally:
+        world.manager.outages.stop()
+    assert len(runs) == 1
+    (record,) = world.manager.decisions.memory.latest_first()
+    assert record.error is None
+    assert "outage" in record.times
+
+
+def test_a_query_that_placement_refuses_ends_with_the_words_of_placement(make_world):
+    world = make_world([])
+    world.placement.fetch = lambda *_: Candidates(rejection="No such trait(s): CUSTOM_X.", failed=True)
+    with pytest.raises(NoValidHost, match=r"No such trait\(s\): CUSTOM_X") as caught:
+        ask(world)
+    assert caught.value.final
+
+
+MALFORMED = (
+    "The server could not comply with the request since it is either malformed or otherwise incorrect."
+)
+UNKNOWN_TRAIT = {"status": 400, "detail": f"{MALFORMED}\n\n No such trait(s): CUSTOM_X.  "}
+NOT_OF_PLACEMENT = b"<h1>400 Bad request</h1> Your browser sent an invalid request."
+
+
+def test_a_request_that_placement_rejects_ends_with_its_words(make_world):
+    reason = "Placement rejected the request: No such trait(s): CUSTOM_X."
+    body = json.dumps({"errors": [UNKNOWN_TRAIT]}).encode()
+    world = make_world([])
+    world.placement.fetch = CandidateSource(ask_in_full(400, body)).fetch
+    with pytest.raises(NoValidHost) as caught:
+        ask(world)
+    assert str(caught.value) == f"No valid host was found. {reason}"
+    assert caught.value.final
+    (record,) = world.manager.decisions.memory.latest_first()
+    assert reason in record.summary
+
+
+def test_a_bad_request_that_is_not_of_placement_is_an_outage(make_world):
+    world = make_world([])
+    world.placement.fetch = CandidateSource(ask_in_full(400, NOT_OF_PLACEMENT)).fetch
+    with pytest.raises(PlacementUnavailable):
+        ask(world)
 
 
 def test_what_was_claimed_for_is_settled_whatever_comes_of_it(make_world):
@@ -846,6 +928,29 @@ def test_an_affinity_group_is_where_its_members_are_now(make_world):
     assert [one.service_host for one in reply[0]] == ["h2"]
 
 
+def test_members_of_a_soft_affinity_group_that_are_asked_for_at_once_share_a_host(make_world, conf):
+    """Each first choice is random, so members that do not know of each other go to different hosts."""
+    conf.set_override("shuffle_best_same_weighed_hosts", True, "filter_scheduler")
+    conf.set_override("soft_affinity_weight_multiplier", 5.0, "filter_scheduler")
+    members = [f"i{number}" for number in range(4)]
+    world = make_world([host_with_candidate(f"h{number}").ram(65536) for number in range(8)])
+    add, meeting = world.hosts.pending.add, threading.Barrier(len(members))
+
+    def add_once_all_have_chosen(*arguments):
+        with contextlib.suppress(threading.BrokenBarrierError):
+            meeting.wait(0.5)  # nobody else comes while one member is served after the other
+        return add(*arguments)
+
+    world.hosts.pending.add = add_once_all_have_chosen
+
+    def ask_for(member):
+        together = group(uuid=uuid_of("group"), policy="soft-affinity", members=members, hosts=[])
+        return ask(world, make_spec(project_id="p", instance_group=together), [member])[0][0].service_host
+
+    with ThreadPoolExecutor(len(members)) as pool:
+        assert len(set(pool.map(ask_for, members))) == 1
+
+
 class Owners(NoOwners):
     """Another scheduler decides for all server groups."""
 
@@ -880,101 +985,6 @@ def test_other_requests_are_decided_here(make_world, spec, uuids):
     world.manager.stream.owners = Owners()
     ask(world, spec(), uuids)
     assert world.manager.stream.owners.calls == []
-
-
-class FlavorOwners(NoOwners):
-    """Another scheduler decides for all flavors."""
-
-    def __init__(self):
-        self.flavors = []
-
-    def send_on_for_flavor(self, flavor, call):
-        self.flavors.append(flavor)
-        raise Forwarded
-
-
-class FlavorOwner(NoOwners):
-    """What comes was sent on by another scheduler, or it was not."""
-
-    def __init__(self, *, came_from_another=True):
-        self.came_from_another = came_from_another
-
-    def was_sent_here(self, call):
-        return self.came_from_another
-
-
-def large_world(make_world, nodes=FLAVOR_OWNERS_FROM, **options):
-    world = make_world(two_hosts(), **options)
-    world.hosts.nodes = nodes
-    world.manager.stream.owners = FlavorOwners()
-    return world
-
-
-def test_in_a_large_cloud_a_request_is_sent_on_to_the_owner_of_its_flavor_before_placement_is_asked(
-    make_world,
-):
-    world = large_world(make_world)
-    with pytest.raises(Forwarded):
-        ask(world, delivery=Delivery())
-    assert len(world.manager.stream.owners.flavors) == 1
-    assert (world.placement.queries, world.told.events) == ([], [])
-
-
-@pytest.mark.parametrize(
-    ("options", "nodes", "spec"),
-    [
-        ({}, FLAVOR_OWNERS_FROM - 1, {}),
-        ({"candidates": "mirror"}, FLAVOR_OWNERS_FROM, {}),
-        ({}, FLAVOR_OWNERS_FROM, {"force_hosts": ["h1"]}),
-        ({}, FLAVOR_OWNERS_FROM, {"instance_group": group(uuid=uuid_of("group"), policy="anti-affinity")}),
-    ],
-    ids=["a small cloud", "with a mirror", "for a named host", "of a server group"],
-)
-def test_requests_that_share_no_long_query_are_decided_here(make_world, conf, options, nodes, spec):
-    for name, value in options.items():
-        conf.set_override(name, value, "berth")
-    world = large_world(make_world, nodes)
-    ask(world, make_spec(project_id="p", **spec), delivery=Delivery())
-    assert world.manager.stream.owners.flavors == []
-
-
-def without_placement(make_world):
-    world = make_world(two_hosts())
-    world.placement.fetch = lambda _queries, _context: Candidates(failed=True)
-    return world
-
-
-def without_cell(make_world):
-    def unknown(cell_uuid):
-        raise HostsUnknown(["cell2"])
-
-    world = away(make_world([], unknown=[host_with_candidate("h9")]))
-    world.hosts.recovery = unknown
-    return world
-
-
-@pytest.mark.parametrize(
-    ("make_broken", "known_as"), [(without_placement, NoValidHost), (without_cell, HostsUnknown)]
-)
-@pytest.mark.parametrize(
-    ("came_from_another", "can_be_returned", "handed_back"),
-    [(True, True, True), (False, True, False), (True, False, False)],
-)
-def test_what_is_not_known_here_is_handed_back_if_another_scheduler_sent_it(
-    make_world, make_broken, known_as, came_from_another, can_be_returned, handed_back
-):
-    world = make_broken(make_world)
-    world.manager.stream.owners = FlavorOwner(came_from_another=came_from_another)
-    with pytest.raises(HandedBack if handed_back else known_as):
-        ask(world, delivery=Delivery(elsewhere=Elsewhere(can_be_returned=can_be_returned)))
-
-
-def test_a_request_for_which_there_is_no_host_is_refused_by_whoever_decides(make_world):
-    world = make_world(two_hosts())
-    world.manager.stream.owners = FlavorOwner()
-    world.placement.offer.clear()
-    with pytest.raises(NoValidHost):
-        ask(world, delivery=Delivery(elsewhere=Elsewhere(can_be_returned=True)))
 
 
 def test_the_cell_of_the_destination_is_kept_to(make_world):
@@ -1020,6 +1030,27 @@ def test_aggregates_are_asked_anew_for_each_request(make_world):
     assert "member_of" not in world.placement.queries[0][0]
 
 
+@pytest.mark.parametrize(
+    ("zone", "zones", "noted"),
+    [
+        ("az77", ["a"], True),
+        ("a", ["a"], False),
+        ("nova", ["a"], True),
+        ("nova", [], False),
+        (None, ["a"], False),
+    ],
+    ids=["unknown", "known", "default, among others", "default, alone", "none"],
+)
+def test_a_zone_that_restricts_nothing_is_said_to_do_so(make_world, caplog, zone, zones, noted):
+    caplog.set_level("INFO")
+    world = make_world([*two_hosts(), *(host_with_candidate(f"in-{name}").az(name) for name in zones)])
+    ask(world, make_spec(project_id="p", availability_zone=zone))
+    (record,) = world.manager.decisions.memory.latest_first()
+    text = f"No aggregate is availability zone {zone}: hosts of any zone may be chosen"
+    assert document(record)["notes"] == ([text] if noted else [])
+    assert (text in caplog.messages) == noted
+
+
 def test_a_request_takes_one_snapshot_of_the_hosts(make_world):
     world = make_world([host_with_candidate("h1")])
     ask(world)
@@ -1040,65 +1071,138 @@ def test_the_table_is_asked_for_as_of_the_arrival_of_the_request(make_world):
     assert world.hosts.arrivals == [7.0]
 
 
-class FakeMirror(NoMirror):
-    """A mirror of nodes with room for everything."""
+class Mirrored:
+    """A mirror that was refreshed, of nodes with room for everything, and the Placement that it checks hosts in.
+
+    Attributes:
+        providers: Placement.
+        mirror: The mirror.
+        asked: The uuids of the nodes that were looked at in Placement since then.
+    """
 
     def __init__(self, names):
-        nodes = {
-            uuid_of(name): provider(
-                uuid_of(name), ["OWNER_NOVA"], VCPU=(64, 0), MEMORY_MB=(65536, 0), DISK_GB=(999, 0)
-            )
-            for name in names
-        }
-        self.inner = Mirror()
-        self.inner.publish(snapshot(**nodes), 0.0)
-        self.seen = []
+        self.providers = FakeProviders()
+        for name in names:
+            inventories = {"VCPU": {"total": 64}, "DISK_GB": {"total": 999}}
+            node = FakeProvider(uuid_of(name), memory=65536, inventories=inventories, traits={"OWNER_NOVA"})
+            self.providers.providers[node.uuid] = node
+        self.mirror = CandidateMirror(self.providers, lambda: 8.0)
+        self.mirror.run_round()
+        self.providers.asked.clear()
 
-    def find(self, queries):
-        return self.inner.find(plain_query(queries[0]))
+    def node(self, name):
+        return self.providers.providers[uuid_of(name)]
 
-    def claimed(self, allocations):
-        self.seen.append(("claimed", *allocations))
-
-    def refused(self, refusal, candidate):
-        self.seen.append(("refused", candidate.root))
+    @property
+    def asked(self):
+        return [path.split("/")[2] for path in self.providers.asked]
 
 
 def mirrored_hosts():
     return [host.set(total_usable_ram_mb=8192, total_usable_disk_gb=100) for host in two_hosts()]
 
 
-def test_a_request_is_served_from_the_mirror_without_a_query(make_world):
-    mirror = FakeMirror(["h1", "h2"])
-    world = make_world(mirrored_hosts(), mirror=mirror)
+@pytest.fixture
+def mirrored():
+    return Mirrored(["h1", "h2"])
+
+
+def test_a_request_is_served_from_the_mirror_and_its_host_is_looked_at(make_world, mirrored):
+    world = make_world(mirrored_hosts(), mirror=mirrored.mirror)
     reply = ask(world)
     assert [one.service_host for one in reply[0]] == ["h1", "h2"]
-    assert world.placement.queries == []
+    assert (world.placement.queries, mirrored.asked) == ([], [uuid_of("h1")])
     assert world.told.events == ["start", "end"]
-    assert mirror.seen == [("claimed", uuid_of("h1"))]
+
+
+def test_a_host_that_has_changed_in_placement_is_not_claimed(make_world, mirrored, caplog):
+    caplog.set_level("INFO")
+    mirrored.node("h1").change(inventories={"MEMORY_MB": {"total": 1}})
+    world = make_world(mirrored_hosts(), mirror=mirrored.mirror)
+    assert [one.service_host for one in ask(world)[0]] == ["h2", "h1"]
+    assert [root for _, root, *_ in world.placement.claimed] == [uuid_of("h2")]
+    assert "Claim for instance i1 on host h1 refused (changed in Placement since the mirror was read: " in (
+        caplog.text
+    )
+    record = world.manager.decisions.memory.find("i1")
+    assert "changed in Placement" in str(record)
+
+
+def test_the_hosts_of_several_instances_are_looked_at_together(make_world, mirrored):
+    mirrored.node("h1").change(inventories={"MEMORY_MB": {"total": 1}})
+    world = make_world(mirrored_hosts(), mirror=mirrored.mirror)
+    reply = ask(world, make_spec(project_id="p", num_instances=3), uuids=["i1", "i2", "i3"])
+    assert {one[0].service_host for one in reply} == {"h2"}
+    assert world.placement.queries == []
+
+
+def test_a_request_that_claims_nothing_asks_placement(make_world, mirrored):
+    world = make_world(mirrored_hosts(), mirror=mirrored.mirror)
+    ask(world, uuids=None)
+    assert (len(world.placement.queries), mirrored.asked) == (1, [])
 
 
 def test_placement_is_asked_before_a_request_fails_for_want_of_hosts(make_world):
-    world = make_world(mirrored_hosts(), mirror=FakeMirror([]))
+    world = make_world(mirrored_hosts(), mirror=Mirrored([]).mirror)
     reply = ask(world)
     assert reply[0][0].service_host == "h1"
     assert len(world.placement.queries) == 1
     assert world.told.events == ["start", "end"]
 
 
-def test_a_refused_host_of_the_mirror_is_reported_to_it(make_world):
-    mirror = FakeMirror(["h1", "h2"])
-    world = make_world(mirrored_hosts(), {uuid_of("h1"): REFUSED}, mirror=mirror)
-    reply = ask(world)
-    assert reply[0][0].service_host == "h2"
-    assert mirror.seen == [("refused", uuid_of("h1")), ("claimed", uuid_of("h2"))]
+def test_without_an_answer_about_the_host_placement_is_asked(make_world, mirrored):
+    mirrored.providers.failures[f"/resource_providers/{uuid_of('h1')}"] = PlacementUnreachable("down")
+    world = make_world(mirrored_hosts(), mirror=mirrored.mirror)
+    ask(world)
+    assert len(world.placement.queries) == 1
+
+
+def test_the_second_look_at_placement_reads_the_hosts_anew(make_world, conf):
+    conf.set_override("host_state_max_age", 5.0, "berth")
+    clock = Clock(7.0)
+    world = make_world(mirrored_hosts(), mirror=Mirrored([]).mirror, clock=clock)
+
+    def released(instance_uuids, deadline):
+        clock.now += 2
+
+    world.placement.wait_until_released = released
+    ask(world)
+    assert list(zip(world.hosts.ages, world.hosts.arrivals, strict=True)) == [(None, 7.0), (0.0, 9.0)]
+
+
+def test_before_the_second_look_all_that_was_claimed_is_released(make_world, mirrored):
+    """Four of five instances, say, are claimed by the mirror, and the fifth is refused."""
+    events = []
+    world = make_world(mirrored_hosts(), mirror=mirrored.mirror)
+    refused = [ClaimResult(Outcome.CLAIMED), REFUSED, REFUSED, REFUSED]
+    world.placement.answer = lambda request: refused.pop(0) if refused else ClaimResult(Outcome.CLAIMED)
+    release, fetch = world.placement.release_many, world.placement.fetch
+    world.placement.release_many = lambda claims, context=None: events.extend(claims) or release(claims)
+    world.placement.wait_until_released = lambda uuids, deadline: events.append(("wait", tuple(uuids)))
+    world.placement.fetch = lambda queries, context: events.append("ask") or fetch(queries, context)
+    ask(world, make_spec(project_id="p", num_instances=2), uuids=["i1", "i2"])
+    assert events == ["i1", ("wait", ("i1", "i2")), "ask"]
+
+
+def test_a_refused_host_of_the_mirror_is_not_tried_by_the_next_request(make_world, mirrored):
+    gone = ClaimResult(Outcome.GONE, refused_provider=uuid_of("h1"))
+    world = make_world(mirrored_hosts(), {uuid_of("h1"): gone}, mirror=mirrored.mirror)
+    for uuid in ("i1", "i2"):
+        assert ask(world, uuids=[uuid])[0][0].service_host == "h2"
+    assert mirrored.asked == [uuid_of("h1"), uuid_of("h2"), uuid_of("h2")]
 
 
 @pytest.mark.parametrize(("ignored", "ages"), [(None, [None]), (["gone"], [0.0])], ids=["boot", "evacuation"])
-def test_requests_that_move_an_instance_read_the_hosts_anew(make_world, ignored, ages):
-    world = make_world(mirrored_hosts(), mirror=FakeMirror(["h1", "h2"]))
+def test_requests_that_move_an_instance_read_the_hosts_anew(make_world, mirrored, ignored, ages):
+    world = make_world(mirrored_hosts(), mirror=mirrored.mirror)
     ask(world, make_spec(project_id="p", ignore_hosts=ignored))
     assert world.hosts.ages == ages
+
+
+def test_hosts_are_read_after_the_arrival_where_placement_is_asked(make_world):
+    world = make_world(two_hosts())
+    ask(world)
+    assert world.hosts.ages == [0.0]
 
 
 def away(world):
@@ -1232,7 +1336,7 @@ def test_a_request_leaves_a_record(make_world):
 
 
 def test_a_record_says_that_the_mirror_answered(make_world):
-    world = make_world(mirrored_hosts(), mirror=FakeMirror(["h1", "h2"]))
+    world = make_world(mirrored_hosts(), mirror=Mirrored(["h1", "h2"]).mirror)
     ask(world)
     assert world.manager.decisions.memory.find("i1").candidates.name == "mirror"
 
@@ -1246,9 +1350,10 @@ def share(make_world):
     broker = FakeBroker()
     with contextlib.ExitStack() as stack:
 
-        def make(**options):
+        def make(vcpus=16, **options):
             hosts = [
-                host_with_candidate(name).ram(ram) for name, ram in (("h1", 9000), ("h2", 8000), ("h3", 7000))
+                host_with_candidate(name).ram(ram).vcpus(vcpus)
+                for name, ram in (("h1", 9000), ("h2", 8000), ("h3", 7000))
             ]
             world = make_world(hosts, broker=broker, **options)
             stack.callback(world.manager.stream.stop, 1)
@@ -1284,6 +1389,26 @@ def test_schedulers_that_know_of_each_other_choose_different_hosts(share):
     assert owned == [[False, True, False], [True, False, True]]
     chosen = [ask(w, uuids=(f"i{n}",))[0][0].service_host for n, w in enumerate(worlds, 1)]
     assert chosen == ["h2", "h1"]
+
+
+def test_a_scheduler_without_others_checks_claims_on_nearly_full_hosts(share):
+    """Conductors claim alternates, and nova-schedulers claim during a swap; neither is in the stream."""
+    world, used = share(vcpus=4), {uuid_of("h1"): 17}
+
+    def get(path, *_args):
+        *_, provider, what = path.split("/")
+        inventories = {"VCPU": {"total": 4, "reserved": 0, "allocation_ratio": 4.0}}
+        answers = {"inventories": inventories, "usages": {"VCPU": used.get(provider, 16)}}
+        return Reply(200, json.dumps({what: answers[what]}).encode())
+
+    world.placement.get = get
+    world.placement.answer = lambda request: ClaimResult(
+        Outcome.CLAIMED, made=ConsumerAllocations(request.candidate.allocations, 1)
+    )
+    assert world.manager.stream.status().schedulers == 1
+    assert ask(world)[0][0].service_host == "h2"
+    assert [root for _, root, *_ in world.placement.claimed] == [uuid_of("h1"), uuid_of("h2")]
+    assert world.placement.released == ["i1"]
 
 
 def test_an_instance_that_a_compute_reports_as_deleted_is_pending_nowhere(share):

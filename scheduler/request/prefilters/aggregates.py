@@ -1,5 +1,7 @@
 """Pre-filters on host aggregates: tenants, availability zones, isolation by trait."""
 
+from collections.abc import Mapping
+
 from oslo_log import log as logging
 
 from scheduler import errors
@@ -28,7 +30,7 @@ def require_tenant_aggregate(spec, _context, services: PrefilterServices) -> boo
     if not options.limit_tenants_to_placement_aggregate:
         return False
     project = read(spec, "project_id")
-    found = _uuids_of(services, lambda metadata: _names_tenant(metadata, project))
+    found = _uuids_of(services, lambda metadata: names_tenant(metadata, project))
     if found:
         require_any_aggregate(spec, found)
     elif options.placement_aggregate_required_for_tenants:
@@ -37,7 +39,8 @@ def require_tenant_aggregate(spec, _context, services: PrefilterServices) -> boo
     return True
 
 
-def _names_tenant(metadata, project: str | None) -> bool:
+def names_tenant(metadata: Mapping[str, str], project: str | None) -> bool:
+    """Return whether an aggregate is for a project."""
     return any(value == project and key.startswith(_TENANT_KEY) for key, value in metadata.items())
 
 
@@ -60,17 +63,19 @@ def isolate_aggregates(spec, _context, services: PrefilterServices) -> bool:
     if not services.conf.scheduler.enable_isolated_aggregate_filtering:
         return False
     wanted = resource_request.make(spec).required_traits()
-    found = _uuids_of(services, lambda metadata: _demands_other(metadata, wanted))
+    found = _uuids_of(services, lambda metadata: bool(isolating_traits(metadata) - wanted))
     if found:
         forbid_aggregates(spec, found)
     return True
 
 
-def _demands_other(metadata, wanted: set[str]) -> bool:
-    return any(
-        value == "required" and key.startswith(_TRAIT_KEY) and key.removeprefix(_TRAIT_KEY) not in wanted
+def isolating_traits(metadata: Mapping[str, str]) -> set[str]:
+    """Return the traits that a request must require to get into an aggregate."""
+    return {
+        key.removeprefix(_TRAIT_KEY)
         for key, value in metadata.items()
-    )
+        if value == "required" and key.startswith(_TRAIT_KEY)
+    }
 
 
 def _uuids_of(services: PrefilterServices, matches) -> list[str]:

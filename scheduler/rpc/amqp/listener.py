@@ -34,6 +34,9 @@ LONGEST_IDENTITY = 255
 SILENT = 12.0
 
 
+#: Seconds between two looks whether to stop. oslo.messaging looks every five seconds while no message comes.
+LOOK_INTERVAL = 0.25
+
 #: Seconds for which an acknowledgement may wait after a message, while its thread waits for the next one.
 #: oslo.messaging looks after 1, 2, 4, 8 milliseconds and so on, at more than a tenth of the CPU of a call.
 ACKNOWLEDGE_AFTER = 0.01
@@ -71,6 +74,7 @@ class LateListener(amqpdriver.RpcAMQPListener):
         forwarding_queues: The queues among those that it reads from which a call that it returns moves to the
             queue of all schedulers, instead of waiting here for the next consumer.
         on_stop: Called when it stops; must not wait.
+        always_read: The consumers that a pause leaves alone: those of casts to all schedulers.
     """
 
     message_cls = ConfirmedMessage
@@ -82,6 +86,8 @@ class LateListener(amqpdriver.RpcAMQPListener):
         self.largest_message = largest_message
         self.forwarding_queues: frozenset[str] = frozenset()
         self.on_stop: Callable[[], None] = lambda: None
+        self.always_read: frozenset[Any] = frozenset()
+        self._parked: list[Any] = []
         self._message_operations_handler = Operations("LateListener", self._acknowledge_overdue)
         self._lock = threading.Lock()
         self._in_progress: dict[str, list[ConfirmedMessage]] = {}
@@ -130,7 +136,7 @@ class LateListener(amqpdriver.RpcAMQPListener):
             message.pop(library_amqp.UNIQUE_ID, None)
         if not message.get("_msg_id"):
             self._take_cast(message)
-        elif self._stopping:
+        elif self._returns_calls:
             self._give_back(message)
         else:
             self._take_call(message)
@@ -146,8 +152,11 @@ class LateListener(amqpdriver.RpcAMQPListener):
             self._message_operations_handler.do(lambda each=each: self._acknowledge(each))
 
     def hand_back(self, message: ConfirmedMessage) -> bool:
-        """Return a call to the broker if this listener stops; whether that is so."""
-        if not self._stopping:
+        """Return a call to the broker if this listener stops or pauses; whether that is so.
+
+        A cast, which was acknowledged on receipt, is carried out during a pause.
+        """
+        if not self._returns_calls or not (self._stopping or message.orig_msg_id):
             return False
         self.requeue(message)
         return True
@@ -188,6 +197,14 @@ class LateListener(amqpdriver.RpcAMQPListener):
         """
         self._message_operations_handler.do(partial(self._read_also, consumer, begun))
 
+    def pause(self) -> None:
+        """Take no more calls until ``resume``. What is not begun is returned to the broker."""
+        self._message_operations_handler.do(self._pause)
+
+    def resume(self) -> None:
+        """Take calls again."""
+        self._message_operations_handler.do(self._resume)
+
     def stop(self) -> None:
         """Take no more messages. What is not begun is returned to the broker."""
         self._stopping = True
@@ -199,6 +216,10 @@ class LateListener(amqpdriver.RpcAMQPListener):
         """Acknowledge what was answered, and close the connection."""
         self._message_operations_handler.finish()
         super().cleanup()
+
+    @property
+    def _returns_calls(self) -> bool:
+        return self._stopping or bool(self._parked)
 
     def _take_cast(self, message: Any) -> None:
         unique_id = message.get(library_amqp.UNIQUE_ID)
@@ -269,18 +290,44 @@ class LateListener(amqpdriver.RpcAMQPListener):
     def _read_also(self, consumer: Any, begun: Callable[[], None]) -> None:
         if self._stopping:
             return
+        if self._parked:
+            self._parked.append(consumer)
+        else:
+            self._consume(consumer)
+        begun()
+
+    def _pause(self) -> None:
+        consumers = self.conn._consumers
+        for consumer in [each for each in consumers if each not in self.always_read]:
+            # before it is cancelled: what arrives meanwhile is returned
+            self._parked.append(consumer)
+            tag = consumers.pop(consumer)
+            self.conn._new_tags.discard(tag)
+            _cancel(consumer, tag)
+
+    def _resume(self) -> None:
+        parked, self._parked = self._parked, []
+        for consumer in parked if not self._stopping else ():
+            # Not by its old tag: a quorum queue may end the connection when calls that this tag got before
+            # the pause are acknowledged.
+            self._consume(consumer)
+
+    def _consume(self, consumer: Any) -> None:
         # Not by declare_consumer: if the connection is lost meanwhile, only this consumer would read again.
         tag = next(self.conn._tags)
         self.conn._consumers[consumer] = tag
         self.conn._new_tags.add(tag)
-        begun()
 
     def _cancel_consumers(self) -> None:
         for consumer, tag in self.conn._consumers.items():
-            try:
-                consumer.cancel(tag)
-            except Exception as error:  # noqa: BLE001 - the connection is lost, and nothing is consumed
-                LOG.info("A consumer could not be cancelled: %s", error)
+            _cancel(consumer, tag)
+
+
+def _cancel(consumer: Any, tag: Any) -> None:
+    try:
+        consumer.cancel(tag)
+    except Exception as error:  # noqa: BLE001 - the connection is lost, and nothing is consumed
+        LOG.info("A consumer could not be cancelled: %s", error)
 
 
 def _is_identity(value: Any) -> bool:
@@ -306,6 +353,7 @@ def listen(
     if not isinstance(driver, amqpdriver.AMQPDriverBase):
         return None
     connection = driver._get_connection(library.PURPOSE_LISTEN)
+    _look_often(connection)
     listener = LateListener(driver, connection, largest_message)
     exchange = driver._get_exchange(target)
     for topic in (target.topic, f"{target.topic}.{target.server}"):
@@ -313,7 +361,9 @@ def listen(
     if priority:
         for consumer in connection._consumers:
             _prioritise(consumer, priority)
+    of_calls = set(connection._consumers)
     connection.declare_fanout_consumer(target.topic, listener)
+    listener.always_read = frozenset(connection._consumers) - of_calls
     return listener
 
 
@@ -329,6 +379,17 @@ def _prioritise(consumer: Any, priority: int) -> None:
         consume(connection, tag)
 
     consumer.consume = consume_with_priority
+
+
+def stopping_soon(adapter: Any) -> Any:
+    """Return a listener of oslo.messaging's own, which ends soon after ``stop`` if it speaks AMQP."""
+    if isinstance(adapter._poll_style_listener, amqpdriver.AMQPListener):
+        _look_often(adapter._poll_style_listener.conn)
+    return adapter
+
+
+def _look_often(connection: Any) -> None:
+    connection.connection._poll_timeout = LOOK_INTERVAL
 
 
 def adapted(listener: LateListener) -> base.PollStyleListenerAdapter:

@@ -1,11 +1,13 @@
 """One received call, and its reply, which the broker confirms."""
 # ruff: noqa: SLF001 - private names of oslo.messaging, see scheduler/rpc/amqp/__init__.py
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 import time
 from typing import Any
 
+from amqp import exceptions as amqp
 import kombu
 import oslo_messaging as messaging
 from oslo_messaging._drivers import amqpdriver
@@ -19,6 +21,9 @@ RETRY_INTERVAL = 0.25
 
 #: Seconds that sending one heartbeat to a caller may take.
 HEARTBEAT_TIMEOUT = 10.0
+
+#: Seconds that an answer of the broker to a question about a queue may take.
+LOOK_TIMEOUT = 5.0
 
 #: Failures of one attempt to connect to the broker after which the time limit is checked.
 CONNECT_RETRIES = 1
@@ -106,6 +111,17 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
         """Send a heartbeat, in ``HEARTBEAT_TIMEOUT`` seconds; raises if it cannot be sent."""
         self._send_once(time.monotonic() + HEARTBEAT_TIMEOUT, None, None, ending=False)
 
+    def has_reply_queue(self) -> bool:
+        """Return whether the reply queue exists; raises if the broker does not tell."""
+        try:
+            with private_channel(self.listener.driver) as channel:
+                channel.queue_declare(self.reply_q, passive=True)
+        except amqp.NotFound:
+            return False
+        except amqp.ChannelError:  # it may not be looked at
+            return True
+        return True
+
     def settle(self) -> None:
         """Acknowledge the message after its reply, or because it cannot be answered."""
         self.listener.settle(self)
@@ -156,7 +172,7 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
     def _send_until_confirmed(self, reply: Any, failure: Any) -> None:
         deadline = time.monotonic() + self.listener.driver.missing_destination_retry_timeout
         before = 0
-        while self._obsolete_reply_queues.reply_q_valid(self.reply_q, self.msg_id):
+        while True:
             try:
                 self._send_once(deadline, reply, failure)
             except PERMANENT:
@@ -164,8 +180,7 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
                 raise
             except messaging.MessageUndeliverable:
                 self._note_refusal(before)
-                if time.monotonic() >= deadline:
-                    self._obsolete_reply_queues.add(self.reply_q, self.msg_id)
+                raise ReplyQueueMissing(f"reply queue {self.reply_q} does not exist") from None
             except Exception:
                 if time.monotonic() >= deadline:
                     raise
@@ -173,7 +188,6 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
                 return
             before = self.unrefused
             time.sleep(RETRY_INTERVAL)
-        raise ReplyQueueMissing(f"reply queue {self.reply_q} does not exist")
 
     def _begin_reply(self, *, failed: bool) -> None:
         if self.delivery is not None:
@@ -201,3 +215,19 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
         with driver._get_connection(library.PURPOSE_SEND, retry=CONNECT_RETRIES) as connection:
             publisher = BoundedPublisher(connection, deadline, self.listener.largest_message, **hooks)
             self._send_reply(publisher, reply, failure, ending)
+
+
+@contextmanager
+def private_channel(driver: Any) -> Iterator[Any]:
+    """Give a channel for a question to the broker, which a refusal ends.
+
+    On a channel that is used for more, what was received there would be delivered again.
+    """
+    with driver._get_connection(library.PURPOSE_SEND, retry=CONNECT_RETRIES) as connection:
+        broker = connection.connection.connection
+        with (
+            connection._connection_lock,
+            broker.connection.transport.having_timeout(LOOK_TIMEOUT),
+            broker.channel() as channel,
+        ):
+            yield channel

@@ -6,7 +6,6 @@ import pytest
 from scheduler.claims.result import Outcome
 from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.candidates import CandidateSource
-from scheduler.shared_answers import SharedAnswers
 from tests.integration.placement_fixtures import request_for
 from tests.support.faulty_proxy import concurrent_update, drop_after, drop_before, error, html, late
 
@@ -78,7 +77,7 @@ def test_faults(claim, candidates, cloud, proxy, fault):
 
 def test_second_piece_fails_and_all_is_given_back(claim, claimer, candidates, cloud, client, proxy):
     roots = cloud.make(2, {"VCPU": {"total": 100}, "MEMORY_MB": {"total": 100000}})
-    found = CandidateSource.of(client, SharedAnswers()).fetch([cloud.query()], None)
+    found = CandidateSource.of(client).fetch([cloud.query()], None)
     (one,), (other,) = (found.by_root[root] for root in roots)
     proxy.on(*POST, lambda forward: forward(), html(503), html(503))
     proxy.on("PUT", "/allocations", *[html(503)] * 99)

@@ -13,7 +13,7 @@ from scheduler.claims.group_commit import GroupCommit
 from scheduler.claims.result import Outcome
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.placement.answer import AllocationCandidate
-from scheduler.placement.provider_usage import read_usage
+from scheduler.placement.providers import read_usage
 from tests.integration.placement_fixtures import QUICK
 from tests.unit.selection.requests import make_request, make_spec
 from tools import servers

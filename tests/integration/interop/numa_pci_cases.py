@@ -1,6 +1,6 @@
 """Random cases of NUMA and PCI fitting, in the form of the golden ones (spec: numa-and-pci 7).
 
-``make(seed, number)`` always gives the same case. Amounts are few and coarse, so that hosts are nearly full,
+``make(seed, number)`` always gives the same case, ``multi_create`` too. Amounts are few and coarse, so that hosts are nearly full,
 and guests fit about every other time.
 """
 
@@ -31,6 +31,23 @@ def make(seed, number):
     case = {"fit": _fit, "boot": _boot, "support": _support}[op](rng)
     packing = {"pack_host_cells": rng.random() < 0.3}
     return {"id": f"{seed}-{number}", "op": op, "options": packing, **case}
+
+
+def multi_create(seed, number):
+    """A request for four instances without devices, whose guest cells want pages of several sizes.
+
+    In two or three of a hundred the fit at the first host leaves the other instances no topology.
+    """
+    rng = random.Random(f"{seed}-{number}")
+    on_host, of_guest = PAGES_BY_CELL
+    hosts = [{**host, "pci_stats": None} for host in _hosts(rng, on_host)]
+    for at, host in enumerate(hosts):
+        host["candidates"] = [{"mappings": {"": [provider(f"node {at}")]}}] * 3
+    guest = guest_topology(rng, hosts[0]["numa_topology"], **of_guest)
+    filters = ["NUMATopologyFilter"]
+    request = {"numa_topology": guest}
+    case = {"filters": filters, "count": 4, "hosts": hosts, "request": request, "options": {}}
+    return {"id": f"{seed}-{number}", "op": "boot", **case}
 
 
 def _obj(name, version, **data):
@@ -395,6 +412,11 @@ ANY_PAGES = (
     {"policy": None, "threads": None, "pagesize": -3, "alike": True},
 )
 
+PAGES_BY_CELL = (
+    {"idle": True, "kind": "shared", "networks": False},
+    {"policy": "shared", "threads": None, "pagesize": -2, "alike": False},
+)
+
 
 def _nodes(topology):
     return [cell["nova_object.data"]["id"] for cell in topology["nova_object.data"]["cells"]]
@@ -451,7 +473,7 @@ def _support(rng):
 
 
 def _boot(rng):
-    on_host, of_guest = rng.choice((({}, {}), ({}, {}), ANY_PAGES))
+    on_host, of_guest = rng.choice((({}, {}), ({}, {}), ANY_PAGES, PAGES_BY_CELL))
     hosts = _hosts(rng, on_host)
     requests = pci_requests(rng, hosts[0]["pci_stats"]) if rng.random() < 0.7 else None
     groups = _groups(requests) if requests and rng.random() < 0.5 else None

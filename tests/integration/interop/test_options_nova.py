@@ -15,7 +15,7 @@ PROGRAM = pathlib.Path(__file__).with_name("options_nova.py")
 #: Not in nova's sample: of the libraries' own, of the command line, or of Berth.
 UNLISTED_GROUPS = {"berth", "oslo_messaging_metrics", "oslo_messaging_tracing"}
 UNLISTED = {
-    "DEFAULT": {"config_file", "config_dir", "config_source", "shell_completion"},
+    "DEFAULT": {"config_file", "config_dir", "config_source", "shell_completion", "check_config"},
     "api_database": {"use_db_reconnect"},
     "placement": {"version", "min_version", "max_version", "interface"},
     "scheduler": {"driver"},  # of older releases of nova
@@ -72,3 +72,16 @@ def test_what_nova_reloads_berth_reloads(theirs, ours):
     assert {
         name for name, one in theirs.items() if one["mutable"] and name in ours and not ours[name]["mutable"]
     } == set()
+
+
+def test_no_option_of_nova_is_taken_for_a_misspelt_one(theirs, tmp_path):
+    groups = {}
+    for name in theirs:
+        group, _, option = name.partition("/")
+        groups.setdefault(group, []).append(option)
+    path = tmp_path / "nova.conf"
+    path.touch()
+    conf = options.load(["--config-file", str(path)])
+    path.write_text("\n".join(f"[{group}]\n" + "=\n".join(names) + "=" for group, names in groups.items()))
+    assert len(groups) > 40
+    assert not list(options.misspelt_options(conf))

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 import sqlalchemy as sa
 
+from scheduler.errors import ConfigError
 from scheduler.nova_db.aggregate_store import AggregateStore
 from scheduler.nova_db.cells import Cell, Cells
 from scheduler.nova_db.change_tracking import REREAD_DELAY, CellTracker
@@ -27,6 +28,7 @@ from scheduler.nova_db.schema import (
 from scheduler.nova_service.host_discovery import Discovery
 from scheduler.nova_service.service_record import OwnService
 from tests.support.clock import Clock
+from tests.support.options import make_conf
 
 
 @pytest.fixture
@@ -310,3 +312,19 @@ def test_a_zero_date_costs_no_host(nova, tracker, caplog):
     assert "Compute node cmp1: updated_at is '0000-00-00 00:00:00'" in caplog.text
     nova.update(compute_nodes, compute_nodes.c.host == "cmp1", free_ram_mb=77)
     assert read(nova, tracker)["cmp1"].free_ram_mb == 77
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        pytest.param("mysql_databases", marks=pytest.mark.mariadb),
+        pytest.param("postgresql_databases", marks=pytest.mark.postgresql),
+    ],
+)
+def test_a_database_that_refuses_access_ends_the_start_at_once(request, server):
+    """It does not get better by itself, as an outage does."""
+    url = sa.make_url(request.getfixturevalue(server)("api")).set(username="nobody", password="wrong-one")
+    conf = make_conf(api_database__connection=url.render_as_string(hide_password=False))
+    with pytest.raises(ConfigError, match=r"\[api_database\]/connection: .*nobody") as caught:
+        Inventory(conf).wait_until_ready(30)
+    assert "wrong-one" not in str(caught.value)

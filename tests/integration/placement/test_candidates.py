@@ -9,7 +9,6 @@ from scheduler.claims.claimer import Claimer
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.provider_aggregates import ProviderAggregates
 from scheduler.selection.headroom import Headroom
-from scheduler.shared_answers import SharedAnswers
 from tests.integration.placement_fixtures import QUICK, request_for
 from tests.support.faulty_proxy import delayed, drop_after, drop_before, error, html
 
@@ -18,7 +17,7 @@ GET = ("GET", "/allocation_candidates")
 
 @pytest.fixture
 def source(client):
-    return CandidateSource.of(client, SharedAnswers())
+    return CandidateSource.of(client)
 
 
 def test_flat_hosts(source, cloud):
@@ -40,6 +39,22 @@ def test_cut_by_the_limit(source, cloud):
     found = source.fetch([cloud.query(limit=2)], None)
     assert len(found.by_root) == 2
     assert found.truncated
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("resources=VCPU%3A1&required=CUSTOM_NOSUCH", "No such trait(s): CUSTOM_NOSUCH."),
+        ("resources=CUSTOM_NOSUCH%3A1", "No such resource class CUSTOM_NOSUCH"),
+    ],
+)
+def test_a_query_that_names_what_placement_does_not_know_is_rejected_in_its_words(
+    source, cloud, query, words
+):
+    cloud.make(1)
+    found = source.fetch([cloud.query(query)], None)
+    assert words in found.rejection
+    assert "malformed" not in found.rejection
 
 
 def test_sharing_provider_is_no_host(source, cloud):
@@ -100,6 +115,7 @@ FAILURES = {
 
 @pytest.mark.parametrize(("text", "faults", "reason"), FAILURES.values(), ids=FAILURES.keys())
 def test_failures_are_no_candidates(source, cloud, proxy, caplog, text, faults, reason):
+    caplog.set_level(logging.DEBUG)
     cloud.make(1)
     query = cloud.query(text) if text else cloud.query()
     proxy.on(*GET, *faults)

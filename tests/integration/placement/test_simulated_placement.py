@@ -120,13 +120,22 @@ def requests_of(seed):
         yield "DELETE", f"/allocations/{uuid}", None
 
 
+def generations(either):
+    """The generation of each host."""
+    _, listed = either.ask("GET", "/resource_providers")
+    return {one["uuid"]: one["generation"] for one in listed["resource_providers"]}
+
+
 @pytest.mark.parametrize("seed", range(1, 7))
-def test_the_model_answers_as_placement(real, seed):
+def test_the_model_answers_as_placement_and_raises_the_same_generations(real, seed):
     simulated = Model()
+    first = generations(real)
     for number, (method, path, data) in enumerate(requests_of(seed)):
         expected = meaning(real.ask(method, path, data))
         answered = meaning(simulated.ask(method, path, data))
         assert answered == expected, f"request {number}: {method} {path} {data}"
+        raised = {host: generation - first[host] for host, generation in generations(real).items()}
+        assert {host: one - 1 for host, one in generations(simulated).items()} == raised, (method, data)
 
 
 def test_candidates_and_providers_have_the_same_shape(real):

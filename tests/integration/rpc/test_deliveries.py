@@ -3,9 +3,11 @@
 import itertools
 import time
 
+import kombu
 import oslo_messaging as messaging
 import pytest
 
+from scheduler.rpc import explain, transport
 from scheduler.rpc.amqp import listener as amqp_listener
 from tests.integration.rpc.conftest import Caller, Manager
 from tests.support.waiting import eventually
@@ -39,6 +41,52 @@ def test_claims_are_given_back_if_the_reply_queue_is_missing(serve, bus, broker)
     broker.queue_delete(reply_queue)
     manager.may_answer.set()
     assert eventually(lambda: manager.ends == [["given back"]])
+
+
+class Gone(Caller):
+    """A call whose caller ends before it is answered."""
+
+    def __init__(self, conf, broker):
+        self.bus, self._broker = transport.rpc_transport(conf), broker
+        super().__init__(self.bus)
+
+    def leave(self):
+        reply_queue = self.bus._driver._reply_q
+        self.bus.cleanup()  # a caller that lives would declare its queue anew
+        self._broker.queue_delete(reply_queue)
+
+
+def test_calls_of_callers_that_are_gone_do_not_keep_others_waiting(serve, bus, conf, broker):
+    conf.set_override("executor_thread_pool_size", 2)
+    conf.set_override("kombu_missing_consumer_retry_timeout", 600, "oslo_messaging_rabbit")
+    manager = Manager(["a host"])
+    manager.may_answer.clear()
+    running = serve(manager)
+    gone = [Gone(conf, broker) for _ in range(6)]
+    assert eventually(lambda: running.unanswered == len(gone))
+    for caller in gone:
+        caller.leave()
+    manager.may_answer.set()
+    honest = Caller(bus)
+    honest.join(30)
+    assert honest.reply == ["a host"]
+    assert eventually(lambda: sorted(manager.ends) == [["confirmed"], ["given back"], ["given back"]])
+    assert manager.ends[-1] == ["confirmed"], "no hosts were claimed for calls that had waited for a thread"
+
+
+def test_a_caller_whose_reply_queue_is_missing_for_some_time_is_answered(serve, bus, conf, broker):
+    """As while it connects to another node of the broker."""
+    conf.set_override("kombu_missing_consumer_retry_timeout", 600, "oslo_messaging_rabbit")
+    manager = Manager(["a host"])
+    manager.may_answer.clear()
+    serve(manager)
+    caller = Caller(bus)
+    assert manager.begun.acquire(timeout=30)
+    broker.queue_delete(bus._driver._reply_q)  # the caller makes it anew
+    manager.may_answer.set()
+    caller.join(30)
+    assert caller.reply == ["a host"]
+    assert eventually(lambda: manager.ends[-1] == ["confirmed"])
 
 
 @pytest.mark.parametrize("limit", ["ours", "broker"])
@@ -93,6 +141,27 @@ def test_a_stopping_server_returns_what_it_has_not_begun(serve, bus, conf):
     assert sorted(itertools.chain(*(caller.reply for caller in callers))) == ["first"] + ["second"] * 3
     assert first.ends == [["confirmed"]]
     assert sorted(second.redelivered) == [False, True, True]
+
+
+@pytest.mark.parametrize("kind", ["requests", "questions"])
+def test_an_idle_server_looks_often_whether_it_is_to_stop(serve, bus, conf, monkeypatch, kind):
+    looks, drain = [], kombu.Connection.drain_events
+    monkeypatch.setattr(
+        kombu.Connection,
+        "drain_events",
+        lambda connection, timeout=None: [looks.append(timeout), drain(connection, timeout=timeout)][1],
+    )
+    if kind == "requests":
+        running = serve(Manager())
+    else:
+        running = explain.build(conf, bus, None, 0, 1)
+        running.start()
+    try:
+        assert eventually(lambda: looks.count(amqp_listener.LOOK_INTERVAL) > 3)
+        assert max(looks) <= amqp_listener.LOOK_INTERVAL
+    finally:
+        running.stop()
+        running.wait()
 
 
 def test_answered_calls_are_acknowledged_when_the_server_has_stopped(serve, bus, broker):

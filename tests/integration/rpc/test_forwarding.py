@@ -5,11 +5,8 @@ import time
 
 import pytest
 
-from scheduler.errors import HandedBack
 from scheduler.rpc import forwarding
 from scheduler.rpc.postponements import POSTPONE_DELAY
-from scheduler.stream.flavor_owners import FlavorOwners
-from scheduler.stream.membership import Member, Membership
 from tests.integration.rpc.conftest import OTHER, Caller, Forwarding, Manager
 from tests.support.waiting import eventually
 
@@ -112,41 +109,6 @@ def test_a_stopping_server_returns_what_was_sent_on_to_it_to_all(serve, bus, con
     busy.may_answer.set()
     assert answers(callers) == [["busy"]] + [["here"]] * 3
     assert time.monotonic() - begun < forwarding.WAIT_LIMIT
-
-
-class Scheduler(Manager):
-    """Sends calls on to the owner of their flavor, and hands back what is sent to it if it is broken."""
-
-    def __init__(self, answer, own, owner, *, broken=False):
-        super().__init__(answer)
-        members = Membership(own)
-        members.update(owner)
-        self.flavors = FlavorOwners(members)
-        self.flavor = next(str(n) for n in itertools.count() if members.owner_of(str(n)).topic == owner.topic)
-        self.broken, self.handed_back = broken, 0
-
-    def select_destinations(self, context, *arguments):
-        self.flavors.send_on(self.flavor, context.delivery)
-        if self.broken and self.flavors.was_sent_here(context.delivery):
-            self.handed_back += 1
-            raise HandedBack("Placement does not answer")
-        return super().select_destinations(context, *arguments)
-
-
-@pytest.mark.parametrize("broken", [False, True], ids=["it decides", "it cannot"])
-def test_calls_go_to_the_owner_of_their_flavor_and_come_back_at_once_if_it_cannot_decide(serve, bus, broken):
-    owner = Member("o", topic=OTHER)
-    deciding = Scheduler(["owner"], owner, owner, broken=broken)
-    asked = Scheduler(["here"], Member("h", topic="berth.here.0"), owner)
-    serve(asked, "berth.here.0")
-    serve(deciding, OTHER)
-    begun = time.monotonic()
-    replies = answers([Caller(bus) for _ in range(6)])
-    assert time.monotonic() - begun < forwarding.WAIT_LIMIT
-    assert replies == [["owner"]] * 6 or broken
-    assert all(reply in (["owner"], ["here"]) for reply in replies)
-    assert (deciding.handed_back > 0) is broken
-    assert sum(deciding.redelivered + asked.redelivered) == deciding.handed_back
 
 
 def test_the_caller_hears_from_the_server_that_the_call_was_sent_on_to(serve, bus):

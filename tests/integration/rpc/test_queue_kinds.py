@@ -104,6 +104,46 @@ def test_a_stopping_server_returns_a_call_that_it_has_not_begun_and_another_answ
     assert second.redelivered == [True]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_paused_server_returns_what_it_has_not_begun_and_serves_again_once_it_resumes(
+    serve, bus, conf, kind, caplog
+):
+    conf.set_override("executor_thread_pool_size", 1)
+    first, second = Manager(["first"]), Manager(["second"])
+    first.may_answer.clear()
+    paused = serve(first)
+    callers = [Caller(bus)]
+    assert first.begun.acquire(timeout=30)
+    callers.append(Caller(bus))
+    assert eventually(lambda: paused.unanswered == 2)
+    paused._late_listener.pause()
+    other = serve(second)
+    callers.append(Caller(bus))
+    first.may_answer.set()
+    for caller in callers:
+        caller.join(30)
+    assert sorted(str(caller.reply) for caller in callers) == ["['first']", "['second']", "['second']"]
+    target = messaging.Target(topic="scheduler", version="4.5", fanout=True)
+    messaging.get_rpc_client(bus, target).cast(RequestContext(), "update_aggregates", aggregates=[])
+    assert eventually(lambda: first.casts == [[]])
+    first.may_answer.clear()
+    paused._late_listener.resume()
+    other.stop()
+    callers = [Caller(bus)]
+    assert first.begun.acquire(timeout=30)
+    # what it got before a pause is acknowledged after it
+    paused._late_listener.pause()
+    paused._late_listener.resume()
+    callers.append(Caller(bus))
+    assert eventually(lambda: paused.unanswered == 2)
+    first.may_answer.set()
+    for caller in callers:
+        caller.join(30)
+    assert [caller.reply for caller in callers] == [["first"]] * 2
+    assert eventually(lambda: paused.unanswered == 0)
+    assert "INTERNAL_ERROR" not in caplog.text
+
+
 @REPLICATED
 def test_a_call_that_lost_its_connection_is_begun_and_answered_once(serve, bus, rabbit, caplog):
     manager = Manager()

@@ -27,7 +27,7 @@ class Schedulers:
         self._client = SchedulerClient(cloud.bus, timeout=PATIENCE)
         path = cloud.configure(cloud.transport_url, host="controller2")
         second = cloud.run("scheduler.cmd.scheduler", "--config-file", path, name="scheduler2")
-        second.wait_for_line("All 1 workers take requests")
+        second.wait_for_line("All workers take requests")
         self.daemons = [cloud.scheduler, second]
 
     def place_pairs(self, count, while_waiting=lambda: None):

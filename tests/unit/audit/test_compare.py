@@ -73,7 +73,7 @@ def test_an_instance_on_two_hosts_is_told_where_it_runs_and_what_to_remove():
     )
     assert verdict.next_step == (
         "Check on which of the hosts the guest runs. If it runs on a only, remove the other: "
-        "openstack resource provider allocation unset --provider b-uuid i"
+        "`openstack resource provider allocation unset --provider b-uuid i`"
     )
 
 
@@ -86,8 +86,8 @@ def test_each_provider_of_the_other_host_is_to_be_removed():
         .holds("i", "a", "numa0", "numa1")
     )
     assert cloud.verdict("i").next_step.endswith(
-        "openstack resource provider allocation unset --provider numa0 i; "
-        "openstack resource provider allocation unset --provider numa1 i"
+        "`openstack resource provider allocation unset --provider numa0 i`, "
+        "`openstack resource provider allocation unset --provider numa1 i`"
     )
 
 

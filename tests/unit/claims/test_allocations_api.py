@@ -1,3 +1,4 @@
+import contextlib
 import json
 
 import pytest
@@ -14,7 +15,8 @@ from scheduler.claims.allocations_api import (
 )
 from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.client import Reply
-from scheduler.placement.errors import PlacementUnreachable
+from scheduler.placement.errors import PlacementSilent, PlacementUnanswered, PlacementUnreachable
+from tests.support.clock import Clock
 from tests.unit.claims.builders import OWNER, A, B, candidate
 
 
@@ -132,3 +134,38 @@ def test_bodies(body, expected):
 def test_a_provider_of_source_and_destination_keeps_its_old_amounts():
     source = ConsumerAllocations({A: {"resources": {"VCPU": 9}}}, 1, OWNER)
     assert claim_body_beside(source, candidate(A), OWNER)["allocations"] == source.allocations
+
+
+REFUSED_BODY = b'{"errors": [{"status": 409, "code": "placement.undefined_code", "detail": "no room"}]}'
+
+
+@pytest.mark.parametrize(
+    ("answer", "done"),
+    [
+        (Reply(204), True),
+        (Reply(409, REFUSED_BODY), False),
+        (Reply(502, b"<html>"), None),
+        (PlacementUnreachable("refused"), False),
+        (PlacementUnanswered("reset"), None),
+    ],
+    ids=["done", "refused", "unclear", "not sent", "no response"],
+)
+def test_each_write_is_reported_with_its_outcome(answer, done):
+    class Answering(Client):
+        def write(self, *_arguments):
+            clock.now += 3
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+    clock, told = Clock(7.0), []
+    api = AllocationsApi(Answering(), clock)
+    api.written = lambda bodies, begun, *, done: told.append((list(bodies), begun, done))
+    body = claim_body(candidate(A), OWNER, None)
+    for write in (
+        lambda: api.put_allocations("i", body),
+        lambda: api.post_allocations({"i": body, "j": body}),
+    ):
+        with contextlib.suppress(PlacementSilent):
+            write()
+    assert told == [([body], 7.0, done), ([body, body], 10.0, done)]

@@ -16,6 +16,7 @@ from scheduler.claims.result import ClaimResult, Outcome, OwnWrite
 from scheduler.errors import NoValidHost
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.view import HostView
+from scheduler.placement.errors import MirrorStale, PlacementUnreachable
 from scheduler.rpc.delivery import Delivery, Receipt
 from tests.builders import make_host, make_table
 from tests.support.clock import Clock
@@ -424,3 +425,40 @@ def test_adopted_claims_are_not_told_as_released():
     confirm(claims)
     claims.give_back()
     assert told == [("claimed", "a"), ("claimed", "b")]
+
+
+# -- checks of the chosen hosts ------------------------------------------------------------------------------
+
+
+def test_a_host_that_does_not_pass_the_check_is_refused_and_nothing_is_sent():
+    claimer, claims = make()
+    claims.check = lambda nodes: {"p": "trait X is missing"}
+    with claims:
+        result = claims.claim("a", CANDIDATE)
+        many = claims.claim_many({"b": CANDIDATE, "c": make_candidate("q")})
+    assert (result.outcome, result.reason, result.try_next) == (Outcome.REFUSED, "trait X is missing", True)
+    assert (many["b"].outcome, many["c"].claimed) == (Outcome.REFUSED, True)
+    assert [request.uuid for request in claimer.asked] == ["c"]
+    assert [event.cause for event in claims.events_of("a")] == ["trait X is missing"]
+
+
+def test_hosts_are_checked_together_and_each_once():
+    asked = []
+    _, claims = make()
+    claims.check = lambda nodes: asked.append(sorted(nodes)) or {}
+    with claims:
+        claims.claim_many({"a": CANDIDATE, "b": CANDIDATE, "c": make_candidate("q")})
+    assert asked == [["p", "q"]]
+
+
+@pytest.mark.parametrize("error", [PlacementUnreachable("down"), MirrorStale("9 hosts have changed")])
+def test_without_a_result_of_the_check_no_other_host_is_tried(error):
+    def check(nodes):
+        raise error
+
+    claimer, claims = make()
+    claims.check = check
+    with claims:
+        result = claims.claim("a", CANDIDATE)
+    assert (result.outcome, result.reason) == (Outcome.UNAVAILABLE, str(error))
+    assert (result.try_next, claimer.asked) == (False, [])

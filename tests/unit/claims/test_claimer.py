@@ -911,3 +911,35 @@ def test_a_second_request_waits_until_the_first_is_over():
     assert claimer.begin_request([UUID]) is None
     finish()
     assert claimer.begin_request([UUID]) is not None
+
+
+def test_releases_are_waited_for_no_longer_than_the_caller_waits_or_the_process_claims():
+    claimer, _ = make_claimer()
+    timing, waited = claimer._timing, []
+
+    def wait(_uuids, timeout):
+        waited.append(timeout)
+        timing.sleep(timeout)
+        return False
+
+    claimer._cleanup.wait_until_released = wait
+    claimer.wait_until_released([UUID], timing.monotonic() + 2.5)
+    assert waited == [1.0, 1.0, pytest.approx(0.5, abs=0.4)]
+    claimer.stop_claiming()
+    claimer.wait_until_released([UUID], timing.monotonic() + 100)
+    assert len(waited) == 3
+
+
+@pytest.mark.parametrize(
+    ("faults", "instances", "events"),
+    [(["ok"], 1, 1), (["concurrent", "ok"], 1, 2), (["ok"], 3, 3)],
+    ids=["granted", "backing off, granted", "a batch"],
+)
+def test_each_event_of_a_claim_counts_as_progress_of_the_worker(faults, instances, events):
+    claimer, api = make_claimer(faults)
+    api.capacity[A] = instances
+    seen = []
+    claimer.on_event = lambda: seen.append(1)
+    results = claimer.claim_many([make_request(uuid=f"i{number}") for number in range(instances)])
+    assert all(result.claimed for result in results.values())
+    assert len(seen) == events

@@ -1,17 +1,13 @@
-from contextlib import nullcontext
 import threading
 from types import SimpleNamespace
-from unittest import mock
 
 import orjson
 import pytest
 
-from scheduler.claims import group_commit
-from scheduler.claims.group_commit import MOST_IN_GROUP, GroupCommit
+from scheduler.claims.group_commit import LANES, MOST_IN_GROUP, ONE_LANE, GroupCommit
 from scheduler.deadline import Deadline, limit_to
 from scheduler.placement.errors import PlacementUnanswered, PlacementUnreachable
 from scheduler.placement.reply import Reply
-from scheduler.shared_answers import SharedAnswers
 from tests.support.clock import Clock
 
 DONE = Reply(204)
@@ -85,12 +81,16 @@ def run(client):
     return run
 
 
-def wait_for_queue(api, number):
+def wait_until(condition):
     for _ in range(1000):
-        if api.waiting >= number:
+        if condition():
             return
         threading.Event().wait(0.005)
-    raise AssertionError(f"{api.waiting} writes wait, not {number}")
+    raise AssertionError("it did not come true")
+
+
+def wait_for_queue(api, number):
+    wait_until(lambda: api.waiting >= number)
 
 
 def put(uuid, provider=None):
@@ -113,70 +113,103 @@ def test_writes_that_wait_go_together(client, run):
     assert results == dict.fromkeys("abcd", DONE)
 
 
-def test_two_writes_may_be_in_flight(client, run):
-    two = SimpleNamespace(limit=2, finished=lambda *_args, **_kwargs: None)
-    api = GroupCommit(client, two)
-    done = threading.Thread(target=api.put_allocations, args=("a", body("a")))
-    done.start()
-    assert client.begun.wait(10)
-    assert api.put_allocations("b", body("b")) is DONE
-    client.gate.set()
-    done.join(10)
-    assert client.sent == [("PUT", ["a"]), ("PUT", ["b"])]
+class HeldClient:
+    """Holds back each write until ``open`` is called with its first consumer."""
 
+    def __init__(self):
+        self.sent = []
+        self._gates = {}
+        self._threads = []
 
-def test_writes_wait_for_those_of_other_workers_and_then_go_together(client, run, tmp_path):
-    other = GroupCommit(client, slot=SharedAnswers(tmp_path).locks.slot)
-    first = threading.Thread(target=other.put_allocations, args=("a", body("a")))
-    first.start()
-    assert client.begun.wait(10)
-    api = GroupCommit(client, slot=SharedAnswers(tmp_path).locks.slot)
-    results = run(api, *[put(uuid) for uuid in "bcd"])
-    first.join(10)
-    assert client.sent == [("PUT", ["a"]), ("POST", ["b", "c", "d"])]
-    assert results == dict.fromkeys("bcd", DONE)
-
-
-def test_a_worker_whose_write_does_not_end_is_not_waited_for(client, tmp_path, monkeypatch):
-    monkeypatch.setattr(group_commit, "WORKER_PATIENCE", 0.02)
-    hangs = GroupCommit(client, slot=SharedAnswers(tmp_path).locks.slot)
-    first = threading.Thread(target=hangs.put_allocations, args=("a", body("a")))
-    first.start()
-    assert client.begun.wait(10)
-    api = GroupCommit(client, slot=SharedAnswers(tmp_path).locks.slot)
-    assert api.put_allocations("b", body("b")) is DONE
-    client.gate.set()
-    first.join(10)
-
-
-def test_once_fewer_writes_are_allowed_the_next_one_waits_for_those_in_flight():
-    gates = {uuid: threading.Event() for uuid in "abc"}
-    begun = {uuid: threading.Event() for uuid in "abc"}
-
-    def write(_method, path, *_args):
-        uuid = path.rpartition("/")[2]
-        begun[uuid].set()
-        assert gates[uuid].wait(10)
+    def write(self, _method, path, _version, _context=None, body=None):
+        uuids = list(orjson.loads(body)) if path == "/allocations" else [path.rpartition("/")[2]]
+        self._gates[uuids[0]] = gate = threading.Event()
+        self.sent.append(uuids)
+        assert gate.wait(10)
         return DONE
 
-    allowed = SimpleNamespace(limit=2, finished=lambda *_args, **_kwargs: setattr(allowed, "limit", 1))
-    api = GroupCommit(SimpleNamespace(write=write), allowed)
-    threads = {uuid: threading.Thread(target=api.put_allocations, args=(uuid, body(uuid))) for uuid in "abc"}
-    for uuid in "ab":
-        threads[uuid].start()
-        assert begun[uuid].wait(10)
-    threads["c"].start()
+    def begin(self, function, *arguments):
+        thread = threading.Thread(target=function, args=arguments)
+        thread.start()
+        self._threads.append(thread)
+
+    def wait_for(self, *sent):
+        wait_until(lambda: len(self.sent) >= len(sent))
+        assert self.sent == list(sent)
+
+    def open(self, uuid):
+        self._gates[uuid].set()
+
+    def join(self):
+        for thread in self._threads:
+            thread.join(10)
+
+
+@pytest.fixture
+def held():
+    return HeldClient()
+
+
+def test_each_lane_has_a_write_in_flight(held):
+    api = GroupCommit(held)
+    held.begin(api.put_allocations, "1a", body("a"))
+    held.wait_for(["1a"])
+    held.begin(api.put_allocations, "9a", body("b"))
+    held.wait_for(["1a"], ["9a"])
+    held.begin(api.put_allocations, "8a", body("c"))
     wait_for_queue(api, 1)
-    gates["a"].set()
-    threads["a"].join(10)
-    assert not begun["c"].is_set()
-    assert api.waiting == 1
-    gates["b"].set()
-    assert begun["c"].wait(10)
-    gates["c"].set()
-    for thread in threads.values():
-        thread.join(10)
-    assert not api.waiting
+    held.begin(api.put_allocations, "7a", body("d"))
+    wait_for_queue(api, 2)
+    held.open("9a")
+    held.wait_for(["1a"], ["9a"], ["8a"])
+    held.open("1a")
+    held.wait_for(["1a"], ["9a"], ["8a"], ["7a"])
+    for uuid in ("8a", "7a"):
+        held.open(uuid)
+    held.join()
+
+
+def test_a_write_of_both_lanes_waits_for_both_and_is_not_overtaken(held):
+    api = GroupCommit(held)
+    held.begin(api.put_allocations, "1a", body("a"))
+    held.wait_for(["1a"])
+    held.begin(api.post_allocations, {"2a": body("b"), "9a": body("c")})
+    wait_for_queue(api, 1)
+    held.begin(api.put_allocations, "8a", body("d"))
+    wait_for_queue(api, 2)
+    held.wait_for(["1a"])
+    held.open("1a")
+    held.wait_for(["1a"], ["2a", "9a"])
+    held.open("2a")
+    held.wait_for(["1a"], ["2a", "9a"], ["8a"])
+    held.open("8a")
+    held.join()
+
+
+def test_after_a_slow_write_beside_another_there_is_one_lane_for_some_minutes(held):
+    clock = Clock(0.0)
+    api = GroupCommit(held, clock=clock)
+    held.begin(api.put_allocations, "1a", body("a"))
+    held.wait_for(["1a"])
+    held.begin(api.put_allocations, "9a", body("b"))
+    held.wait_for(["1a"], ["9a"])
+    clock.now += 1.1
+    held.open("1a")
+    wait_until(lambda: api.lanes == 1)
+    held.begin(api.put_allocations, "1b", body("c"))
+    wait_for_queue(api, 1)
+    held.wait_for(["1a"], ["9a"])
+    held.open("9a")
+    held.wait_for(["1a"], ["9a"], ["1b"])
+    held.open("1b")
+    held.join()
+    clock.now += ONE_LANE
+    assert api.lanes == LANES
+
+
+def test_consumers_of_a_group_are_sorted_by_provider(client, run):
+    run(GroupCommit(client), put("a"), put("b", "p3"), put("c", "p1"), put("d", "p2"))
+    assert client.sent == [("PUT", ["a"]), ("POST", ["c", "d", "b"])]
 
 
 def test_a_group_has_a_greatest_size(client, run):
@@ -215,7 +248,7 @@ def test_a_refusal_that_names_no_consumer_sends_each_alone(client, run):
 def test_many_refusals_end_the_group(client, run):
     full = error(409, "Unable to allocate inventory for 'VCPU' on resource provider 'f0'. Over capacity.")
     client.answer = lambda bodies: full if len(bodies) > 1 else DONE
-    names = list("bcdefgh")
+    names = list("bcdef98")
     results = run(GroupCommit(client), put("a"), *(put(name, "f0") for name in names))
     assert [len(uuids) for _, uuids in client.sent] == [1, 7, 6, 5, 4, 1, 1, 1]
     assert [results[name] is full for name in names] == [False, False, False, True, True, True, True]
@@ -291,16 +324,6 @@ def test_an_unexpected_error_lets_the_next_write_be_sent(client):
         api.put_allocations("a", body("a"))
     client.answer = lambda _bodies: DONE
     assert api.put_allocations("b", body("b")) is DONE
-
-
-def test_a_slot_that_cannot_be_had_lets_the_next_write_be_sent(client):
-    client.gate.set()
-    slots = [mock.MagicMock(__enter__=mock.Mock(side_effect=ZeroDivisionError)), nullcontext()]
-    api = GroupCommit(client, wait_timeout=0.0, slot=lambda *_: slots.pop(0))
-    with pytest.raises(ZeroDivisionError):
-        api.put_allocations("a", body("a"))
-    assert api.put_allocations("b", body("b")) is DONE
-    assert client.sent == [("PUT", ["b"])]
 
 
 def test_after_an_unexpected_error_of_the_sender_the_others_do_not_wait(client, run):

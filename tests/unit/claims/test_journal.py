@@ -271,6 +271,23 @@ def test_a_page_that_cannot_be_read_is_put_aside(journal, caplog):
     assert len(list(journal.directory.glob("*unreadable*"))) == 1
 
 
+def replace_lock_by_directory(directory):
+    (directory / "page-0.lock").mkdir()
+
+
+def use_another_schema(directory):
+    with contextlib.closing(sqlite3.connect(directory / "page-0.sqlite")) as database:
+        database.execute("CREATE TABLE records (id INTEGER PRIMARY KEY, instance TEXT, claim BLOB)")
+
+
+@pytest.mark.parametrize("damage", [replace_lock_by_directory, use_another_schema])
+def test_a_page_that_cannot_be_used_does_not_end_the_search_for_another_one(journal, damage, caplog):
+    damage(journal.directory)
+    assert in_a_process(die_with, journal, [("i1", CLAIM)]) == -signal.SIGKILL
+    assert found_in(journal) == [("i1", CLAIM)]
+    assert "Journal page page-0 in" in caplog.text
+
+
 def break_first_bytes(path):
     path.write_bytes(b"not a database" * 100)
 
@@ -440,6 +457,18 @@ def test_without_a_usable_directory_the_journal_is_temporary_and_says_so(tmp_pat
     assert journal.directory.parent == tmp_path
     in_a_process(die_with, journal, [("i1", CLAIM)])
     assert found_in(journal) == [("i1", CLAIM)]
+
+
+def test_what_a_killed_daemon_without_a_state_path_has_left_is_removed_by_the_next_one(tmp_path):
+    in_use, kept = Journal(temporary=str(tmp_path)), Journal(tmp_path / "berth-claims-me")
+
+    def start_and_die():
+        die_with(Journal(temporary=str(tmp_path)), [("i1", CLAIM)])
+
+    assert in_a_process(start_and_die) == -signal.SIGKILL
+    assert len(list(tmp_path.iterdir())) == 3
+    found = Journal(temporary=str(tmp_path)).directory
+    assert set(tmp_path.iterdir()) == {in_use.directory, kept.directory, found}
 
 
 def test_the_lock_of_a_page_ends_with_the_process(tmp_path):

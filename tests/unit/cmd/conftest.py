@@ -7,6 +7,7 @@ import pytest
 def root_logger():
     """Commands set up logging for their process; tests have theirs back afterwards."""
     logger = logging.getLogger()
-    handlers, level = list(logger.handlers), logger.level
+    handlers, level, factory = list(logger.handlers), logger.level, logging.getLogRecordFactory()
     yield
+    logging.setLogRecordFactory(factory)
     logger.handlers[:], logger.level = handlers, level

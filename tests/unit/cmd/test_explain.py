@@ -6,6 +6,7 @@ from dataclasses import replace
 import io
 import json
 from types import SimpleNamespace
+from urllib.parse import quote_plus
 import uuid
 
 import pytest
@@ -13,7 +14,7 @@ import yaml
 
 from scheduler import conf as options
 from scheduler.cmd import explain as command
-from scheduler.cmd import explain_decisions, operator_app
+from scheduler.cmd import explain_decisions, explain_requests, operator_app
 from scheduler.dry_run import Routed
 from scheduler.explain.capacity import Offer
 from scheduler.explain.document import document
@@ -40,8 +41,7 @@ connection = sqlite:///{directory}/api.db
 """
 
 
-@pytest.fixture(scope="module")
-def record() -> DecisionRecord:
+def make_record() -> DecisionRecord:
     """A request that no host could take."""
     conf = make_conf(
         enabled_filters=["ComputeFilter", "RamFilter"],
@@ -58,6 +58,12 @@ def record() -> DecisionRecord:
     return found
 
 
+@pytest.fixture(scope="module")
+def record() -> DecisionRecord:
+    """A request that no host could take."""
+    return make_record()
+
+
 @pytest.fixture
 def config(tmp_path):
     path = tmp_path / "nova.conf"
@@ -67,12 +73,13 @@ def config(tmp_path):
 
 @pytest.fixture
 def run(config, caplog):
-    """A function from arguments to exit status, output and what was logged."""
+    """A function from arguments to exit status, output and what was logged; ``errors`` is standard error."""
 
     def run(*argv):
-        output = io.StringIO()
+        output, errors = io.StringIO(), io.StringIO()
         caplog.clear()
-        status = command.main(["--config-file", str(config), *argv], stdout=output, stderr=io.StringIO())
+        status = command.main(["--config-file", str(config), *argv], stdout=output, stderr=errors)
+        run.errors = errors.getvalue()
         return status, output.getvalue(), caplog.text
 
     return run
@@ -151,6 +158,18 @@ def test_a_scheduler_explains_a_decision(run, scheduler):
     assert "RamFilter: " in cells(output, "| h2")[4]
 
 
+def test_the_header_has_what_was_asked_for_and_what_may_surprise(run, config, record):
+    spec = make_spec(hints={"same_host": ["A"]}, image={"hw_disk_bus": "virtio"}, force_hosts=["h1"])
+    request = SchedulingRequest.of(spec, ["i"])
+    request.counts.notes.append("No aggregate is availability zone az77")
+    with serving(config, "ctl", replace(record, request=request, relaxed_at=1.0)):
+        status, output, _ = run("decision", "req-1")
+    assert status == 0
+    assert "\n  forced to h1\n  hints same_host=A\n  image hw_disk_bus=virtio\n" in output
+    assert "\n  note: No aggregate is availability zone az77\n" in output
+    assert "Placement was asked again at 1970-01-01T00:00:01.000+00:00" in output
+
+
 def test_the_way_of_a_request_through_partitions_is_shown(run, scheduler, record):
     record.partition, record.tried = "b", (PartitionTried("a", "ctl1: no room"), PartitionTried("c", ""))
     status, output, _ = run("decision", "req-1")
@@ -174,6 +193,48 @@ def test_the_document_is_the_same_in_json_and_yaml(run, scheduler):
 def test_csv_has_the_hosts(run, scheduler):
     _, output, _ = run("decision", "req-1", "-f", "csv", "--hosts", "0")
     assert [row["Host"] for row in csv.DictReader(io.StringIO(output))] == ["h3", "h2", "h1"]
+
+
+NASTY = "\x1b]0;PWN\x07\u202e\nResult: forged"
+
+
+@pytest.fixture
+def nasty():
+    """A record in which all that users can choose has escape sequences."""
+    found = make_record()
+    found.request_id, found.summary = f"req-1{NASTY}", f"RamFilter turned down {NASTY}"
+    found.queries = (f"required=CUSTOM_{quote_plus(NASTY)}",)
+    found.request.spec.availability_zone = found.request.spec.project_id = NASTY
+    found.error = ("NoValidHost", NASTY)
+    found.tried = (PartitionTried(NASTY, NASTY),)
+    found.candidates.reason = NASTY
+    return found
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["decision", "i"],
+        ["decision", "i", "-f", "csv"],
+        ["decision", "i", "-f", "value"],
+        ["decision", "i", "-f", "yaml"],
+        ["decision", "i", "-f", "json"],
+        ["list"],
+        ["list", "-f", "value"],
+        ["list", "--max-width", "60"],
+        ["host", "h1", "--decision", "i"],
+        ["host", f"h1{NASTY}", "--decision", "i"],
+        ["compare", "--set", "ram_weight_multiplier=-1"],
+    ],
+    ids=" ".join,
+)
+def test_escape_sequences_of_users_do_not_reach_the_terminal(run, config, nasty, argv):
+    with serving(config, "ctl", nasty):
+        _, output, logged = run(*argv)
+    for line in f"{output}{run.errors}".split("\n"):
+        assert line.isprintable()
+        assert not line.startswith("Result: forged")
+    assert output or logged
 
 
 def test_hosts_beyond_the_bound_are_counted(run, scheduler):
@@ -227,8 +288,40 @@ def test_what_is_not_known_has_its_own_exit_status(run, scheduler, argv, words):
 def test_without_schedulers_and_log_the_failure_is_one_line(run, argv):
     status, output, logged = run(*argv, "--timeout", "0.2")
     assert (status, output) == (operator_app.NOT_RUN, "")
-    assert "No scheduler answers: ctl.0: no answer within 0.2 seconds" in logged
+    assert "No scheduler could answer: ctl.0: no answer within 0.2 seconds" in logged
     assert "Traceback" not in logged
+
+
+@pytest.mark.parametrize(
+    "argv", [["decision", "req-1"], ["list"], ["dry-run", "--flavor", "x"]], ids=" ".join
+)
+def test_a_broker_that_is_unavailable_is_named(run, config, monkeypatch, argv):
+    config.write_text(config.read_text().replace("fake://", "rabbit://u:secret@127.0.0.1:1/"))
+    monkeypatch.setattr(explain_requests.RequestQuestion, "request", lambda *_: None)
+    status, _, logged = run(*argv)
+    assert status == operator_app.NOT_RUN
+    assert "RabbitMQ is unavailable: broker 127.0.0.1:1: [Errno 111] Connection refused" in logged
+    assert "No scheduler could answer" not in logged
+    assert "retrying" not in logged
+    assert "secret" not in logged
+
+
+def test_with_a_broker_that_is_unavailable_the_decision_log_is_read(run, config, log):
+    text = config.read_text().replace("fake://", "rabbit://u:p@127.0.0.1:1/")
+    config.write_text(f"{text}[berth]\ndecision_log = {log}\n")
+    status, output, logged = run("decision", "req-1")
+    assert status == 0
+    assert "from the log" in output
+    assert "RabbitMQ is unavailable" in logged
+
+
+def test_an_error_of_a_scheduler_is_not_called_silence(run, config, record):
+    with serving(config, "ctl", record):
+        broken = "nova.scheduler.filters.all_filters,no.such.Class"
+        status, _, logged = run("compare", "--set", f"available_filters={broken}", "--scheduler", "ctl")
+    assert status == operator_app.NOT_RUN
+    assert "Scheduler ctl.0 answered with an error: " in logged
+    assert "No scheduler could answer" not in logged
 
 
 def test_a_decision_log_is_read_without_schedulers(run, log):
@@ -261,6 +354,11 @@ def test_a_log_that_is_missing_is_one_line(run, tmp_path):
 )
 def test_wrong_arguments(run, argv, capsys):
     assert run(*argv)[0] == operator_app.NOT_RUN
+
+
+def test_a_wrong_time_is_answered_with_the_format(run, capsys):
+    run("list", "--since", "soon")
+    assert "'soon' is neither an age such as 15m nor a time such as" in capsys.readouterr().err
 
 
 def test_a_page_is_written_to_a_file_of_its_owner(run, log, tmp_path):

@@ -13,7 +13,8 @@ from scheduler.cmd.explain_requests import UnknownRequest, make_request, pairs
 from scheduler.errors import InvalidSetting
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.request_specs import NotFound
-from scheduler.nova_db.schema import API, flavors
+from scheduler.nova_db.schema import API, flavors, instance_groups
+from scheduler.request.reading import read
 from tests.support.options import make_conf
 from tests.unit.cmd import test_explain
 from tests.unit.cmd.test_explain import Stub, cells, serving
@@ -41,6 +42,11 @@ class Stored:
 
     def image(self, image_id):
         return objects.ImageMeta(id=UUID, properties=objects.ImageMetaProps(hw_disk_bus="virtio"))
+
+    def group(self, uuid):
+        if uuid != UUID:
+            raise NotFound(f"There is no server group with UUID {uuid}")
+        return objects.InstanceGroup(uuid=uuid, name="db", policy="affinity", members=["i1"])
 
     def of_instance(self, uuid):
         return objects.RequestSpec(
@@ -85,6 +91,57 @@ def test_a_request_like_that_of_an_instance_is_for_a_new_one():
     spec = make_request(arguments(like=UUID, hint=["same_host=A"]), Stored(), CONF)
     assert (spec.num_instances, spec.scheduler_hints) == (1, {"group": ["g"], "same_host": ["A"]})
     assert spec.instance_uuid != UUID
+
+
+def test_a_hint_for_a_server_group_puts_the_request_there():
+    spec = make_request(arguments(flavor="m1", hint=[f"group={UUID}"]), Stored(), CONF)
+    assert (spec.instance_group.uuid, spec.instance_group.policy) == (UUID, "affinity")
+    assert spec.scheduler_hints == {"group": [UUID]}
+
+
+@pytest.mark.parametrize(
+    ("hints", "error", "words"),
+    [
+        (["group=g"], NotFound, "no server group"),
+        ([f"group={UUID}", f"group={UUID}"], UnknownRequest, "one server group"),
+    ],
+    ids=["unknown", "several"],
+)
+def test_a_group_that_no_request_can_be_in_is_refused(hints, error, words):
+    with pytest.raises(error, match=words):
+        make_request(arguments(flavor="m1", hint=hints), Stored(), CONF)
+
+
+@pytest.mark.parametrize(
+    ("stored", "members"),
+    [
+        (objects.InstanceGroup(uuid=UUID, members=None, hosts=None), ["i1"]),
+        (objects.InstanceGroup(uuid=UUID, members=["i2"], hosts=["h"]), ["i2"]),
+        (objects.InstanceGroup(uuid=UUID.replace("1", "2")), None),
+    ],
+    ids=["stored", "sent", "deleted since"],
+)
+def test_the_group_of_a_stored_request_is_read_again(tmp_path, stored, members):
+    path, spec = tmp_path / "spec.json", Stored().of_instance(UUID)
+    spec.instance_group = stored
+    path.write_text(json.dumps(spec.obj_to_primitive()))
+    found = make_request(arguments(spec=str(path)), Stored(), CONF).instance_group
+    assert (found and found.members) == members
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ("a", ("a", None, None)),
+        ("a:h", ("a", ["h"], None)),
+        ("a:h:n", ("a", ["h"], ["n"])),
+        ("a::n", ("a", None, ["n"])),
+        (":h", (None, ["h"], None)),
+    ],
+)
+def test_a_zone_may_name_a_host(given, wanted):
+    spec = make_request(arguments(flavor="m1", az=given), Stored(), CONF)
+    assert tuple(read(spec, name) for name in ("availability_zone", "force_hosts", "force_nodes")) == wanted
 
 
 def test_a_request_is_read_from_a_file(tmp_path):
@@ -165,6 +222,23 @@ def test_capacity_is_told(run, scheduler, database):
     assert json.loads(run("capacity", "--flavor", "m1", "-f", "json")[1])["instances"] == 0
 
 
+def test_capacity_does_not_pretend_to_know_server_groups(run, scheduler, database, config, tmp_path):
+    """One that was named is refused, that of a stored request is left out and this is said."""
+    engines = Engines(options.load(["--config-file", str(config)]))
+    with engines.api().begin() as connection:
+        connection.execute(instance_groups.insert().values(uuid=UUID, name="db"))
+    engines.dispose()
+    status, _, logged = run("capacity", "--flavor", "m1", "--hint", f"group={UUID}")
+    assert status == operator_app.NOT_RUN
+    assert "without server groups; use dry-run --count" in logged
+    path, spec = tmp_path / "spec.json", Stored().of_instance(UUID)
+    spec.instance_group = objects.InstanceGroup(uuid=UUID)
+    path.write_text(json.dumps(spec.obj_to_primitive()))
+    status, _, logged = run("capacity", "--spec", str(path))
+    assert (status, Stub.asked.instance_group) == (0, None)
+    assert "The server group of the request is left out" in logged
+
+
 def test_a_dry_run_is_asked_of_the_partition_that_would_decide(run, config, record, database, monkeypatch):
     monkeypatch.setattr(explain_decisions, "scheduler_hosts", lambda conf: ["ctl"])
     onward = "gpu", ["partition:general ctl: no host", "partition:gpu"], ["other"]
@@ -227,12 +301,25 @@ def test_the_last_requests_are_those_of_all_workers(run, config, record, monkeyp
     assert last["scheduler"] == "other.0"
 
 
+def test_requests_that_are_left_out_of_a_comparison_are_told(run, config, record, monkeypatch):
+    """Placement offered nothing to one of two requests."""
+    empty = replace(record, request_id="req-2", hosts=None, allowed=None)
+    compare = ("compare", "--set", "ram_weight_multiplier=-1")
+    monkeypatch.setattr(explain_decisions, "scheduler_hosts", lambda conf: ["ctl", "other"])
+    with serving(config, "ctl", record), serving(config, "other", empty):
+        assert "\nLeft out: 1 request (Placement offered no host)\n" in run(*compare)[1]
+        status, output, logged = run(*compare, "--decision", "req-2")
+    assert (status, output) == (1, "")
+    assert "no request that can be decided again. Left out: 1 request (Placement offered no host)" in logged
+
+
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
         (["dry-run", "--flavor", "nothing"], "There is no flavor nothing"),
         (["compare", "--set", "nothing=1"], "There is no option [filter_scheduler]/nothing"),
         (["compare", "--set", "ram_weight_multiplier"], "is not KEY=VALUE"),
+        (["compare", "--set", "placement.auth_url=x"], "[placement]/auth_url does not decide between hosts"),
     ],
     ids=" ".join,
 )

@@ -53,7 +53,7 @@ def test_without_a_command_line_the_program_s_own_is_taken(arguments, daemons, m
 
 def test_values_that_are_not_taken_as_they_stand_are_logged(arguments, daemons, caplog):
     command.main(arguments(f"{DATABASE}[DEFAULT]\nservice_down_time=1\n"))
-    assert "service_down_time 1 is not above report_interval 10; 25 is used" in caplog.text
+    assert "service_down_time 1 is not above [DEFAULT]/report_interval 10, so" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,9 @@ def test_what_cannot_work_is_one_line_and_status_1(arguments, daemons, capsys, t
 
 def test_a_logging_configuration_that_cannot_be_read_is_refused(arguments, tmp_path):
     with pytest.raises(errors.ConfigError, match="Logging cannot be set up"):
-        command.prepare(arguments(f"{DATABASE}[DEFAULT]\nlog_config_append={tmp_path}/absent\n"))
+        command.prepare(
+            command.read_options(arguments(f"{DATABASE}[DEFAULT]\nlog_config_append={tmp_path}/absent\n"))
+        )
 
 
 @pytest.mark.parametrize(
@@ -90,7 +92,9 @@ def test_a_logging_configuration_that_cannot_be_read_is_refused(arguments, tmp_p
 def test_a_log_that_cannot_be_written_is_refused(arguments, tmp_path, monkeypatch, text, said):
     monkeypatch.setattr("oslo_log.handlers.journal", None)
     with pytest.raises(errors.ConfigError) as raised:
-        command.prepare(arguments(f"{DATABASE}[DEFAULT]\n{text.format(directory=tmp_path)}\n"))
+        command.prepare(
+            command.read_options(arguments(f"{DATABASE}[DEFAULT]\n{text.format(directory=tmp_path)}\n"))
+        )
     assert said in str(raised.value)
 
 
@@ -98,7 +102,7 @@ PROGRAM = """
 import logging, sys
 from scheduler.cmd import scheduler as command
 from scheduler.daemon import master
-command.prepare(sys.argv[1:])
+command.prepare(command.read_options(sys.argv[1:]))
 logging.getLogger("scheduler").warning("name %s", "a\\nCRITICAL forged \\x1b[0m\\u2028x")
 try:
     raise ValueError("first\\nsecond")

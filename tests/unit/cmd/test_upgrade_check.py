@@ -1,12 +1,15 @@
 import io
 import json
+from types import SimpleNamespace
 
 import pytest
 import sqlalchemy as sa
 
 from scheduler.cmd import status
+from scheduler.cmd.upgrade_check import CUT, State, cut_answers
 from scheduler.nova_db import schema
 from scheduler.nova_db.cells import CELL0
+from tests.support.fake_placement import FakePlacement, FakeProvider
 
 CONF = """\
 [DEFAULT]
@@ -80,7 +83,7 @@ def test_everything_that_is_away_is_a_failure_that_says_what_to_do(check):
 @pytest.mark.parametrize(
     ("name", "detail", "step"),
     [
-        ("Cells", "cell1 (c1) is disabled", "update_cell --enable"),
+        ("Cells", "cell1 (c1) is disabled", "update_cell --cell_uuid c1 --enable"),
         ("Host mappings", "cmp-1", "discover_hosts"),
         ("Versions", "nova-compute on cmp-1", "Upgrade them"),
     ],
@@ -107,10 +110,32 @@ def test_a_known_schema_is_a_success_and_a_missing_column_a_failure(databases, c
         ("[filter_scheduler]\nenabled_filters=Nope\n", "Filters", "Failure", "Nope could not be found"),
         ("[filter_scheduler]\nweight_classes=a.b\n", "Weighers", "Failure", "a.b"),
         ("[berth]\ncell_timout=3\n", "Options", "Warning", "did you mean cell_timeout?"),
+        ("[filter_scheduler]\nenabled_filter=X\n", "Options", "Warning", "did you mean enabled_filters?"),
     ],
-    ids=["filter", "weigher", "option"],
+    ids=["filter", "weigher", "option", "option of nova"],
 )
 def test_rules_and_options_that_cannot_be_used_are_named(check, more, name, result, detail):
     row = check(more)[1][name]
     assert row["Result"] == result
     assert detail in row["Detail"]
+
+
+@pytest.mark.parametrize("bound", [None, 3, 2], ids=str)
+def test_answers_that_placement_cuts_are_a_warning_with_both_numbers(bound):
+    placement = FakePlacement(
+        *(FakeProvider(name) for name in "abc"), FakeProvider("full", used={"MEMORY_MB": 4096})
+    )
+    placement.most_candidates = bound
+    found = list(cut_answers(lambda path: SimpleNamespace(content=placement.get(path, "1.36").body)))
+    if bound == 2:
+        (row,) = found
+        assert (row.state, row.check) == (State.WARNING, CUT)
+        assert row.detail == "It names 2 of 3 compute nodes with free memory in one answer"
+        assert "max_allocation_candidates in Placement's configuration to 3 or more" in row.next_step
+    else:
+        assert found == []
+
+
+def test_answers_that_cannot_be_read_are_a_warning():
+    (row,) = cut_answers(lambda _path: SimpleNamespace(content=b"<html>"))
+    assert (row.state, row.check) == (State.WARNING, CUT)

@@ -9,8 +9,8 @@ from scheduler.health.counters import Counters
 from scheduler.manager_parts import ManagerParts
 from scheduler.nova_service import host_discovery, service_record
 from scheduler.rpc import notifications, transport
-from scheduler.shared_answers import SharedAnswers
 from scheduler.stream.decision_stream import NoStream, StreamStatus
+from tests.support.clock import Clock
 
 
 @pytest.fixture
@@ -96,21 +96,11 @@ def test_discovery_begins_within_the_fuzzy_delay(make_conf, serving):
 def test_notifications_only_where_a_driver_is_set(make_conf, monkeypatch, text, channels):
     made, make = [], transport.notification_transport
     monkeypatch.setattr(transport, "notification_transport", lambda conf: made.append(conf) or make(conf))
-    monkeypatch.setattr(ManagerParts, "from_conf", lambda conf, answers: None)
+    monkeypatch.setattr(ManagerParts, "from_conf", lambda conf: None)
     monkeypatch.setattr(manager, "SchedulerManager", lambda conf, told, parts, journal, on_decision: told)
-    told = worker_parts.make_manager(make_conf(text), None, Counters(), SharedAnswers())
+    told = worker_parts.make_manager(make_conf(text), None, Counters())
     assert isinstance(told, notifications.Notifications)
     assert len(made) == channels
-
-
-@pytest.mark.parametrize(("workers", "shared"), [("", False), ("workers=1", False), ("workers=2", True)])
-def test_several_workers_share_answers_where_systemd_lets_them(
-    make_conf, monkeypatch, tmp_path, workers, shared
-):
-    monkeypatch.setenv("RUNTIME_DIRECTORY", f"{tmp_path}:/other")
-    answers = worker_parts.make_answers(make_conf(f"[scheduler]\n{workers}\n"))
-    assert answers.shared is shared
-    assert len(list(tmp_path.glob("berth-answers-*"))) == shared
 
 
 class Stream(NoStream):
@@ -127,8 +117,9 @@ class Stream(NoStream):
         self.topics.append(topic)
 
 
-def make_server(make_conf, stream, host="me", more=""):
-    serving = SimpleNamespace(message_runs=None, stream=stream)
+def make_server(make_conf, stream, host="me", more="", claimer=None):
+    parts = SimpleNamespace(claimer=claimer or SimpleNamespace(on_event=None))
+    serving = SimpleNamespace(message_runs=None, outages=None, stream=stream, parts=parts)
     return worker_parts.make_server(make_conf(f"host={host}\n{more}"), serving, 2)
 
 
@@ -158,3 +149,15 @@ def test_the_workers_of_a_partition_share_its_topic(make_conf):
 )
 def test_a_worker_of_which_nobody_can_know_takes_no_calls_of_others(make_conf, wanted, host):
     assert make_server(make_conf, Stream(wanted), host).topics.names == ()
+
+
+def test_the_watchdog_is_told_of_calls_that_nobody_begins_and_of_claims_that_get_on(make_conf):
+    clock, claimer = Clock(), SimpleNamespace(on_event=None)
+    built = make_server(make_conf, Stream(False), claimer=claimer)
+    built.activity._clock = clock
+    built._late_listener = SimpleNamespace(connected=True, unanswered=1)
+    claimer.on_event()
+    clock.now += 100
+    assert worker_parts.read_state(None, built).stalled == 100.0, "threads are free, and none begins the call"
+    claimer.on_event()
+    assert worker_parts.read_state(None, built).stalled == 0.0

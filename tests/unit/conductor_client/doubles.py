@@ -105,6 +105,12 @@ class Allocations:
         self.held.pop(instance_uuid, None)
         return True
 
+    def move(self, source, target):
+        if source not in self.held:
+            return False
+        self.held[target] = self.held.pop(source)
+        return True
+
 
 class Scheduler:
     """An endpoint that answers with what it is given: a value, or an error to be raised."""

@@ -95,3 +95,53 @@ def test_a_claim_that_fails_badly_ends_the_build(compute, book):
     retry(compute, book, [make_selection("b"), make_selection("c")], allocations)
     (record,) = book.records()
     assert (record.state, record.last.detail) == (journal.ERROR, "changed")
+
+
+def resize_again(compute, book, alternates, allocations):
+    """Retry a resize from host s whose first host has failed: its compute has moved the allocation back."""
+    allocations.held["i"] = "s"
+    spec = make_spec(instance_uuid="i")
+    moved = {"instance_uuid": "i", "migration_uuid": "m", "request_spec": spec, "host_list": alternates}
+    conductor(compute, book, allocations).resize_instance(context(), filter_properties=failed_once(), **moved)
+    (record,) = book.records()
+    assert record.instance_uuid == "m"
+    return record
+
+
+def test_a_failed_resize_goes_on_to_an_alternate_while_its_migration_holds_the_source(compute, book):
+    allocations = Allocations(full=["b"])
+    record = resize_again(compute, book, [make_selection(name) for name in "bcd"], allocations)
+    assert [(event.state, event.host) for event in record.events] == [
+        (journal.REFUSED, "b"),
+        (journal.BUILDING, "c"),
+    ]
+    assert allocations.held == {"m": "s", "i": "c"}
+    ((method, sent),) = compute.casts
+    assert (method, sent["instance_uuid"], sent["migration_uuid"], sent["host"]) == (
+        "prep_resize",
+        "i",
+        "m",
+        "c",
+    )
+    assert [one.service_host for one in sent["host_list"]] == ["d"]
+    assert sent["filter_properties"]["retry"]["hosts"] == [["a", "a.example.net"], ["c", "c.example.net"]]
+
+
+@pytest.mark.parametrize("error", [None, errors.AllocationUpdateFailed("changed")])
+def test_a_resize_without_an_alternate_gives_the_source_back_to_the_instance(compute, book, error):
+    allocations = Allocations(full=["b"], error=error)
+    record = resize_again(compute, book, [make_selection("b")], allocations)
+    assert record.state == journal.ERROR
+    assert allocations.held == {"i": "s"}
+    assert compute.casts == []
+
+
+def test_a_resize_whose_source_cannot_be_moved_is_not_tried(compute, book):
+    allocations = Allocations()
+    allocations.move = lambda source, target: False
+    record = resize_again(compute, book, [make_selection("b")], allocations)
+    assert (record.state, record.last.detail) == (
+        journal.ERROR,
+        "Migration m cannot hold the source allocation",
+    )
+    assert allocations.held == {"i": "s"}

@@ -93,6 +93,52 @@ def test_a_consumer_that_changed_is_an_error(requests_mock, allocations):
         allocations.claim("i", make_selection("a"), make_spec())
 
 
+OWNER = {"project_id": "p", "user_id": "u"}
+HELD = {"a": {"generation": 4, "resources": {"VCPU": 2}}, "b": {"generation": 5, "resources": {"VCPU": 1}}}
+
+
+def holding(requests_mock, consumer, allocations, generation):
+    held = {"allocations": allocations, "consumer_generation": generation, **OWNER} if allocations else EMPTY
+    requests_mock.get(f"{URL}/allocations/{consumer}", json=held)
+
+
+@pytest.mark.parametrize(("replaced", "generation"), [({}, None), ({"c": HELD["a"]}, 3)])
+def test_a_move_is_one_request_for_both_consumers(requests_mock, allocations, replaced, generation):
+    holding(requests_mock, "i", HELD, 7)
+    holding(requests_mock, "m", replaced, 3)
+    post = requests_mock.post(f"{URL}/allocations", status_code=204)
+    assert allocations.move("i", "m")
+    kept = {"a": {"resources": {"VCPU": 2}}, "b": {"resources": {"VCPU": 1}}}
+    assert body(post.last_request) == {
+        "m": {"allocations": kept, "consumer_generation": generation, **OWNER},
+        "i": {"allocations": {}, "consumer_generation": 7, **OWNER},
+    }
+
+
+def test_there_is_nothing_to_move(requests_mock, allocations):
+    holding(requests_mock, "i", {}, None)
+    holding(requests_mock, "m", {}, None)
+    assert not allocations.move("i", "m")
+
+
+@pytest.mark.parametrize(
+    ("answers", "done"),
+    [
+        ([{"status_code": 204}], True),
+        ([{"status_code": 409, "json": PROVIDER_CONFLICT}, {"status_code": 204}], True),
+        ([{"status_code": 409, "json": CONSUMER_CONFLICT}], False),
+        ([{"status_code": 409, "json": FULL}], False),
+        ([{"exc": requests.exceptions.ConnectionError}], False),
+    ],
+)
+def test_a_provider_is_dropped_and_the_rest_is_kept(requests_mock, allocations, answers, done):
+    holding(requests_mock, "i", HELD, 7)
+    put = requests_mock.put(f"{URL}/allocations/i", answers)
+    assert allocations.drop("i", "a") is done
+    kept = {"b": {"resources": {"VCPU": 1}}}
+    assert body(put.last_request) == {"allocations": kept, "consumer_generation": 7, **OWNER}
+
+
 @pytest.mark.parametrize(("status", "gone"), [(204, True), (404, True), (500, False)])
 def test_removal(requests_mock, allocations, status, gone):
     requests_mock.delete(f"{URL}/allocations/i", status_code=status)

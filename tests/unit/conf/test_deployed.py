@@ -159,6 +159,10 @@ def test_every_file_has_its_expectations():
     assert TOOLS == sorted(EXPECTED) == sorted(FILTERS) == sorted(BROKERS) == sorted(PASSWORDS)
 
 
+def test_no_option_seems_to_be_misspelt(conf):
+    assert not list(options.misspelt_options(conf))
+
+
 def test_filters_and_weighers(tool, conf):
     assert {each.name for each in filters.load(conf)} == FILTERS[tool]
     assert "RAMWeigher" in {each.name for each in weights.load(conf)}

@@ -1,3 +1,5 @@
+import traceback
+
 import pytest
 
 from scheduler import conf as options
@@ -222,16 +224,61 @@ def test_a_bad_value_is_said_in_plain_words_with_its_file(write, text, said):
             "[berth-partition-x]\ncells=a\n",
             "the group [berth-partition-x] does not exist and is ignored; did you mean [berth_partition_x]?",
         ),
+        (
+            "[berth]\ncell-timeout=4\n",
+            "[berth]/cell-timeout does not exist and is ignored; did you mean cell_timeout?",
+        ),
+        (
+            "[filter_scheduler]\nenabled_filter=ComputeFilter\n",
+            "[filter_scheduler]/enabled_filter does not exist and is ignored; did you mean enabled_filters?",
+        ),
+        (
+            "[metrics]\nweigth_multiplier=2\n",
+            "[metrics]/weigth_multiplier does not exist and is ignored; did you mean weight_multiplier?",
+        ),
+        (
+            "[Scheduler]\nmax_atempts=4\n",
+            "[Scheduler]/max_atempts does not exist and is ignored; did you mean max_attempts?",
+        ),
+        (
+            "[DEFAULT]\nservice_downtime=4\n",
+            "[DEFAULT]/service_downtime does not exist and is ignored; did you mean service_down_time?",
+        ),
+        (
+            "[placement]\nauth_type=password\nusernam=x\n",
+            "[placement]/usernam does not exist and is ignored; did you mean username?",
+        ),
+        (
+            "[placment]\na=4\n",
+            "the group [placment] does not exist and is ignored; did you mean [placement]?",
+        ),
+        (
+            "[schedular]\na=4\n",
+            "the group [schedular] does not exist and is ignored; did you mean [scheduler]?",
+        ),
+        ("[default]\na=4\n", "the group [default] does not exist and is ignored; did you mean [DEFAULT]?"),
     ],
-    ids=["close to an option", "close to none", "group", "of a partition", "partition", "dashes"],
+    ids=lambda text: text.replace("\n", " ").strip()[:40],
 )
-def test_an_unknown_option_of_our_own_is_named(load, text, said):
+def test_an_unknown_option_or_group_is_named(load, text, said):
     lines = list(options.remarks(load(text)))
     assert [line.partition(": ")[2] for line in lines if "ignored" in line] == [said]
 
 
+@pytest.mark.parametrize("name", ["candidates", "forward_flavors", "searches_at_once"])
+def test_an_option_that_is_gone_is_named_once(load, name):
+    lines = list(options.remarks(load(f"[berth]\n{name}=mirror\n")))
+    assert [line.partition(": ")[2] for line in lines if name in line] == [
+        f"[berth]/{name} is no longer used"
+    ]
+
+
 def test_options_and_groups_of_others_are_not_named(load):
-    conf = load("[nova]\nx=1\n[health]\ny=1\n[scheduler]\nmax_attemps=3\n[Berth]\ncell-timeout=3\n")
+    conf = load(
+        "[nova]\nx=1\n[health]\ny=1\n[scheduler]\nplacement_aggregate=3\n[Berth]\ncell_timeout=3\n"
+        "[DEFAULT]\nlogfile=x\ninstances_path=y\nshutdown_timeout=1\n[placement]\nuser_name=z\n"
+        "[oslo_messaging_kafka]\nkafka_max_fetch_bytes=1\n"
+    )
     assert not [line for line in options.remarks(conf) if "ignored" in line]
 
 
@@ -253,6 +300,23 @@ def test_a_missing_file_is_refused(tmp_path):
 def test_a_file_that_cannot_be_parsed_is_refused(load):
     with pytest.raises(errors.ConfigError, match="cannot be read"):
         load("max_attempts\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("[database]\npassword hunter2secret\n", 2),
+        ("[placement]\n\n=hunter2secret\n", 3),
+        ("[hunter2secret\n", 1),
+        ("  hunter2secret\n", 1),
+    ],
+    ids=["no equals sign", "no name", "no bracket", "continues nothing"],
+)
+def test_a_line_that_cannot_be_parsed_is_named_by_its_number_and_not_shown(load, text, line):
+    """It may be a password whose equals sign was forgotten; a traceback must not show it either."""
+    with pytest.raises(errors.ConfigError, match=rf"nova\.conf, line {line}: ") as caught:
+        load(text)
+    assert "hunter2" not in "".join(traceback.format_exception(caught.value))
 
 
 def test_an_unknown_argument_ends_with_2(capsys):
@@ -363,3 +427,10 @@ def test_a_temporary_directory_is_tried(tmp_path):
     conf.set_override("tempdir", str(tmp_path / "absent"))
     with pytest.raises(errors.ConfigError, match="tempdir"):
         options.check_temporary_directory(conf)
+
+
+def test_without_any_file_it_is_said_where_one_was_looked_for(home):
+    with pytest.raises(
+        errors.ConfigError, match=r"No configuration file was found: .*in ~/\.nova, ~, /etc/nova"
+    ):
+        options.require_databases(options.load([], default_config_files=[]))

@@ -158,6 +158,7 @@ OTHERS = [
     ("oslo_reports", "file_event_handler_interval", 1),
     ("berth", "host_state_max_age", None),
     ("berth", "cell_timeout", 10.0),
+    ("berth", "outage_patience", 60.0),
     ("berth", "unread_cell_max_age", 600.0),
     ("berth", "aggregate_refresh_interval", 60.0),
 ]

@@ -30,7 +30,7 @@ def test_sigterm_lets_requests_finish_and_exits_0(start):
     daemon = start(workers=2, TEST_BUSY="0.2")
     daemon.expect("server starts .*", times=2)
     daemon.expect("beat .*")
-    daemon.expect_log("All 2 workers take requests")
+    daemon.expect_log("All workers take requests (2 of 2)")
     daemon.signal(signal.SIGTERM)
     status, told = daemon.end()
     assert status == 0
@@ -48,6 +48,26 @@ def test_the_wait_for_requests_is_bounded(start):
     assert status == 0
     assert "last request is answered" not in told
     assert "leaves requests unanswered" in daemon.errors.read_text()
+
+
+def test_a_slow_stop_without_requests_leaves_none_unanswered(start):
+    daemon = start("[DEFAULT]\nmanager_shutdown_timeout=1\n", TEST_SLOW_STOP="1000")
+    daemon.expect("beat .*")
+    daemon.signal(signal.SIGTERM)
+    status, told = daemon.end()
+    assert (status, told) == (0, ["server stops", "manager stops True"])
+    log = daemon.errors.read_text()
+    assert "Worker 0 has stopped" in log
+    assert "requests unanswered" not in log
+
+
+def test_no_alarm_of_the_stop_can_end_the_master_later(start):
+    """It would come while Python ends: the status would be -14."""
+    daemon = start(TEST_ALARM="1")
+    daemon.expect("beat .*")
+    daemon.signal(signal.SIGTERM)
+    status, told = daemon.end()
+    assert (status, told[-1]) == (0, "no alarm is left")
 
 
 def test_sigterm_while_the_broker_is_away_exits_at_once(start):
@@ -70,14 +90,19 @@ def test_sighup_changes_mutable_options_in_the_running_workers(start):
     pids = {match[1] for match in daemon.expect("server starts (.*)", times=2)}
     daemon.expect("beat .*")
     text = daemon.config.read_text().replace("report_interval=7", "report_interval=8")
-    daemon.config.write_text(text + "max_attempts=9\n")
+    daemon.config.write_text(text + "max_attempts=9\nmax_placement_result=9\n")
     daemon.signal(signal.SIGHUP)
     daemon.expect("manager looks anew 9 7", times=2)
     daemon.signal(signal.SIGTERM)
     status, told = daemon.end()
     assert status == 0
     assert not [line for line in told if line.startswith("server starts")], f"only {pids} were there"
-    assert "Ignoring change to immutable option DEFAULT.report_interval" in daemon.errors.read_text()
+    log = daemon.errors.read_text()
+    assert "Ignoring change to immutable option DEFAULT.report_interval" in log
+    assert (
+        log.count("max_placement_result does not exist and is ignored; did you mean max_placement_results?")
+        == 1
+    )
 
 
 def test_sighup_while_the_daemon_starts_is_handled_once_it_can_be(start):
@@ -155,6 +180,24 @@ def test_without_the_api_database_no_server_starts_and_the_daemon_ends_with_3(st
     assert "Traceback" not in log
 
 
+def test_the_daemon_is_ready_once_placement_has_answered(start, tmp_path):
+    placement = tmp_path / "placement"
+    daemon = start(TEST_NO_PLACEMENT=str(placement))
+    daemon.expect("server starts .*")
+    daemon.expect("manager waits for Placement")
+    assert "take requests" not in daemon.errors.read_text()
+    placement.touch()
+    daemon.expect_log("All workers take requests (1 of 1)")
+
+
+def test_a_daemon_that_waits_for_placement_can_be_stopped(start, tmp_path):
+    daemon = start(TEST_NO_PLACEMENT=str(tmp_path / "placement"))
+    daemon.expect("manager waits for Placement")
+    daemon.signal(signal.SIGTERM)
+    assert daemon.end()[0] == 0
+    assert "take requests" not in daemon.errors.read_text()
+
+
 def test_a_worker_that_dies_is_started_again(start):
     daemon = start()
     (first,) = daemon.expect("server starts (.*)")
@@ -220,9 +263,9 @@ def test_a_daemon_that_waited_long_for_its_broker_is_not_ended_by_a_later_failur
     limits = "[berth]\nready_timeout=0\ndatabase_start_timeout=0.1\n"
     daemon = start(limits, TEST_GATE=str(gate), TEST_NO_DATABASE=str(database))
     (first,) = daemon.expect("server starts (.*)")
-    daemon.expect_log("Only 0 of 1 workers take requests so far")
+    daemon.expect_log("Not all workers take requests so far (0 of 1)")
     gate.touch()
-    daemon.expect_log("All 1 workers take requests")
+    daemon.expect_log("All workers take requests (1 of 1)")
     database.unlink()
     os.kill(int(first[1]), signal.SIGKILL)
     daemon.expect_log("could not be read within 0.1 seconds")
@@ -253,7 +296,7 @@ def test_a_worker_that_hangs_is_killed_with_its_stack_traces_and_replaced(start,
     daemon = start("[berth]\nworker_timeout=6\n", workers=2, TEST_HANG=str(hanging))
     pids = [match[1] for match in daemon.expect("server starts (.*)", times=2)]
     daemon.expect("beat .*")
-    daemon.expect_log("All 2 workers take requests")
+    daemon.expect_log("All workers take requests (2 of 2)")
     hanging.write_text(pids[0])
     daemon.signal(signal.SIGHUP)
     (replacement,) = daemon.expect("server starts (.*)")
@@ -338,7 +381,7 @@ class TestSystemd:
             return told
 
         until(b"READY=1")
-        assert until(b"STATUS=All 2 workers take requests")
+        assert until(b"STATUS=All workers take requests (2 of 2)")
         daemon.signal(signal.SIGHUP)
         until(b"RELOADING=1")
         until(b"READY=1")
@@ -390,10 +433,14 @@ class TestReport:
         return found[0].read_text()
 
     def test_sigusr2(self, start, tmp_path):
-        daemon = start(f"[oslo_reports]\nlog_dir={tmp_path}\n[database]\nconnection=sqlite://secret\n")
+        daemon = start(
+            f"[oslo_reports]\nlog_dir={tmp_path}\n[database]\nconnection=sqlite://secret\n"
+            "[placement]\nauth_type=password\nauth_url=http://nova:secret@keystone/v3\n"
+        )
         text = self.report(daemon, tmp_path, lambda daemon: daemon.signal(signal.SIGUSR2))
         assert "product = berth-scheduler" in text
         assert "max_attempts = 3" in text
+        assert "auth-url = http://***@keystone/v3" in text
         assert "secret" not in text
 
     def test_touched_file(self, start, tmp_path):

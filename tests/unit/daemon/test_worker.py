@@ -62,6 +62,9 @@ class Manager:
             self.log.append(("manager.wait", timeout))
         return self.database
 
+    def wait_until_able(self, timeout):
+        return True
+
     def stop_claiming(self):
         self.log.append("manager.stop_claiming")
 
@@ -93,6 +96,7 @@ class Server:
         self.on_start = on_start
         self.transport = Transport(log)
         self.answered = answered
+        self.busy = answered is not None
 
     def start(self):
         self.log.append("server.start")

@@ -22,9 +22,12 @@ def pending_on(table, rows):
     return placements
 
 
-def decide(conf, hosts, request, claims=None, pending_rows=()):
-    """Choose hosts with the configured rules; return the record and what stays alive of the request."""
-    table = make_table(hosts)
+def decide(conf, hosts, request, claims=None, pending_rows=(), others=()):
+    """Choose hosts with the configured rules; return the record and what stays alive of the request.
+
+    Placement does not offer the ``others``.
+    """
+    table = make_table([*hosts, *others])
     pending = pending_on(table, pending_rows)
     view = HostView.of(
         table,

@@ -1,6 +1,7 @@
 """How many instances fit is what claiming one after the other would come to."""
 
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
@@ -123,6 +124,16 @@ def test_a_count_on_one_host_is_bounded():
     assert fit.count == module.MOST_ON_HOST
 
 
+class Left:
+    """Summaries of an answer: so many VCPUs are left on each provider."""
+
+    def __init__(self, vcpus):
+        self.vcpus = vcpus
+
+    def of(self, provider):
+        return SimpleNamespace(resources={"VCPU": Usage(100, 100 - self.vcpus[provider])})
+
+
 def offer_of(conf, hosts, vcpus_left, spec=None, others=()):
     """A dry run over hosts, on which Placement has so many VCPUs left; an instance takes two.
 
@@ -135,7 +146,7 @@ def offer_of(conf, hosts, vcpus_left, spec=None, others=()):
         uuid: (AllocationCandidate.of(uuid, (uuid,), {uuid: {"resources": {"VCPU": 2}}}, {}),)
         for uuid in left
     }
-    found = Candidates(by_root, read_usage=lambda uuid: {"VCPU": Usage(100, 100 - left[uuid])})
+    found = Candidates(by_root, _summaries=(Left(left),))
     return Offer(record, found, conf, make_table([*hosts, *others]))
 
 
@@ -187,6 +198,35 @@ def test_filters_end_the_count_of_a_host():
         {"limit": "ComputeFilter", "hosts": 1},
     ]
     assert found["total"]["hosts_with_room"] == 2
+
+
+def test_only_hosts_that_may_have_such_instances_strand_anything():
+    """Of those that are full by a filter the rest is stranded; disabled ones have nothing to give."""
+    conf = make_conf(enabled_filters=["ComputeFilter", "NumInstancesFilter"], max_instances_per_host=5)
+    hosts = [
+        host_with_candidate("free"),
+        host_with_candidate("full").num_instances(5),
+        host_with_candidate("disabled").disabled(),
+        host_with_candidate("ignored"),
+    ]
+    spec = make_spec(sizes={"memory_mb": 64, "vcpus": 2}, instance_uuid="i", ignore_hosts=["ignored"])
+    total = counted(offer_of(conf, hosts, [5, 30, 100, 100], spec))["total"]
+    assert (total["free"], total["stranded"]) == ({"VCPU": 35}, {"VCPU": 1 + 30})
+
+
+def test_isolated_hosts_of_another_project_strand_nothing():
+    conf = make_conf(enabled_filters=["AggregateMultiTenancyIsolation"])
+    hosts = [host_with_candidate("ours"), host_with_candidate("theirs").aggregate("t", filter_tenant_id="q")]
+    assert counted(offer_of(conf, hosts, [5, 100]))["total"]["stranded"] == {"VCPU": 1}
+
+
+def test_disabled_hosts_are_counted_whether_placement_offers_them_or_not():
+    conf = make_conf(enabled_filters=["ComputeFilter"])
+    disabled = [host_with_candidate(f"off{number}").disabled() for number in range(4)]
+    offer = offer_of(conf, [host_with_candidate("h1"), *disabled[:2]], [10, 10, 10], others=disabled[2:])
+    total = counted(offer)["total"]
+    assert (total["disabled"], total["disabled_not_offered"]) == (4, 2)
+    assert {"limit": "ComputeFilter", "hosts": 2} in total["limits"]
 
 
 def test_builds_are_over_before_the_next_instance_comes():
@@ -263,6 +303,7 @@ def test_hosts_that_are_not_counted_in_time_are_told():
     ticks = iter([0.0, 1.0, module.BUDGET + 1, module.BUDGET + 2])
     found = capacity(offer_of(conf, hosts, [40] * 3, spec), NAMES, lambda: None, lambda: next(ticks))
     assert (found["instances"], found["unreached"]) == (2, 2)
+    assert found["total"]["stranded"] == {"VCPU": 36}
 
 
 def test_hosts_that_the_request_excludes_count_nothing():

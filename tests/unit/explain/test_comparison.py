@@ -1,12 +1,15 @@
 """Recorded requests are decided again, with the options in use and with others."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from scheduler.conf.changed import ChangedOptions, read_changes
-from scheduler.explain.comparison import RuleSet, comparable, compare, joined
+from scheduler.explain.comparison import RuleSet, compare, joined
+from scheduler.explain.record import CandidateSource
 from scheduler.hosts.request_instances import NoInstances
-from scheduler.request.scheduling_request import SchedulingRequest
+from scheduler.request.scheduling_request import RequestKind, SchedulingRequest
 from scheduler.rules.drivers import load_rules
 from tests.support.options import make_conf
 from tests.unit.explain.decisions import decide
@@ -80,11 +83,26 @@ def test_records_are_not_changed_by_a_comparison(conf):
     assert compared(conf, records, ram_weight_multiplier="-1") == first
 
 
-def test_a_record_without_data_of_hosts_cannot_be_decided_again(conf):
-    (record,) = recorded(conf, fleet(), 1)
-    assert comparable(record)
-    record.hosts = None
-    assert not comparable(record)
+def test_requests_that_cannot_be_decided_again_are_counted_by_the_reason(conf):
+    records = recorded(conf, fleet(), 6)
+    dropped, empty, silent, held, rebuild, _ = records
+    dropped.drop_hosts()
+    for record, source in (
+        (empty, CandidateSource("placement")),
+        (silent, CandidateSource("placement", failed=True)),
+        (held, CandidateSource("held", 1)),
+    ):
+        record.hosts, record.allowed, record.candidates = None, None, source
+    rebuild.request = replace(rebuild.request, kind=RequestKind.REBUILD_CHECK)
+    found = compared(conf, records)
+    assert found["left_out"] == {
+        "hosts are no longer kept": 1,
+        "Placement offered no host": 1,
+        "Placement gave no answer": 1,
+        "redelivered, answered with the hosts that its instances held": 1,
+        "rebuild check": 1,
+    }
+    assert (found["requests"], found["instances"]) == (1, 1)
 
 
 def test_hosts_that_are_dropped_meanwhile_do_not_change_a_comparison(conf):
@@ -98,7 +116,11 @@ def test_hosts_that_are_dropped_meanwhile_do_not_change_a_comparison(conf):
     found = compared(conf, left, drop_oldest, ram_weight_multiplier="-1")
     times = [{"time": one["time"]} for one in expected["choices"]]
     assert [one | time for one, time in zip(found["choices"], times, strict=True)] == expected["choices"]
-    assert compared(conf, left) is None
+    rest = compared(conf, left)
+    assert (rest["requests"], rest["left_out"]) == (0, {"hosts are no longer kept": 4})
+    whole = joined({"ctl.0": rest | {"options": []}, "ctl.1": found | {"options": []}})
+    assert (whole["requests"], whole["spread"]) == (4, found["spread"])
+    assert whole["left_out"] == {"hosts are no longer kept": 4}
 
 
 def test_what_several_workers_say_is_joined(conf):

@@ -5,36 +5,48 @@ import logging
 import pytest
 
 from scheduler.background import BackgroundLoop
+from scheduler.errors import PlacementUnavailable
 from scheduler.explain import empty_answers
 from scheduler.explain.empty_answers import EmptyAnswers
 from scheduler.explain.record import CandidateSource, DecisionRecord
-from scheduler.explain.relaxation import Offer
+from scheduler.explain.relaxation import UUIDS, Offer
+from scheduler.explain.trace import Trace
+from scheduler.placement.candidates import Candidates
 from scheduler.placement.errors import PlacementSilent
+from scheduler.request.query import Query
 from scheduler.request.scheduling_request import SchedulingRequest
+from scheduler.rpc.context import RequestContext
 from tests.support.clock import Clock
 from tests.unit.filters.asking import make_spec
 
 QUERY = "required=CUSTOM_GPU&resources=VCPU%3A1"
 
 
-def record(query=QUERY, name="placement", offered=0, request_id="req-1"):
-    found = DecisionRecord(SchedulingRequest.of(make_spec(instance_uuid="i"), ["i"]), request_id, 0.0)
-    found.queries, found.candidates = (query,), CandidateSource(name=name, offered=offered)
+def record(query=QUERY, name="placement", offered=0, request_id="req-1", **source):
+    context = RequestContext(request_id=request_id)
+    found = DecisionRecord(
+        SchedulingRequest.of(make_spec(instance_uuid="i"), ["i"], context), request_id, 0.0
+    )
+    found.queries, found.candidates = (query,), CandidateSource(name=name, offered=offered, **source)
     return found
 
 
 class World:
     def __init__(self):
         self.asked, self.clock, self.wanted, self.error = [], Clock(), True, None
+        self.refused = ["CUSTOM_GPU"]
         self.ask_during = lambda: None
-        self.analysis = EmptyAnswers(self.ask, lambda: self.wanted, self.clock)
+        self.analysis = EmptyAnswers(
+            self, lambda: self.wanted, lambda spec: UUIDS, self.clock, lambda: self.clock.now
+        )
 
-    def ask(self, querystring):
+    def offer(self, querystring):
         self.asked.append(querystring)
         self.ask_during()
         if self.error:
             raise self.error
-        return Offer(0 if "CUSTOM_GPU" in querystring else 12)
+        nodes = frozenset(map(str, range(12)))
+        return Offer() if any(word in querystring for word in self.refused) else Offer(nodes)
 
     def run(self, *records):
         for one in records:
@@ -59,10 +71,33 @@ def test_the_record_and_the_log_say_what_would_have_helped(world, caplog):
     )
 
 
+def test_the_line_has_the_context_of_the_request(world, caplog):
+    caplog.set_level(logging.INFO)
+    world.run(record(request_id="req-7"))
+    (line,) = [each for each in caplog.records if each.name == empty_answers.__name__]
+    assert line.context.request_id == "req-7"
+
+
 def test_nothing_that_helps_is_said_too(world, caplog):
     caplog.set_level(logging.INFO)
-    world.run(record("resources=VCPU%3A1"))
-    assert "leaving out one or two constraints gives none either" in caplog.text
+    world.refused.append("VCPU")
+    failed = record("resources=VCPU%3A1")
+    world.run(failed)
+    assert "leaving out one or two constraints gives no host either" in caplog.text
+    assert (failed.relaxed, failed.relaxed_at) == ((), world.clock.now)
+
+
+def test_a_cloud_that_has_changed_since_is_said_and_not_remembered(world, caplog):
+    caplog.set_level(logging.INFO)
+    world.refused = []
+    first, second = record(), record()
+    world.run(first)
+    assert "req-1: the same query, asked again, has 12 hosts: the cloud has changed since" in caplog.text
+    world.refused = ["CUSTOM_GPU"]
+    world.clock.now += 20
+    world.run(second)
+    assert [each.text for each in second.relaxed] == ["without required trait CUSTOM_GPU: 12 hosts"]
+    assert second.relaxed_at == world.clock.now
 
 
 @pytest.mark.parametrize(
@@ -72,6 +107,17 @@ def test_nothing_that_helps_is_said_too(world, caplog):
 )
 def test_other_failures_are_not_looked_into(world, other):
     world.run(record(**other))
+    assert world.asked == []
+
+
+@pytest.mark.parametrize("requests", [1, 2], ids=["alone", "shared with another request"])
+def test_an_outage_is_not_taken_for_an_empty_answer(world, requests):
+    """Once Placement is back each constraint would seem to decide: without it there are hosts again."""
+    trace = Trace(record().request)
+    trace.asked([Query((), QUERY, None)])
+    trace.answered(Candidates(reason="Placement answers 500", failed=True, requests=requests))
+    world.refused = []
+    world.run(trace.finish(PlacementUnavailable("Placement answers 500")))
     assert world.asked == []
 
 
@@ -102,7 +148,8 @@ def test_equal_queries_are_asked_once_until_that_is_forgotten(world):
 def test_only_some_queries_wait(world):
     more = empty_answers.MOST_WAITING + 5
     world.run(*(record(f"required=CUSTOM_GPU&resources=VCPU%3A{number}") for number in range(1, more + 1)))
-    assert len(world.asked) == empty_answers.MOST_WAITING
+    as_it_was = [query for query in world.asked if "CUSTOM_GPU" in query]
+    assert len(as_it_was) == empty_answers.MOST_WAITING
 
 
 def test_the_first_query_is_looked_into_at_once_and_others_later(world, monkeypatch):

@@ -12,6 +12,7 @@ from scheduler.explain.explanation import (
     explain_host,
     explain_host_of,
 )
+from scheduler.explain.unoffered import DISABLED
 from scheduler.placement.answer import Candidates
 from scheduler.request.scheduling_request import SchedulingRequest
 from tests.builders import CELL, uuid_of
@@ -100,6 +101,17 @@ def test_hosts_come_with_their_outcome_those_that_matter_first(record):
     assert (explained["hosts_total"], explained["hosts_complete"]) == (8, True)
 
 
+def test_disabled_hosts_that_placement_hides_are_counted_with_those_that_a_filter_names(conf):
+    """Of four disabled hosts the computes of two have told Placement so."""
+    disabled = [host_with_candidate(f"off{number}").disabled() for number in range(4)]
+    request = SchedulingRequest.of(make_spec(instance_uuid="i"), ["i"])
+    found, *_ = decide(conf, [host_with_candidate("good"), *disabled[:2]], request, others=disabled[2:])
+    found.candidates.name = "placement"
+    reasons = {one["name"]: one["reasons"] for one in explain(found, NAMES, 100)["funnel"]}
+    assert reasons["Placement"] == [{"reason": DISABLED, "count": 2, "hosts": ["off2", "off3"]}]
+    assert [(one["count"], one["hosts"]) for one in reasons["ComputeFilter"]] == [(2, ["off0", "off1"])]
+
+
 def test_a_list_of_hosts_can_be_cut(record):
     explained = explain(record, NAMES, 1)
     assert [one["host"] for one in explained["hosts"]] == ["good"]
@@ -170,18 +182,17 @@ def test_a_host_that_the_request_excludes_was_shown_to_no_filter(record):
     ("name", "source", "words"),
     [
         ("absent", "placement", "No compute node"),
-        ("h9", "placement", "Placement did not offer"),
+        ("h9", "placement", "Placement did not offer h9: its inventory or traits do not suit the query"),
+        ("h8", "placement", f"Placement did not offer h8: {DISABLED}"),
         ("h9", "coalesced", "Placement did not offer"),
         ("h9", "mirror", "from the mirror"),
     ],
 )
 def test_a_host_that_was_no_candidate_is_said_to_be_none(conf, name, source, words):
-    hosts = [host_with_candidate("h1"), host_with_candidate("h9")]
-    found, *_ = decide(conf, hosts, SchedulingRequest.of(make_spec(instance_uuid="i"), ["i"]))
+    others = [host_with_candidate("h9"), host_with_candidate("h8").disabled()]
+    request = SchedulingRequest.of(make_spec(instance_uuid="i"), ["i"])
+    found, *_ = decide(conf, [host_with_candidate("h1")], request, others=others)
     found.candidates.name = source
-    found.hosts.rows = found.hosts.rows[:1]
-    for step in (step for each in found.hosts.rounds for step in each.steps):
-        assert step.packed is None
     answer = explain_host(found, name, NAMES)
     assert answer["nodes"] == []
     assert words in answer["note"]

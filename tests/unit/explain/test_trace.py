@@ -64,3 +64,10 @@ def test_a_host_that_is_alone_has_no_weights():
     request = SchedulingRequest.of(make_spec(instance_uuid="i"), ["i"])
     record, *_ = decide(make_conf(enabled_filters=[]), [host_with_candidate("h")], request)
     assert [(one.host, one.weights) for one in record.best] == [("h", ())]
+
+
+def test_a_password_in_an_error_is_not_recorded():
+    request = SchedulingRequest.of(make_spec(instance_uuid="i"), ["i"])
+    made = trace.Trace(request, lambda: 0.0)
+    record = made.finish(ValueError("no answer from http://nova:pa/ss@neutron/v2"))
+    assert record.error == ("ValueError", "no answer from http://***@neutron/v2")

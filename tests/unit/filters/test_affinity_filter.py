@@ -3,6 +3,7 @@
 import netaddr
 import pytest
 
+from scheduler.errors import is_fault_of_request
 from scheduler.filters.affinity_filter import (
     DifferentHostFilter,
     GroupAffinityFilter,
@@ -85,15 +86,17 @@ def near_request(near, cidr=None):
     ],
 )
 def test_simple_cidr_raises(row, near, cidr, address, error):
-    with pytest.raises(error):
+    with pytest.raises(error) as caught:
         ask(SimpleCIDRAffinityFilter, make_host("h").ip(address), near_request(near, cidr))
+    assert is_fault_of_request(caught.value) is (address is not None)
 
 
 @pytest.mark.parametrize("hint", ["build_near_host_ip", "cidr"])
 def test_simple_cidr_wants_one_value_a_hint(hint):
     hints = {"build_near_host_ip": ["10.0.0.1"], "cidr": ["/24"], hint: ["10.0.0.1", "/24"]}
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError) as caught:
         ask(SimpleCIDRAffinityFilter, make_host("h").ip("10.0.0.1"), make_request(hints=hints))
+    assert is_fault_of_request(caught.value)
 
 
 def apart(members, limit=None, policy="anti-affinity", hosts=None):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from scheduler.errors import NoValidHost
+from scheduler.errors import NoValidHost, is_fault_of_request
 from scheduler.filters import json_filter
 from scheduler.filters.json_filter import JsonFilter
 from tests.builders import make_host, make_view
@@ -102,8 +102,9 @@ def test_without_a_query_all_hosts_pass():
     ],
 )
 def test_raises(row, query, error):
-    with pytest.raises(error):
+    with pytest.raises(error) as caught:
         ask(JsonFilter, the_host(), request_for(query))
+    assert is_fault_of_request(caught.value)
 
 
 def nested(levels):

@@ -48,7 +48,8 @@ def world():
         (None, "placed"),
         (errors.NoValidHost("none"), "no_valid_host"),
         (errors.RequestFilterFailed("none"), "no_valid_host"),
-        (errors.HostsUnknown(["cell1"]), "hosts_unknown"),
+        (errors.HostsUnknown(["cell1"]), "outage"),
+        (errors.PlacementUnavailable("HTTP 403"), "outage"),
         (errors.InvalidRequest("bad"), "invalid"),
         (errors.SchedulerStopping(), "returned"),
         (errors.NetworkError("away"), "error"),
@@ -105,9 +106,8 @@ def test_other_answers_are_counted_by_their_source(world, name):
 
 
 def test_a_query_that_failed_and_a_request_without_one(world):
-    assert world.count(record(candidates=CandidateSource("placement", 0)))[
-        "berth_candidate_answers", ("failed",)
-    ] == [1]
+    for failed in (CandidateSource("placement"), CandidateSource("placement", sent_at=5.0, failed=True)):
+        assert world.count(record(candidates=failed))["berth_candidate_answers", ("failed",)] == [1]
     assert not [key for key in world.count(record(candidates=CandidateSource())) if "candidate" in key[0]]
 
 

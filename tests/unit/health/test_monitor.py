@@ -129,8 +129,8 @@ def test_a_reload_that_a_worker_does_not_follow_is_over_in_the_end(world):
 
 
 def test_ready_is_told_with_a_status(world):
-    world.monitor.ready("All 2 workers take requests")
-    assert world.told() == ["READY=1", "STATUS=All 2 workers take requests"]
+    world.monitor.ready("All workers take requests (2 of 2)")
+    assert world.told() == ["READY=1", "STATUS=All workers take requests (2 of 2)"]
 
 
 def test_nothing_is_served_unless_it_is_asked_for(world):

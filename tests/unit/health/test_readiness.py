@@ -77,6 +77,25 @@ def test_the_state_is_the_worst_that_requests_can_notice(states, expected):
     assert (health, document["status"]) == (expected, str(expected))
 
 
+@pytest.mark.parametrize("phase", ["starting", "serving"])
+def test_why_placement_is_of_no_use_is_told_also_before_requests_are_taken(phase):
+    problem = "HTTP 403: the user of [placement] lacks the rights"
+    state = good(placement=False, placement_problem=problem)
+    health, document = readiness(state, phase=phase).ready()
+    assert health is Health.FAIL
+    assert document["checks"]["placement:connection"][0]["output"] == problem
+
+
+def test_a_directory_for_claims_that_cannot_be_written_is_a_warning(tmp_path):
+    checks = readiness(good())
+    checks._state_path = tmp_path
+    assert checks.ready()[0] is Health.PASS
+    checks._state_path = tmp_path / "missing"
+    health, document = checks.ready()
+    assert health is Health.WARN
+    assert "[DEFAULT]/state_path cannot be written" in document["checks"]["state-path:writable"][0]["output"]
+
+
 def test_the_decision_stream_is_checked_only_if_there_is_one():
     _health, document = readiness(good()).ready()
     assert "decision-stream:connection" not in document["checks"]

@@ -28,12 +28,12 @@ def environment(listener, **more):
 def test_each_state_is_one_datagram(listener):
     notifier = Notifier(environment(listener), clock=Clock(12.5))
     notifier.ready()
-    notifier.status("All 2 workers take requests")
+    notifier.status("All workers take requests (2 of 2)")
     notifier.reloading()
     notifier.stopping()
     assert [listener.recv(100) for _ in range(4)] == [
         b"READY=1",
-        b"STATUS=All 2 workers take requests",
+        b"STATUS=All workers take requests (2 of 2)",
         b"RELOADING=1\nMONOTONIC_USEC=12500000",
         b"STOPPING=1",
     ]

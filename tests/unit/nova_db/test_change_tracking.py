@@ -1,7 +1,4 @@
 from datetime import datetime, timedelta
-import math
-import random
-import time
 
 import pytest
 import sqlalchemy as sa
@@ -17,7 +14,6 @@ from scheduler.nova_db.change_tracking import (
 )
 from scheduler.nova_db.row_loader import RowLoader
 from scheduler.nova_db.schema import compute_nodes, services
-from scheduler.shared_answers import SharedAnswers
 from tests.support.clock import Clock
 
 # with a fraction of a second: a row with such a stamp is not read again
@@ -314,77 +310,3 @@ def test_a_row_whose_value_cannot_be_converted_costs_only_its_host(nova, caplog)
         tracker.update(nova.cells[nova.cell1])
         assert sorted(row.host for row in tracker.rows.nodes.values()) == ["cmp1", "cmp3"]
     assert caplog.text.count("Compute node number 2 cannot be read") == 1
-
-
-class SharingTrackers:
-    """Trackers of one cell, of two workers that share answers; counts how often fingerprints are read."""
-
-    def __init__(self, nova, directory):
-        self.engine = nova.cells[nova.cell1]
-        self.polls = 0
-        self.trackers = [
-            CellTracker(
-                Cell(1, nova.cell1, "cell1", "", True),
-                RowLoader(nova.conf),
-                answers=SharedAnswers(directory).apart("cells", 1.0),
-            )
-            for _ in range(2)
-        ]
-        sa.event.listen(self.engine, "before_cursor_execute", self._count)
-
-    def _count(self, _connection, _cursor, statement, *_others):
-        self.polls += "group_concat" in statement and "FROM compute_nodes" in statement
-
-    def update(self, number, not_before=None):
-        tracker = self.trackers[number]
-        assert tracker.update(self.engine, None, not_before)
-        return {row.host: row.free_ram_mb for row in tracker.rows.nodes.values()}
-
-
-@pytest.fixture
-def sharing(nova, tmp_path):
-    return SharingTrackers(nova, tmp_path)
-
-
-def test_one_worker_reads_fingerprints_for_all_that_want_none_that_are_later(nova, sharing):
-    nova.add_host("cmp1", free_ram_mb=1)
-    wanted_at = time.monotonic()
-    assert sharing.update(0, wanted_at) == {"cmp1": 1}
-    assert sharing.update(1, wanted_at) == {"cmp1": 1}
-    assert sharing.polls == 1
-    assert sharing.trackers[1].rows.read_at == sharing.trackers[0].rows.read_at >= wanted_at
-    assert list(sharing.trackers[1].rows.services) == [(nova.cell1, "cmp1")]
-
-
-def test_what_changed_before_a_reading_was_wanted_is_in_it(nova, sharing):
-    nova.add_host("cmp1", free_ram_mb=1)
-    sharing.update(0)
-    nova.update(compute_nodes, compute_nodes.c.host == "cmp1", free_ram_mb=2)
-    assert sharing.update(1, time.monotonic()) == {"cmp1": 2}
-    assert sharing.polls == 2
-
-
-def test_with_shared_fingerprints_no_change_is_missed(nova, sharing):
-    """Hosts come, change and go between the readings of two workers, each as old as it may be."""
-    rng = random.Random(11)
-    now, history = {}, [(-math.inf, {})]
-    for step in range(60):
-        host = f"cmp{rng.randrange(6)}"
-        if host not in now:
-            nova.add_node(host, free_ram_mb=step, updated_at=STAMP)
-            now[host] = step
-        elif rng.random() < 0.3:
-            with nova.cells[nova.cell1].begin() as writer:
-                writer.execute(sa.delete(compute_nodes).where(compute_nodes.c.host == host))
-            del now[host]
-        else:
-            nova.update(compute_nodes, compute_nodes.c.host == host, free_ram_mb=step)
-            now[host] = step
-        history.append((time.monotonic(), dict(now)))
-        not_before = rng.choice(history[-4:])[0]
-        found = sharing.update(rng.randrange(2), not_before)
-        since = max(index for index, (moment, _) in enumerate(history) if moment <= not_before)
-        for each in {*found, *now}:
-            assert found.get(each) in [state.get(each) for _, state in history[since:]]
-    assert sharing.update(0) == sharing.update(1) == now
-    assert sharing.polls < 60

@@ -8,7 +8,7 @@ from scheduler import conf as options
 from scheduler.circuit_breaker import CircuitOpen
 from scheduler.errors import ConfigError
 from scheduler.nova_db import engines
-from scheduler.nova_db.engines import Engines, make_engine, normalised
+from scheduler.nova_db.engines import Engines, make_engine, normalised, refusal_in
 
 
 @pytest.fixture
@@ -100,6 +100,10 @@ def test_a_url_without_a_known_driver_is_refused(conf, url):
         "mysql+pymysql//nova:verysecret@h/d",
         "mysql+pymysql://nova:half@half:verysecret@h:3306/d",
         "mysql+pymysql://nova:verysecret@h:port/d",
+        "mysql+pymysql://nova:s3cret@secret@h/d",
+        "mysql+pymysql://nova:s3cret@pa/secret@h/d",
+        "mysql+pymysql://nova:s3cret@pa?secret@h/d",
+        "postgresql://nova:s3cret@secret@h:5432/d",
     ],
 )
 def test_errors_do_not_show_passwords(conf, url):
@@ -107,6 +111,20 @@ def test_errors_do_not_show_passwords(conf, url):
     with pytest.raises(ConfigError, match=r"^\[api_database\]/connection cannot be used: ") as caught:
         Engines(conf).check()
     assert "secret" not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mysql+pymysql://nova:pa%40ss@h/d",
+        "mysql+pymysql://nova@tenant:pa/ss=@h/d",
+        "mysql+pymysql://nova:secret@h/d?unix_socket=/run/a@b",
+        "sqlite:////tmp/a@b/nova.db",
+        "mysql+pymysql://h/d",
+    ],
+)
+def test_an_at_sign_that_belongs_to_no_password_is_no_mistake(conf, url):
+    assert make_engine(url, conf.database, 1.0).url.database in {"d", "/tmp/a@b/nova.db"}
 
 
 def test_options_that_are_not_set_are_not_checked(conf):
@@ -131,3 +149,32 @@ def test_an_api_database_to_which_no_connection_can_be_made_is_left_out(conf, sc
     for expected in (DBConnectionError, CircuitOpen):
         with pytest.raises(expected), made.api_connection():
             pass
+
+
+class Refusal(Exception):
+    """As a driver of PostgreSQL raises it."""
+
+    pgcode = "42501"
+
+
+@pytest.mark.parametrize(
+    ("error", "found"),
+    [
+        (OSError(1045, "Access denied for user 'nova'@'h' (using password: YES)"), "Access denied"),
+        (
+            OSError(1142, "SELECT command denied to user 'nova'@'h' for table 'cell_mappings'"),
+            "SELECT command",
+        ),
+        (Refusal("permission denied for table cell_mappings"), "permission denied"),
+        (ValueError('connection failed: FATAL:  password authentication failed for user "nova"'), "FATAL:"),
+        (ValueError("FATAL:  the database system is starting up"), None),
+        (ValueError("FATAL:  sorry, too many clients already"), None),
+        (OSError(2003, "Can't connect to MySQL server"), None),
+        (OSError(1040, "Too many connections"), None),
+    ],
+)
+def test_a_missing_right_is_told_from_an_outage(error, found):
+    wrapped = RuntimeError("wrapped")
+    wrapped.__cause__ = error
+    refusal = refusal_in(wrapped)
+    assert found in refusal if found else not refusal

@@ -108,7 +108,7 @@ def test_reading_begins_before_a_request_waits_for_it(nova):
         stores.store.snapshot()
         nova.add_host("cmp1")
         arrived_at = time.monotonic()
-        stores.store.begin_reading()
+        stores.store.begin_reading(0.0)
         assert eventually(lambda: len(stores.store.snapshot(1000)) == 1)
         reads = stores.reads
         assert hosts_of(stores.store.snapshot(0, arrived_at)) == ["cmp1"]

@@ -21,6 +21,7 @@ from scheduler.nova_db.schema import (
     instance_mappings,
     services,
 )
+from tests.support.clock import Clock
 from tests.support.options import add_partition
 from tests.support.waiting import eventually
 
@@ -399,6 +400,39 @@ def test_what_was_deleted_is_no_longer_expected(nova, inventory):
     expect(inventory, "i1", node)
     inventory.delete_instance_info("cmp1", "i1")
     assert inventory.pending.node_of("i1") is None
+
+
+@pytest.mark.parametrize("seconds", [9.0, 11.0], ids=["new", "old"])
+def test_a_build_that_was_deleted_before_its_compute_saw_it_counts_for_some_seconds(nova, inventory, seconds):
+    """Neither a compute nor a conductor tells of it."""
+    clock = inventory.pending._clock = Clock()
+    node = nova.add_host("cmp1")
+    inventory.start()
+    for instance in ("building", "deleted", "deleted and gone"):
+        expect(inventory, instance, node)
+    nova.insert_api(instance_mappings, instance_uuid="building", project_id="p")
+    nova.insert_api(instance_mappings, instance_uuid="deleted", project_id="p", queued_for_delete=True)
+    clock.now += seconds
+    assert inventory.forget_deleted() == 10.0
+    left = [name for name in ("building", "deleted", "deleted and gone") if inventory.pending.node_of(name)]
+    assert left == (["building"] if seconds > 10 else ["building", "deleted", "deleted and gone"])
+    table = inventory.snapshot()
+    (row,) = inventory.pending.overlay(table, np.array([table.row_of_uuid[node]])).T
+    assert row[AMOUNTS.index("num_io_ops")] == len(left)
+
+
+@pytest.mark.parametrize("readable", [False, True], ids=["away", "not nova's"])
+def test_a_build_is_expected_while_the_database_does_not_say_that_it_was_deleted(nova, inventory, readable):
+    clock = inventory.pending._clock = Clock()
+    node = nova.add_host("cmp1")
+    inventory.start()
+    expect(inventory, "building", node)
+    if not readable:
+        nova.conf.set_override("connection", "sqlite:////no/such/directory/x.db", "api_database")
+        inventory.reset()
+    clock.now += 60
+    inventory.forget_deleted()
+    assert inventory.pending.node_of("building") == node
 
 
 def test_a_named_host_in_a_cell_that_cannot_be_read_is_not_said_to_be_missing(nova, inventory):

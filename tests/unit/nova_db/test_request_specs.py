@@ -7,9 +7,17 @@ import pytest
 from scheduler import objects
 from scheduler.nova_db import request_specs as module
 from scheduler.nova_db.request_specs import NotFound, RequestSpecs
-from scheduler.nova_db.schema import flavor_extra_specs, flavors, request_specs
+from scheduler.nova_db.schema import (
+    flavor_extra_specs,
+    flavors,
+    instance_group_member,
+    instance_group_policy,
+    instance_groups,
+    request_specs,
+)
 
 IMAGE = "11111111-1111-4111-8111-111111111111"
+GROUP = "22222222-2222-4222-8222-222222222222"
 
 
 @pytest.fixture
@@ -56,7 +64,21 @@ def test_an_image_is_found_in_one_of_the_latest_requests(nova, stored, monkeypat
         stored.image(IMAGE)
 
 
-@pytest.mark.parametrize("method", ["flavor", "of_instance", "image"])
+@pytest.mark.parametrize("rules", ['{"max_server_per_host": 2}', None], ids=["with a rule", "without"])
+def test_a_server_group_comes_with_policy_and_members(nova, stored, rules):
+    other = nova.insert_api(instance_groups, uuid=IMAGE, name="other")
+    number = nova.insert_api(instance_groups, uuid=GROUP, name="db", project_id="p", user_id="u")
+    nova.insert_api(instance_group_policy, group_id=number, policy="anti-affinity", rules=rules)
+    for group, instance in ((number, "i1"), (other, "i2"), (number, "i3")):
+        nova.insert_api(instance_group_member, group_id=group, instance_uuid=instance)
+    found = stored.group(GROUP)
+    assert (found.uuid, found.name, found.project_id) == (GROUP, "db", "p")
+    assert (found.policy, found.rules) == ("anti-affinity", {"max_server_per_host": 2} if rules else {})
+    assert sorted(found.members) == ["i1", "i3"]
+    assert "hosts" not in found
+
+
+@pytest.mark.parametrize("method", ["flavor", "of_instance", "image", "group"])
 def test_what_is_missing_is_named(stored, method):
     with pytest.raises(NotFound, match="nothing"):
         getattr(stored, method)("nothing")

@@ -26,7 +26,7 @@ def test_reason_is_that_of_the_first_candidate():
     found = usable_candidates(Fitter(), TWO, guest(pinned()), None, POOLS, (REQUEST,), MAPPINGS[:1])
     assert (
         found.reason
-        == "only 0 of 1 devices free that match vendor 8086 in the providers that Placement chose"
+        == "only 0 of 1 devices free that match vendor 8086 (PCI alias nic) in the providers that Placement chose"
     )
     assert not usable_candidates(Fitter(), TWO, guest(pinned()), None, POOLS, (REQUEST,), [])
 

@@ -46,5 +46,5 @@ def test_free_devices_order_the_cells_even_without_request_object():
 
 def test_missing_devices_are_a_problem_and_keep_the_guest():
     done = consumed(pools=PoolSet(), topology=None)
-    assert done.problem == "no pool matches vendor 8086"
+    assert done.problem == "no pool matches vendor 8086 (PCI alias nic)"
     assert done.guest == guest(pinned())

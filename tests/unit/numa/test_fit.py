@@ -176,12 +176,12 @@ def test_reason_for_missing_devices_names_them_and_the_cells():
     pools = from_flat([{**NIC, "numa_node": 1, "count": 1}])
     wanted = make_request(1, [{**NIC, "physical_network": "physnet1"}], alias_name="nic")
     assert fit(TWO, guest(pinned()), None, make_offer(pools, (wanted,))).reason == (
-        "no pool matches vendor 8086 product 154d on physnet1"
+        "no pool matches vendor 8086 product 154d on physnet1 (PCI alias nic)"
     )
     far = make_request(1, [NIC], alias_name="nic", numa_policy="required")
     crowded = host(host_cell(0), host_cell(1, cpus=1))
     assert fit(crowded, guest(pinned()), None, make_offer(pools, (far,))).reason == (
-        "only 0 of 1 devices free that match vendor 8086 product 154d for NUMA policy required on NUMA cell 0"
+        "only 0 of 1 devices free that match vendor 8086 product 154d (PCI alias nic) for NUMA policy required on NUMA cell 0"
     )
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.golden import filters, replay
+from tests.integration.interop import numa_pci_cases
 
 # Where nova fails to charge a guest to a host cell that reports no pages, Berth charges all but the pages
 # (spec: numa-and-pci 3.12).
@@ -73,6 +74,14 @@ def test_boot_through_filters_and_driver(case):
         assert [step["passing"] for step in filters.run_boot(case)] == [[0], []]
         return
     assert filters.run_boot(case) == [without_consumed(step) for step in case["expect"]["steps"]]
+
+
+@pytest.mark.parametrize("number", range(60))
+def test_random_multi_creates_through_filters_and_driver(number):
+    """The pure functions, which the cases above compare with nova, say what is to come out."""
+    case = numa_pci_cases.multi_create("x", number)
+    expected = replay.run_boot(case)["steps"]
+    assert filters.run_boot(case) == [without_consumed(step) for step in expected]
 
 
 def without_consumed(step):

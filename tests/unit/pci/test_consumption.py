@@ -113,25 +113,29 @@ def test_takes_exactly_what_is_asked_or_says_why_not(listed, wanted, anywhere):
 @pytest.mark.parametrize(
     ("step", "free", "line"),
     [
-        (Step.DESCRIPTION, 0, "no pool matches vendor 8086"),
-        (Step.DESCRIPTION, 1, "only 1 of 2 devices free that match vendor 8086"),
+        (Step.DESCRIPTION, 0, "no pool matches vendor 8086 (PCI alias nic)"),
+        (Step.DESCRIPTION, 1, "only 1 of 2 devices free that match vendor 8086 (PCI alias nic)"),
         (
             Step.NUMA,
             1,
-            "only 1 of 2 devices free that match vendor 8086 for NUMA policy required on NUMA cells 0, 3",
+            "only 1 of 2 devices free that match vendor 8086 (PCI alias nic) for NUMA policy required on NUMA cells 0, 3",
         ),
         (
             Step.USE,
             0,
-            "only 0 of 2 devices free that match vendor 8086; other matching devices are PF, vDPA or remote-managed and must be requested explicitly, or differ in live_migratable",
+            "only 0 of 2 devices free that match vendor 8086 (PCI alias nic); other matching devices are PF, vDPA or remote-managed and must be requested explicitly, or differ in live_migratable",
         ),
         (
             Step.PLACEMENT,
             1,
-            "only 1 of 2 devices free that match vendor 8086 in the providers that Placement chose",
+            "only 1 of 2 devices free that match vendor 8086 (PCI alias nic) in the providers that Placement chose",
         ),
-        (Step.AMBIGUOUS, 0, "two pools of the host have the same Placement provider; requested: vendor 8086"),
-        (Step.UNRESOLVED, 0, "Placement chose no provider for vendor 8086"),
+        (
+            Step.AMBIGUOUS,
+            0,
+            "two pools of the host have the same Placement provider; requested: vendor 8086 (PCI alias nic)",
+        ),
+        (Step.UNRESOLVED, 0, "Placement chose no provider for vendor 8086 (PCI alias nic)"),
     ],
 )
 def test_each_step_that_refuses_has_its_reason(step, free, line):

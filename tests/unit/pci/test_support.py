@@ -32,7 +32,7 @@ def test_applied_requests_consume_devices_until_one_is_refused():
         (POOLS, (), [{}, None], (0, 1), ""),
         (None, (), [{}], (0,), ""),
         (None, (REQUEST,), [{}], (), "the host has not reported its PCI devices yet"),
-        (PoolSet(), (REQUEST,), [{}], (), "no pool matches vendor 8086 product 154d"),
+        (PoolSet(), (REQUEST,), [{}], (), "no pool matches vendor 8086 product 154d (PCI alias nic)"),
         (PoolSet(problem="unreadable"), (REQUEST,), [{}], (), "unreadable"),
         (PoolSet(problem="unreadable"), (), [{}], (0,), ""),
         (POOLS, (REQUEST,), [], (), "no allocation candidate is left"),
@@ -41,7 +41,7 @@ def test_applied_requests_consume_devices_until_one_is_refused():
             (REQUEST,),
             [{"r-0": ["c"]}],
             (),
-            "only 0 of 1 devices free that match vendor 8086 product 154d in the providers that Placement chose",
+            "only 0 of 1 devices free that match vendor 8086 product 154d (PCI alias nic) in the providers that Placement chose",
         ),
     ],
 )

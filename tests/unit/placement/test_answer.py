@@ -6,7 +6,7 @@ import msgspec
 import orjson
 import pytest
 
-from scheduler.placement.answer import AllocationCandidate, Candidates, RootsAlone, Usage, merge, parse
+from scheduler.placement.answer import AllocationCandidate, Candidates, Usage, merge, parse
 
 SHARING = "MISC_SHARES_VIA_AGGREGATE"
 
@@ -210,12 +210,3 @@ def test_a_candidate_is_read_as_a_dict_and_cannot_be_changed_that_way():
     assert candidate["allocations"] == {"r": {"resources": {"VCPU": 1}}}
     with pytest.raises(KeyError):
         candidate["root"]
-
-
-def test_roots_alone_equal_what_placement_names():
-    (named,) = answer([entry(("a", "VCPU", 1))], FLAT).by_root["a"]
-    alone = RootsAlone(("b", "a"), {"VCPU": 1})
-    (made,) = alone["a"]
-    assert (list(alone), len(alone), "c" in alone) == (["b", "a"], 2, False)
-    assert (made.root, made.roots, made.allocations) == (named.root, named.roots, named.allocations)
-    assert made.mappings == {"": ["a"]}

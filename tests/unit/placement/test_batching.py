@@ -32,16 +32,16 @@ class Question:
         assert self.entered.acquire(timeout=30)
 
 
-def calls_of(question, wait_timeout=5, at_once=2):
-    """Batched calls that ask ``question``, or what stands in ``calls.instead`` for a key."""
+class Calls(BatchedCalls):
+    """Batched calls that ask ``question``, or what stands in ``instead`` for a key; results without counts."""
 
-    def call(key, batch):
-        items = batch.close()
-        return [calls.instead.get(key, question)()] * len(items)
+    def __init__(self, question, wait_timeout=5, at_once=2):
+        super().__init__(wait_timeout, at_once)
+        self.question = question
+        self.instead = {}
 
-    calls = BatchedCalls(call, wait_timeout, at_once)
-    calls.instead = {}
-    return calls
+    def ask(self, key):
+        return self.call(key, self.instead.get(key, self.question)).result
 
 
 @pytest.fixture
@@ -67,20 +67,20 @@ def waiting(calls, key, count):
 
 def test_alone(question):
     question.gate.release()
-    calls = calls_of(question, 5, at_once=2)
-    assert calls.call("key", None) == 0
+    calls = Calls(question, 5, at_once=2)
+    assert calls.ask("key") == 0
     assert len(calls) == 0
 
 
 def test_those_who_come_while_it_runs_share_the_next(question, pool):
-    calls = calls_of(question, 5, at_once=2)
-    first = pool.submit(calls.call, "key", None)
+    calls = Calls(question, 5, at_once=2)
+    first = pool.submit(calls.ask, "key")
     question.is_entered()
-    others = [pool.submit(calls.call, "key", None) for _ in range(10)]
+    others = [pool.submit(calls.ask, "key") for _ in range(10)]
     waiting(calls, "key", 10)
     question.gate.release()
     question.is_entered()
-    late = pool.submit(calls.call, "key", None)
+    late = pool.submit(calls.ask, "key")
     waiting(calls, "key", 1)
     question.gate.release(2)
     assert first.result(30) == 0
@@ -90,20 +90,20 @@ def test_those_who_come_while_it_runs_share_the_next(question, pool):
 
 
 def test_other_keys_do_not_wait(question, pool):
-    calls = calls_of(question, 5, at_once=2)
-    first = pool.submit(calls.call, "key", None)
+    calls = Calls(question, 5, at_once=2)
+    first = pool.submit(calls.ask, "key")
     question.is_entered()
     calls.instead["other"] = lambda: "done"
-    assert calls.call("other", None) == "done"
+    assert calls.ask("other") == "done"
     question.gate.release()
     assert first.result(30) == 0
 
 
 def test_those_who_wait_for_a_seat_are_joined_by_those_who_come(question, pool):
-    calls = calls_of(question, 5, at_once=1)
-    first = pool.submit(calls.call, "key", None)
+    calls = Calls(question, 5, at_once=1)
+    first = pool.submit(calls.ask, "key")
     question.is_entered()
-    others = [pool.submit(calls.call, "other", None) for _ in range(10)]
+    others = [pool.submit(calls.ask, "other") for _ in range(10)]
     waiting(calls, "other", 10)
     question.gate.release(2)
     assert first.result(30) == 0
@@ -112,23 +112,23 @@ def test_those_who_wait_for_a_seat_are_joined_by_those_who_come(question, pool):
 
 
 def test_a_seat_is_not_waited_for_without_end(question, pool):
-    calls = calls_of(question, 0.05, at_once=1)
-    first = pool.submit(calls.call, "key", None)
+    calls = Calls(question, 0.05, at_once=1)
+    first = pool.submit(calls.ask, "key")
     question.is_entered()
     calls.instead["other"] = lambda: "asked anyway"
-    assert calls.call("other", None) == "asked anyway"
+    assert calls.ask("other") == "asked anyway"
     question.gate.release()
     assert first.result(30) == 0
     calls.instead["key"] = lambda: "a seat is free"
-    assert calls.call("key", None) == "a seat is free"
+    assert calls.ask("key") == "a seat is free"
 
 
 def test_failure_reaches_all_who_waited_for_it_and_nobody_else(question, pool):
-    calls = calls_of(question, 5, at_once=2)
+    calls = Calls(question, 5, at_once=2)
     question.fails = {1}
-    first = pool.submit(calls.call, "key", None)
+    first = pool.submit(calls.ask, "key")
     question.is_entered()
-    others = [pool.submit(calls.call, "key", None) for _ in range(4)]
+    others = [pool.submit(calls.ask, "key") for _ in range(4)]
     waiting(calls, "key", 4)
     question.gate.release(2)
     assert first.result(30) == 0
@@ -136,15 +136,15 @@ def test_failure_reaches_all_who_waited_for_it_and_nobody_else(question, pool):
         with pytest.raises(ValueError, match="1"):
             other.result(30)
     question.gate.release()
-    assert calls.call("key", None) == 2
+    assert calls.ask("key") == 2
 
 
 def test_failure_of_the_one_before_does_not_matter(question, pool):
-    calls = calls_of(question, 5, at_once=2)
+    calls = Calls(question, 5, at_once=2)
     question.fails = {0}
-    first = pool.submit(calls.call, "key", None)
+    first = pool.submit(calls.ask, "key")
     question.is_entered()
-    other = pool.submit(calls.call, "key", None)
+    other = pool.submit(calls.ask, "key")
     waiting(calls, "key", 1)
     question.gate.release(2)
     with pytest.raises(ValueError, match="0"):
@@ -153,24 +153,24 @@ def test_failure_of_the_one_before_does_not_matter(question, pool):
 
 
 def test_one_that_hangs_is_not_waited_for_without_end(question, pool):
-    calls = calls_of(question, 0.05, at_once=2)
-    first = pool.submit(calls.call, "key", None)
+    calls = Calls(question, 0.05, at_once=2)
+    first = pool.submit(calls.ask, "key")
     question.is_entered()
     calls.instead["key"] = lambda: "asked anew"
-    assert calls.call("key", None) == "asked anew"
+    assert calls.ask("key") == "asked anew"
     question.gate.release()
     assert first.result(30) == 0
     assert len(calls) == 0
 
 
 def test_those_who_share_do_not_wait_without_end(question, pool):
-    calls = calls_of(question, 0.05, at_once=2)
-    first = pool.submit(calls.call, "key", None)
+    calls = Calls(question, 0.05, at_once=2)
+    first = pool.submit(calls.ask, "key")
     question.is_entered()
-    leader = pool.submit(calls.call, "key", None)
+    leader = pool.submit(calls.ask, "key")
     waiting(calls, "key", 1)
     with pytest.raises(PlacementUnanswered) as caught:
-        calls.call("key", None)
+        calls.ask("key")
     assert caught.value.timed_out
     question.gate.release(2)
     assert {first.result(30), leader.result(30)} == {0, 1}
@@ -186,9 +186,9 @@ def test_every_answer_is_younger_than_its_request(delays):
     def request(delay):
         time.sleep(delay)
         arrived = time.monotonic()
-        return arrived, calls.call("key", None)
+        return arrived, calls.ask("key")
 
-    calls = calls_of(ask)
+    calls = Calls(ask)
 
     with ThreadPoolExecutor(len(delays)) as pool:
         for arrived, started in pool.map(request, delays):
@@ -197,14 +197,14 @@ def test_every_answer_is_younger_than_its_request(delays):
 
 
 def test_keys_get_slots_in_the_order_of_their_first_callers(question, pool):
-    calls = calls_of(question, at_once=1)
-    first = pool.submit(calls.call, "a", None)
+    calls = Calls(question, at_once=1)
+    first = pool.submit(calls.ask, "a")
     question.is_entered()
     order = []
     calls.instead = {key: lambda key=key: order.append(key) for key in "abc"}
     others = []
     for key in "bca":  # 'a' waits behind those that came before it, though its last call has just returned
-        others.append(pool.submit(calls.call, key, None))
+        others.append(pool.submit(calls.ask, key))
         waiting(calls, key, 1)
     question.gate.release()
     assert first.result(30) == 0
@@ -214,74 +214,25 @@ def test_keys_get_slots_in_the_order_of_their_first_callers(question, pool):
 
 
 def test_a_key_in_flight_does_not_keep_others_from_the_second_slot(question, pool):
-    calls = calls_of(question, at_once=2)
-    first = pool.submit(calls.call, "a", None)
+    calls = Calls(question, at_once=2)
+    first = pool.submit(calls.ask, "a")
     question.is_entered()
-    again = pool.submit(calls.call, "a", None)
+    again = pool.submit(calls.ask, "a")
     waiting(calls, "a", 1)
     calls.instead["b"] = lambda: "not kept waiting"
-    assert calls.call("b", None) == "not kept waiting"
+    assert calls.ask("b") == "not kept waiting"
     question.gate.release(2)
     assert (first.result(30), again.result(30)) == (0, 1)
 
 
-def test_each_caller_of_a_batch_gets_the_result_for_its_item(question, pool):
-    def call(key, batch):
-        items = batch.close()
-        question()
-        return [f"{key} {item}" for item in items]
-
-    calls = BatchedCalls(call, 5, 1)
-    first = pool.submit(calls.call, "key", 0)
+def test_a_result_names_the_number_of_its_callers(question, pool):
+    calls = Calls(question, at_once=1)
+    first = pool.submit(calls.call, "key", question)
     question.is_entered()
     others = []
     for number in range(1, 5):
-        others.append(pool.submit(calls.call, "key", number))
+        others.append(pool.submit(calls.call, "key", question))
         waiting(calls, "key", number)
     question.gate.release(2)
-    assert first.result(30) == "key 0"
-    assert [other.result(30) for other in others] == ["key 1", "key 2", "key 3", "key 4"]
-
-
-def test_a_batch_is_joined_as_long_as_the_call_does_not_close_it(pool):
-    may_close, began = threading.Event(), threading.Event()
-
-    def call(key, batch):
-        began.set()
-        assert may_close.wait(30)
-        return batch.close()
-
-    calls = BatchedCalls(call, 5, 1)
-    callers = [pool.submit(calls.call, "key", 0)]
-    assert began.wait(30)
-    for number in range(1, 4):
-        callers.append(pool.submit(calls.call, "key", number))
-        waiting(calls, "key", number + 1)
-    may_close.set()
-    assert [caller.result(30) for caller in callers] == [0, 1, 2, 3]
-    assert len(calls) == 0
-
-
-@pytest.mark.parametrize("fails", [False, True])
-def test_those_whom_a_call_is_not_for_are_called_for_next(question, pool, fails):
-    closed = []
-
-    def call(key, batch):
-        question()
-        closed.append(batch.close(lambda item: item <= len(closed)))
-        if fails and len(closed) == 1:
-            raise ValueError("of the first call")
-        return [len(closed)] * len(closed[-1])
-
-    calls = BatchedCalls(call, 5, 1)
-    callers = [pool.submit(calls.call, "key", 0)]
-    question.is_entered()
-    for count, number in enumerate((1, 0, 2), 2):
-        callers.append(pool.submit(calls.call, "key", number))
-        waiting(calls, "key", count)
-    question.gate.release(9)
-    found = [caller.exception(30) or caller.result(30) for caller in callers]
-    assert closed[0] == [0, 0]
-    assert all(isinstance(found[place], ValueError) if fails else found[place] == 1 for place in (0, 2))
-    assert sorted([found[1], found[3]]) in ([2, 2], [2, 3])  # whoever comes first, the call is for it
-    assert len(calls) == 0
+    assert first.result(30) == (0, 1)
+    assert {other.result(30) for other in others} == {(1, 4)}

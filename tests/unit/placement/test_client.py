@@ -24,6 +24,7 @@ from scheduler.placement.errors import (
     PlacementUnreachable,
 )
 from scheduler.placement.session import Timeouts
+from scheduler.rpc import context as rpc_context
 from tests.support.clock import Clock
 
 URL = "http://placement.example"
@@ -207,13 +208,23 @@ def test_a_search_whose_answer_breaks_off(session, closes):
     assert caught.value.timed_out is not closes
 
 
-def test_repeated_failures_are_one_warning(client, http, caplog):
-    http.get(f"{URL}/x", exc=REFUSED)
-    for _ in range(5):
-        with pytest.raises(PlacementSilent):
-            client.get("/x", "1.36")
-    warnings = [record for record in caplog.records if record.levelno == logging.WARNING]
-    assert ["Placement API service is not responding" in record.getMessage() for record in warnings] == [True]
+@pytest.mark.parametrize("request_id", ["req-1\nforged", " req", "\u4e2d", "x" * 100_000], ids=ascii)
+def test_a_request_id_that_is_no_header_fails_no_question(client, http, request_id):
+    http.get(f"{URL}/x", json={})
+    context = rpc_context.RequestContext.from_dict({"request_id": request_id})
+    assert client.get("/x", "1.36", context).status == 200
+    sent = http.last_request.headers["X-Openstack-Request-Id"]
+    assert sent.encode("ascii") == context.request_id.encode()
+
+
+def test_a_password_in_the_url_of_keystone_is_in_no_error(client, http):
+    """The text goes into the decision log, to callers and to whoever asks why."""
+    url = "http://nova:pa/ss@keystone.example/v3"
+    http.get(f"{URL}/x", exc=requests.ConnectionError(f"Unable to establish connection to {url}: refused"))
+    with pytest.raises(PlacementSilent) as caught:
+        client.get("/x", "1.36")
+    assert "pa/ss" not in f"{caught.value} {caught.value.args}"
+    assert "http://***@keystone.example/v3" in str(caught.value)
 
 
 def test_connections_are_not_shared_with_a_forked_worker(client, session, http, monkeypatch):
@@ -233,8 +244,8 @@ START = [
     ({"text": "<html>"}, "each request tries again"),
     ({"json": {"versions": []}}, "each request tries again"),
     ({"status_code": 503}, "each request tries again"),
-    ({"exc": REFUSED}, "not responding"),
-    ({"exc": SLOW}, "not responding"),
+    ({"exc": REFUSED}, ""),
+    ({"exc": SLOW}, ""),
 ]
 
 
@@ -391,24 +402,61 @@ def test_a_search_on_the_connections_of_writes_keeps_them_open(client, http):
 
 
 @pytest.mark.parametrize(
-    ("answer", "expected"),
+    ("answer", "problem"),
     [
-        ({"json": {}}, True),
-        ({"status_code": 404}, True),
-        ({"status_code": 500}, False),
-        ({"status_code": 401}, False),
-        ({"status_code": 403}, False),
-        ({"exc": REFUSED}, False),
-        ({"exc": SLOW}, False),
+        ({"json": {}}, ""),
+        ({"status_code": 404}, ""),
+        ({"status_code": 500}, "HTTP 500"),
+        ({"status_code": 401}, "HTTP 401: it does not accept the token of the user of [placement]"),
+        ({"status_code": 403}, "HTTP 403: the user of [placement] lacks the rights"),
+        ({"exc": REFUSED}, "no connection"),
+        ({"exc": SLOW}, "timed out"),
     ],
     ids=["200", "404", "500", "401", "403", "refused", "slow"],
 )
-def test_a_check_tells_whether_placement_answers(session, http, answer, expected):
+def test_a_check_tells_whether_placement_answers_and_why_not(session, http, answer, problem):
     client = make(session)
     assert client.answers is None
     http.get(f"{URL}/resource_providers", **answer)
-    client.check(unused_for=15.0)
-    assert client.answers is expected
+    assert client.check(unused_for=15.0).startswith(problem)
+    assert client.answers is not bool(problem)
+    assert client.problem == problem
+
+
+def test_what_a_placement_answers_without_credentials_says_nothing_of_them(session, http):
+    client = make(session)
+    http.get(f"{URL}/resource_providers", status_code=403)
+    http.get(f"{URL}/", json=VERSIONS)
+    client.check()
+    client.start()
+    assert client.answers is False
+
+
+def test_a_placement_that_answers_checks_but_no_search_is_given_longer_for_searches(session, http):
+    client = make(session)
+    search = http.get(f"{URL}/allocation_candidates", exc=SLOW)
+    http.get(f"{URL}/resource_providers", json={})
+    given = []
+    for _ in range(5):
+        with pytest.raises(PlacementSilent):
+            client.get("/allocation_candidates", "1.36", search=True)
+        given.append(search.last_request.timeout[1])
+        assert not client.check()
+    assert given == [60.0, 120.0, 240.0, 480.0, 480.0]
+    http.get(f"{URL}/allocation_candidates", json={})
+    client.get("/allocation_candidates", "1.36", search=True)
+    assert client.get("/allocation_candidates", "1.36", search=True).status == 200
+    assert http.last_request.timeout[1] == 60.0
+
+
+def test_a_timeout_leaves_nothing_out_while_placement_answers_checks(session, http):
+    client = make(session)
+    http.get(f"{URL}/allocation_candidates", exc=SLOW)
+    http.get(f"{URL}/resource_providers", json={})
+    for _ in range(3 * TIMEOUTS_IN_A_ROW):
+        with pytest.raises(PlacementUnanswered):
+            client.get("/allocation_candidates", "1.36", search=True)
+        assert not client.check()
 
 
 def test_a_placement_that_requests_use_is_not_checked(session, http):
@@ -423,3 +471,14 @@ def test_a_placement_that_requests_use_is_not_checked(session, http):
     clock.now += 1
     client.check(unused_for=15.0)
     assert check.call_count == 1
+
+
+def test_after_a_failure_placement_is_checked_however_lately_that_was(session, http):
+    client = make(session)
+    http.get(f"{URL}/usages", exc=REFUSED)
+    http.get(f"{URL}/resource_providers", json={})
+    with pytest.raises(PlacementSilent):
+        client.get("/usages", "1.36")
+    assert client.answers is False
+    assert not client.check(unused_for=15.0)
+    assert client.answers

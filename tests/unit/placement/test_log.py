@@ -6,9 +6,7 @@ import pytest
 
 from scheduler.placement.candidates import Candidates, CandidateSource, FetchCandidates
 from scheduler.placement.client import Reply
-from scheduler.placement.questions import Questions
 from scheduler.request.query import Query
-from scheduler.shared_answers import SharedAnswers
 
 QUERY = Query((("limit", "9"),), "limit=9", 9)
 
@@ -31,7 +29,7 @@ class Answering:
 
 
 def ask_in_full(status, body):
-    return FetchCandidates(Questions(Answering(status, body), SharedAnswers()))
+    return FetchCandidates(Answering(status, body))
 
 
 def test_no_candidates(log):
@@ -44,9 +42,16 @@ def test_no_candidates(log):
 
 def test_a_query_that_is_refused(log):
     CandidateSource(ask_in_full(400, b'{"errors": [{"detail": "no"}]}')).fetch([QUERY], None)
-    (error, text), (level, _) = log()
-    assert (error, level) == ("ERROR", "INFO")
+    ((level, text),) = log()
+    assert level == "ERROR"
     assert text.startswith("Failed to retrieve allocation candidates from placement API")
+
+
+@pytest.mark.parametrize("status", [401, 403, 500, 503])
+def test_of_an_outage_a_request_logs_nothing(log, status):
+    found = CandidateSource(ask_in_full(status, b"")).fetch([QUERY], None)
+    assert found.failed
+    assert {level for level, _ in log()} == {"DEBUG"}
 
 
 def test_nothing_is_said_where_there_are_candidates(log):

@@ -1,26 +1,19 @@
+"""What the mirror knows of compute nodes, and above all: that it never expects a generation that is too high."""
+
 import json
 
 from hypothesis import given
 from hypothesis import strategies as st
-import msgspec
 import pytest
 
-from scheduler.placement.answer import SHARING
-from scheduler.placement.mirror import (
-    Mirror,
-    PlainQuery,
-    plain_query,
-    read_snapshot,
-    shares_mirrored_class,
-)
-from scheduler.request.query import Query
+from scheduler.placement.errors import QuestionRefused
+from scheduler.placement.mirror import UNKNOWN, Mirror, read_wide
+from scheduler.placement.plain_query import PlainQuery
+from scheduler.placement.providers import Inventory, ProviderState
 from tests.support.clock import Clock
 
 MEMORY = {"MEMORY_MB": 1024}
-
-
-def query(*pairs):
-    return Query(tuple(pairs), "", None)
+GENERATIONS = {"a": 5, "b": 7}
 
 
 def provider(root, traits=(), **resources):
@@ -33,16 +26,16 @@ def provider(root, traits=(), **resources):
     }
 
 
-def snapshot(**providers):
+def wide(**providers):
     body = {"allocation_requests": [], "provider_summaries": providers}
-    return read_snapshot(json.dumps(body).encode())
+    return read_wide(json.dumps(body).encode())
 
 
 def two_nodes():
-    return snapshot(
+    return wide(
         a=provider("a", ["AVX"], VCPU=(8, 0), MEMORY_MB=(4096, 0)),
         b=provider("b", [], VCPU=(8, 6), MEMORY_MB=(4096, 3072)),
-    )
+    ).nodes
 
 
 @pytest.fixture
@@ -50,74 +43,76 @@ def clock():
     return Clock()
 
 
+def publish(mirror, nodes, generations=None, members=None, reading=None):
+    """Let a mirror use nodes that were just read."""
+    reading = reading or mirror.begin_reading()
+    mirror.clock.now += 1
+    listed = GENERATIONS if generations is None else generations
+    mirror.publish(nodes, reading, listed, members or {})
+    mirror.clock.now += 1
+
+
 @pytest.fixture
 def mirror(clock):
     mirror = Mirror(clock)
-    mirror.publish(two_nodes(), clock.now)
+    publish(mirror, two_nodes())
     return mirror
 
 
 def found(mirror, amounts=MEMORY, **conditions):
     conditions = {name: frozenset(traits) for name, traits in conditions.items()}
     answer = mirror.find(PlainQuery(amounts, **conditions))
-    return [answer.snapshot.uuids[row] for row in answer.rows]
+    return [answer.uuids[row] for row in answer.rows]
+
+
+def generation(mirror, uuid):
+    known = mirror.state(uuid, PlainQuery(MEMORY))
+    return UNKNOWN if known is None else known.generation
 
 
 def allocation(provider, **amounts):
     return {provider: {"resources": amounts}}
 
 
-@pytest.mark.parametrize(
-    ("pairs", "expected"),
-    [
-        (
-            [("limit", "1000"), ("resources", "MEMORY_MB:512,VCPU:1")],
-            PlainQuery({"MEMORY_MB": 512, "VCPU": 1}),
-        ),
-        (
-            [("required", "A,!B"), ("resources", "MEMORY_MB:512"), ("root_required", "!C,D")],
-            PlainQuery({"MEMORY_MB": 512}, required=frozenset("AD"), forbidden=frozenset("BC")),
-        ),
-        (
-            [
-                ("member_of", "!in:x,y"),
-                ("member_of", "in:v"),
-                ("member_of", "in:w,z"),
-                ("resources", "MEMORY_MB:512"),
-            ],
-            PlainQuery(
-                {"MEMORY_MB": 512},
-                member_of=(frozenset("v"), frozenset("wz")),
-                not_member_of=frozenset("xy"),
-            ),
-        ),
-    ],
-    ids=["resources", "traits", "aggregates"],
-)
-def test_queries_that_compute_nodes_alone_decide(pairs, expected):
-    assert plain_query(query(*pairs)) == expected
+def write(mirror, provider="b", amount=1024, *, done=True, seconds=1, generation=None, begun=None):
+    """A write of ours for a new instance, which takes some seconds."""
+    begun = mirror.clock.now if begun is None else begun
+    mirror.clock.now += seconds
+    body = {"allocations": allocation(provider, MEMORY_MB=amount), "consumer_generation": generation}
+    mirror.written([body], begun, done=done)
 
 
-@pytest.mark.parametrize(
-    "pair",
-    [
-        ("resources", "VCPU:1"),
-        ("resources", "MEMORY_MB:1,VGPU:1"),
-        ("resources1", "VGPU:1"),
-        ("in_tree", "a"),
-        ("same_subtree", "_1"),
-        ("group_policy", "none"),
-    ],
-    ids=lambda pair: f"{pair[0]}={pair[1]}",
-)
-def test_other_queries_go_to_placement(pair):
-    pairs = dict([("resources", "MEMORY_MB:512"), pair])
-    assert plain_query(query(*pairs.items())) is None
+def state(uuid="b", generation=8, total=4096, used=0, traits=(), aggregates=(), **limits):
+    return ProviderState(
+        uuid,
+        generation,
+        {"MEMORY_MB": Inventory(total=total, **limits)},
+        {"MEMORY_MB": used},
+        frozenset(traits),
+        frozenset(aggregates),
+    )
+
+
+def correct(mirror, read, seconds=1):
+    """Let a mirror have what was just read of a node."""
+    mirror.clock.now += 1
+    begun = mirror.clock.now
+    mirror.clock.now += seconds
+    mirror.correct(read, begun)
+    mirror.clock.now += 1
+
+
+def compare(mirror, listed=GENERATIONS):
+    """Compare a mirror with a list that is read now."""
+    return mirror.compare(mirror.begin_reading(), listed)
+
+
+# -- answers ----------------------------------------------------------------------------------------------
 
 
 def test_a_body_of_another_shape_is_refused():
-    with pytest.raises(msgspec.DecodeError):
-        read_snapshot(b'{"provider_summaries": {"a": {}}}')
+    with pytest.raises(QuestionRefused):
+        read_wide(b'{"provider_summaries": {"a": {}}}')
 
 
 def test_classes_that_a_node_lacks_cannot_be_had(mirror):
@@ -136,72 +131,223 @@ def test_traits_are_required_or_forbidden(mirror):
     assert found(mirror, required=["AVX"], forbidden=["AVX"]) == []
 
 
+def test_aggregates_are_those_of_placement(mirror, clock):
+    query = PlainQuery(MEMORY, member_of=(frozenset("xy"), frozenset("z")), not_member_of=frozenset("w"))
+    assert mirror.unknown_aggregates(query) == {"x", "y", "z", "w"}
+    publish(mirror, two_nodes(), members={"x": ["a"], "y": ["b"], "z": ["a", "b", "c"]})
+    assert mirror.unknown_aggregates(query) == {"w"}
+    clock.now += 1
+    mirror.learn_members("w", ["a"], clock.now)
+    assert mirror.unknown_aggregates(query) == set()
+    answer = mirror.find(query)
+    assert [answer.uuids[row] for row in answer.rows] == ["b"]
+
+
+def test_members_that_were_listed_before_the_nodes_are_not_learnt(mirror, clock):
+    mirror.learn_members("w", ["a"], clock.now - 2)
+    assert mirror.known_aggregates == set()
+
+
+def test_members_that_were_listed_before_a_node_was_read_do_not_concern_it(mirror, clock):
+    begun = clock.now
+    correct(mirror, state("a", generation=6))
+    mirror.learn_members("w", ["a", "b"], begun)
+    assert mirror.known_aggregates == {"w"}
+    answer = mirror.find(PlainQuery(MEMORY, member_of=(frozenset("w"),)))
+    assert [answer.uuids[row] for row in answer.rows] == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "offered"),
+    [({"min_unit": 2048}, False), ({"max_unit": 512}, False), ({"step_size": 1000}, False), ({}, True)],
+    ids=["min_unit", "max_unit", "step_size", "none"],
+)
+def test_unit_limits_are_known_once_a_node_was_read_alone(mirror, limits, offered):
+    correct(mirror, state(**limits))
+    assert ("b" in found(mirror)) is offered
+
+
 def test_a_candidate_takes_everything_from_the_node(mirror):
-    candidate = mirror.find(PlainQuery(MEMORY)).candidate("a")
+    answer = mirror.find(PlainQuery(MEMORY))
+    candidate = answer.candidate("a")
     assert (candidate.root, candidate.roots) == ("a", ("a",))
     assert candidate.allocations == allocation("a", MEMORY_MB=1024)
     assert candidate.mappings == {"": ["a"]}
+    assert (answer.usage("b")["VCPU"].used, answer.usage("z")) == (6, {})
 
 
-def test_without_a_snapshot_placement_is_asked():
-    mirror = Mirror()
-    mirror.claimed(allocation("a", VCPU=1))
-    assert mirror.find(PlainQuery(MEMORY)) is None
+def test_what_the_wide_answer_says_of_children():
+    answer = wide(
+        a=provider("a", MEMORY_MB=(4096, 0)), b=provider("a", VGPU=(2, 0)), c=provider("a", VCPU=(2, 0))
+    )
+    assert (answer.nodes.uuids, answer.children) == (("a",), {"b": False, "c": True})
 
 
-def test_a_withdrawn_snapshot_answers_nothing(mirror):
-    mirror.withdraw()
-    assert mirror.find(PlainQuery(MEMORY)) is None
-
-
-def test_a_child_with_a_mirrored_class_sends_all_queries_to_placement():
-    mirror = Mirror()
-    child = provider("a", [], MEMORY_MB=(1024, 0))
-    tree = snapshot(a=provider("a", [], MEMORY_MB=(4096, 0)), b=child)
-    mirror.publish(tree, 0.0)
-    assert mirror.find(PlainQuery(MEMORY)) is None
-
-
-def test_a_child_with_other_classes_does_not_matter():
-    mirror = Mirror()
-    tree = snapshot(a=provider("a", [], MEMORY_MB=(4096, 0)), b=provider("a", [], VGPU=(2, 0)))
-    mirror.publish(tree, 0.0)
+@pytest.mark.parametrize("capacity", [2**63, 10**40])
+def test_a_capacity_beyond_all_bounds_is_one_that_suffices(mirror, capacity):
+    publish(mirror, wide(a=provider("a", MEMORY_MB=(capacity, 0)), b=provider("b", MEMORY_MB=(9, 0))).nodes)
+    assert found(mirror) == ["a"]
+    write(mirror, "a")
     assert found(mirror) == ["a"]
 
 
-def test_a_claim_counts_until_it_is_released(mirror):
-    mirror.claimed(allocation("b", MEMORY_MB=1024))
-    assert found(mirror) == ["a"]
-    mirror.released(allocation("b", MEMORY_MB=1024))
+# -- generations -------------------------------------------------------------------------------------------
+
+
+def test_the_expected_generation_is_the_one_that_was_read(mirror):
+    assert (generation(mirror, "a"), generation(mirror, "b"), generation(mirror, "z")) == (5, 7, UNKNOWN)
+
+
+def test_own_writes_raise_it_and_take_room(mirror):
+    write(mirror)
+    assert (generation(mirror, "b"), found(mirror)) == (8, ["a"])
+
+
+def test_a_write_for_several_instances_raises_it_once(mirror, clock):
+    body = {"allocations": allocation("b", MEMORY_MB=1) | allocation("z", VCPU=1), "consumer_generation": 0}
+    begun = clock.now
+    clock.now += 1
+    mirror.written([body, body], begun, done=True)
+    assert (generation(mirror, "b"), mirror.find(PlainQuery(MEMORY)).usage("b")["MEMORY_MB"].used) == (
+        8,
+        3074,
+    )
+
+
+@pytest.mark.parametrize(
+    ("case", "expected"),
+    [
+        ({"done": False}, 7),
+        ({"done": None}, UNKNOWN),
+        ({"generation": 3}, UNKNOWN),
+    ],
+    ids=["not carried out", "of unknown outcome", "replaces what the instance held"],
+)
+def test_writes_that_tell_less(mirror, case, expected):
+    write(mirror, **case)
+    assert (generation(mirror, "b"), found(mirror)) == (expected, ["a", "b"])
+
+
+def test_a_node_of_which_less_is_known_stays_so_until_it_is_read(mirror):
+    write(mirror, done=None)
+    write(mirror)
+    assert generation(mirror, "b") == UNKNOWN
+    correct(mirror, state(generation=9))
+    assert generation(mirror, "b") == 9
+
+
+def test_a_reading_beside_a_write_tells_no_generation(mirror, clock):
+    """Whichever of the two ends first."""
+    begun = clock.now
+    write(mirror)
+    mirror.correct(state(generation=8), begun)
+    assert generation(mirror, "b") == UNKNOWN
+    correct(mirror, state(generation=8))
+    begun = clock.now
+    correct(mirror, state(generation=9))
+    write(mirror, begun=begun)
+    assert generation(mirror, "b") == UNKNOWN
+
+
+def test_claims_of_others_take_room_and_do_not_raise_it(mirror):
+    mirror.heard(allocation("b", MEMORY_MB=1024), 0.5, 1)
+    assert (generation(mirror, "b"), found(mirror)) == (7, ["a"])
+    mirror.heard(allocation("b", MEMORY_MB=1024), 0.5, -1)
     assert found(mirror) == ["a", "b"]
 
 
-LEARN = {
-    "a claim": lambda mirror, at: mirror.claimed(allocation("b", MEMORY_MB=1024), mirror.clock() - at),
-    "usage": lambda mirror, at: mirror.set_used("b", {"MEMORY_MB": 4096}, at),
-}
+def test_what_was_announced_before_a_node_was_read_is_part_of_that(mirror):
+    mirror.heard(allocation("b", MEMORY_MB=1024), 2.5, 1)
+    assert found(mirror) == ["a", "b"]
 
 
-@pytest.mark.parametrize("learn", LEARN.values(), ids=LEARN)
-@pytest.mark.parametrize(("ago", "expected"), [(10.5, ["a", "b"]), (10.0, ["a"]), (2.0, ["a"])])
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_what_is_younger_than_the_question_is_added_to_its_answer(mirror, clock, learn, ago, expected, when):
-    """Whether it is learnt before the answer comes, or after that."""
-    asked_at, clock.now = clock.now + 90, clock.now + 100
-    if when == "before":
-        learn(mirror, clock.now - ago)
-    mirror.publish(two_nodes(), asked_at)
-    if when == "after":
-        learn(mirror, clock.now - ago)
-    assert found(mirror) == expected
+def test_a_release_gives_room_back(mirror):
+    write(mirror)
+    mirror.released(allocation("b", MEMORY_MB=1024) | allocation("z", VCPU=1))
+    assert found(mirror) == ["a", "b"]
 
 
-def test_changes_are_kept_for_snapshots_that_may_still_come(mirror, clock):
-    for _ in range(5):
-        clock.now += 10
-        mirror.claimed(allocation("b", MEMORY_MB=1))
-        mirror.drop_changes(before=clock.now - 20)
-    assert mirror.kept_changes == 3
+def test_a_missing_provider_is_not_offered_until_it_is_read(mirror):
+    mirror.forget("b")
+    mirror.forget("z")
+    assert found(mirror) == ["a"]
+    correct(mirror, state(generation=1))
+    assert found(mirror) == ["a", "b"]
+
+
+def test_a_node_that_is_doubted_is_read_again(mirror):
+    mirror.doubt(["b", "z"])
+    assert (generation(mirror, "b"), compare(mirror).moved) == (UNKNOWN, ["b"])
+
+
+# -- comparisons ---------------------------------------------------------------------------------------------
+
+
+def test_nothing_has_moved(mirror):
+    assert compare(mirror) == ([], [])
+
+
+def test_own_writes_and_those_of_others_that_were_announced_explain_a_move(mirror):
+    write(mirror)
+    mirror.heard(allocation("b", MEMORY_MB=1), 0.0, 1)
+    assert compare(mirror, {"a": 5, "b": 9}) == ([], [])
+    assert compare(mirror, {"a": 5, "b": 8}).moved == ["b"]  # its reading had one of them already
+    assert compare(mirror, {"a": 6, "b": 9}).moved == ["a"]
+
+
+def test_writes_while_the_list_is_read_explain_a_move_or_none(mirror):
+    reading = mirror.begin_reading()
+    write(mirror)
+    for generation in (7, 8):
+        assert mirror.compare(reading, {"a": 5, "b": generation}).moved == []
+    assert mirror.compare(reading, {"a": 5, "b": 9}).moved == ["b"]
+
+
+def test_new_nodes_and_missing_ones(mirror):
+    assert compare(mirror, {"a": 5, "c": 1}) == ([], ["c"])
+    assert found(mirror) == ["a"]
+    mirror.add(["c", "a"])
+    correct(mirror, state("c", generation=1))
+    assert found(mirror) == ["a", "c"]
+    assert compare(mirror, {"a": 5, "b": 7, "c": 1}) == (["b"], [])  # it is back
+
+
+# -- the next wide answer ------------------------------------------------------------------------------------
+
+
+def test_what_was_written_since_the_list_was_asked_for_is_kept(mirror):
+    reading = mirror.begin_reading()
+    write(mirror)
+    publish(mirror, two_nodes(), reading=reading)
+    assert (generation(mirror, "b"), found(mirror)) == (8, ["a"])
+
+
+def test_a_node_that_others_changed_too_is_read_again(mirror):
+    reading = mirror.begin_reading()
+    write(mirror)
+    publish(mirror, two_nodes(), {"a": 5, "b": 9}, reading=reading)
+    assert (generation(mirror, "b"), compare(mirror, {"a": 5, "b": 9}).moved) == (UNKNOWN, ["b"])
+
+
+def test_what_was_read_of_a_node_since_is_kept(mirror):
+    reading = mirror.begin_reading()
+    correct(mirror, state(generation=9, used=4096))
+    publish(mirror, two_nodes(), {"a": 5, "b": 8}, reading=reading)
+    assert (generation(mirror, "b"), found(mirror)) == (9, ["a"])
+
+
+def test_a_write_that_was_in_flight_meanwhile_makes_the_generation_unknown(mirror, clock):
+    begun = clock.now
+    publish(mirror, two_nodes())
+    write(mirror, begun=begun)
+    assert generation(mirror, "b") == UNKNOWN
+
+
+def test_full_nodes_stay_known_and_deleted_ones_do_not(mirror):
+    write(mirror)
+    publish(mirror, wide(c=provider("c", MEMORY_MB=(4096, 0))).nodes, {"b": 8, "c": 1})
+    assert ("a" in mirror, generation(mirror, "b"), generation(mirror, "c")) == (False, 8, 1)
+    assert found(mirror) == ["c"]
 
 
 class Cloud:
@@ -209,104 +355,73 @@ class Cloud:
 
     def __init__(self):
         self.clock = Clock(0.0)
-        self.used = 0
+        self.generation, self.used, self.traits = 1, 0, 0
         self.mirror = Mirror(self.clock)
-        self.told = []
-        self.untold = []
+        self.writes, self.readings, self.lists = [], [], []
 
-    def snapshot(self):
-        return snapshot(a=provider("a", [], MEMORY_MB=(1 << 40, self.used)))
+    def act(self, step):
+        self.clock.now += 1
+        getattr(self, step)()
+        if generation(self.mirror, "a") == self.generation:
+            known = self.mirror.state("a", PlainQuery(MEMORY))
+            assert known.traits == {f"T{self.traits}"}  # whatever was expected, nothing had changed
 
-    def known(self):
-        return self.mirror.find(PlainQuery(MEMORY)).usage("a")["MEMORY_MB"].used
+    def send(self):
+        self.writes.append([self.clock.now, False])
 
-    def grant(self):
-        self.used += 1
-        self.untold.append(1)
+    def carry_out(self):
+        for write in self.writes:
+            if not write[1]:
+                write[1], self.generation, self.used = True, self.generation + 1, self.used + 1
+                return
 
-    def tell(self):
-        """The response to the first claim that Placement has granted comes."""
-        if self.untold:
-            self.mirror.claimed(allocation("a", MEMORY_MB=self.untold.pop(0)))
-            self.told.append(self.clock.now)
+    def answer_write(self):
+        if self.writes and self.writes[0][1]:
+            begun, _ = self.writes.pop(0)
+            body = {"allocations": allocation("a", MEMORY_MB=1), "consumer_generation": None}
+            self.mirror.written([body], begun, done=True)
 
+    def others_write(self):
+        self.generation, self.used, self.traits = self.generation + 1, self.used + 1, self.traits + 1
 
-@given(st.lists(st.sampled_from(["grant", "tell", "ask", "read", "publish"]), max_size=40))
-def test_no_claim_is_forgotten_whenever_a_question_was_asked_and_its_answer_is_used(steps):
-    """Questions are read by Placement after they are asked; answers are used in their order, or not at all."""
-    cloud, asked = Cloud(), []
-    cloud.mirror.publish(cloud.snapshot(), cloud.clock.now)
-    for step in steps:
-        cloud.clock.now += 1
-        if step in {"grant", "tell"}:
-            getattr(cloud, step)()
-        elif step == "ask":
-            asked.append([cloud.clock.now, None, 0])
-        elif step == "read":
-            for question in asked:
-                question[1:] = question[1:] if question[1] else [cloud.snapshot(), cloud.used]
-        elif asked and asked[0][1]:
-            asked_at, answer, used = asked.pop(0)
-            cloud.mirror.publish(answer, asked_at)
-            since = sum(1 for moment in cloud.told if moment >= asked_at)
-            assert cloud.known() == used + since
-        assert cloud.known() >= cloud.used - len(cloud.untold)  # what was told is never forgotten
+    def announce(self):
+        self.mirror.heard(allocation("a", MEMORY_MB=1), 0.0, 1)
 
+    def read(self):
+        """Placement answers a reading of the node alone."""
+        read = state("a", self.generation, 1 << 40, self.used, {f"T{self.traits}"})
+        self.readings.append((self.clock.now - 0.5, read))
 
-def test_usage_that_placement_tells_replaces_what_was_known(mirror, clock):
-    mirror.set_used("a", {"MEMORY_MB": 4000, "VGPU": 1}, clock.now)
-    mirror.set_used("unknown", {"MEMORY_MB": 0}, clock.now)
-    assert found(mirror) == ["b"]
+    def use_reading(self):
+        if self.readings:
+            begun, read = self.readings.pop(0)
+            self.mirror.correct(read, begun)
 
+    def list(self):
+        self.lists.append((self.mirror.begin_reading(), self.generation))
 
-REFUSALS = {
-    "an amount": lambda mirror: mirror.refuse("a", "MEMORY_MB", 1024),
-    "a missing provider": lambda mirror: mirror.forget_provider("a"),
-}
+    def use_list(self):
+        if self.lists:
+            reading, generation = self.lists.pop(0)
+            self.mirror.compare(reading, {"a": generation})
 
-
-@pytest.mark.parametrize("refuse", REFUSALS.values(), ids=REFUSALS)
-def test_what_placement_refused_is_not_offered_again_before_a_snapshot_that_is_younger(mirror, clock, refuse):
-    refuse(mirror)
-    assert found(mirror) == ["b"]
-    mirror.publish(two_nodes(), clock.now - 0.5)
-    assert found(mirror) == ["b"]
-    mirror.publish(two_nodes(), clock.now + 0.5)
-    assert found(mirror) == ["a", "b"]
+    def use_wide(self):
+        if self.lists:
+            reading, generation = self.lists.pop(0)
+            self.lists.clear()
+            node = provider("a", [f"T{self.traits}"], MEMORY_MB=(1 << 40, self.used))
+            self.mirror.publish(wide(a=node).nodes, reading, {"a": generation}, {})
 
 
-def test_a_refused_amount_does_not_concern_others(mirror):
-    mirror.refuse("a", "MEMORY_MB", 1024)
-    assert found(mirror, {"MEMORY_MB": 512}) == ["a", "b"]
+STEPS = [
+    *("send", "carry_out", "answer_write", "others_write", "announce", "read", "use_reading"),
+    *("list", "use_list", "use_wide"),
+]
 
 
-@pytest.mark.parametrize(
-    ("traits", "classes", "expected"),
-    [([SHARING], ["DISK_GB"], True), ([SHARING], ["IPV4_ADDRESS"], False), ([], ["DISK_GB"], False)],
-    ids=["shares disk", "shares addresses", "does not share"],
-)
-def test_sharing_providers_with_a_mirrored_class(traits, classes, expected):
-    assert shares_mirrored_class(traits, classes) is expected
-
-
-def test_refusals_do_not_add_up_while_no_query_is_answered(mirror):
-    for amount in range(3):
-        mirror.refuse("a", "MEMORY_MB", amount)
-    assert mirror.kept_changes == 3
-    mirror.withdraw()
-    assert mirror.kept_changes == 0
-
-
-@pytest.mark.parametrize("capacity", [2**63, 10**40])
-def test_a_capacity_beyond_all_bounds_is_one_that_suffices(mirror, clock, capacity):
-    mirror.publish(
-        snapshot(a=provider("a", MEMORY_MB=(capacity, 0)), b=provider("b", MEMORY_MB=(512, 0))), clock.now
-    )
-    assert found(mirror) == ["a"]
-    mirror.claimed(allocation("a", **MEMORY))
-    assert found(mirror) == ["a"]
-
-
-@pytest.mark.parametrize("amount", [2**31, 10**40])
-def test_an_amount_that_no_provider_can_have_is_for_placement_to_refuse(amount):
-    assert plain_query(query(("resources", f"MEMORY_MB:{amount}"))) is None
+@given(st.lists(st.sampled_from(STEPS), max_size=40))
+def test_a_node_whose_generation_is_the_expected_one_has_not_changed(steps):
+    """Whatever is written, read and answered meanwhile, by whomever, and in whatever order."""
+    cloud = Cloud()
+    for step in ("list", "use_wide", *steps):
+        cloud.act(step)

@@ -1,61 +1,56 @@
 import logging
-import math
 import threading
 from types import SimpleNamespace
+from urllib.parse import urlencode
 
-import orjson
 import pytest
 
 from scheduler.placement.answer import SHARING
 from scheduler.placement.errors import PlacementUnreachable
 from scheduler.placement.mirror import WIDE_QUERY
 from scheduler.placement.mirror_source import (
-    MOST_REREAD,
-    RESTING_INTERVALS,
+    INCOMPLETE_INTERVAL,
+    LIST_PART,
+    LONGEST_INTERVAL,
+    MOVED_WIDE_INTERVAL,
+    READ_FULL,
+    READ_SINGLY,
+    READ_TIME,
+    STORM_CLAIMS,
+    TOO_OLD,
+    WIDE_INTERVAL,
     CandidateMirror,
-    NoMirror,
-    make_mirror,
 )
-from scheduler.placement.questions import Questions
-from scheduler.placement.refresh_pace import MIN_INTERVAL, STORM_CLAIMS
 from scheduler.placement.reply import Reply
 from scheduler.request.query import Query
-from scheduler.shared_answers import SharedAnswers
 from tests.support.clock import Clock
-from tests.unit.placement.test_mirror import allocation, provider
+from tests.support.fake_placement import FakePlacement, FakeProvider
+from tests.unit.placement.test_mirror import allocation
 from tests.unit.selection.requests import make_candidate
 
-QUERY = Query((("resources", "MEMORY_MB:1024"),), "", None)
+INTERVAL = 8.0
+EVERYTHING = "/resource_providers"
 SHARERS = f"/resource_providers?required={SHARING}"
 WIDE = f"/allocation_candidates?{WIDE_QUERY}"
-INTERVAL = 60.0
-NODES = {
-    "a": provider("a", [], MEMORY_MB=(4096, 0)),
-    "b": provider("b", [], MEMORY_MB=(4096, 3072)),
-}
+FREE = f"/resource_providers?{urlencode({'resources': 'MEMORY_MB:1'})}"
+STATE = ("inventories", "usages", "traits", "aggregates")
 
 
-class FakeClient:
-    """Answers GETs by path."""
+def query(**conditions):
+    return Query((("resources", "MEMORY_MB:1024"), *conditions.items()), "", None)
 
-    def __init__(self):
-        self.asked = []
-        self.bodies = {
-            SHARERS: {"resource_providers": []},
-            WIDE: {"allocation_requests": [], "provider_summaries": NODES},
-        }
 
-    def get(self, path, version, context=None, *, search=False):
-        self.asked.append(path)
-        body = self.bodies.get(path)
-        if isinstance(body, Exception):
-            raise body
-        return Reply(404, b"") if body is None else Reply(200, orjson.dumps(body))
+QUERY = query()
+
+
+def reads(*nodes):
+    """The paths of reading nodes alone."""
+    return [f"/resource_providers/{node}/{what}" for node in nodes for what in STATE]
 
 
 @pytest.fixture
 def client():
-    return FakeClient()
+    return FakePlacement(FakeProvider("a"), FakeProvider("b", used={"MEMORY_MB": 3072}))
 
 
 @pytest.fixture
@@ -63,152 +58,335 @@ def clock():
     return Clock()
 
 
-def alone(client, clock):
-    """The questions of a worker that shares no answers."""
-    return Questions(client, SharedAnswers(clock=clock))
-
-
 @pytest.fixture
 def mirror(client, clock):
-    mirror = CandidateMirror(alone(client, clock), lambda: INTERVAL, clock)
-    mirror.refresh()
+    mirror = CandidateMirror(client, lambda: INTERVAL, clock)
+    next_round(mirror)
     mirror.find([QUERY])  # a mirror that is asked does not rest
-    client.asked.clear()
     return mirror
 
 
-def test_the_mirror_of_a_partition_is_of_the_nodes_in_its_aggregates(client, clock):
-    question = f"/allocation_candidates?member_of=in%3Ax%2Cy&{WIDE_QUERY}"
-    client.bodies[question] = {"allocation_requests": [], "provider_summaries": {"a": NODES["a"]}}
-    mirror = CandidateMirror(alone(client, clock), lambda: INTERVAL, clock, lambda: frozenset({"y", "x"}))
-    mirror.refresh()
-    assert client.asked == [SHARERS, question]
-    assert found(mirror) == ["a"]
+def next_round(mirror, later=1.0):
+    """Run a round so many seconds later; return the seconds to wait, and what it asked."""
+    mirror._clock.now += later
+    mirror._client.asked.clear()
+    wait = mirror.run_round()
+    mirror._clock.now += 0.5
+    return wait, list(mirror._client.asked)
 
 
-def found(mirror):
-    answer = mirror.find([QUERY])
-    return None if answer is None else [answer.snapshot.uuids[row] for row in answer.rows]
+def found(mirror, wanted=QUERY):
+    answer = mirror.find([wanted])
+    return None if answer is None else [answer.uuids[row] for row in answer.rows]
 
 
-def refuse(mirror, provider="a", name="MEMORY_MB", **amounts):
+def refuse(mirror, provider="a", name="MEMORY_MB"):
     refusal = SimpleNamespace(refused_provider=provider, refused_class=name)
-    mirror.refused(refusal, make_candidate("a", **(amounts or {"MEMORY_MB": 1024})))
+    mirror.refused(refusal, make_candidate("a", MEMORY_MB=1024))
 
 
-def test_before_the_first_refresh_placement_is_asked(client, clock):
-    assert found(CandidateMirror(alone(client, clock), lambda: INTERVAL, clock)) is None
+def write(mirror, provider):
+    begun = mirror._clock.now
+    mirror._clock.now += 0.1
+    body = {"allocations": allocation(provider, MEMORY_MB=1024), "consumer_generation": None}
+    mirror.written([body], begun, done=True)
+
+
+# -- answers -------------------------------------------------------------------------------------------------
+
+
+def test_before_the_first_round_placement_is_asked(client, clock):
+    assert found(CandidateMirror(client, lambda: INTERVAL, clock)) is None
 
 
 @pytest.mark.parametrize("answers", [True, False], ids=["complete", "failed"])
-def test_a_start_waits_for_the_first_refresh_and_no_longer_if_it_fails(client, clock, answers):
-    get, may_answer = client.get, threading.Event()
-    client.get = lambda *asked, **how: may_answer.wait(10) and get(*asked, **how)
+def test_a_start_waits_for_the_first_round_and_no_longer_if_it_fails(client, clock, answers):
+    may_answer = threading.Event()
+    client.before = lambda path: may_answer.wait(10)
     if not answers:
-        client.bodies[WIDE] = PlacementUnreachable("down")
-    mirror = CandidateMirror(alone(client, clock), lambda: INTERVAL, clock)
+        client.failures[WIDE] = PlacementUnreachable("down")
+    mirror = CandidateMirror(client, lambda: INTERVAL, clock)
     mirror.start()
     mirror.wait_until_tried(0.01)
-    assert found(mirror) is None
     may_answer.set()
     mirror.wait_until_tried(10)
     mirror.stop()
     assert (found(mirror) is not None) is answers
 
 
-def test_who_does_not_refresh_waits_for_nothing(client, clock):
-    CandidateMirror(alone(client, clock), lambda: INTERVAL, clock).wait_until_tried(math.inf)
+def test_a_mirror_that_is_not_started_is_not_waited_for(client, clock):
+    CandidateMirror(client, lambda: INTERVAL, clock).wait_until_tried(float("inf"))
 
 
 def test_queries_are_answered_without_a_get(mirror, client):
+    client.asked.clear()
     assert found(mirror) == ["a", "b"]
     assert client.asked == []
 
 
-def test_two_queries_of_one_request_go_to_placement(mirror):
+def test_other_queries_go_to_placement(mirror):
     assert mirror.find([QUERY, QUERY]) is None
+    assert found(mirror, query(in_tree="a")) is None
 
 
-@pytest.mark.parametrize(("age", "answers"), [(3 * INTERVAL, True), (3 * INTERVAL + 1, False)], ids=str)
-def test_a_mirror_that_could_not_be_refreshed_for_long_answers_nothing(mirror, clock, age, answers):
-    clock.now += age
+def test_members_of_an_aggregate_are_read_when_a_query_first_names_it(mirror, client):
+    client.providers["b"].aggregates = {"zone"}
+    client.asked.clear()
+    for _ in range(2):
+        assert found(mirror, query(member_of="in:zone")) == ["b"]
+    assert client.asked == ["/resource_providers?member_of=in%3Azone"]
+
+
+def test_a_query_for_an_aggregate_that_cannot_be_read_goes_to_placement(mirror, client):
+    client.failures["/resource_providers?member_of=in%3Azone"] = PlacementUnreachable("down")
+    assert found(mirror, query(member_of="in:zone")) is None
+    client.failures.clear()
+    assert found(mirror, query(member_of="in:zone")) == []
+
+
+def test_the_mirror_of_a_partition_is_of_the_nodes_in_its_aggregates(client, clock):
+    client.providers["a"].aggregates = {"x"}
+    mirror = CandidateMirror(client, lambda: INTERVAL, clock, lambda: frozenset({"y", "x"}))
+    asked = next_round(mirror)[1]
+    assert asked == [
+        "/resource_providers?member_of=in%3Ax%2Cy",
+        f"/allocation_candidates?member_of=in%3Ax%2Cy&{WIDE_QUERY}",
+        SHARERS,
+    ]
+    assert found(mirror) == ["a"]
+
+
+@pytest.mark.parametrize(("age", "answers"), [(TOO_OLD - 1, True), (TOO_OLD + 1, False)], ids=str)
+def test_a_mirror_that_could_not_be_refreshed_for_long_answers_nothing(mirror, client, clock, age, answers):
+    client.failures[EVERYTHING] = PlacementUnreachable("down")
+    mirror.run_round()
+    clock.now += age - 0.5
     assert (found(mirror) is not None) is answers
 
 
-def test_a_round_refreshes_when_the_interval_is_over(mirror, client, clock):
-    clock.now += INTERVAL
-    assert mirror.run_round() == INTERVAL
-    assert client.asked == [SHARERS, WIDE]
+def test_after_a_rest_a_query_waits_for_a_round(client):
+    mirror = CandidateMirror(client, lambda: INTERVAL)
+    mirror.start()
+    mirror.wait_until_tried(10)
+    rested = mirror.age
+    mirror.age = lambda: rested() + (0 if len(client.asked) > 3 else TOO_OLD)
+    mirror._wanted, mirror._idle_rounds = False, 5
+    client.providers["a"].used["MEMORY_MB"] = 4096
+    client.providers["a"].change()
+    assert found(mirror) == ["b"]
+    mirror.stop()
 
 
-def test_a_round_before_that_asks_nothing(mirror, client, clock):
-    clock.now += 20
-    assert mirror.run_round() == INTERVAL - 20
-    assert client.asked == []
+# -- rounds --------------------------------------------------------------------------------------------------
 
 
-def test_a_mirror_that_nobody_asks_rests_and_the_next_query_goes_to_placement(mirror, client, clock):
-    for _ in range(RESTING_INTERVALS - 1):
-        clock.now += INTERVAL
-        assert mirror.run_round() == INTERVAL
-        assert client.asked == [SHARERS, WIDE]
-        client.asked.clear()
-    clock.now += INTERVAL
-    assert mirror.run_round() == (RESTING_INTERVALS - 1) * INTERVAL
-    mirror.nodes_changed(["a"])
-    mirror.run_round()
-    assert client.asked == []
-    assert [found(mirror), found(mirror)] == [None, None]
-    client.bodies[WIDE] = PlacementUnreachable("down")
-    mirror.run_round()
-    assert found(mirror) is None
-    client.bodies[WIDE] = {"allocation_requests": [], "provider_summaries": NODES}
-    assert mirror.run_round() == INTERVAL
-    assert found(mirror) == ["a", "b"]
+def test_the_first_round_asks_the_wide_question_and_the_next_ones_compare_generations(client, clock):
+    mirror = CandidateMirror(client, lambda: INTERVAL, clock)
+    assert next_round(mirror)[1] == [EVERYTHING, WIDE, SHARERS]
+    assert next_round(mirror)[1] == [EVERYTHING, SHARERS]
 
 
-def test_a_mirror_that_rests_is_refreshed_now_and_then(mirror, client, clock):
-    for _ in range(RESTING_INTERVALS):
-        clock.now += INTERVAL
-        mirror.run_round()
-    client.asked.clear()
-    for _ in range(RESTING_INTERVALS - 1):
-        clock.now += INTERVAL
-        mirror.run_round()
-    assert client.asked == [SHARERS, WIDE]
-    assert found(mirror) == ["a", "b"]
-
-
-def test_nodes_that_lost_instances_are_read_again(mirror, client):
-    mirror.claimed(allocation("b", MEMORY_MB=1024))
+def test_own_writes_are_no_reason_to_read_a_node(mirror, client):
+    write(mirror, "b")
+    client.providers["b"].change()
+    assert next_round(mirror)[1] == [EVERYTHING, SHARERS]
     assert found(mirror) == ["a"]
-    client.bodies["/resource_providers/b/usages"] = {"usages": {"MEMORY_MB": 0}}
-    mirror.nodes_changed(["b"])
-    mirror.run_round()
-    assert client.asked == ["/resource_providers/b/usages"]
+
+
+def test_announced_writes_of_others_are_none_either(mirror, client):
+    mirror.claimed_elsewhere(allocation("b", MEMORY_MB=1024), 0.0)
+    client.providers["b"].change()
+    assert next_round(mirror)[1] == [EVERYTHING, SHARERS]
+    mirror.released_elsewhere(allocation("b", MEMORY_MB=1024), 0.0)
     assert found(mirror) == ["a", "b"]
 
 
-def test_many_changed_nodes_are_read_at_once(mirror, client, clock):
-    mirror.nodes_changed([str(number) for number in range(101)])
-    clock.now += 0.1
-    mirror.run_round()
-    assert client.asked == [SHARERS, WIDE]
+def test_a_node_that_others_changed_is_read_again(mirror, client):
+    client.providers["a"].change(traits={"AVX"}, used={"MEMORY_MB": 1}, aggregates={"z"})
+    assert next_round(mirror)[1] == [EVERYTHING, *reads("a"), SHARERS]
+    assert found(mirror, query(required="AVX", member_of="in:z")) == ["a"]
 
 
-def test_a_refused_claim_is_not_offered_again_and_its_node_is_read(mirror, client):
-    client.bodies["/resource_providers/a/usages"] = {"usages": {"MEMORY_MB": 4096}}
+def test_new_nodes_are_read_and_deleted_ones_are_not_offered(mirror, client):
+    del client.providers["a"]
+    client.providers["c"] = FakeProvider("c")
+    assert next_round(mirror)[1] == [EVERYTHING, *reads("c"), SHARERS]
+    assert found(mirror) == ["b", "c"]
+
+
+def test_a_node_that_is_deleted_while_it_is_read_is_not_offered(mirror, client):
+    client.providers["c"] = FakeProvider("c")
+    client.before = lambda path: client.providers.pop("c", None) if path in reads("c") else None
+    next_round(mirror)
+    assert found(mirror) == ["a", "b"]
+
+
+def many_change(client, number=READ_SINGLY + 1):
+    for count in range(number):
+        client.providers[f"n{count:03}"] = FakeProvider(f"n{count:03}")
+
+
+def test_many_changes_are_read_by_one_wide_question(mirror, client):
+    many_change(client)
+    assert next_round(mirror, MOVED_WIDE_INTERVAL)[1] == [EVERYTHING, WIDE, SHARERS]
+    assert len(found(mirror)) == READ_SINGLY + 3
+
+
+def test_soon_after_a_wide_question_some_are_read_one_by_one(mirror, client):
+    many_change(client, READ_SINGLY + 5)
+    assert len(next_round(mirror)[1]) == READ_SINGLY * len(STATE) + 2
+    assert len(found(mirror)) == READ_SINGLY + 2
+    next_round(mirror)
+    assert len(found(mirror)) == READ_SINGLY + 7
+
+
+def test_now_and_then_the_wide_question_is_asked_in_any_case(mirror, client):
+    client.providers["b"].used = {}  # deleted by DELETE, which raises no generation
+    next_round(mirror)
+    assert found(mirror, query(resources="MEMORY_MB:4096")) == ["a"]
+    assert WIDE in next_round(mirror, WIDE_INTERVAL)[1]
+    assert found(mirror, query(resources="MEMORY_MB:4096")) == ["a", "b"]
+
+
+def test_members_of_aggregates_are_read_with_a_wide_answer(mirror, client):
+    client.providers["b"].aggregates = {"zone"}
+    found(mirror, query(member_of="in:zone"))
+    client.providers["a"].change(aggregates={"zone"})
+    next_round(mirror, WIDE_INTERVAL)
+    assert found(mirror, query(member_of="in:zone")) == ["a", "b"]
+
+
+def test_the_interval_grows_while_no_query_comes(mirror, client, clock):
+    waits = [next_round(mirror)[0] for _ in range(12)]
+    assert waits[:3] == [INTERVAL, 2 * INTERVAL, 4 * INTERVAL]
+    assert waits[-1] == LONGEST_INTERVAL
+    found(mirror)
+    assert next_round(mirror)[0] == INTERVAL
+
+
+def test_a_list_that_takes_long_is_read_more_rarely_and_counts_for_longer(mirror, client, clock):
+    """The list of a very large cloud would keep Placement busy else."""
+
+    def slow(path):
+        clock.now += 4 if path == EVERYTHING else 0
+
+    client.before = slow
+    assert next_round(mirror)[0] == LIST_PART * 4 - 4
+    clock.now += 2 * LIST_PART * 4
+    assert found(mirror)
+    clock.now += LIST_PART * 4
+    assert found(mirror) is None
+
+
+# -- nodes that the wide answer lacks ------------------------------------------------------------------------
+
+
+def test_full_nodes_are_read_a_few_in_each_round(client, clock):
+    for number in range(READ_FULL + 2):
+        client.providers[f"f{number:02}"] = FakeProvider(f"f{number:02}", used={"MEMORY_MB": 4096})
+    mirror = CandidateMirror(client, lambda: INTERVAL, clock)
+    assert next_round(mirror)[1] == [EVERYTHING, WIDE, FREE, SHARERS]
+    assert found(mirror) == ["a", "b"]
+    lengths = [len(next_round(mirror)[1]) for _ in range(3)]
+    assert lengths == [READ_FULL * len(STATE) + 2, 2 * len(STATE) + 2, 2]
+
+
+def full_node(client, number):
+    client.providers[f"f{number:02}"] = FakeProvider(f"f{number:02}", used={"MEMORY_MB": 4096})
+
+
+@pytest.mark.parametrize("told", ["by its generation", "by nova"])
+def test_a_full_node_that_is_freed_is_read_at_once(client, clock, told):
+    for number in range(READ_FULL + 1):
+        full_node(client, number)
+    mirror = CandidateMirror(client, lambda: INTERVAL, clock)
+    next_round(mirror)
+    last = client.providers[f"f{READ_FULL:02}"]
+    if told == "by nova":
+        last.used = {}
+        mirror.nodes_changed([last.uuid])
+    else:
+        last.change(used={})
+    assert found(mirror) == ["a", "b"]
+    next_round(mirror)
+    assert found(mirror) == ["a", "b", last.uuid]
+
+
+def test_nodes_with_unit_limits_are_known_after_some_rounds(mirror, client):
+    client.providers["c"] = FakeProvider("c", inventories={"MEMORY_MB": {"total": 8192, "min_unit": 1024}})
+    next_round(mirror, WIDE_INTERVAL)
+    next_round(mirror)
+    assert found(mirror) == ["a", "b", "c"]
+    assert found(mirror, query(resources="MEMORY_MB:512")) == ["a", "b"]
+
+
+def test_an_answer_that_placement_cuts_is_completed_before_queries_are_answered(client, clock, caplog):
+    many_change(client, 2 * READ_SINGLY)
+    client.most_candidates = 10
+    mirror = CandidateMirror(client, lambda: INTERVAL, clock)
+    with caplog.at_level(logging.WARNING):
+        assert next_round(mirror)[0] == INCOMPLETE_INTERVAL
+    total = 2 * READ_SINGLY + 2
+    assert f"Placement names 10 of {total} compute nodes with free memory in one answer" in caplog.text
+    assert "max_allocation_candidates" in caplog.text
+    assert found(mirror) is None
+    assert next_round(mirror)[0] == INCOMPLETE_INTERVAL
+    assert next_round(mirror)[0] == INTERVAL
+    assert len(found(mirror)) == total
+    caplog.clear()
+    next_round(mirror, WIDE_INTERVAL)
+    assert (len(found(mirror)), caplog.text) == (total, "")
+
+
+def test_a_node_that_was_freed_amid_the_wide_question_is_no_sign_of_a_cut(client, clock, caplog):
+    full_node(client, 1)
+    node = client.providers["f01"]
+    client.before = lambda path: node.change(used={}) if path == FREE else None
+    mirror = CandidateMirror(client, lambda: INTERVAL, clock)
+    next_round(mirror)
+    assert (found(mirror), caplog.text) == (None, "")
+    next_round(mirror)
+    assert found(mirror) == ["a", "b", "f01"]
+
+
+# -- other providers with mirrored classes -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "classes", "answers"),
+    [
+        ("sharing", {"DISK_GB": {"total": 9}}, False),
+        ("sharing", {"IPV4_ADDRESS": {"total": 9}}, True),
+        ("child", {"VCPU": {"total": 9}}, False),
+        ("child", {"VGPU": {"total": 9}}, True),
+    ],
+)
+def test_providers_that_are_no_compute_nodes(mirror, client, kind, classes, answers):
+    place = {"traits": {SHARING}} if kind == "sharing" else {"root": "a"}
+    client.providers["s"] = FakeProvider("s", memory=0, inventories=classes, **place)
+    for later in (1.0, WIDE_INTERVAL):
+        next_round(mirror, later)
+        assert (found(mirror) is not None) is answers
+    assert next_round(mirror)[1] == [EVERYTHING, SHARERS]  # it is not read again and again
+    client.providers["s"].change(inventories={})
+    next_round(mirror)
+    assert "a" in found(mirror)
+    del client.providers["s"]
+    next_round(mirror)
+    assert found(mirror) == ["a", "b"]
+
+
+# -- claims --------------------------------------------------------------------------------------------------
+
+
+def test_a_node_that_refused_a_claim_is_read_before_the_next_one(mirror, client):
     refuse(mirror)
-    assert found(mirror) == ["b"]
-    mirror.run_round()
-    assert client.asked == ["/resource_providers/a/usages"]
+    assert next_round(mirror)[1] == [EVERYTHING, *reads("a"), SHARERS]
 
 
-def test_a_missing_provider_is_not_offered_again(mirror, client):
+def test_a_missing_provider_is_not_offered_again(mirror):
     refuse(mirror, name="")
-    mirror.run_round()
     assert found(mirror) == ["b"]
-    assert client.asked == []
 
 
 def test_a_refusal_that_names_no_provider_only_counts(mirror):
@@ -216,189 +394,70 @@ def test_a_refusal_that_names_no_provider_only_counts(mirror):
     assert found(mirror) == ["a", "b"]
 
 
-def test_claims_and_releases_count(mirror):
-    mirror.claimed(allocation("b", MEMORY_MB=1024))
-    assert found(mirror) == ["a"]
+def test_a_release_counts(mirror):
+    write(mirror, "b")
     mirror.released(allocation("b", MEMORY_MB=1024))
     assert found(mirror) == ["a", "b"]
 
 
-def test_many_refusals_halve_the_interval_and_few_double_it_again(mirror, clock):
-    mirror.claimed({})
-    refuse(mirror, provider="")
-    clock.now += INTERVAL
-    assert mirror.run_round() == INTERVAL / 2
-    mirror.claimed({})
-    clock.now += INTERVAL / 2
-    assert mirror.run_round() == INTERVAL
-
-
-def test_a_storm_of_refusals_sends_queries_to_placement_until_the_next_refresh(mirror, clock, caplog):
-    with caplog.at_level(logging.WARNING):
-        for _ in range(STORM_CLAIMS):
-            refuse(mirror, provider="")
-    assert found(mirror) is None
-    assert f"Placement refused {STORM_CLAIMS} of the last {STORM_CLAIMS} claims" in caplog.text
-    clock.now += INTERVAL
-    mirror.run_round()
-    assert found(mirror) == ["a", "b"]
-
-
-def test_after_a_storm_of_refusals_the_mirror_is_refreshed_at_once(mirror, client, clock):
-    clock.now += 1
+def storm(mirror):
     for _ in range(STORM_CLAIMS):
         refuse(mirror, provider="")
-    clock.now += 1
-    mirror.run_round()
-    assert client.asked == [SHARERS, WIDE]
-    assert found(mirror) == ["a", "b"]
 
 
-def test_a_refresh_amid_a_storm_of_refusals_is_followed_by_another_one(mirror, client, clock):
-    get, storms = client.get, iter([STORM_CLAIMS])
-
-    def get_amid_storm(path, *asked, **how):
-        for _ in range(next(storms, 0) if path == WIDE else 0):
-            clock.now += 0.01
-            refuse(mirror, provider="")
-        return get(path, *asked, **how)
-
-    client.get = get_amid_storm
-    clock.now += INTERVAL
-    mirror.run_round()
-    assert found(mirror) is None
-    mirror.run_round()
-    assert found(mirror) == ["a", "b"]
-
-
-AMOUNTS = {"total": 9, "reserved": 1, "allocation_ratio": 1.0}
-
-
-def test_a_provider_that_shares_a_mirrored_class_sends_queries_to_placement(mirror, client, caplog):
-    client.bodies[SHARERS] = {"resource_providers": [{"uuid": "s", "root_provider_uuid": "s"}]}
-    client.bodies["/resource_providers/s/inventories"] = {"inventories": {"DISK_GB": AMOUNTS}}
+def test_a_storm_of_refusals_sends_queries_to_placement_until_all_was_read(mirror, caplog):
+    mirror.claimed()
     with caplog.at_level(logging.WARNING):
-        mirror.refresh()
-        mirror.refresh()
+        storm(mirror)
     assert found(mirror) is None
-    assert caplog.text.count("shares a mirrored resource class") == 1
-
-
-def test_a_provider_that_shares_other_classes_does_not_matter(mirror, client):
-    client.bodies[SHARERS] = {"resource_providers": [{"uuid": "s", "root_provider_uuid": "s"}]}
-    client.bodies["/resource_providers/s/inventories"] = {"inventories": {"IPV4_ADDRESS": AMOUNTS}}
-    mirror.refresh()
+    assert f"{STORM_CLAIMS - 1} of the last {STORM_CLAIMS} claims were refused" in caplog.text
+    assert WIDE in next_round(mirror)[1]
     assert found(mirror) == ["a", "b"]
 
 
+def test_a_storm_amid_the_wide_question_is_followed_by_another_one(mirror, client):
+    storm(mirror)
+    mirror._usable = True
+    client.before = lambda path: storm(mirror) if path == WIDE else None
+    next_round(mirror)
+    assert found(mirror) is None
+    client.before = lambda path: None
+    assert WIDE in next_round(mirror)[1]
+    assert found(mirror) == ["a", "b"]
+
+
+def test_after_a_storm_the_mirror_is_not_used_until_the_wide_question_was_answered(mirror, client):
+    storm(mirror)
+    client.failures[WIDE] = PlacementUnreachable("down")
+    next_round(mirror)
+    client.failures.clear()
+    assert found(mirror) is None
+    assert WIDE in next_round(mirror)[1]
+    assert found(mirror) == ["a", "b"]
+
+
+def test_a_round_does_not_read_nodes_for_long(mirror, client, clock):
+    def slow(path):
+        clock.now += READ_TIME
+
+    for name in "cde":
+        client.providers[name] = FakeProvider(name)
+    client.before = slow
+    assert next_round(mirror)[1] == [EVERYTHING, *reads("c"), SHARERS]
+    client.before = lambda path: None
+    assert next_round(mirror)[1] == [EVERYTHING, *reads("d", "e"), SHARERS]
+    assert found(mirror) == ["a", "b", "c", "d", "e"]
+
+
+@pytest.mark.parametrize("path", [EVERYTHING, WIDE, SHARERS])
 @pytest.mark.parametrize(
-    "body", [PlacementUnreachable("away"), {"provider_summaries": {"a": {}}}], ids=["away", "unreadable"]
+    "failure", [PlacementUnreachable("away"), Reply(200, b"{"), Reply(503, b"")], ids=["away", "text", "503"]
 )
-def test_a_failed_refresh_keeps_the_last_snapshot_and_is_tried_again_soon(
-    mirror, client, clock, caplog, body
-):
-    client.bodies[WIDE] = body
-    clock.now += INTERVAL
+def test_a_round_that_failed_keeps_what_is_known_and_is_repeated(mirror, client, caplog, path, failure):
+    client.failures[path] = failure
     with caplog.at_level(logging.ERROR):
-        assert mirror.run_round() == MIN_INTERVAL
-    assert found(mirror) == ["a", "b"]
+        assert next_round(mirror, WIDE_INTERVAL)[0] == INTERVAL
     assert "The mirror of Placement cannot be refreshed" in caplog.text
-
-
-@pytest.mark.parametrize(("mode", "kind"), [("fresh", NoMirror), ("mirror", CandidateMirror)], ids=str)
-def test_the_option_selects_the_mirror(client, mode, kind):
-    conf = SimpleNamespace(
-        berth=SimpleNamespace(candidates=mode, mirror_interval=INTERVAL),
-        scheduler=SimpleNamespace(driver="filter_scheduler"),
-    )
-    assert type(make_mirror(conf, client, SharedAnswers())) is kind
-
-
-def test_without_a_mirror_placement_is_asked():
-    assert NoMirror().find([QUERY]) is None
-
-
-# -- workers that share answers ------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def workers(client, clock, tmp_path):
-    """Two that share what Placement answers; the first has refreshed its mirror."""
-    both = [
-        CandidateMirror(Questions(client, SharedAnswers(tmp_path, clock)), lambda: INTERVAL, clock)
-        for _ in range(2)
-    ]
-    both[0].run_round()
-    assert client.asked == [SHARERS, WIDE]
-    client.asked.clear()
-    return both
-
-
-@pytest.mark.parametrize(("later", "questions"), [(INTERVAL / 2, []), (INTERVAL / 2 + 1, [SHARERS, WIDE])])
-def test_a_worker_takes_an_answer_that_is_not_too_old(workers, client, clock, later, questions):
-    clock.now += later
-    wait = workers[1].run_round()
-    assert client.asked == questions
-    assert found(workers[1]) == ["a", "b"]
-    assert workers[1].age() == (0 if questions else later)
-    assert wait == INTERVAL - workers[1].age()
-
-
-def test_workers_come_into_step_and_ask_once_in_an_interval_for_all(workers, client, clock):
-    due = [clock.now + INTERVAL, clock.now + 50]
-    for _ in range(40):
-        clock.now = min(due)
-        turn = due.index(clock.now)
-        workers[turn].find([QUERY])
-        due[turn] = clock.now + workers[turn].run_round()
-        assert workers[turn].age() <= INTERVAL / 2
-    assert due[0] == due[1]
-    assert client.asked.count(WIDE) <= 22
-
-
-def test_what_was_learnt_since_another_workers_question_is_added_to_its_answer(workers, client, clock):
-    worker = workers[1]
-    clock.now += 10
-    worker.claimed(allocation("b", MEMORY_MB=1024))
-    refuse(worker, name="MEMORY_MB", MEMORY_MB=512)
-    client.bodies["/resource_providers/a/usages"] = {"usages": {"MEMORY_MB": 4096}}
-    worker.run_round()
-    assert client.asked == ["/resource_providers/a/usages"]  # which is younger than the answer
-    assert found(worker) == []
-    assert worker.age() == 10
-
-
-def test_after_a_storm_of_refusals_an_older_answer_is_not_used(workers, client, clock):
-    clock.now += 1
-    for _ in range(STORM_CLAIMS):
-        refuse(workers[1], provider="")
-    clock.now += 1
-    workers[1].run_round()
-    assert client.asked == [SHARERS, WIDE]
-
-
-def test_nodes_that_many_workers_find_changed_are_read_at_once_by_one_of_them(workers, client, clock):
-    workers[1].run_round()
-    clock.now += 1
-    for worker in workers:
-        worker.nodes_changed([str(number) for number in range(101)])
-    clock.now += 1
-    for worker in workers:
-        worker.run_round()
-    assert client.asked == [SHARERS, WIDE]
-
-
-@pytest.mark.parametrize("many", [False, True], ids=["one by one", "all at once"])
-def test_nodes_that_could_not_be_read_again_are_read_in_the_next_round(mirror, client, clock, many):
-    nodes = [f"n{number}" for number in range(MOST_REREAD + 1)] if many else ["b"]
-    clock.now += 1
-    body, client.bodies[WIDE] = client.bodies[WIDE], PlacementUnreachable("down")
-    client.bodies["/resource_providers/b/usages"] = PlacementUnreachable("down")
-    mirror.nodes_changed(nodes)
-    mirror.run_round()
-    nodes_now = NODES | {"b": provider("b", [], MEMORY_MB=(4096, 4096))}
-    client.bodies[WIDE] = body | {"provider_summaries": nodes_now}
-    client.bodies["/resource_providers/b/usages"] = {"usages": {"MEMORY_MB": 4096}}
-    clock.now += 1
-    mirror.run_round()
-    assert found(mirror) == ["a"]
+    client.failures.clear()
+    next_round(mirror)
+    assert found(mirror) == ["a", "b"]

@@ -21,7 +21,7 @@ class FakeClient:
             raise self.answer
         if isinstance(self.answer, int):
             return Reply(self.answer, b"")
-        members = [{"uuid": uuid, "root_provider_uuid": uuid} for uuid in self.answer]
+        members = [{"uuid": uuid, "root_provider_uuid": uuid, "generation": 1} for uuid in self.answer]
         return Reply(200, orjson.dumps({"resource_providers": members}))
 
 

@@ -59,6 +59,31 @@ def test_tolerance(values, attribute, found):
     assert getattr(RequestContext.from_dict(values), attribute) == found
 
 
+@pytest.mark.parametrize("key", ["request_id", "global_request_id", "user_id", "project_id", "user_domain"])
+def test_what_a_client_sends_cannot_forge_a_line_of_the_log(key):
+    context = RequestContext.from_dict({key: "x] \n2026-11-23 ERROR forged\x1b[2J" + "y" * 10_000})
+    line = f"%({key})s %(user_identity)s %(global_request_id)s" % (
+        context.get_logging_values() | {"user_id": context.user_id}
+    )
+    assert line.isprintable()
+    assert len(line) < 2000
+
+
+@pytest.mark.parametrize("key", ["request_id", "global_request_id"])
+@pytest.mark.parametrize("sent", ["a\nb", " a b", "caf\u00e9 \u4e2d", "x" * 100_000, "\ud800", "a\x00"])
+def test_a_request_id_can_be_sent_in_a_header(key, sent):
+    found = RequestContext.from_dict({key: sent}).global_id
+    assert found.isascii()
+    assert found.isprintable()
+    assert found == found.strip()
+    assert 0 < len(found) <= 255
+
+
+@pytest.mark.parametrize("sent", ["", " "])
+def test_without_a_request_id_one_is_made(sent):
+    assert RequestContext.from_dict({"request_id": sent}).request_id.startswith("req-")
+
+
 def test_elevated():
     context = RequestContext.from_dict(EXAMPLE)
     elevated = context.elevated()

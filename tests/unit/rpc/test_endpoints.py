@@ -1,3 +1,4 @@
+import ipaddress
 import logging
 
 import kombu.serialization
@@ -222,6 +223,21 @@ def test_errors_of_the_manager(endpoint, manager, caplog, raised, kind, level):
     assert [record.levelno for record in caplog.records] == [level]
 
 
+def test_a_hint_that_a_rule_cannot_read_is_one_line_of_the_log_in_an_interval(endpoint, manager, caplog):
+    """Any user can send one with each build; the caller gets the rule's own error, as from nova."""
+
+    def read_hint(*_):
+        with errors.faults_of_request():
+            ipaddress.ip_network("10.0.0.0/33")
+
+    manager.answer = read_hint
+    for _ in range(20):
+        assert type(sent_error(select, endpoint)) is ValueError
+    (record,) = [each for each in caplog.records if each.levelno > logging.DEBUG]
+    assert (record.levelno, record.exc_info) == (logging.WARNING, None)
+    assert "ValueError: '10.0.0.0/33' does not appear to be an IPv4" in record.getMessage()
+
+
 @pytest.mark.parametrize("raised", [SystemExit(3), KeyboardInterrupt(), GeneratorExit()], ids=repr)
 def test_an_exception_that_ends_threads_becomes_an_internal_error(endpoint, manager, caplog, raised):
     manager.answer = raised
@@ -265,12 +281,11 @@ def test_only_the_documented_methods_are_there():
     }
 
 
-@pytest.mark.parametrize("error", [errors.SchedulerStopping("it stops"), errors.HandedBack("not known here")])
 @pytest.mark.parametrize("can_be_returned", [True, False], ids=["late acknowledgement", "acknowledged"])
 def test_a_request_that_another_scheduler_can_answer_is_returned_to_the_broker(
-    endpoint, manager, can_be_returned, error
+    endpoint, manager, can_be_returned
 ):
-    manager.answer = error
+    manager.answer = errors.SchedulerStopping("it stops")
     token = delivery.CURRENT.set(
         delivery.Delivery(elsewhere=delivery.Elsewhere(can_be_returned=can_be_returned))
     )

@@ -82,6 +82,14 @@ def test_hosts_that_are_unknown_are_not_no_valid_host():
     assert "cell1 (uuid)" in sent["message"]
 
 
+def test_an_outage_of_placement_is_an_error_that_conductors_know_and_has_no_address():
+    sent = on_the_wire(errors.PlacementUnavailable("no connection to 10.0.0.1"))
+    assert (sent["module"], sent["class"]) == ("nova.exception", "PlacementAPIConnectFailure")
+    assert sent["kwargs"] == {"code": 503}
+    assert "Placement is unavailable" in sent["message"]
+    assert "10.0.0.1" not in sent["message"]
+
+
 @pytest.mark.parametrize(
     "text", ["one\nERROR forged", "\x1b[31m", "x" * 5000], ids=["lines", "controls", "long"]
 )

@@ -30,6 +30,9 @@ class NoLoop:
     def start(self):
         pass
 
+    def stop(self, timeout):
+        pass
+
     def wake(self):
         pass
 

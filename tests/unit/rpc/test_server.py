@@ -1,3 +1,5 @@
+import copy
+import gc
 import logging
 import math
 import sqlite3
@@ -5,6 +7,7 @@ import threading
 import time
 from types import SimpleNamespace
 from unittest import mock
+import weakref
 
 import oslo_messaging as messaging
 from oslo_messaging._drivers import impl_fake
@@ -439,13 +442,17 @@ class Redelivered(ConfirmedMessage):
 
     redelivered = True
     delivery_count = 0
-    unique_id = msg_id = "m1"
+    unique_id = msg_id = orig_msg_id = "m1"
+    reply_q = "reply_1"
     client_timeout = None
     headers = {"berth-tried": ["a"]}
     unreachable = None
 
     def __init__(self, frame):
         self.message, self.ctxt, self.ends = frame, {}, []
+
+    def has_reply_queue(self):
+        return True
 
     def send_on(self, queue, headers, timeout):
         if self.unreachable:
@@ -573,6 +580,46 @@ def test_a_redelivered_call_is_run_only_if_its_caller_may_still_wait(
     assert message.ends == ends
     assert told == ([] if may_be_answered is None else [may_be_answered])
     assert records.open == set()
+
+
+class Payload(dict):
+    """An argument that can be watched until it is freed."""
+
+
+def hostile(**data):
+    return {"nova_object.name": "RequestSpec", "nova_object.namespace": "nova", **data}
+
+
+REFUSED = {
+    "version of an object": {"args": {"spec_obj": Payload(hostile(**{"nova_object.version": "9.9"}))}},
+    "no object": {"args": {"spec_obj": Payload(hostile(**{"nova_object.data": 5}))}},
+    "another argument": {"args": {"unheard_of": Payload(x=1)}},
+    "wrong type": {"args": {"spec_obj": Payload(x=1)}},
+    "unknown method": {"method": "unheard_of", "args": {"spec_obj": Payload(x=1)}},
+    "unknown version": {"version": "7.0", "args": {"spec_obj": Payload(x=1)}},
+    "no frame": {"version": "x", "args": {"spec_obj": Payload(x=1)}},
+    "error of a rule": {"args": {"spec_obj": Payload(spec("boot_two_instances"))}},
+}
+
+
+@pytest.mark.parametrize("frame", REFUSED.values(), ids=REFUSED)
+def test_a_refused_message_is_freed_at_once(conf, manager, frame):
+    """The collector is set to run seldom, and large messages have few objects."""
+    running = server.build(conf, transport.rpc_transport(conf), manager)
+    manager.answer = lambda *_: {}["of a rule"]
+    frame = {"method": "select_destinations", "version": "4.5"} | copy.deepcopy(frame)
+    message = Redelivered(frame)
+    (argument,) = map(weakref.ref, frame["args"].values())
+    gc.disable()
+    logging.disable()  # what tests capture of the log holds errors
+    try:
+        running._process_incoming([message])
+        assert len(message.ends) == 2
+        del message, frame
+        assert argument() is None
+    finally:
+        logging.disable(logging.NOTSET)
+        gc.enable()
 
 
 def test_a_call_whose_records_cannot_be_read_is_returned_some_times_then_refused(conf, manager, caplog):
@@ -784,15 +831,92 @@ def test_a_call_whose_reply_could_not_be_sent_is_answered_later(conf, manager):
     manager.answer = lambda context, *_: context.delivery.hold(claims)
     running = server.build(conf, transport.rpc_transport(conf), manager, sleep=pauses.append, runs=runs)
     arguments = {"spec_obj": spec("boot_two_instances")}
-    ends = []
-    for error in (OSError("refused"), ReplyQueueMissing("gone")):
-        message = Redelivered({"method": "select_destinations", "args": arguments, "version": "4.5"})
-        message.undelivered = error
-        running._process_incoming([message])
-        ends.append(message.ends[1:])
-    assert ends == [["requeued"], ["acknowledged"]]
-    assert claims.ends == ["given back"] * 2
+    message = Redelivered({"method": "select_destinations", "args": arguments, "version": "4.5"})
+    message.undelivered = OSError("refused")
+    running._process_incoming([message])
+    assert message.ends == ["hosts", "requeued"]
+    assert claims.ends == ["given back"]
     assert (pauses, runs.open) == ([POSTPONE_DELAY], set())
+
+
+class OfMissingCaller(Redelivered):
+    """A call whose reply queue is missing."""
+
+    redelivered = False
+
+    def __init__(self):
+        arguments = {"spec_obj": spec("boot_two_instances")}
+        super().__init__({"method": "select_destinations", "args": arguments, "version": "4.5"})
+        self.received = time.monotonic()
+        self.listener = SimpleNamespace(driver=SimpleNamespace(missing_destination_retry_timeout=60))
+
+    def has_reply_queue(self):
+        return False
+
+    def reply(self, reply=None, failure=None):
+        super().reply(reply, failure)
+        self.undelivered = ReplyQueueMissing("gone")
+
+
+@pytest.fixture
+def without_callers(conf, manager):
+    """A server, its records, and what is claimed for each call; reply queues are looked at when a test says so."""
+    claims, runs = [], Runs()
+
+    def answer(context, *_):
+        claims.append(Claims())
+        context.delivery.hold(claims[-1])
+
+    manager.answer = answer
+    running = server.build(conf, transport.rpc_transport(conf), manager, runs=runs)
+    running._reply_queues._loop = NoLoop("", None)
+    return running, runs, claims
+
+
+def test_a_call_whose_reply_queue_is_missing_keeps_neither_claims_nor_a_thread(without_callers):
+    running, runs, claims = without_callers
+    message = OfMissingCaller()
+    running._process_incoming([message])
+    assert (message.ends, claims[0].ends) == (["hosts"], ["given back"])
+    assert (running.activity.in_flight, runs.open) == (0, set())
+
+
+@pytest.mark.parametrize("waited", [0.0, 5.0], ids=["known before", "had to wait"])
+def test_no_hosts_are_claimed_for_a_call_whose_reply_queue_is_found_missing(without_callers, waited):
+    running, runs, claims = without_callers
+    if not waited:
+        running._process_incoming([OfMissingCaller()])
+        claims.clear()
+    message = OfMissingCaller()
+    message.received -= waited
+    running._process_incoming([message])
+    assert (message.ends, claims, runs.open) == ([], [], set())
+
+
+def test_a_redelivered_call_is_run_without_its_caller_and_gives_back_what_an_earlier_run_left(
+    without_callers,
+):
+    running, runs, claims = without_callers
+    message = OfMissingCaller()
+    message.redelivered = True
+    running._process_incoming([message])
+    assert (message.ends, claims[0].ends, runs.open) == (["hosts"], ["given back"], set())
+
+
+def test_a_call_is_returned_to_the_broker_once_its_reply_queue_is_there_again(without_callers):
+    running, _, _ = without_callers
+    message = OfMissingCaller()
+    running._process_incoming([message])
+    message.has_reply_queue = lambda: True
+    running._reply_queues.look()
+    assert message.ends == ["hosts", "requeued"]
+
+
+def test_calls_that_wait_for_their_reply_queue_do_not_count_as_a_stall(without_callers):
+    running, _, _ = without_callers
+    running._process_incoming([OfMissingCaller()])
+    running._late_listener = SimpleNamespace(unanswered=1)
+    assert running.stalled() == 0.0
 
 
 def test_a_request_knows_how_long_its_message_waited(conf, manager):

@@ -33,6 +33,7 @@ def test_another_url(conf):
         "rabbit://nova:1very/secret@h/",
         "rabbit://nova:verysecret@h:port/",
         "rabbit://nova:verysecret@[::1/",
+        "rabbit://nova:1/secret@h:5672/",
     ],
 )
 @pytest.mark.parametrize(

@@ -40,28 +40,11 @@ def test_the_chance_scheduler_prefers_each_host_at_times():
 
 
 @pytest.mark.parametrize(
-    ("driver", "candidates", "expected"),
-    [
-        ("filter_scheduler", "fresh", False),
-        ("filter_scheduler", "mirror", True),
-        ("caching_scheduler", "fresh", True),
-        ("chance_scheduler", "fresh", False),
-    ],
-    ids=["default", "mirror", "caching", "chance"],
-)
-def test_the_caching_scheduler_uses_the_mirror(driver, candidates, expected):
-    conf = make_conf()
-    conf.set_override("driver", driver, "scheduler")
-    conf.set_override("candidates", candidates, "berth")
-    assert options.derived.uses_mirror(conf) is expected
-
-
-@pytest.mark.parametrize(
     ("driver", "remark"),
     [
         ("filter_scheduler", None),
         ("chance_scheduler", None),
-        ("caching_scheduler", "[berth]/candidates = mirror"),
+        ("caching_scheduler", "filter_scheduler is used, which caches as well"),
         ("of.our.own", "of.our.own is not known; filter_scheduler is used"),
     ],
     ids=str,

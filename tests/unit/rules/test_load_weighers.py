@@ -67,6 +67,12 @@ def test_paths_that_lead_nowhere_stop_the_start(path):
         names(path)
 
 
+@pytest.mark.parametrize("path", ["RAMWeigher", "nova.scheduler.weights.ram.RamWeigher"])
+def test_a_class_that_is_not_found_suggests_the_nearest(path):
+    with pytest.raises(ClassNotFound, match=r"did you mean nova\.scheduler\.weights\.ram\.RAMWeigher\?"):
+        names(path)
+
+
 def scores_of(weigher):
     view = make_view([make_host("h1"), make_host("h2"), make_host("h4")])
     return scores([load_weighers.instantiate(make_conf(), weigher)], view).totals().tolist()

@@ -276,6 +276,13 @@ def test_names_that_are_not_available_are_all_named():
         load(["nova.scheduler.filters.all_filters"], ["NoSuch", "ComputeFilter", "Neither"])
 
 
+def test_names_close_to_available_ones_are_suggested():
+    names = ["NumaTopologyFiltr", "Nope", "nova.scheduler.filters.compute_filter.ComputeFilter"]
+    with pytest.raises(HostFilterNotFound) as raised:
+        load(["nova.scheduler.filters.all_filters"], names)
+    assert str(raised.value).endswith("could not be found. Did you mean NUMATopologyFilter, ComputeFilter?")
+
+
 @pytest.mark.parametrize(
     "path", ["NotFirst", "", "no.such.Filter", f"{__name__}._Private", f"{__name__}.REBUILD", "builtins.dict"]
 )

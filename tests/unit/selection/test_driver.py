@@ -9,7 +9,7 @@ import pytest
 from scheduler import objects
 from scheduler.claims.claim_session import ClaimSession
 from scheduler.claims.result import ClaimResult, Outcome
-from scheduler.errors import AllocationUpdateFailed, InvalidRequest, NoValidHost
+from scheduler.errors import AllocationUpdateFailed, InvalidRequest, NoValidHost, PlacementUnavailable
 from scheduler.filters.chain import FilterChain
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.view import HostView
@@ -131,7 +131,7 @@ def test_all_claims_refused():
 
 def test_no_other_host_is_tried_while_placement_is_away():
     claims = FakeClaims({uuid_of("h1"): ClaimResult(Outcome.UNAVAILABLE, "away")})
-    with pytest.raises(NoValidHost, match="The Placement service gave no usable answer"):
+    with pytest.raises(PlacementUnavailable, match="Placement is unavailable"):
         select(four_hosts(), ["i1"], claims)
     assert len(claims.tried) == 1
 
@@ -193,7 +193,7 @@ def test_the_order_of_the_reply_is_that_of_the_instances():
 def test_a_hopeless_claim_ends_a_multi_create_and_gives_back_the_others():
     away = ClaimResult(Outcome.UNAVAILABLE, "away")
     claims = FakeClaims({uuid_of("h1"): [ClaimResult(Outcome.CLAIMED), away]})
-    with pytest.raises(NoValidHost):
+    with pytest.raises(PlacementUnavailable):
         select([host_with_candidate("h1")], ["i1", "i2"], claims)
     assert claims.released == ["i1"]
 
@@ -254,7 +254,8 @@ def test_what_a_request_gave_back_is_not_pending_any_more():
     claims = FakeClaims({uuid_of("h1"): [ClaimResult(Outcome.CLAIMED), away], uuid_of("h2"): away})
     (view,) = views_of(hosts, pending, 1)
     request = make_request(uuids=["i1", "i2"], context=CONTEXT, with_alternates=True)
-    with pytest.raises(NoValidHost), ClaimSession(FakeClaimer(claims), pending, request) as of_request:
+    claiming = ClaimSession(FakeClaimer(claims), pending, request)
+    with pytest.raises(PlacementUnavailable), claiming as of_request:
         driver().select(view, request, of_request)
     assert len(pending) == 0
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scheduler.claims.result import ClaimResult, Outcome
-from scheduler.errors import AllocationUpdateFailed, NoValidHost
+from scheduler.errors import AllocationUpdateFailed, NoValidHost, PlacementUnavailable
 from scheduler.filters.chain import FilterChain
 from scheduler.hosts.pending import AMOUNTS, PendingPlacements
 from scheduler.hosts.view import HostView
@@ -95,7 +95,7 @@ def test_a_host_that_is_mapped_to_no_cell_is_not_claimed(caplog):
 @pytest.mark.parametrize("claim", ["claim_best", "choose_best"])
 @pytest.mark.parametrize(
     ("outcome", "error"),
-    [(Outcome.CONFLICT, AllocationUpdateFailed), (Outcome.UNAVAILABLE, NoValidHost)],
+    [(Outcome.CONFLICT, AllocationUpdateFailed), (Outcome.UNAVAILABLE, PlacementUnavailable)],
     ids=["another writer", "Placement away"],
 )
 def test_a_refusal_that_holds_for_all_hosts_ends_the_request(claim, outcome, error):

@@ -4,26 +4,20 @@ import numpy as np
 import pytest
 
 from scheduler.hosts.pending import PendingPlacements
-from scheduler.placement.mirror import Mirror, plain_query
+from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.request.query import Query
 from scheduler.selection.mirrored_hosts import MirroredHosts
 from tests.builders import CELL, OTHER_CELL, Instances, make_host, make_table, uuid_of
-from tests.unit.placement.test_mirror import provider, snapshot
+from tests.support.fake_placement import FakePlacement, FakeProvider
 
 
-class FakeMirror:
+class NotingMirror(CandidateMirror):
     """A mirror of nodes with 4 GiB each; writes down which nodes changed."""
 
     def __init__(self, names):
-        nodes = {uuid_of(name): provider(uuid_of(name), [], MEMORY_MB=(4096, 0)) for name in names}
-        self.snapshot = snapshot(**nodes)
+        super().__init__(FakePlacement(*(FakeProvider(uuid_of(name)) for name in names)), lambda: 8.0)
+        self.run_round()
         self.changed = []
-        self.inner = Mirror()
-        self.inner.publish(self.snapshot, 0.0)
-
-    def find(self, queries):
-        plain = plain_query(queries[0])
-        return plain and self.inner.find(plain)
 
     def nodes_changed(self, nodes):
         self.changed += nodes
@@ -38,7 +32,7 @@ def query(*pairs, memory=1024):
 
 
 def make(hosts, names=None):
-    mirror = FakeMirror(names or [host.columns["host"] for host in hosts])
+    mirror = NotingMirror(names or [host.columns["host"] for host in hosts])
     return mirror, MirroredHosts(mirror, Instances(hosts), PendingPlacements())
 
 
@@ -75,26 +69,6 @@ def test_only_hosts_of_the_cell_are_found():
     _, mirrored = make(hosts)
     assert names(mirrored.find(query(), lambda: make_table(hosts), OTHER_CELL)) == ["h2"]
     assert names(mirrored.find(query(), lambda: make_table(hosts), CELL)) == ["h1"]
-
-
-def test_aggregates_select_hosts():
-    hosts = [node("h1").aggregate("a"), node("h2").aggregate("b"), node("h3")]
-    _, mirrored = make(hosts)
-    table = make_table(hosts)
-    a, b = (aggregate.uuid for aggregate in table.aggregates)
-    for pairs, expected in [
-        ([("member_of", f"in:{a}")], ["h1"]),
-        ([("member_of", f"in:{a},{b}")], ["h1", "h2"]),
-        ([("member_of", f"in:{a}"), ("member_of", f"in:{b}")], []),
-        ([("member_of", f"!in:{a}")], ["h2", "h3"]),
-    ]:
-        assert names(mirrored.find(query(*pairs), lambda: table, None)) == expected, pairs
-
-
-def test_aggregates_that_are_not_nova_s_send_the_query_to_placement():
-    hosts = [node("h1")]
-    _, mirrored = make(hosts)
-    assert mirrored.find(query(("member_of", "in:segment")), lambda: make_table(hosts), None) is None
 
 
 def test_no_instance_is_larger_than_its_host():

@@ -73,8 +73,8 @@ def test_rebuilds_and_requests_without_a_group_are_left_alone():
         pass
 
 
-def waits(groups, request, waiting_for):
-    """Whether a request has to wait while another is served."""
+def waits(groups, request, waiting_for=None):
+    """Whether a request has to wait while another is served, one of the same group if none is named."""
     entered = threading.Event()
 
     def enter():
@@ -82,7 +82,7 @@ def waits(groups, request, waiting_for):
             entered.set()
 
     thread = threading.Thread(target=enter)
-    with groups.serialized(waiting_for, FakeSource()):
+    with groups.serialized(waiting_for or request, FakeSource()):
         thread.start()
         got_in = entered.wait(0.2)
     thread.join(10)
@@ -94,16 +94,21 @@ def waits(groups, request, waiting_for):
     ("request_", "expected"),
     [
         (spec(), True),
+        (spec("soft-affinity"), True),
         (spec("anti-affinity"), False),
-        (make_request(), False),
+        (spec("soft-anti-affinity"), False),
     ],
 )
 def test_one_at_a_time_for_an_affinity_group(request_, expected):
-    assert waits(ServerGroups(), request_, spec()) is expected
+    assert waits(ServerGroups(), request_) is expected
+
+
+def test_requests_without_a_group_do_not_wait():
+    assert not waits(ServerGroups(), make_request(), spec())
 
 
 def test_the_wait_has_a_bound(caplog):
-    assert not waits(ServerGroups(lock_timeout=0.0), spec(), spec())
+    assert not waits(ServerGroups(lock_timeout=0.0), spec())
     assert f"Server group {UUID} was locked by other requests for too long" in caplog.text
 
 

@@ -3,6 +3,7 @@ import logging
 import math
 import time
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -11,7 +12,7 @@ from scheduler.hosts.pending import LIFETIME, PendingPlacements
 from scheduler.stream import decision_stream
 from scheduler.stream.decision_stream import DecisionStream, NoStream, make_stream
 from scheduler.stream.membership import Member
-from scheduler.stream.records import Kind, encode
+from scheduler.stream.records import Kind, Sender, encode
 from scheduler.stream.shared_decisions import LocalState
 from tests.builders import CELL, make_host, make_table, uuid_of
 from tests.support.options import make_conf
@@ -78,7 +79,7 @@ def test_a_scheduler_with_other_partitions_in_its_options_is_reported_once(start
     schedulers = [start("s1", layout=own), start("s2", layout=other)]
     assert eventually(lambda: [each.alive() for each in schedulers] == [["s1", "s2"]] * 2)
     for _ in range(2):
-        schedulers[1].stream.take_calls("t")
+        schedulers[1].stream.take_calls("berth.s2.0")
     assert eventually(lambda: any(each.topic for each in schedulers[0].stream.membership.alive()))
     found = [line for line in caplog.messages if line.startswith("Scheduler s2 has other options")]
     assert len(found) == (0 if named is None else 1)
@@ -298,14 +299,6 @@ def sent_on(scheduler):
     return {topic for call in calls for topic in call.sent}
 
 
-def flavors_sent_on(scheduler):
-    """Where the calls for twenty flavors are sent on to."""
-    calls = [Call() for _ in range(20)]
-    for number, call in enumerate(calls):
-        scheduler.stream.owners.send_on_for_flavor(f"flavor-{number}", call)
-    return {topic for call in calls for topic in call.sent}
-
-
 def test_calls_for_groups_are_sent_on_to_schedulers_that_say_where_they_take_them(start):
     one, another = start("a"), start("b")
     assert sent_on(one) == set()
@@ -316,18 +309,34 @@ def test_calls_for_groups_are_sent_on_to_schedulers_that_say_where_they_take_the
     assert eventually(lambda: sent_on(one) == set())
 
 
-def test_calls_for_flavors_are_sent_on_likewise(start):
-    one, another = start("a"), start("b")
-    assert flavors_sent_on(one) == set()
-    another.stream.take_calls("berth.b.0")
-    assert eventually(lambda: flavors_sent_on(one) == {"berth.b.0"})
-    assert flavors_sent_on(another) == set()
+@pytest.mark.parametrize(
+    "topic",
+    [
+        "conductor",
+        "scheduler",
+        "berth.decisions",
+        "berth.b.x",
+        "berth.b.",
+        "xberth.b.0",
+        "berth.c.0",
+        "berth.b.0\n",
+    ],
+)
+def test_a_forged_record_diverts_no_call_to_a_queue_that_is_no_scheduler_s(start, topic):
+    """Anyone on the bus can write one; calls in a queue of something else would never be answered."""
+    one = start("a")
+    for counter, told, expected in ((0, topic, set()), (1, "berth.b.12", {"berth.b.12"})):
+        beat = record(Kind.BEAT, "b", counter)
+        forged = msgspec.structs.replace(beat, about=Sender(host="b", topic=told))
+        one.stream.receive(*bodies(forged))
+        assert one.alive() == ["a", "b"]
+        assert sent_on(one) == expected
 
 
 def test_no_call_is_sent_on_while_the_stream_is_not_in_step(idle, start):
     for scheduler, expected in [(idle, set()), (start("a"), {"berth.b.0"})]:
         scheduler.stream.membership.update(Member("b", topic="berth.b.0"))
-        assert sent_on(scheduler) == flavors_sent_on(scheduler) == expected
+        assert sent_on(scheduler) == expected
 
 
 def test_outside_of_a_server_nothing_is_sent_on(start):
@@ -335,15 +344,21 @@ def test_outside_of_a_server_nothing_is_sent_on(start):
     another.stream.take_calls("berth.b.0")
     assert eventually(lambda: sent_on(one))
     one.stream.owners.send_on_for_group("group-1", None)
-    one.stream.owners.send_on_for_flavor("flavor-1", None)
     NoStream().owners.send_on_for_group("group-1", Call())
-    NoStream().owners.send_on_for_flavor("flavor-1", Call())
 
 
-def test_only_what_another_scheduler_sent_here_counts_as_sent_here(start):
-    one = start("a")
-    one.stream.take_calls("berth.a.0")
-    assert eventually(lambda: one.stream.owners.was_sent_here(Call("flavor: berth.a.0")))
-    assert not one.stream.owners.was_sent_here(Call())
-    assert not one.stream.owners.was_sent_here(None)
-    assert not NoStream().owners.was_sent_here(Call("flavor: berth.a.0"))
+def test_schedulers_know_which_of_them_can_decide(start):
+    one, another = start("a"), start("b")
+    assert eventually(lambda: one.stream.others_can_decide() and another.stream.others_can_decide())
+    another.stream.announce(can_decide=False)
+    assert eventually(lambda: not one.stream.others_can_decide())
+    assert another.stream.others_can_decide()
+    another.stream.announce(can_decide=True)
+    assert eventually(one.stream.others_can_decide)
+
+
+def test_a_scheduler_of_another_partition_cannot_decide_in_the_place_of_this_one(start):
+    one, another = start("a", partition="p"), start("b", partition="q")
+    assert eventually(lambda: one.alive() == another.alive() == ["a", "b"])
+    assert not one.stream.others_can_decide()
+    assert not NoStream().others_can_decide()

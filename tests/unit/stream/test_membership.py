@@ -105,8 +105,8 @@ def test_peers_are_those_of_the_same_partition(clock):
 
 
 def test_a_member_is_what_its_records_say():
-    about = Sender(host="c1", rate=2.0, partition="gpu", topic="t")
-    assert Member.of("a", about) == Member("a", "c1", 2.0, "gpu", "t")
+    about = Sender(host="c1", rate=2.0, partition="gpu", topic="berth.c1.0")
+    assert Member.of("a", about) == Member("a", "c1", 2.0, "gpu", "berth.c1.0")
 
 
 @pytest.mark.parametrize(

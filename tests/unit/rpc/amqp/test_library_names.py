@@ -20,7 +20,6 @@ import pytest
     [
         (amqpdriver.AMQPDriverBase, ["_get_connection", "_get_exchange", "listen"]),
         (amqpdriver.AMQPIncomingMessage, ["_send_reply", "reply", "heartbeat", "acknowledge"]),
-        (amqpdriver.ObsoleteReplyQueuesCache, ["reply_q_valid", "add"]),
         (amqpdriver.RpcAMQPListener, ["__call__", "stop", "cleanup", "message_cls", "use_cache"]),
         (amqpdriver.MessageOperationsHandler, ["do", "process", "stop", "process_in_background"]),
         (library_amqp._MsgIdCache, ["add"]),
@@ -43,7 +42,7 @@ def test_oslo_messaging_has_the_names_that_are_used(owner, names):
 @pytest.mark.parametrize(
     ("function", "texts"),
     [
-        (amqpdriver.AMQPIncomingMessage.__init__, ["self._obsolete_reply_queues =", "self.reply_q ="]),
+        (amqpdriver.AMQPIncomingMessage.__init__, ["self.reply_q ="]),
         (amqpdriver.AMQPIncomingMessage._send_reply, ["conn.direct_send(self.reply_q,"]),
         (amqpdriver.AMQPListener.__init__, ["self._message_operations_handler =", "self.incoming ="]),
         (amqpdriver.AMQPListener.poll.__closure__[0].cell_contents, ["self._current_timeout = "]),
@@ -61,6 +60,10 @@ def test_oslo_messaging_has_the_names_that_are_used(owner, names):
             ["self._connection_lock =", "self._consumers =", "self._tags =", "self._new_tags ="],
         ),
         (impl_rabbit.Consumer.consume, ["if conn.channel != self._declared_on:", "self.queue.consume("]),
+        (
+            impl_rabbit.Connection.consume,
+            ["min(timeout, self._poll_timeout)", "if self._consume_loop_stopped:"],
+        ),
         (impl_rabbit.Connection.consume, ["if tag in self._new_tags:", "consumer.consume(self, tag=tag)"]),
         (impl_rabbit.Connection.__init__, ["'confirm_publish': True", "self.kombu_compression ="]),
         (impl_rabbit.Connection.__init__, ["self.connection = kombu.connection.Connection("]),

@@ -20,7 +20,6 @@ class Undelivered(message.ConfirmedMessage):
         self.errors, self.notes = list(errors), []
         self.delivery = delivery.Delivery(delivery.Receipt("m1"), replies=self)
         self.listener = SimpleNamespace(driver=SimpleNamespace(missing_destination_retry_timeout=60))
-        self._obsolete_reply_queues = SimpleNamespace(reply_q_valid=lambda *_: True)
 
     def _send_once(self, deadline, reply, failure, ending=True):
         self._begin_reply(failed=failure is not None)
@@ -38,10 +37,10 @@ class Undelivered(message.ConfirmedMessage):
 @pytest.mark.parametrize(
     ("error", "notes"),
     [
-        (messaging.MessageUndeliverable(None, "", "q", None), ["begun", "withdrawn", "begun"]),
+        (messaging.MessageUndeliverable(None, "", "q", None), ["begun", "withdrawn"]),
         (OSError("reset"), ["begun", "begun"]),
         (ReplyTooLarge("large"), ["begun", "withdrawn"]),
-        ([OSError("reset"), messaging.MessageUndeliverable(None, "", "q", None)], ["begun"] * 3),
+        ([OSError("reset"), messaging.MessageUndeliverable(None, "", "q", None)], ["begun"] * 2),
         ([OSError("reset"), ReplyTooLarge("large")], ["begun"] * 2),
     ],
     ids=[
@@ -61,6 +60,13 @@ def test_a_reply_counts_as_unknown_to_its_caller_only_after_the_broker_has_refus
     assert call.notes == notes
 
 
+def test_a_reply_to_a_missing_queue_is_not_tried_again_by_the_thread_that_others_need():
+    call = Undelivered([messaging.MessageUndeliverable(None, "", "q", None)] * 9)
+    call.reply("hosts")
+    assert isinstance(call.undelivered, message.ReplyQueueMissing)
+    assert len(call.errors) == 8
+
+
 def test_a_reply_that_is_published_twice_in_one_attempt_may_be_delivered_if_the_second_is_refused(
     monkeypatch,
 ):
@@ -69,7 +75,6 @@ def test_a_reply_that_is_published_twice_in_one_attempt_may_be_delivered_if_the_
     call = Undelivered([messaging.MessageUndeliverable(None, "", "q", None)])
     once = call._note_sent
     call._note_sent = lambda: [once(), once()]
-    call._obsolete_reply_queues.reply_q_valid = mock.Mock(side_effect=[True, False])
     call.reply("hosts")
     assert isinstance(call.undelivered, message.ReplyQueueMissing)
     assert call.may_be_delivered
@@ -90,8 +95,6 @@ def test_an_undelivered_reply_may_be_delivered_if_it_was_handed_to_the_broker(er
     if may_be_delivered is None:
         call._send_once = mock.Mock(side_effect=OSError("refused"))
     call.listener.driver.missing_destination_retry_timeout = 0
-    call._obsolete_reply_queues.reply_q_valid = mock.Mock(side_effect=[True, False])
-    call._obsolete_reply_queues.add = mock.Mock()
     call.unrefused = 1
     call.reply("hosts")
     assert (call.may_be_delivered, call.undelivered is None) == (bool(may_be_delivered), False)

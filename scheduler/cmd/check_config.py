@@ -1,0 +1,87 @@
+"""berth-scheduler --check-config: can the daemon start with these options, and which ones were changed?
+
+Nothing is connected to, and nothing is written but what the handlers of ``[DEFAULT]/log_config_append`` open.
+"""
+
+from collections.abc import Iterator
+from itertools import groupby
+import multiprocessing
+import sys
+from typing import Any
+
+from oslo_config import cfg
+
+from scheduler import conf as options
+from scheduler import logs
+from scheduler.cmd import worker_parts
+from scheduler.conf.registry import registered
+from scheduler.daemon.options_trial import try_in_child
+from scheduler.health.counters import Counters
+from scheduler.health.endpoint import Address
+from scheduler.rpc import transport
+
+MASK = "****"
+
+
+def check(conf: cfg.ConfigOpts) -> None:
+    """Print what differs from the defaults, and warnings; then try whether a worker can be built.
+
+    Raises:
+        ConfigError: The daemon would not start with these options.
+    """
+    files = [*conf.config_file, *conf.config_dir]
+    print(f"# Configuration: {', '.join(files) or 'no file'}")
+    for line in differences(conf):
+        print(line)
+    print()
+    for remark in options.remarks(conf):
+        print(f"Warning: {remark}")
+    sys.stdout.flush()
+    try_in_child(multiprocessing.get_context("fork"), _build, conf)
+    print("The configuration can be used")
+
+
+def _build(conf: cfg.ConfigOpts) -> None:
+    options.check_temporary_directory(conf)
+    if conf.berth.monitoring_listen:
+        Address.parse(conf.berth.monitoring_listen)
+    transport.rpc_transport(conf)
+    worker_parts.make_manager(conf, None, Counters())
+
+
+def differences(conf: cfg.ConfigOpts) -> Iterator[str]:
+    """Yield the options whose values differ from their defaults, as lines of a configuration file."""
+    changed = (each for each in registered(conf) if _is_changed(conf, *each))
+    for group, found in groupby(
+        sorted(changed, key=lambda each: (each[0], each[1].dest)), lambda each: each[0]
+    ):
+        yield f"\n[{group}]"
+        for _, option, default in found:
+            value = _values(conf, group)[option.dest]
+            note = "" if option.secret else f"  # default: {_text(default)}"
+            for each in value if option.multi else [value]:
+                yield f"{option.dest} = {MASK if option.secret else _text(each)}{note}"
+
+
+def _values(conf: cfg.ConfigOpts, group: str) -> Any:
+    return conf if group == "DEFAULT" else conf[group]
+
+
+def _is_changed(conf: cfg.ConfigOpts, group: str, option: cfg.Opt, default: Any) -> bool:
+    where = conf.get_location(option.dest, None if group == "DEFAULT" else group)
+    set_by_user = where is not None and where.location.is_user_controlled
+    return (
+        set_by_user
+        and option.dest not in options.OF_COMMAND_LINE
+        and _values(conf, group)[option.dest] != default
+    )
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "not set"
+    if isinstance(value, dict):
+        value = [f"{key}:{each}" for key, each in value.items()]
+    if isinstance(value, list):
+        return ", ".join(map(_text, value)) or "empty"
+    return logs.sanitize(str(value).lower() if isinstance(value, bool) else str(value))

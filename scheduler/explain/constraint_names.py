@@ -1,0 +1,62 @@
+"""What the constraints of a request's query are called: by the names that operators and users gave."""
+
+from collections.abc import Sequence
+
+from scheduler import objects
+from scheduler.explain.relaxation import ConstraintNames
+from scheduler.hosts.aggregates import Aggregate, Aggregates
+from scheduler.request import resource_request
+from scheduler.request.prefilters.aggregates import isolating_traits, names_tenant
+from scheduler.request.reading import read
+from scheduler.request.targets import named_target
+
+
+class RequestNames(ConstraintNames):
+    """The names of one request. Aggregates that are gone since keep their UUIDs."""
+
+    def __init__(self, spec: objects.RequestSpec, aggregates: Aggregates) -> None:
+        """Name the constraints of the query that was made of ``spec``."""
+        self._spec = spec
+        self._aggregates = {each.uuid: each for each in aggregates}
+
+    def host(self, uuid: str) -> str:
+        """Return the forced host, or the requested destination."""
+        target = named_target(self._spec)
+        forced = read(self._spec, "force_hosts") or read(self._spec, "force_nodes")
+        name = (target and (target.host or target.node)) or uuid
+        return f"the {'forced host' if forced else 'requested destination'} {name}"
+
+    def required(self, aggregates: Sequence[str]) -> str:
+        """Return the zone, the project or the names of aggregates."""
+        zone, project = read(self._spec, "availability_zone"), read(self._spec, "project_id")
+        names = " or ".join(map(self._name, aggregates))
+        known = [self._aggregates[uuid] for uuid in aggregates if uuid in self._aggregates]
+        if zone and known and all(each.availability_zone == zone for each in known):
+            return f"availability zone {zone}"
+        if known and all(names_tenant(each.metadata, project) for each in known):
+            return f"required aggregate {names} of project {project}"
+        return f"required aggregate {names}"
+
+    def forbidden(self, aggregates: Sequence[str]) -> str:
+        """Return the names of isolated aggregates, with the traits that the request lacks."""
+        return f"forbidden aggregate {' or '.join(map(self._isolated, aggregates))}"
+
+    def group(self, suffix: str) -> str:
+        """Return the PCI alias, or the suffix."""
+        for each in read(read(self._spec, "pci_requests"), "requests", ()):
+            alias = read(each, "alias_name")
+            # of a PCI request each device has a group: REQUEST_ID-NUMBER
+            if alias and suffix.lstrip("_").rpartition("-")[0] == read(each, "request_id"):
+                return f"PCI alias {alias}"
+        return super().group(suffix)
+
+    def _isolated(self, uuid: str) -> str:
+        known: Aggregate | None = self._aggregates.get(uuid)
+        wanted = resource_request.make(self._spec).required_traits()
+        traits = sorted(isolating_traits(known.metadata) - wanted) if known else []
+        why = f" (isolated: for requests with trait {' and '.join(traits)})" if traits else ""
+        return self._name(uuid) + why
+
+    def _name(self, uuid: str) -> str:
+        known = self._aggregates.get(uuid)
+        return known.name if known else uuid

@@ -1,0 +1,108 @@
+"""Why hosts refuse an amount of a resource class: which limit of their inventories it breaks."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+#: What becomes of an amount on a provider, mildest first. The mildest of its providers counts for a host.
+ROOM, FREE, CAPACITY, STEP_SIZE, MIN_UNIT, MAX_UNIT, ABSENT = range(7)
+
+
+class Inventory(msgspec.Struct, frozen=True, order=True):
+    """What a resource provider has of a resource class, as Placement tells it.
+
+    Attributes:
+        total: All of it.
+        reserved: What is not to be allocated.
+        min_unit: The smallest amount of one allocation.
+        max_unit: The largest amount of one allocation.
+        step_size: Of what each amount must be a multiple.
+        allocation_ratio: How often what is not reserved can be allocated.
+    """
+
+    total: int
+    max_unit: int
+    reserved: int = 0
+    min_unit: int = 1
+    step_size: int = 1
+    allocation_ratio: float = 1.0
+
+    @property
+    def capacity(self) -> int:
+        """All that can be allocated."""
+        return int((self.total - self.reserved) * self.allocation_ratio)
+
+
+class Stock(NamedTuple):
+    """An inventory, and what is allocated of it."""
+
+    inventory: Inventory
+    used: int
+
+
+class _Refusal(NamedTuple):
+    kind: int
+    value: int
+    inventory: Inventory
+
+
+def refusals(name: str, amount: int, hosts: Iterable[Sequence[Stock]], noun: str = "host") -> Iterator[str]:
+    """Yield why hosts refuse an amount, such as 'VCPU max_unit 128 on 64 hosts'; most hosts first.
+
+    Args:
+        name: The resource class.
+        amount: The amount that is asked for.
+        hosts: The stocks of the class on the providers of each host; none if it has none of the class.
+        noun: What to call a host.
+    """
+    kinds: defaultdict[int, list[_Refusal]] = defaultdict(list)
+    for stocks in hosts:
+        refusal = min(
+            (_refusal(amount, *stock) for stock in stocks), default=_Refusal(ABSENT, 0, Inventory(0, 0))
+        )
+        kinds[refusal.kind].append(refusal)
+    for kind, found in sorted(kinds.items(), key=lambda pair: -len(pair[1])):
+        yield _text(f"{amount} {name} alone would fit" if kind == ROOM else name, kind, found, noun)
+
+
+def _refusal(amount: int, inventory: Inventory, used: int) -> _Refusal:
+    free = inventory.capacity - used
+    checks = (
+        (MAX_UNIT, amount > inventory.max_unit, inventory.max_unit),
+        (MIN_UNIT, amount < inventory.min_unit, inventory.min_unit),
+        (STEP_SIZE, amount % inventory.step_size, inventory.step_size),
+        (CAPACITY, amount > inventory.capacity, inventory.capacity),
+        (FREE, amount > free, free),
+    )
+    kind, value = next(((kind, value) for kind, is_broken, value in checks if is_broken), (ROOM, free))
+    return _Refusal(kind, value, inventory)
+
+
+_LIMITS = {CAPACITY: "capacity", STEP_SIZE: "step_size", MIN_UNIT: "min_unit", MAX_UNIT: "max_unit"}
+
+
+def _text(name: str, kind: int, found: Sequence[_Refusal], noun: str) -> str:
+    values = [each.value for each in found]
+    where = f"on {count_text(len(found), noun)}"
+    if kind in {ABSENT, ROOM}:
+        return f"{'no ' if kind == ABSENT else ''}{name} {where}"
+    if kind == FREE:
+        return f"at most {max(values)} {name} free {where}"
+    text = f"{name} {_LIMITS[kind]} {'-'.join(map(str, sorted({min(values), max(values)})))} {where}"
+    return f"{text}: {_formula(found)}" if kind == CAPACITY else text
+
+
+def _formula(found: Sequence[_Refusal]) -> str:
+    """Return what the largest capacity is made of."""
+    _, inventory = max((each.value, each.inventory) for each in found)
+    return (
+        f"total {inventory.total}, reserved {inventory.reserved}, "
+        f"allocation_ratio {inventory.allocation_ratio:g}"
+    )
+
+
+def count_text(number: int, noun: str) -> str:
+    """Return a number of things, such as '1 host' or '2 hosts'."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"

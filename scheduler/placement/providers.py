@@ -1,0 +1,199 @@
+"""Reading resource providers: lists of them with generations, and single ones with all that they have.
+
+A generation is read before what it stands for, so what was read is at least as new as its generation.
+Placement raises it with every write on the provider, except ``DELETE /allocations`` (spec:
+placement-and-workflow 2.5).
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from scheduler.placement.answer import Usage
+from scheduler.placement.client import PlacementClient
+from scheduler.placement.errors import PlacementError, QuestionRefused
+from scheduler.request.query import MICROVERSION
+
+MOST_AMOUNT = 2**31 - 1
+"""The largest amount that Placement lets one allocation have."""
+
+
+class ListedProvider(msgspec.Struct, gc=False):
+    """A provider as lists name it."""
+
+    uuid: str
+    generation: int
+    root_provider_uuid: str
+
+    @property
+    def is_root(self) -> bool:
+        """Whether it is the root of its tree, as compute nodes are."""
+        return self.uuid == self.root_provider_uuid
+
+
+class Inventory(msgspec.Struct, gc=False):
+    """What a provider has of a resource class."""
+
+    total: int
+    reserved: int = 0
+    allocation_ratio: float = 1.0
+    min_unit: int = 1
+    max_unit: int = MOST_AMOUNT
+    step_size: int = 1
+
+    @property
+    def capacity(self) -> int:
+        """What can be allocated (spec: placement-and-workflow 2.1)."""
+        return int((self.total - self.reserved) * self.allocation_ratio)
+
+    def admits(self, amount: int) -> bool:
+        """Return whether one allocation may have this amount."""
+        return self.min_unit <= amount <= self.max_unit and amount % self.step_size == 0
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderState:
+    """All that Placement knows of a provider.
+
+    Attributes:
+        uuid: Its uuid.
+        generation: The oldest generation of the answers; each of them is at least as new.
+        inventories: By resource class.
+        used: Amounts by resource class.
+        traits: Its traits.
+        aggregates: The uuids of its aggregates.
+    """
+
+    uuid: str
+    generation: int
+    inventories: Mapping[str, Inventory]
+    used: Mapping[str, int]
+    traits: frozenset[str]
+    aggregates: frozenset[str]
+
+
+class _List(msgspec.Struct):
+    resource_providers: list[ListedProvider]
+
+
+class _Generation(msgspec.Struct):
+    generation: int
+
+
+class _Inventories(msgspec.Struct):
+    inventories: dict[str, Inventory]
+    resource_provider_generation: int = -1
+
+
+class _Usages(msgspec.Struct):
+    usages: dict[str, int]
+    resource_provider_generation: int = -1
+
+
+class _Traits(msgspec.Struct):
+    traits: frozenset[str]
+    resource_provider_generation: int
+
+
+class _Aggregates(msgspec.Struct):
+    aggregates: frozenset[str]
+    resource_provider_generation: int
+
+
+_Body = TypeVar("_Body")
+
+
+def list_path(
+    amounts: Mapping[str, int] | None = None,
+    required: Iterable[str] = (),
+    member_of: Collection[str] = (),
+) -> str:
+    """Return the path of the list of providers that have the amounts left, the traits, and one aggregate."""
+    pairs = [("member_of", f"in:{','.join(sorted(member_of))}")] if member_of else []
+    if traits := ",".join(sorted(required)):
+        pairs.append(("required", traits))
+    if amounts:
+        pairs.append(("resources", ",".join(f"{name}:{amount}" for name, amount in sorted(amounts.items()))))
+    return f"/resource_providers?{urlencode(pairs)}" if pairs else "/resource_providers"
+
+
+def read_list(client: PlacementClient, path: str, context: Any = None) -> list[ListedProvider]:
+    """Return a list of providers; ``path`` as of ``list_path``.
+
+    Raises:
+        PlacementSilent: There was no response.
+        QuestionRefused: The response is an error, or cannot be read.
+    """
+    reply = client.get(path, MICROVERSION, context, search=True)
+    if reply.status != 200:
+        raise QuestionRefused(reply.summary)
+    return decode_list(reply.body)
+
+
+def decode_list(body: bytes) -> list[ListedProvider]:
+    """Return the list of providers in a body.
+
+    Raises:
+        QuestionRefused: It is no such list.
+    """
+    return _decode(body, _List).resource_providers
+
+
+def read_generation(client: PlacementClient, provider: str, context: Any = None) -> int | None:
+    """Return the generation of a provider, None if it does not exist; raises as ``read_list``."""
+    found = _get(client, provider, "", _Generation, context)
+    return None if found is None else found.generation
+
+
+def read_state(client: PlacementClient, provider: str, context: Any = None) -> ProviderState | None:
+    """Return all that is known of a provider, None if it does not exist; raises as ``read_list``."""
+    inventories = _get(client, provider, "/inventories", _Inventories, context)
+    usages = _get(client, provider, "/usages", _Usages, context)
+    traits = _get(client, provider, "/traits", _Traits, context)
+    aggregates = _get(client, provider, "/aggregates", _Aggregates, context)
+    if inventories is None or usages is None or traits is None or aggregates is None:
+        return None
+    answers = (inventories, usages, traits, aggregates)
+    return ProviderState(
+        provider,
+        min(answer.resource_provider_generation for answer in answers),
+        inventories.inventories,
+        usages.usages,
+        traits.traits,
+        aggregates.aggregates,
+    )
+
+
+def read_inventories(client: PlacementClient, provider: str, context: Any = None) -> dict[str, Inventory]:
+    """Return the inventories of a provider, none if it does not exist; raises as ``read_list``."""
+    found = _get(client, provider, "/inventories", _Inventories, context)
+    return {} if found is None else found.inventories
+
+
+def read_usage(client: PlacementClient, provider: str, context: Any = None) -> dict[str, Usage]:
+    """Return capacity and usage of a provider by resource class; empty if Placement does not answer."""
+    try:
+        inventories = read_inventories(client, provider, context)
+        usages = _get(client, provider, "/usages", _Usages, context)
+    except PlacementError:
+        return {}
+    used = {} if usages is None else usages.usages
+    return {name: Usage(one.capacity, used.get(name, 0)) for name, one in inventories.items()}
+
+
+def _get(client: PlacementClient, provider: str, what: str, kind: type[_Body], context: Any) -> _Body | None:
+    path = f"/resource_providers/{quote(provider, safe='')}{what}"
+    reply = client.get(path, MICROVERSION, context)
+    if reply.status not in {200, 404}:
+        raise QuestionRefused(reply.summary)
+    return _decode(reply.body, kind) if reply.status == 200 else None
+
+
+def _decode(body: bytes, kind: type[_Body]) -> _Body:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.DecodeError as error:
+        raise QuestionRefused(f"the response of Placement cannot be read: {error}") from error

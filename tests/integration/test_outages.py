@@ -1,0 +1,63 @@
+"""Outages of Placement with real servers: no build fails, nothing is leaked, and callers were told the truth."""
+
+import random
+
+import pytest
+
+from tests.integration import services
+from tools.faults import catalog
+from tools.faults.cloud import ChaosCloud
+from tools.faults.rounds import LONGEST_RECOVERY, Rounds
+
+pytestmark = [
+    pytest.mark.rabbitmq,
+    pytest.mark.mariadb,
+    pytest.mark.postgresql,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+]
+
+SECONDS = 4.0  # that an outage lasts; the command lets it last for a minute
+
+
+@pytest.fixture(scope="module")
+def cloud(tmp_path_factory):
+    for command in ("rabbitmq-server", "mariadbd", "mariadb-install-db", "pg_config"):
+        services.need(command)
+    with ChaosCloud(tmp_path_factory.mktemp("outages"), "quorum", hosts=6) as running:
+        yield running
+
+
+@pytest.mark.parametrize(
+    ("fault", "callers"),
+    [
+        ("placement killed", 16),
+        ("placement stopped", 2),
+        ("placement refuses", 2),
+        ("placement refuses one daemon", 16),
+        ("placement throttled", 2),
+    ],
+)
+def test_no_build_fails(cloud, fault, callers):
+    rng = random.Random(1)
+    made = catalog.make(fault, cloud, rng)
+    outcome = Rounds(cloud, rng, callers).run(fault, made, SECONDS, SECONDS)
+    assert outcome.problems == []
+    assert (outcome.refused, outcome.lost, outcome.wrong, outcome.leaked) == (0, 0, 0, 0)
+    assert outcome.answered > 0
+    assert outcome.recovery < LONGEST_RECOVERY  # the command judges the time; a machine of tests may be slow
+
+
+def test_a_daemon_that_starts_in_an_outage_is_ready_after_it(cloud):
+    scheduler, ready = cloud.schedulers[0], "All workers take requests (2 of 2)"
+    scheduler.stop()
+    times = scheduler.log.read_text().count(ready)
+    cloud.placement.kill()
+    try:
+        scheduler.start()
+        scheduler.wait_for_line("connects to the broker", times=2 * times + 2)
+        scheduler.wait_for_line("Placement is unavailable (no connection")
+        assert scheduler.log.read_text().count(ready) == times
+    finally:
+        cloud.placement.start()
+    scheduler.wait_for_line(ready, times=times + 1)

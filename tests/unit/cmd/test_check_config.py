@@ -1,0 +1,86 @@
+import pytest
+
+from scheduler.cmd import scheduler as command
+
+CONF = """\
+[DEFAULT]
+transport_url = rabbit://u:secret@127.0.0.1:1/
+[api_database]
+connection = sqlite://
+[placement]
+auth_type = password
+auth_url = http://me:secret@keystone/
+password = secret
+[scheduler]
+max_attempts = 4
+max_placement_results = 1000
+[filter_scheduler]
+enabled_filters = {filters}
+{more}
+"""
+
+
+@pytest.fixture
+def check(tmp_path, capfd):
+    """A function from enabled filters and more options to exit status, standard output and standard error."""
+
+    def check(filters="ComputeFilter,NUMATopologyFilter", more=""):
+        path = tmp_path / "nova.conf"
+        path.write_text(CONF.format(filters=filters, more=more))
+        status = command.main(["--config-file", str(path), "--check-config"])
+        captured = capfd.readouterr()
+        assert "secret" not in captured.out + captured.err
+        return status, captured.out, captured.err
+
+    return check
+
+
+def test_what_differs_from_the_defaults_is_shown_without_secrets(check):
+    status, output, _ = check()
+    assert status == 0
+    lines = output.splitlines()
+    assert "[scheduler]" in lines
+    assert "max_attempts = 4  # default: 3" in lines
+    assert "password = ****" in lines
+    assert "auth_url = http://***@keystone/  # default: not set" in lines
+    assert not [line for line in lines if line.startswith(("max_placement_results", "config_file"))]
+    assert lines[-1] == "The configuration can be used"
+
+
+@pytest.mark.parametrize(
+    ("filters", "more", "said"),
+    [
+        ("RamFiltr", "", "Scheduler Host Filter RamFiltr could not be found. Did you mean RamFilter?"),
+        (
+            "ComputeFilter",
+            "weight_classes = nova.scheduler.weights.ram.Ram",
+            "nova has no such filter or weigher",
+        ),
+        ("ComputeFilter", "weight_classes = tests.unit.cmd.test_check_config.ends", "ended"),
+        ("ComputeFilter", "host_subset_size = 0", "[filter_scheduler]/host_subset_size"),
+        ("ComputeFilter", "[berth]\nmonitoring_listen = 0.0.0.0:1", "[berth]/monitoring_listen = 0.0.0.0:1"),
+        ("ComputeFilter", "[placement]\nauth_type = passwd", "passwd"),
+        ("ComputeFilter", "[DEFAULT]\nservicegroup_driver = mc", "[DEFAULT]/servicegroup_driver = mc"),
+        ("ComputeFilter", "[DEFAULT]\ntempdir = /no/such", "[DEFAULT]/tempdir"),
+    ],
+    ids=["filter", "weigher", "rule that exits", "value", "address", "plugin", "driver", "directory"],
+)
+def test_what_would_end_the_start_is_said_with_status_1(check, filters, more, said):
+    status, output, errors = check(filters, more)
+    assert status == 1
+    assert "can be used" not in output
+    (line,) = errors.splitlines()
+    assert line.startswith("berth-scheduler: ")
+    assert said in line
+
+
+def ends():
+    raise SystemExit("ended")
+
+
+def test_a_misspelt_option_is_a_warning(check):
+    status, output, _ = check(more="ram_weigth_multiplier = 2")
+    assert status == 0
+    assert (
+        "ram_weigth_multiplier does not exist and is ignored; did you mean ram_weight_multiplier?" in output
+    )

@@ -1,0 +1,171 @@
+"""What is read of a chosen host before it is claimed, and when it is refused."""
+
+import pytest
+
+from scheduler.placement.errors import MirrorStale, PlacementUnreachable
+from scheduler.placement.mirror_source import CandidateMirror
+from scheduler.placement.plain_query import PlainQuery
+from scheduler.placement.winner_check import MOST_REFUSED
+from tests.support.clock import Clock
+from tests.support.fake_placement import FakePlacement, FakeProvider
+from tests.unit.placement.test_mirror_source import QUERY, next_round, reads, write
+
+INTERVAL = 8.0
+MEMORY = {"MEMORY_MB": 1024}
+
+
+def node(uuid):
+    return f"/resource_providers/{uuid}"
+
+
+@pytest.fixture
+def client():
+    return FakePlacement(*(FakeProvider(name, traits={"AVX"}, aggregates={"zone"}) for name in "abc"))
+
+
+@pytest.fixture
+def mirror(client):
+    mirror = CandidateMirror(client, lambda: INTERVAL, Clock())
+    next_round(mirror)
+    client.asked.clear()
+    return mirror
+
+
+def check(mirror, *nodes, **conditions):
+    conditions = {name: frozenset(traits) for name, traits in conditions.items()}
+    return mirror.check(PlainQuery(MEMORY, **conditions), None)(nodes or ["a"])
+
+
+def test_an_unchanged_host_costs_one_read(mirror, client):
+    assert check(mirror) == {}
+    assert client.asked == [node("a")]
+
+
+def test_own_claims_are_expected(mirror, client):
+    write(mirror, "a")
+    client.providers["a"].change(used=MEMORY)
+    assert check(mirror) == {}
+    assert client.asked == [node("a")]
+
+
+def test_a_claim_of_somebody_else_is_not(mirror, client):
+    client.providers["a"].change(used=MEMORY)
+    assert check(mirror) == {}
+    assert client.asked == [node("a"), *reads("a")]
+
+
+CHANGES = {
+    "a trait was taken": ({"traits": set()}, {"required": ["AVX"]}, "trait AVX is missing"),
+    "a trait was added": ({"traits": {"HDD"}}, {"forbidden": ["HDD"]}, "it has the forbidden trait HDD"),
+    "it is full": ({"used": {"MEMORY_MB": 4000}}, {}, "4000 of 4096 MEMORY_MB are used"),
+    "ratio lowered": (
+        {"inventories": {"MEMORY_MB": {"total": 4096, "allocation_ratio": 0.1}}},
+        {},
+        "0 of 409 MEMORY_MB are used",
+    ),
+    "reserved": ({"inventories": {"MEMORY_MB": {"total": 4096, "reserved": 4000}}}, {}, "0 of 96 MEMORY_MB"),
+    "step size": (
+        {"inventories": {"MEMORY_MB": {"total": 4096, "step_size": 1000}}},
+        {},
+        "its unit limits do not admit 1024 of MEMORY_MB",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "wanted", "reason"), CHANGES.values(), ids=CHANGES)
+def test_a_host_that_does_not_suit_any_more_is_refused_and_not_offered_again(
+    mirror, client, change, wanted, reason
+):
+    client.providers["a"].change(**change)
+    for asked in ([node("a"), *reads("a")], [node("a")]):
+        client.asked.clear()
+        refused = check(mirror, **wanted)
+        assert refused["a"].startswith(f"changed in Placement since the mirror was read: {reason}")
+        assert client.asked == asked
+    conditions = {name: frozenset(names) for name, names in wanted.items()}
+    answer = mirror._mirror.find(PlainQuery(MEMORY, **conditions))
+    assert "a" not in [answer.uuids[row] for row in answer.rows]
+
+
+def test_a_host_that_left_its_aggregate_is_refused(mirror, client):
+    client.providers["a"].change(aggregates={"other"})
+    query = PlainQuery(MEMORY, member_of=(frozenset(["zone"]),))
+    assert mirror.check(query, None)(["a"]) == {
+        "a": "changed in Placement since the mirror was read: its aggregates do not suit"
+    }
+
+
+def test_a_host_is_read_if_its_aggregates_are_not_known(mirror, client):
+    query = PlainQuery(MEMORY, member_of=(frozenset(["zone"]),))
+    assert mirror.check(query, None)(["a"]) == {}
+    assert client.asked == reads("a")
+
+
+def test_what_the_request_did_not_ask_for_does_not_matter(mirror, client):
+    client.providers["a"].change(traits=set(), aggregates=set())
+    assert check(mirror) == {}
+
+
+def test_a_host_that_does_not_exist_any_more_is_refused_and_forgotten(mirror, client):
+    del client.providers["a"]
+    assert check(mirror) == {"a": "its resource provider does not exist any more"}
+    answer = mirror.find([QUERY])
+    assert [answer.uuids[row] for row in answer.rows] == ["b", "c"]
+
+
+def test_a_change_between_the_read_and_the_correction_is_seen_by_the_next_check(mirror, client):
+    client.providers["a"].change()
+    client.before = lambda path: client.providers["a"].change() if path.endswith("aggregates") else None
+    assert check(mirror) == {}
+    client.before = lambda path: None
+    client.asked.clear()
+    check(mirror)
+    assert client.asked == [node("a"), *reads("a")]
+
+
+def test_an_own_write_that_ends_while_the_host_is_read_makes_it_read_anew(mirror, client):
+    """The generation that is awaited could be of somebody else's write."""
+
+    def change(path):
+        if path == node("a"):
+            client.providers["a"].change(traits=set())
+            write(mirror, "a")
+
+    client.before = change
+    assert check(mirror, required=["AVX"])["a"].endswith("trait AVX is missing")
+
+
+def test_without_an_answer_it_is_not_known_whether_a_host_may_be_claimed(mirror, client):
+    client.failures[node("a")] = PlacementUnreachable("down")
+    with pytest.raises(PlacementUnreachable):
+        check(mirror)
+
+
+def test_several_hosts_are_read_by_one_list_where_that_costs_less(mirror, client):
+    client.providers["b"].change(traits=set())
+    assert check(mirror, "a", "b", required=["AVX"]).keys() == {"b"}
+    assert client.asked == ["/resource_providers", *reads("b")]
+
+
+def test_several_hosts_are_read_one_by_one_in_a_large_cloud(client):
+    for number in range(400):
+        client.providers[f"n{number}"] = FakeProvider(f"n{number}")
+    mirror = CandidateMirror(client, lambda: INTERVAL, Clock())
+    next_round(mirror)
+    client.asked.clear()
+    client.providers["b"].change(used={"MEMORY_MB": 4096})
+    assert check(mirror, "a", "b").keys() == {"b"}
+    assert sorted(client.asked) == sorted([node("a"), node("b"), *reads("b")])
+
+
+def test_a_request_does_not_go_through_all_hosts_of_a_mirror_that_is_stale(client):
+    client.providers = {f"n{number:02}": FakeProvider(f"n{number:02}") for number in range(MOST_REFUSED + 1)}
+    mirror = CandidateMirror(client, lambda: INTERVAL, Clock())
+    next_round(mirror)
+    for provider in client.providers.values():
+        provider.change(used={"MEMORY_MB": 4096})
+    one_by_one = mirror.check(PlainQuery(MEMORY), None)
+    for uuid in list(client.providers)[:-1]:
+        assert one_by_one([uuid])
+    with pytest.raises(MirrorStale, match="9 hosts have changed"):
+        one_by_one(list(client.providers)[-1:])
