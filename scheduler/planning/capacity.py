@@ -31,11 +31,11 @@ from scheduler.filters.pci_passthrough_filter import PciPassthroughFilter
 from scheduler.hosts.coordinates import TableRows, ViewIndex
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.view import HostView
-from scheduler.placement.answer import AllocationCandidate, Usage
+from scheduler.placement.answer import AllocationCandidate
 from scheduler.planning.cloud import Asked, PlannedCloud
 from scheduler.planning.snapshot import Progress, no_progress
-from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.consume import consume, consumed_amounts
+from scheduler.selection.headroom import Usage
 from scheduler.selection.narrowing import narrow
 
 Document = dict[str, Any]
@@ -107,7 +107,9 @@ def fits(cloud: PlannedCloud, spec: objects.RequestSpec, progress: Progress = no
 def _turn_down(cloud: PlannedCloud, asked: Asked, found: Mapping[int, Fit]) -> list[int]:
     """Leave no instance to hosts that the request excludes, or that filters reject; return the others."""
     narrowed = narrow(asked.hosts, asked.request)
-    prepared = cloud.rules.chain.prepare(asked.request) if narrowed.filtered else PreparedChain((), asked.request)
+    prepared = (
+        cloud.rules.chain.prepare(asked.request) if narrowed.filtered else PreparedChain((), asked.request)
+    )
     narrowed.hosts.load(prepared.needs)
     filtered = prepared.run(narrowed.hosts) if len(narrowed.hosts) else None
     rejected = {int(row): each.reason for each in narrowed.excluded for row in each.hosts.table_rows}
@@ -121,7 +123,9 @@ def _turn_down(cloud: PlannedCloud, asked: Asked, found: Mapping[int, Fit]) -> l
     return [] if filtered is None else filtered.hosts.table_rows.tolist()
 
 
-def room(candidates: Sequence[AllocationCandidate], usages: Callable[[str], Mapping[str, Usage] | None]) -> Fit:
+def room(
+    candidates: Sequence[AllocationCandidate], usages: Callable[[str], Mapping[str, Usage] | None]
+) -> Fit:
     """Return how many instances fit on a host with these candidates, by what Placement has left."""
     if not candidates:
         return Fit(0, "no candidate", {}, {})
@@ -243,12 +247,11 @@ def _limits(prepared: PreparedChain, hosts: HostView, number: int) -> np.ndarray
 def capacity(cloud: PlannedCloud, spec: objects.RequestSpec, progress: Progress = no_progress) -> Document:
     """Return how many instances fit, by cell and availability zone."""
     name = spec.flavor.name if "name" in spec.flavor else None
-    request = SchedulingRequest.of(spec.obj_clone(), None)
-    reason = ""
+    reason, again = "", spec.obj_clone()
     try:
         found = fits(cloud, spec, progress)
         if not any(fit.count for fit in found.values()):
-            why = cloud.decide(request.spec, request.instance_uuids, explain=True).why
+            why = cloud.decide(again, [again.instance_uuid], explain=True).why
             reason = "" if why is None else why.text
     except BerthError as error:
         found, reason = {}, getattr(error, "reason", "") or str(error)

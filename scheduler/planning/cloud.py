@@ -35,6 +35,7 @@ from scheduler.selection.ranking import Ranking, rank
 from scheduler.selection.server_groups import ServerGroups
 from scheduler.weights.scores import prepare_weighers
 
+
 class Chosen(NamedTuple):
     """A host that an instance gets.
 
@@ -215,6 +216,33 @@ class PlannedCloud:
         decision.chosen = watcher.chosen
         decision.why = watcher.why() if explain else None
         return decision
+
+    def ask(self, spec: objects.RequestSpec, uuid: str | None = None) -> Asked:
+        """Return the hosts that a request may have, before any filter.
+
+        Args:
+            spec: The request, which is changed as by a request.
+            uuid: The instance; None: a new one.
+
+        Raises:
+            BerthError: A pre-filter or Placement refuses the request.
+        """
+        request = SchedulingRequest.of(spec, None if uuid is None else [uuid])
+        queries = self.snapshot.candidate_hosts.queries(request)
+        with self._groups.serialized(request, self.places) as current:
+            hosts, usages = self._hosts(queries, current)
+            return Asked(current, queries, hosts.where(~self.closed[hosts.table_rows]), usages)
+
+    def rank(self, spec: objects.RequestSpec, uuid: str) -> Ranking:
+        """Return the hosts that an instance may have now, with their weights; raises as ``ask``."""
+        asked = self.ask(spec, uuid)
+        chain = self.rules.chain.prepare(asked.request)
+        weighers = prepare_weighers(self.rules.weighers, asked.request)
+        return rank(chain, weighers, asked.hosts, asked.request, self.conf.filter_scheduler)
+
+    def passing(self, spec: objects.RequestSpec, uuid: str) -> np.ndarray:
+        """Return the rows of the hosts that an instance may have now; int64. Raises as ``ask``."""
+        return np.sort(self.rank(spec, uuid).hosts.table_rows)
 
     def _chosen(
         self, claims: _Planned, uuid: str, hosts: HostView, index: ViewIndex, *, fitted: bool

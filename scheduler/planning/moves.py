@@ -7,9 +7,12 @@ from itertools import groupby
 from typing import Any
 
 from scheduler import objects
+from scheduler.errors import BerthError
+from scheduler.placement.plain_query import plain_query
 from scheduler.planning.cloud import Chosen, PlannedCloud
 from scheduler.planning.reasons import Why
 from scheduler.planning.snapshot import MISSING, Progress, no_progress
+from scheduler.request.scheduling_request import SchedulingRequest
 
 Document = dict[str, Any]
 
@@ -61,6 +64,7 @@ class Mover:
         """Move instances of a cloud."""
         self._cloud = cloud
         self._snapshot = cloud.snapshot
+        self._amounts: dict[int, Mapping[str, int] | None] = {}
 
     def order(self, indices: Iterable[int]) -> list[int]:
         """Return instances in an order that works mostly: those that fit on fewest hosts first.
@@ -121,7 +125,12 @@ class Mover:
         spec: Any = self._snapshot.request(batch[0])
         rows = [int(self._cloud.places.rows[index]) for index in batch]
         spec.ignore_hosts = sorted({self._cloud.host(row) for row in rows})
-        cell = objects.CellMapping(uuid=self._cell(batch[0]))
+        return self.to_cell(spec, self._cell(batch[0]))
+
+    @staticmethod
+    def to_cell(spec: Any, cell_uuid: str) -> objects.RequestSpec:
+        """Return a request that may go to one cell only."""
+        cell = objects.CellMapping(uuid=cell_uuid)
         spec.requested_destination = objects.Destination(cell=cell, allow_cross_cell_move=False)
         return spec
 
@@ -177,17 +186,27 @@ class Mover:
 
     def _settle(self, index: int, chosen: Chosen, spec: objects.RequestSpec) -> Move:
         source = int(self._cloud.places.rows[index])
-        held = self.held(index, chosen)
-        self._cloud.remove(index, held)
+        self._cloud.remove(index, self.held(index))
         self._cloud.put(index, chosen, spec.flavor)
         return Move(index, source, chosen.row, WAYS.get(self._snapshot.instances.states[index], ""))
 
-    def held(self, index: int, chosen: Chosen) -> Mapping[str, Any] | None:
-        """Return what an instance holds on its host: what it takes on another, if a node alone gives it."""
-        if len(chosen.candidate.stored) != 1 or chosen.candidate.root not in chosen.candidate.stored:
-            return None
+    def held(self, index: int) -> Mapping[str, Any] | None:
+        """Return what an instance holds in Placement; None if more than its node gives it."""
+        number = int(self._snapshot.instances.specs[index])
+        if number not in self._amounts:
+            self._amounts[number] = self._amounts_of(index)
+        amounts = self._amounts[number]
         node = self._snapshot.table.rows[int(self._cloud.places.rows[index])].uuid
-        return {node: next(iter(chosen.candidate.allocations.values()))}
+        return None if amounts is None else {node: {"resources": dict(amounts)}}
+
+    def _amounts_of(self, index: int) -> Mapping[str, int] | None:
+        request = SchedulingRequest.of(self._snapshot.request(index), [self._snapshot.instances.uuids[index]])
+        try:
+            queries = self._snapshot.candidate_hosts.queries(request)
+        except BerthError:
+            return None
+        plain = plain_query(queries[0]) if len(queries) == 1 else None
+        return None if plain is None else plain.amounts
 
 
 def unmovable(reason: str) -> Why:

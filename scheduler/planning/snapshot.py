@@ -28,6 +28,7 @@ from scheduler.placement.provider_aggregates import ProviderAggregates
 from scheduler.planning.stored_requests import StoredRequests
 from scheduler.request import pci_aliases
 from scheduler.request.network import NeutronNetwork
+from scheduler.rules import nova_modules
 from scheduler.workflow.candidate_hosts import CandidateHosts
 
 #: (what is read, how much is done, of how much)
@@ -177,6 +178,7 @@ def read(conf: cfg.ConfigOpts, progress: Progress = no_progress) -> Snapshot:
         Unreadable: A database or Placement does not answer.
         BerthError: The options cannot work.
     """
+    nova_modules.provide(conf)
     hosts = Inventory(conf)
     try:
         return _read(conf, hosts, progress)

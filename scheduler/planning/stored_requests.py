@@ -26,6 +26,7 @@ class StoredRequests:
     def __init__(self) -> None:
         """Keep none yet."""
         self._specs: list[Any] = []
+        self._forced: set[int] = set()
         self._of_content: dict[bytes, int] = {}
         self._of_text: dict[int, tuple[int, str | None]] = {}
 
@@ -56,6 +57,8 @@ class StoredRequests:
             return UNREADABLE, None
         number = self._of_content.setdefault(content, len(self._specs))
         if number == len(self._specs):
+            if read(spec, "force_hosts") or read(spec, "force_nodes"):
+                self._forced.add(number)
             self._specs.append(_to_move(spec))
         return number, group
 
@@ -66,6 +69,10 @@ class StoredRequests:
     def flavor(self, number: int) -> objects.Flavor:
         """Return the flavor of a request."""
         return self._specs[number].flavor
+
+    def is_forced(self, number: int) -> bool:
+        """Whether a request named the host that it was for. A move has no such host."""
+        return number in self._forced
 
     def names_instances(self, number: int) -> bool:
         """Whether hints of a request name other instances."""

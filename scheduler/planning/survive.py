@@ -1,22 +1,24 @@
 """Losing hosts: for each failure domain, would all its instances find a place on the rest?
 
-Most answers need no decision. With k instances on a domain, one of them surely finds a place if k hosts of its
-cell outside of the domain pass for it now: each of the others fills one host at most. Only if that is not so
-for some instance of a domain its instances are evacuated one by one, on the snapshot.
+Most answers need no decision. With k instances on a domain, one of them surely finds a place if k hosts of
+its cell outside of the domain pass for it now: each of the others fills one host at most. Only if that is not
+so for some instance of a domain its instances are evacuated one by one, on the snapshot.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 import fnmatch
-from itertools import combinations
-from typing import Any, NamedTuple
+from itertools import combinations, islice
+from typing import NamedTuple
 
 import numpy as np
 
 from scheduler.errors import BerthError
+from scheduler.filters.affinity_filter import ServerGroupAffinityFilter, ServerGroupAntiAffinityFilter
 from scheduler.planning.capacity import fits
 from scheduler.planning.cloud import PlannedCloud
 from scheduler.planning.moves import Document, Mover, Stuck, stuck_document, summed
+from scheduler.planning.requests import of_flavor
 from scheduler.planning.snapshot import SOFT_DELETED, Progress, Snapshot, no_progress
 
 #: Failure domains that are told in full, and those of which it is told how much may still be sold.
@@ -61,18 +63,16 @@ def by_hosts(snapshot: Snapshot, number: int) -> list[Domain]:
     found = []
     for cell in sorted({table.rows[rows[0]].cell_uuid for rows in hosts}):
         here = [rows for rows in hosts if table.rows[rows[0]].cell_uuid == cell]
-        # so few hosts that their sets are not more than those that are tried
-        most = next(size for size in range(number, len(here) + number + 1) if _binomial(size, number) >= MOST_SETS or size >= len(here))  # fmt: skip
-        for chosen in combinations(here[:most], number):
+        for chosen in islice(_sets(here, number), MOST_SETS):
             names = "+".join(table.rows[rows[0]].host for rows in chosen)
             found.append(Domain(names, tuple(sorted(int(row) for rows in chosen for row in rows))))
     return found
 
 
-def _binomial(size: int, number: int) -> int:
-    from math import comb
-
-    return comb(size, number)
+def _sets(hosts: Sequence[tuple[int, ...]], number: int) -> Iterator[tuple[tuple[int, ...], ...]]:
+    """Yield sets of so many hosts, those first of which all are among the first ones."""
+    for last in range(number - 1, len(hosts)):
+        yield from ((*others, hosts[last]) for others in combinations(hosts[:last], number - 1))
 
 
 def by_aggregate(snapshot: Snapshot, pattern: str) -> list[Domain]:
@@ -100,6 +100,10 @@ def by_zone(snapshot: Snapshot) -> list[Domain]:
     return [Domain(zone, tuple(rows)) for zone, rows in sorted(zones.items())]
 
 
+NOBODY = "00000000-0000-4000-8000-000000000000"
+"""An instance that does not exist."""
+
+
 class _Answer(NamedTuple):
     domain: Domain
     instances: int
@@ -115,6 +119,8 @@ class Survival:
         self._snapshot = cloud.snapshot
         self._mover = Mover(cloud)
         self._passing: dict[tuple[int, str], np.ndarray] = {}
+        groups = ServerGroupAntiAffinityFilter, ServerGroupAffinityFilter
+        self._local = all(rule.local or isinstance(rule, groups) for rule in cloud.rules.chain.filters)
 
     def instances_of(self, domain: Domain) -> list[int]:
         """Return the instances that are to find another place."""
@@ -142,6 +148,8 @@ class Survival:
 
     def _surely_fit(self, domain: Domain, indices: Sequence[int]) -> bool:
         """Whether so many hosts pass for each instance that the others cannot fill them all."""
+        if not self._local:
+            return False
         instances, requests = self._snapshot.instances, self._snapshot.requests
         rows = np.array(domain.rows)
         kinds = Counter[tuple[int, str, str]]()
@@ -155,7 +163,7 @@ class Survival:
             spare = self._spare(group)
             if spare is None:
                 return False
-            passing = self._pass(number, cell, next(iter(indices)))
+            passing = self._pass(number, cell)
             if len(passing) - np.isin(passing, rows).sum() < len(indices) + spare:
                 return False
         return True
@@ -167,7 +175,7 @@ class Survival:
             return 0
         return len(group.members) if group.policy == "anti-affinity" else None
 
-    def _pass(self, number: int, cell: str, _index: int) -> np.ndarray:
+    def _pass(self, number: int, cell: str) -> np.ndarray:
         """Return the rows of the hosts of a cell that pass for a request, outside of any server group."""
         key = number, cell
         if key not in self._passing:
@@ -182,12 +190,11 @@ class Survival:
             return np.empty(0, np.int64)
 
 
-NOBODY = "00000000-0000-4000-8000-000000000000"
-"""An instance that does not exist."""
-
-
 def survive(
-    cloud: PlannedCloud, domains: Sequence[Domain], flavor: str | None = None, progress: Progress = no_progress
+    cloud: PlannedCloud,
+    domains: Sequence[Domain],
+    flavor: str | None = None,
+    progress: Progress = no_progress,
 ) -> Document:
     """Return which failure domains the cloud would survive, the worst first.
 
@@ -261,8 +268,6 @@ def _sold(cloud: PlannedCloud, survival: Survival, answers: Sequence[_Answer], f
 
 
 def _left(cloud: PlannedCloud, survival: Survival, domain: Domain, flavor: str) -> int:
-    from scheduler.planning.requests import of_flavor
-
     mark, closed = cloud.mark, cloud.closed.copy()
     try:
         before = sum(fit.count for fit in fits(cloud, of_flavor(cloud.snapshot, flavor)).values())
@@ -293,8 +298,3 @@ def domains_of(snapshot: Snapshot, by: str | None, hosts: int) -> list[Domain]:
     if kind != "aggregate" or not colon or not pattern:
         raise UnknownDomain(f"--by takes zone or aggregate:PATTERN, not {by}")
     return by_aggregate(snapshot, pattern)
-
-
-def names(rows: Collection[int], cloud: PlannedCloud) -> Iterator[Any]:
-    """Yield the hosts of some rows."""
-    return (cloud.host(row) for row in rows)

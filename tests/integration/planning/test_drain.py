@@ -82,7 +82,9 @@ class Operated:
         for cell in self.cloud.fleet.cells:
             engine = sa.create_engine(cell.database_url, poolclass=sa.NullPool)
             with engine.connect() as connection:
-                found |= dict(connection.execute(sa.select(schema.instances.c.uuid, schema.instances.c.host)).all())
+                found |= dict(
+                    connection.execute(sa.select(schema.instances.c.uuid, schema.instances.c.host)).all()
+                )
         return found
 
     def disable(self, hosts):

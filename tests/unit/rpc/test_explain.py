@@ -9,8 +9,6 @@ from scheduler import conf as configuration
 from scheduler.errors import InvalidRequest
 from scheduler.rpc import explain, transport
 from scheduler.rpc.context import RequestContext
-from scheduler.rpc.forwarding import MOST_TRIED
-from tests.unit.selection.requests import make_spec
 
 TIMEOUT = 20
 
@@ -30,21 +28,6 @@ class Memory:
         if host == "broken":
             raise InvalidRequest("first line\nsecond line")
         return {"name": name, "host": host} if name == self.known else None
-
-    def dry_run(self, context, spec, most_hosts):
-        return {"flavor": spec.flavor.vcpus, "most_hosts": most_hosts, "admin": context.is_admin}
-
-    def routed_dry_run(self, context, spec, most_hosts, tried):
-        return {"sent_on": tried, "most_hosts": most_hosts}
-
-    def partitions(self):
-        return {"a": ["ctl"]}
-
-    def capacity(self, context, spec):
-        return {"flavor": spec.flavor.vcpus}
-
-    def compare(self, settings, name, at_most, since):
-        return [settings, name, at_most, since]
 
     def decisions(self, **wanted):
         self.asked = wanted
@@ -89,27 +72,6 @@ def test_arguments_reach_the_explainer(workers):
     assert [memory.asked for memory in memories] == [wanted, wanted]
 
 
-def test_requests_reach_one_worker(workers):
-    asked = explain.Schedulers(workers[0], ["ctl", "other"], TIMEOUT)
-    found = asked.ask_one("dry_run", spec_obj=make_spec(num_instances=1), most_hosts=5).found
-    assert found == {"ctl.0": {"flavor": 2, "most_hosts": 5, "admin": True}}
-    assert asked.ask_one("capacity", spec_obj=make_spec(num_instances=1)).found == {"ctl.0": {"flavor": 2}}
-    found = asked.ask_one("routed_dry_run", spec_obj=make_spec(num_instances=1), tried=["x"] * 200).found
-    assert found == {"ctl.0": {"sent_on": ["x"] * MOST_TRIED, "most_hosts": 1000}}
-    assert asked.ask_one("partitions").found == {"ctl.0": {"a": ["ctl"]}}
-
-
-def test_the_next_scheduler_is_asked_if_one_does_not_answer(workers):
-    asked = explain.Schedulers(workers[0], ["away", "ctl"], 0.5)
-    answers = asked.ask_one("capacity", spec_obj=make_spec(num_instances=1))
-    assert (list(answers.found), list(answers.failed)) == (["ctl.0"], ["away.0"])
-
-
-def test_all_workers_compare(workers):
-    answers = explain.Schedulers(workers[0], ["ctl"], TIMEOUT).ask("compare", settings={"a": "1"}, at_most=3)
-    assert answers.found == {name: [{"a": "1"}, None, 3, 0] for name in ("ctl.0", "ctl.1")}
-
-
 def test_what_a_worker_raises_is_one_line(workers):
     answers = explain.Schedulers(workers[0], ["ctl"], TIMEOUT).ask("host", name="req-0", host="broken")
     assert answers.found == {}
@@ -129,11 +91,6 @@ def test_a_scheduler_that_does_not_answer_is_told_after_the_timeout(workers):
         ("decision", {"name": "req-0"}),
         ("host", {"name": "req-0", "host": "h"}),
         ("decisions", {}),
-        ("dry_run", {"spec_obj": make_spec(num_instances=1)}),
-        ("capacity", {"spec_obj": make_spec(num_instances=1)}),
-        ("routed_dry_run", {"spec_obj": make_spec(num_instances=1)}),
-        ("partitions", {}),
-        ("compare", {"settings": {"a": "1"}}),
     ],
 )
 def test_only_administrators_are_answered(endpoint, method, arguments):
@@ -153,13 +110,6 @@ def test_only_administrators_are_answered(endpoint, method, arguments):
         ("decisions", {"since": float("nan")}),
         ("decisions", {"project": 5}),
         ("host", {"name": "req-0", "host": None}),
-        ("dry_run", {"spec_obj": {"flavor": "m1"}}),
-        ("capacity", {"spec_obj": None}),
-        ("routed_dry_run", {"spec_obj": None}),
-        ("routed_dry_run", {"spec_obj": make_spec(num_instances=1), "tried": [1]}),
-        ("compare", {"settings": ["a"]}),
-        ("compare", {"settings": {"a": 1}}),
-        ("compare", {"settings": {"a": "1"}, "at_most": "all"}),
     ],
 )
 def test_wrong_arguments_are_refused(endpoint, method, arguments):
