@@ -11,13 +11,8 @@ from tests.unit.planning.test_survive import HOSTS, INSTANCES, made
 
 
 def weight(raw, multiplier):
-    """What a weigher adds: its raw weights on a scale from 0 to 1 (spec: filters-and-weighers 1.9)."""
-    raw = np.array(raw, float)
-    return (
-        np.zeros(len(raw))
-        if raw.max() == raw.min()
-        else multiplier * (raw - raw.min()) / (raw.max() - raw.min())
-    )
+    """What a weigher of amounts adds: its raw weights in units of the largest (spec: filters-and-weighers 1.9)."""
+    return np.zeros(len(raw)) if not raw.max() else multiplier * raw / raw.max()
 
 
 def gain(cloud, index, target):
