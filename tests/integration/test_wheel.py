@@ -111,9 +111,12 @@ def test_the_debian_package_installs_a_program_that_starts_and_is_removed_whole(
     program = root / "opt/berth/bin/berth-scheduler"
     assert program.read_text().splitlines()[0] == "#!/opt/berth/bin/python"
     assert (root / "lib/systemd/system/berth-scheduler.service").exists()
-    started = environment() | {"PYTHONPATH": os.pathsep.join(site.getsitepackages())}
-    version = run(root / "opt/berth/bin/python", program, "--version", cwd=tmp_path, env=started)
+    packages = sysconfig.get_path("purelib", vars={"base": str(root / "opt/berth")})
+    dependencies = pathlib.Path(packages, "dependencies.pth")
+    dependencies.write_text("\n".join(site.getsitepackages()))
+    version = run(root / "opt/berth/bin/python", program, "--version", cwd=tmp_path, env=environment())
     assert version.strip() == "0.1.0"
+    dependencies.unlink()
     run(*dpkg, "--purge", "berth-scheduler")
     assert files_of(root) == before
 

@@ -46,7 +46,7 @@ def test_the_override_of_kolla_keeps_its_command_and_links_ours_to_the_name_it_s
     templates = jinja2.DictLoader({"parent": PARENT})
     override = (DEPLOY / "kolla/template-override.j2").read_text()
     rendered = jinja2.Environment(loader=templates).from_string(override).render(parent_template="parent")
-    assert rendered.startswith("FROM nova-base\nUSER root")
+    assert rendered.split()[:4] == ["FROM", "nova-base", "USER", "root"]
     assert rendered.split("USER nova")[1].split() == ["CMD", "kolla_start"]
     (link,) = re.findall(r"ln -sf (\S+) /var/lib/kolla/venv/bin/nova-scheduler", rendered)
     assert pathlib.PurePath(link).name in commands()
