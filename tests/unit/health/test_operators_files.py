@@ -174,3 +174,20 @@ def test_what_operators_use_is_in_the_package():
         "berth-alerts.yml",
     ):
         assert f"        etc/{name}\n" in shipped, name
+
+
+def test_each_alert_links_its_paragraph_of_the_documents():
+    for rule in RULES:
+        url = rule["annotations"]["runbook_url"]
+        assert url.rpartition("/")[2] == f"troubleshoot.html#{rule['alert'].lower()}"
+        assert rule["alert"] in TROUBLESHOOT
+
+
+def test_the_job_of_prometheus_asks_as_the_endpoint_wants_it():
+    (job,) = yaml.safe_load((ROOT / "etc/berth-prometheus.yml").read_text())["scrape_configs"]
+    assert job["job_name"] == "berth"  # as in the alerts
+    assert job["scheme"] == "https"
+    assert "credentials_file" in job["authorization"]
+    monitor = yaml.safe_load((ROOT / "deploy/openstack-helm/pod-monitor.yaml").read_text())
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    assert (endpoint["scheme"], endpoint["path"]) == ("https", "/metrics")
