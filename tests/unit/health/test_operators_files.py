@@ -112,7 +112,8 @@ def test_the_dashboard_can_be_imported():
 def test_every_alert_says_how_bad_it_is_and_what_to_do(rule):
     assert rule["labels"]["severity"] in {"warning", "critical"}
     assert rule["annotations"]["summary"]
-    assert f"\n{rule['alert']}\n   " in TROUBLESHOOT
+    name = rule["alert"]
+    assert f"\n{name}\n{'-' * len(name)}\n" in TROUBLESHOOT
     labels = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
     aggregations = re.findall(r"\b(?:sum|max|min)(?: by \(([^)]*)\))?", rule["expr"])
     if aggregations:
