@@ -56,10 +56,11 @@ def by_hosts(snapshot: Snapshot, number: int) -> list[Domain]:
     table = snapshot.table
     counts = np.bincount(snapshot.instances.rows[snapshot.instances.rows >= 0], minlength=len(table))
     memory = table.numbers["total_usable_ram_mb"] - table.numbers["free_ram_mb"]
-    hosts = [tuple(rows) for rows in table.rows_of_host.values() if counts[list(rows)].sum()]
+    hosts = [tuple(rows) for rows in table.rows_of_host.values()]
     hosts.sort(key=lambda rows: (-int(memory[list(rows)].sum()), rows))
     if number == 1:
-        return [Domain(table.rows[rows[0]].host, tuple(map(int, rows))) for rows in hosts]
+        used = (rows for rows in hosts if counts[list(rows)].any())
+        return [Domain(table.rows[rows[0]].host, tuple(map(int, rows))) for rows in used]
     found = []
     for cell in sorted({table.rows[rows[0]].cell_uuid for rows in hosts}):
         here = [rows for rows in hosts if table.rows[rows[0]].cell_uuid == cell]

@@ -75,7 +75,7 @@ def test_hosts_are_named_in_many_ways(run, argv, hosts):
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (["drain", "h9"], "There is no host h9; did you mean h"),
+        (["drain", "h9"], "There is no host h9"),
         (["drain", "--zone", "zz"], "There is no availability zone zz"),
         (["drain", "--aggregate", "rock1"], "There is no aggregate rock1; did you mean rack1?"),
         (["drain"], "No host is named"),
@@ -185,7 +185,7 @@ class Terminal(io.StringIO):
 
 
 def test_progress_is_shown_on_a_terminal_only():
-    moments = iter([0.0, 0.0, 0.01, 0.01, 1.0, 1.0])
+    moments = iter([0.0, 0.0, 0.01, 1.0, 1.0])
     terminal, file = Terminal(), io.StringIO()
     line = ProgressLine(terminal, lambda: next(moments))
     line("instances", 0, 10)
