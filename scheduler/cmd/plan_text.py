@@ -193,7 +193,7 @@ def dry_run(plan: Plan) -> Shown:
     if plan["why"]["error"]:
         head.append(f"  {plan['why']['error']}")
     stages: Table = (
-        ("Step", "Hosts", "Left", "Why"),
+        ("Stage", "Hosts", "Left", "Why"),
         [
             (one["name"], one["before"], one["after"], "; ".join(one["causes"]))
             for one in plan["why"]["stages"]

@@ -174,6 +174,18 @@ TITLES = {
 }
 
 
+#: What a table is called, by its first column.
+HEADINGS = {
+    "": "Before and after",
+    "Step": "Moves",
+    "Instance": "Instances",
+    "Failure": "Failures",
+    "Flavor": "Flavors",
+    "Cell": "Places",
+    "Stage": "Stages",
+}
+
+
 def render(plan: Plan, head: Sequence[str], tables: Sequence[Table]) -> str:
     """Return the page of a plan.
 
@@ -194,6 +206,8 @@ def render(plan: Plan, head: Sequence[str], tables: Sequence[Table]) -> str:
         head=head,
         pictures=[each for each in PICTURES[plan["plan"]](plan) if each.bars],
         tables=[
-            (columns, rows[:MOST_ROWS], max(0, len(rows) - MOST_ROWS)) for columns, rows in tables if rows
+            (HEADINGS.get(columns[0], columns[0]), columns, rows[:MOST_ROWS], max(0, len(rows) - MOST_ROWS))
+            for columns, rows in tables
+            if rows
         ],
     )
