@@ -19,13 +19,6 @@ class Rooms:
         self._told: dict[str, tuple[int, int]] = {}
         self._sent: dict[str, int] = {}
 
-    def copy(self) -> "Rooms":
-        """Return the same in a copy, in which requests can be noted that are not sent."""
-        copied = Rooms()
-        with self._lock:
-            copied._told, copied._sent = dict(self._told), dict(self._sent)
-        return copied
-
     def shares(self, members: Iterable[Member]) -> dict[str, float]:
         """Return the share of its memory that each partition has free, 0 to 1, by name.
 

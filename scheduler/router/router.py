@@ -86,19 +86,6 @@ class Router:
         """The partition that is served here; "" for all hosts, if this is a router."""
         return "" if self._own.partition == ROUTER else self._own.partition
 
-    def for_questions(self) -> "Router":
-        """Return a router that knows the same, and in which requests can be routed that are not sent."""
-        router = Router(self._partitions, self._own, self._places, self._members, self._members_lately)
-        router._rooms = self._rooms.copy()
-        return router
-
-    def schedulers(self) -> dict[str, list[str]]:
-        """Return the hosts of the schedulers that are alive, by partition."""
-        members = [*self._members(), self._own]
-        names = [each.name for each in self._partitions]
-        found = {name: {one.host for one in members if one.partition == name} for name in names}
-        return {name: sorted(hosts) for name, hosts in found.items() if hosts}
-
     def route(self, facts: RoutingFacts, call: Call) -> None:
         """Send a call to the partition that it belongs to.
 
