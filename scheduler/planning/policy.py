@@ -115,7 +115,7 @@ def _decidable(snapshot: Snapshot, uuids: Sequence[str]) -> tuple[list[int], Cou
         elif requests.is_pinned(int(instances.specs[index])) or requests.has_devices(
             int(instances.specs[index])
         ):
-            left_out["pinned or with devices: what it frees is known to its compute alone"] += 1
+            left_out["NUMA topology or devices: what it frees is known to its compute alone"] += 1
         else:
             found.append(index)
     return found, left_out
