@@ -174,15 +174,18 @@ class Mover:
         return moves, stuck
 
     def _move_batch(self, batch: Sequence[int]) -> tuple[list[Move], list[Stuck]]:
-        cloud, instances = self._cloud, self._snapshot.instances
-        spec = self.request(batch)
-        decision = cloud.decide(spec, [instances.uuids[index] for index in batch])
-        moves = [
-            self._settle(index, chosen, spec) for index, chosen in zip(batch, decision.chosen, strict=False)
-        ]
-        why = decision.why or Why([])
-        amounts = wanted(decision.queries[0].params) if decision.queries else {}
-        return moves, [Stuck(index, why, amounts) for index in batch[len(moves) :]]
+        cloud, uuids = self._cloud, self._snapshot.instances.uuids
+        moves, left = list[Move](), list(batch)
+        while left:
+            spec = self.request(left)
+            decision = cloud.decide(spec, [uuids[index] for index in left])
+            done = [self._settle(index, one, spec) for index, one in zip(left, decision.chosen, strict=False)]
+            moves += done
+            left = left[len(done) :]
+            if not done:  # what leaves no host to the first one leaves none to the others
+                amounts = wanted(decision.queries[0].params) if decision.queries else {}
+                return moves, [Stuck(index, decision.why or Why([]), amounts) for index in left]
+        return moves, []
 
     def _settle(self, index: int, chosen: Chosen, spec: objects.RequestSpec) -> Move:
         source = int(self._cloud.places.rows[index])

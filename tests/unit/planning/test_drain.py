@@ -152,3 +152,15 @@ def test_instances_of_one_request_are_decided_as_if_one_came_after_the_other():
     alone = plan_of(cloud(lambda number: f"p{number}"), "h1")
     assert len({move["to"] for move in together["moves"]}) > 1
     assert [move["to"] for move in together["moves"]] == [move["to"] for move in alone["moves"]]
+
+
+def test_the_reason_is_that_of_the_first_instance_without_a_place():
+    """Others of the same request have filled the last hosts by then."""
+    cloud = MadeCloud(node("h1", ram=16384), node("h2", ram=4096))
+    for number in range(6):
+        cloud.put(f"i{number}", "h1", flavor(ram=1024))
+    plan = plan_of(cloud, "h1")
+    assert len(plan["moves"]) == 4
+    texts = set(reasons_of(plan).values())
+    assert len(texts) == 1
+    assert "leaves 0" in texts.pop()
