@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 import copy
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import count
 from typing import Any, Self
 
@@ -76,7 +77,17 @@ class Instances:
 
     def on(self, rows: Iterable[int]) -> np.ndarray:
         """Return the indices of the instances on some rows of the table; int64."""
-        return np.flatnonzero(np.isin(self.rows, list(rows)))
+        order, ordered = self._by_row
+        wanted = sorted(rows)
+        firsts, lasts = (np.searchsorted(ordered, wanted, side).tolist() for side in ("left", "right"))
+        found = [order[first:last] for first, last in zip(firsts, lasts, strict=True)]
+        return np.sort(np.concatenate(found)) if found else np.empty(0, np.int64)
+
+    @cached_property
+    def _by_row(self) -> tuple[np.ndarray, np.ndarray]:
+        """The indices in the order of their rows, and these rows."""
+        order = np.argsort(self.rows, kind="stable")
+        return order, self.rows[order]
 
 
 UNREAD, MISSING = -1, -2

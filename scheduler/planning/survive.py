@@ -165,7 +165,7 @@ class Survival:
             if spare is None:
                 return False
             passing = self._pass(number, cell)
-            if len(passing) - np.isin(passing, rows).sum() < len(indices) + spare:
+            if np.count_nonzero(passing) - np.count_nonzero(passing[rows]) < len(indices) + spare:
                 return False
         return True
 
@@ -177,10 +177,11 @@ class Survival:
         return len(group.members) if group.policy == "anti-affinity" else None
 
     def _pass(self, number: int, cell: str) -> np.ndarray:
-        """Return the rows of the hosts of a cell that pass for a request, outside of any server group."""
+        """Return which hosts of a cell pass for a request outside of any server group; bool, (hosts,)."""
         key = number, cell
         if key not in self._passing:
-            self._passing[key] = self._ask(number, cell)
+            self._passing[key] = np.zeros(len(self._snapshot.table), bool)
+            self._passing[key][self._ask(number, cell)] = True
         return self._passing[key]
 
     def _ask(self, number: int, cell: str) -> np.ndarray:
