@@ -107,8 +107,13 @@ class Claim:
         """What the next write does."""
         return OwnWrite(self.write.made(self.write.generation), self._source)
 
-    def take(self, written: Written) -> None:
-        """Go on after a write: there is another one to be sent, or a result."""
+    def take(self, written: Written, refusal: Refusal | None = None) -> None:
+        """Go on after a write: there is another one to be sent, or a result.
+
+        Args:
+            written: What became of it.
+            refusal: Why nothing more may be sent, if so.
+        """
         self._lost += [self.own] * (0 if self.adopts else written.lost)
         self._overlaps |= written.lost > 0
         try:
@@ -117,7 +122,7 @@ class Claim:
             elif written.result is WriteResult.CHANGED:
                 self._go_on_from(written)
             else:
-                self._fail(written)
+                self._fail(written, refusal)
         except PlacementSilent as error:
             self._end(Outcome.UNAVAILABLE, str(error), str(error))
 
@@ -237,10 +242,13 @@ class Claim:
     def _write_over(self, current: ConsumerAllocations, allocations: Any) -> None:
         self.write = Write(allocations, self.request.owner, current.generation, history=self._history)
 
-    def _fail(self, written: Written) -> None:
+    def _fail(self, written: Written, refusal: Refusal | None) -> None:
         if written.result is WriteResult.CONTENDED:
             LOG.error("Failed scheduler client operation claim_resources: out of retries: %s", written.cause)
-        self._end(OUTCOMES[written.result], written.reason, written.cause, written)
+        outcome = OUTCOMES[written.result]
+        if refusal and outcome is Outcome.UNAVAILABLE:
+            outcome = refusal.outcome
+        self._end(outcome, written.reason, written.cause, written)
 
     def _end(self, outcome: Outcome, reason: str, cause: str, written: Written = _NOT_SENT) -> None:
         granted = self._accepted if outcome is Outcome.CLAIMED else None
@@ -295,5 +303,5 @@ def claim_all(claims: Sequence[Claim], parts: ClaimParts, refusal: Refuses, unti
                 )
             )
         for uuid, each in written.items():
-            left[uuid].take(each)
+            left[uuid].take(each, refusal())
     return {one.request.uuid: one.result for one in claims if one.result is not None}

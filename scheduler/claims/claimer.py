@@ -193,6 +193,7 @@ class Claimer:
     def _claim_locked(self, requests: Sequence[ClaimRequest]) -> Results:
         try:
             for request in requests:
+                self.recorded.wait_for_dead_writes(request)
                 self._cleanup.finish_cleanup(request.uuid)
         except PlacementSilent as error:
             return _refuse_all(
@@ -233,8 +234,9 @@ class Claimer:
 
     def _bounds(self, requests: Sequence[ClaimRequest]) -> tuple[Callable[[], Refusal | None], float]:
         """Return what tells why nothing more may be sent, and when to give up."""
-        until = min(_deadline_of(requests), self._timing.monotonic() + self._policy.claim_timeout)
-        return (lambda: self._refusal(until)), until
+        deadline = _deadline_of(requests)
+        until = min(deadline, self._timing.monotonic() + self._policy.claim_timeout)
+        return (lambda: self._refusal(deadline)), until
 
     def _refusal(self, deadline: float) -> Refusal | None:
         """Return why nothing may be claimed any more; None while it may."""

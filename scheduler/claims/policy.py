@@ -10,8 +10,8 @@ class ClaimPolicy:
     The defaults suit Placement behind a web server and a database.
 
     Attributes:
-        claim_timeout: Limit of a whole claim. No further write is sent after it. Two minutes are longer than
-            all delays below together, and far shorter than a caller waits.
+        claim_timeout: Limit of a whole claim. No further write is sent after it. It is as long as requests
+            wait in an outage of Placement, and far shorter than a caller waits.
         lock_timeout: Limit for waiting until another claim for the same instance ends. Claims
             take milliseconds: after half a minute the other one waits for Placement, and so would this.
         consumer_conflicts: How often a claim starts again from what the consumer turned out to hold. One is
@@ -38,7 +38,7 @@ class ClaimPolicy:
         drain_delay: Delay between attempts while the process stops: its time is short.
     """
 
-    claim_timeout: float = 120.0
+    claim_timeout: float = 60.0
     lock_timeout: float = 30.0
     consumer_conflicts: int = 4
     batch_size: int = 20

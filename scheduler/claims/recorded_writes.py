@@ -12,7 +12,7 @@ from scheduler.claims.cleanup import AllocationCleanup
 from scheduler.claims.journal import ClaimJournal, Journal
 from scheduler.claims.parts import ClaimParts
 from scheduler.claims.result import ClaimResult, OwnWrite
-from scheduler.placement.writes import IN_EFFECT, Written
+from scheduler.placement.writes import WriteResult, Written
 
 LOG = log.getLogger(__name__)
 
@@ -114,7 +114,8 @@ class RecordedWrites:
             known: What is recorded already.
             message_id: The identity of the message that the writes are for.
         """
-        self._journal, self._writes, self._message_id = journal, writes, message_id
+        self._journal, self._message_id = journal, message_id
+        self._writes, self._known = writes, known
         self._times = Counter(uuid for uuid, one in writes.items() if one != known.get(uuid))
 
     def __enter__(self) -> Self:
@@ -131,9 +132,10 @@ class RecordedWrites:
         self._journal.record_writes(lost, self._message_id)
 
     def settle(self, written: Mapping[str, Written]) -> Mapping[str, Written]:
-        """Withdraw what was recorded of writes that are not in effect; return what became of all."""
+        """Withdraw what was recorded of tries that are not in effect; return what became of all writes."""
         for uuid, times in self._times.items():
-            if written[uuid].result not in IN_EFFECT:
-                for _ in range(times):
-                    self._journal.withdraw_writes({uuid: self._writes[uuid]})
+            one = written[uuid]
+            known = self._writes[uuid] == self._known.get(uuid)
+            for _ in range(known + times - one.lost - (one.result is WriteResult.DONE)):
+                self._journal.withdraw_writes({uuid: self._writes[uuid]})
         return written

@@ -13,7 +13,7 @@ import pytest
 import requests
 
 from scheduler.placement.allocations import AllocationsApi, Owner
-from scheduler.claims.claim import ClaimRequest
+from scheduler.claims.claim_request import ClaimRequest
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.group_commit import GroupCommit
 from scheduler.claims.policy import ClaimPolicy

@@ -7,9 +7,9 @@ import uuid
 import pytest
 
 from scheduler.placement.allocations import NOTHING, AllocationsApi, Owner, claim_body
-from scheduler.claims.claim import ClaimRequest
+from scheduler.claims.claim_request import ClaimRequest
 from scheduler.claims.claimer import Claimer
-from scheduler.claims.policy import Timing
+from scheduler.placement.write_policy import Timing
 from scheduler.claims.result import Outcome
 from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.session import Timeouts

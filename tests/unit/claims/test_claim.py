@@ -526,7 +526,7 @@ def test_nothing_is_read_again_after_the_time_of_the_claim_although_no_read_was_
 
 def test_a_lock_that_is_not_free_leads_to_the_next_host(caplog):
     caplog.set_level("INFO")
-    world = World(policy=replace(PROMPT, lock_timeout=0.01))
+    world = World(policy=PROMPT.but(lock_timeout=0.01))
     with world.locks.hold([A], 1):
         world.run()
     assert world.api.calls == []

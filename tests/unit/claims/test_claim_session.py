@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.placement.allocations import NOTHING, ConsumerAllocations, Owner
 from scheduler.claims.capacity import CheckedClaims, Excess
-from scheduler.claims.claim import ClaimRequest
+from scheduler.claims.claim_request import ClaimRequest
 from scheduler.claims.claim_session import ClaimSession, ComputeNodes
 from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.claims.observers import NoObserver

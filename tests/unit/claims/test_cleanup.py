@@ -194,7 +194,7 @@ def test_a_release_is_waited_for_until_it_was_carried_out():
 
 
 def test_of_a_release_whose_claim_had_no_clear_outcome_one_attempt_is_waited_for():
-    world = World(policy=replace(PROMPT, late_write_window=60.0))
+    world = World(policy=PROMPT.but(late_write_window=60.0))
     world.cleanup.release_claims({UUID: replace(CLAIMED, unsure=True, lost=writes(B))})
     assert world.cleanup.is_pending(UUID)  # a lost write may come
     assert world.cleanup.wait_until_released([UUID], 0.0)
@@ -219,7 +219,7 @@ def test_a_cleanup_is_finished_before_another_claim():
 
 
 def test_a_cleanup_stays_pending_while_a_lost_write_may_come():
-    world = World(policy=replace(PROMPT, late_write_window=60.0))
+    world = World(policy=PROMPT.but(late_write_window=60.0))
     world.cleanup.schedule_cleanup(UUID, replace(UNSURE, lost=writes(A) * 2))
     assert world.cleanup.finish_cleanup(UUID) is True
     assert world.cleanup.is_pending(UUID)
@@ -251,7 +251,7 @@ def test_cleanups_of_one_instance_are_joined_and_the_first_source_is_put_back():
 
 
 def test_the_background_tries_until_placement_carries_it_out():
-    world = World(["500", "500", "500"], policy=replace(PROMPT, cleanup_delays=(0.0,)))
+    world = World(["500", "500", "500"], policy=PROMPT.but(cleanup_delays=(0.0,)))
     world.cleanup.schedule_cleanup(UUID, CLAIMED)
     assert eventually(lambda: world.finished == [UUID])
     assert world.held == {}
@@ -267,7 +267,7 @@ def test_the_background_leaves_alone_what_another_writer_wrote():
 
 def test_a_cleanup_that_takes_too_long_is_reported_once_and_goes_on(caplog):
     """An outage of an hour must not leave claims for good."""
-    world = World(["500"] * 9, ["silent"] * 9, replace(PROMPT, cleanup_delays=(0.0,), cleanup_timeout=60.0))
+    world = World(["500"] * 9, ["silent"] * 9, PROMPT.but(cleanup_delays=(0.0,), cleanup_timeout=60.0))
     read = world.api.get_allocations
 
     def slow_read(uuid, context=None):
@@ -287,7 +287,7 @@ def test_a_started_cleanup_needs_no_other_thread(monkeypatch):
     def no_thread(self):
         raise RuntimeError("can't start new thread")
 
-    world = World(["500"], policy=replace(PROMPT, cleanup_delays=(0.0,)))
+    world = World(["500"], policy=PROMPT.but(cleanup_delays=(0.0,)))
     world.cleanup.start()
     monkeypatch.setattr(threading.Thread, "start", no_thread)
     world.cleanup.release_claims({UUID: CLAIMED})
@@ -298,7 +298,7 @@ def test_a_started_cleanup_needs_no_other_thread(monkeypatch):
 
 
 def test_cleanups_above_the_capacity_are_given_up_with_an_error(caplog):
-    world = World(policy=replace(PROMPT, cleanup_capacity=1))
+    world = World(policy=PROMPT.but(cleanup_capacity=1))
     world.cleanup.schedule_cleanup("first", UNSURE)
     world.cleanup.schedule_cleanup("second", UNSURE)
     assert [world.cleanup.pending_of(uuid) is not None for uuid in ("first", "second")] == [True, False]

@@ -9,7 +9,7 @@ from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.claims.cleanup import AllocationCleanup
 from scheduler.claims.late_writes import LateWrites
 from scheduler.claims.parts import ClaimParts
-from scheduler.claims.policy import Timing
+from scheduler.placement.write_policy import Timing
 from scheduler.claims.result import ClaimResult, Outcome, OwnWrite
 from scheduler.locks import KeyedLocks
 from tests.support.waiting import eventually
@@ -27,7 +27,7 @@ from tests.unit.claims.builders import (
 )
 from tests.unit.claims.fake_consumers import FakeConsumers
 
-POLICY = replace(PROMPT, late_write_window=30.0, cleanup_delays=(60.0,), cleanup_timeout=200.0)
+POLICY = PROMPT.but(late_write_window=30.0, cleanup_delays=(60.0,), cleanup_timeout=200.0)
 
 
 def on(where, generation=1):

@@ -22,7 +22,8 @@ import pytest
 from scheduler.claims.claim_session import ClaimSession, ComputeNodes
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.journal import Journal
-from scheduler.claims.policy import ClaimPolicy, Timing
+from scheduler.claims.policy import ClaimPolicy
+from scheduler.placement.write_policy import Timing
 from scheduler.errors import BerthError
 from scheduler.filters.chain import FilterChain
 from scheduler.hosts.pending import PendingPlacements
