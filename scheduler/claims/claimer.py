@@ -186,8 +186,8 @@ class Claimer:
         return _in_pieces(claims, size, self._fence_some, lambda result: result.claimed)
 
     def _claim_some(self, requests: Sequence[ClaimRequest]) -> Results:
-        uuids = [request.uuid for request in requests]
-        LOG.debug("Attempting to claim resources in the placement API for instances %s", uuids)
+        for request in requests:
+            LOG.debug("Attempting to claim resources in the placement API for instance %s", request.uuid)
         return self._with_locks(requests, lambda: self._claim_locked(requests))
 
     def _claim_locked(self, requests: Sequence[ClaimRequest]) -> Results:

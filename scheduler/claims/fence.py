@@ -118,9 +118,11 @@ class Fence:
             # Another run of the request has fenced it.
             self._held, self._fenced = {uuid: each.held for uuid, each in written.items()}, {}
             return None
+        # Another host is no help to an instance that holds one.
+        outcome = Outcome.CONFLICT if one.result is WriteResult.CONTENDED else OUTCOMES[one.result]
         unknown = own if one.result is WriteResult.UNKNOWN else {}
         return self._fail(
-            OUTCOMES[one.result], one.reason, written, lost={uuid: (mine,) for uuid, mine in unknown.items()}
+            outcome, one.reason, written, lost={uuid: (mine,) for uuid, mine in unknown.items()}
         )
 
     def _own(self) -> dict[str, OwnWrite]:

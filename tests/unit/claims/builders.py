@@ -6,16 +6,17 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from scheduler.placement.allocations import Owner
 from scheduler.claims.claim_request import ClaimRequest
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.journal import Journal
 from scheduler.claims.policy import ClaimPolicy
 from scheduler.placement.allocation_writer import AllocationWriter
-from scheduler.placement.write_policy import Timing, WritePolicy
+from scheduler.placement.allocations import Owner
 from scheduler.placement.answer import AllocationCandidate
+from scheduler.placement.write_policy import Timing, WritePolicy
 from tests.support.clock import Clock
 from tests.unit.claims.fake_consumers import FakeConsumers
+
 
 class Bounds(NamedTuple):
     """The bounds of claims and of writes."""

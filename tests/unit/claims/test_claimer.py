@@ -6,24 +6,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from scheduler.placement.allocations import NOTHING, ConsumerAllocations, Owner
-from scheduler.claims.claimer import Claimer
 from scheduler.claims.fence import HeldClaim
 from scheduler.claims.journal_page import Record
-from scheduler.claims.policy import ClaimPolicy
 from scheduler.claims.result import Outcome
 from scheduler.message_runs import RecordedReply
+from scheduler.placement.allocations import NOTHING, ConsumerAllocations, Owner
 from tests.unit.claims.builders import (
     FAULTS,
     GONE,
-    OWNER,
     IMPATIENT,
+    OWNER,
     PROMPT,
-    Bounds,
     READS,
     UUID,
     A,
     B,
+    Bounds,
     Host,
     SleepClock,
     candidate,
@@ -225,9 +223,7 @@ def test_release_waits_for_a_late_write_of_a_claim_that_succeeded():
 
 def test_two_failed_claims_in_a_row_are_both_cleaned_up():
     clock = SleepClock()
-    claimer, api = make_claimer(
-        ["late 99", "late 99"], policy=LATE, timing=clock.timing
-    )
+    claimer, api = make_claimer(["late 99", "late 99"], policy=LATE, timing=clock.timing)
     assert claim(claimer, A).outcome is Outcome.UNAVAILABLE
     assert claim(claimer, B).outcome is Outcome.UNAVAILABLE
     api.settle()
@@ -409,9 +405,7 @@ def test_what_a_redelivered_request_confirms_is_not_given_back_by_the_successor_
 
 
 def test_what_a_redelivered_request_confirms_is_not_given_back_first_by_its_own_process():
-    claimer, api, page = make_recorded(
-        (UUID, record_of([A])), policy=PROMPT.but(recorded_claim_delay=60.0)
-    )
+    claimer, api, page = make_recorded((UUID, record_of([A])), policy=PROMPT.but(recorded_claim_delay=60.0))
     api.give(UUID, candidate(A).allocations)
     assert confirm_held(claimer).claimed
     assert api.get_allocations(UUID).generation == 2
@@ -625,14 +619,15 @@ def test_the_repetition_of_a_claim_that_was_refused_is_not_recorded(several, tmp
     api = FakeConsumers({A: 9})
     host = Host(tmp_path / "host", api)
     claimer, page, _ = host.start(late_write_window=60.0)
-    mark_sent, writes = api.before_write, []
+    write, writes = api.write, []
 
-    def write_before(uuids):
-        mark_sent(uuids)
-        writes.append(uuids)
+    def write_after_another(*arguments):
+        writes.append(arguments)
         if len(writes) == 2:
             api.consumers[UUID] = replace(api.consumers[UUID], generation=2)
+        return write(*arguments)
 
+    api.write = write_after_another
     uuids = [UUID, "other"] if several else [UUID]
     requests = [replace(make_request(uuid), redelivered=True, alone=False) for uuid in uuids]
     assert claimer.claim_many(requests)[UUID].outcome is Outcome.CONFLICT

@@ -3,13 +3,13 @@ import threading
 
 import pytest
 
-from scheduler.placement.allocations import ConsumerAllocations, allocations_body
 from scheduler.claims.cleanup import AllocationCleanup, PendingCleanup, attempt_cleanup
 from scheduler.claims.result import ClaimResult, Outcome, OwnWrite
 from scheduler.locks import KeyedLocks
+from scheduler.placement.allocations import ConsumerAllocations, allocations_body
 from scheduler.placement.errors import PlacementSilent
 from tests.support.waiting import eventually
-from tests.unit.claims.builders import OWNER, PROMPT, UUID, A, B, SleepClock, candidate
+from tests.unit.claims.builders import OWNER, PROMPT, UUID, A, B, SleepClock, candidate, writer_of
 from tests.unit.claims.fake_consumers import FakeConsumers
 
 
@@ -33,7 +33,7 @@ class World:
         self.api.give(UUID, candidate(A).allocations)
         self.locks, self.clock, self.finished = KeyedLocks(), SleepClock(), []
         self.cleanup = AllocationCleanup(
-            self.api, self.locks, policy, self.finished.extend, self.clock.timing
+            writer_of(self.api, policy, self.clock.timing), self.locks, policy.claims, self.finished.extend
         )
 
     @property
@@ -50,7 +50,7 @@ ATTEMPTS = {
     "certain, but adopted by another request": (
         {"certain": True, "writes": (OwnWrite(replace(allocations_on(A), generation=7)),)},
         [A],
-        ["put", "read"],
+        ["put", "read", "read"],
         True,
         candidate(A).allocations,
     ),
@@ -115,7 +115,7 @@ def test_one_attempt(fields, held, calls, done, left):
         (generation,) = [one for one in held if one not in providers] or [1]
         api.consumers[UUID] = replace(api.consumers[UUID], generation=generation)
     cleanup = PendingCleanup(UUID, **{"writes": writes(A), "since": 0.0, **fields})
-    assert attempt_cleanup(api, cleanup, now=1.0) is done
+    assert attempt_cleanup(writer_of(api), cleanup, now=1.0) is done
     assert api.calls == calls
     assert api.get_allocations(UUID).allocations == left
 
@@ -125,7 +125,7 @@ def test_an_attempt_that_placement_does_not_carry_out_raises(fault):
     api = FakeConsumers({A: 1}, write_faults=[fault])
     api.give(UUID, candidate(A).allocations)
     with pytest.raises(PlacementSilent):
-        attempt_cleanup(api, PendingCleanup(UUID, writes(A), since=0.0), now=1.0)
+        attempt_cleanup(writer_of(api), PendingCleanup(UUID, writes(A), since=0.0), now=1.0)
 
 
 @pytest.mark.parametrize("fault", ["500", "500 after", "concurrent", "lost", "unanswered", "late 2"])
@@ -139,7 +139,7 @@ def test_rows_that_are_uncovered_are_given_back_whatever_becomes_of_the_response
     )
     for now in range(0, 100, 10):
         try:
-            if attempt_cleanup(api, cleanup, now):
+            if attempt_cleanup(writer_of(api), cleanup, now):
                 break
         except PlacementSilent:
             continue
