@@ -505,7 +505,7 @@ class Mirror:
         """Count a write of allocations of this process.
 
         Args:
-            bodies: What was written for each consumer; see ``allocations_api.allocations_body``.
+            bodies: What was written for each consumer; see ``allocations.allocations_body``.
             begun: When it was sent, in seconds of the clock.
             done: Whether Placement has carried it out; None: that is not known.
         """

@@ -16,8 +16,6 @@ import pytest
 
 from scheduler import conf as options
 from scheduler import objects
-from scheduler.claims.allocations_api import ConsumerAllocations
-from scheduler.claims.events import ClaimEvent, ClaimState
 from scheduler.claims.result import ClaimResult, Outcome
 from scheduler.conf.partitions import Partition
 from scheduler.errors import (
@@ -36,8 +34,10 @@ from scheduler.manager import SchedulerManager
 from scheduler.manager_parts import ManagerParts
 from scheduler.nova_db.inventory import FoundNode, Inventory
 from scheduler.nova_db.partition_hosts import PartitionHosts
+from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.placement.answer import Candidates
 from scheduler.placement.candidates import CandidateSource
+from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementUnanswered, PlacementUnreachable
 from scheduler.placement.mirror_source import CandidateMirror

@@ -7,8 +7,6 @@ import uuid
 import pytest
 import requests
 
-from scheduler.claims.claimer import Claimer
-from scheduler.claims.group_commit import GroupCommit
 from scheduler.cmd.upgrade_check import cut_answers
 from scheduler.placement.candidates import FetchCandidates
 from scheduler.placement.mirror_source import CandidateMirror
@@ -21,7 +19,7 @@ from tests.integration.placement.random_clouds import (
     make_query,
     random_part,
 )
-from tests.integration.placement_fixtures import QUICK, request_for
+from tests.integration.placement_fixtures import make_claimer, request_for
 from tools.embedded_placement import PlacementProcess
 from tools.placement_fleet import HEADERS, Provider, create_fleet
 
@@ -189,9 +187,7 @@ def own(cloud, client):
     noting = NotingClient(client)
     mirror = CandidateMirror(noting, lambda: INTERVAL)
     mirror.run_round()
-    api = GroupCommit(noting)
-    api.written = mirror.written
-    claimer = Claimer(api, QUICK)
+    claimer = make_claimer(noting, written=mirror.written)
     answer = mirror.find([cloud_query()])
     yield roots, mirror, claimer, noting, answer.candidate
     assert claimer.drain(5) == []
