@@ -26,7 +26,7 @@ from scheduler.rpc.serializer import ObjectSerializer, ServerSerializer
 LOG = logging.getLogger(__name__)
 
 TOPIC = "berth-explain"
-VERSION = "1.2"
+VERSION = "1.3"
 
 #: The version that a scheduler must have: all questions are as in 1.1.
 OLDEST = "1.1"
