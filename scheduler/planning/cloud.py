@@ -35,6 +35,9 @@ from scheduler.selection.ranking import Ranking, rank
 from scheduler.selection.server_groups import ServerGroups
 from scheduler.weights.scores import prepare_weighers
 
+ANY = Query((("resources", "MEMORY_MB:1"),), "resources=MEMORY_MB%3A1", None)
+"""The query that all hosts with free memory meet."""
+
 
 class Chosen(NamedTuple):
     """A host that an instance gets.
@@ -299,6 +302,18 @@ class PlannedCloud:
             for name, amount in entry["resources"].items()
             if name in usages[provider]
         )
+
+    def free(self, resource_class: str) -> np.ndarray:
+        """Return what Placement has left of a mirrored class on each host, 0 for nothing; int64, (hosts,)."""
+        answer = self.snapshot.mirror.find([ANY])
+        left = np.zeros(len(self.snapshot.table), np.int64)
+        if answer is not None:
+            usage, row_of = answer.usage, self.snapshot.table.row_of_uuid
+            for uuid in answer.uuids:
+                one = usage(uuid).get(resource_class)
+                if uuid in row_of and one is not None:
+                    left[row_of[uuid]] = max(0, one.capacity - one.used)
+        return left
 
     # -- changes ---------------------------------------------------------------------------------------------
 
