@@ -199,6 +199,7 @@ class PlannedCloud:
         """
         request = SchedulingRequest.of(spec, uuids, with_alternates=alternates)
         decision, claims = Decision(), _Planned()
+        self.snapshot.keep_time()
         watcher = Watcher(request, self.snapshot.table, partial(self._chosen, claims))
         try:
             decision.queries = self.snapshot.candidate_hosts.queries(request)
@@ -231,6 +232,7 @@ class PlannedCloud:
             BerthError: A pre-filter or Placement refuses the request.
         """
         request = SchedulingRequest.of(spec, None if uuid is None else [uuid])
+        self.snapshot.keep_time()
         queries = self.snapshot.candidate_hosts.queries(request)
         with self._groups.serialized(request, self.places) as current:
             hosts, usages = self._hosts(queries, current)
