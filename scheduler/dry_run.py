@@ -16,10 +16,10 @@ from oslo_utils import uuidutils
 
 from scheduler import objects
 from scheduler.errors import BerthError, InvalidRequest
-from scheduler.explain.capacity import Offer
+from scheduler.explain.capacity import Offer, OfferTrace
+from scheduler.explain.document import Decision
 from scheduler.explain.hints import hint_notes
-from scheduler.explain.record import DecisionRecord
-from scheduler.explain.recorder import LastRecord
+from scheduler.explain.recorder import DecisionRecorder
 from scheduler.explain.trace import Trace
 from scheduler.manager import SchedulerManager
 from scheduler.manager_parts import ManagerParts
@@ -39,13 +39,13 @@ class Routed(NamedTuple):
     """What one scheduler would do with a request.
 
     Attributes:
-        record: What it would decide; None if it would send the request on at once.
+        decision: What it would decide; None if it would send the request on at once.
         partition: Where it would send it then; "" if it would answer it.
         tried: What is noted on the request there.
         hosts: The hosts of the schedulers there.
     """
 
-    record: DecisionRecord | None
+    decision: Decision | None
     partition: str = ""
     tried: Sequence[str] = ()
     hosts: Sequence[str] = ()
@@ -58,8 +58,8 @@ class DryRuns:
         """Decide as ``manager`` does."""
         self._manager = manager
 
-    def decide(self, context: Any, spec: objects.RequestSpec) -> DecisionRecord:
-        """Return the record of what would be decided now.
+    def decide(self, context: Any, spec: objects.RequestSpec) -> Decision:
+        """Return what would be decided now.
 
         Args:
             context: The context of the question.
@@ -68,7 +68,7 @@ class DryRuns:
         Raises:
             InvalidRequest: The request cannot be read.
         """
-        return self._run(self._manager.parts, context, spec)
+        return self._run(self._manager.parts, context, spec).decision
 
     def route(self, context: Any, spec: objects.RequestSpec, tried: Sequence[str]) -> Routed:
         """Return what would be decided now, or to which partition the request would be sent.
@@ -88,10 +88,13 @@ class DryRuns:
         context.delivery = call = _UnsentCall(tuple(tried))
         manager = self._manager_of(replace(parts, router=router.for_questions()), spec)
         try:
-            return Routed(manager.decide(context, spec))
+            return Routed(manager.decide(context, spec).decision)
         except _WouldBeSentOn:
             name = path.current(call.sent)
-            return Routed(manager.decisions.record, name, call.sent, router.schedulers().get(name, ()))
+            trace = manager.decisions.trace
+            return Routed(
+                None if trace is None else trace.decision, name, call.sent, router.schedulers().get(name, ())
+            )
 
     def partitions(self) -> dict[str, list[str]]:
         """Return the hosts of the schedulers of each partition; none if this one serves all hosts."""
@@ -99,18 +102,18 @@ class DryRuns:
         return {} if router is None else router.schedulers()
 
     def offer(self, context: Any, spec: objects.RequestSpec) -> Offer:
-        """Return the record of what would be decided now, and what Placement has left on all hosts.
+        """Return what would be decided now, and what Placement has left on all hosts.
 
         Raises:
             InvalidRequest: The request cannot be read.
         """
         noted = _AllCandidates(self._manager.parts)
         parts = replace(self._manager.parts, candidates=noted)
-        record = self._run(parts, context, spec)
-        table = parts.hosts.snapshot(math.inf) if record.hosts is None else record.hosts.table
-        return Offer(record, noted.found, self._manager.conf, table)
+        trace = self._run(parts, context, spec)
+        table = parts.hosts.snapshot(math.inf) if trace.offered is None else trace.offered.table
+        return Offer(trace, noted.found, self._manager.conf, table)
 
-    def _run(self, parts: ManagerParts, context: Any, spec: objects.RequestSpec) -> DecisionRecord:
+    def _run(self, parts: ManagerParts, context: Any, spec: objects.RequestSpec) -> OfferTrace:
         return self._manager_of(parts, spec).decide(context, spec)
 
     def _manager_of(self, parts: ManagerParts, spec: objects.RequestSpec) -> "_DryManager":
@@ -164,23 +167,40 @@ class _Unannounced:
     def stop(self, timeout: float) -> None: ...
 
 
+class LastTrace(DecisionRecorder):
+    """Keeps what was noted of the last request only, with all of its hosts.
+
+    Attributes:
+        trace: What was noted; None before the first request has ended.
+    """
+
+    trace: OfferTrace | None = None
+
+    def begin(self, request: SchedulingRequest) -> OfferTrace:
+        """Return what notes the decision on a request."""
+        return OfferTrace(request, self._clock, names=self._names, all_hosts=True)
+
+    def _keep(self, trace: Trace) -> None:
+        self.trace = trace if isinstance(trace, OfferTrace) else None
+
+
 class _DryManager(SchedulerManager):
     """Decides one request without effects. It is never started: its parts are."""
 
     def __init__(self, conf: cfg.ConfigOpts, parts: ManagerParts) -> None:
         super().__init__(conf, _Unannounced(), parts=parts)
-        self.decisions: LastRecord = LastRecord(conf, parts.clock)
+        self.decisions: LastTrace = LastTrace(conf, parts.clock, names=self.names)
 
-    def decide(self, context: Any, spec: objects.RequestSpec) -> DecisionRecord:
+    def decide(self, context: Any, spec: objects.RequestSpec) -> OfferTrace:
         try:
             self.select_destinations(context, spec, None, return_alternates=True)
         except InvalidRequest:
             raise
         except BerthError as error:
             LOG.info("The dry run ends without hosts: %s", error)
-        if self.decisions.record is None:
+        if self.decisions.trace is None:
             raise InvalidRequest("The request ended before anything was decided")
-        return self.decisions.record
+        return self.decisions.trace
 
     def use_rules(self) -> None:
         """Load the rules, and log nothing."""

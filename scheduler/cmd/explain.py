@@ -18,12 +18,11 @@ def commands() -> CommandManager:
     from scheduler.cmd import explain_decisions, explain_requests
 
     manager = CommandManager()
-    manager.add_command("decision", explain_decisions.Decision)
+    manager.add_command("decision", explain_decisions.DecisionCommand)
     manager.add_command("host", explain_decisions.Host)
     manager.add_command("list", explain_decisions.ListDecisions)
     manager.add_command("dry-run", explain_requests.DryRun)
     manager.add_command("capacity", explain_requests.Capacity)
-    manager.add_command("compare", explain_requests.Compare)
     return manager
 
 

@@ -1,7 +1,7 @@
-"""berth-explain dry-run, capacity and compare: questions about requests that were not made, or not so."""
+"""berth-explain dry-run and capacity: questions about requests that were not made."""
 
 import argparse
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 import json
 import logging
 from pathlib import Path
@@ -13,19 +13,19 @@ from oslo_utils import uuidutils
 from scheduler import objects
 from scheduler.cmd import explain_text as text
 from scheduler.cmd.explain_decisions import (
+    DRY_RUN,
     NotAnswered,
     Question,
     Shown,
+    Told,
     add_hosts_option,
     complain,
     not_answered,
-    shown_explanation,
+    shown_decision,
 )
-from scheduler.conf.changed import read_changes
 from scheduler.conf.partitions import MOST_PARTITIONS
 from scheduler.errors import BerthError, InvalidRequest
-from scheduler.explain import capacity, comparison, hints
-from scheduler.explain.explainer import seconds_of
+from scheduler.explain import capacity, hints
 from scheduler.logs import brief
 from scheduler.nova_db.cells import UNREADABLE
 from scheduler.nova_db.engines import Engines
@@ -38,7 +38,7 @@ from scheduler.rpc import explain
 
 LOG = logging.getLogger(__name__)
 
-#: Seconds that such an answer may take: Placement is asked, or many requests are decided again.
+#: Seconds that such an answer may take: Placement is asked.
 TIMEOUT = 60.0
 
 #: How often a dry run is sent on: to each partition, from a scheduler of none.
@@ -274,23 +274,25 @@ class DryRun(RequestQuestion):
 
     def show(self, args: argparse.Namespace) -> Shown | None:
         """Return the explanation of what would be decided."""
-        asked = {"spec_obj": self.request(args), "most_hosts": args.hosts or explain.MOST_HOSTS}
+        request = self.request(args)
         if args.scheduler:
-            return shown_explanation(self.answer(args, "dry_run", **asked))
-        return shown_explanation(self._routed(args, asked))
+            name, found = first_answer(self.schedulers(args), "dry_run", spec_obj=request)
+        else:
+            name, found = self._routed(args, request)
+        return shown_decision(Told(found, DRY_RUN, name), args.hosts)
 
-    def _routed(self, args: argparse.Namespace, asked: Mapping[str, Any]) -> Any:
-        """Return what would be decided by the last partition to which the request would be sent.
+    def _routed(self, args: argparse.Namespace, request: objects.RequestSpec) -> tuple[str, str]:
+        """Return the scheduler of the last partition to which the request would be sent, and its document.
 
         Raises:
             NotAnswered: No scheduler of a partition answers.
         """
         schedulers, tried = self.schedulers(args), list[str]()
         for _ in range(MOST_STEPS):
-            name, found = first_answer(schedulers, "routed_dry_run", **asked, tried=tried)
+            name, found = first_answer(schedulers, "routed_dry_run", spec_obj=request, tried=tried)
             onward = found["sent_on"]
             if onward is None:
-                return named((name, found["explanation"]))
+                return name, found["decision"]
             LOG.info("%s would send the request to partition %s", name, onward["partition"])
             schedulers, tried = self.schedulers(args, onward["hosts"]), onward["tried"]
         raise NotAnswered("The request would be sent on without an end")
@@ -328,61 +330,3 @@ class Capacity(RequestQuestion):
         else:
             found = self.answer(args, "capacity", spec_obj=request)
         return Shown(found, text.capacity_lines(found), [text.capacity(found)])
-
-
-class Compare(Question):
-    """Say what other options would change for the latest requests of all workers, or for one request."""
-
-    default_timeout = TIMEOUT
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser of the command's arguments."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
-            "--set",
-            action="append",
-            required=True,
-            dest="settings",
-            metavar="[GROUP.]OPTION=VALUE",
-            help="an option, of [filter_scheduler] if no group is named, with its value as in nova.conf; "
-            "can be repeated",
-        )
-        which = parser.add_mutually_exclusive_group()
-        which.add_argument(
-            "--last",
-            type=text.positive_integer,
-            default=100,
-            metavar="N",
-            help="the number of requests, of all workers together (default: %(default)d)",
-        )
-        which.add_argument("--decision", metavar="REQUEST_ID|INSTANCE_UUID", help="one request")
-        return parser
-
-    def show(self, args: argparse.Namespace) -> Shown | None:
-        """Return how the choices differ."""
-        settings = dict(pairs(args.settings))
-        read_changes(settings)  # a wrong one is told without asking
-        schedulers = self.schedulers(args)
-        asked = {"settings": settings, "name": args.decision, "at_most": args.last}
-        since = 0.0 if args.decision else self._since(schedulers, args.last)
-        answers = schedulers.ask("compare", **asked, since=since)
-        if not answers.found:
-            raise not_answered(answers.failed)
-        complain(answers.failed)
-        found = {name: answer for name, answer in answers.found.items() if answer}
-        document = comparison.joined(found) if found else {"requests": 0, "left_out": {}}
-        if not document["requests"]:
-            LOG.error("There is no request that can be decided again. %s", text.left_out(document))
-            return None
-        return Shown(
-            document,
-            text.comparison_lines(document),
-            [text.spread(document), text.choices(document)],
-            text.narrow_choices(document),
-        )
-
-    def _since(self, schedulers: explain.Schedulers, last: int) -> float:
-        """Return the time of the first of the last builds of all workers, in seconds since the epoch."""
-        answers = schedulers.ask("decisions", at_most=last)
-        times = [one["time"] for found in answers.found.values() for one in found if one["kind"] == "build"]
-        return seconds_of(sorted(times)[-last]) if len(times) >= last else 0.0

@@ -12,13 +12,11 @@ from itertools import chain
 import time
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from oslo_config import cfg
 
-from scheduler.explain.document import document
-from scheduler.explain.explanation import Document, Names, funnel, place_values
-from scheduler.explain.record import DecisionRecord, HostData
-from scheduler.explain.replay import Replay
+from scheduler.explain.trace import Names, Trace
 from scheduler.explain.unoffered import Unoffered
 from scheduler.filters.amount_filters import (
     CoreFilter,
@@ -28,7 +26,7 @@ from scheduler.filters.amount_filters import (
     ExactRamFilter,
     RamFilter,
 )
-from scheduler.filters.chain import FilterChain, PreparedChain
+from scheduler.filters.chain import FilterChain, Filtered, PreparedChain
 from scheduler.filters.count_filters import CountFilter
 from scheduler.filters.numa_topology_filter import NUMATopologyFilter, fitter_of
 from scheduler.filters.pci_passthrough_filter import PciPassthroughFilter
@@ -40,6 +38,7 @@ from scheduler.numa.fit import Fitter
 from scheduler.placement.answer import AllocationCandidate, Candidates, Usage
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.consume import consume, consumed_amounts
+from scheduler.selection.narrowing import Narrowed
 
 VERSION = 1
 
@@ -58,21 +57,49 @@ OF_ROOM = (
     *(RamFilter, CoreFilter, DiskFilter, ExactRamFilter, ExactCoreFilter, ExactDiskFilter),
 )
 
+Document = dict[str, Any]
+
 Share = tuple[str, str, int]
 """Provider UUID, resource class, and the amount that one instance takes of it."""
+
+
+class OfferTrace(Trace):
+    """Notes also what is counted on.
+
+    Attributes:
+        offered: The hosts that were offered.
+        chain: The filters, prepared for the request.
+        first: What they did for its first instance.
+    """
+
+    offered: HostView | None = None
+    chain: PreparedChain
+    first: Filtered | None = None
+
+    def begin_ranking(
+        self, offered: HostView, narrowed: Narrowed, chain: PreparedChain, request: SchedulingRequest
+    ) -> None:
+        """Note the hosts and the filters."""
+        super().begin_ranking(offered, narrowed, chain, request)
+        self.offered, self.chain, self.first = offered, chain, None
+
+    def filtered(self, number: int, hosts: HostView, filtered: Filtered) -> None:
+        """Note the verdicts."""
+        super().filtered(number, hosts, filtered)
+        self.first = self.first or filtered
 
 
 class Offer(NamedTuple):
     """A dry run, with what Placement has left.
 
     Attributes:
-        record: The record of the dry run.
+        trace: What the dry run noted.
         found: The answer of Placement, not cut by a limit.
         conf: The options.
         table: All hosts, also those that Placement does not offer.
     """
 
-    record: DecisionRecord
+    trace: OfferTrace
     found: Candidates
     conf: cfg.ConfigOpts
     table: HostTable
@@ -115,24 +142,22 @@ def capacity(
         pause: Called now and then, so that other threads get the processor.
         clock: Seconds that only grow.
     """
-    record, data = offer.record, offer.record.hosts
-    decision = document(record)
+    trace, hosts = offer.trace, offer.trace.offered
     fits: dict[int, Fit] = {}
     unreached = 0
-    if data is not None:
-        fits = _fits_by_room(data, offer.found, pause)
-        unreached = _Filters(offer, data, fits, pause, clock() + BUDGET, clock).apply()
-    by_row = {} if data is None else {int(data.rows[position]): fit for position, fit in fits.items()}
+    if hosts is not None:
+        fits = _fits_by_room(hosts, offer.found, pause)
+        unreached = _Filters(offer, hosts, fits, pause, clock() + BUDGET, clock).apply()
+    by_row = {} if hosts is None else {int(hosts.table_rows[at]): fit for at, fit in fits.items()}
     total = _summed(list(fits.values()))
     return {
         "version": VERSION,
         "scheduler": None,
-        "flavor": decision["flavor"],
+        "flavor": msgspec.to_builtins(trace.decision.flavor),
         "instances": total["instances"],
         "total": total | {"not_offered": len(_not_offered(offer.table, by_row))} | _disabled(offer, by_row),
         "places": list(_by_place(offer.table, by_row, names)),
-        "funnel": list(funnel(decision)),
-        "reason": record.summary,
+        "reason": trace.decision.summary,
         "unreached": unreached,
     }
 
@@ -163,7 +188,6 @@ def joined(found: Mapping[str, Document]) -> Document:
         | {"limits": [{"limit": limit, "hosts": count} for limit, count in limits.most_common()]}
         | {name: _added(total[name] for total in totals) for name in ("free", "stranded")},
         "places": [place | {"partition": name} for name, each in found.items() for place in each["places"]],
-        "funnel": [],
         "reason": "; ".join(f"partition {name}: {each['reason']}" for name, each in found.items()),
         "unreached": sum(each["unreached"] for each in all_of),
         "partitions": [{**each, "partition": name} for name, each in found.items()],
@@ -180,12 +204,11 @@ def _added(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 # -- room in Placement -----------------------------------------------------------------------------------
 
 
-def _fits_by_room(data: HostData, found: Candidates, pause: Callable[[], None]) -> dict[int, Fit]:
+def _fits_by_room(hosts: HostView, found: Candidates, pause: Callable[[], None]) -> dict[int, Fit]:
     """Return for each offered host, by position, how many instances Placement has room for."""
-    rows = data.table.rows
     fits = {}
-    for position, row in enumerate(data.rows.tolist()):
-        fits[position] = room(found.by_root.get(rows[row].uuid, ()), found.usage)
+    for position, row in enumerate(hosts.rows):
+        fits[position] = room(found.by_root.get(row.uuid, ()), found.usage)
         if not (position + 1) % PIECE:
             pause()
     return fits
@@ -260,7 +283,7 @@ class _Filters:
     def __init__(
         self,
         offer: Offer,
-        data: HostData,
+        hosts: HostView,
         fits: dict[int, Fit],
         pause: Callable[[], None],
         end: float,
@@ -268,7 +291,8 @@ class _Filters:
     ) -> None:
         self._conf = offer.conf
         self._found = offer.found
-        self._data = data
+        self._trace = offer.trace
+        self._hosts = hosts
         self._fits = fits
         self._pause = pause
         self._end = end
@@ -276,22 +300,20 @@ class _Filters:
 
     def apply(self) -> int:
         """Lower the counts; return how many hosts were not reached in time."""
-        data = self._data
-        replay = Replay(data)
-        passed = replay.given_to(1) if data.rounds else np.arange(0)
-        self._turn_down(replay, passed)
-        request = data.request
+        first, request = self._trace.first, self._trace.request
+        passed = first.hosts.positions if first else np.arange(0)
+        self._turn_down(first, passed)
         if request.guest or request.pci_requests:
             return self._apply_one_by_one(passed.tolist())
         self._apply_to_all(passed)
         return 0
 
-    def _turn_down(self, replay: Replay, passed: np.ndarray) -> None:
+    def _turn_down(self, first: Filtered | None, passed: np.ndarray) -> None:
         """Leave no instance to hosts that the request excludes, or that filters turn down at once."""
         rules = {
-            position: each.step.rule
-            for each in (replay.rejections(0, 0) if self._data.rounds else ())
-            for position in each.positions.tolist()
+            position: step.filter
+            for step in (first.steps if first else ())
+            for position in step.hosts.positions[~step.kept].tolist()
         }
         for position in set(self._fits).difference(passed.tolist()):
             fit, rule = self._fits[position], rules.get(position)
@@ -301,15 +323,14 @@ class _Filters:
 
     def _apply_to_all(self, passed: np.ndarray) -> None:
         """Charge one instance after the other to all hosts at once."""
-        data = self._data
         counts = np.array([self._fits[position].count for position in passed.tolist()], dtype=np.int64)
         number = 1
         while len(passed := passed[counts > number]):
             counts = counts[counts > number]
-            rows = TableRows(data.rows[passed].astype(np.int64))
-            table = _charged(data.table, consumed_amounts(data.request.flavor), number)
+            rows = TableRows(self._hosts.table_rows[passed])
+            table = _charged(self._hosts.table, consumed_amounts(self._trace.request.flavor), number)
             view = self._view(table, rows, None)
-            limits = _limits(data.chain, view, number)
+            limits = _limits(self._trace.chain, view, number)
             for index in np.flatnonzero(limits != ""):
                 fit = self._fits[int(passed[index])]
                 fit.count, fit.limit = number, str(limits[index])
@@ -329,14 +350,14 @@ class _Filters:
         return 0
 
     def _charge(self, position: int) -> None:
-        data, fit = self._data, self._fits[position]
-        request = replace(data.request.restarted())
-        chain = FilterChain([rule for rule, _ in data.chain.rules]).prepare(request)
-        fitter = fitter_of([rule for rule, _ in data.chain.rules], self._conf)
-        rows = TableRows(data.rows[[position]].astype(np.int64))
-        candidates = self._found.by_root.get(data.table.rows[rows[0]].uuid, ())
-        view = self._view(data.table, rows, [candidates], chain)
-        fit.count, limit = _count_on(view, chain, request, fitter, fit.count)
+        fit, table = self._fits[position], self._hosts.table
+        request = replace(self._trace.request.restarted())
+        rules = [rule for rule, _ in self._trace.chain.rules]
+        chain = FilterChain(rules).prepare(request)
+        rows = TableRows(self._hosts.table_rows[[position]])
+        candidates = self._found.by_root.get(table.rows[rows[0]].uuid, ())
+        view = self._view(table, rows, [candidates], chain)
+        fit.count, limit = _count_on(view, chain, request, fitter_of(rules, self._conf), fit.count)
         fit.limit = limit or fit.limit
 
     def _view(
@@ -346,10 +367,8 @@ class _Filters:
         candidates: Sequence[Sequence[Any]] | None,
         chain: PreparedChain | None = None,
     ) -> HostView:
-        moment = next((each.moment for each in self._data.rounds if each.moment), None)
-        instances = None if moment is None else moment.instances
-        view = HostView.of(table, rows, candidates, instances, PendingPlacements())
-        view.load((chain or self._data.chain).needs)
+        view = HostView.of(table, rows, candidates, self._hosts.known_instances(), PendingPlacements())
+        view.load((chain or self._trace.chain).needs)
         return view
 
 
@@ -404,8 +423,9 @@ def _by_place(table: HostTable, fits: Mapping[int, Fit], names: Names) -> Iterat
 
 
 def _place(table: HostTable, row: int, names: Names) -> tuple[str, str]:
-    where = place_values(table, row, names)
-    return where["cell"], where["zone"]
+    cell_uuid = table.rows[row].cell_uuid
+    zone = table.coded["aggregates"][row].availability_zone(names.default_zone)
+    return names.cells.get(cell_uuid) or cell_uuid, zone
 
 
 def _not_offered(table: HostTable, offered: Collection[int]) -> list[int]:
@@ -415,8 +435,7 @@ def _not_offered(table: HostTable, offered: Collection[int]) -> list[int]:
 
 def _disabled(offer: Offer, offered: Collection[int]) -> Document:
     """Return how many hosts are disabled, with those that Placement hides for it."""
-    request = offer.record.request
-    hidden = len(Unoffered(offer.table, request).disabled(offered))
+    hidden = len(Unoffered(offer.table, offer.trace.request).disabled(offered))
     told = sum(bool(offer.table.numbers["service_disabled"][row]) for row in offered)
     return {"disabled": told + hidden, "disabled_not_offered": hidden}
 

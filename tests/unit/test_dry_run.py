@@ -8,7 +8,6 @@ import pytest
 from scheduler.conf.partitions import ROUTER
 from scheduler.dry_run import DryRuns
 from scheduler.errors import InvalidRequest
-from scheduler.explain.document import document
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rpc.context import RequestContext
 from tests.builders import uuid_of
@@ -31,8 +30,8 @@ def test_the_hosts_are_those_that_a_request_gets(make_world):
     world = make_world(two_hosts())
     record = DryRuns(world.manager).decide(CONTEXT, spec_of())
     reply = ask(world)
-    assert record.chosen[0].host[0] == reply[0][0].service_host
-    assert [host for host, _ in record.chosen[0].alternates] == [one.service_host for one in reply[0][1:]]
+    assert record.chosen[0].host.host == reply[0][0].service_host
+    assert [place.host for place in record.chosen[0].alternates] == [one.service_host for one in reply[0][1:]]
 
 
 def test_nothing_is_claimed_announced_kept_or_said_to_be_placed(make_world, caplog):
@@ -50,7 +49,7 @@ def test_nothing_is_claimed_announced_kept_or_said_to_be_placed(make_world, capl
 def test_a_request_that_would_fail_has_its_reason(make_world):
     world = make_world([host_with_candidate("h1").disabled()])
     record = DryRuns(world.manager).decide(CONTEXT, spec_of())
-    assert record.error[0] == "NoValidHost"
+    assert record.error.kind == "NoValidHost"
     assert "ComputeFilter turned down 1" in record.summary
 
 
@@ -72,7 +71,7 @@ def test_a_request_of_another_partition_would_be_sent_there(make_world):
 def test_a_request_without_a_host_would_be_passed_on(make_world):
     world = make_world([], router=make_router("a"))
     routed = DryRuns(world.manager).route(CONTEXT, spec_of(), ())
-    assert (routed.record.partition, routed.record.passed_on_to, routed.partition) == ("a", "b", "b")
+    assert (routed.decision.partition, routed.decision.passed_on_to, routed.partition) == ("a", "b", "b")
     answered, sent = routed.tried
     assert answered.startswith("partition:a ctl1: No valid host was found")
     assert sent == "partition:b"
@@ -83,9 +82,9 @@ def test_the_last_partition_would_answer(make_world, hosts):
     world = make_world(two_hosts()[:hosts], router=make_router("c"))
     tried = ["partition:a x: no", "partition:b y: no", "partition:c"]
     routed = DryRuns(world.manager).route(CONTEXT, spec_of(), tried)
-    assert (routed.partition, routed.record.partition) == ("", "c")
-    assert [one.name for one in routed.record.tried] == ["a", "b"]
-    assert bool(routed.record.chosen) is (hosts > 0)
+    assert (routed.partition, routed.decision.partition) == ("", "c")
+    assert [one.partition for one in routed.decision.tried] == ["a", "b"]
+    assert bool(routed.decision.chosen) is (hosts > 0)
 
 
 def test_dry_runs_take_no_room_from_requests(make_world):
@@ -97,7 +96,7 @@ def test_dry_runs_take_no_room_from_requests(make_world):
 
 def test_without_partitions_a_request_is_decided_here(make_world):
     runs = DryRuns(make_world(two_hosts()).manager)
-    assert runs.route(CONTEXT, spec_of(), ()).record.chosen
+    assert runs.route(CONTEXT, spec_of(), ()).decision.chosen
     assert runs.partitions() == {}
 
 
@@ -135,15 +134,7 @@ def grouped(make_world, conf):
 @pytest.mark.parametrize(("policy", "host"), [("affinity", "h1"), ("anti-affinity", "h2")])
 def test_a_server_group_is_set_up_as_conductors_do(grouped, policy, host):
     record = DryRuns(grouped.manager).decide(CONTEXT, spec_of(instance_group=group_of(policy, "m1")))
-    assert [one.host[0] for one in record.chosen] == [host]
-    assert document(record)["requested"]["server_group"] == {
-        "uuid": uuid_of("group"),
-        "name": "db",
-        "policy": policy,
-        "rules": {},
-        "members": 1,
-        "hosts": ["h1"],
-    }
+    assert [one.host.host for one in record.chosen] == [host]
 
 
 def test_instances_of_one_dry_run_are_members_of_the_group_too(grouped):
@@ -151,19 +142,19 @@ def test_instances_of_one_dry_run_are_members_of_the_group_too(grouped):
     spec = spec_of(instance_group=group_of("anti-affinity", "m1"))
     spec.num_instances = 2
     record = DryRuns(grouped.manager).decide(CONTEXT, spec)
-    assert (record.error[0], record.last_counts[-1].end) == ("NoValidHost", 0)
+    assert (record.error.kind, record.filters[-1].end) == ("NoValidHost", 0)
     assert "members of group db" in record.summary
 
 
 def test_members_that_cannot_be_found_are_said_to_be_missing(grouped, monkeypatch):
     monkeypatch.setattr(grouped.manager.hosts, "hosts_of_instances", lambda uuids: (set(), False))
     record = DryRuns(grouped.manager).decide(CONTEXT, spec_of(instance_group=group_of("affinity", "m1")))
-    assert document(record)["notes"] == ["Cells that cannot be read may have further members of the group"]
+    assert record.notes == ["Cells that cannot be read may have further members of the group"]
 
 
 def test_hints_without_effect_are_named(grouped):
     record = DryRuns(grouped.manager).decide(CONTEXT, spec_of(scheduler_hints={"samehost": ["m1"]}))
-    (note,) = document(record)["notes"]
+    (note,) = record.notes
     assert note.endswith("did you mean same_host?")
 
 
@@ -198,4 +189,4 @@ def test_an_offer_has_what_placement_has_left_of_all_hosts(make_world):
     offer = DryRuns(world.manager).offer(CONTEXT, spec_of())
     assert "limit=" not in client.paths[0]
     assert offer.found.usage(uuid_of("h1"))["VCPU"].used == 10
-    assert [one.host[0] for one in offer.record.chosen] == ["h1"]
+    assert [one.host.host for one in offer.trace.decision.chosen] == ["h1"]

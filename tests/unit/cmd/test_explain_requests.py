@@ -1,7 +1,6 @@
-"""berth-explain dry-run, capacity and compare: requests from arguments, and what is printed."""
+"""berth-explain dry-run and capacity: requests from arguments, and what is printed."""
 
 import argparse
-from dataclasses import replace
 import json
 
 import pytest
@@ -20,8 +19,8 @@ from tests.unit.cmd import test_explain
 from tests.unit.cmd.test_explain import Stub, cells, serving
 
 # fixtures
-config, record, run, scheduler = (
-    getattr(test_explain, name) for name in ("config", "record", "run", "scheduler")
+config, trace, run, scheduler = (
+    getattr(test_explain, name) for name in ("config", "trace", "run", "scheduler")
 )
 
 GPU = json.dumps({"name": "gpu", "vendor_id": "10de", "product_id": "1db4"})
@@ -239,26 +238,26 @@ def test_capacity_does_not_pretend_to_know_server_groups(run, scheduler, databas
     assert "The server group of the request is left out" in logged
 
 
-def test_a_dry_run_is_asked_of_the_partition_that_would_decide(run, config, record, database, monkeypatch):
+def test_a_dry_run_is_asked_of_the_partition_that_would_decide(run, config, trace, database, monkeypatch):
     monkeypatch.setattr(explain_decisions, "scheduler_hosts", lambda conf: ["ctl"])
     onward = "gpu", ["partition:general ctl: no host", "partition:gpu"], ["other"]
-    with serving(config, "ctl", record, onward=onward), serving(config, "other", record):
+    with serving(config, "ctl", trace, onward=onward), serving(config, "other", trace):
         assert "from the dry run of other.0" in run("dry-run", "--flavor", "m1")[1]
         assert "from the dry run of ctl.0" in run("dry-run", "--flavor", "m1", "--scheduler", "ctl")[1]
 
 
-def test_a_partition_that_cannot_be_asked_ends_a_dry_run(run, config, record, database, monkeypatch):
+def test_a_partition_that_cannot_be_asked_ends_a_dry_run(run, config, trace, database, monkeypatch):
     monkeypatch.setattr(explain_decisions, "scheduler_hosts", lambda conf: ["ctl"])
-    with serving(config, "ctl", record, onward=("gpu", ["partition:gpu"], ["away"])):
+    with serving(config, "ctl", trace, onward=("gpu", ["partition:gpu"], ["away"])):
         status, output, logged = run("dry-run", "--flavor", "m1", "--timeout", "0.5")
     assert (status, output) == (operator_app.NOT_RUN, "")
     assert "away.0: no answer" in logged
 
 
-def test_the_capacity_of_all_partitions_is_added_up(run, config, record, database, monkeypatch):
+def test_the_capacity_of_all_partitions_is_added_up(run, config, trace, database, monkeypatch):
     monkeypatch.setattr(explain_decisions, "scheduler_hosts", lambda conf: ["ctl"])
     divided = {"general": ["ctl"], "gpu": ["other"]}
-    with serving(config, "ctl", record, partitions=divided), serving(config, "other", record):
+    with serving(config, "ctl", trace, partitions=divided), serving(config, "other", trace):
         found = json.loads(run("capacity", "--flavor", "m1", "-f", "json")[1])
         text = run("capacity", "--flavor", "m1")[1]
         alone = json.loads(run("capacity", "--flavor", "m1", "-f", "json", "--scheduler", "other")[1])
@@ -272,54 +271,10 @@ def test_the_capacity_of_all_partitions_is_added_up(run, config, record, databas
     assert [place["partition"] for place in found["places"]] == ["general", "gpu"]
 
 
-def test_a_comparison_is_told(run, scheduler):
-    status, output, _ = run(
-        "compare",
-        "--set",
-        "enabled_filters=RamFilter",
-        "--set",
-        "available_filters=nova.scheduler.filters.ram_filter.RamFilter",
-    )
-    assert status == 0
-    assert "-> ['RamFilter']" in output
-    assert "1 of 1 instances in 1 requests of ctl.0 would go elsewhere" in output
-    assert cells(output, "| Instances that find")[1:] == ["1", "0"]
-    assert cells(output, "| req-1")[4] == "none"
-    assert run("compare", "--set", "ram_weight_multiplier=-1", "--decision", "req-9")[0] == 1
-
-
-def test_the_last_requests_are_those_of_all_workers(run, config, record, monkeypatch):
-    """Of two workers with a request each, --last 1 is the later one's."""
-    monkeypatch.setattr(explain_decisions, "scheduler_hosts", lambda conf: ["ctl", "other"])
-    later = replace(record, request_id="req-2", started_at=record.started_at + 60)
-    with serving(config, "ctl", record), serving(config, "other", later):
-        both = json.loads(run("compare", "--set", "ram_weight_multiplier=-1", "-f", "json")[1])
-        last = json.loads(run("compare", "--set", "ram_weight_multiplier=-1", "--last", "1", "-f", "json")[1])
-    assert [one["request_id"] for one in both["choices"]] == ["req-1", "req-2"]
-    assert (both["scheduler"], both["requests"]) == ("ctl.0, other.0", 2)
-    assert [one["request_id"] for one in last["choices"]] == ["req-2"]
-    assert last["scheduler"] == "other.0"
-
-
-def test_requests_that_are_left_out_of_a_comparison_are_told(run, config, record, monkeypatch):
-    """Placement offered nothing to one of two requests."""
-    empty = replace(record, request_id="req-2", hosts=None, allowed=None)
-    compare = ("compare", "--set", "ram_weight_multiplier=-1")
-    monkeypatch.setattr(explain_decisions, "scheduler_hosts", lambda conf: ["ctl", "other"])
-    with serving(config, "ctl", record), serving(config, "other", empty):
-        assert "\nLeft out: 1 request (Placement offered no host)\n" in run(*compare)[1]
-        status, output, logged = run(*compare, "--decision", "req-2")
-    assert (status, output) == (1, "")
-    assert "no request that can be decided again. Left out: 1 request (Placement offered no host)" in logged
-
-
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
         (["dry-run", "--flavor", "nothing"], "There is no flavor nothing"),
-        (["compare", "--set", "nothing=1"], "There is no option [filter_scheduler]/nothing"),
-        (["compare", "--set", "ram_weight_multiplier"], "is not KEY=VALUE"),
-        (["compare", "--set", "placement.auth_url=x"], "[placement]/auth_url does not decide between hosts"),
     ],
     ids=" ".join,
 )
@@ -332,7 +287,7 @@ def test_what_cannot_be_asked_is_one_line(run, database, argv, words):
 
 @pytest.mark.parametrize(
     "argv",
-    [["dry-run"], ["dry-run", "--flavor", "m1", "--like", UUID], ["compare"], ["capacity", "--flavor"]],
+    [["dry-run"], ["dry-run", "--flavor", "m1", "--like", UUID], ["capacity", "--flavor"]],
     ids=" ".join,
 )
 def test_wrong_arguments(run, argv, capsys):

@@ -7,8 +7,8 @@ import pytest
 
 from scheduler import objects
 from scheduler.explain import capacity as module
-from scheduler.explain.capacity import Offer, capacity, room
-from scheduler.explain.explanation import Names
+from scheduler.explain.capacity import Offer, OfferTrace, capacity, room
+from scheduler.explain.trace import Names
 from scheduler.pci.pools import from_flat
 from scheduler.placement.answer import AllocationCandidate, Candidates, Usage
 from scheduler.request.scheduling_request import SchedulingRequest
@@ -140,14 +140,14 @@ def offer_of(conf, hosts, vcpus_left, spec=None, others=()):
     ``others`` are hosts that Placement does not offer.
     """
     spec = spec or make_spec(sizes={"memory_mb": 64, "vcpus": 2}, instance_uuid="i")
-    record, *_ = decide(conf, hosts, SchedulingRequest.of(spec, ["i"]))
+    trace = decide(conf, hosts, SchedulingRequest.of(spec, ["i"]), make=OfferTrace)
     left = {host.columns["uuid"]: left for host, left in zip(hosts, vcpus_left, strict=True)}
     by_root = {
         uuid: (AllocationCandidate.of(uuid, (uuid,), {uuid: {"resources": {"VCPU": 2}}}, {}),)
         for uuid in left
     }
     found = Candidates(by_root, _summaries=(Left(left),))
-    return Offer(record, found, conf, make_table([*hosts, *others]))
+    return Offer(trace, found, conf, make_table([*hosts, *others]))
 
 
 def counted(offer):
@@ -315,12 +315,11 @@ def test_hosts_that_the_request_excludes_count_nothing():
 
 
 def test_without_hosts_the_reason_is_told():
-    record, *_ = decide(
-        make_conf(enabled_filters=[]), [], SchedulingRequest.of(make_spec(instance_uuid="i"), ["i"])
-    )
-    record.summary = "Placement offers no host"
+    request = SchedulingRequest.of(make_spec(instance_uuid="i"), ["i"])
+    trace = decide(make_conf(enabled_filters=[]), [], request, make=OfferTrace)
+    trace.decision.summary = "Placement offers no host"
     found = counted(
-        Offer(record, Candidates(), make_conf(), make_table([host_with_candidate("full").az("a")]))
+        Offer(trace, Candidates(), make_conf(), make_table([host_with_candidate("full").az("a")]))
     )
     assert (found["instances"], found["reason"]) == (0, "Placement offers no host")
     assert [(one["zone"], one["hosts"], one["not_offered"]) for one in found["places"]] == [("a", 0, 1)]
