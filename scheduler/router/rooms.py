@@ -7,7 +7,7 @@ partition since then is subtracted, or else all requests of these seconds would 
 from collections.abc import Iterable
 import threading
 
-from scheduler.stream.membership import Member
+from scheduler.stream.records import Member
 
 
 class Rooms:

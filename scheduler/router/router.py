@@ -21,7 +21,7 @@ from scheduler.errors import PartitionUnreachable
 from scheduler.router import path
 from scheduler.router.rooms import Rooms
 from scheduler.router.routing import PartitionState, RoutingFacts, next_partition, why
-from scheduler.stream.membership import Member
+from scheduler.stream.records import Member
 
 LOG = logging.getLogger(__name__)
 

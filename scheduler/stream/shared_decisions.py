@@ -21,7 +21,7 @@ from scheduler.stream.records import LONGEST_IDENTIFIER, Entry, Kind, Record, wi
 Allocations = Mapping[str, Mapping[str, Any]]
 """Provider uuid → ``{"resources": {resource class: amount}}``."""
 
-Publish = Callable[[Kind, Entry], None]
+Publish = Callable[[Kind, Entry], object]
 
 # Deleted instances that are remembered, and for how many seconds: all schedulers get the cast of the compute,
 # and one record of it is enough.
@@ -87,7 +87,7 @@ class SharedDecisions:
 
     def unreserved(self, placement: PendingPlacement) -> None:
         """Publish that an instance is not to be on a node after all."""
-        self._publish(Kind.REFUSED, Entry(instance=placement.instance, node=placement.node))
+        self._publish(Kind.RELEASED, Entry(instance=placement.instance, node=placement.node))
 
     def claimed(self, instance: str, allocations: Allocations) -> None:
         """Publish that Placement granted a claim."""
@@ -143,7 +143,7 @@ class SharedDecisions:
             amounts = np.array([entry.columns.get(name, 0) for name in AMOUNTS], np.int64)
             granted = kind == Kind.CLAIMED
             self._pending.share(entry.instance, entry.node, amounts, entry.updated, age, granted=granted)
-        elif kind in {Kind.REFUSED, Kind.RELEASED}:
+        elif kind == Kind.RELEASED:
             self._pending.unshare(entry.instance, entry.node)
         if entry.resources:
             allocations = {entry.node: {"resources": entry.resources}}

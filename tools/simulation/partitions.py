@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from scheduler.conf.partitions import Partition
 from scheduler.router.router import Router
-from scheduler.stream.membership import Member
+from scheduler.stream.records import Member
 from tools.simulation import threads
 from tools.simulation.plan import Limits
 
@@ -60,4 +60,6 @@ class Partitions:
     def _member(self, number: int, free_mb: int = 0) -> Member:
         partition = self._partitions[number % self.count]
         name = f"scheduler{number}"
-        return Member(name, name, 0.0, partition.name, partition.topic, free_mb, total_mb=1000)
+        return Member(
+            name, name, topic=partition.topic, partition=partition.name, free_mb=free_mb, total_mb=1000
+        )

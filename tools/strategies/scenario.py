@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from scheduler.stream.records import Kind
 
 CLAIMS = frozenset({Kind.CLAIMED, Kind.RELEASED})
-INTENTS = CLAIMS | {Kind.INTENT, Kind.REFUSED}
+INTENTS = CLAIMS | {Kind.INTENT}
 
 
 @dataclass(frozen=True)

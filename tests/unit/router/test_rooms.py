@@ -1,7 +1,7 @@
 import pytest
 
 from scheduler.router.rooms import Rooms
-from scheduler.stream.membership import Member
+from scheduler.stream.records import Member
 
 
 def member(partition, free_mb, total_mb, sender="s"):

@@ -59,7 +59,15 @@ PARTITIONS = [
 
 
 def member(partition, free_mb=500, topic="t", cells=()):
-    return Member(f"s-{partition}", "ctl", 0.0, partition, topic, free_mb, 1000, cells)
+    return Member(
+        f"s-{partition}",
+        "ctl",
+        topic=topic,
+        partition=partition,
+        free_mb=free_mb,
+        total_mb=1000,
+        cells=tuple(cells),
+    )
 
 
 ALL = [member("a", 900), member("b", 600), member("c", 300)]
