@@ -6,5 +6,4 @@
 - records: what is written to the stream, encoded and decoded; sender_counters: which of them are new
 - membership: which schedulers are alive; owners: which hosts and server groups each of them owns
 - shared_decisions: own decisions as records, and the effect of others' records here
-- room: how much room the hosts of a scheduler have
 """

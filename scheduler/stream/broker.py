@@ -25,7 +25,7 @@ from oslo_config import cfg
 from scheduler.errors import BerthError, ConfigError
 
 QUEUE = "berth.decisions"
-"""The stream of the decisions of all schedulers of a virtual host."""
+"""The stream of the decisions of all schedulers of a virtual host; see ``stream_of``."""
 
 #: One segment of 4 MB is the least that the broker removes; it does so only when it begins the next one.
 ARGUMENTS = {
@@ -49,6 +49,11 @@ GROUP = "oslo_messaging_rabbit"
 #: AMQP reply codes of a broker that has no streams, or does not let this user have this one: access refused,
 #: precondition failed, not allowed, not implemented.
 REFUSALS = frozenset({403, 406, 530, 540})
+
+
+def stream_of(partition: str) -> str:
+    """Return the stream of a partition; "" for schedulers of all hosts."""
+    return f"{QUEUE}.{partition}" if partition else QUEUE
 
 
 class StreamUnavailable(BerthError):
@@ -220,9 +225,10 @@ def _as_unavailable(host: BrokerHost) -> Iterator[None]:
 class StreamConnection:
     """A connection to the stream on one host, for one thread."""
 
-    def __init__(self, connection: Any, host: BrokerHost) -> None:
+    def __init__(self, connection: Any, host: BrokerHost, queue: str = QUEUE) -> None:
         """Use a connection of kombu; ``declare`` first, and ``subscribe`` before ``receive``."""
         self.host = host
+        self._queue = queue
         self._connection = connection
         self._channel: Any = None
         self._unacknowledged = 0
@@ -238,11 +244,11 @@ class StreamConnection:
             self._channel = self._connection.channel()
             try:
                 self._channel.queue_declare(
-                    QUEUE, durable=True, exclusive=False, auto_delete=False, arguments=dict(ARGUMENTS)
+                    self._queue, durable=True, exclusive=False, auto_delete=False, arguments=dict(ARGUMENTS)
                 )
             except amqp_errors.PreconditionFailed:
                 self._channel = self._connection.channel()
-                self._channel.queue_declare(QUEUE, passive=True)
+                self._channel.queue_declare(self._queue, passive=True)
 
     def publish(self, body: bytes) -> None:
         """Write a message, and wait until the broker has confirmed it.
@@ -253,7 +259,7 @@ class StreamConnection:
         message = Message(body, content_type="application/json", delivery_mode=2)
         with _as_unavailable(self.host):
             self._channel.basic_publish(
-                message, exchange="", routing_key=QUEUE, mandatory=True, confirm_timeout=CONFIRM_TIMEOUT
+                message, exchange="", routing_key=self._queue, mandatory=True, confirm_timeout=CONFIRM_TIMEOUT
             )
 
     def subscribe(self, offset: str) -> None:
@@ -270,7 +276,9 @@ class StreamConnection:
         """
         with _as_unavailable(self.host):
             self._channel.basic_qos(0, PREFETCH, False)
-            self._channel.basic_consume(QUEUE, callback=self._receive, arguments={"x-stream-offset": offset})
+            self._channel.basic_consume(
+                self._queue, callback=self._receive, arguments={"x-stream-offset": offset}
+            )
 
     def receive(self, timeout: float) -> bytes | str | None:
         """Return the body of the next message; None if none arrives in time, or something else does.
@@ -318,6 +326,7 @@ class StreamBroker:
         self,
         options: BrokerOptions,
         name: str,
+        queue: str = QUEUE,
         choice: Callable[[int], int] = random.randrange,
     ) -> None:
         """Begin with a host at random, so that schedulers spread over the hosts.
@@ -325,10 +334,12 @@ class StreamBroker:
         Args:
             options: How to connect.
             name: The name that the broker shows for connections.
+            queue: The stream.
             choice: Returns a random number below its argument.
         """
         self._options = options
         self._name = name
+        self._queue = queue
         self._lock = threading.Lock()
         self._next = choice(len(options.hosts))
 
@@ -352,7 +363,7 @@ class StreamBroker:
             write_timeout=CONFIRM_TIMEOUT,
             client_properties={"connection_name": f"{self._name} {purpose}"},
         )
-        made = StreamConnection(connection, host)
+        made = StreamConnection(connection, host, self._queue)
         try:
             made.declare()
         except BaseException:

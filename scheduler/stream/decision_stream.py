@@ -19,14 +19,13 @@ from msgspec.structs import replace
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from scheduler.conf.partitions import PREFIX, ROUTER, differing, fingerprints, own_name
+from scheduler.conf.partitions import own_name
 from scheduler.logs import OutageLog, RateLimitedLogger
-from scheduler.stream.broker import BrokerOptions, StreamBroker, StreamConnection
+from scheduler.stream.broker import BrokerOptions, StreamBroker, StreamConnection, stream_of
 from scheduler.stream.membership import Membership
 from scheduler.stream.owners import Divided, NoOwners, Owners
 from scheduler.stream.reader import StreamReader
 from scheduler.stream.records import Kind, Member, Record, decode
-from scheduler.stream.room import Room, room_of
 from scheduler.stream.sender_counters import SenderCounters
 from scheduler.stream.shared_decisions import LocalState, NoSharing, SharedDecisions
 from scheduler.stream.writer import StreamWriter
@@ -38,9 +37,6 @@ AVAILABLE = "The decision stream is used again"
 
 GOODBYE_TIMEOUT = 1.0
 """Seconds in which a scheduler that stops writes what waits, and that it stops."""
-
-LAYOUT_REPORT_INTERVAL = 3600.0
-"""Seconds between two reports of a scheduler whose options describe other partitions."""
 
 
 class Connector(Protocol):
@@ -110,13 +106,12 @@ class DecisionStream:
         self._clock = clock
         self._outage = OutageLog(LOG, UNAVAILABLE, AVAILABLE, monotonic)
         self._warnings = RateLimitedLogger(LOG, clock=monotonic)
-        self._layout_warnings = RateLimitedLogger(LOG, LAYOUT_REPORT_INTERVAL, clock=monotonic)
         self._counters = SenderCounters(self._warnings)
         self.membership = Membership(own, monotonic)
         self.owners = Owners(self.membership, lambda: self.in_step, divided)
         self._writer = StreamWriter(
             lambda: broker.connect("writer"),
-            self._describe,
+            lambda: self._own,
             self._outage.report_failure,
             most_waiting,
             clock,
@@ -196,21 +191,14 @@ class DecisionStream:
         self._writer.publish(Kind.BEAT)
 
     def others_can_decide(self) -> bool:
-        """Return whether another scheduler of this partition is alive that can decide requests."""
-        peers, own = self.membership.peers(), self._own.sender
-        return self.in_step and any(not each.unable for each in peers if each.sender != own)
+        """Return whether another scheduler is alive that can decide requests."""
+        members, own = self.membership.alive(), self._own.sender
+        return self.in_step and any(not each.unable for each in members if each.sender != own)
 
     def announce(self, *, can_decide: bool) -> None:
         """Publish whether this scheduler can decide requests, without a wait."""
         self._own = replace(self._own, unable=not can_decide)
         self._writer.publish(Kind.BEAT)
-
-    def _describe(self) -> Member:
-        """Return this scheduler, with the room of the partition that it serves."""
-        if self._own.partition in {"", ROUTER}:
-            return self._own
-        room: Room = room_of(self._state.table(), self._state.pending)
-        return replace(self._own, free_mb=room.free_mb, total_mb=room.total_mb, cells=room.cells)
 
     # -- reading, on the thread of the reader ----------------------------------------------------------------
 
@@ -255,25 +243,10 @@ class DecisionStream:
         if record.about and record.kind in {Kind.HELLO, Kind.BEAT}:
             member = replace(record.about, sender=record.sender)
             self.membership.update(member, age, has_started=record.kind == Kind.HELLO)
-            self._compare_layout(member)
         elif record.kind == Kind.BYE:
             self.membership.remove(record.sender)
         else:
             self.membership.hear(record.sender, age)
-
-    def _compare_layout(self, other: Member) -> None:
-        """Report a scheduler whose options describe other partitions, if both describe any."""
-        own = self._own.layout
-        if not own or not other.layout or other.layout == own:
-            return
-        sections = [f"[{PREFIX}{name}]" for name in differing(own, other.layout)]
-        self._layout_warnings.warning(
-            other.host,
-            "Scheduler %s has other options than this one in %s, or only one has the section: requests "
-            "may end without a host, or in the wrong partition",
-            other.host,
-            ", ".join(sections),
-        )
 
 
 class NoStream:
@@ -325,9 +298,9 @@ def make_stream(conf: cfg.ConfigOpts, state: LocalState) -> DecisionStream | NoS
         LOG.info("Decisions are not shared with other schedulers: the transport is not RabbitMQ")
         return NoStream()
     return DecisionStream(
-        StreamBroker(options, f"berth-scheduler {conf.host} decisions"),
+        StreamBroker(options, f"berth-scheduler {conf.host} decisions", stream_of(own_name(conf))),
         state,
-        Member(uuid.uuid4().hex, conf.host, partition=own_name(conf), layout=fingerprints(conf)),
+        Member(uuid.uuid4().hex, conf.host),
         Divided(lambda: conf.berth.owned_slices, lambda: conf.berth.forward_server_groups),
         most_waiting=conf.berth.decision_stream_queue,
     )

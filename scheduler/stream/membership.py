@@ -21,13 +21,6 @@ BEAT_INTERVAL = 5.0
 ALIVE_FOR = 15.0
 """Seconds after the last record of a scheduler in which it counts as alive."""
 
-LATELY = 8.0
-"""Seconds within which a scheduler was heard of that is alive, most likely: more than the time between beats.
-
-Less than a call waits that is sent on to one that was killed (``rpc.forwarding.WAIT_LIMIT``): what comes back
-from that one is not sent to it again.
-"""
-
 MOST_MEMBERS = 64
 """Other schedulers that are known at once; further ones are left out. Each change of them costs a request the
 time to find the owners of all hosts."""
@@ -64,19 +57,6 @@ class Membership:
             with self._lock:
                 self._rebuild()
         return self._alive
-
-    def heard_within(self, seconds: float) -> tuple[Member, ...]:
-        """Return the schedulers that were heard of in the last seconds, this one among them."""
-        since = self._clock() - seconds
-        with self._lock:
-            return (self._own, *(member for member, heard in self._known.values() if heard >= since))
-
-    def peers(self) -> tuple[Member, ...]:
-        """Return the schedulers of the same partition that are alive, this one among them."""
-        alive, own = self.alive(), self._own
-        if all(member.partition == own.partition for member in alive):
-            return alive
-        return tuple(member for member in alive if member.partition == own.partition)
 
     def update(self, member: Member, age: float = 0.0, *, has_started: bool = False) -> None:
         """Learn what a scheduler says of itself.

@@ -29,9 +29,7 @@ Mask = NDArray[np.bool_]
 class Call(Protocol):
     """A call that is to be answered; as ``rpc.delivery.Delivery``."""
 
-    tried: tuple[str, ...]
-
-    def forward(self, topic: str, reason: str, tried: Sequence[str]) -> bool:
+    def forward(self, topic: str, reason: str) -> None:
         """Send it on; return if that is not possible."""
 
 
@@ -74,7 +72,7 @@ class Owners:
         Returns:
             None if hosts are not divided: no other scheduler is known to be alive.
         """
-        members = self._membership.peers()
+        members = self._membership.alive()
         if len(members) < 2 or not self._divided.hosts():
             return None
         senders = tuple(member.sender for member in members)
@@ -94,9 +92,9 @@ class Owners:
 
     def owner_of_group(self, group: str) -> Member:
         """Return the scheduler that decides for a server group: one that takes calls, if any does."""
-        peers = self._membership.peers()
-        able = [member for member in peers if member.topic and not member.unable]
-        return max(able or peers, key=lambda member: hash64(f"{member.sender}/{group}"))
+        members = self._membership.alive()
+        able = [member for member in members if member.topic and not member.unable]
+        return max(able or members, key=lambda member: hash64(f"{member.sender}/{group}"))
 
     def send_on_for_group(self, group: str, call: Call | None) -> None:
         """Send a call on to the scheduler that decides for its server group, if that is another one.
@@ -110,13 +108,11 @@ class Owners:
         Raises:
             Forwarded: It was sent on (``scheduler/rpc/delivery.py``).
         """
-        own = self._membership.own
-        tried = f"{REASON}:{own.partition}" if own.partition else REASON
-        if call is None or tried in call.tried or not self._divided.groups() or not self._in_step():
+        if call is None or not self._divided.groups() or not self._in_step():
             return
         owner = self.owner_of_group(group)
-        if owner.sender != own.sender and owner.topic:
-            call.forward(owner.topic, REASON, (*call.tried, tried))
+        if owner.sender != self._membership.own.sender and owner.topic:
+            call.forward(owner.topic, REASON)
 
 
 class NoOwners:

@@ -50,22 +50,12 @@ is deleted. HELLO, BEAT, BYE: a scheduler starts to read, lives, stops.
 
 _KINDS = frozenset(kind.value for kind in Kind)
 
-MOST_CELLS = 64
-"""Cells that a scheduler names. One that has hosts in more of them names none."""
-
-MOST_SECTIONS = 64
-"""Partitions of the options of a scheduler."""
-
-LARGEST_ROOM = 1 << 53
-"""MiB of memory of a partition."""
-
 LONGEST_IDENTIFIER = 64
 """Characters of what identifies an instance, a node or a scheduler."""
 
 Identifier = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_IDENTIFIER)]
 Name = Annotated[str, msgspec.Meta(max_length=255)]
 Amount = Annotated[int, msgspec.Meta(ge=-LARGEST_AMOUNT, le=LARGEST_AMOUNT)]
-Room = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_ROOM)]
 AmountsByName = Annotated[dict[Name, Amount], msgspec.Meta(max_length=64)]
 
 
@@ -96,11 +86,6 @@ class Member(msgspec.Struct, frozen=True, omit_defaults=True):
         worker: The number of the worker; several of a host are schedulers of their own.
         topic: Where it takes calls that others send on to it; "" if it takes none.
         unable: Whether an outage keeps it from deciding requests.
-        partition: The group of hosts that it serves; "" for all, "*" for a router.
-        free_mb: MiB of memory that are free on its hosts.
-        total_mb: MiB of memory that they have.
-        cells: The uuids of the cells that its hosts are in, if they are not too many.
-        layout: The partitions as its options have them: the name of each with a digest.
     """
 
     sender: Annotated[str, msgspec.Meta(max_length=LONGEST_IDENTIFIER)] = ""
@@ -108,11 +93,6 @@ class Member(msgspec.Struct, frozen=True, omit_defaults=True):
     worker: Annotated[int, msgspec.Meta(ge=0, le=1 << 20)] = 0
     topic: Name = ""
     unable: bool = False
-    partition: Name = ""
-    free_mb: Room = 0
-    total_mb: Room = 0
-    cells: Annotated[tuple[Identifier, ...], msgspec.Meta(max_length=MOST_CELLS)] = ()
-    layout: Annotated[tuple[Name, ...], msgspec.Meta(max_length=MOST_SECTIONS)] = ()
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

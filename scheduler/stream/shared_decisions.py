@@ -134,9 +134,6 @@ class SharedDecisions:
                 self._remove(entry.instance)
             elif entry.node in self._table().row_of_uuid:
                 self._apply(record.kind, entry, age)
-            elif record.kind == Kind.CLAIMED:
-                # it was decided for a host of another partition: what was decided here before is void
-                self._remove(entry.instance)
 
     def _apply(self, kind: str, entry: Entry, age: float) -> None:
         if kind in {Kind.INTENT, Kind.CLAIMED} and entry.columns:

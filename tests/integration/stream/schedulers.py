@@ -25,7 +25,7 @@ def broker_of(url, first=0, **rabbit):
     """The broker of a transport URL; its hosts are tried from the ``first`` on."""
     options = {f"oslo_messaging_rabbit__{name}": value for name, value in rabbit.items()}
     found = BrokerOptions.from_conf(make_conf(_transport_url=url, **options))
-    return StreamBroker(found, "test", lambda _hosts: first)
+    return StreamBroker(found, "test", choice=lambda _hosts: first)
 
 
 def hurry(monkeypatch):

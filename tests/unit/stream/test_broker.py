@@ -22,6 +22,7 @@ from scheduler.stream.broker import (
     StreamConnection,
     StreamUnavailable,
     UnreadableMessage,
+    stream_of,
 )
 from tests.support.options import make_conf
 
@@ -113,21 +114,28 @@ def test_options_that_cannot_be_used_are_refused_without_a_secret(url, options):
 
 def test_the_first_host_is_chosen_at_random():
     chosen = []
-    StreamBroker(options_of("rabbit://u:p@a,u:p@b,u:p@c/")[0], "test", lambda n: chosen.append(n) or 2)
+    StreamBroker(options_of("rabbit://u:p@a,u:p@b,u:p@c/")[0], "test", choice=lambda n: chosen.append(n) or 2)
     assert chosen == [3]
+
+
+@pytest.mark.parametrize(("partition", "queue"), [("", "berth.decisions"), ("gpu", "berth.decisions.gpu")])
+def test_schedulers_of_a_partition_have_a_stream_of_their_own(partition, queue):
+    library = FakeLibrary()
+    StreamConnection(library, BrokerHost("a", 5672, "u", "p", "/"), stream_of(partition)).declare()
+    assert library.declared == [queue]
 
 
 class FakeLibrary:
     """A connection of kombu, its channel, and the messages that it delivers, one at each call."""
 
     def __init__(self, *messages):
-        self.messages, self.acknowledged = list(messages), []
+        self.messages, self.acknowledged, self.declared = list(messages), [], []
 
     def channel(self):
         return self
 
-    def queue_declare(self, *_args, **_kwargs):
-        pass
+    def queue_declare(self, queue, **_kwargs):
+        self.declared.append(queue)
 
     def basic_qos(self, *_args):
         pass

@@ -6,13 +6,12 @@ import time
 import numpy as np
 import pytest
 
-from scheduler.conf.partitions import ROUTER
 from scheduler.hosts.pending import LIFETIME, PendingPlacements
 from scheduler.stream import decision_stream
 from scheduler.stream.decision_stream import DecisionStream, NoStream, make_stream
 from scheduler.stream.records import Kind, Member, decode, encode
 from scheduler.stream.shared_decisions import LocalState
-from tests.builders import CELL, make_host, make_table, uuid_of
+from tests.builders import make_host, make_table, uuid_of
 from tests.support.options import make_conf
 from tests.support.stream_records import record
 from tests.support.waiting import eventually
@@ -27,7 +26,7 @@ class Scheduler:
         self.table = make_table([make_host(host) for host in ("h1", "h2")])
         self.pending, self.mirror = PendingPlacements(), Mirror()
         state = LocalState(self.pending, lambda: self.table, self.mirror)
-        described = {key: options.pop(key) for key in ("host", "partition", "layout") if key in options}
+        described = {key: options.pop(key) for key in ("host",) if key in options}
         own = Member(name, **{"host": name} | described)
         self.stream = DecisionStream(broker, state, own, **options)
 
@@ -62,27 +61,6 @@ def bodies(*records):
 def idle(broker):
     """A scheduler that is not started; a test hands it messages."""
     return Scheduler(broker, "own")
-
-
-@pytest.mark.parametrize(
-    ("own", "other", "named"),
-    [
-        (("a 1", "b 2"), ("a 1", "b 3"), "[berth_partition_b]"),
-        (("a 1",), ("a 2", "b 3"), "[berth_partition_a], [berth_partition_b]"),
-        (("a 1",), ("a 1",), None),
-        ((), ("a 1",), None),
-        (("a 1",), (), None),
-    ],
-)
-def test_a_scheduler_with_other_partitions_in_its_options_is_reported_once(start, caplog, own, other, named):
-    schedulers = [start("s1", layout=own), start("s2", layout=other)]
-    assert eventually(lambda: [each.alive() for each in schedulers] == [["s1", "s2"]] * 2)
-    for _ in range(2):
-        schedulers[1].stream.take_calls("berth.s2.0")
-    assert eventually(lambda: any(each.topic for each in schedulers[0].stream.membership.alive()))
-    found = [line for line in caplog.messages if line.startswith("Scheduler s2 has other options")]
-    assert len(found) == (0 if named is None else 1)
-    assert named is None or f"in {named}, or only one has" in found[0]
 
 
 def test_schedulers_see_each_other_and_what_they_decide(start):
@@ -253,23 +231,6 @@ def test_hostile_messages_cost_one_log_line(idle, hostile, caplog):
     assert idle.stream.status().unreadable >= 50
 
 
-def test_the_schedulers_of_a_partition_tell_how_much_room_it_has(start):
-    a, b = start("a", partition="p"), start("b")
-    start("c", partition=ROUTER)
-    a.table = make_table([make_host("h1").ram(100, 400)])
-    a.stream.take_calls("berth.a.0")  # a beat
-    told = {}
-
-    def heard():
-        told.update(
-            {each.sender: (each.free_mb, each.total_mb, each.cells) for each in b.stream.membership.alive()}
-        )
-        return told["a"][1] == 400
-
-    assert eventually(heard)
-    assert told == {"a": (100, 400, (CELL,)), "b": (0, 0, ()), "c": (0, 0, ())}
-
-
 def test_a_transport_other_than_rabbitmq_has_no_stream(caplog):
     caplog.set_level(logging.INFO)
     stream = make_stream(make_conf(_transport_url="fake://"), None)
@@ -311,10 +272,4 @@ def test_schedulers_know_which_of_them_can_decide(start):
     assert another.stream.others_can_decide()
     another.stream.announce(can_decide=True)
     assert eventually(one.stream.others_can_decide)
-
-
-def test_a_scheduler_of_another_partition_cannot_decide_in_the_place_of_this_one(start):
-    one, another = start("a", partition="p"), start("b", partition="q")
-    assert eventually(lambda: one.alive() == another.alive() == ["a", "b"])
-    assert not one.stream.others_can_decide()
     assert not NoStream().others_can_decide()

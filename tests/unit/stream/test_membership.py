@@ -21,7 +21,7 @@ def senders(members):
 
 
 def test_a_scheduler_begins_alone(members):
-    assert members.alive() == members.peers() == (Member("m", "c1"),)
+    assert members.alive() == (Member("m", "c1"),)
 
 
 def test_others_are_alive_until_they_are_not_heard_of_for_too_long(members, clock):
@@ -64,17 +64,6 @@ def test_of_two_daemons_with_one_name_both_stay_members(members):
     for sender in "aba":
         members.update(Member(sender, "c2"))
     assert senders(members) == ["a", "b", "m"]
-
-
-def test_those_that_were_heard_of_lately_are_told_from_those_that_are_alive(members, clock):
-    members.update(Member("a"))
-    members.update(Member("b"))
-    clock.now += 9
-    members.hear("b", age=1)
-    assert senders(members) == ["a", "b", "m"]
-    assert {member.sender for member in members.heard_within(8)} == {"b", "m"}
-    clock.now += 8
-    assert members.heard_within(8) == (Member("m", "c1"),)
 
 
 def test_the_members_are_the_same_tuple_until_something_changes(members, clock):
@@ -124,14 +113,6 @@ def test_there_is_a_bound_on_how_many_are_known(members):
     for number in range(membership.MOST_MEMBERS + 10):
         members.update(Member(f"a{number}"))
     assert len(members.alive()) == membership.MOST_MEMBERS + 1
-
-
-def test_peers_are_those_of_the_same_partition(clock):
-    members = Membership(Member("m", partition="gpu"), clock)
-    members.update(Member("a", partition="gpu"))
-    members.update(Member("b"))
-    assert [member.sender for member in members.peers()] == ["a", "m"]
-    assert len(members.alive()) == 3
 
 
 @pytest.mark.parametrize(

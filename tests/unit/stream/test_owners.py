@@ -80,24 +80,20 @@ def test_a_slice_is_worked_out_again_only_when_schedulers_or_hosts_change():
     assert slices.owned(hosts).sum() < first.sum()
 
 
-def test_schedulers_of_other_partitions_own_nothing():
-    assert make_owners(Member("a", partition="x"), Member("b", partition="y")).owned(table()) is None
-
-
 # -- server groups
 
 
 class Call:
-    def __init__(self, tried=()):
-        self.tried, self.sent = tried, []
+    def __init__(self):
+        self.sent = []
 
-    def forward(self, topic, reason, tried):
-        self.sent.append((topic, reason, tried))
+    def forward(self, topic, reason):
+        self.sent.append((topic, reason))
 
 
-def sent(found, tried=()):
+def sent(found):
     """What is sent on of the calls for many groups."""
-    calls = [Call(tried) for _ in GROUPS]
+    calls = [Call() for _ in GROUPS]
     for group, call in zip(GROUPS, calls, strict=True):
         found.send_on_for_group(group, call)
     return [each for call in calls for each in call.sent]
@@ -130,32 +126,24 @@ def test_a_call_is_sent_on_to_the_owner_of_its_group_and_stays_with_the_owner():
         call = Call()
         found.send_on_for_group(group, call)
         elsewhere = found.owner_of_group(group).sender == "a"
-        assert call.sent == ([("berth.a.0", "server_group", ("server_group",))] if elsewhere else [])
+        assert call.sent == ([("berth.a.0", "server_group")] if elsewhere else [])
 
 
 @pytest.mark.parametrize(
-    ("others", "options", "tried"),
+    ("others", "options"),
     [
-        ([], {}, ()),
-        ([member("a")], {"groups": lambda: False}, ()),
-        ([member("a")], {"in_step": False}, ()),
-        ([member("a")], {}, ("server_group",)),
-        ([Member("a")], {}, ()),
-        ([member("a", partition="p")], {}, ()),
+        ([], {}),
+        ([member("a")], {"groups": lambda: False}),
+        ([member("a")], {"in_step": False}),
+        ([Member("a")], {}),
     ],
-    ids=["alone", "switched off", "not in step", "was sent on before", "takes no calls", "another partition"],
+    ids=["alone", "switched off", "not in step", "takes no calls"],
 )
-def test_a_call_is_decided_here(others, options, tried):
-    assert sent(make_owners(member("m"), *others, **options), tried) == []
+def test_a_call_is_decided_here(others, options):
+    assert sent(make_owners(member("m"), *others, **options)) == []
 
 
 def test_outside_of_a_server_nothing_is_sent_on():
     found = make_owners(member("m"), member("a"))
     for group in GROUPS:
         found.send_on_for_group(group, None)
-
-
-def test_a_call_is_sent_on_once_in_each_partition():
-    found = make_owners(member("m", partition="p"), member("a", partition="p"))
-    assert ("berth.a.0", "server_group", ("server_group", "server_group:p")) in sent(found, ("server_group",))
-    assert sent(found, ("server_group:p",)) == []

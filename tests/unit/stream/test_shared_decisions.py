@@ -175,10 +175,3 @@ def test_a_refusal_on_another_node_leaves_the_placement(one):
     one.reserve("i1", 0)
     one.shared.apply(record(Kind.RELEASED, node=H2))
     assert one.on(0) == ONE.tolist()
-
-
-@pytest.mark.parametrize(("kind", "left"), [(Kind.INTENT, True), (Kind.CLAIMED, False)])
-def test_an_instance_that_got_a_host_of_another_partition_is_not_expected_here_any_more(one, kind, left):
-    one.reserve("i1", 0)
-    one.shared.apply(record(kind, node=uuid_of("h9"), columns={"free_ram_mb": -512}))
-    assert (one.pending.get("i1") is not None) is left
