@@ -12,7 +12,7 @@ decided and no database shows yet. Without a stream it serves as if it were alon
 from collections.abc import Callable
 from dataclasses import dataclass
 import time
-from typing import Protocol
+from typing import Any, Protocol
 import uuid
 
 from msgspec.structs import replace
@@ -20,14 +20,15 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from scheduler.conf.partitions import own_name
+from scheduler.hosts.table import HostTable
 from scheduler.logs import OutageLog, RateLimitedLogger
 from scheduler.stream.broker import BrokerOptions, StreamBroker, StreamConnection, stream_of
 from scheduler.stream.membership import Membership
-from scheduler.stream.owners import Divided, NoOwners, Owners
+from scheduler.stream.owners import Divided, Mask, Owners
 from scheduler.stream.reader import StreamReader
 from scheduler.stream.records import Kind, Member, Record, decode
 from scheduler.stream.sender_counters import SenderCounters
-from scheduler.stream.shared_decisions import LocalState, NoSharing, SharedDecisions
+from scheduler.stream.shared_decisions import LocalState, SharedDecisions
 from scheduler.stream.writer import StreamWriter
 
 LOG = logging.getLogger(__name__)
@@ -54,8 +55,7 @@ class StreamStatus:
         wanted: Whether a stream is configured.
         in_step: Whether own records come back, so that others' are seen too.
         schedulers: How many schedulers are alive, this one included.
-        published: Records that this scheduler has published.
-        dropped: Those of them that could not be written.
+        dropped: Own records that could not be written.
         received: Records of others that were read.
         lost: Records of others that are missing by their counters.
         unreadable: Records that could not be read.
@@ -64,7 +64,6 @@ class StreamStatus:
     wanted: bool = False
     in_step: bool = False
     schedulers: int = 1
-    published: int = 0
     dropped: int = 0
     received: int = 0
     lost: int = 0
@@ -72,12 +71,12 @@ class StreamStatus:
 
 
 class DecisionStream:
-    """What a scheduler tells others and learns of them. ``start`` it in the process that serves.
+    """What a scheduler publishes and learns of others. ``start`` it in the process that serves.
 
     Attributes:
         membership: The schedulers that are alive.
         owners: Which hosts and server groups each of them owns.
-        sharing: What own decisions are told to.
+        sharing: Publishes own decisions, and applies those of others.
     """
 
     def __init__(
@@ -95,7 +94,7 @@ class DecisionStream:
         Args:
             broker: Connects to the stream.
             state: What others' decisions lie over.
-            own: This scheduler; its rate is measured here.
+            own: This scheduler.
             divided: What is divided between schedulers.
             most_waiting: Records that wait for the broker at most.
             clock: Seconds since the epoch.
@@ -136,13 +135,7 @@ class DecisionStream:
         self._reader.loop.start()
 
     def wait_until_caught_up(self, timeout: float) -> bool:
-        """Wait until what was written before the start has been read, ``timeout`` seconds at most.
-
-        It is not waited for while the broker refuses.
-
-        Returns:
-            Whether it has been.
-        """
+        """Wait until what was written before the start has been read; see ``StreamReader``."""
         started = time.monotonic()
         caught_up = self._reader.wait_until_caught_up(timeout)
         if caught_up:
@@ -173,7 +166,6 @@ class DecisionStream:
             wanted=True,
             in_step=self.in_step,
             schedulers=len(self.membership.alive()),
-            published=self._writer.published,
             dropped=self._writer.dropped,
             received=self._applied,
             lost=self._counters.lost,
@@ -250,35 +242,37 @@ class DecisionStream:
 
 
 class NoStream:
-    """The decision stream of a scheduler that serves as if it were alone."""
+    """The decision stream of a scheduler that serves as if it were alone; also its ``owners`` and ``sharing``."""
 
     def __init__(self) -> None:
-        self.sharing = NoSharing()
-        self.owners: Owners | NoOwners = NoOwners()
+        self.owners: Any = self
+        self.sharing: Any = self
 
     def start(self, worker: int = 0) -> None:
+        """Do nothing."""
+
+    def stop(self) -> None:
         """Do nothing."""
 
     def wait_until_caught_up(self, timeout: float) -> bool:
         """Return True: there is nothing to read."""
         return True
 
-    def stop(self) -> None:
-        """Do nothing."""
-
     def status(self) -> StreamStatus:
         """Return that no stream is wanted."""
         return StreamStatus()
-
-    def take_calls(self, topic: str) -> None:
-        """Do nothing: no other scheduler is known."""
 
     def others_can_decide(self) -> bool:
         """Return False: no other scheduler is known."""
         return False
 
-    def announce(self, *, can_decide: bool) -> None:
-        """Do nothing: no other scheduler is known."""
+    def owned(self, table: HostTable) -> Mask | None:
+        """Return None: all hosts are alike."""
+
+    def _ignore(self, *_args: Any, **_options: Any) -> None:
+        """Ignore what no other scheduler is to know."""
+
+    take_calls = announce = send_on_for_group = claimed = released = gone = _ignore
 
 
 def make_stream(conf: cfg.ConfigOpts, state: LocalState) -> DecisionStream | NoStream:
@@ -302,5 +296,4 @@ def make_stream(conf: cfg.ConfigOpts, state: LocalState) -> DecisionStream | NoS
         state,
         Member(uuid.uuid4().hex, conf.host),
         Divided(lambda: conf.berth.owned_slices, lambda: conf.berth.forward_server_groups),
-        most_waiting=conf.berth.decision_stream_queue,
     )

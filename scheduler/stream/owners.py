@@ -115,16 +115,6 @@ class Owners:
             call.forward(owner.topic, REASON)
 
 
-class NoOwners:
-    """Nothing is divided: this scheduler decides on all."""
-
-    def owned(self, table: HostTable) -> Mask | None:
-        """Return None: all hosts are alike."""
-
-    def send_on_for_group(self, group: str, call: Call | None) -> None:
-        """Do nothing: this scheduler decides for all groups."""
-
-
 def owners(hosts: Hashes, senders: Sequence[str]) -> NDArray[np.int64]:
     """Return the owner of each host.
 

@@ -1,4 +1,4 @@
-"""What schedulers tell each other of their decisions, and what comes of it.
+"""Own decisions as records, and the effect of the records of others.
 
 What another scheduler has decided lies over the host table exactly as an own pending placement does, and
 counts in the mirror of Placement's compute nodes as an own claim does. The last record of an instance wins.
@@ -170,16 +170,3 @@ def _entry_of(placement: PendingPlacement, resources: Mapping[str, int] | None =
         resources=dict(resources or {}),
         updated=placement.updated,
     )
-
-
-class NoSharing:
-    """The shared decisions of a scheduler that has no decision stream."""
-
-    def claimed(self, instance: str, allocations: Allocations) -> None:
-        """Ignore a claim."""
-
-    def released(self, instance: str, allocations: Allocations) -> None:
-        """Ignore a release."""
-
-    def gone(self, instance: str) -> None:
-        """Ignore a deleted instance."""

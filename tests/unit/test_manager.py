@@ -46,7 +46,6 @@ from scheduler.rpc.context import RequestContext
 from scheduler.rpc.delivery import Delivery, Forwarded, Receipt
 from scheduler.selection.host_claiming import NOT_ENOUGH
 from scheduler.stream.decision_stream import DecisionStream, NoStream
-from scheduler.stream.owners import NoOwners
 from scheduler.stream.records import Member
 from scheduler.stream.shared_decisions import LocalState
 from tests.builders import CELL, OTHER_CELL, Instances, make_aggregates, make_host, make_table, uuid_of
@@ -824,7 +823,7 @@ def test_members_of_a_soft_affinity_group_that_are_asked_for_at_once_share_a_hos
         assert len(set(pool.map(ask_for, members))) == 1
 
 
-class Owners(NoOwners):
+class Owners(NoStream):
     """Another scheduler decides for all server groups."""
 
     def __init__(self):
