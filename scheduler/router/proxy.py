@@ -126,7 +126,7 @@ class Router:
 
     def _next(self, way: _Way, end: float) -> Partition | None:
         """Return the partition to try; waits for those that do not answer, if there is no other one."""
-        if not way.left:
+        if not way.left or self._clock() >= end:
             return None
         wait = self._outage_patience() if way.last is None else WAIT_FOR_SILENT
         return self.presence.wait_for_one_of(way.left, min(wait, end - self._clock()))

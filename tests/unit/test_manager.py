@@ -800,6 +800,31 @@ def test_an_affinity_group_is_where_its_members_are_now(make_world):
     assert [one.service_host for one in reply[0]] == ["h2"]
 
 
+@pytest.mark.parametrize(
+    ("policy", "holder", "hosts", "final"),
+    [
+        ("affinity", "h1", [], True),
+        ("affinity", None, ["h1"], True),
+        ("affinity", None, [], False),
+        ("affinity", None, ["host of another partition"], False),
+        ("anti-affinity", "h1", [], False),
+        ("soft-affinity", "h1", [], False),
+    ],
+)
+@pytest.mark.parametrize("offered", [True, False])
+def test_a_refusal_holds_for_all_hosts_of_the_cloud_if_a_member_of_an_affinity_group_is_here(
+    make_world, policy, holder, hosts, final, offered
+):
+    """The host of the member has no room, so no other partition may place one more."""
+    here = host_with_candidate("h1").disabled() if offered else make_host("h1")
+    if holder:
+        here.holding("member")
+    members = group(uuid=uuid_of("group"), policy=policy, policies=[policy], members=["member"], hosts=hosts)
+    with pytest.raises(NoValidHost) as refused:
+        ask(make_world([here]), make_spec(project_id="p", instance_group=members))
+    assert refused.value.final is final
+
+
 def test_members_of_a_soft_affinity_group_that_are_asked_for_at_once_share_a_host(make_world, conf):
     """Each first choice is random, so members that do not know of each other go to different hosts."""
     conf.set_override("shuffle_best_same_weighed_hosts", True, "filter_scheduler")
