@@ -74,15 +74,7 @@ class UnreadableMessage(StreamUnavailable):
 
 @dataclass(frozen=True, slots=True)
 class BrokerHost:
-    """One host of a broker.
-
-    Attributes:
-        hostname: Its name, which its certificate must have.
-        port: Its port.
-        username: The user.
-        password: The password.
-        virtual_host: The virtual host.
-    """
+    """One host of a broker; ``hostname`` is the name that its certificate must have."""
 
     hostname: str
     port: int
@@ -165,11 +157,7 @@ class BrokerOptions:
         return connection
 
     def why_unavailable(self, timeout: float) -> str:
-        """Return why no host can be used; "" if one can.
-
-        Args:
-            timeout: Seconds that a connection may take.
-        """
+        """Return why no host can be used; "" if one can. A connection may take ``timeout`` seconds."""
         reasons = []
         for host in self.hosts:
             try:
@@ -265,8 +253,8 @@ class StreamConnection:
     def subscribe(self, offset: str) -> None:
         """Begin to read; ``receive`` returns the messages.
 
-        The callback gets the message of the AMQP library. One of kombu would cost half as much again, and
-        would decompress what any service of the bus has sent.
+        The callback gets the message of the AMQP library. One of kombu would decompress, without a bound,
+        what any service of the bus has sent.
 
         Args:
             offset: Where to begin, such as "5m" for what was written in the last five minutes, or "next".
@@ -274,11 +262,10 @@ class StreamConnection:
         Raises:
             StreamUnavailable: This host has no replica of the stream, or refuses.
         """
+        where = {"x-stream-offset": offset}
         with _as_unavailable(self.host):
             self._channel.basic_qos(0, PREFETCH, False)
-            self._channel.basic_consume(
-                self._queue, callback=self._receive, arguments={"x-stream-offset": offset}
-            )
+            self._channel.basic_consume(self._queue, callback=self._receive, arguments=where)
 
     def receive(self, timeout: float) -> bytes | str | None:
         """Return the body of the next message; None if none arrives in time, or something else does.
@@ -333,7 +320,7 @@ class StreamBroker:
 
         Args:
             options: How to connect.
-            name: The name that the broker shows for connections.
+            name: The name that the broker shows for connections, followed by their purpose.
             queue: The stream.
             choice: Returns a random number below its argument.
         """
@@ -345,9 +332,6 @@ class StreamBroker:
 
     def connect(self, purpose: str) -> StreamConnection:
         """Connect to the next host, and declare the stream there.
-
-        Args:
-            purpose: What the connection is for, for its name.
 
         Raises:
             StreamUnavailable: That host cannot be used. Another call tries the host after it.

@@ -242,7 +242,7 @@ class DecisionStream:
 
 
 class NoStream:
-    """The decision stream of a scheduler that serves as if it were alone; also its ``owners`` and ``sharing``."""
+    """The stream, ``owners`` and ``sharing`` of a scheduler that serves as if it were alone."""
 
     def __init__(self) -> None:
         self.owners: Any = self

@@ -99,8 +99,6 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One record.
 
     Attributes:
-        version: The version of the record.
-        kind: A ``Kind``.
         sender: Identifies the process that wrote it.
         counter: How many records the sender wrote before. Gaps tell of lost records.
         time: When it was written, by the sender's clock; seconds since the epoch.
