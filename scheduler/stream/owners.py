@@ -76,12 +76,12 @@ class Owners:
         if len(members) < 2 or not self._divided.hosts():
             return None
         senders = tuple(member.sender for member in members)
-        order, of, owned = self._owned  # one read: other threads replace it as a whole
-        if order is not table.row_of_uuid or of != senders:
-            with self._lock:
+        with self._lock:
+            order, of, owned = self._owned
+            if order is not table.row_of_uuid or of != senders:
                 owned = owners(self._hashes(table), senders) == senders.index(self._membership.own.sender)
                 self._owned = table.row_of_uuid, senders, owned
-        return owned
+            return owned
 
     def _hashes(self, table: HostTable) -> Hashes:
         order, hashes = self._hosts
