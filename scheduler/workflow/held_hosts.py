@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from scheduler.claims.allocations_api import ConsumerAllocations
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.held import held_candidate
 from scheduler.hosts.view import HostView
 from scheduler.nova_db.inventory import Inventory
+from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.errors import PlacementSilent, unavailable
 from scheduler.request.query import Query

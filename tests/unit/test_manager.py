@@ -16,8 +16,6 @@ import pytest
 
 from scheduler import conf as options
 from scheduler import objects
-from scheduler.claims.allocations_api import ConsumerAllocations
-from scheduler.claims.events import ClaimEvent, ClaimState
 from scheduler.claims.result import ClaimResult, Outcome
 from scheduler.conf.partitions import Partition
 from scheduler.errors import (
@@ -34,14 +32,18 @@ from scheduler.hosts.aggregates import Aggregates
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.manager import SchedulerManager
 from scheduler.manager_parts import ManagerParts
-from scheduler.nova_db.inventory import FoundNode
+from scheduler.nova_db.inventory import FoundNode, Inventory
 from scheduler.nova_db.partition_hosts import PartitionHosts
+from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.placement.answer import Candidates
 from scheduler.placement.candidates import CandidateSource
+from scheduler.placement.claim_events import ClaimEvent, ClaimState
+from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementUnanswered, PlacementUnreachable
 from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.reply import Reply
 from scheduler.request import prefilters
+from scheduler.request.query import Query
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.delivery import Delivery, Forwarded, Receipt
 from scheduler.selection.host_claiming import NOT_ENOUGH
@@ -1066,6 +1068,19 @@ def test_the_second_look_at_placement_reads_the_hosts_anew(make_world, conf):
     world.placement.wait_until_released = released
     ask(world)
     assert list(zip(world.hosts.ages, world.hosts.arrivals, strict=True)) == [(None, 7.0), (0.0, 9.0)]
+
+
+def test_hosts_are_read_while_placement_is_asked(conf, monkeypatch):
+    begun = []
+    conf.set_override("connection", "sqlite://", "api_database")
+    conf.set_override("connection", "sqlite://", "database")
+    conf.set_override("auth_type", "none", "placement")
+    monkeypatch.setattr(Inventory, "begin_reading", lambda self: begun.append("hosts"))
+    monkeypatch.setattr(
+        PlacementClient, "get", lambda self, path, *_, **__: begun.append(path) or Reply(404, b"")
+    )
+    ManagerParts.from_conf(conf).candidates.fetch([Query((), "resources=VCPU%3A1", None)], None)
+    assert begun == ["hosts", "/allocation_candidates?resources=VCPU%3A1"]
 
 
 def test_before_the_second_look_all_that_was_claimed_is_released(make_world, mirrored):

@@ -1,14 +1,14 @@
 import orjson
 import pytest
 
-from scheduler.claims.responses import (
+from scheduler.placement.client import Reply
+from scheduler.placement.write_outcomes import (
     WriteOutcome,
     cause_of,
     expected_generation,
     refused_resource,
     write_outcome,
 )
-from scheduler.placement.client import Reply
 
 RP = "4e8e5957-649f-477b-9e5b-f1f75b21c03c"
 CONFLICT = "placement.concurrent_update"
