@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.explain.hints import hint_notes
+from scheduler.planning.hints import hint_notes
 from tests.unit.filters.asking import make_spec
 
 RULES = {"SameHostFilter", "ServerGroupAffinityFilter"}
