@@ -17,7 +17,7 @@ from tools.partitions.cloud import PartitionedCloud, Shape
 from tools.partitions.kills import Kills
 from tools.partitions.results import Outcome, Result
 from tools.partitions.usage import Usage
-from tools.side_by_side.command import set_priority
+from tools.side_by_side.rig import set_priority
 from tools.side_by_side.software import Software
 
 #: Seconds in which schedulers give back what they claimed for requests that others answered.
