@@ -4,8 +4,7 @@ Its parts are put together in ``manager_parts.py``; the steps of a request are i
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from contextlib import contextmanager
 import math
 from typing import Any
 
@@ -14,7 +13,6 @@ from oslo_log import log as logging
 
 from scheduler import conf as options
 from scheduler import objects
-from scheduler.claims.claimer import TOO_LATE
 from scheduler.claims.journal import ClaimJournal, Journal
 from scheduler.deadline import Deadline, limit_to
 from scheduler.errors import (
@@ -22,7 +20,6 @@ from scheduler.errors import (
     DependencyUnavailable,
     HandedBack,
     HostsUnknown,
-    NoValidHost,
     PlacementUnavailable,
 )
 from scheduler.explain.constraint_names import RequestNames
@@ -39,8 +36,6 @@ from scheduler.placement.candidates import Candidates
 from scheduler.placement.partition_members import PartitionMembers
 from scheduler.request.decision_line import placed_lines, refused_line
 from scheduler.request.scheduling_request import SchedulingRequest
-from scheduler.router.request_routing import RequestRouting
-from scheduler.router.routing import RoutingFacts
 from scheduler.rules import nova_modules
 from scheduler.rules.drivers import Rules, load_rules
 from scheduler.selection.alternates import as_dicts
@@ -57,9 +52,6 @@ DECISIONS_TIMEOUT = 2.0
 
 # Seconds before the first request for the first refresh of the mirror; without it Placement is asked.
 MIRROR_START_TIMEOUT = 30.0
-
-# Seconds at the end of a process for decisions that other schedulers still have to be told of.
-STREAM_TIMEOUT = 1.0
 
 
 class SchedulerManager:
@@ -105,7 +97,6 @@ class SchedulerManager:
         self._claimer = parts.claimer
         self._mirror = parts.mirror
         self.stream = parts.stream
-        self._router = parts.router
         self._clock = parts.clock
         self._journal = journal
         self.steps = make_steps(conf, parts, notifications)
@@ -201,12 +192,15 @@ class SchedulerManager:
         """
         return self.outages.wait_until_able(timeout)
 
-    def catch_up(self) -> None:
+    def catch_up(self, worker: int = 0) -> None:
         """Learn what other schedulers have decided in the last minutes, and read the mirror.
 
         To be called once the host table has been read, and before the first request. The time is bounded.
+
+        Args:
+            worker: The number of this worker of the daemon.
         """
-        self.stream.start()
+        self.stream.start(worker)
         self.stream.wait_until_caught_up(self.conf.berth.decision_stream_start_timeout)
         self._mirror.wait_until_tried(MIRROR_START_TIMEOUT)
 
@@ -237,7 +231,7 @@ class SchedulerManager:
         self._empty_answers.stop()
         self._claimer.stop_claiming()
         self._claimer.drain(timeout)
-        self.stream.stop(min(timeout, STREAM_TIMEOUT))
+        self.stream.stop()
         self.notifications.stop(min(timeout, NOTIFY_TIMEOUT))
         self.decisions.stop(min(timeout, DECISIONS_TIMEOUT))
         self._mirror.stop()
@@ -318,7 +312,6 @@ class SchedulerManager:
             SchedulerStopping: The process stops. Nothing stays claimed.
             HandedBack: There is an outage here, and another scheduler can decide. Nothing stays claimed.
             Forwarded: Another scheduler answers the caller (``scheduler/rpc/delivery.py``).
-            Postponed: It may have been sent on, and comes again.
         """
         LOG.debug("Starting to schedule for instances: %s", instance_uuids)
         arrived_at = self._clock()
@@ -327,59 +320,24 @@ class SchedulerManager:
             instance_uuids,
             context,
             with_alternates=return_objects and return_alternates,
-            deadline=arrived_at + self._patience_left(context, instance_uuids),
+            deadline=arrived_at + options.caller_patience(self.conf) - _waited(context),
             arrived_at=arrived_at,
         )
         with limit_to(Deadline(request.deadline, self._clock)):
-            routing = self._routing_of(request)
-            if routing:
-                routing.route()
             self._send_on_to_owner(request)
-            return self._serve(request, list if return_objects else as_dicts, routing)
+            return self._serve(request, list if return_objects else as_dicts)
 
-    def _patience_left(self, context: Any, instance_uuids: Sequence[str] | None) -> float:
-        """Return the seconds that the caller still waits, after what other schedulers took.
-
-        Raises:
-            NoValidHost: It waits no more.
-        """
-        delivery = getattr(context, "delivery", None)
-        spent = delivery.spent if delivery else 0.0
-        left = options.caller_patience(self.conf) - spent
-        if left <= 0:
-            LOG.warning("No host is looked for after %d s: %s, for %s", spent, TOO_LATE, instance_uuids)
-            raise NoValidHost(TOO_LATE, final=True)
-        return left
-
-    def _serve(
-        self,
-        request: SchedulingRequest,
-        as_reply: AsReply,
-        routing: RequestRouting | None,
-    ) -> Reply:
+    def _serve(self, request: SchedulingRequest, as_reply: AsReply) -> Reply:
         trace = self.decisions.begin(request)
         run = RequestRun(self.steps, self._driver, as_reply, trace)
-        if routing:
-            trace.routed(routing.partition, routing.tried_before)
 
         def attempt(current: SchedulingRequest) -> Reply:
             if current is not request:
                 trace.mark("outage")  # for which it has waited
-            with routing.passing_on(trace.reason, trace) if routing else nullcontext():
-                return run.reply_to(current)
+            return run.reply_to(current)
 
         with self._logging(request, trace), self.decisions.recording(trace):
             return self.outages.run(attempt, request)
-
-    def _routing_of(self, request: SchedulingRequest) -> RequestRouting | None:
-        """Return how a request may be sent to other partitions; None if it may not."""
-        call = request.delivery
-        if self._router is None or call is None or not call.can_be_forwarded:
-            return None
-        facts = RoutingFacts.of(request)
-        if request.was_redelivered and request.claims and facts.host is None:
-            facts = replace(facts, host=self.steps.held_hosts.name_of(request))
-        return RequestRouting(self._router, facts, call)
 
     def _send_on_to_owner(self, request: SchedulingRequest) -> None:
         """Send a request on, if another scheduler decides for its server group."""
@@ -424,3 +382,9 @@ class SchedulerManager:
     def sync_instance_info(self, context: Any, host_name: str, instance_uuids: Sequence[str]) -> None:
         """Note that a host has exactly these instances."""
         self.hosts.sync_instance_info(host_name, instance_uuids)
+
+
+def _waited(context: Any) -> float:
+    """Return the seconds for which a call has waited for a thread; its caller waits for so much less."""
+    delivery = getattr(context, "delivery", None)
+    return delivery.waited if delivery else 0.0

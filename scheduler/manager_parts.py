@@ -11,13 +11,12 @@ from oslo_config import cfg
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.observers import MirrorAndOthers
 from scheduler.nova_db.inventory import Inventory
+from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.provider_aggregates import ProviderAggregates
 from scheduler.request.network import NeutronNetwork
-from scheduler.router.make import make_router
-from scheduler.router.router import Router
 from scheduler.selection.mirrored_hosts import MirroredHosts
 from scheduler.selection.server_groups import ServerGroups
 from scheduler.stream.decision_stream import DecisionStream, NoStream, make_stream
@@ -41,7 +40,6 @@ class ManagerParts:
         mirror: What is known of Placement's compute nodes.
         stream: What other schedulers decide, if it is shared.
         clock: Seconds, as ``time.monotonic``.
-        router: Sends requests to other partitions, if there are any.
     """
 
     hosts: Inventory
@@ -52,7 +50,6 @@ class ManagerParts:
     mirror: CandidateMirror
     stream: DecisionStream | NoStream = field(default_factory=NoStream)
     clock: Callable[[], float] = time.monotonic
-    router: Router | None = None
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> "ManagerParts":
@@ -76,11 +73,10 @@ class ManagerParts:
             hosts=hosts,
             placement=placement,
             candidates=CandidateSource.of(placement, hosts.begin_reading),
-            claimer=Claimer.of(placement, hosts.is_deleted, mirror.written),
+            claimer=Claimer(AllocationWriter(placement, written=mirror.written), is_deleted=hosts.is_deleted),
             network=NeutronNetwork.from_conf(conf),
             mirror=mirror,
             stream=stream,
-            router=make_router(conf, stream, hosts.partitions),
         )
 
 

@@ -12,16 +12,16 @@ from typing import Protocol, Self
 
 from oslo_log import log as logging
 
-from scheduler.claims.allocations_api import ConsumerAllocations, Owner
 from scheduler.claims.capacity import CapacityCheck, Excess, NoCapacityCheck
 from scheduler.claims.claim import ClaimRequest
 from scheduler.claims.claimer import BUSY, TOO_LATE, Claimer
-from scheduler.claims.confirmation import HeldClaim
-from scheduler.claims.events import ClaimEvent, ClaimHistory, ClaimState
+from scheduler.claims.fence import HeldClaim
 from scheduler.claims.observers import ClaimObserver, NoObserver
 from scheduler.claims.result import ClaimResult, Outcome, unsent_claim
 from scheduler.errors import NoValidHost
+from scheduler.placement.allocations import ConsumerAllocations, Owner
 from scheduler.placement.answer import AllocationCandidate, Resources
+from scheduler.placement.claim_events import ClaimEvent, ClaimHistory, ClaimState
 from scheduler.placement.errors import PlacementError
 from scheduler.request.scheduling_request import SchedulingRequest
 

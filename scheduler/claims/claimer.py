@@ -1,8 +1,7 @@
 """Claiming candidates for instances, and giving them back (spec: placement-and-workflow 4, 6.1).
 
-From one process, at most one claim for an instance is in flight, and at most one on a host or sharing
-provider: writes for one consumer that overlap can leave rows that Placement does not show, and writes on one
-provider that overlap can over-commit it.
+From one process, at most one claim for an instance is in flight: writes for one consumer that overlap can
+leave rows that Placement does not show.
 
 At most one request for an instance has claims at a time: a second one waits for a bounded time, and is then
 refused. Requests of other processes of the daemon are known by the journal.
@@ -11,39 +10,32 @@ refused. Requests of other processes of the daemon are known by the journal.
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 import math
 import threading
 from typing import Any, TypeVar
 
 from oslo_log import log
 
-from scheduler.claims.allocations_api import AllocationsApi, ConsumerAllocations, Written, claim_body
-from scheduler.claims.batch import Batch, Results, claim_one_by_one, roots_of
-from scheduler.claims.claim import STOPPING, AllocationClaim, ClaimRequest, ConsumerState
+from scheduler.claims.claim import STOPPING, Claim, Results, claim_all
+from scheduler.claims.claim_request import ClaimRequest, ConsumerState
 from scheduler.claims.cleanup import AllocationCleanup
-from scheduler.claims.confirmation import Confirmation, HeldClaim
-from scheduler.claims.empty_consumers import EmptyConsumers
-from scheduler.claims.group_commit import GroupCommit
+from scheduler.claims.fence import Fence, HeldClaim
 from scheduler.claims.journal import ClaimJournal, Journal
 from scheduler.claims.late_writes import IsDeleted, LateWrites
 from scheduler.claims.parts import ClaimParts
-from scheduler.claims.policy import ClaimPolicy, Timing
-from scheduler.claims.responses import IN_EFFECT, WriteOutcome, write_outcome
-from scheduler.claims.result import ClaimResult, Outcome, OwnWrite, Refusal, unsent_claim
+from scheduler.claims.policy import ClaimPolicy
+from scheduler.claims.recorded_writes import EarlierWrites, RecordedClaims
+from scheduler.claims.result import ClaimResult, Outcome, Refusal, unsent_claim
 from scheduler.locks import KeyedLocks
-from scheduler.placement.client import PlacementClient
-from scheduler.placement.errors import PlacementSilent, PlacementUnreachable
-from scheduler.placement.read_each import read_each
+from scheduler.placement.allocation_writer import AllocationWriter
+from scheduler.placement.allocations import ConsumerAllocations
+from scheduler.placement.errors import PlacementSilent
 
 LOG = log.getLogger(__name__)
 
 BUSY = "another request for the instance is being served"
 
 TOO_LATE = "its caller has given up by now"
-
-EarlierWrites = Mapping[str, tuple[OwnWrite, ...]]
-"""Instance UUID → writes of other processes that may be replaced, as no caller was told of them."""
 
 _Claim = TypeVar("_Claim", ClaimRequest, HeldClaim)
 
@@ -59,59 +51,38 @@ class Claimer:
 
     Attributes:
         on_event: Called at each event of a claim; must not wait.
+        recorded: What is recorded of claims.
+        journal: The records of this process.
     """
 
     def __init__(
         self,
-        api: AllocationsApi,
-        policy: ClaimPolicy,
-        timing: Timing = Timing(),  # noqa: B008 - it is immutable
+        writer: AllocationWriter,
+        policy: ClaimPolicy = ClaimPolicy(),  # noqa: B008 - it is immutable
         is_deleted: IsDeleted = lambda _uuid: None,
     ) -> None:
         """Begin without claims.
 
         Args:
-            api: The requests to Placement.
+            writer: Writes and reads allocations.
             policy: The bounds of claims and cleanups.
-            timing: Clock, sleep and randomness.
             is_deleted: Returns whether an instance was deleted in nova; None if that is not known.
         """
         self.on_event: Callable[[], None] = lambda: None
         on_event = lambda: self.on_event()  # noqa: E731, PLW0108 - it is set later
-        self._parts = parts = ClaimParts(api, policy, timing, on_event=on_event)
-        self._api, self._policy, self._timing = api, policy, timing
-        self._journal, self._provider_locks = parts.journal, parts.provider_locks
+        self._parts = parts = ClaimParts(writer, policy, on_event=on_event)
+        self._policy, self._timing = policy, parts.timing
+        self.journal: ClaimJournal = parts.journal
         self._instance_locks = KeyedLocks()
         self._request_locks = KeyedLocks()
         self._stopping = threading.Event()
-        api.before_write = self._journal.mark_sent
-        self._taken_over: dict[str, float] = {}  # instance -> when the record of a dead process was
-        self._cleanup = AllocationCleanup(api, self._instance_locks, policy, self._forget_claims, timing)
+        writer.before_try = self.journal.mark_sent
+        self._cleanup = AllocationCleanup(writer, self._instance_locks, policy, self._forget_claims)
+        self.recorded = RecordedClaims(parts, self._cleanup, self._stopping.is_set)
         self._late_writes = LateWrites(parts, self._cleanup, self._instance_locks, is_deleted)
-        self._empty_consumers = EmptyConsumers(policy.empty_consumers)
 
-    @classmethod
-    def of(
-        cls,
-        client: PlacementClient,
-        is_deleted: IsDeleted,
-        written: Written,
-    ) -> "Claimer":
-        """Return the claimer of a process, with the bounds of a daemon.
-
-        Args:
-            client: Sends requests to Placement.
-            is_deleted: Returns whether an instance was deleted in nova; None if that is not known.
-            written: Called after each write.
-        """
-        api = GroupCommit(client)
-        api.written = written
-        return cls(api, ClaimPolicy(), is_deleted=is_deleted)
-
-    @property
-    def journal(self) -> ClaimJournal:
-        """The records of this process."""
-        return self._journal
+    def _forget_claims(self, uuids: Collection[str]) -> None:
+        self.recorded.forget(uuids)
 
     def start(self) -> None:
         """Start the background thread that gives claims back, before the first request is served.
@@ -123,26 +94,7 @@ class Claimer:
 
     def open_journal(self, journal: Journal) -> None:
         """Record claims there from now on, and give back in the background what a dead process recorded."""
-        self._journal.open_page(journal, self._clean_up_recorded)
-
-    def _clean_up_recorded(self, uuid: str, claim: ClaimResult) -> None:
-        LOG.warning("Removing allocations of instance %s left by a worker that died", uuid)
-        self._taken_over[uuid] = self._timing.monotonic()
-        self._cleanup.schedule_cleanup(uuid, claim, delay=self._policy.recorded_claim_delay)
-
-    def _forget_claims(self, uuids: Collection[str]) -> None:
-        """Forget what was recorded of instances of which nothing is left to give back."""
-        self._journal.remove_records(uuids)
-        for uuid in uuids:
-            self._taken_over.pop(uuid, None)
-
-    def _wait_for_dead_writes(self, request: ClaimRequest) -> None:
-        """Wait until Placement has ended what a process sent for the instance before it died."""
-        taken_over = self._taken_over.pop(request.uuid, -math.inf)
-        now = self._timing.monotonic()
-        wait = min(taken_over + self._policy.recorded_write_delay, request.deadline) - now
-        if wait > 0 and not self._stopping.is_set():
-            self._timing.sleep(wait)
+        self.recorded.open(journal)
 
     def pending_cleanups(self) -> int:
         """Return for how many instances something is still to be given back."""
@@ -153,7 +105,7 @@ class Claimer:
 
         Records of what is still to be given back stay.
         """
-        self._journal.remove_records([uuid for uuid in instance_uuids if not self._cleanup.is_pending(uuid)])
+        self.journal.remove_records([uuid for uuid in instance_uuids if not self._cleanup.is_pending(uuid)])
 
     def watch_late_writes(self, claims: Mapping[str, ClaimResult], context: Any = None) -> None:
         """Give back what a lost write of these claims does after their instances were deleted.
@@ -192,28 +144,22 @@ class Claimer:
         self._stopping.set()
 
     def claim(self, request: ClaimRequest) -> ClaimResult:
-        """Give the instance what the candidate says. Never raises for a failure of Placement.
+        """Give the instance what the candidate says; as ``claim_many``."""
+        return self.claim_many([request])[request.uuid]
+
+    def claim_many(self, requests: Iterable[ClaimRequest]) -> Results:
+        """Give each instance what its candidate says. Never raises for a failure of Placement.
 
         The caller goes on to another candidate only if ``try_next`` of the result says so, and hands what was
         claimed but is not wanted to ``release``. A claim that failed needs no release: what may yet come of
-        it is cleaned up here.
+        it is cleaned up here. After one with ``hopeless`` the rest may not have been tried, and has the same
+        outcome.
 
         What the instance holds on the nodes of ``request.evacuating_from`` it keeps besides; what it holds
-        elsewhere is replaced.
-        """
-        LOG.debug("Attempting to claim resources in the placement API for instance %s", request.uuid)
-        if refusal := self._refusal(request.deadline):
-            return unsent_claim(request.uuid, request.host_label, *refusal)
-        with self._instance_locks.hold([request.uuid], self._lock_timeout([request])) as held:
-            if not held:
-                return unsent_claim(request.uuid, request.host_label, Outcome.CONFLICT, BUSY)
-            return self._claim_locked(request)
+        elsewhere by an earlier claim is replaced.
 
-    def claim_many(self, requests: Iterable[ClaimRequest]) -> Results:
-        """Give each instance what its candidate says; for different instances that hold nothing yet.
-
-        The results are as from ``claim``: instances with ``try_next`` want another candidate. After one with
-        ``hopeless`` the rest may not have been tried, and has the same outcome.
+        Args:
+            requests: For different instances.
 
         Returns:
             Instance UUID → result.
@@ -221,13 +167,13 @@ class Claimer:
         # Neighbours on a host go together: the fewer providers in a transaction, the fewer conflicts.
         ordered = sorted(requests, key=lambda request: request.candidate.root)
         return _in_pieces(
-            ordered, self._policy.batch_size, self._claim_batch, lambda result: not result.hopeless
+            ordered, self._policy.batch_size, self._claim_some, lambda result: not result.hopeless
         )
 
     def confirm_many(self, claims: Sequence[HeldClaim]) -> Results:
-        """Confirm what the instances of a request hold, for all or for none: it is not given back then.
+        """Fence what the instances of a request hold, for all or for none: it is not given back then.
 
-        More than ``policy.confirm_size`` are confirmed in pieces, up to the first that fails.
+        More than ``policy.confirm_size`` are fenced in pieces, up to the first that fails.
 
         What an instance holds by a claim that this daemon gives back for the same message is the request's
         from then on. Anything else is adopted.
@@ -237,32 +183,60 @@ class Claimer:
             and so have all others.
         """
         size = self._policy.confirm_size
-        return _in_pieces(claims, size, self._confirm_some, lambda result: result.claimed)
+        return _in_pieces(claims, size, self._fence_some, lambda result: result.claimed)
 
-    def _confirm_some(self, claims: Sequence[HeldClaim]) -> Results:
+    def _claim_some(self, requests: Sequence[ClaimRequest]) -> Results:
+        for request in requests:
+            LOG.debug("Attempting to claim resources in the placement API for instance %s", request.uuid)
+        return self._with_locks(requests, lambda: self._claim_locked(requests))
+
+    def _claim_locked(self, requests: Sequence[ClaimRequest]) -> Results:
+        try:
+            for request in requests:
+                self.recorded.wait_for_dead_writes(request)
+                self._cleanup.finish_cleanup(request.uuid)
+        except PlacementSilent as error:
+            return _refuse_all(
+                requests, Outcome.UNAVAILABLE, f"an earlier claim cannot be given back: {error}"
+            )
+        earlier = self.recorded.record(requests, self._lock_timeout(requests))
+        if earlier is None:
+            return _refuse_all(requests, *self._refusal_of_busy())
+        for request in requests:
+            self.recorded.wait_for_dead_writes(request)
+        claims = [Claim(one, self._parts, self._known(one.uuid, earlier)) for one in requests]
+        refusal, until = self._bounds(requests)
+        return self._settle_all(requests, claim_all(claims, self._parts, refusal, until))
+
+    def _known(self, uuid: str, earlier: EarlierWrites) -> ConsumerState:
+        """Return what is known of a consumer: what this process is to give back, and what other ones left."""
+        left, pending = earlier.get(uuid, ()), self._cleanup.pending_of(uuid)
+        window = self._parts.writer.policy.late_write_window
+        late_until = self._timing.monotonic() + window if left else -math.inf
+        return ConsumerState(
+            max(late_until, pending.late_until) if pending else late_until,
+            earlier=(*(pending.writes if pending else ()), *left),
+            elsewhere=left,
+        )
+
+    def _fence_some(self, claims: Sequence[HeldClaim]) -> Results:
         requests = [one.request for one in claims]
-        return self._with_locks(requests, lambda: self._confirm_locked(claims, requests))
+        return self._with_locks(requests, lambda: self._fence_locked(claims, requests))
 
-    def _confirm_locked(self, claims: Sequence[HeldClaim], requests: Sequence[ClaimRequest]) -> Results:
-        left = self._record_claims(requests, confirms=True)
+    def _fence_locked(self, claims: Sequence[HeldClaim], requests: Sequence[ClaimRequest]) -> Results:
+        left = self.recorded.record(requests, self._lock_timeout(requests), confirms=True)
         if left is None:
             return _refuse_all(requests, *self._refusal_of_busy())
         for request in requests:
-            self._wait_for_dead_writes(request)
-        end = min(_deadline_of(requests), self._timing.monotonic() + self._policy.claim_timeout)
-        confirmation = Confirmation(
-            [self._with_earlier(one, left.get(one.uuid, ())) for one in claims],
-            self._parts,
-            self.get_held_many,
-            partial(self._refusal, end),
-        )
-        results = confirmation.confirm_all()
-        return {request.uuid: self._settle(request, results[request.uuid]) for request in requests}
+            self.recorded.wait_for_dead_writes(request)
+        held = [one._replace(earlier=self._known(one.uuid, left).earlier) for one in claims]
+        return self._settle_all(requests, Fence(held, self._parts, *self._bounds(requests)).write())
 
-    def _with_earlier(self, claim: HeldClaim, left: tuple[OwnWrite, ...]) -> HeldClaim:
-        """Return a claim with what this process is to give back, and what other ones have left."""
-        pending = self._cleanup.pending_of(claim.uuid)
-        return claim._replace(earlier=(*(pending.writes if pending else ()), *left))
+    def _bounds(self, requests: Sequence[ClaimRequest]) -> tuple[Callable[[], Refusal | None], float]:
+        """Return what tells why nothing more may be sent, and when to give up."""
+        deadline = _deadline_of(requests)
+        until = min(deadline, self._timing.monotonic() + self._policy.claim_timeout)
+        return (lambda: self._refusal(deadline)), until
 
     def _refusal(self, deadline: float) -> Refusal | None:
         """Return why nothing may be claimed any more; None while it may."""
@@ -285,167 +259,8 @@ class Claimer:
         with self._instance_locks.hold(uuids, self._lock_timeout(requests)) as held:
             return claim() if held else _refuse_all(requests, Outcome.CONFLICT, BUSY)
 
-    def _claim_batch(self, requests: Sequence[ClaimRequest]) -> Results:
-        uuids = [request.uuid for request in requests]
-        LOG.debug("Attempting to claim resources in the placement API for instances %s", uuids)
-        return self._with_locks(requests, lambda: self._claim_batch_locked(requests))
-
-    def _claim_batch_locked(self, requests: Sequence[ClaimRequest]) -> Results:
-        uuids = [request.uuid for request in requests]
-        if any(self._cleanup.is_pending(uuid) for uuid in uuids):
-            return claim_one_by_one(requests, self._claim_locked)
-        earlier = self._record_claims(requests)
-        if earlier is None:
-            return _refuse_all(requests, *self._refusal_of_busy())
-        if any(self._cleanup.is_pending(uuid) for uuid in uuids):  # taken over from a dead process
-            self._journal.withdraw_writes({request.uuid: request.plain for request in requests})
-            return claim_one_by_one(requests, self._claim_locked)
-        return self._claim_recorded_many(requests, earlier)
-
-    def _claim_recorded_many(self, requests: Sequence[ClaimRequest], earlier: EarlierWrites) -> Results:
-        """Claim what holds nothing together, and the rest one by one."""
-        together = [request for request in requests if request.uuid not in earlier]
-        results = self._distinguish_many(together, self._make_batch(together).claim_all())
-        done = {request.uuid: self._settle(request, results[request.uuid]) for request in together}
-        if any(result.hopeless for result in done.values()):
-            return done
-        alone = [request for request in requests if request.uuid in earlier]
-        return done | claim_one_by_one(alone, partial(self._claim_recorded, earlier=earlier))
-
-    def _make_batch(self, requests: Sequence[ClaimRequest]) -> Batch:
-        return Batch(
-            requests,
-            self._parts,
-            self._empty_consumers,
-            self._claim_alone,
-            partial(self._refusal, _deadline_of(requests)),
-        )
-
-    def _claim_locked(self, request: ClaimRequest) -> ClaimResult:
-        self._wait_for_dead_writes(request)
-        try:
-            unsure = self._cleanup.finish_cleanup(request.uuid)
-        except PlacementSilent as error:
-            reason = f"an earlier claim cannot be given back: {error}"
-            return unsent_claim(request.uuid, request.host_label, Outcome.UNAVAILABLE, reason)
-        earlier = self._record_claims([request])
-        if earlier is None:
-            return unsent_claim(request.uuid, request.host_label, *self._refusal_of_busy())
-        return self._claim_recorded(request, earlier, unsure=unsure)
-
-    def _claim_recorded(
-        self, request: ClaimRequest, earlier: EarlierWrites, *, unsure: bool = False
-    ) -> ClaimResult:
-        self._wait_for_dead_writes(request)
-        left = earlier.get(request.uuid, ())
-        pending = self._cleanup.pending_of(request.uuid)
-        own = pending.writes if pending else ()
-        late_until = self._timing.monotonic() + self._policy.late_write_window if left else -math.inf
-        known = ConsumerState(
-            self._empty_consumers.generation_of(request.uuid),
-            unsure=unsure or bool(left or own),
-            late_until=max(late_until, pending.late_until) if pending else late_until,
-            earlier=(*own, *left),
-            elsewhere=left,
-        )
-        return self._settle(request, self._distinguish(request, self._claim_alone(request, known)))
-
-    def _distinguish_many(self, requests: Sequence[ClaimRequest], results: Results) -> Results:
-        """Do as ``_distinguish`` for many claims, in one request to Placement if it accepts that."""
-        again = [request for request in requests if _looks_like_earlier(request, results[request.uuid])]
-        sent, done = self._repeat_together(again) if len(again) > 1 else (False, False)
-        if done:
-            made = {one.uuid: replace(results[one.uuid], made=one.repeated.made) for one in again}
-        else:
-            made = {one.uuid: self._distinguish(one, results[one.uuid], lost=int(sent)) for one in again}
-        return results | made
-
-    def _repeat_together(self, requests: Sequence[ClaimRequest]) -> tuple[bool, bool]:
-        """Write claims once more; return whether that may have been carried out, and whether it has been."""
-        with self._provider_locks.hold(roots_of(requests), self._lock_timeout(requests)) as held:
-            if not held or self._stopping.is_set():
-                return False, False
-            writes = {request.uuid: request.repeated for request in requests}
-            self._journal.record_writes(writes, requests[0].message_id)
-            bodies = {request.uuid: claim_body(request.candidate, request.owner, 1) for request in requests}
-            try:
-                outcome = write_outcome(self._api.post_allocations(bodies, requests[0].context))
-            except PlacementUnreachable:
-                self._journal.withdraw_writes(writes)
-                return False, False
-            except PlacementSilent:
-                return True, False
-        if outcome not in IN_EFFECT:
-            self._journal.withdraw_writes(writes)
-        return outcome is WriteOutcome.UNKNOWN, outcome is WriteOutcome.DONE
-
-    def _distinguish(self, request: ClaimRequest, result: ClaimResult, *, lost: int = 0) -> ClaimResult:
-        """Write a claim of a redelivered request once more, if it looks like one of its earlier delivery.
-
-        The process of that one may have died with the same claim recorded and not sent. Its successor,
-        perhaps on another host, would take the allocations for these: both have generation 1, or the next one
-        after that of the allocations which an evacuated instance keeps.
-
-        Args:
-            request: The request.
-            result: The result of the claim.
-            lost: How often it was written once more already, without a clear response.
-        """
-        if not _looks_like_earlier(request, result):
-            return result
-        known = ConsumerState(
-            1 if result.previous is None else None,  # else the claim reads the instance again
-            unsure=result.unsure,
-            earlier=result.own_writes,
-            elsewhere=result.own_writes,
-            lost=lost,
-            events=result.events,
-        )
-        again = self._claim_alone(request, known)
-        if again.claimed:
-            return replace(again, unsure=again.unsure or result.unsure, lost=again.lost + result.lost)
-        return replace(again, unsure=True, lost=again.lost + result.own_writes)
-
-    def _record_claims(
-        self, requests: Sequence[ClaimRequest], *, confirms: bool = False
-    ) -> EarlierWrites | None:
-        """Record claims before they are sent.
-
-        Of two processes that record at once both see the other, step back and try again. A confirmation takes
-        over what another process gives back for the same message. The write raises the generation: so it is
-        left alone there, and is this process's to give back. It is recorded right before it is sent, with its
-        own generation: with that of a new consumer, its record would be taken for that of the allocations.
-
-        Args:
-            requests: The claims.
-            confirms: Whether they confirm what the instances hold.
-
-        Returns:
-            What other processes have written and may be replaced; None if another process has claims for an
-            instance that may not, and nothing may be sent.
-        """
-        uuids = [request.uuid for request in requests]
-        writes = {} if confirms else {request.uuid: request.plain for request in requests}
-        unrecorded = writes
-        end = self._timing.monotonic() + self._lock_timeout(requests)
-        while True:
-            self._journal.record_writes(unrecorded, requests[0].message_id)
-            others = self._journal.claims_of_others(uuids, requests[0].message_id)
-            if not others.busy and (confirms or not others.returned):
-                return others.earlier
-            # Records of what is still to be given back stay, and those with them.
-            unrecorded = {uuid: one for uuid, one in writes.items() if not self._cleanup.is_pending(uuid)}
-            self._journal.remove_records(list(unrecorded))
-            if self._timing.monotonic() >= end or self._stopping.is_set():
-                return None
-            self._timing.sleep(self._timing.uniform(*self._policy.retry_delay))
-
-    def _claim_alone(self, request: ClaimRequest, known: ConsumerState) -> ClaimResult:
-        claim = AllocationClaim(request, self._parts, known, self._stopping.is_set)
-        result = claim.claim()
-        if claim.left_empty_consumer:
-            self._empty_consumers.add(request.uuid)
-        return result
+    def _settle_all(self, requests: Sequence[ClaimRequest], results: Results) -> Results:
+        return {request.uuid: self._settle(request, results[request.uuid]) for request in requests}
 
     def _settle(self, request: ClaimRequest, result: ClaimResult) -> ClaimResult:
         """Clean up after a failed claim; let a successful one take over what is pending."""
@@ -454,9 +269,8 @@ class Claimer:
             if result.unsure:
                 self._cleanup.schedule_cleanup(request.uuid, result, request.context)
             elif not self._cleanup.is_pending(request.uuid):
-                self._journal.withdraw_records([request.uuid])
+                self.journal.withdraw_records([request.uuid])
             return result
-        self._empty_consumers.discard(request.uuid)
         earlier = self._cleanup.cancel_cleanup(request.uuid)
         if earlier is None:
             return result
@@ -468,7 +282,7 @@ class Claimer:
         Raises:
             PlacementSilent: Placement does not tell.
         """
-        return self._api.get_allocations(instance_uuid, context)
+        return self._parts.writer.reader.read(instance_uuid, context)
 
     def get_held_many(
         self, instance_uuids: Sequence[str], context: Any = None
@@ -478,8 +292,7 @@ class Claimer:
         Raises:
             PlacementSilent: Placement does not tell what one of them holds.
         """
-        read = partial(self._api.get_allocations, context=context)
-        return read_each(read, instance_uuids, self._policy.reads_at_once, lambda held: not held.allocations)
+        return self._parts.writer.reader.read_many(instance_uuids, context, lambda held: not held.allocations)
 
     def release(self, instance_uuid: str, claim: ClaimResult, context: Any = None) -> None:
         """Give back a claim; as ``release_many``."""
@@ -517,13 +330,6 @@ class Claimer:
         ) and self._timing.monotonic() < deadline:
             self._timing.sleep(_DRAIN_POLL)
         return self._cleanup.drain(max(0.0, deadline - self._timing.monotonic()))
-
-
-def _looks_like_earlier(request: ClaimRequest, result: ClaimResult) -> bool:
-    """Return whether a claim cannot be told from one that an earlier delivery of the request recorded."""
-    if not (request.redelivered and result.claimed and result.made is not None) or result.adopted:
-        return False
-    return result.made.generation == 1 or result.previous is not None
 
 
 def _in_pieces(

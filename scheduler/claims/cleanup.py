@@ -10,27 +10,29 @@ only. It tries again until it is certain that nothing of a claim is left.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+import math
 import threading
 from typing import Any
 
 from oslo_log import log
 
-from scheduler.claims.allocations_api import (
-    NOTHING,
-    AllocationsApi,
-    ConsumerAllocations,
-    allocations_body,
-)
-from scheduler.claims.policy import ClaimPolicy, Timing
-from scheduler.claims.responses import WriteOutcome, write_outcome
+from scheduler.claims.policy import ClaimPolicy
 from scheduler.claims.result import ClaimResult, OwnWrite, own_write_in
 from scheduler.locks import KeyedLocks
 from scheduler.logs import RateLimitedLogger
-from scheduler.placement.errors import PlacementSilent, PlacementUnanswered, PlacementUnreachable
+from scheduler.placement.allocation_writer import AllocationWriter
+from scheduler.placement.allocations import NOTHING, ConsumerAllocations
+from scheduler.placement.errors import PlacementSilent, PlacementUnreachable
+from scheduler.placement.writes import Write, WriteResult, Written
 
 LOG = log.getLogger(__name__)
 
-_WITHOUT_DECISION = {WriteOutcome.UNKNOWN, WriteOutcome.CONCURRENT, WriteOutcome.DENIED}
+_WITHOUT_DECISION = {
+    WriteResult.UNKNOWN,
+    WriteResult.CONTENDED,
+    WriteResult.DENIED,
+    WriteResult.UNSENT,
+}
 
 
 @dataclass(slots=True)
@@ -91,7 +93,7 @@ class PendingCleanup:
         self.returned = None
 
 
-def attempt_cleanup(api: AllocationsApi, cleanup: PendingCleanup, now: float) -> bool:
+def attempt_cleanup(writer: AllocationWriter, cleanup: PendingCleanup, now: float) -> bool:
     """Give back what the instance holds of ours; return whether nothing is left to do.
 
     The caller holds the lock of the instance.
@@ -99,31 +101,31 @@ def attempt_cleanup(api: AllocationsApi, cleanup: PendingCleanup, now: float) ->
     Raises:
         PlacementSilent: No response, or a failure.
     """
-    if cleanup.certain and not cleanup.attempts and _give_back(api, cleanup, cleanup.writes[0]):
+    if cleanup.certain and not cleanup.attempts and _give_back(writer, cleanup, cleanup.writes[0]):
         return True
-    current = api.get_allocations(cleanup.uuid, cleanup.context)
+    current = writer.reader.read(cleanup.uuid, cleanup.context)
     write = own_write_in(cleanup.writes, current)
     if write is None:
         if cleanup.returned:  # the request whose response was lost has been carried out
             cleanup.settle(cleanup.returned)
     else:
-        if not _give_back(api, cleanup, write, current.generation):
+        if not _give_back(writer, cleanup, write, current.generation):
             raise PlacementUnreachable("the allocations changed between reading and writing")
         current = write.previous or NOTHING
     if now < cleanup.late_until and cleanup.writes:
         return False
     if cleanup.overlapped and cleanup.writes and not current.allocations:
-        _delete_hidden_rows(api, cleanup, now)
+        _delete_hidden_rows(writer, cleanup, now)
     return True
 
 
 def _give_back(
-    api: AllocationsApi, cleanup: PendingCleanup, write: OwnWrite, generation: int | None = None
+    writer: AllocationWriter, cleanup: PendingCleanup, write: OwnWrite, generation: int | None = None
 ) -> bool:
     """Return False if the instance does not hold any more what the write gave it.
 
     Args:
-        api: The requests to Placement.
+        writer: Writes and reads allocations.
         cleanup: The cleanup.
         write: The write.
         generation: The generation of the consumer, if it was read.
@@ -131,55 +133,52 @@ def _give_back(
     Raises:
         PlacementSilent: No response, or a failure.
     """
-    try:
-        reply = api.put_allocations(cleanup.uuid, body_without(write, generation), cleanup.context)
-    except PlacementUnanswered:
-        cleanup.returned = write
-        raise
-    outcome = write_outcome(reply)
-    if outcome is WriteOutcome.DONE:
+    written = write_once(writer, {cleanup.uuid: write_without(write, generation)}, cleanup.context)[
+        cleanup.uuid
+    ]
+    if written.result is WriteResult.DONE:
         cleanup.settle(write)
         LOG.info("Deleted allocations for instance %s", cleanup.uuid)
         return True
-    if outcome is WriteOutcome.CONSUMER_CONFLICT:
+    if written.result is WriteResult.CHANGED:
         return False
-    if outcome is WriteOutcome.UNKNOWN:
+    if written.result is WriteResult.UNKNOWN:
         cleanup.returned = write
-    raise PlacementUnreachable(reply.summary)
+    raise PlacementUnreachable(written.reason)
 
 
-def body_without(write: OwnWrite, generation: int | None = None) -> dict[str, Any]:
-    """Return the body that puts back what the consumer held before a write, unless it was changed since.
+def write_once(writer: AllocationWriter, writes: Mapping[str, Write], context: Any) -> Mapping[str, Written]:
+    """Return what became of one try, all or none: the next one follows later."""
+    return writer.write(writes, all_or_none=True, until=-math.inf, context=context)
+
+
+def write_without(write: OwnWrite, generation: int | None = None) -> Write:
+    """Return what puts back what the consumer held before a write, unless it was changed since.
 
     Args:
         write: The write.
         generation: The generation of the consumer now; None: that of the write.
     """
     before = write.previous or ConsumerAllocations(owner=write.made.owner)
-    return allocations_body(before.allocations, before.owner, generation or write.made.generation)
+    return Write(before.allocations, before.owner, generation or write.made.generation)
 
 
-def _delete_hidden_rows(api: AllocationsApi, cleanup: PendingCleanup, now: float) -> None:
+def _delete_hidden_rows(writer: AllocationWriter, cleanup: PendingCleanup, now: float) -> None:
     """Write rows that Placement does not show once more, after which they show; then give them back.
 
     That is a write of ours like any other: without a clear response it may be in effect, or come to be.
     """
     made = cleanup.writes[-1].made
     again = OwnWrite(replace(made, generation=1))
-    body = allocations_body(made.allocations, made.owner, None)
-    try:
-        reply = api.put_allocations(cleanup.uuid, body, cleanup.context)
-    except PlacementUnanswered:
-        cleanup.expect(again, now)
-        raise
-    outcome = write_outcome(reply)
-    if outcome is WriteOutcome.DONE:
+    writes = {cleanup.uuid: Write(made.allocations, made.owner)}
+    written = write_once(writer, writes, cleanup.context)[cleanup.uuid]
+    if written.result is WriteResult.DONE:
         cleanup.writes = (*cleanup.writes, again)
-        _give_back(api, cleanup, again)
-    elif outcome is WriteOutcome.UNKNOWN:
+        _give_back(writer, cleanup, again)
+    elif written.result is WriteResult.UNKNOWN:
         cleanup.expect(again, now)
-    if outcome in _WITHOUT_DECISION:
-        raise PlacementUnreachable(reply.summary)
+    if written.result in _WITHOUT_DECISION:
+        raise PlacementUnreachable(written.reason)
 
 
 class AllocationCleanup:
@@ -192,26 +191,24 @@ class AllocationCleanup:
 
     def __init__(
         self,
-        api: AllocationsApi,
+        writer: AllocationWriter,
         instance_locks: KeyedLocks,
         policy: ClaimPolicy,
         on_finished: Callable[[Collection[str]], None] = lambda _uuids: None,
-        timing: Timing = Timing(),  # noqa: B008 - it is immutable
     ) -> None:
         """Begin without pending cleanups.
 
         Args:
-            api: The requests to Placement.
+            writer: Writes and reads allocations.
             instance_locks: Keep claims and cleanups of one instance apart.
             policy: The bounds.
             on_finished: Called with the UUIDs of instances of which nothing is left to clean up.
-            timing: The clock.
         """
-        self._api = api
+        self._writer = writer
         self._instance_locks = instance_locks
         self._policy = policy
         self._on_finished = on_finished
-        self._timing = timing
+        self._timing = timing = writer.timing
         self._warnings = RateLimitedLogger(LOG, clock=timing.monotonic)
         self._changed = threading.Condition()
         self._pending: dict[str, PendingCleanup] = {}
@@ -328,7 +325,7 @@ class AllocationCleanup:
             cleanup = self._pending.get(uuid)
         if cleanup is None:
             return False
-        if not attempt_cleanup(self._api, cleanup, self._timing.monotonic()):
+        if not attempt_cleanup(self._writer, cleanup, self._timing.monotonic()):
             return True
         with self._changed:
             self._finish(cleanup)
@@ -360,8 +357,8 @@ class AllocationCleanup:
             uuid,
             writes=claim.own_writes,
             since=now,
-            late_until=now + self._policy.late_write_window if claim.unsure else 0.0,
-            late_write_window=self._policy.late_write_window,
+            late_until=now + self._writer.policy.late_write_window if claim.unsure else 0.0,
+            late_write_window=self._writer.policy.late_write_window,
             overlapped=claim.overlapped,
             certain=claim.claimed and not claim.unsure,
             context=context,
@@ -416,20 +413,16 @@ class AllocationCleanup:
             if not held or not all(self._is_current(one) for one in cleanups):
                 return False
             try:
-                bodies = {one.uuid: body_without(one.writes[0]) for one in cleanups}
-                reply = self._api.post_allocations(bodies, cleanups[0].context)
-            except PlacementSilent as error:
-                self._postpone_all(cleanups, error)
-                return True
+                writes = {one.uuid: write_without(one.writes[0]) for one in cleanups}
+                written = next(iter(write_once(self._writer, writes, cleanups[0].context).values()))
             except BaseException:
                 LOG.exception("Removing allocations of %d instances together failed", len(cleanups))
                 return False
-            outcome = write_outcome(reply)
-            if outcome is WriteOutcome.DONE:
+            if written.result is WriteResult.DONE:
                 self._finish_all(cleanups)
                 return True
-            if outcome is WriteOutcome.UNKNOWN:
-                self._postpone_all(cleanups, PlacementUnanswered(reply.summary))
+            if written.result in {WriteResult.UNKNOWN, WriteResult.UNSENT}:
+                self._postpone_all(cleanups, written)
                 return True
             return False
 
@@ -441,12 +434,14 @@ class AllocationCleanup:
             self._changed.notify_all()
         self._on_finished([one.uuid for one in cleanups])
 
-    def _postpone_all(self, cleanups: Sequence[PendingCleanup], error: PlacementSilent) -> None:
+    def _postpone_all(self, cleanups: Sequence[PendingCleanup], written: Written) -> None:
         uuids = [one.uuid for one in cleanups]
-        self._warnings.warning("delayed", "Removing allocations of instances %s is delayed: %s", uuids, error)
+        self._warnings.warning(
+            "delayed", "Removing allocations of instances %s is delayed: %s", uuids, written.reason
+        )
         with self._changed:
             for cleanup in cleanups:
-                if isinstance(error, PlacementUnanswered):
+                if written.result is WriteResult.UNKNOWN:
                     cleanup.returned = cleanup.writes[0]
                 self._postpone(cleanup)
             self._changed.notify_all()
@@ -458,7 +453,7 @@ class AllocationCleanup:
                 done = (
                     held
                     and self._is_current(cleanup)
-                    and attempt_cleanup(self._api, cleanup, self._timing.monotonic())
+                    and attempt_cleanup(self._writer, cleanup, self._timing.monotonic())
                 )
         except PlacementSilent as error:
             self._warnings.warning(

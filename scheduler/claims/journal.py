@@ -27,12 +27,12 @@ import weakref
 from oslo_config import cfg
 from oslo_log import log
 
-from scheduler.claims.allocations_api import ConsumerAllocations, Owner
 from scheduler.claims.journal_page import JournalPage, Record, Records
 from scheduler.claims.page_file import SUFFIX, PageLock
 from scheduler.claims.result import ClaimResult, Outcome, OwnWrite
 from scheduler.logs import OutageLog
 from scheduler.message_runs import MessageRuns, NoRuns, RecordedReply
+from scheduler.placement.allocations import ConsumerAllocations, Owner
 from scheduler.temporary_directories import make_temporary_directory
 
 LOG = log.getLogger(__name__)

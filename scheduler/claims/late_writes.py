@@ -76,7 +76,8 @@ class LateWrites:
             is_deleted: Returns whether an instance was deleted in nova; None if that is not known.
             make_loop: Makes the loop that calls ``look``.
         """
-        self._api, self._policy, self._timing = parts.api, parts.policy, parts.timing
+        self._reader, self._policy, self._timing = parts.writer.reader, parts.policy, parts.timing
+        self._window = parts.writer.policy.late_write_window
         self._cleanup = cleanup
         self._instance_locks = instance_locks
         self._is_deleted = is_deleted
@@ -96,7 +97,7 @@ class LateWrites:
             for uuid, claim in claims.items():
                 writes = late_writes_of(claim)
                 if writes and len(self._watched) < self._policy.cleanup_capacity:
-                    due = now + self._policy.late_write_window
+                    due = now + self._window
                     self._watched[uuid] = _Watch(writes, context, now, due)
             if not self._watched:
                 return
@@ -135,7 +136,7 @@ class LateWrites:
                 self._postpone(uuid, watch)
                 return
             try:
-                current = self._api.get_allocations(uuid, watch.context)
+                current = self._reader.read(uuid, watch.context)
             except PlacementSilent:
                 self._postpone(uuid, watch)
                 return

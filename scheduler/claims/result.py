@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import NamedTuple
 
-from scheduler.claims.allocations_api import ConsumerAllocations
-from scheduler.claims.events import ClaimEvent, ClaimHistory, ClaimState
+from scheduler.placement.allocations import ConsumerAllocations
+from scheduler.placement.claim_events import ClaimEvent, ClaimHistory, ClaimState
 
 
 class Outcome(Enum):

@@ -41,7 +41,7 @@ WIDTH = 70
 Document = dict[str, Any]
 
 #: Where a decision comes from.
-MEMORY, LOG_FILE, DRY_RUN = "memory", "log", "dry run"
+MEMORY, LOG_FILE = "memory", "log"
 
 _AGE = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -224,7 +224,7 @@ class Told(NamedTuple):
 
     Attributes:
         text: The document as JSON.
-        source: ``memory`` of a scheduler, ``log`` or ``dry run``.
+        source: ``memory`` of a scheduler, or ``log``.
         scheduler: The worker that answered, or the file.
     """
 

@@ -62,7 +62,7 @@ def decision_lines(decision: Decision, source: str) -> list[str]:
         *(f"  {title} {words}" for title, words in requested_lines(decision)),
         *(f"  query {unquote_plus(query)}" for query in decision.queries),
         *_candidates(decision.candidates),
-        *_partitions(decision),
+        *([f"  partition {decision.partition}"] if decision.partition else []),
         *(f"  note: {note}" for note in decision.notes),
         f"Result: {outcome(decision)}",
     ]
@@ -70,8 +70,6 @@ def decision_lines(decision: Decision, source: str) -> list[str]:
 
 def outcome(decision: Decision) -> str:
     """Return what became of a request, in one line."""
-    if decision.passed_on_to:
-        return f"no host here, passed on to partition {decision.passed_on_to}: {decision.summary}"
     if decision.error:
         return f"no host ({decision.error.kind}): {decision.summary}"
     return f"scheduled to {_first([one.host.host for one in decision.chosen], NAMED)}"
@@ -102,15 +100,6 @@ def _candidates(found: Candidates) -> Iterator[str]:
         notes.append(f"Placement was asked again at {found.relaxed_at}")
     if notes:
         yield f"  {'; '.join(notes)}"
-
-
-def _partitions(decision: Decision) -> Iterator[str]:
-    """Yield the way of a request through partitions."""
-    for each in decision.tried:
-        yield f"  partition {each.partition}: {each.reason or 'did not take the request'}"
-    if decision.partition or decision.tried:
-        where = f"partition {decision.partition}" if decision.partition else "all hosts"
-        yield f"  {where}: decided here"
 
 
 def funnel(decision: Decision) -> Table:
@@ -245,56 +234,3 @@ def narrow_entries(found: Iterable[Document]) -> Table:
         for one in found
     ]
     return ("Request", "Result"), rows
-
-
-# -- capacity -------------------------------------------------------------------------------------------
-
-
-def capacity_lines(found: Document) -> list[str]:
-    """Return the lines on the capacity for a request as a whole."""
-    total = found["total"]
-    lines = [
-        f"{found['instances']} more instances fit: {flavor(found['flavor'])}; from {found['scheduler']}",
-        f"  {total['hosts_with_room']} of the {total['hosts']} hosts that Placement offers have room",
-        f"  runs out first: {_limits(total)}",
-        f"  stranded when it has: {_amounts(total['stranded'])}",
-    ]
-    if not total["hosts"]:
-        lines = [*lines[:1], f"  {found['reason']}"]
-    for each in found.get("partitions", ()):
-        lines.append(f"  partition {each['partition']}: {each['instances']}, from {each['scheduler']}")
-    if total["not_offered"]:
-        lines.append(f"  not offered by Placement: {total['not_offered']} more, full or unsuitable")
-    if total["disabled"]:
-        hidden = f"{total['disabled_not_offered']} of them not offered by Placement"
-        lines.append(f"  service disabled: {total['disabled']} hosts, {hidden}")
-    if found["unreached"]:
-        lines.append(f"  {found['unreached']} hosts were not counted in time")
-    return lines
-
-
-def capacity(found: Document) -> Table:
-    """Return the capacity for a request by cell and zone as a table, and by partition if there are any."""
-    divided = "partitions" in found
-    rows = [
-        (
-            *([place["partition"]] if divided else []),
-            place["cell"],
-            place["zone"],
-            place["instances"],
-            f"{place['hosts_with_room']} of {place['hosts'] + place['not_offered']}",
-            _limits(place) if place["hosts"] else "not offered by Placement",
-            _amounts(place["stranded"]),
-        )
-        for place in found["places"]
-    ]
-    columns = ("Cell", "Zone", "Instances", "Hosts with room", "Runs out first (hosts)", "Stranded then")
-    return (*(["Partition"] if divided else []), *columns), rows
-
-
-def _limits(place: Document) -> str:
-    return ", ".join(f"{one['limit']} ({one['hosts']})" for one in place["limits"][:CAUSES]) or "nothing"
-
-
-def _amounts(amounts: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {amount}" for name, amount in amounts.items()) or "nothing"

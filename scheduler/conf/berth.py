@@ -89,14 +89,6 @@ OPTS = [
         help="Seconds that a starting worker waits, before its first request, until it has read what other "
         "schedulers decided in the last minutes. After this time it serves without.",
     ),
-    cfg.IntOpt(
-        "decision_stream_queue",
-        default=10_000,
-        min=100,
-        max=1_000_000,
-        help="Maximum number of decisions that wait in memory for the stream. While RabbitMQ is away the "
-        "oldest are dropped. A request never waits for the stream.",
-    ),
     cfg.BoolOpt(
         "owned_slices",
         default=True,
@@ -109,14 +101,8 @@ OPTS = [
     cfg.StrOpt(
         "partition",
         help="The partition that this scheduler serves: the NAME of a group [berth_partition_NAME]. It reads "
-        "only the hosts of this partition and forwards requests that belong to another one. Not set: it "
-        "serves all hosts, and forwards nothing.",
-    ),
-    cfg.BoolOpt(
-        "router",
-        default=False,
-        help="Serve no partition, and forward each request to the one that it belongs to. Only while none "
-        "of these is heard of are requests served here, with all hosts. berth-router has true as default.",
+        "only the hosts of this partition, and takes the requests that berth-router calls it for. Not set: "
+        "it serves all hosts.",
     ),
     cfg.BoolOpt(
         "forward_server_groups",
@@ -215,10 +201,28 @@ OPTS = [
     ),
     cfg.StrOpt(
         "monitoring_listen",
-        help="Where health checks (/healthz, /readyz) and metrics (/metrics) are served over HTTP: a "
-        "loopback address and a port, such as 127.0.0.1:9812, or unix: and an absolute path, such as "
-        "unix:/run/berth/monitoring.sock. There is neither encryption nor a password, so other addresses "
-        "are refused. Not set: nowhere.",
+        help="Where health checks (/healthz, /readyz) and metrics (/metrics) are served over HTTP: an "
+        "address and a port, such as 127.0.0.1:9812, or unix: and an absolute path, such as "
+        "unix:/run/berth/monitoring.sock. An address that other machines reach needs "
+        "monitoring_cert_file, and monitoring_token_file or monitoring_client_ca_file. Not set: nowhere.",
+    ),
+    cfg.StrOpt(
+        "monitoring_cert_file",
+        help="PEM file with the certificate of monitoring_listen. Set: it is served over HTTPS.",
+    ),
+    cfg.StrOpt(
+        "monitoring_key_file",
+        help="PEM file with the key of monitoring_cert_file. Not set: the key is in that file.",
+    ),
+    cfg.StrOpt(
+        "monitoring_client_ca_file",
+        help="PEM file with the authority that signs the certificates of clients of monitoring_listen. Set: "
+        "a client without such a certificate is refused.",
+    ),
+    cfg.StrOpt(
+        "monitoring_token_file",
+        help="File with the token that clients of monitoring_listen send, as 'Authorization: Bearer'. It is "
+        "read for each request, so that it can be replaced at any time.",
     ),
     cfg.FloatOpt(
         "worker_timeout",

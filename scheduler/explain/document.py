@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 
 from scheduler import objects
-from scheduler.claims.events import ClaimEvent
 from scheduler.explain.relaxation import NOTHING_HELPS
+from scheduler.placement.claim_events import ClaimEvent
 
 #: The version of the schema; it grows if a key changes its meaning or goes away.
 VERSION = 2
 
-SCHEDULED, FAILED, PASSED_ON = "scheduled", "failed", "passed on"
+SCHEDULED, FAILED = "scheduled", "failed"
 
 CHOSEN, ALTERNATE, PASSED = "chosen", "alternate", "passed"
 REFUSED, REJECTED, EXCLUDED = "claim refused", "rejected", "excluded by the request"
@@ -33,13 +33,6 @@ class Flavor(msgspec.Struct, gc=False):
     ephemeral_gb: Any = None
     swap: Any = None
     extra_specs: Any = None
-
-
-class Tried(msgspec.Struct, gc=False):
-    """A partition that had no host for the request before; ``reason`` is "" if it did not answer."""
-
-    partition: str
-    reason: str
 
 
 class Error(msgspec.Struct, gc=False):
@@ -266,9 +259,7 @@ class Decision(Entry, kw_only=True, gc=False):
     Attributes:
         spec: The RequestSpec as received, without secrets; null if it is too large.
         notes: What a user may not expect, in a sentence each.
-        partition: The partition that decided, if there are any.
-        tried: Those that were tried before it.
-        passed_on_to: The one that the request was passed on to.
+        partition: The partition of the scheduler, if there are any.
         error: What ended a request that was not served.
         queries: The query strings for Placement.
         filters: All filters for the first instance; for others those that rejected a host.
@@ -281,8 +272,6 @@ class Decision(Entry, kw_only=True, gc=False):
     spec: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"null"))
     notes: list[str] = msgspec.field(default_factory=list)
     partition: str | None = None
-    tried: list[Tried] = msgspec.field(default_factory=list)
-    passed_on_to: str | None = None
     error: Error | None = None
     queries: list[str] = msgspec.field(default_factory=list)
     filters: list[Step] = msgspec.field(default_factory=list)

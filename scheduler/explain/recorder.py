@@ -79,7 +79,9 @@ class DecisionRecorder:
 
     def begin(self, request: SchedulingRequest) -> Trace:
         """Return what notes the decision on a request."""
-        return Trace(request, self._clock, names=self._names)
+        trace = Trace(request, self._clock, names=self._names)
+        trace.decision.partition = (self._conf.berth.partition or "").lower() or None
+        return trace
 
     @contextmanager
     def recording(self, trace: Trace) -> Iterator[None]:
@@ -104,7 +106,7 @@ class DecisionRecorder:
             self._log.add(encoded)
 
     def _explain_failure(self, trace: Trace, error: BaseException) -> None:
-        if self._conf.berth.analyse_empty_answers and not trace.decision.passed_on_to:
+        if self._conf.berth.analyse_empty_answers:
             self._analyse(trace)
         if not isinstance(error, NoValidHost) or not self._conf.berth.explain_no_valid_host:
             return

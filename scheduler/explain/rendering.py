@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from scheduler.claims.events import ClaimEvent
 from scheduler.explain.document import EXCLUDED, REJECTED, Candidates, Decision
 from scheduler.explain.unoffered import DISABLED
 from scheduler.filters.causes import group
+from scheduler.placement.claim_events import ClaimEvent
 
 #: What names the stage before the hosts are known, by the source of the candidates.
 SOURCES = {

@@ -1,6 +1,6 @@
 """Noting a decision while it is made: on the path of every request, straight into its document."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, cycle, repeat
 import time
@@ -24,7 +24,7 @@ from scheduler.explain.document import (
     Verdict,
     Weights,
 )
-from scheduler.explain.summary import summarize, with_summary
+from scheduler.explain.summary import summarize
 from scheduler.explain.unoffered import Unoffered
 from scheduler.filters.chain import PATIENCE, Filtered, PreparedChain
 from scheduler.hosts.table import HostTable
@@ -110,7 +110,6 @@ class Trace(DecisionObserver):
         self._all_hosts = all_hosts
         self._started = self._marked = clock()
         self._claims: list[ClaimSession] = []
-        self._error: BaseException | None = None
         self._offered: HostView | None = None
         self._left: int | None = None
         self._last_round = 0
@@ -166,20 +165,6 @@ class Trace(DecisionObserver):
         self.decision.candidates = document.Candidates(source=source, hosts=hosts, age=age)
         self.mark(source)
 
-    def routed(self, partition: str, tried: Iterable[tuple[str, str]]) -> None:
-        """Note the partition that decides, and name and reason of those that were tried before."""
-        self.decision.partition = partition or None
-        self.decision.tried = [document.Tried(name, reason) for name, reason in tried]
-
-    def passed_on(self, partition: str, error: BaseException) -> None:
-        """Note that the request is passed on to another partition because of an error; "": it is not."""
-        self.decision.passed_on_to = partition or None
-        self._error = error
-
-    def reason(self, error: BaseException) -> str:
-        """Return why a request that is not over yet ends without a host here."""
-        return with_summary(str(error), self._summary())
-
     def claiming(self, claims: ClaimSession | None) -> None:
         """Note what claims for the request."""
         if claims is not None:
@@ -197,19 +182,13 @@ class Trace(DecisionObserver):
         for uuid in self.request.instance_uuids if self._claims else ():
             if events := [event for claims in self._claims for event in claims.events_of(uuid)]:
                 decision.claims[uuid] = events
-        if decision.passed_on_to:
-            error, decision.result = self._error, document.PASSED_ON
-        elif error is not None:
-            decision.result = document.FAILED
         if error is not None:
+            decision.result = document.FAILED
             decision.error = document.Error(type(error).__name__, mask_credentials(str(error)))
-            decision.summary = self._summary()
+            last = decision.filters[self._last_round :]
+            decision.summary = summarize(decision, last, self._left, claimed=self.request.claims)
         self._name_hosts()
         return decision
-
-    def _summary(self) -> str:
-        last = self.decision.filters[self._last_round :]
-        return summarize(self.decision, last, self._left, claimed=self.request.claims)
 
     def _split_claims(self) -> None:
         """Show the time of claims, which are made while hosts are selected, as a stage of their own."""

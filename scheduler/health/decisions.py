@@ -5,12 +5,12 @@ import threading
 
 from cachetools import LRUCache
 
-from scheduler.claims.events import ClaimState
 from scheduler.errors import DependencyUnavailable, InvalidRequest, NoValidHost, ReturnedToBroker
 from scheduler.explain.document import Decision
 from scheduler.explain.trace import Trace
 from scheduler.health import catalogue
 from scheduler.health.counters import Counters
+from scheduler.placement.claim_events import ClaimState
 
 #: Queries that are remembered, to tell the requests that share one from those with one of their own.
 QUERIES = 256
@@ -41,7 +41,7 @@ class DecisionCounter:
     def count(self, trace: Trace, error: BaseException | None) -> None:
         """Count a decision that is complete, or ended with an error."""
         counters, decision = self._counters, trace.decision
-        outcome = "passed_on" if decision.passed_on_to else outcome_of(error)
+        outcome = outcome_of(error)
         counters.add(catalogue.REQUESTS, 1, outcome)
         counters.add(catalogue.INSTANCES, len(decision.instances), outcome)
         self._count_times(trace)

@@ -6,7 +6,7 @@ So the manager hands what it claimed to the delivery (``Delivery.hold``), and th
 of the reply.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextvars import ContextVar
 from enum import Enum, auto
 from typing import NamedTuple, Protocol
@@ -69,20 +69,6 @@ class Sent(Enum):
     UNKNOWN = auto()
 
 
-class Onward(NamedTuple):
-    """How a message came here, and how it may be sent on.
-
-    Attributes:
-        tried: What schedulers that sent it on have noted.
-        send: Sends it on to a topic, with the reason and what is tried then.
-        spent: Seconds since another scheduler received it first, until it was received here.
-    """
-
-    tried: tuple[str, ...]
-    send: Callable[[str, str, tuple[str, ...]], Sent]
-    spent: float = 0.0
-
-
 class Receipt(NamedTuple):
     """What is known of a message when its run begins.
 
@@ -107,12 +93,12 @@ class Elsewhere(NamedTuple):
     Attributes:
         can_be_postponed: Whether it may be returned to the broker, to wait for another run of it.
         can_be_returned: Whether it may be returned to the broker, for another scheduler.
-        onward: How it came here, and how it may be sent on; None if it may not.
+        forward: Sends it on to a topic, with the reason; None if it may not be sent on.
     """
 
     can_be_postponed: bool = False
     can_be_returned: bool = False
-    onward: Onward | None = None
+    forward: Callable[[str, str], Sent] | None = None
 
 
 class Delivery:
@@ -125,9 +111,6 @@ class Delivery:
         waited: See there.
         can_be_postponed: See ``Elsewhere``.
         can_be_returned: See there.
-        tried: What schedulers that sent the message on have noted, so that nothing is tried twice.
-        spent: Seconds since the first of these schedulers received it until a thread was free, as far as is
-            known.
     """
 
     def __init__(
@@ -144,11 +127,7 @@ class Delivery:
             replies: Records how the message is answered; None if that is not recorded.
         """
         self.message_id, self.redelivered, self.may_be_answered, self.waited = receipt
-        self.can_be_postponed, self.can_be_returned, onward = elsewhere
-        self.tried = onward.tried if onward else ()
-        self.waited = receipt.waited
-        self.spent = receipt.waited + (onward.spent if onward else 0.0)
-        self._onward = onward
+        self.can_be_postponed, self.can_be_returned, self._forward = elsewhere
         self._replies = replies if receipt.message_id else None
         self._held: list[Held] = []
 
@@ -156,12 +135,7 @@ class Delivery:
         """Keep something until the outcome of the reply is known."""
         self._held.append(held)
 
-    @property
-    def can_be_forwarded(self) -> bool:
-        """Whether the message may be sent on to another scheduler."""
-        return self._onward is not None and not self.may_be_answered
-
-    def forward(self, topic: str, reason: str, tried: Sequence[str]) -> bool:
+    def forward(self, topic: str, reason: str) -> None:
         """Send the message on to another scheduler, which answers its caller.
 
         Returns if that is not possible: then it is to be answered here. If it is not known whether it was
@@ -170,32 +144,16 @@ class Delivery:
         Args:
             topic: Where the other scheduler, or one of several, takes messages.
             reason: Why, in one word, for log and metrics.
-            tried: What ``tried`` is to be there: what was tried before, and what is tried now.
-
-        Returns:
-            Whether it may have been sent all the same: the broker has not confirmed it.
 
         Raises:
             Forwarded: It was sent.
         """
-        if self._onward is None or self.may_be_answered:
-            return False
-        sent = self._onward.send(topic, reason, tuple(tried))
+        if self._forward is None or self.may_be_answered:
+            return
+        sent = self._forward(topic, reason)
         if sent is Sent.YES:
             raise Forwarded(f"the message was sent to {topic}")
         self.redelivered = self.redelivered or sent is Sent.UNKNOWN
-        return sent is Sent.UNKNOWN
-
-    def postpone(self, reason: str) -> None:
-        """Return the message to the broker, to be delivered once more; nothing may be held.
-
-        Returns if that is not possible.
-
-        Raises:
-            Postponed: It is returned.
-        """
-        if self.can_be_postponed:
-            raise Postponed(reason)
 
     def begin_reply(self, *, failed: bool) -> None:
         """Report that a reply is about to be sent: from now on the caller may know it."""
@@ -238,7 +196,7 @@ class Delivery:
 
         The record of the decision has the delivery for as long as it is kept, and a message may be large.
         """
-        self._onward = None
+        self._forward = None
 
     def _take(self) -> list[Held]:
         held, self._held = self._held, []

@@ -21,7 +21,6 @@ from scheduler.rpc import checks
 from scheduler.rpc.amqp.listener import stopping_soon
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.endpoints import Endpoint, answering
-from scheduler.rpc.forwarding import MOST_TRIED
 from scheduler.rpc.serializer import ObjectSerializer, ServerSerializer
 
 LOG = logging.getLogger(__name__)
@@ -86,31 +85,6 @@ class Explanations(Endpoint):
             at_most=min(checks.number(at_most, "at_most"), MOST_ENTRIES),
         )
         return self._answer(found)
-
-    @answering
-    def dry_run(self, context: Any, spec_obj: Any) -> dict[str, Any]:
-        """Say what would be decided now, and claim nothing."""
-        _require_admin(context)
-        return self._answer(self._explainer.dry_run(context, checks.request_spec(spec_obj)))
-
-    @answering
-    def routed_dry_run(self, context: Any, spec_obj: Any, tried: Any = None) -> dict[str, Any]:
-        """Say what would be decided now, or to which partition the request would be sent."""
-        _require_admin(context)
-        entries = checks.text_list(tried or [], "tried")[:MOST_TRIED]
-        return self._answer(self._explainer.routed_dry_run(context, checks.request_spec(spec_obj), entries))
-
-    @answering
-    def partitions(self, context: Any) -> dict[str, Any]:
-        """Name the schedulers of each partition."""
-        _require_admin(context)
-        return self._answer(self._explainer.partitions())
-
-    @answering
-    def capacity(self, context: Any, spec_obj: Any) -> dict[str, Any]:
-        """Say how many more instances of a request fit."""
-        _require_admin(context)
-        return self._answer(self._explainer.capacity(context, checks.request_spec(spec_obj)))
 
     def _answer(self, content: Any) -> dict[str, Any]:
         return {"scheduler": self._name, "workers": self._workers, "answer": content}

@@ -1,6 +1,6 @@
 """The RPC server on topic ``scheduler`` (spec: wire-and-config 1.1, 1.4)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 import math
 import time
@@ -58,20 +58,17 @@ class NoObserver:
         """Ignore a call that was sent on."""
 
 
-class Topics(NamedTuple):
+class OwnQueue(NamedTuple):
     """Where calls are taken that other schedulers send on.
 
     Attributes:
-        names: The topics, beside the topic of all schedulers.
-        announce: Called with whether calls are taken from all of their queues: when the server starts, before
-            they are read from, when that changes, and when it stops. Must not wait.
+        name: The queue.
+        announce: Called with whether calls are taken from it: when the server starts, before it is read from,
+            when that changes, and when it stops. Must not wait.
     """
 
-    names: Sequence[str]
+    name: str
     announce: Callable[[bool], None]
-
-
-NO_TOPICS = Topics((), lambda _taken: None)
 
 
 class Server(server.RPCServer):
@@ -92,7 +89,9 @@ class Server(server.RPCServer):
         heartbeats: The heartbeats of the calls that are not answered yet.
         activity: How busy its threads are.
         observer: Is told of messages that are not answered here.
-        topics: Where calls are taken that other schedulers send on; to be set before it starts.
+        topic: Where calls are taken; to be set before it starts.
+        takes_casts: Whether the casts to all schedulers are taken; to be set before it starts.
+        own_queue: Where calls are taken that other schedulers send on, or None; to be set before it starts.
         outages: Pauses and resumes the receipt of calls; to be set before it starts, or None.
     """
 
@@ -117,7 +116,9 @@ class Server(server.RPCServer):
         self._postponements = Postponements()
         self._reply_queues = ReplyQueues(self._return_noted, self._drop)
         self._forwarder = forwarding.Forwarder(self._tell_forwarded)
-        self.topics = NO_TOPICS
+        self.topic: str = target.topic
+        self.takes_casts = True
+        self.own_queue: OwnQueue | None = None
         self.outages: Outages | None = None
         self.observer: TrafficObserver = NoObserver()
         self._late_listener: amqp_listener.LateListener | None = None
@@ -152,15 +153,19 @@ class Server(server.RPCServer):
         with refusals_as_config_errors():
             berth = self.conf.berth
             listener = amqp_listener.listen(
-                self.transport, self._target, berth.largest_message, berth.consumer_priority
+                self.transport,
+                self._target(topic=self.topic),
+                berth.largest_message,
+                berth.consumer_priority,
+                fanout=self._target.topic if self.takes_casts else "",
             )
             if listener is None:
                 return super()._create_listener()
-            queues = forwarding.ForwardingQueues(listener, *self.topics)
-            queues.start()
+            queue = self._read_own_queue(listener)
 
             def stop() -> None:
-                queues.stop()
+                if queue is not None:
+                    queue.stop()
                 self._reply_queues.stop()
 
             listener.on_stop = stop
@@ -168,6 +173,14 @@ class Server(server.RPCServer):
             if self.outages is not None:
                 self.outages.follow(listener, self.conf.executor_thread_pool_size)
             return amqp_listener.adapted(listener)
+
+    def _read_own_queue(self, listener: amqp_listener.LateListener) -> forwarding.ForwardingQueue | None:
+        if self.own_queue is None:
+            return None
+        name, announce = self.own_queue
+        queue = forwarding.ForwardingQueue(listener, name, self.topic, announce)
+        queue.start()
+        return queue
 
     def _start_threads(self) -> None:
         """Start the heartbeats, the looks at reply queues, and as many threads as the pool may have.
@@ -252,28 +265,18 @@ class Server(server.RPCServer):
         answered, waited = decision.fate is Fate.RUN_ANSWERED, time.monotonic() - message.received
         message.delivery = delivery.Delivery(
             delivery.Receipt(identity, message.redelivered, answered, waited),
-            delivery.Elsewhere(postponable, True, self._onward(message)),
+            delivery.Elsewhere(postponable, True, self._forward_of(message)),
             self._runs,
         )
         return message.delivery
 
-    def _onward(self, message: ConfirmedMessage) -> delivery.Onward:
-        self._note_first_received(message)
-        return delivery.Onward(
-            forwarding.tried(message.headers),
-            partial(self._send_on, message),
-            message.received - message.first_received,
-        )
+    def _forward_of(self, message: ConfirmedMessage) -> Callable[[str, str], delivery.Sent] | None:
+        """Return what sends a call on; None if another scheduler has sent it here, or did so before."""
+        return None if forwarding.FORWARDED in message.headers else partial(self._send_on, message)
 
-    def _note_first_received(self, message: ConfirmedMessage) -> None:
-        received = message.received - forwarding.spent(message.headers)
-        message.first_received = min(received, self._postponements.first_received(message.unique_id))
-
-    def _send_on(
-        self, message: ConfirmedMessage, topic: str, reason: str, tried: Sequence[str]
-    ) -> delivery.Sent:
+    def _send_on(self, message: ConfirmedMessage, topic: str, reason: str) -> delivery.Sent:
         self._redeliveries.pause(message)
-        sent = self._forwarder.forward(message, topic, reason, tried)
+        sent = self._forwarder.forward(message, topic, reason)
         if sent is not delivery.Sent.YES:
             self._redeliveries.resume(message)
         return sent
@@ -283,7 +286,6 @@ class Server(server.RPCServer):
         self.heartbeats.release(message)
         if decision.fate is Fate.UNKNOWN:
             if self._postponements.may_postpone(message.unique_id):
-                self._note_first_received(message)
                 self._postpone(message)
                 return
             self._redeliveries.end(message)
@@ -294,19 +296,16 @@ class Server(server.RPCServer):
 
     def _postpone_longer(self, message: ConfirmedMessage) -> None:
         """Return a call to the broker for which another scheduler may have claimed hosts."""
-        # Others may have returned it before, to whom it was sent on each time.
-        forwarded = len(forwarding.tried(message.headers)) - 1
-        self._postpone(message, self._postponements.growing_delay(message.unique_id, forwarded))
+        self._postpone(message, self._postponements.growing_delay(message.unique_id))
 
     def _postpone(self, message: ConfirmedMessage, delay: float = POSTPONE_DELAY) -> None:
-        self._postponements.note(message.unique_id, message.first_received)
+        self._postponements.note(message.unique_id)
         self._sleep(delay)
         self._return(message)
 
     def _return_noted(self, message: ConfirmedMessage) -> None:
         """Return a call to the broker that waited for its reply queue."""
-        self._note_first_received(message)
-        self._postponements.note(message.unique_id, message.first_received)
+        self._postponements.note(message.unique_id)
         self._return(message)
 
     def _drop(self, message: ConfirmedMessage) -> None:
@@ -371,13 +370,10 @@ class Server(server.RPCServer):
 
 
 def _silence_before(message: Any) -> float:
-    """Return for how many seconds the caller of a message that was just received may have heard nothing.
-
-    Schedulers that had the message before have sent nothing if each had it for less than half of the timeout.
-    """
+    """Return for how many seconds the caller of a message that was just received may have heard nothing."""
     if not isinstance(message, ConfirmedMessage):
         return 0.0
-    return math.inf if message.redelivered else forwarding.spent(message.headers)
+    return math.inf if message.redelivered or forwarding.FORWARDED in message.headers else 0.0
 
 
 def _do_nothing() -> None:
@@ -420,19 +416,51 @@ def build(
     if conf.rpc_ping_enabled:
         # oslo.messaging looks at the global configuration object only, which is not used here
         served.append(library.PingEndpoint())
-    made: Server = messaging.get_rpc_server(
+    target = messaging.Target(topic=TOPIC, server=conf.host)
+    made = _made(
         transport,
-        messaging.Target(topic=TOPIC, server=conf.host),
+        target,
         served,
-        serializer=ServerSerializer(),
-        access_policy=messaging.DefaultRPCAccessPolicy,
-        server_cls=partial(
-            Server,
-            heartbeats=Heartbeats() if heartbeats is None else heartbeats,
-            warnings=warnings,
-            runs=runs,
-            sleep=sleep,
-        ),
+        ServerSerializer(),
+        heartbeats=Heartbeats() if heartbeats is None else heartbeats,
+        warnings=warnings,
+        runs=runs,
+        sleep=sleep,
     )
     made.observer = observer
+    return made
+
+
+def build_proxy(conf: cfg.ConfigOpts, transport: Any, endpoint: Any) -> Server:
+    """Return a server that hands the calls of all schedulers to ``endpoint`` as they are; not started.
+
+    It takes no casts. Arguments and contexts are the dicts of the message.
+    """
+    warnings = RateLimitedLogger(LOG)
+    target = messaging.Target(topic=TOPIC, server=conf.host)
+    served = [endpoint, endpoints.Base(warnings)]
+    made = _made(
+        transport,
+        target,
+        served,
+        messaging.NoOpSerializer(),
+        heartbeats=Heartbeats(),
+        warnings=warnings,
+        runs=NoRuns(),
+    )
+    made.takes_casts = False
+    return made
+
+
+def _made(
+    transport: Any, target: messaging.Target, served: list[Any], serializer: Any, **options: Any
+) -> Server:
+    made: Server = messaging.get_rpc_server(
+        transport,
+        target,
+        served,
+        serializer=serializer,
+        access_policy=messaging.DefaultRPCAccessPolicy,
+        server_cls=partial(Server, **options),
+    )
     return made

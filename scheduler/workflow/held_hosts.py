@@ -1,16 +1,15 @@
 """The hosts that the instances of a request hold already in Placement."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from scheduler.claims.allocations_api import ConsumerAllocations
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.held import held_candidate
-from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
 from scheduler.nova_db.inventory import Inventory
-from scheduler.placement.answer import AllocationCandidate, Resources
+from scheduler.placement.allocations import ConsumerAllocations
+from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.errors import PlacementSilent, unavailable
 from scheduler.request.query import Query
 from scheduler.request.scheduling_request import SchedulingRequest
@@ -41,22 +40,13 @@ class HeldHosts:
         self._claimer = claimer
         self._candidate_hosts = candidate_hosts
 
-    def name_of(self, request: SchedulingRequest) -> str | None:
-        """Return the host that an earlier delivery claimed for a request, be it of whatever partition."""
-        try:
-            held = self._claimer.get_held(request.instance_uuids[0], request.context).allocations
-        except (PlacementSilent, IndexError):
-            return None
-        ignored = {host.lower() for host in request.spec.ignore_hosts or ()}
-        hosts = self._hosts.hosts_of_nodes(held) if held else set()
-        return min((host for host in hosts if host.lower() not in ignored), default=None)
-
     def of_each(self, queries: Sequence[Query], request: SchedulingRequest) -> list[HeldHost] | None:
         """Return the host that each instance holds; None if one of them holds none that would do."""
         held = self._read(request)
         if not all(each.allocations for each in held.values()):
             return None
-        table = self._table_with([each.allocations for each in held.values()], request)
+        providers = {provider for each in held.values() for provider in each.allocations}
+        table = self._candidate_hosts.table_with(providers, request)
         ignored = self._candidate_hosts.ignored_nodes(table, request)
         found: list[HeldHost] = []
         for uuid, each in held.items():
@@ -69,21 +59,6 @@ class HeldHosts:
             alone = replace(request, instance_uuids=(uuid,), with_alternates=False)
             found.append(HeldHost(view, alone, candidate, each))
         return found or None
-
-    def _table_with(self, held: Collection[Resources], request: SchedulingRequest) -> HostTable:
-        """Return a table that has the hosts of these allocations.
-
-        They may be of another partition, of which no scheduler is alive: this one answers then.
-        """
-        providers = {provider for each in held for provider in each}
-        table = self._candidate_hosts.table_with(providers, request)
-        if not self._hosts.partition.name:
-            return table
-        # An evacuated instance still holds its failed host, which may be the only one of this partition.
-        ignored = self._candidate_hosts.ignored_nodes(table, request)
-        if not all((each.keys() - ignored) & table.row_of_uuid.keys() for each in held):
-            return self._hosts.table_of_nodes(providers)
-        return table
 
     def _read(self, request: SchedulingRequest) -> Mapping[str, ConsumerAllocations]:
         """Return what the instances hold, up to one that holds nothing.

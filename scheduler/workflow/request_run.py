@@ -7,6 +7,7 @@ on the way is either in the reply or released.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+import math
 import time
 from typing import Any, Protocol
 
@@ -30,7 +31,7 @@ from scheduler.selection.driver import FilterDriver
 from scheduler.selection.headroom import Usages, no_usages
 from scheduler.selection.host_claiming import final_refusal
 from scheduler.selection.mirrored_hosts import MirroredHosts
-from scheduler.selection.server_groups import ServerGroups
+from scheduler.selection.server_groups import AFFINITY, ServerGroups
 from scheduler.workflow.candidate_hosts import CandidateHosts, MoreHosts
 from scheduler.workflow.claim_sessions import ClaimSessions, keep_until_answered
 from scheduler.workflow.held_hosts import HeldHost, HeldHosts
@@ -110,7 +111,21 @@ class RequestRun:
             DependencyUnavailable: It is not known whether there is a host. Nothing stays claimed, and the
                 request may be tried once more.
         """
-        return self._check_rebuild(request) if request.is_rebuild else self._schedule(request)
+        if request.is_rebuild:
+            return self._check_rebuild(request)
+        try:
+            return self._schedule(request)
+        except NoValidHost as error:
+            error.final = error.final or self._is_bound_to_hosts(request)
+            raise
+
+    def _is_bound_to_hosts(self, request: SchedulingRequest) -> bool:
+        """Return whether a request must join members of its affinity group on a host that is known here."""
+        with self._steps.groups.serialized(request, self._steps.hosts) as current:
+            group = current.server_group
+            if group is None or AFFINITY not in (group.policy, *group.policies):
+                return False
+            return bool(self._steps.hosts.snapshot(math.inf).nodes_of_hosts(group.hosts))
 
     def _schedule(self, request: SchedulingRequest) -> Reply:
         # What was decided for these instances before is void.

@@ -3,7 +3,7 @@
 Imported after ``imports.install``, so that the product has the virtual clock, threads and randomness.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 import functools
 import itertools
 import logging
@@ -20,11 +20,9 @@ from sqlalchemy.exc import OperationalError
 
 from scheduler import conf as options
 from scheduler import objects
-from scheduler.claims.allocations_api import AllocationsApi
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.journal import Journal
 from scheduler.claims.policy import ClaimPolicy
-from scheduler.conf.partitions import Partition
 from scheduler.daemon import worker
 from scheduler.daemon.parts import WorkerParts
 from scheduler.daemon.shared_state import SharedState
@@ -37,6 +35,7 @@ from scheduler.manager_parts import ManagerParts
 from scheduler.nova_db.inventory import FoundNode
 from scheduler.nova_db.partition_hosts import PartitionHosts
 from scheduler.nova_db.scatter_gather import CellUnavailable
+from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.mirror_source import CandidateMirror
@@ -46,7 +45,6 @@ from scheduler.rpc.amqp import listener as amqp_listener
 from scheduler.rpc.heartbeats import Heartbeats
 from tools.simulation import threads
 from tools.simulation.broker import Broker, Driver, listen
-from tools.simulation.partitions import Partitions
 from tools.simulation.plan import Limits
 
 CELL = "c0000000-0000-4000-8000-000000000001"
@@ -159,8 +157,6 @@ class Hosts:
     Args:
         table: All hosts.
         database: Returns how the databases are now: one of ``plan.DATABASES``, or "".
-        partition: The partition that the hosts of the table are of; None: it has all.
-        everything: The table of all partitions; None: there is one table.
     """
 
     instances: Any = None
@@ -170,16 +166,13 @@ class Hosts:
         self,
         table: HostTable,
         database: Callable[[], str],
-        partition: Partition | None = None,
-        everything: HostTable | None = None,
     ) -> None:
         self._table = table
-        self._everything = everything or table
         self._database = database
         self.instances = self
         self.pending = PendingPlacements()
         self._aggregates = Aggregates(())
-        self.partition = PartitionHosts(partition, self.aggregates)
+        self.partition = PartitionHosts(None, self.aggregates)
 
     def start(self) -> None:
         """Do nothing."""
@@ -209,21 +202,8 @@ class Hosts:
         return table
 
     def nodes_of_hosts(self, table: HostTable, hosts: Sequence[str]) -> frozenset[str]:
-        """Return the nodes of these hosts, of whatever partition."""
-        return self._everything.nodes_of_hosts(hosts)
-
-    def hosts_of_nodes(self, uuids: Collection[str]) -> set[str]:
-        """Return the service hosts of these nodes, of whatever partition."""
-        return {row.host for row in self._everything.rows if row.uuid in uuids}
-
-    def table_of_nodes(self, uuids: Collection[str]) -> HostTable:
-        """Return a table of these nodes, of whatever partition: the one of all."""
-        self._read()
-        return self._everything
-
-    def hosts_without_partition(self) -> list[str]:
-        """Return that each host is in a partition."""
-        return []
+        """Return the nodes of these hosts."""
+        return self._table.nodes_of_hosts(hosts)
 
     def recover(self, table: HostTable, cell_uuid: str | None = None) -> bool:
         """Return that the table lacks no host."""
@@ -232,7 +212,7 @@ class Hosts:
     def find_nodes(self, wanted: Any) -> Sequence[FoundNode]:
         """Return the nodes that a request names."""
         self._read()
-        rows = self._everything.nodes(wanted.host, wanted.node)
+        rows = self._table.nodes(wanted.host, wanted.node)
         return [FoundNode(row.uuid, row.host, row.nodename) for row in rows]
 
     def members_of(self, group_uuid: str) -> list[str]:
@@ -278,8 +258,8 @@ _NO_HOSTS = HostTable((), {}, Aggregates(()))
 
 
 @functools.cache
-def make_table(number: int, vcpus: int, first: int = 0, step: int = 1) -> HostTable:
-    """Return a table of equal hosts: of ``number``, each ``step``-th from ``first`` on."""
+def make_table(number: int, vcpus: int) -> HostTable:
+    """Return a table of equal hosts."""
     rows = [
         HostRow(
             id=n,
@@ -293,7 +273,7 @@ def make_table(number: int, vcpus: int, first: int = 0, step: int = 1) -> HostTa
             total_usable_disk_gb=vcpus,
             vcpus_total=vcpus,
         )
-        for n in range(first, number, step)
+        for n in range(number)
     ]
     services = {(CELL, row.host): ServiceRow(id=row.id, uuid=None, host=row.host) for row in rows}
     return HostTable(rows, services, Aggregates(()))
@@ -347,7 +327,6 @@ class Parts:
         database: Returns how the databases are now.
         is_deleted: Returns whether the user has deleted an instance.
         directory: For files that the product writes.
-        partitions: Between which calls are sent on; None: this scheduler has all hosts.
     """
 
     def __init__(
@@ -359,9 +338,7 @@ class Parts:
         database: Callable[[], str],
         is_deleted: Callable[[str], bool],
         directory: pathlib.Path,
-        partitions: Partitions | None = None,
     ) -> None:
-        self._partitions = partitions
         self._conf = conf
         self._limits = limits
         self._broker = broker
@@ -396,20 +373,18 @@ class Parts:
         timeouts = Timeouts.of(self._limits.placement_timeout or None)
         client = PlacementClient(self._adapter(), timeouts)
         clock = threads.MODULES["time"].monotonic
-        hosts = self._make_hosts()
+        hosts = Hosts(make_table(self._limits.hosts, self._limits.room), self._database)
         mirror = CandidateMirror(
             client, lambda: conf.berth.mirror_interval, clock, aggregates=hosts.partition.aggregates
         )
-        api = AllocationsApi(client, clock)
-        api.written = mirror.written
+        writer = AllocationWriter(client, written=mirror.written)
         parts = ManagerParts(
             hosts=hosts,
             placement=client,
             candidates=CandidateSource.of(client),
-            claimer=Claimer(api, ClaimPolicy(batch_size=self._limits.batch), is_deleted=self._is_deleted),
+            claimer=Claimer(writer, ClaimPolicy(batch_size=self._limits.batch), is_deleted=self._is_deleted),
             network=None,
             mirror=mirror,
-            router=self._partitions.make_router() if self._partitions else None,
         )
         return SchedulerManager(conf, notifications.Notifications(()), parts, shared)
 
@@ -417,20 +392,9 @@ class Parts:
         conf.set_override("executor_thread_pool_size", self._limits.threads)
         transport = library_transport.RPCTransport(Driver(conf, self._broker))
         # Looks once a second, not four times: half of all steps of a history would be these.
-        made = server.build(
+        return server.build(
             conf, transport, manager, heartbeats=Heartbeats(tick=1.0), runs=manager.message_runs
         )
-        if self._partitions:
-            made.topics = server.Topics([self._partitions.own.topic], lambda _taken: None)
-        return made
-
-    def _make_hosts(self) -> Hosts:
-        limits, partitions = self._limits, self._partitions
-        everything = make_table(limits.hosts, limits.room)
-        if partitions is None:
-            return Hosts(everything, self._database)
-        own = make_table(limits.hosts, limits.room, partitions.index, partitions.count)
-        return Hosts(own, self._database, partitions.own, everything)
 
 
 @functools.cache

@@ -336,7 +336,7 @@ def _is_identity(value: Any) -> bool:
 
 
 def listen(
-    transport: Any, target: messaging.Target, largest_message: int, priority: int = 0
+    transport: Any, target: messaging.Target, largest_message: int, priority: int = 0, fanout: str = ""
 ) -> LateListener | None:
     """Return a listener for a server, on the queues of oslo.messaging's own.
 
@@ -345,6 +345,7 @@ def listen(
         target: Topic and server name.
         largest_message: Bytes of the largest reply.
         priority: Of this consumer among those of the topic; the broker's default is 0.
+        fanout: The topic whose casts are taken; "" for none.
 
     Returns:
         The listener; None if the driver of the transport does not speak AMQP.
@@ -361,9 +362,10 @@ def listen(
     if priority:
         for consumer in connection._consumers:
             _prioritise(consumer, priority)
-    of_calls = set(connection._consumers)
-    connection.declare_fanout_consumer(target.topic, listener)
-    listener.always_read = frozenset(connection._consumers) - of_calls
+    if fanout:
+        of_calls = set(connection._consumers)
+        connection.declare_fanout_consumer(fanout, listener)
+        listener.always_read = frozenset(connection._consumers) - of_calls
     return listener
 
 

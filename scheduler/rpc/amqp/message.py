@@ -54,7 +54,6 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
         caller_waits: Whether another, smaller reply may still be delivered.
         channel_number: Which of the listener's successive channels the message came from.
         received: When it was received; seconds of ``time.monotonic``.
-        first_received: When the first scheduler that had it received it, as far as is known; as above.
         was_run_elsewhere: Whether another process of this host was found to run it, or to have run it.
         delivery: What depends on its reply, which is told before the reply is sent; None if nothing does.
     """
@@ -65,7 +64,6 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
     caller_waits = False
     channel_number = 0
     received = 0.0
-    first_received = 0.0
     was_run_elsewhere = False
 
     @property

@@ -5,9 +5,9 @@ import uuid
 import pytest
 
 from scheduler.audit.recorded_claims import RecordedClaim, by_consumer, recorded_claims
-from scheduler.claims.allocations_api import ConsumerAllocations, Owner
 from scheduler.claims.journal import ClaimJournal, Journal
 from scheduler.claims.result import OwnWrite
+from scheduler.placement.allocations import ConsumerAllocations, Owner
 
 MADE = ConsumerAllocations({"p": {"resources": {"VCPU": 2}}}, 3, Owner("project", "user"))
 HELD = ConsumerAllocations(MADE.allocations, MADE.generation)

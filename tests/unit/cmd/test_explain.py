@@ -14,16 +14,12 @@ import yaml
 
 from scheduler import conf as options
 from scheduler.cmd import explain as command
-from scheduler.cmd import explain_decisions, explain_requests, operator_app
-from scheduler.dry_run import Routed
-from scheduler.explain.capacity import Offer, OfferTrace
-from scheduler.explain.document import Error, Tried, encode, time_text
+from scheduler.cmd import explain_decisions, operator_app
+from scheduler.explain.document import Error, encode, time_text
 from scheduler.explain.explainer import Explainer
 from scheduler.explain.hosts_now import HostNow, NodeNow
 from scheduler.explain.memory import DecisionMemory
 from scheduler.explain.rendering import FilterVerdict
-from scheduler.explain.trace import Names
-from scheduler.placement.answer import Candidates
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rpc import explain, transport
 from tests.support.options import make_conf
@@ -52,7 +48,7 @@ def make_trace(**fields):
     )
     hosts = [host_with_candidate("h1").down(), host_with_candidate("h2"), host_with_candidate("h3")]
     spec = make_spec(sizes={"memory_mb": 99999}, instance_uuid="i", project_id="p", **fields)
-    trace = decide(conf, hosts, SchedulingRequest.of(spec, ["i"]), make=OfferTrace)
+    trace = decide(conf, hosts, SchedulingRequest.of(spec, ["i"]))
     trace.decision.request_id, trace.decision.summary = "req-1", "RamFilter turned down 2"
     return trace
 
@@ -85,13 +81,13 @@ def run(config, caplog):
 
 
 @contextlib.contextmanager
-def serving(config, host, trace, **routing):
+def serving(config, host, trace):
     """Run a scheduler on a host that knows a decision."""
     conf = options.load(["--config-file", str(config)])
     conf.set_override("host", host)
     memory = DecisionMemory(10, 2**30)
     memory.add(trace.decision, encode(trace.decision))
-    explainer = Explainer(memory, HostNows(), Names, Stub(trace, **routing))
+    explainer = Explainer(memory, HostNows())
     server = explain.build(conf, transport.rpc_transport(conf), explainer, 0, 1)
     server.start()
     try:
@@ -119,28 +115,6 @@ class HostNows:
             FilterVerdict("RamFilter", "rejected", "too few"),
         ]
         return HostNow("later", [NodeNow(name, name, "cell1", "az1", "", "disabled", verdicts)])
-
-
-class Stub:
-    """Dry runs that come to a decision that is known; ``asked`` is the last request."""
-
-    asked = None
-
-    def __init__(self, trace, onward=(), partitions=()):
-        self.trace = trace
-        self.onward = onward
-        self.partitions = lambda: dict(partitions)
-
-    def decide(self, context, spec):
-        Stub.asked = spec
-        return self.trace.decision
-
-    def route(self, context, spec, tried):
-        return Routed(self.decide(context, spec), *([] if tried else self.onward))
-
-    def offer(self, context, spec):
-        self.decide(context, spec)
-        return Offer(self.trace, Candidates(), make_conf(), self.trace.offered.table)
 
 
 @pytest.fixture
@@ -182,20 +156,12 @@ def test_the_header_has_what_was_asked_for_and_what_may_surprise(run, config):
     assert "Placement was asked again at 1970-01-01T00:00:01.000+00:00" in output
 
 
-def test_the_way_of_a_request_through_partitions_is_shown(run, config, trace):
-    decision = trace.decision
-    decision.partition, decision.tried = "b", [Tried("a", "ctl1: no room"), Tried("c", "")]
+def test_the_partition_that_decided_is_shown(run, config, trace):
+    trace.decision.partition = "b"
     with serving(config, "ctl", trace):
         status, output, _ = run("decision", "req-1")
     assert status == 0
-    assert (
-        "partition a: ctl1: no room\n  partition c: did not take the request\n  partition b: decided"
-        in output
-    )
-    decision.passed_on_to = "d"
-    with serving(config, "ctl", trace):
-        _, output, _ = run("decision", "req-1")
-    assert "Result: no host here, passed on to partition d" in output
+    assert "\n  partition b\n" in output
 
 
 def test_the_document_is_the_same_in_json_and_yaml(run, scheduler):
@@ -228,7 +194,7 @@ def nasty():
     decision.queries = [f"required=CUSTOM_{quote_plus(NASTY)}"]
     decision.availability_zone = decision.project_id = NASTY
     decision.error = Error("NoValidHost", NASTY)
-    decision.tried = [Tried(NASTY, NASTY)]
+    decision.partition = NASTY
     decision.candidates.reason = NASTY
     return trace
 
@@ -340,12 +306,9 @@ def test_without_schedulers_and_log_the_failure_is_one_line(run, argv):
     assert "Traceback" not in logged
 
 
-@pytest.mark.parametrize(
-    "argv", [["decision", "req-1"], ["list"], ["dry-run", "--flavor", "x"]], ids=" ".join
-)
-def test_a_broker_that_is_unavailable_is_named(run, config, monkeypatch, argv):
+@pytest.mark.parametrize("argv", [["decision", "req-1"], ["list"]], ids=" ".join)
+def test_a_broker_that_is_unavailable_is_named(run, config, argv):
     config.write_text(config.read_text().replace("fake://", "rabbit://u:secret@127.0.0.1:1/"))
-    monkeypatch.setattr(explain_requests.RequestQuestion, "request", lambda *_: None)
     status, _, logged = run(*argv)
     assert status == operator_app.NOT_RUN
     assert "RabbitMQ is unavailable: broker 127.0.0.1:1: [Errno 111] Connection refused" in logged

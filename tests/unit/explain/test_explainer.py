@@ -5,10 +5,9 @@ import threading
 import pytest
 
 from scheduler.explain.document import Relaxed, decode
-from scheduler.explain.explainer import LONGEST_PAUSE, Busy, Explainer, Pace
+from scheduler.explain.explainer import Busy, Explainer
 from scheduler.explain.hosts_now import HostNow
 from scheduler.explain.relaxation import NOTHING_HELPS
-from scheduler.explain.trace import Names
 from tests.unit.explain.test_memory import decisions, memory_of
 
 
@@ -34,7 +33,7 @@ class Hosts:
 
 
 def make_explainer(memory, hosts=None):
-    return Explainer(memory, hosts, Names, None, 0.0, lambda: lambda: None)
+    return Explainer(memory, hosts, 0.0)
 
 
 @pytest.fixture
@@ -102,12 +101,3 @@ def test_a_second_question_about_a_host_is_refused_while_the_first_takes_too_lon
     hosts.answered.set()
     first.join()
     assert explainer.host_now(None, ["i1"], "h") == {"time": "now", "nodes": []}
-
-
-def test_a_pause_is_as_long_as_the_work_before_it_within_a_bound():
-    times = iter([0.0, 0.004, 1.0, 3.0, 9.0])
-    slept = []
-    pace = Pace(lambda: next(times), slept.append)
-    pace()
-    pace()
-    assert slept == [0.004, LONGEST_PAUSE]

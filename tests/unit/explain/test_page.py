@@ -6,7 +6,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 import pytest
 
-from scheduler.claims.events import ClaimEvent, ClaimState
 from scheduler.explain import page
 from scheduler.explain.document import (
     Best,
@@ -20,6 +19,7 @@ from scheduler.explain.document import (
     Weights,
 )
 from scheduler.explain.rendering import Host, Stage
+from scheduler.placement.claim_events import ClaimEvent, ClaimState
 
 
 def stage(name, start, end, kind="filter"):

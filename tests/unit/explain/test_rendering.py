@@ -2,13 +2,13 @@
 
 import pytest
 
-from scheduler.claims.events import ClaimEvent, ClaimState
 from scheduler.explain import document, rendering
 from scheduler.explain.document import decode, encode
 from scheduler.explain.rendering import Cause
 from scheduler.explain.trace import Trace
 from scheduler.explain.unoffered import DISABLED
 from scheduler.placement.answer import Candidates
+from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.request.scheduling_request import SchedulingRequest
 from tests.builders import uuid_of
 from tests.support.options import make_conf
