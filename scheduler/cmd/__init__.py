@@ -1,7 +1,7 @@
 """The commands.
 
-- scheduler: berth-scheduler and berth-router, the daemon; worker_parts: what its workers are made of;
-  check_config: its argument --check-config
+- scheduler: berth-scheduler, the daemon; router: berth-router; worker_parts: what their workers are made of;
+  check_config: their argument --check-config
 - status: berth-status; its commands: upgrade_check: can Berth take the place of nova-scheduler here; audit:
   does Placement agree with nova's databases; findings_table: how both show what they found
 - explain: berth-explain; its commands: explain_decisions: questions about decisions that were made
