@@ -120,7 +120,7 @@ class Fence:
             return None
         # Another host is no help to an instance that holds one.
         outcome = Outcome.CONFLICT if one.result is WriteResult.CONTENDED else OUTCOMES[one.result]
-        unknown = own if one.result is WriteResult.UNKNOWN else {}
+        unknown = own if one.lost else {}
         return self._fail(
             outcome, one.reason, written, lost={uuid: (mine,) for uuid, mine in unknown.items()}
         )

@@ -48,8 +48,7 @@ from scheduler.rpc.context import RequestContext
 from scheduler.rpc.delivery import Delivery, Forwarded, Receipt
 from scheduler.selection.host_claiming import NOT_ENOUGH
 from scheduler.stream.decision_stream import DecisionStream, NoStream
-from scheduler.stream.membership import Member
-from scheduler.stream.owners import NoOwners
+from scheduler.stream.records import Member
 from scheduler.stream.shared_decisions import LocalState
 from tests.builders import CELL, OTHER_CELL, Instances, make_aggregates, make_host, make_table, uuid_of
 from tests.support.clock import Clock
@@ -851,7 +850,7 @@ def test_members_of_a_soft_affinity_group_that_are_asked_for_at_once_share_a_hos
         assert len(set(pool.map(ask_for, members))) == 1
 
 
-class Owners(NoOwners):
+class Owners(NoStream):
     """Another scheduler decides for all server groups."""
 
     def __init__(self):
@@ -1269,7 +1268,7 @@ def share(make_world):
                 for name, ram in (("h1", 9000), ("h2", 8000), ("h3", 7000))
             ]
             world = make_world(hosts, broker=broker, **options)
-            stack.callback(world.manager.stream.stop, 1)
+            stack.callback(world.manager.stream.stop)
             world.manager.catch_up()
             return world
 
@@ -1302,6 +1301,15 @@ def test_schedulers_that_know_of_each_other_choose_different_hosts(share):
     assert owned == [[False, True, False], [True, False, True]]
     chosen = [ask(w, uuids=(f"i{n}",))[0][0].service_host for n, w in enumerate(worlds, 1)]
     assert chosen == ["h2", "h1"]
+
+
+def test_a_scheduler_says_goodbye_whatever_the_time_that_it_has_to_stop(share):
+    one, another = share(), share()
+    assert eventually(lambda: len(one.manager.stream.membership.alive()) == 2)
+    for part in ("outages", "_empty_answers", "_claimer", "notifications", "decisions", "_mirror", "hosts"):
+        setattr(another.manager, part, mock.Mock())
+    another.manager.stop(0)
+    assert eventually(lambda: len(one.manager.stream.membership.alive()) == 1)
 
 
 def test_a_scheduler_without_others_checks_claims_on_nearly_full_hosts(share):
