@@ -174,7 +174,7 @@ class Trace(DecisionObserver):
         self.mark("failed" if self._left is None else "selection")
         self._split_claims()
         self.times["total"] = self._clock() - self._started
-        decision.milliseconds = {stage: round(seconds * 1000, 3) for stage, seconds in self.times.items()}
+        decision.milliseconds = {stage: int(seconds * 1e6) / 1e3 for stage, seconds in self.times.items()}
         decision.candidates.age = round(decision.candidates.age, 3)
         decision.notes = list(self.request.counts.notes)
         for uuid in self.request.instance_uuids if self._claims else ():
@@ -316,7 +316,8 @@ class Trace(DecisionObserver):
 
     def _special(self, table: HostTable) -> dict[int, int]:
         """Return the verdicts of chosen, alternate and refused hosts by row."""
-        counts = Counter(rows[0] for rows in self._rows)
+        chosen = [rows[0] for rows in self._rows]
+        counts = Counter(chosen) if len(chosen) > 1 else dict.fromkeys(chosen, 1)
         found = {
             row: self._code(CHOSEN, None, f"for {count} instances" if count > 1 else "")
             for row, count in counts.items()
