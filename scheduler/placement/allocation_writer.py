@@ -78,13 +78,14 @@ class AllocationWriter:
         policy: WritePolicy = WritePolicy(),  # noqa: B008 - it is immutable
         timing: Timing = Timing(),  # noqa: B008 - it is immutable
         written: Callable[..., None] = _ignore_try,
+        alone: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Write through ``client``; nothing is sent yet."""
+        """Write through ``client``; nothing is sent yet. ``alone``: whether no other scheduler writes."""
         self._client = client
         self.policy, self.timing, self.written = policy, timing, written
         self.before_try: Callable[[Collection[str]], None] = _ignore
         self.reader = AllocationReader(client, policy.reads_at_once)
-        self.lanes = Lanes(self._post, timing.monotonic, policy.queue_timeout)
+        self.lanes = Lanes(self._post, timing.monotonic, policy.queue_timeout, alone)
         self.empty = EmptyConsumers(policy.empty_consumers)
 
     def write(

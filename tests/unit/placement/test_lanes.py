@@ -234,6 +234,23 @@ def test_after_a_slow_write_beside_another_there_is_one_lane_for_some_minutes(he
     assert api.lanes == LANES
 
 
+def test_while_another_scheduler_is_alive_there_is_one_lane(held):
+    """Each of them sends fewer POSTs, with more consumers."""
+    alone = True
+    api = AllocationWriter(held, alone=lambda: alone).lanes
+    assert api.lanes == LANES
+    alone = False
+    held.begin(send, api, *put("1a", "a"))
+    held.wait_for(["1a"])
+    for number, uuid in enumerate(["9a", "2a", "9b"], 1):
+        held.begin(send, api, *put(uuid, uuid))
+        wait_for_queue(api, number)
+    held.open("1a")
+    held.wait_for(["1a"], ["2a", "9a", "9b"])  # in the order of their providers
+    held.open("2a")
+    held.join()
+
+
 def test_consumers_of_a_group_are_sorted_by_provider(client, run):
     run(make(client), put("a"), put("b", "p3"), put("c", "p1"), put("d", "p2"))
     assert client.sent == [("PUT", ["a"]), ("POST", ["c", "d", "b"])]
