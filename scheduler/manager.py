@@ -26,11 +26,13 @@ from scheduler.explain.constraint_names import RequestNames
 from scheduler.explain.empty_answers import EmptyAnswers, PlacementQuestions
 from scheduler.explain.recorder import DecisionRecorder, Observe, ignore_decision
 from scheduler.explain.summary import with_summary
-from scheduler.explain.trace import Trace
+from scheduler.explain.trace import Names, Trace
+from scheduler.filters.chain import FilterChain
 from scheduler.filters.numa_topology_filter import fitter_of
 from scheduler.health.reports import MOST_CELLS, CellState, WorkerState
 from scheduler.manager_parts import ManagerParts, make_steps
 from scheduler.outages import IDLE_INTERVAL, Outages
+from scheduler.placement.candidates import Candidates
 from scheduler.placement.partition_members import PartitionMembers
 from scheduler.request.decision_line import placed_lines, refused_line
 from scheduler.request.scheduling_request import SchedulingRequest
@@ -51,9 +53,6 @@ DECISIONS_TIMEOUT = 2.0
 # Seconds before the first request for the first refresh of the mirror; without it Placement is asked.
 MIRROR_START_TIMEOUT = 30.0
 
-# Seconds at the end of a process for decisions that other schedulers still have to be told of.
-STREAM_TIMEOUT = 1.0
-
 
 class SchedulerManager:
     """One scheduler: what it knows and keeps, and ``select_destinations``.
@@ -63,7 +62,7 @@ class SchedulerManager:
         notifications: Where requests are announced.
         parts: What the manager works with.
         steps: What takes the steps of requests.
-        decisions: The records of the latest requests.
+        decisions: The documents of the latest requests.
         stream: What other schedulers decide, if it is shared.
         outages: What requests wait for that cannot be decided now.
     """
@@ -84,7 +83,7 @@ class SchedulerManager:
             parts: What to work with.
             journal: Outlives this process. Without one, claims of unanswered requests stay in Placement when
                 the process is killed.
-            on_decision: Called with the record of each decision.
+            on_decision: Called with what was noted of each decision.
 
         Raises:
             HostFilterNotFound: An enabled filter does not exist.
@@ -106,9 +105,12 @@ class SchedulerManager:
             PlacementQuestions(parts.placement),
             lambda: parts.placement.answers is not False,
             lambda spec: RequestNames(spec, parts.hosts.aggregates()),
+            lambda decision: self.decisions.memory.amend(decision),  # noqa: PLW0108 - made below
             parts.clock,
         )
-        self.decisions = DecisionRecorder(conf, parts.clock, on_decision, self._empty_answers.consider)
+        self.decisions = DecisionRecorder(
+            conf, parts.clock, on_decision, self._empty_answers.consider, self.names
+        )
         self.outages = Outages(
             self._find_outage, lambda: conf.berth.outage_patience, parts.stream, parts.clock
         )
@@ -129,6 +131,25 @@ class SchedulerManager:
             self.conf, chain, weighers, fitter, self.hosts.mapped, self.stream.owners.owned
         )
         return Rules(chain, weighers)
+
+    def names(self) -> Names:
+        """Return what cells and hosts without a zone are called."""
+        return Names(self.hosts.cell_names(), self.conf.default_availability_zone)
+
+    def candidates(self, request: SchedulingRequest) -> Candidates:
+        """Return what Placement offers for a request that is only asked about.
+
+        Raises:
+            NoValidHost: It offers nothing.
+            PlacementUnavailable: It gives no usable answer.
+        """
+        candidate_hosts, trace = self.steps.candidate_hosts, Trace(request)
+        return candidate_hosts.ask_placement(candidate_hosts.queries(request), request, trace)
+
+    @property
+    def filters(self) -> FilterChain:
+        """The filters in use."""
+        return self._driver.chain
 
     @property
     def message_runs(self) -> ClaimJournal:
@@ -171,12 +192,15 @@ class SchedulerManager:
         """
         return self.outages.wait_until_able(timeout)
 
-    def catch_up(self) -> None:
+    def catch_up(self, worker: int = 0) -> None:
         """Learn what other schedulers have decided in the last minutes, and read the mirror.
 
         To be called once the host table has been read, and before the first request. The time is bounded.
+
+        Args:
+            worker: The number of this worker of the daemon.
         """
-        self.stream.start()
+        self.stream.start(worker)
         self.stream.wait_until_caught_up(self.conf.berth.decision_stream_start_timeout)
         self._mirror.wait_until_tried(MIRROR_START_TIMEOUT)
 
@@ -207,7 +231,7 @@ class SchedulerManager:
         self._empty_answers.stop()
         self._claimer.stop_claiming()
         self._claimer.drain(timeout)
-        self.stream.stop(min(timeout, STREAM_TIMEOUT))
+        self.stream.stop()
         self.notifications.stop(min(timeout, NOTIFY_TIMEOUT))
         self.decisions.stop(min(timeout, DECISIONS_TIMEOUT))
         self._mirror.stop()
@@ -330,7 +354,7 @@ class SchedulerManager:
         except HandedBack:
             raise
         except BerthError as error:
-            reason = with_summary(str(error), trace.record.summary)
+            reason = with_summary(str(error), trace.decision.summary)
             LOG.info("%s", refused_line(uuids, counts, self._clock() - started, reason))
             raise
         for line in placed_lines(uuids, counts, self._clock() - started, self.hosts.cell_names()):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import partial
+import math
 import random
 from typing import Any
 
@@ -14,9 +15,8 @@ from scheduler.claims.journal import Journal
 from scheduler.conf.partitions import own_partition
 from scheduler.daemon.parts import WorkerParts
 from scheduler.daemon.periodics import Periodic
-from scheduler.dry_run import DryRuns
 from scheduler.explain.explainer import Explainer
-from scheduler.explain.explanation import Names
+from scheduler.explain.hosts_now import HostsNow
 from scheduler.health.counters import Counters
 from scheduler.health.decisions import DecisionCounter, TrafficCounter
 from scheduler.health.reports import WorkerState
@@ -107,13 +107,15 @@ def make_explanations(
     conf: cfg.ConfigOpts, serving: manager.SchedulerManager, bus: Any, worker_id: int
 ) -> Any:
     """Return the server that answers questions about the decisions of a manager, not started."""
-    explainer = Explainer(
-        serving.decisions.memory,
-        lambda: Names(serving.hosts.cell_names(), conf.default_availability_zone),
-        conf,
-        DryRuns(serving),
+    hosts_now = HostsNow(
+        lambda: serving.hosts.snapshot(math.inf),
+        serving.candidates,
+        lambda: serving.filters,
         serving.hosts.instances,
+        serving.hosts.pending,
+        serving.names,
     )
+    explainer = Explainer(serving.decisions.memory, hosts_now)
     return explain.build(conf, bus, explainer, worker_id, options.worker_count(conf))
 
 

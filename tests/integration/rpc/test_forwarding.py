@@ -111,7 +111,7 @@ def test_a_server_whose_broker_refuses_its_queue_answers_calls_of_all_and_takes_
     serve, bus, broker, caplog, monkeypatch
 ):
     monkeypatch.setattr(forwarding, "RETRY_INTERVAL", 0.2)
-    broker.queue_declare(OTHER, durable=True, auto_delete=False, arguments={"x-expires": 2000})
+    broker.queue_declare(OTHER, durable=True, auto_delete=False, arguments={"x-expires": 60_000})
     announced, manager = [], Manager(["here"])
     running = serve(manager, OTHER, announce=announced.append)
     assert announced == [False]
@@ -119,7 +119,8 @@ def test_a_server_whose_broker_refuses_its_queue_answers_calls_of_all_and_takes_
     manager.may_answer.clear()
     callers = [Caller(bus) for _ in range(3)]
     assert eventually(lambda: running.unanswered == 3)
-    assert eventually(lambda: announced == [False, True]), "the broker has deleted the queue"
+    broker.queue_delete(OTHER)
+    assert eventually(lambda: announced == [False, True])
     manager.may_answer.set()
     assert answers(callers) == [["here"]] * 3
     assert manager.redelivered == [False] * 3, "no retry has ended the channel of the calls"

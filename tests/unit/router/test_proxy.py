@@ -166,6 +166,13 @@ def test_a_broker_that_is_away_is_no_answer_of_a_partition(make_world):
         make_world(a=[BrokerAway("no connection")], b=[PLACED]).ask()
 
 
+def test_each_sign_of_a_partition_is_told(make_world):
+    world, told = make_world(a=[PLACED]), []
+    world.router.on_sign = lambda: told.append(1)
+    world.ask()
+    assert told == [1]
+
+
 def test_any_sign_of_a_partition_ends_its_silence(make_world):
     world = make_world(a=[PLACED], b=[PLACED])
     (a, _) = world.router._partitions
