@@ -368,9 +368,12 @@ class _Exchange:
         reply: Reply | None = None,
         held: Mapping[str, ConsumerAllocations] | None = None,
     ) -> None:
-        name, provider = refused_resource(reply) if reply else ("", "")
+        done = result is WriteResult.DONE
         # Of tries that expect the same generation, one is carried out.
-        lost = 0 if result is WriteResult.DONE and not unit.is_new else unit.lost
+        lost = 0 if done and not unit.is_new else unit.lost
+        refusal = None if done else reply  # to look into a response takes long
+        name, provider = refused_resource(refusal) if refusal else ("", "")
+        reason = refusal.summary if refusal else cause
         unit.written = {
             uuid: Written(
                 result,
@@ -378,14 +381,14 @@ class _Exchange:
                 lost,
                 reply.status if reply else None,
                 cause,
-                reply.summary if reply else cause,
+                reason,
                 name,
                 provider,
             )
             for uuid in unit.writes
         }
         for uuid, write in unit.writes.items():
-            if result is WriteResult.DONE:
+            if done:
                 self._empty.discard(uuid)
             elif write.generation is None and unit.generations[uuid] == 0:
                 self._empty.add(uuid)

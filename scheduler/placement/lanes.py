@@ -141,14 +141,20 @@ class Lanes:
         return _Entry(units, context, frozenset(lanes if self.lanes > 1 else range(LANES)), providers)
 
     def _choose_leaders(self) -> None:
-        """Let each entry lead whose keys are free, and that none before it waits for. The lock is held."""
+        """Let each entry lead whose keys are free, and that none before it waits for. The lock is held.
+
+        One that waits for its lanes lets others have its providers: it could not use them now.
+        """
         taken = set(self._busy)
         for entry in self._queue:
-            if not entry.leads and taken.isdisjoint(entry.keys):
+            if entry.leads:
+                continue
+            has_lanes = taken.isdisjoint(entry.lanes)
+            if has_lanes and taken.isdisjoint(entry.providers):
                 entry.leads = True
                 self._busy |= entry.keys
                 entry.ready.set()
-            taken |= entry.keys
+            taken |= entry.keys if has_lanes else entry.lanes
 
     def _wait(self, entry: _Entry) -> None:
         """Wait until the entry was sent with others, or is to be sent by this thread."""
@@ -180,13 +186,12 @@ class Lanes:
             self._queue.remove(leader)
             group, consumers, own = [leader], leader.consumers, set(leader.keys)
             for other in [each for each in self._queue if not leader.lanes.isdisjoint(each.lanes)]:
-                free = other.lanes <= leader.lanes and self._busy.isdisjoint(other.providers - own)
-                if (
-                    not free
-                    or len(consumers) + len(other.consumers) > self._most
-                    or consumers & other.consumers
-                ):
+                if other.leads or not other.lanes <= leader.lanes:
                     break
+                if len(consumers) + len(other.consumers) > self._most or consumers & other.consumers:
+                    break
+                if not self._busy.isdisjoint(other.providers - own):
+                    continue  # it is sent once the other lane has ended with its provider
                 self._queue.remove(other)
                 group.append(other)
                 consumers |= other.consumers
