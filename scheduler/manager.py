@@ -5,7 +5,6 @@ Its parts are put together in ``manager_parts.py``; the steps of a request are i
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-import math
 from typing import Any
 
 from oslo_config import cfg
@@ -33,7 +32,6 @@ from scheduler.health.reports import MOST_CELLS, CellState, WorkerState
 from scheduler.manager_parts import ManagerParts, make_steps
 from scheduler.outages import IDLE_INTERVAL, Outages
 from scheduler.placement.candidates import Candidates
-from scheduler.placement.partition_members import PartitionMembers
 from scheduler.request.decision_line import placed_lines, refused_line
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rules import nova_modules
@@ -100,7 +98,6 @@ class SchedulerManager:
         self._clock = parts.clock
         self._journal = journal
         self.steps = make_steps(conf, parts, notifications)
-        self._partition_members = self._watch_members() if parts.hosts.partition.name else None
         self._empty_answers = EmptyAnswers(
             PlacementQuestions(parts.placement),
             lambda: parts.placement.answers is not False,
@@ -172,8 +169,6 @@ class SchedulerManager:
         self._mirror.start()
         self.decisions.start()
         self._empty_answers.start()
-        if self._partition_members:
-            self._partition_members.start()
         self.outages.start()
 
     def wait_until_ready(self, timeout: float) -> bool:
@@ -226,8 +221,6 @@ class SchedulerManager:
     def stop(self, timeout: float) -> None:
         """After the last request: finish background work, in ``timeout`` seconds at most."""
         self.outages.stop()
-        if self._partition_members:
-            self._partition_members.stop()
         self._empty_answers.stop()
         self._claimer.stop_claiming()
         self._claimer.drain(timeout)
@@ -258,19 +251,6 @@ class SchedulerManager:
             mirror_age=self._mirror.age(),
             stalled=self.hosts.refresh_overdue(),
         )
-
-    def _watch_members(self) -> PartitionMembers:
-        partition = self.hosts.partition
-        return PartitionMembers(
-            self._placement,
-            partition.name,
-            partition.aggregates,
-            self._hosts_of_nodes,
-            self.hosts.hosts_without_partition,
-        )
-
-    def _hosts_of_nodes(self) -> dict[str, str]:
-        return {row.uuid: row.host for row in self.hosts.snapshot(math.inf).rows}
 
     def _find_outage(self, suspect: DependencyUnavailable | None) -> DependencyUnavailable | None:
         """Return why no request can be decided now; see ``Outages``."""

@@ -69,11 +69,14 @@ class ManagerParts:
             placement, lambda: conf.berth.mirror_interval, aggregates=hosts.partition.aggregates
         )
         stream = make_stream(conf, LocalState(hosts.pending, partial(hosts.snapshot, math.inf), mirror))
+        writer = AllocationWriter(
+            placement, written=mirror.written, alone=lambda: stream.status().schedulers < 2
+        )
         return cls(
             hosts=hosts,
             placement=placement,
             candidates=CandidateSource.of(placement, hosts.begin_reading),
-            claimer=Claimer(AllocationWriter(placement, written=mirror.written), is_deleted=hosts.is_deleted),
+            claimer=Claimer(writer, is_deleted=hosts.is_deleted),
             network=NeutronNetwork.from_conf(conf),
             mirror=mirror,
             stream=stream,

@@ -22,6 +22,7 @@ from scheduler.health.decisions import DecisionCounter, TrafficCounter
 from scheduler.health.reports import WorkerState
 from scheduler.manager_parts import ManagerParts
 from scheduler.nova_service import host_discovery, service_record
+from scheduler.placement import partition_members
 from scheduler.router.service import RouterService
 from scheduler.rpc import context, explain, forwarding, notifications, serializer, server, transport
 
@@ -138,7 +139,7 @@ def _with_traffic(state: WorkerState, answering: server.Server | None) -> Worker
 
 
 def make_periodics(conf: cfg.ConfigOpts, serving: manager.SchedulerManager) -> Iterator[Periodic]:
-    """Yield the heartbeats of the daemon's service record, and host discovery if it is enabled."""
+    """Yield the heartbeats of the service record; discovery and a look at the partition if wanted."""
     engines = serving.hosts.engines
     notifier: Any = serving.notifications
     tell = partial(notifier.service_created, context.RequestContext(is_admin=True))
@@ -151,3 +152,13 @@ def make_periodics(conf: cfg.ConfigOpts, serving: manager.SchedulerManager) -> I
         finder = host_discovery.Discovery(conf, engines, options.service_down_time(conf))
         delay = random.uniform(0, conf.periodic_fuzzy_delay)
         yield Periodic("host discovery", finder.run, interval, delay)
+    hosts = serving.hosts
+    if hosts.partition.name:
+        members = partition_members.PartitionMembers(
+            serving.parts.placement,
+            hosts.partition.name,
+            hosts.partition.aggregates,
+            lambda: {row.uuid: row.host for row in hosts.snapshot(math.inf).rows},
+            hosts.hosts_without_partition,
+        )
+        yield Periodic("partition members", members.look, partition_members.INTERVAL, partition_members.FIRST)

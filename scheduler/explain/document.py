@@ -6,6 +6,7 @@ before somebody asks. doc/source/explain.rst has the keys.
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -293,7 +294,13 @@ decode_entry = msgspec.json.Decoder(Entry).decode
 
 def time_text(seconds: float) -> str:
     """Return a time in UTC, to the millisecond, from seconds since the epoch."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+    milliseconds = int(seconds * 1000)
+    return f"{_second_text(milliseconds // 1000)}.{milliseconds % 1000:03}+00:00"
+
+
+@lru_cache(4)
+def _second_text(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def seconds_of(text: str) -> float:

@@ -7,6 +7,7 @@ from typing import Any
 
 from oslo_config import cfg
 
+from scheduler.conf.partitions import own_name
 from scheduler.errors import NoValidHost
 from scheduler.explain.decision_log import DecisionFile, DecisionLog
 from scheduler.explain.document import encode
@@ -80,7 +81,7 @@ class DecisionRecorder:
     def begin(self, request: SchedulingRequest) -> Trace:
         """Return what notes the decision on a request."""
         trace = Trace(request, self._clock, names=self._names)
-        trace.decision.partition = (self._conf.berth.partition or "").lower() or None
+        trace.decision.partition = own_name(self._conf) or None
         return trace
 
     @contextmanager

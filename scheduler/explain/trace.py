@@ -1,8 +1,9 @@
 """Noting a decision while it is made: on the path of every request, straight into its document."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, cycle, repeat
+from itertools import chain, repeat
 import time
 
 import msgspec
@@ -93,8 +94,6 @@ class Trace(DecisionObserver):
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
         names: Callable[[], Names] = Names,
-        *,
-        all_hosts: bool = False,
     ) -> None:
         """Begin to note the decision on a request.
 
@@ -103,11 +102,9 @@ class Trace(DecisionObserver):
             clock: Seconds that only grow; the one by which Placement's answers are stamped.
             wall_clock: Seconds since the epoch.
             names: Returns what cells are called.
-            all_hosts: Whether all hosts are named even if the request is served.
         """
         self._clock = clock
         self._names = names
-        self._all_hosts = all_hosts
         self._started = self._marked = clock()
         self._claims: list[ClaimSession] = []
         self._offered: HostView | None = None
@@ -117,6 +114,7 @@ class Trace(DecisionObserver):
         self._rejected: list[tuple[int, np.ndarray, list[int]]] = []
         self._codes: dict[tuple[str, int | None, str], int] = {}
         self._best_rows: list[int] = []
+        self._rows: list[list[int]] = []
         self.request = request
         self.times: dict[str, float] = {}
         self.sent_at = 0.0
@@ -176,7 +174,7 @@ class Trace(DecisionObserver):
         self.mark("failed" if self._left is None else "selection")
         self._split_claims()
         self.times["total"] = self._clock() - self._started
-        decision.milliseconds = {stage: round(seconds * 1000, 3) for stage, seconds in self.times.items()}
+        decision.milliseconds = {stage: int(seconds * 1e6) / 1e3 for stage, seconds in self.times.items()}
         decision.candidates.age = round(decision.candidates.age, 3)
         decision.notes = list(self.request.counts.notes)
         for uuid in self.request.instance_uuids if self._claims else ():
@@ -229,10 +227,7 @@ class Trace(DecisionObserver):
             steps.append(document.Step(uuid, step.filter.name, start, left, step.judge is not None))
             if left == start:
                 continue
-            if self._left and not self._all_hosts:
-                asked = step.reasons(NAMED)
-            else:
-                asked = step.reasons(ASKED, lambda: self._clock() > end)
+            asked = step.reasons(NAMED) if self._left else step.reasons(ASKED, lambda: self._clock() > end)
             codes = [self._code(REJECTED, len(steps) - 1, reason) for _, reason in asked]
             self._rejected.append((len(steps) - 1, step.hosts.positions[~step.kept], codes))
 
@@ -247,10 +242,14 @@ class Trace(DecisionObserver):
 
     def selected(self, selections: Sequence[Sequence[Selection]]) -> None:
         """Note hosts and alternates."""
+        places = [list(map(_place, some)) for some in selections]
         self.decision.chosen = [
-            document.Chosen(uuid, _place(first), [_place(other) for other in others])
-            for uuid, (first, *others) in zip(self.request.instance_uuids, selections, strict=True)
+            document.Chosen(uuid, first, others)
+            for uuid, (first, *others) in zip(self.request.instance_uuids, places, strict=True)
         ]
+        if self._offered:
+            index = self._offered.table.row_of_uuid
+            self._rows = [[index.get(each.compute_node_uuid, -1) for each in some] for some in selections]
 
     def _code(self, outcome: str, step: int | None = None, reason: str = "", count: int = 1) -> int:
         """Return the index of a verdict, which ``count`` hosts more have."""
@@ -269,59 +268,69 @@ class Trace(DecisionObserver):
         offered, self._offered = self._offered, None  # which refers to all that Placement answered
         if offered is None:
             return
-        decision, table = self.decision, offered.table
-        whole = self._all_hosts or decision.error is not None
-        rows = offered.table_rows
-        out = dict(chain(self._rejected_rows(rows, whole=whole), self._excluded_rows(rows, whole=whole)))
-        verdicts = self._special(table)
-        passed = [row for row in chain(self._best_rows, rows.tolist() if whole else ()) if row not in out]
-        if others := dict.fromkeys(row for row in passed if row not in verdicts):
-            verdicts |= dict.fromkeys(others, self._code(PASSED, count=len(others)))
-        verdicts |= {row: code for row, code in out.items() if row not in verdicts}
-        decision.hosts = _columns(table, verdicts, self._names(), complete=whole)
+        decision, table, verdicts = self.decision, offered.table, self._special(offered.table)
+        if decision.error is not None:
+            self._name_all(offered.table_rows, verdicts)
+            if decision.candidates.source in ASKED_OF_PLACEMENT:
+                hidden = Unoffered(table, self.request).disabled(offered.table_rows.tolist())
+                names = [table.rows[row].host for row in hidden[:NAMED_DISABLED]]
+                decision.candidates.disabled = document.Disabled(len(hidden), names)
+        else:
+            others = [row for row in self._best_rows if row not in verdicts]
+            if others:
+                verdicts.update(dict.fromkeys(others, self._code(PASSED, count=len(others))))
+            if self._rejected or self._excluded:
+                for row, code in self._out(offered.table_rows, whole=False):
+                    verdicts.setdefault(row, code)
+        decision.hosts = _columns(table, verdicts, self._names(), complete=decision.error is not None)
         index_of = {row: index for index, row in enumerate(verdicts)}
         decision.best.host = [index_of[row] for row in self._best_rows]
-        if whole and decision.candidates.source in ASKED_OF_PLACEMENT:
-            hidden = Unoffered(table, self.request).disabled(rows.tolist())
-            names = [table.rows[row].host for row in hidden[:NAMED_DISABLED]]
-            decision.candidates.disabled = document.Disabled(len(hidden), names)
 
-    def _rejected_rows(self, rows: np.ndarray, *, whole: bool) -> Iterator[tuple[int, int]]:
-        """Yield the rows of rejected hosts with their verdicts, those of the last filter first."""
+    def _name_all(self, rows: np.ndarray, verdicts: dict[int, int]) -> None:
+        out = dict(self._out(rows, whole=True))
+        passed = dict.fromkeys(
+            row for row in chain(self._best_rows, rows.tolist()) if row not in out and row not in verdicts
+        )
+        if passed:
+            verdicts.update(dict.fromkeys(passed, self._code(PASSED, count=len(passed))))
+        for row, code in out.items():
+            verdicts.setdefault(row, code)
+
+    def _out(self, rows: np.ndarray, *, whole: bool) -> Iterator[tuple[int, int]]:
+        """Yield the rows of hosts that are out with their verdicts: rejected ones, of the last filter first.
+
+        Args:
+            rows: The rows of the offered hosts.
+            whole: Whether all are wanted, also those that were not asked for a reason.
+        """
         for step, positions, codes in reversed(self._rejected):
             some = rows[positions if whole else positions[: len(codes)]].tolist()
-            unasked = (
-                [self._code(REJECTED, step, "", len(some) - len(codes))] if len(some) > len(codes) else []
-            )
-            yield from zip(some, chain(codes, cycle(unasked)), strict=False)
-
-    def _excluded_rows(self, rows: np.ndarray, *, whole: bool) -> Iterator[tuple[int, int]]:
-        """Yield the rows of hosts that the request itself excludes, with their verdicts."""
+            if len(some) > len(codes):
+                unasked = self._code(REJECTED, step, "", len(some) - len(codes))
+                yield from zip(some, [*codes, *repeat(unasked, len(some) - len(codes))], strict=True)
+            else:
+                yield from zip(some, codes, strict=True)
         for code, positions in self._excluded:
-            yield from zip(
-                rows[positions if whole else positions[:NAMED]].tolist(), repeat(code), strict=False
-            )
+            some = rows[positions if whole else positions[:NAMED]].tolist()
+            yield from zip(some, repeat(code), strict=False)
 
     def _special(self, table: HostTable) -> dict[int, int]:
         """Return the verdicts of chosen, alternate and refused hosts by row."""
-        decision, found = self.decision, dict[int, int]()
-        places = [each.host for each in decision.chosen]
-        for place in dict.fromkeys(places):
-            count = places.count(place)
-            self._judge(found, table, place, CHOSEN, f"for {count} instances" if count > 1 else "")
-        for place in chain.from_iterable(each.alternates for each in decision.chosen):
-            self._judge(found, table, place, ALTERNATE)
-        for event in chain.from_iterable(decision.claims.values()):
+        chosen = [rows[0] for rows in self._rows]
+        counts = Counter(chosen) if len(chosen) > 1 else dict.fromkeys(chosen, 1)
+        found = {
+            row: self._code(CHOSEN, None, f"for {count} instances" if count > 1 else "")
+            for row, count in counts.items()
+        }
+        for row in chain.from_iterable(rows[1:] for rows in self._rows):
+            if row not in found:
+                found[row] = self._code(ALTERNATE)
+        for event in chain.from_iterable(self.decision.claims.values()):
             if event.ended and not event.granted:
-                self._judge(found, table, Place(event.host, ""), REFUSED, event.cause)
+                for row in table.rows_named.get(event.host, ()):
+                    if row not in found:
+                        found[row] = self._code(REFUSED, None, event.cause)
         return found
-
-    def _judge(
-        self, found: dict[int, int], table: HostTable, place: Place, outcome: str, reason: str = ""
-    ) -> None:
-        for row in table.rows_named.get(place.host, ()):
-            if place.node in ("", table.rows[row].nodename) and row not in found:
-                found[row] = self._code(outcome, None, reason)
 
 
 def _begun(request: SchedulingRequest, started_at: float) -> Decision:

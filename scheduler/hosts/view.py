@@ -21,7 +21,6 @@ from scheduler.hosts.pending import AMOUNTS, COUNTERS, GUARDED, PendingPlacement
 from scheduler.hosts.request_instances import (
     HostKey,
     InstanceSource,
-    KnownInstances,
     Needs,
     NoInstances,
     RequestInstances,
@@ -254,10 +253,6 @@ class HostView:
             LookupError: They were not read by ``load``.
         """
         return self._shared.instances.image_properties(self._places())
-
-    def known_instances(self) -> KnownInstances:
-        """Return what the request knows of instances now."""
-        return self._shared.instances.known()
 
     def _places(self) -> list[HostKey]:
         return [(row.cell_uuid, row.host) for row in self.rows]

@@ -479,6 +479,6 @@ class Driver:
         self.broker.disconnected(self.broker.runtime.current.process)
 
 
-def listen(transport: Any, _target: Any, _largest: int, _priority: int) -> Listener:
+def listen(transport: Any, _target: Any, _largest: int, _priority: int, **_casts: Any) -> Listener:
     """Return a listener on the request queue, in the place of that on AMQP."""
     return Listener(transport._driver.broker)  # noqa: SLF001

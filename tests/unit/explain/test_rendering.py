@@ -118,7 +118,7 @@ def test_a_host_that_refused_the_claim_is_one(conf):
     class Claimed(Trace):
         def finish(self, error):
             self.claiming(Claims())
-            self.decision.chosen = []
+            self._rows = []
             return super().finish(error)
 
     hosts = [host_with_candidate("h1"), host_with_candidate("full").num_instances(9)]
