@@ -11,6 +11,7 @@ from oslo_config import cfg
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.observers import MirrorAndOthers
 from scheduler.nova_db.inventory import Inventory
+from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.mirror_source import CandidateMirror
@@ -76,7 +77,7 @@ class ManagerParts:
             hosts=hosts,
             placement=placement,
             candidates=CandidateSource.of(placement, hosts.begin_reading),
-            claimer=Claimer.of(placement, hosts.is_deleted, mirror.written),
+            claimer=Claimer(AllocationWriter(placement, written=mirror.written), is_deleted=hosts.is_deleted),
             network=NeutronNetwork.from_conf(conf),
             mirror=mirror,
             stream=stream,

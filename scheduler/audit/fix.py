@@ -7,12 +7,14 @@ claim made (spec: placement-and-workflow 4.9).
 
 from collections.abc import Iterable
 from dataclasses import replace
+import math
 
 from scheduler.audit.findings import HOLDS_NOTHING, Finding
 from scheduler.audit.recorded_claims import RecordedClaim, by_consumer
-from scheduler.claims.allocations_api import AllocationsApi, emptying_body
 from scheduler.claims.result import own_write_in
+from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.errors import PlacementSilent
+from scheduler.placement.writes import Write, WriteResult
 
 NOT_PROVED = "Not fixed: the journal has no claim for this consumer."
 CHANGED = "Not fixed: the consumer does not hold exactly what the journal says."
@@ -24,24 +26,26 @@ GONE = "Fixed: the consumer holds nothing any more."
 FIXED = frozenset({FREED, GONE})
 
 
-def fix(findings: Iterable[Finding], claims: Iterable[RecordedClaim], api: AllocationsApi) -> list[Finding]:
+def fix(
+    findings: Iterable[Finding], claims: Iterable[RecordedClaim], writer: AllocationWriter
+) -> list[Finding]:
     """Give back what the recorded claims of these findings wrote; return the findings with what was done."""
     findings = list(findings)
     wanted = [one.subject for one in findings if one.kind in HOLDS_NOTHING]
     recorded = by_consumer(claims, wanted)
     return [
-        replace(one, outcome=_give_back(one, recorded[one.subject], api))
+        replace(one, outcome=_give_back(one, recorded[one.subject], writer))
         if one.kind in HOLDS_NOTHING
         else one
         for one in findings
     ]
 
 
-def _give_back(found: Finding, claims: list[RecordedClaim], api: AllocationsApi) -> str:
+def _give_back(found: Finding, claims: list[RecordedClaim], writer: AllocationWriter) -> str:
     if not claims:
         return NOT_PROVED
     try:
-        held = api.get_allocations(found.subject)
+        held = writer.reader.read(found.subject)
         if not held.allocations:
             return GONE
         if held.generation != found.generation:
@@ -49,7 +53,8 @@ def _give_back(found: Finding, claims: list[RecordedClaim], api: AllocationsApi)
         own = own_write_in([claim.write for claim in claims], held)
         if own is None or own.previous:
             return CHANGED
-        reply = api.put_allocations(found.subject, emptying_body(held))
     except PlacementSilent as error:
         return f"Not fixed: {error}"
-    return FREED if reply.status == 204 else f"Not fixed: {reply.summary}"
+    release = {found.subject: Write({}, held.owner, held.generation)}
+    written = writer.write(release, until=-math.inf)[found.subject]
+    return FREED if written.result is WriteResult.DONE else f"Not fixed: {written.reason}"

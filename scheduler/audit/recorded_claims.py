@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from scheduler.claims.allocations_api import ConsumerAllocations
 from scheduler.claims.journal import DIRECTORY_PREFIX
 from scheduler.claims.journal_page import read_records
 from scheduler.claims.page_file import SUFFIX
 from scheduler.claims.result import OwnWrite
+from scheduler.placement.allocations import ConsumerAllocations
 
 
 @dataclass(frozen=True, slots=True)

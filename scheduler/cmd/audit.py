@@ -20,13 +20,13 @@ from scheduler.audit.nova_reader import NovaReader
 from scheduler.audit.placement_reader import PlacementReader
 from scheduler.audit.recorded_claims import recorded_claims
 from scheduler.audit.run import Audit, Settings
-from scheduler.claims.allocations_api import AllocationsApi
 from scheduler.claims.journal import journal_directory
 from scheduler.cmd.findings_table import FindingsCommand, Row
 from scheduler.conf.derived import caller_patience
 from scheduler.errors import BerthError
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.scatter_gather import CellCalls
+from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.client import PlacementClient
 
 LOG = logging.getLogger(__name__)
@@ -117,7 +117,7 @@ def audit(conf: cfg.ConfigOpts, args: argparse.Namespace) -> Report:
         report = Audit(placement, nova, settings).run()
         if args.fix:
             report.findings = fix(
-                report.findings, recorded_claims(kept=journal_directory(conf)), AllocationsApi(client)
+                report.findings, recorded_claims(kept=journal_directory(conf)), AllocationWriter(client)
             )
         return report
     finally:

@@ -17,8 +17,8 @@ After each try one table tells what follows::
     none, or unclear    the try is lost. The consumer is read until the effect shows; else the next try
     not sent            UNSENT; after a lost try: the next try after a delay
 
-The next try is the same once more. After a lost try it goes on until the outcome is known or the time is over;
-that is UNKNOWN.
+The next try is the same once more. After a lost try it goes on until the outcome is known or the time is
+over; that is UNKNOWN.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -167,6 +167,16 @@ class _Exchange:
         self._refusal = refusal
         self._on_lost = on_lost
         self._context = context
+        self._reactions: Mapping[WriteOutcome, Callable[[Unit, Reply], None]] = {
+            WriteOutcome.DONE: self._accept,
+            WriteOutcome.CONSUMER_CONFLICT: self._look,
+            WriteOutcome.CONCURRENT: self._back_off,
+            WriteOutcome.REFUSED: self._refuse,
+            WriteOutcome.GONE: self._refuse,
+            WriteOutcome.INVALID: self._refuse,
+            WriteOutcome.DENIED: self._refuse,
+            WriteOutcome.UNKNOWN: self._lose_reply,
+        }
         self._unclear: dict[Unit, str] = {}  # units whose last try had no clear response, and why
         self._read_delays: Sequence[float] = ()
 
@@ -195,7 +205,8 @@ class _Exchange:
     def _end_if_over(self, units: Sequence[Unit]) -> None:
         why = self._refusal() or (TIME_OVER if self._timing.monotonic() >= self._until else "")
         for unit in units if why else ():
-            self._end(unit, WriteResult.UNKNOWN if unit.lost else WriteResult.UNSENT, why)
+            result = WriteResult.UNKNOWN if unit.lost else WriteResult.UNSENT
+            self._end(unit, result, f"{unit.cause}; {why}", unit.reply)
 
     # -- what follows a try ----------------------------------------------------------------------------------
 
@@ -205,7 +216,7 @@ class _Exchange:
         elif unit.error or unit.reply is None:
             self._wait_or_end(unit, str(unit.error))
         else:
-            _REACTIONS[write_outcome(unit.reply)](self, unit, unit.reply)
+            self._reactions[write_outcome(unit.reply)](unit, unit.reply)
 
     def _accept(self, unit: Unit, reply: Reply) -> None:
         late = self._timing.monotonic() < unit.late_until
@@ -235,9 +246,9 @@ class _Exchange:
     def _look_for_record(self, unit: Unit, generation: int | None) -> None:
         """Go on with a new consumer that shows nothing, with this generation of its record; None: no record.
 
-        The record is left behind by a refused write, or another writer's write is in progress. A write of ours
-        that is still at work may have made it, too. If that one is refused, Placement removes the record, and
-        what was written meanwhile is not shown (spec: placement-and-workflow 4.5). So it is waited for.
+        The record is left behind by a refused write, or another writer's write is in progress. A write of
+        ours that is still at work may have made it, too. If that one is refused, Placement removes the
+        record, and what was written meanwhile is not shown (4.5). So it is waited for.
         """
         if generation is not None:
             for delay in self._policy.reads_after_reset:
@@ -269,7 +280,9 @@ class _Exchange:
         tells = outcome in {WriteOutcome.REFUSED, WriteOutcome.GONE}
         if unit.lost and (self._may_come(unit) or not tells):
             unit.delay = self._policy.longest_retry_delay
-            unit.note(ClaimState.BACKING_OFF, f"{cause_of(reply)}; an earlier try may be carried out", reply.status)
+            unit.note(
+                ClaimState.BACKING_OFF, f"{cause_of(reply)}; an earlier try may be carried out", reply.status
+            )
             return
         unit.lost = 0
         self._end(unit, WriteResult[outcome.name], cause_of(reply), reply)
@@ -373,15 +386,3 @@ class _Exchange:
                 self._empty.discard(uuid)
             elif write.generation is None and unit.generations[uuid] == 0:
                 self._empty.add(uuid)
-
-
-_REACTIONS: Mapping[WriteOutcome, Callable[[_Exchange, Unit, Reply], None]] = {
-    WriteOutcome.DONE: _Exchange._accept,
-    WriteOutcome.CONSUMER_CONFLICT: _Exchange._look,
-    WriteOutcome.CONCURRENT: _Exchange._back_off,
-    WriteOutcome.REFUSED: _Exchange._refuse,
-    WriteOutcome.GONE: _Exchange._refuse,
-    WriteOutcome.INVALID: _Exchange._refuse,
-    WriteOutcome.DENIED: _Exchange._refuse,
-    WriteOutcome.UNKNOWN: _Exchange._lose_reply,
-}

@@ -49,9 +49,7 @@ ONE_LANE = 300.0
 MOST_REFUSALS = 3
 
 #: Outcomes that say the same of all consumers of a POST.
-_OF_ALL = frozenset(
-    {WriteOutcome.DONE, WriteOutcome.UNKNOWN, WriteOutcome.DENIED, WriteOutcome.CONCURRENT}
-)
+_OF_ALL = frozenset({WriteOutcome.DONE, WriteOutcome.UNKNOWN, WriteOutcome.DENIED, WriteOutcome.CONCURRENT})
 
 Post = Callable[[Sequence[Unit], Any], Reply]
 """Sends units in one request; raises as ``PlacementClient.write``."""
@@ -131,7 +129,9 @@ class Lanes:
     def _entry(self, units: Sequence[Unit], context: Any) -> _Entry:
         for unit in units:
             unit.reply = unit.error = None
-        lanes = {max(0, DIGITS.find(uuid[:1].lower())) * LANES // len(DIGITS) for u in units for uuid in u.writes}
+        lanes = {
+            max(0, DIGITS.find(uuid[:1].lower())) * LANES // len(DIGITS) for u in units for uuid in u.writes
+        }
         providers = frozenset().union(*(unit.providers for unit in units))
         return _Entry(units, context, frozenset(lanes if self.lanes > 1 else range(LANES)), providers)
 
@@ -176,7 +176,11 @@ class Lanes:
             group, consumers, own = [leader], leader.consumers, set(leader.keys)
             for other in [each for each in self._queue if not leader.lanes.isdisjoint(each.lanes)]:
                 free = other.lanes <= leader.lanes and self._busy.isdisjoint(other.providers - own)
-                if not free or len(consumers) + len(other.consumers) > self._most or consumers & other.consumers:
+                if (
+                    not free
+                    or len(consumers) + len(other.consumers) > self._most
+                    or consumers & other.consumers
+                ):
                     break
                 self._queue.remove(other)
                 group.append(other)
@@ -197,7 +201,9 @@ class Lanes:
     def _send(self, group: Sequence[_Entry]) -> None:
         started = self._clock()
         # Transactions that share providers take them in the same order.
-        units = sorted((unit for entry in group for unit in entry.units), key=lambda one: min(one.providers, default=""))
+        units = sorted(
+            (unit for entry in group for unit in entry.units), key=lambda one: min(one.providers, default="")
+        )
         try:
             self._send_units(units, group[0].context)
         finally:
@@ -217,7 +223,9 @@ class Lanes:
             decided = _decide(piece, reply)
             if left := [unit for unit in piece if unit not in decided]:
                 refusals += 1
-                pieces.extendleft(reversed(_pieces_of(left, reply, halve=not decided or refusals > MOST_REFUSALS)))
+                pieces.extendleft(
+                    reversed(_pieces_of(left, reply, halve=not decided or refusals > MOST_REFUSALS))
+                )
 
     def _adapt(self, group: Sequence[_Entry], seconds: float) -> None:
         """After a slow POST use one lane for some time, or smaller groups if there was no other POST."""

@@ -90,8 +90,9 @@ class Write:
     def explains(self, held: ConsumerAllocations, tries: int) -> bool:
         """Return whether a consumer may hold this because of some of so many tries.
 
-        Each try for a new consumer that overlaps with another one can add one to the generation, although all
-        of them expect that there is no consumer. Of tries that expect the same generation, one is carried out.
+        Each try for a new consumer that overlaps with another one can add one to the generation, although
+        all of them expect that there is no consumer. Of tries that expect the same generation, one is
+        carried out.
         """
         if held.allocations != self.allocations or not held.allocations:
             return held.allocations == self.allocations
@@ -143,6 +144,7 @@ class Unit:
         waits: Tries that had to wait for an earlier write for the consumer.
         verified: That an accepted try is shown needs no further look.
         written: What became of each write, once that is known.
+        cause: What happened last, in one line.
     """
 
     writes: Mapping[str, Write]
@@ -157,6 +159,7 @@ class Unit:
     waits: int = 0
     verified: bool = False
     written: Mapping[str, Written] | None = None
+    cause: str = ""
 
     @property
     def is_new(self) -> bool:
@@ -201,6 +204,7 @@ class Unit:
 
     def note(self, state: ClaimState, cause: str, status: int | None = None) -> None:
         """Append an event to the history of each consumer."""
+        self.cause = cause
         for write in self.writes.values():
             if write.history:
                 write.history.add(state, cause, status)

@@ -4,12 +4,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from scheduler.claims.allocations_api import ConsumerAllocations
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.held import held_candidate
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
 from scheduler.nova_db.inventory import Inventory
+from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.placement.answer import AllocationCandidate, Resources
 from scheduler.placement.errors import PlacementSilent, unavailable
 from scheduler.request.query import Query

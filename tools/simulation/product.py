@@ -20,7 +20,6 @@ from sqlalchemy.exc import OperationalError
 
 from scheduler import conf as options
 from scheduler import objects
-from scheduler.claims.allocations_api import AllocationsApi
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.journal import Journal
 from scheduler.claims.policy import ClaimPolicy
@@ -37,6 +36,7 @@ from scheduler.manager_parts import ManagerParts
 from scheduler.nova_db.inventory import FoundNode
 from scheduler.nova_db.partition_hosts import PartitionHosts
 from scheduler.nova_db.scatter_gather import CellUnavailable
+from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.mirror_source import CandidateMirror
@@ -400,13 +400,12 @@ class Parts:
         mirror = CandidateMirror(
             client, lambda: conf.berth.mirror_interval, clock, aggregates=hosts.partition.aggregates
         )
-        api = AllocationsApi(client, clock)
-        api.written = mirror.written
+        writer = AllocationWriter(client, written=mirror.written)
         parts = ManagerParts(
             hosts=hosts,
             placement=client,
             candidates=CandidateSource.of(client),
-            claimer=Claimer(api, ClaimPolicy(batch_size=self._limits.batch), is_deleted=self._is_deleted),
+            claimer=Claimer(writer, ClaimPolicy(batch_size=self._limits.batch), is_deleted=self._is_deleted),
             network=None,
             mirror=mirror,
             router=self._partitions.make_router() if self._partitions else None,

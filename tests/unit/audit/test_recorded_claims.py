@@ -5,7 +5,7 @@ import uuid
 import pytest
 
 from scheduler.audit.recorded_claims import RecordedClaim, by_consumer, recorded_claims
-from scheduler.claims.allocations_api import ConsumerAllocations, Owner
+from scheduler.placement.allocations import ConsumerAllocations, Owner
 from scheduler.claims.journal import ClaimJournal, Journal
 from scheduler.claims.result import OwnWrite
 

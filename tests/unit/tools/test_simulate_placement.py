@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from scheduler.claims.responses import WriteOutcome, write_outcome
+from scheduler.placement.write_outcomes import WriteOutcome, write_outcome
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementSilent, PlacementUnanswered, PlacementUnreachable
 from scheduler.placement.session import Timeouts

@@ -10,9 +10,14 @@ from typing import Any
 
 import orjson
 
-from scheduler.claims.responses import WriteOutcome, expected_generation, refused_resource, write_outcome
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementSilent, PlacementUnanswered
+from scheduler.placement.write_outcomes import (
+    WriteOutcome,
+    expected_generation,
+    refused_resource,
+    write_outcome,
+)
 from tools.simulation.placement import Rows
 
 # Seconds after which a write without a response is not carried out any more.
