@@ -157,9 +157,8 @@ class ClaimSession:
             Overtaken: Another run was first. Nothing is released: that run may have answered.
         """
         hosts = {uuid: events[-1].host for uuid, events in self._events.items() if events}
-        if self._busy or self._is_late():
-            outcome, reason = self._why_unsent()
-            return {uuid: unsent_claim(uuid, hosts.get(uuid, ""), outcome, reason) for uuid in self._held}
+        if self._busy:
+            raise Overtaken
         request = self.request
         with self._timed():
             results = self.claimer.fence(self._held, self._owner, hosts, request.deadline, request.context)
@@ -212,7 +211,8 @@ class ClaimSession:
         """Release claims and reservations: the request has failed, or its reply cannot be delivered."""
         held, self._held = self._held, {}
         try:
-            self._release({uuid: one for uuid, one in held.items() if uuid not in self._in_use(held)})
+            in_use = self._in_use(held)
+            self._release({uuid: one for uuid, one in held.items() if uuid not in in_use})
             self.reservations.remove(self.request.instance_uuids)
         finally:
             self._end()

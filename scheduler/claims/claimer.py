@@ -4,7 +4,7 @@ Nobody owns an instance: another process may write for it at any time, and Place
 one process, requests for one instance have claims one after the other.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 import math
 import threading
@@ -15,13 +15,14 @@ from oslo_log import log
 from scheduler.claims.claim import ClaimRequest, Results, claim_all, outcome_of
 from scheduler.claims.result import ClaimResult, Outcome, Refusal
 from scheduler.claims.spool import Kept, Spool
+from scheduler.claims.spool_file import SpoolFile
 from scheduler.locks import KeyedLocks
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.allocations import ConsumerAllocations, Owner
 from scheduler.placement.answer import Resources
 from scheduler.placement.claim_events import ClaimHistory
 from scheduler.placement.writes import Write, WriteResult
-from scheduler.request.instance_state import ReadStates
+from scheduler.request.instance_state import ReadStates, all_waiting
 
 LOG = log.getLogger(__name__)
 
@@ -58,19 +59,23 @@ class Claimer:
     """
 
     def __init__(
-        self, writer: AllocationWriter, states_of: ReadStates, spool: Spool, batch_size: int = BATCH_SIZE
+        self,
+        writer: AllocationWriter,
+        states_of: ReadStates = all_waiting,
+        spool_file: SpoolFile | None = None,
+        batch_size: int = BATCH_SIZE,
     ) -> None:
         """Begin without claims.
 
         Args:
             writer: Writes and reads allocations.
             states_of: Returns what nova says of instances.
-            spool: Gets what could not be settled.
+            spool_file: Gets what could not be settled; None: it is in memory alone.
             batch_size: Instances in one write.
         """
         self.writer = writer
         self.states_of = states_of
-        self.spool = spool
+        self.spool = Spool(writer, states_of, spool_file or SpoolFile(None))
         self.batch_size = batch_size
         self.on_event: Callable[[], None] = lambda: None
         self._timing = writer.timing

@@ -176,7 +176,7 @@ class Spool:
 
     # -- entries ---------------------------------------------------------------------------------------------
 
-    def note_lost(self, lost: Mapping[str, Resources], owner: Owner, kept: Kept = Kept()) -> None:  # noqa: B008
+    def note_lost(self, lost: Mapping[str, Resources], owner: Owner, kept: Kept = Kept()) -> None:
         """Note that writes had no response and may come late.
 
         Args:
@@ -200,11 +200,11 @@ class Spool:
                 )
             )
 
-    def note_unknown(self, uuids: Iterable[str], kept: Kept = Kept()) -> None:  # noqa: B008
+    def note_unknown(self, uuids: Iterable[str], kept: Kept = Kept()) -> None:
         """Note that it is not known what consumers hold, or will hold when late writes have come."""
         self.note_lost({uuid: {} for uuid in uuids}, Owner(None, None), kept)
 
-    def note_unreleased(self, uuid: str, generation: int | None, kept: Kept = Kept()) -> None:  # noqa: B008
+    def note_unreleased(self, uuid: str, generation: int | None, kept: Kept = Kept()) -> None:
         """Note a release that was not carried out. A lost write of the consumer is looked at in any case."""
         now = self._wall_clock()
         if uuid not in self._entries:

@@ -59,7 +59,7 @@ class InstanceStates:
         except UNREADABLE as error:
             LOG.warning("Cannot read the state of %d instances: %s", len(wanted), brief(error))
             return dict.fromkeys(wanted, InstanceState.UNKNOWN)
-        return states | self._states_in_cells(placed, ignored_hosts) if placed else states
+        return {**states, **self._states_in_cells(placed, ignored_hosts)} if placed else states
 
     def _mappings(self, uuids: list[str]) -> list[sa.Row]:
         columns = instance_mappings.c

@@ -32,3 +32,8 @@ States = Mapping[str, InstanceState]
 
 ReadStates = Callable[[Collection[str], Collection[str]], States]
 """Returns the states of instances, given their UUIDs, and the hosts that their requests ignore. Never raises."""
+
+
+def all_waiting(uuids: Collection[str], _ignored_hosts: Collection[str] = ()) -> States:
+    """Return that callers wait for all of them."""
+    return dict.fromkeys(uuids, InstanceState.WAITING)

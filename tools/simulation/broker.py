@@ -288,12 +288,14 @@ class Incoming(ConfirmedMessage):
             message.redelivered or RETURNED in message.headers or message.headers.get(DELIVERED_BEFORE)
         )
         self.received = listener.broker.runtime.clock
+        self.was_queued = message.published < listener.since()
+        self.losses = listener.broker.losses[listener.process]
         self._started = math.inf
 
     @property
     def redelivered(self) -> bool:
         """Whether the broker has delivered the message before."""
-        return self._was_redelivered or self.was_run_elsewhere
+        return self._was_redelivered
 
     def hand_back(self) -> bool:
         """Return the message if the listener stops; a thread that has taken it asks for that first."""
@@ -333,7 +335,6 @@ class Incoming(ConfirmedMessage):
         self._connect(deadline)
         name = failure[0].__name__ if failure else None
         if ending:
-            self._begin_reply(failed=failure is not None)
             self._note_sent()
         sent = Reply(self.sent, None if failure or not ending else orjson.loads(text), name)
         if not broker.confirms(sent):
@@ -380,7 +381,7 @@ class Listener(base.PollStyleListener):
         self.broker = broker
         self.process = broker.runtime.current.process
         self._stopped = False
-        self._in_progress: dict[int, list[Message]] = {}
+        self._in_progress: dict[int, list[tuple[Message, int]]] = {}
         self._answered: set[int] = set()
         self.conn = SimpleNamespace(
             rabbit_quorum_queue=False,
@@ -400,12 +401,34 @@ class Listener(base.PollStyleListener):
                 self.broker.acknowledge(message, self.process)
                 continue
             deliveries = self._in_progress.setdefault(message.number, [])
-            deliveries.append(message)
+            deliveries.append((message, self.broker.losses[self.process]))
             if len(deliveries) == 1:
                 acknowledge = self.broker.acknowledge
                 self.broker.runtime.after(LONGEST_UNACKNOWLEDGED, acknowledge, message, self.process)
                 return [Incoming(self, message)]
         return []
+
+    def since(self) -> float:
+        """Return the time; what was published before may have waited while nobody received it."""
+        return max(self.broker.opened(self.process), self.process.resumed_at)
+
+    def is_lost(self, incoming: Incoming) -> bool:
+        """Return whether no delivery of a message can be acknowledged any more."""
+        return not any(self._is_held(*each) for each in self._deliveries_of(incoming))
+
+    def was_interrupted(self, incoming: Incoming) -> bool:
+        """Return whether the broker had a message again since it was received."""
+        return not self._is_held(incoming.sent, incoming.losses)
+
+    def can_requeue(self, incoming: Incoming) -> bool:
+        """Return whether a message is not acknowledged."""
+        return not incoming.sent.acknowledged
+
+    def _deliveries_of(self, incoming: Incoming) -> list[tuple[Message, int]]:
+        return self._in_progress.get(incoming.sent.number, [(incoming.sent, incoming.losses)])
+
+    def _is_held(self, message: Message, losses: int) -> bool:
+        return message.acknowledged or losses == self.broker.losses[self.process]
 
     def _receive(self) -> Message | None:
         return self.broker.receive(lambda: self._stopped, self.forwarding_queues)
@@ -416,7 +439,7 @@ class Listener(base.PollStyleListener):
     def hand_over(self, incoming: Incoming, publish: Callable[[], None]) -> None:
         """Publish a message elsewhere, and acknowledge it after that, as ``LateListener`` does."""
         message = incoming.sent
-        deliveries = self._in_progress.pop(message.number, [message])
+        deliveries = self._in_progress.pop(message.number, [])
         try:
             publish()
         except BaseException:
@@ -425,7 +448,7 @@ class Listener(base.PollStyleListener):
         message.working.discard(self.process)
         if message.number not in self._in_progress:
             message.receivers.discard(self.process)
-        for each in deliveries:
+        for each, _losses in deliveries:
             self.broker.acknowledge(each, self.process)
 
     def settle(self, incoming: Incoming) -> None:
@@ -438,8 +461,9 @@ class Listener(base.PollStyleListener):
             incoming.sent.working.discard(self.process)
             incoming.sent.abandoned.append(self.broker.runtime.clock)
             self.broker.told(f"leaves {incoming.sent.name} without a reply")
-        for message in self._in_progress.pop(incoming.sent.number, ()):
-            self.broker.acknowledge(message, self.process)
+        for message, losses in self._in_progress.pop(incoming.sent.number, ()):
+            if losses == self.broker.losses[self.process]:
+                self.broker.acknowledge(message, self.process)
 
     def hand_back(self, incoming: Incoming) -> bool:
         """Return a message to the broker if this listener has stopped."""
@@ -451,8 +475,9 @@ class Listener(base.PollStyleListener):
     def requeue(self, incoming: Incoming) -> None:
         """Return a message to the broker."""
         incoming.sent.working.discard(self.process)
-        for message in self._in_progress.pop(incoming.sent.number, ()):
-            self.broker.give_back(message, self.process)
+        for message, losses in self._in_progress.pop(incoming.sent.number, ()):
+            if losses == self.broker.losses[self.process]:
+                self.broker.give_back(message, self.process)
 
     def stop(self) -> None:
         """Take no more messages."""

@@ -140,7 +140,7 @@ class History:
             self._broker,
             self._adapter,
             lambda: self._database,
-            self._callers.is_deleted,
+            self._callers.state_of,
             directory,
             Partitions(limits, number, lambda: self._views_differ) if limits.partitions else None,
         )
