@@ -408,6 +408,11 @@ class Listener(base.PollStyleListener):
                 return [Incoming(self, message)]
         return []
 
+    @property
+    def unanswered(self) -> int:
+        """The number of calls that were received and not answered yet."""
+        return len(self._in_progress)
+
     def since(self) -> float:
         """Return the time; what was published before may have waited while nobody received it."""
         return max(self.broker.opened(self.process), self.process.resumed_at)

@@ -107,7 +107,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--profile",
         default="",
-        choices=["", *plan.PROFILES, *plan.OF_MODEL],
+        choices=["", *plan.PROFILES],
         help="kinds of faults (default: each in turn)",
     )
     parser.add_argument(
@@ -147,7 +147,7 @@ def _replay(chosen: plan.Plan, arguments: argparse.Namespace) -> int:
 
 
 def _draw(seed: int, profile: str, model: bool) -> plan.Plan:
-    return plan.draw(seed, profile or plan.profile_of(seed, model=model))
+    return plan.draw(seed, profile or plan.profile_of(seed))
 
 
 def _run(chosen: plan.Plan, *, trace: bool = False, model: bool = False) -> Any:

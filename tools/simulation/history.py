@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 import logging
-import math
 import pathlib
 import tempfile
 from typing import Any
@@ -117,7 +116,7 @@ class History:
             product.chosen,
             (limits.response_timeout, limits.long_timeout),
             tell,
-            LATE if model else math.inf,
+            LATE,
         )
         self._database = ""
         self._views_differ = False
@@ -380,13 +379,10 @@ class History:
         }
         callers.note_possibly_told(self._broker.unconfirmed)
         instances = list(callers.instances.values())
-        if not self._model:
-            forgotten |= self._adopted()
         found = list(check_allocations(self._placement, instances, product.AMOUNTS, forgotten))
         found += check_calls(callers.calls, self._broker.waiting)
-        if self._model:
-            found += check_receipts(callers.calls)
-            found = [each for each in found if each.kind != "moved" or not self._was_overtaken(each)]
+        found += check_receipts(callers.calls)
+        found = [each for each in found if each.kind != "moved" or not self._was_overtaken(each)]
         found += check_waits(callers.calls, self.plan.limits.long_timeout, self._paused)
         found += [Violation("unread", f"{each.name} is still in the queue") for each in self._broker.waiting]
         found += [
@@ -407,20 +403,6 @@ class History:
             each.name for each in self._callers.instances.values() if each.uuid in self._placement.overtaken
         }
         return violation.text.partition(" ")[0] in overtaken
-
-    def _adopted(self) -> set[str]:
-        """Return the instances that may keep what a scheduler of another host had claimed before.
-
-        A scheduler cannot know whether that one has answered, and keeps it. All instances of a request are
-        kept, or none.
-        """
-        names: set[str] = set()
-        for call in self._callers.calls:
-            hosts = [daemon for daemon in self._daemons if daemon.processes & call.message.receivers]
-            left = [each for each in call.instances if not each.deleted]
-            if len(hosts) > 1 and all(self._placement.held(each.uuid) for each in left):
-                names |= {each.name for each in left}
-        return names
 
     def _statistics(self) -> dict[str, int]:
         calls = self._callers.calls
