@@ -110,7 +110,9 @@ class Claimer:
         self._stopping.set()
 
     def claim(self, requests: Sequence[ClaimRequest], deadline: float = math.inf) -> Results:
-        """Give each instance what its candidate says, some in one write. Never raises for a failure of Placement.
+        """Give each instance what its candidate says, some in one write.
+
+        Never raises for a failure of Placement.
 
         What an instance holds on the nodes of ``evacuating_from`` it keeps besides. Instances with
         ``try_next`` want another candidate. After one with ``hopeless`` the rest may not have been tried, and
@@ -226,7 +228,7 @@ class Claimer:
         return self.writer.reader.read_many(instance_uuids, context)
 
     def drain(self, timeout: float) -> None:
-        """Wait until requests in flight have ended, and settle what can be settled, in ``timeout`` seconds."""
+        """Wait until requests in flight have ended, then settle the spool, in ``timeout`` seconds in all."""
         end = self._timing.monotonic() + timeout
         while self._request_locks.busy() and self._timing.monotonic() < end:
             self._timing.sleep(DRAIN_POLL)

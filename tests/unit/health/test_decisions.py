@@ -65,12 +65,6 @@ def test_requests_and_instances_are_counted_by_outcome(world, error, outcome):
     assert outcome in catalogue.OUTCOMES
 
 
-def test_a_request_that_was_passed_on_is_no_failure(world):
-    counts = world.count(record(passed_on_to="gpu"), error=ValueError("Forwarded"))
-    assert [key for key in counts if key[0] == "berth_requests"] == [("berth_requests", ("passed_on",))]
-    assert "passed_on" in catalogue.OUTCOMES
-
-
 def test_times_are_counted_by_stage_and_as_a_whole(world):
     counts = world.count(record(times={"query": 0.5, "claims": 0.25, "unheard of": 1.0, "total": 2.0}))
     sums = {key: values[-1] for key, values in counts.items() if "duration" in key[0]}
