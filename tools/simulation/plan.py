@@ -122,7 +122,8 @@ class Limits:
     """Sizes and times, most of them options of the product.
 
     ``schedulers`` are daemons on hosts of their own, each with its own journal; each has ``workers``. They
-    and the compute nodes go to ``partitions`` in turn; 0: all serve all.
+    and the compute nodes go to ``partitions`` in turn; 0: all serve all. With ``quorum`` queues the broker
+    counts deliveries.
     """
 
     workers: int = 1
@@ -139,6 +140,7 @@ class Limits:
     preemption: float = 0.2
     schedulers: int = 1
     partitions: int = 0
+    quorum: bool = False
 
     @property
     def alarm(self) -> int:
@@ -195,7 +197,7 @@ def draw(seed: int, profile: str = "") -> Plan:
     profile = profile or profile_of(seed)
     chance = random.Random(f"plan {seed} {profile}")
     kinds = {**PROFILES, **OF_MODEL}[profile]
-    limits = _draw_limits(chance)
+    limits = replace(_draw_limits(chance), quorum=random.Random(f"queues {seed}").random() < 0.3)
     if "several hosts" in kinds:
         limits = replace(limits, schedulers=chance.choice((2, 2, 3)), state_path=True)
     if "partitions" in kinds:
