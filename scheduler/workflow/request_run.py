@@ -127,6 +127,7 @@ class RequestRun:
         if request.is_rebuild:
             return self._check_rebuild(request)
         try:
+            self._ask_queries(request)
             return self._serve(request) if request.claims else self._schedule_anew(request)
         except NoValidHost as error:
             error.final = error.final or self._is_bound_to_hosts(request)

@@ -123,7 +123,8 @@ class Event:
 class Limits:
     """Sizes and times, most of them options of the product.
 
-    ``schedulers`` are daemons on hosts of their own, each with its own journal; each has ``workers``.
+    ``schedulers`` are daemons on hosts of their own, each with its own spool; each has ``workers``. With
+    ``quorum`` queues the broker counts deliveries.
     """
 
     workers: int = 1
@@ -139,6 +140,7 @@ class Limits:
     subset: int = 1
     preemption: float = 0.2
     schedulers: int = 1
+    quorum: bool = False
 
     @property
     def alarm(self) -> int:
@@ -195,7 +197,7 @@ def draw(seed: int, profile: str = "") -> Plan:
     profile = profile or profile_of(seed)
     chance = random.Random(f"plan {seed} {profile}")
     kinds = PROFILES[profile]
-    limits = _draw_limits(chance)
+    limits = replace(_draw_limits(chance), quorum=random.Random(f"queues {seed}").random() < 0.3)
     if "several hosts" in kinds:
         limits = replace(limits, schedulers=chance.choice((2, 2, 3)), state_path=True)
     jobs = tuple(_draw_jobs(chance, kinds))

@@ -16,6 +16,7 @@ from typing import Any
 from oslo_config import cfg
 from oslo_messaging import server as library_server
 from oslo_messaging import transport as library_transport
+from oslo_messaging._drivers import common, impl_rabbit
 from sqlalchemy.exc import OperationalError
 
 from scheduler import conf as options
@@ -43,8 +44,8 @@ from scheduler.request.instance_state import InstanceState
 from scheduler.rpc import notifications, serializer, server
 from scheduler.rpc.amqp import listener as amqp_listener
 from scheduler.rpc.heartbeats import Heartbeats
-from tools.simulation import threads
-from tools.simulation.broker import Broker, Driver, listen
+from tools.simulation import amqp, threads
+from tools.simulation.broker import Broker
 from tools.simulation.callers import State
 from tools.simulation.plan import Limits
 
@@ -58,6 +59,8 @@ AMOUNTS = {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 1}
 CONF = """
 [DEFAULT]
 host = berth
+[oslo_messaging_rabbit]
+heartbeat_timeout_threshold = 0
 [placement]
 auth_type = none
 endpoint_override = http://placement
@@ -318,7 +321,20 @@ def prepare_libraries() -> None:
     """Replace what would reach out of the simulation; once for an operating system process."""
     executors = type("Executors", (), {"__init__": lambda *_args: None, "driver": Pool})
     library_server.driver = type("driver", (), {"DriverManager": executors})
-    amqp_listener.listen = listen
+    amqp.install()
+    del (
+        common.ConnectionContext.__del__
+    )  # a process that was killed closes nothing, whenever that is collected
+    amqp_listener.LOOK_INTERVAL = (
+        1.0  # not four times a second: half of all steps of a history would be these
+    )
+    stop_consuming = impl_rabbit.Connection.stop_consuming
+
+    def stop(connection: Any) -> None:
+        stop_consuming(connection)
+        Broker.active.wake_consumers()
+
+    impl_rabbit.Connection.stop_consuming = stop
     worker.Reporter = NoReports
     worker.faulthandler = SimpleNamespace(enable=lambda: None)
     worker.spare_the_collector = lambda: None
@@ -405,9 +421,28 @@ class Parts:
 
     def _make_server(self, conf: cfg.ConfigOpts, manager: Any, _worker: int) -> Any:
         conf.set_override("executor_thread_pool_size", self._limits.threads)
-        transport = library_transport.RPCTransport(Driver(conf, self._broker))
+        url = library_transport.TransportURL.parse(conf, "rabbit://berth@broker/")
+        transport = library_transport.RPCTransport(impl_rabbit.RabbitDriver(conf, url, "nova"))
+        conf.set_override("rabbit_quorum_queue", self._limits.quorum, "oslo_messaging_rabbit")
         # Looks once a second, not four times: half of all steps of a history would be these.
-        return server.build(conf, transport, manager, heartbeats=Heartbeats(tick=1.0))
+        made = server.build(conf, transport, manager, heartbeats=Heartbeats(tick=1.0))
+        made._process_incoming = self._timed(made._process_incoming)  # noqa: SLF001 - oslo.messaging's
+        return made
+
+    def _timed(self, serve: Callable[[Any], None]) -> Callable[[Any], None]:
+        """Note which process serves a call, and for how long."""
+
+        def timed(incoming: Any) -> None:
+            message, runtime = self._broker.messages[incoming[0].msg_id], self._broker.runtime
+            process, begun = runtime.current.process, runtime.clock
+            message.working.add(process)
+            try:
+                serve(incoming)
+            finally:
+                message.working.discard(process)
+                message.waits.append(runtime.clock - begun)
+
+        return timed
 
 
 @functools.cache
