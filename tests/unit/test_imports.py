@@ -62,7 +62,7 @@ ALLOWED = {
     "stream": {"hosts", "conf"},
     "router": {"rpc", "conf"},
     "selection": {"request", "placement", "filters", "weights", "claims", "hosts", "objects", "numa", "pci"},
-    "health": {"explain", "claims"},
+    "health": {"explain", "claims", "placement"},
     "explain": {
         *("selection", "request", "placement", "filters", "weights", "claims", "hosts", "objects"),
         *("conf", "numa", "rules"),

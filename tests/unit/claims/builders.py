@@ -1,23 +1,42 @@
 """Candidates, requests and bounds for tests of claims."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from types import SimpleNamespace
+from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from scheduler.placement.allocations import Owner
-from scheduler.claims.claim import ClaimRequest
+from scheduler.claims.claim_request import ClaimRequest
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.journal import Journal
-from scheduler.claims.policy import ClaimPolicy, Timing
+from scheduler.claims.policy import ClaimPolicy
+from scheduler.placement.allocation_writer import AllocationWriter
+from scheduler.placement.allocations import Owner
 from scheduler.placement.answer import AllocationCandidate
+from scheduler.placement.write_policy import Timing, WritePolicy
 from tests.support.clock import Clock
 from tests.unit.claims.fake_consumers import FakeConsumers
 
+
+class Bounds(NamedTuple):
+    """The bounds of claims and of writes."""
+
+    claims: ClaimPolicy = ClaimPolicy()
+    writes: WritePolicy = WritePolicy()
+
+    def but(self, **changes):
+        """Return these with some of either changed."""
+        names = {field.name for field in fields(WritePolicy)}
+        writes = {name: value for name, value in changes.items() if name in names}
+        claims = {name: value for name, value in changes.items() if name not in names}
+        return Bounds(replace(self.claims, **claims), replace(self.writes, **writes))
+
+
 # No waiting; the background waits for drain().
-PROMPT = ClaimPolicy(
+PROMPT = Bounds().but(
     lock_timeout=5.0,
     retry_delay=(0.0, 0.0),
+    longest_retry_delay=0.0,
     concurrent_update_tries=4,
     reads_after_reset=(0.0,) * 3,
     reads_after_timeout=(0.0,) * 5,
@@ -25,6 +44,8 @@ PROMPT = ClaimPolicy(
     recorded_write_delay=0.0,
     cleanup_delays=(3600.0,),
 )
+# One try for each write: what becomes of a lost one is not found out.
+IMPATIENT = PROMPT.but(claim_timeout=0.0, reads_after_reset=(), reads_after_timeout=())
 UUID = "instance"
 A, B, C, GONE = "aaaa", "bbbb", "cccc", "dead"
 OWNER = Owner("project", "user")
@@ -76,7 +97,7 @@ class Host:
     def start(self, **policy):
         """Return the claimer of a process that starts, and its page."""
         clock = SleepClock()
-        claimer = Claimer(self.api, replace(PROMPT, **policy), clock.timing)
+        claimer = claimer_of(self.api, PROMPT.but(**policy), clock.timing)
         page = self.journal.open_page()
         claimer.open_journal(SimpleNamespace(open_page=lambda: page))
         return claimer, page, clock
@@ -94,7 +115,16 @@ def make_request(uuid=UUID, where=A, evacuating_from=(), host=""):
 
 def make_claimer(write_faults=(), read_faults=(), policy=PROMPT, timing=None, **others):
     api = FakeConsumers({A: 1, B: 1}, write_faults=list(write_faults), read_faults=list(read_faults))
-    return Claimer(api, policy, timing or Timing(), **others), api
+    return claimer_of(api, policy, timing, **others), api
+
+
+def claimer_of(api, policy=PROMPT, timing=None, **others):
+    """Return the claimer of a process that writes to a Placement."""
+    return Claimer(writer_of(api, policy, timing), policy.claims, **others)
+
+
+def writer_of(api, policy=PROMPT, timing=None):
+    return AllocationWriter(api, policy.writes, timing or Timing())
 
 
 def claim(claimer, where=A, evacuating_from=(), uuid=UUID):

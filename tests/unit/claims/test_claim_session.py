@@ -6,16 +6,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from scheduler.placement.allocations import NOTHING, ConsumerAllocations, Owner
 from scheduler.claims.capacity import CheckedClaims, Excess
-from scheduler.claims.claim import ClaimRequest
+from scheduler.claims.claim_request import ClaimRequest
 from scheduler.claims.claim_session import ClaimSession, ComputeNodes
-from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.claims.observers import NoObserver
 from scheduler.claims.result import ClaimResult, Outcome, OwnWrite
 from scheduler.errors import NoValidHost
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.view import HostView
+from scheduler.placement.allocations import NOTHING, ConsumerAllocations, Owner
+from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.placement.errors import MirrorStale, PlacementUnreachable
 from scheduler.rpc.delivery import Delivery, Receipt
 from tests.builders import make_host, make_table

@@ -3,13 +3,13 @@ import threading
 
 import pytest
 
-from scheduler.placement.allocations import ConsumerAllocations, allocations_body
 from scheduler.claims.cleanup import AllocationCleanup, PendingCleanup, attempt_cleanup
 from scheduler.claims.result import ClaimResult, Outcome, OwnWrite
 from scheduler.locks import KeyedLocks
+from scheduler.placement.allocations import ConsumerAllocations, allocations_body
 from scheduler.placement.errors import PlacementSilent
 from tests.support.waiting import eventually
-from tests.unit.claims.builders import OWNER, PROMPT, UUID, A, B, SleepClock, candidate
+from tests.unit.claims.builders import OWNER, PROMPT, UUID, A, B, SleepClock, candidate, writer_of
 from tests.unit.claims.fake_consumers import FakeConsumers
 
 
@@ -33,7 +33,7 @@ class World:
         self.api.give(UUID, candidate(A).allocations)
         self.locks, self.clock, self.finished = KeyedLocks(), SleepClock(), []
         self.cleanup = AllocationCleanup(
-            self.api, self.locks, policy, self.finished.extend, self.clock.timing
+            writer_of(self.api, policy, self.clock.timing), self.locks, policy.claims, self.finished.extend
         )
 
     @property
@@ -50,7 +50,7 @@ ATTEMPTS = {
     "certain, but adopted by another request": (
         {"certain": True, "writes": (OwnWrite(replace(allocations_on(A), generation=7)),)},
         [A],
-        ["put", "read"],
+        ["put", "read", "read"],
         True,
         candidate(A).allocations,
     ),
@@ -115,7 +115,7 @@ def test_one_attempt(fields, held, calls, done, left):
         (generation,) = [one for one in held if one not in providers] or [1]
         api.consumers[UUID] = replace(api.consumers[UUID], generation=generation)
     cleanup = PendingCleanup(UUID, **{"writes": writes(A), "since": 0.0, **fields})
-    assert attempt_cleanup(api, cleanup, now=1.0) is done
+    assert attempt_cleanup(writer_of(api), cleanup, now=1.0) is done
     assert api.calls == calls
     assert api.get_allocations(UUID).allocations == left
 
@@ -125,7 +125,7 @@ def test_an_attempt_that_placement_does_not_carry_out_raises(fault):
     api = FakeConsumers({A: 1}, write_faults=[fault])
     api.give(UUID, candidate(A).allocations)
     with pytest.raises(PlacementSilent):
-        attempt_cleanup(api, PendingCleanup(UUID, writes(A), since=0.0), now=1.0)
+        attempt_cleanup(writer_of(api), PendingCleanup(UUID, writes(A), since=0.0), now=1.0)
 
 
 @pytest.mark.parametrize("fault", ["500", "500 after", "concurrent", "lost", "unanswered", "late 2"])
@@ -139,7 +139,7 @@ def test_rows_that_are_uncovered_are_given_back_whatever_becomes_of_the_response
     )
     for now in range(0, 100, 10):
         try:
-            if attempt_cleanup(api, cleanup, now):
+            if attempt_cleanup(writer_of(api), cleanup, now):
                 break
         except PlacementSilent:
             continue
@@ -194,7 +194,7 @@ def test_a_release_is_waited_for_until_it_was_carried_out():
 
 
 def test_of_a_release_whose_claim_had_no_clear_outcome_one_attempt_is_waited_for():
-    world = World(policy=replace(PROMPT, late_write_window=60.0))
+    world = World(policy=PROMPT.but(late_write_window=60.0))
     world.cleanup.release_claims({UUID: replace(CLAIMED, unsure=True, lost=writes(B))})
     assert world.cleanup.is_pending(UUID)  # a lost write may come
     assert world.cleanup.wait_until_released([UUID], 0.0)
@@ -219,7 +219,7 @@ def test_a_cleanup_is_finished_before_another_claim():
 
 
 def test_a_cleanup_stays_pending_while_a_lost_write_may_come():
-    world = World(policy=replace(PROMPT, late_write_window=60.0))
+    world = World(policy=PROMPT.but(late_write_window=60.0))
     world.cleanup.schedule_cleanup(UUID, replace(UNSURE, lost=writes(A) * 2))
     assert world.cleanup.finish_cleanup(UUID) is True
     assert world.cleanup.is_pending(UUID)
@@ -251,7 +251,7 @@ def test_cleanups_of_one_instance_are_joined_and_the_first_source_is_put_back():
 
 
 def test_the_background_tries_until_placement_carries_it_out():
-    world = World(["500", "500", "500"], policy=replace(PROMPT, cleanup_delays=(0.0,)))
+    world = World(["500", "500", "500"], policy=PROMPT.but(cleanup_delays=(0.0,)))
     world.cleanup.schedule_cleanup(UUID, CLAIMED)
     assert eventually(lambda: world.finished == [UUID])
     assert world.held == {}
@@ -267,7 +267,7 @@ def test_the_background_leaves_alone_what_another_writer_wrote():
 
 def test_a_cleanup_that_takes_too_long_is_reported_once_and_goes_on(caplog):
     """An outage of an hour must not leave claims for good."""
-    world = World(["500"] * 9, ["silent"] * 9, replace(PROMPT, cleanup_delays=(0.0,), cleanup_timeout=60.0))
+    world = World(["500"] * 9, ["silent"] * 9, PROMPT.but(cleanup_delays=(0.0,), cleanup_timeout=60.0))
     read = world.api.get_allocations
 
     def slow_read(uuid, context=None):
@@ -287,7 +287,7 @@ def test_a_started_cleanup_needs_no_other_thread(monkeypatch):
     def no_thread(self):
         raise RuntimeError("can't start new thread")
 
-    world = World(["500"], policy=replace(PROMPT, cleanup_delays=(0.0,)))
+    world = World(["500"], policy=PROMPT.but(cleanup_delays=(0.0,)))
     world.cleanup.start()
     monkeypatch.setattr(threading.Thread, "start", no_thread)
     world.cleanup.release_claims({UUID: CLAIMED})
@@ -298,7 +298,7 @@ def test_a_started_cleanup_needs_no_other_thread(monkeypatch):
 
 
 def test_cleanups_above_the_capacity_are_given_up_with_an_error(caplog):
-    world = World(policy=replace(PROMPT, cleanup_capacity=1))
+    world = World(policy=PROMPT.but(cleanup_capacity=1))
     world.cleanup.schedule_cleanup("first", UNSURE)
     world.cleanup.schedule_cleanup("second", UNSURE)
     assert [world.cleanup.pending_of(uuid) is not None for uuid in ("first", "second")] == [True, False]

@@ -13,13 +13,13 @@ from oslo_config import cfg
 import pytest
 
 from scheduler.claims import message_records, page_file
-from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.claims.journal import REOPEN_DELAY, ClaimJournal, Journal, OtherClaims, journal_directory
 from scheduler.claims.journal_page import JournalPage, read_records
 from scheduler.claims.message_records import REPLIES_KEPT, RUNS_KEPT
 from scheduler.claims.page_file import RESERVE, PageLock
 from scheduler.claims.result import OwnWrite
 from scheduler.message_runs import RecordedReply
+from scheduler.placement.allocations import ConsumerAllocations
 from tests.unit.claims.builders import OWNER, A, B, candidate
 
 CLAIM = {"allocations": {"p": {"resources": {"VCPU": 1}}}, "owner": ["project", None]}

@@ -1,17 +1,16 @@
 """Writes that are carried out after the reply, once the instance that it named is deleted."""
 
-from dataclasses import replace
 import threading
 
 import pytest
 
-from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.claims.cleanup import AllocationCleanup
 from scheduler.claims.late_writes import LateWrites
 from scheduler.claims.parts import ClaimParts
-from scheduler.claims.policy import Timing
 from scheduler.claims.result import ClaimResult, Outcome, OwnWrite
 from scheduler.locks import KeyedLocks
+from scheduler.placement.allocations import ConsumerAllocations
+from scheduler.placement.write_policy import Timing
 from tests.support.waiting import eventually
 from tests.unit.claims.builders import (
     OWNER,
@@ -24,10 +23,11 @@ from tests.unit.claims.builders import (
     claim,
     make_claimer,
     make_request,
+    writer_of,
 )
 from tests.unit.claims.fake_consumers import FakeConsumers
 
-POLICY = replace(PROMPT, late_write_window=30.0, cleanup_delays=(60.0,), cleanup_timeout=200.0)
+POLICY = PROMPT.but(late_write_window=30.0, cleanup_delays=(60.0,), cleanup_timeout=200.0)
 
 
 def on(where, generation=1):
@@ -63,9 +63,9 @@ class World:
         self.api.consumers = dict.fromkeys([UUID] * len(held), *held)
         self.locks, self.clock, self.deleted = KeyedLocks(), SleepClock(), deleted
         timing = self.clock.timing
-        self.cleanup = AllocationCleanup(self.api, self.locks, PROMPT, timing=timing)
+        self.cleanup = AllocationCleanup(writer_of(self.api, PROMPT, timing), self.locks, PROMPT.claims)
         self.late_writes = LateWrites(
-            ClaimParts(self.api, POLICY, timing),
+            ClaimParts(writer_of(self.api, POLICY, timing), POLICY.claims),
             self.cleanup,
             self.locks,
             lambda _uuid: self.deleted,
@@ -165,11 +165,11 @@ def test_it_is_not_read_while_a_claim_for_it_is_made():
 def test_a_bounded_number_is_watched_and_one_thread_too_few_is_no_error(caplog):
     world = World()
     world.loop.has_threads = False
-    results = {str(number): granted(on(A, 2), on(A)) for number in range(POLICY.cleanup_capacity + 1)}
+    results = {str(number): granted(on(A, 2), on(A)) for number in range(POLICY.claims.cleanup_capacity + 1)}
     world.late_writes.watch(results)
     assert "not looked for now" in caplog.text
     world.look_after(30)
-    assert len(world.api.calls) == POLICY.cleanup_capacity
+    assert len(world.api.calls) == POLICY.claims.cleanup_capacity
 
 
 @pytest.mark.parametrize("uuids", [[UUID], [UUID, "other"]], ids=["one", "a batch"])

@@ -1,7 +1,7 @@
 import pytest
 
-from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.claims.result import ClaimResult, Outcome, OwnWrite, own_write_in
+from scheduler.placement.allocations import ConsumerAllocations
 from tests.unit.claims.builders import OWNER, A, B, candidate
 
 

@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import pytest
 
 from scheduler import errors
-from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.explain.record import CandidateSource, DecisionRecord, StepRecord
 from scheduler.health import catalogue
 from scheduler.health.counters import Counters
 from scheduler.health.decisions import DecisionCounter, TrafficCounter
+from scheduler.placement.claim_events import ClaimEvent, ClaimState
 
 
 def step(name, start, end):
