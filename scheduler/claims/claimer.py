@@ -123,7 +123,8 @@ class Claimer:
         """
         # Neighbours on a host go together: the fewer providers in a transaction, the fewer conflicts.
         ordered = sorted(requests, key=lambda request: request.candidate.root)
-        LOG.debug("Attempting to claim resources in the placement API for instances %s", ordered)
+        for request in ordered:
+            LOG.debug("Attempting to claim resources in the placement API for instance %s", request.uuid)
         results: Results = {}
         until = min(deadline, self._timing.monotonic() + CLAIM_TIMEOUT)
         for start in range(0, len(ordered), self.batch_size):
@@ -206,15 +207,15 @@ class Claimer:
         until = self._timing.monotonic() + RELEASE_TIMEOUT
         changed: set[str] = set()
         for uuid, one in self.writer.write(writes, until=until, context=context).items():
-            if one.result is WriteResult.CHANGED:
+            if one.result is WriteResult.DONE:
+                LOG.info("Deleted allocations for instance %s", uuid)
+            elif one.result is WriteResult.CHANGED:
                 # Overlapping first writes can hide what is held.
                 changed.add(uuid)
                 self.spool.note_lost({uuid: held[uuid].allocations}, held[uuid].owner, kept)
-            elif one.result is not WriteResult.DONE:
+            else:
                 LOG.info("Cannot release the claim for instance %s now: %s", uuid, one.reason)
                 self.spool.note_unreleased(uuid, held[uuid].generation, kept)
-        done = writes.keys() - changed
-        LOG.info("Released the claims for instances %s", sorted(done))
         return changed
 
     def get_held_many(
