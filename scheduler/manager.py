@@ -304,6 +304,7 @@ class SchedulerManager:
             return run.reply_to(current)
 
         with self._logging(request, trace), self.decisions.recording(trace):
+            run.note_earlier_runs(request)
             return self.outages.run(attempt, request)
 
     def _send_on_to_owner(self, request: SchedulingRequest) -> None:
