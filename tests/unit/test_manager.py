@@ -34,22 +34,23 @@ from scheduler.hosts.aggregates import Aggregates
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.manager import SchedulerManager
 from scheduler.manager_parts import ManagerParts
-from scheduler.nova_db.inventory import FoundNode
+from scheduler.nova_db.inventory import FoundNode, Inventory
 from scheduler.nova_db.partition_hosts import PartitionHosts
 from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.placement.answer import Candidates
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.claim_events import ClaimEvent, ClaimState
+from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementUnanswered, PlacementUnreachable
 from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.reply import Reply
 from scheduler.request import prefilters
+from scheduler.request.query import Query
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.delivery import Delivery, Forwarded, Receipt
 from scheduler.selection.host_claiming import NOT_ENOUGH
 from scheduler.stream.decision_stream import DecisionStream, NoStream
-from scheduler.stream.membership import Member
-from scheduler.stream.owners import NoOwners
+from scheduler.stream.records import Member
 from scheduler.stream.shared_decisions import LocalState
 from tests.builders import CELL, OTHER_CELL, Instances, make_aggregates, make_host, make_table, uuid_of
 from tests.support.clock import Clock
@@ -803,6 +804,31 @@ def test_an_affinity_group_is_where_its_members_are_now(make_world):
     assert [one.service_host for one in reply[0]] == ["h2"]
 
 
+@pytest.mark.parametrize(
+    ("policy", "holder", "hosts", "final"),
+    [
+        ("affinity", "h1", [], True),
+        ("affinity", None, ["h1"], True),
+        ("affinity", None, [], False),
+        ("affinity", None, ["host of another partition"], False),
+        ("anti-affinity", "h1", [], False),
+        ("soft-affinity", "h1", [], False),
+    ],
+)
+@pytest.mark.parametrize("offered", [True, False])
+def test_a_refusal_holds_for_all_hosts_of_the_cloud_if_a_member_of_an_affinity_group_is_here(
+    make_world, policy, holder, hosts, final, offered
+):
+    """The host of the member has no room, so no other partition may place one more."""
+    here = host_with_candidate("h1").disabled() if offered else make_host("h1")
+    if holder:
+        here.holding("member")
+    members = group(uuid=uuid_of("group"), policy=policy, policies=[policy], members=["member"], hosts=hosts)
+    with pytest.raises(NoValidHost) as refused:
+        ask(make_world([here]), make_spec(project_id="p", instance_group=members))
+    assert refused.value.final is final
+
+
 def test_members_of_a_soft_affinity_group_that_are_asked_for_at_once_share_a_host(make_world, conf):
     """Each first choice is random, so members that do not know of each other go to different hosts."""
     conf.set_override("shuffle_best_same_weighed_hosts", True, "filter_scheduler")
@@ -826,7 +852,7 @@ def test_members_of_a_soft_affinity_group_that_are_asked_for_at_once_share_a_hos
         assert len(set(pool.map(ask_for, members))) == 1
 
 
-class Owners(NoOwners):
+class Owners(NoStream):
     """Another scheduler decides for all server groups."""
 
     def __init__(self):
@@ -1045,6 +1071,19 @@ def test_the_second_look_at_placement_reads_the_hosts_anew(make_world, conf):
     assert list(zip(world.hosts.ages, world.hosts.arrivals, strict=True)) == [(None, 7.0), (0.0, 9.0)]
 
 
+def test_hosts_are_read_while_placement_is_asked(conf, monkeypatch):
+    begun = []
+    conf.set_override("connection", "sqlite://", "api_database")
+    conf.set_override("connection", "sqlite://", "database")
+    conf.set_override("auth_type", "none", "placement")
+    monkeypatch.setattr(Inventory, "begin_reading", lambda self: begun.append("hosts"))
+    monkeypatch.setattr(
+        PlacementClient, "get", lambda self, path, *_, **__: begun.append(path) or Reply(404, b"")
+    )
+    ManagerParts.from_conf(conf).candidates.fetch([Query((), "resources=VCPU%3A1", None)], None)
+    assert begun == ["hosts", "/allocation_candidates?resources=VCPU%3A1"]
+
+
 def test_before_the_second_look_all_that_was_claimed_is_released(make_world, mirrored):
     """Four of five instances, say, are claimed by the mirror, and the fifth is refused."""
     events = []
@@ -1231,7 +1270,7 @@ def share(make_world):
                 for name, ram in (("h1", 9000), ("h2", 8000), ("h3", 7000))
             ]
             world = make_world(hosts, broker=broker, **options)
-            stack.callback(world.manager.stream.stop, 1)
+            stack.callback(world.manager.stream.stop)
             world.manager.catch_up()
             return world
 
@@ -1264,6 +1303,15 @@ def test_schedulers_that_know_of_each_other_choose_different_hosts(share):
     assert owned == [[False, True, False], [True, False, True]]
     chosen = [ask(w, uuids=(f"i{n}",))[0][0].service_host for n, w in enumerate(worlds, 1)]
     assert chosen == ["h2", "h1"]
+
+
+def test_a_scheduler_says_goodbye_whatever_the_time_that_it_has_to_stop(share):
+    one, another = share(), share()
+    assert eventually(lambda: len(one.manager.stream.membership.alive()) == 2)
+    for part in ("outages", "_empty_answers", "_claimer", "notifications", "decisions", "_mirror", "hosts"):
+        setattr(another.manager, part, mock.Mock())
+    another.manager.stop(0)
+    assert eventually(lambda: len(one.manager.stream.membership.alive()) == 1)
 
 
 def test_a_scheduler_without_others_checks_claims_on_nearly_full_hosts(share):
