@@ -345,14 +345,21 @@ class RequestRun:
         """
         if claims is None:
             return
-        past = self._past or request.has_past
         waited = request.delivery.waited if request.delivery else 0.0
-        if past or self._steps.clock() > self._begun - waited + SOON:
-            self._steps.callers.check(request, claims.nodes.kept, release=False)
+        past = self._past or request.has_past
+        checked_at = self._check_caller(claims, request) if past else self._begun - waited
         if past or claims.took_several_writes:
             for uuid, result in claims.fence().items():
                 if not result.claimed:
                     raise final_refusal(uuid, result)
+        if self._steps.clock() > checked_at + SOON:
+            self._check_caller(claims, request)
+
+    def _check_caller(self, claims: ClaimSession, request: SchedulingRequest) -> float:
+        """Check that the caller still waits; return when that began."""
+        begun = self._steps.clock()
+        self._steps.callers.check(request, claims.nodes.kept, release=False)
+        return begun
 
     def _check_rebuild(self, request: SchedulingRequest) -> Reply:
         self._announce_start(request)
