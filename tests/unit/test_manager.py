@@ -16,14 +16,12 @@ import pytest
 
 from scheduler import conf as options
 from scheduler import objects
-from scheduler.placement.allocations import ConsumerAllocations
-from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.claims.result import ClaimResult, Outcome
 from scheduler.conf.partitions import Partition
 from scheduler.errors import (
     AllocationUpdateFailed,
-    CallerLeft,
     BerthError,
+    CallerLeft,
     HostsUnknown,
     NoValidHost,
     PlacementUnavailable,
@@ -61,7 +59,7 @@ from tests.support.fake_placement import FakeProvider
 from tests.support.mirrors import no_mirror
 from tests.support.waiting import eventually
 from tests.unit.placement.test_log import ask_in_full
-from tests.unit.selection.requests import NoSpool, granted, REFUSED, group, host_with_candidate, make_spec
+from tests.unit.selection.requests import REFUSED, NoSpool, granted, group, host_with_candidate, make_spec
 from tests.unit.stream.fake_broker import FakeBroker
 
 CONF = """

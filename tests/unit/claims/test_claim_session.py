@@ -58,7 +58,10 @@ class World:
             self.claimer,
             PendingPlacements(),
             make_request(
-                make_spec(project_id="project", user_id=None), ["a", "b", "c"], context=context, deadline=deadline
+                make_spec(project_id="project", user_id=None),
+                ["a", "b", "c"],
+                context=context,
+                deadline=deadline,
             ),
             ComputeNodes(Kept(frozenset(ignored)), {A, B}, {A: "host 1"}.get),
             clock=self.clock,

@@ -181,8 +181,8 @@ def take(listener, number, **fields):
 
 
 def lose_channel(listener):
-    listener.conn.channel = listener._channel = object()
     listener._channel_number += 1
+    listener._last_tag = 0
 
 
 def test_as_many_calls_as_were_in_the_queue_at_the_beginning_have_a_past():
