@@ -17,7 +17,7 @@ POST = ("POST", "/allocations")
 def claim(claimer):
     def claim(*candidates):
         plan = {str(uuid.uuid4()): candidate for candidate in candidates}
-        return plan, claimer.claim_many([request_for(uuid_, candidate) for uuid_, candidate in plan.items()])
+        return plan, claimer.claim([request_for(uuid_, candidate) for uuid_, candidate in plan.items()])
 
     return claim
 
@@ -84,7 +84,7 @@ def test_second_piece_fails_and_all_is_given_back(candidates, cloud, client, pro
     proxy.on("GET", "/allocations/", *[html(503)] * 9999)
     claimer = make_claimer(client, replace(QUICK, claim_timeout=0.5))
     requests = [request_for(str(uuid.uuid4()), candidate) for candidate in [*[one] * 20, *[other] * 20]]
-    results = claimer.claim_many(requests)
+    results = claimer.claim(requests)
     outcomes = {result.outcome for result in results.values()}
     assert outcomes == {Outcome.CLAIMED, Outcome.UNAVAILABLE}
     proxy.clear_faults()
