@@ -55,7 +55,9 @@ def ask(load):
 
 def test_a_call_is_handed_on_as_it_is(ask):
     router = Router(Reply([["host"]]))
-    assert ask(router, Delivery(Receipt("m", redelivered=True, waited=20.0, has_past=lambda: True))) == [["host"]]
+    assert ask(router, Delivery(Receipt("m", redelivered=True, waited=20.0, has_past=lambda: True))) == [
+        ["host"]
+    ]
     message = {
         "method": "select_destinations",
         "args": {"spec_obj": {"x": 1}},
