@@ -12,10 +12,10 @@ from oslo_log import log as logging
 
 from scheduler import conf as options
 from scheduler import objects
-from scheduler.claims.journal import ClaimJournal, Journal
 from scheduler.deadline import Deadline, limit_to
 from scheduler.errors import (
     BerthError,
+    CallerLeft,
     DependencyUnavailable,
     HandedBack,
     HostsUnknown,
@@ -70,7 +70,6 @@ class SchedulerManager:
         conf: cfg.ConfigOpts,
         notifications: Notifications,
         parts: ManagerParts,
-        journal: Journal | None = None,
         on_decision: Observe = ignore_decision,
     ) -> None:
         """Put the parts together; nothing is connected to yet.
@@ -79,8 +78,6 @@ class SchedulerManager:
             conf: The options.
             notifications: Where requests are announced.
             parts: What to work with.
-            journal: Outlives this process. Without one, claims of unanswered requests stay in Placement when
-                the process is killed.
             on_decision: Called with what was noted of each decision.
 
         Raises:
@@ -96,7 +93,6 @@ class SchedulerManager:
         self._mirror = parts.mirror
         self.stream = parts.stream
         self._clock = parts.clock
-        self._journal = journal
         self.steps = make_steps(conf, parts, notifications)
         self._empty_answers = EmptyAnswers(
             PlacementQuestions(parts.placement),
@@ -148,11 +144,6 @@ class SchedulerManager:
         """The filters in use."""
         return self._driver.chain
 
-    @property
-    def message_runs(self) -> ClaimJournal:
-        """Where this process records which redelivered messages it runs."""
-        return self._claimer.journal
-
     # -- life ------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
@@ -162,9 +153,7 @@ class SchedulerManager:
             PlacementAuthFailure: Keystone refuses the credentials.
         """
         self._placement.start()
-        self._claimer.start()
-        if self._journal:
-            self._claimer.open_journal(self._journal)
+        self._claimer.spool.start()
         self.hosts.start()
         self._mirror.start()
         self.decisions.start()
@@ -211,7 +200,7 @@ class SchedulerManager:
         self.decisions.reset()
 
     def stop_claiming(self) -> None:
-        """Claim nothing more. Requests that have not claimed all they need give back what they claimed.
+        """Claim nothing more. Requests that have not claimed all they need release what they claimed.
 
         They end with ``SchedulerStopping``, and are returned to the broker.
         """
@@ -247,7 +236,8 @@ class SchedulerManager:
             schedulers=shared.schedulers,
             compute_nodes=self.hosts.compute_node_count(),
             pending=len(self.hosts.pending),
-            cleanups=self._claimer.pending_cleanups(),
+            cleanups=len(self._claimer.spool),
+            spool_problem=self._claimer.spool.problem,
             mirror_age=self._mirror.age(),
             stalled=self.hosts.refresh_overdue(),
         )
@@ -292,6 +282,7 @@ class SchedulerManager:
             SchedulerStopping: The process stops. Nothing stays claimed.
             HandedBack: There is an outage here, and another scheduler can decide. Nothing stays claimed.
             Forwarded: Another scheduler answers the caller (``scheduler/rpc/delivery.py``).
+            CallerLeft: Nobody waits for the instances any more. Nothing stays claimed.
         """
         LOG.debug("Starting to schedule for instances: %s", instance_uuids)
         arrived_at = self._clock()
@@ -317,6 +308,7 @@ class SchedulerManager:
             return run.reply_to(current)
 
         with self._logging(request, trace), self.decisions.recording(trace):
+            run.note_earlier_runs(request)
             return self.outages.run(attempt, request)
 
     def _send_on_to_owner(self, request: SchedulingRequest) -> None:
@@ -332,6 +324,10 @@ class SchedulerManager:
         try:
             yield
         except HandedBack:
+            raise
+        except CallerLeft as error:
+            if request.delivery is not None:
+                request.delivery.dropped = str(error)
             raise
         except BerthError as error:
             reason = with_summary(str(error), trace.decision.summary)

@@ -100,6 +100,10 @@ class TrafficCounter:
         """Count a reply that was not delivered."""
         self._counters.add(catalogue.UNDELIVERED)
 
+    def dropped(self, reason: str) -> None:
+        """Count a call that was not served, as its caller had left."""
+        self._counters.add(catalogue.DROPPED)
+
     def forwarded(self, reason: str) -> None:
         """Count a call that was sent on to another scheduler."""
         self._counters.add(catalogue.FORWARDED, 1, reason)

@@ -115,15 +115,15 @@ class Calls:
             raise errors.RouterBusy(MOST_IN_FLIGHT)
         message = {"method": "select_destinations", "args": arguments, "version": VERSION}
         message |= {f"_context_{key}": value for key, value in context.items()}
-        waited, again = (current.waited, current.redelivered) if current else (0.0, False)
+        waited, again = (current.waited, current.has_past) if current else (0.0, False)
         try:
             reply = self._router.reply_to(message, options.caller_patience(self._conf) - waited, again=again)
         except Unreachable as error:
             LOG.warning("No host: partitions do not answer: %s", error)
             raise errors.PartitionUnreachable from None
         except BrokerAway as error:
-            if current is not None and current.can_be_postponed:
-                raise delivery.Postponed(str(error)) from error
+            if current is not None and current.can_be_requeued:
+                raise delivery.Requeued(str(error)) from error
             raise
         if reply.failure is not None:
             raise of_failure(*reply.failure)

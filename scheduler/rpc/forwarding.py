@@ -211,7 +211,7 @@ class Forwarder:
         if self._clock() < self._avoided_until.get(topic, 0.0):
             return Sent.NO
         try:
-            call.send_on(topic, {FORWARDED: True, DELIVERED_BEFORE: call.redelivered}, self._timeout)
+            call.send_on(topic, {FORWARDED: True, DELIVERED_BEFORE: call.has_past}, self._timeout)
         except messaging.MessageUndeliverable:
             return self._fail(topic, Sent.NO, "there is no such queue")
         except Exception as error:  # noqa: BLE001 - whatever the driver raises, the call is answered here

@@ -1,11 +1,12 @@
 """The hosts that the instances of a request hold already in Placement."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.held import held_candidate
+from scheduler.errors import PlacementUnavailable
 from scheduler.hosts.view import HostView
 from scheduler.nova_db.inventory import Inventory
 from scheduler.placement.allocations import ConsumerAllocations
@@ -40,32 +41,39 @@ class HeldHosts:
         self._claimer = claimer
         self._candidate_hosts = candidate_hosts
 
-    def of_each(self, queries: Sequence[Query], request: SchedulingRequest) -> list[HeldHost] | None:
-        """Return the host that each instance holds; None if one of them holds none that would do."""
-        held = self._read(request)
-        if not all(each.allocations for each in held.values()):
-            return None
-        providers = {provider for each in held.values() for provider in each.allocations}
-        table = self._candidate_hosts.table_with(providers, request)
-        ignored = self._candidate_hosts.ignored_nodes(table, request)
-        found: list[HeldHost] = []
-        for uuid, each in held.items():
-            candidate = held_candidate(each.allocations, table.row_of_uuid, ignored, queries)
-            if candidate is None:
-                return None
-            rows = table.find([candidate.root], request.cell_uuid)
-            lists = [[candidate]] * len(rows)
-            view = HostView.of(table, rows, lists, self._hosts.instances, self._hosts.pending)
-            alone = replace(request, instance_uuids=(uuid,), with_alternates=False)
-            found.append(HeldHost(view, alone, candidate, each))
-        return found or None
-
-    def _read(self, request: SchedulingRequest) -> Mapping[str, ConsumerAllocations]:
-        """Return what the instances hold, up to one that holds nothing.
+    def of_each(self, queries: Sequence[Query], request: SchedulingRequest) -> dict[str, HeldHost]:
+        """Return the host of each instance that holds what the request asks for on one host.
 
         Raises:
             PlacementUnavailable: Placement does not tell; so it is not known whether a host may be chosen.
         """
+        held = self._read(request)
+        providers = {provider for each in held.values() for provider in each.allocations}
+        if not providers:
+            return {}
+        table = self._candidate_hosts.table_with(providers, request)
+        ignored = self._candidate_hosts.ignored_nodes(table, request) | request.kept_providers
+        found: dict[str, HeldHost] = {}
+        for uuid, each in held.items():
+            candidate = held_candidate(each.allocations, table.row_of_uuid, ignored, queries)
+            if candidate is None:
+                continue
+            rows = table.find([candidate.root], request.cell_uuid)
+            lists = [[candidate]] * len(rows)
+            view = HostView.of(table, rows, lists, self._hosts.instances, self._hosts.pending)
+            alone = replace(request, instance_uuids=(uuid,), with_alternates=False)
+            found[uuid] = HeldHost(view, alone, candidate, each)
+        return found
+
+    def is_any_held(self, request: SchedulingRequest, kept: Collection[str]) -> bool:
+        """Return whether an instance is known to hold something on other providers."""
+        try:
+            held = self._read(request)
+        except PlacementUnavailable:
+            return False
+        return any(each.allocations.keys() - set(kept) for each in held.values())
+
+    def _read(self, request: SchedulingRequest) -> Mapping[str, ConsumerAllocations]:
         try:
             return self._claimer.get_held_many(request.instance_uuids, request.context)
         except PlacementSilent as error:

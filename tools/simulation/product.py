@@ -3,7 +3,7 @@
 Imported after ``imports.install``, so that the product has the virtual clock, threads and randomness.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import functools
 import itertools
 import logging
@@ -16,13 +16,13 @@ from typing import Any
 from oslo_config import cfg
 from oslo_messaging import server as library_server
 from oslo_messaging import transport as library_transport
+from oslo_messaging._drivers import common, impl_rabbit
 from sqlalchemy.exc import OperationalError
 
 from scheduler import conf as options
 from scheduler import objects
 from scheduler.claims.claimer import Claimer
-from scheduler.claims.journal import Journal
-from scheduler.claims.policy import ClaimPolicy
+from scheduler.claims.spool_file import SpoolFile
 from scheduler.daemon import worker
 from scheduler.daemon.parts import WorkerParts
 from scheduler.daemon.shared_state import SharedState
@@ -40,11 +40,13 @@ from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.session import Timeouts
+from scheduler.request.instance_state import InstanceState
 from scheduler.rpc import notifications, serializer, server
 from scheduler.rpc.amqp import listener as amqp_listener
 from scheduler.rpc.heartbeats import Heartbeats
-from tools.simulation import threads
-from tools.simulation.broker import Broker, Driver, listen
+from tools.simulation import amqp, threads
+from tools.simulation.broker import Broker
+from tools.simulation.callers import State
 from tools.simulation.plan import Limits
 
 CELL = "c0000000-0000-4000-8000-000000000001"
@@ -57,6 +59,8 @@ AMOUNTS = {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 1}
 CONF = """
 [DEFAULT]
 host = berth
+[oslo_messaging_rabbit]
+heartbeat_timeout_threshold = 0
 [placement]
 auth_type = none
 endpoint_override = http://placement
@@ -69,6 +73,14 @@ enabled_filters = ImagePropertiesFilter
 shuffle_best_same_weighed_hosts = true
 weight_classes = scheduler.weights.amounts.RAMWeigher
 """
+
+
+_STATES = {
+    State.WAITING: InstanceState.WAITING,
+    State.PLACED: InstanceState.PLACED,
+    State.BURIED: InstanceState.GIVEN_UP,
+    State.DELETED: InstanceState.DELETED,
+}
 
 
 def host_uuid(number: int) -> str:
@@ -309,7 +321,20 @@ def prepare_libraries() -> None:
     """Replace what would reach out of the simulation; once for an operating system process."""
     executors = type("Executors", (), {"__init__": lambda *_args: None, "driver": Pool})
     library_server.driver = type("driver", (), {"DriverManager": executors})
-    amqp_listener.listen = listen
+    amqp.install()
+    del (
+        common.ConnectionContext.__del__
+    )  # a process that was killed closes nothing, whenever that is collected
+    amqp_listener.LOOK_INTERVAL = (
+        1.0  # not four times a second: half of all steps of a history would be these
+    )
+    stop_consuming = impl_rabbit.Connection.stop_consuming
+
+    def stop(connection: Any) -> None:
+        stop_consuming(connection)
+        Broker.active.wake_consumers()
+
+    impl_rabbit.Connection.stop_consuming = stop
     worker.Reporter = NoReports
     worker.faulthandler = SimpleNamespace(enable=lambda: None)
     worker.spare_the_collector = lambda: None
@@ -325,7 +350,7 @@ class Parts:
         broker: The model of the broker.
         adapter: Makes a connection to Placement.
         database: Returns how the databases are now.
-        is_deleted: Returns whether the user has deleted an instance.
+        state_of: Returns what nova's databases say of an instance.
         directory: For files that the product writes.
     """
 
@@ -336,7 +361,7 @@ class Parts:
         broker: Broker,
         adapter: Any,
         database: Callable[[], str],
-        is_deleted: Callable[[str], bool],
+        state_of: Callable[[str], State],
         directory: pathlib.Path,
     ) -> None:
         self._conf = conf
@@ -344,32 +369,38 @@ class Parts:
         self._broker = broker
         self._adapter = adapter
         self._database = database
-        self._is_deleted = is_deleted
+        self._state_of = state_of
         self._directory = directory
         self._masters = itertools.count(1)
 
     def of(self, shared: Any) -> WorkerParts:
         """Return the parts of the workers of one master, which share its journal."""
         return WorkerParts(
-            manager=lambda conf: self._make_manager(conf, shared),
+            manager=lambda conf: self._make_manager(conf, shared.directory),
             server=self._make_server,
             periodics=lambda _conf, _manager: (),
         )
 
     def make_journal(self) -> Any:
         """Return what a master makes before it starts workers."""
-        if self._limits.state_path:
-            return Journal(self._directory / "state")
-        journal = Journal(self._directory / f"master-{next(self._masters)}")
-        journal.durable = False
-        return journal
+        durable = self._limits.state_path
+        name = "state" if durable else f"master-{next(self._masters)}"
+        return SimpleNamespace(durable=durable, directory=self._directory / name)
+
+    def _states_of(self, uuids: Collection[str], _ignored: Collection[str] = ()) -> dict[str, InstanceState]:
+        how = self._database()
+        if how == "slow":
+            threads.sleep(3.0 * threads.MODULES["random"].random())
+        elif how in {"away", "broken"}:
+            return dict.fromkeys(uuids, InstanceState.UNKNOWN)
+        return {uuid: _STATES[self._state_of(uuid)] for uuid in uuids}
 
     def make_worker(self, number: int, parts: WorkerParts) -> worker.Worker:
         """Return a worker that is not started."""
         shared = SharedState(_Context, NO_MONITOR, number + 1)
         return worker.Worker(number, self._conf, [], parts, shared)
 
-    def _make_manager(self, conf: cfg.ConfigOpts, shared: Any) -> SchedulerManager:
+    def _make_manager(self, conf: cfg.ConfigOpts, directory: pathlib.Path) -> SchedulerManager:
         timeouts = Timeouts.of(self._limits.placement_timeout or None)
         client = PlacementClient(self._adapter(), timeouts)
         clock = threads.MODULES["time"].monotonic
@@ -382,19 +413,36 @@ class Parts:
             hosts=hosts,
             placement=client,
             candidates=CandidateSource.of(client),
-            claimer=Claimer(writer, ClaimPolicy(batch_size=self._limits.batch), is_deleted=self._is_deleted),
+            claimer=Claimer(writer, self._states_of, SpoolFile(directory), self._limits.batch),
             network=None,
             mirror=mirror,
         )
-        return SchedulerManager(conf, notifications.Notifications(()), parts, shared)
+        return SchedulerManager(conf, notifications.Notifications(()), parts)
 
     def _make_server(self, conf: cfg.ConfigOpts, manager: Any, _worker: int) -> Any:
         conf.set_override("executor_thread_pool_size", self._limits.threads)
-        transport = library_transport.RPCTransport(Driver(conf, self._broker))
+        url = library_transport.TransportURL.parse(conf, "rabbit://berth@broker/")
+        transport = library_transport.RPCTransport(impl_rabbit.RabbitDriver(conf, url, "nova"))
+        conf.set_override("rabbit_quorum_queue", self._limits.quorum, "oslo_messaging_rabbit")
         # Looks once a second, not four times: half of all steps of a history would be these.
-        return server.build(
-            conf, transport, manager, heartbeats=Heartbeats(tick=1.0), runs=manager.message_runs
-        )
+        made = server.build(conf, transport, manager, heartbeats=Heartbeats(tick=1.0))
+        made._process_incoming = self._timed(made._process_incoming)  # noqa: SLF001 - oslo.messaging's
+        return made
+
+    def _timed(self, serve: Callable[[Any], None]) -> Callable[[Any], None]:
+        """Note which process serves a call, and for how long."""
+
+        def timed(incoming: Any) -> None:
+            message, runtime = self._broker.messages[incoming[0].msg_id], self._broker.runtime
+            process, begun = runtime.current.process, runtime.clock
+            message.working.add(process)
+            try:
+                serve(incoming)
+            finally:
+                message.working.discard(process)
+                message.waits.append(runtime.clock - begun)
+
+        return timed
 
 
 @functools.cache

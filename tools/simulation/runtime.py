@@ -34,6 +34,7 @@ class Process:
         alive: False after it exited or was killed.
         paused: Whether its tasks wait for ``Runtime.resume``.
         was_paused: Whether they ever did.
+        resumed_at: When they went on last.
         at_exit: Called without arguments when the process ends, in whatever way.
     """
 
@@ -43,6 +44,7 @@ class Process:
         self.alive = True
         self.paused = False
         self.was_paused = False
+        self.resumed_at = 0.0
         self.at_exit: list[Callable[[], None]] = []
         self.tasks: set[Task] = set()
         self.held_back: list[Task] = []
@@ -165,6 +167,7 @@ class Runtime:
     def resume(self, process: Process) -> None:
         """Continue a process as SIGCONT does."""
         process.paused = False
+        process.resumed_at = self.clock
         held, process.held_back = process.held_back, []
         self._ready.extend(held)
 

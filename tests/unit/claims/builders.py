@@ -1,51 +1,26 @@
 """Candidates, requests and bounds for tests of claims."""
 
-from dataclasses import fields, replace
-from types import SimpleNamespace
-from typing import NamedTuple
-
 from hypothesis import strategies as st
 
-from scheduler.claims.claim_request import ClaimRequest
+from scheduler.claims.claim import ClaimRequest
 from scheduler.claims.claimer import Claimer
-from scheduler.claims.journal import Journal
-from scheduler.claims.policy import ClaimPolicy
 from scheduler.placement.allocation_writer import AllocationWriter
-from scheduler.placement.allocations import Owner
+from scheduler.placement.allocations import ConsumerAllocations, Owner
 from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.write_policy import Timing, WritePolicy
+from scheduler.request.instance_state import all_waiting
 from tests.support.clock import Clock
 from tests.unit.claims.fake_consumers import FakeConsumers
 
-
-class Bounds(NamedTuple):
-    """The bounds of claims and of writes."""
-
-    claims: ClaimPolicy = ClaimPolicy()
-    writes: WritePolicy = WritePolicy()
-
-    def but(self, **changes):
-        """Return these with some of either changed."""
-        names = {field.name for field in fields(WritePolicy)}
-        writes = {name: value for name, value in changes.items() if name in names}
-        claims = {name: value for name, value in changes.items() if name not in names}
-        return Bounds(replace(self.claims, **claims), replace(self.writes, **writes))
-
-
-# No waiting; the background waits for drain().
-PROMPT = Bounds().but(
-    lock_timeout=5.0,
+# No waiting.
+PROMPT = WritePolicy(
     retry_delay=(0.0, 0.0),
     longest_retry_delay=0.0,
     concurrent_update_tries=4,
     reads_after_reset=(0.0,) * 3,
     reads_after_timeout=(0.0,) * 5,
     late_write_window=0.0,
-    recorded_write_delay=0.0,
-    cleanup_delays=(3600.0,),
 )
-# One try for each write: what becomes of a lost one is not found out.
-IMPATIENT = PROMPT.but(claim_timeout=0.0, reads_after_reset=(), reads_after_timeout=())
 UUID = "instance"
 A, B, C, GONE = "aaaa", "bbbb", "cccc", "dead"
 OWNER = Owner("project", "user")
@@ -86,27 +61,14 @@ class SleepClock(Clock):
         return Timing(self, self.sleep, lambda low, high: low)
 
 
-class Host:
-    """A journal of its own, and processes that see one Placement."""
-
-    def __init__(self, directory, api):
-        directory.mkdir()
-        # Not one that is written through to the disk: that takes long while others use it.
-        self.journal, self.api = Journal(temporary=str(directory)), api
-
-    def start(self, **policy):
-        """Return the claimer of a process that starts, and its page."""
-        clock = SleepClock()
-        claimer = claimer_of(self.api, PROMPT.but(**policy), clock.timing)
-        page = self.journal.open_page()
-        claimer.open_journal(SimpleNamespace(open_page=lambda: page))
-        return claimer, page, clock
-
-
 def candidate(*providers, root=None):
     root = root or providers[0]
     entries = {provider: {"resources": {"VCPU": 1}} for provider in providers}
     return AllocationCandidate.of(root, tuple(sorted({root, *providers})), entries, {"": list(providers)})
+
+
+def holding(*where, generation=1):
+    return ConsumerAllocations(candidate(*where).allocations, generation, OWNER)
 
 
 def make_request(uuid=UUID, where=A, evacuating_from=(), host=""):
@@ -118,14 +80,14 @@ def make_claimer(write_faults=(), read_faults=(), policy=PROMPT, timing=None, **
     return claimer_of(api, policy, timing, **others), api
 
 
-def claimer_of(api, policy=PROMPT, timing=None, **others):
+def claimer_of(api, policy=PROMPT, timing=None, states=all_waiting, **others):
     """Return the claimer of a process that writes to a Placement."""
-    return Claimer(writer_of(api, policy, timing), policy.claims, **others)
+    return Claimer(writer_of(api, policy, timing), states, **others)
 
 
 def writer_of(api, policy=PROMPT, timing=None):
-    return AllocationWriter(api, policy.writes, timing or Timing())
+    return AllocationWriter(api, policy, timing or Timing())
 
 
 def claim(claimer, where=A, evacuating_from=(), uuid=UUID):
-    return claimer.claim(make_request(uuid, where, evacuating_from))
+    return claimer.claim([make_request(uuid, where, evacuating_from)])[uuid]
