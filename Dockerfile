@@ -6,15 +6,19 @@ RUN apt-get update && apt-get install -y --no-install-recommends git && rm -rf /
 ARG PBR_VERSION
 COPY . /source
 RUN python -m venv /opt/berth \
-    && PYTHON=/opt/berth/bin/python /source/tools/install --no-cache-dir \
+    && PYTHON=/opt/berth/bin/python /source/tools/install --no-cache-dir -c constraints.txt \
     && /opt/berth/bin/pip install --no-cache-dir "psycopg2-binary>=2.9.9" \
     && /opt/berth/bin/pip uninstall -y pip
 
 FROM python:3.11-slim-bookworm
-# The ids of nova in the images of kolla: /etc/nova and volumes of nova-scheduler can be taken over as they are
-RUN groupadd --gid 42436 nova \
-    && useradd --uid 42436 --gid nova --home-dir /var/lib/nova --create-home --shell /usr/sbin/nologin nova
+# The ids of nova in the images of kolla: /etc/nova and volumes of nova-scheduler can be taken over as they are.
+# OpenStack-Helm: --build-arg UID=42424
+ARG UID=42436
+RUN groupadd --gid $UID nova \
+    && useradd --uid $UID --gid nova --home-dir /var/lib/nova --create-home --shell /usr/sbin/nologin nova
 COPY --from=build /opt/berth /opt/berth
+# What deployment tools start, and probes look for
+RUN ln -s /opt/berth/bin/berth-scheduler /usr/local/bin/nova-scheduler
 ENV PATH=/opt/berth/bin:$PATH PYTHONUNBUFFERED=1 MALLOC_ARENA_MAX=2 OS_BERTH__MONITORING_LISTEN=127.0.0.1:9812
 USER nova
 VOLUME /var/lib/nova

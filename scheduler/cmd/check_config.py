@@ -16,8 +16,9 @@ from scheduler import logs
 from scheduler.cmd import worker_parts
 from scheduler.conf.registry import registered
 from scheduler.daemon.options_trial import try_in_child
+from scheduler.health.access import Access
+from scheduler.health.address import Address
 from scheduler.health.counters import Counters
-from scheduler.health.endpoint import Address
 from scheduler.rpc import transport
 
 MASK = "****"
@@ -44,7 +45,7 @@ def check(conf: cfg.ConfigOpts) -> None:
 def _build(conf: cfg.ConfigOpts) -> None:
     options.check_temporary_directory(conf)
     if conf.berth.monitoring_listen:
-        Address.parse(conf.berth.monitoring_listen)
+        Access.from_conf(conf, Address.parse(conf.berth.monitoring_listen))
     transport.rpc_transport(conf)
     worker_parts.make_manager(conf, None, Counters())
 

@@ -215,10 +215,28 @@ OPTS = [
     ),
     cfg.StrOpt(
         "monitoring_listen",
-        help="Where health checks (/healthz, /readyz) and metrics (/metrics) are served over HTTP: a "
-        "loopback address and a port, such as 127.0.0.1:9812, or unix: and an absolute path, such as "
-        "unix:/run/berth/monitoring.sock. There is neither encryption nor a password, so other addresses "
-        "are refused. Not set: nowhere.",
+        help="Where health checks (/healthz, /readyz) and metrics (/metrics) are served over HTTP: an "
+        "address and a port, such as 127.0.0.1:9812, or unix: and an absolute path, such as "
+        "unix:/run/berth/monitoring.sock. An address that other machines reach needs "
+        "monitoring_cert_file, and monitoring_token_file or monitoring_client_ca_file. Not set: nowhere.",
+    ),
+    cfg.StrOpt(
+        "monitoring_cert_file",
+        help="PEM file with the certificate of monitoring_listen. Set: it is served over HTTPS.",
+    ),
+    cfg.StrOpt(
+        "monitoring_key_file",
+        help="PEM file with the key of monitoring_cert_file. Not set: the key is in that file.",
+    ),
+    cfg.StrOpt(
+        "monitoring_client_ca_file",
+        help="PEM file with the authority that signs the certificates of clients of monitoring_listen. Set: "
+        "a client without such a certificate is refused.",
+    ),
+    cfg.StrOpt(
+        "monitoring_token_file",
+        help="File with the token that clients of monitoring_listen send, as 'Authorization: Bearer'. It is "
+        "read for each request, so that it can be replaced at any time.",
     ),
     cfg.FloatOpt(
         "worker_timeout",

@@ -19,6 +19,8 @@ reporter       the thread of a worker that reports
 supervision    what the master knows of its workers, and which of them hang
 readiness      the documents of /healthz and /readyz
 exposition     the text of /metrics
+address        where to listen
+access         what a client of another machine has to show
 endpoint       the HTTP server
 systemd        notifications to systemd
 monitor        the master's part: puts the others together

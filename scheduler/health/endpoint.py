@@ -7,18 +7,17 @@ closed after one answer.
 
 import asyncio
 from collections.abc import Callable, Mapping
-import contextlib
 from dataclasses import dataclass
-import ipaddress
 from pathlib import Path
 import socket
-import stat
 import threading
 import time
 
 from oslo_log import log as logging
 
 from scheduler.errors import ConfigError
+from scheduler.health.access import ANYBODY, Access
+from scheduler.health.address import Address
 from scheduler.logs import OutageLog
 
 LOG = logging.getLogger(__name__)
@@ -38,8 +37,6 @@ KEPT = 1.0
 
 #: Seconds between attempts to listen where another process does.
 RETRY = 10.0
-
-UNIX = "unix:"
 
 
 @dataclass(frozen=True)
@@ -65,88 +62,11 @@ def _error(status: str) -> Page:
     return Page(status, "text/plain; charset=utf-8", f"{status}\n".encode())
 
 
+NOT_AUTHORIZED = _error("401 Unauthorized")
 NOT_FOUND = _error("404 Not Found")
 NOT_ALLOWED = _error("405 Method Not Allowed")
 MALFORMED = _error("400 Bad Request")
 BROKEN = _error("500 Internal Server Error")
-
-
-@dataclass(frozen=True)
-class Address:
-    """Where to listen: on a loopback address, or on a path for a unix socket."""
-
-    host: str = ""
-    port: int = 0
-    path: str = ""
-
-    @classmethod
-    def parse(cls, text: str) -> "Address":
-        """Read ``127.0.0.1:9812``, ``[::1]:9812`` or ``unix:/run/berth/monitoring.sock``.
-
-        Raises:
-            ConfigError: It is no such address. An address that other machines reach is refused: the endpoint
-                has neither encryption nor passwords.
-        """
-        problem = ConfigError(
-            f"[berth]/monitoring_listen = {text}: it has to be a loopback address and a port, such as "
-            "127.0.0.1:9812 or [::1]:9812, or unix: and an absolute path"
-        )
-        if text.startswith(UNIX):
-            path = text.removeprefix(UNIX)
-            if not path.startswith("/"):
-                raise problem
-            return cls(path=path)
-        host, _, port = text.rpartition(":")
-        try:
-            address = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
-            number = int(port)
-        except ValueError:
-            raise problem from None
-        if not address.is_loopback or not 0 <= number < 1 << 16:
-            raise problem
-        return cls(str(address), number)
-
-    def listen(self) -> socket.socket:
-        """Return a socket that listens there.
-
-        Raises:
-            OSError: That is not possible, for instance because another process listens there.
-        """
-        if self.path:
-            return self._listen_on_path()
-        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
-        return socket.create_server((self.host, self.port), family=family, backlog=MOST_CONNECTIONS)
-
-    def _listen_on_path(self) -> socket.socket:
-        listener = socket.socket(socket.AF_UNIX)
-        try:
-            self._remove_abandoned()
-            listener.bind(self.path)
-            Path(self.path).chmod(0o660)
-            listener.listen(MOST_CONNECTIONS)
-        except BaseException:
-            listener.close()
-            raise
-        return listener
-
-    def _remove_abandoned(self) -> None:
-        """Remove the socket of a daemon that has ended; one that is used stays."""
-        with contextlib.suppress(FileNotFoundError):
-            if not stat.S_ISSOCK(Path(self.path).stat().st_mode):
-                return
-            with socket.socket(socket.AF_UNIX) as probe:
-                probe.setblocking(False)  # one that accepts nothing would be waited for
-                try:
-                    probe.connect(self.path)
-                except BlockingIOError:
-                    pass
-                except ConnectionRefusedError:
-                    Path(self.path).unlink()
-
-    def __str__(self) -> str:
-        if self.path:
-            return f"{UNIX}{self.path}"
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class Endpoint:
@@ -159,6 +79,7 @@ class Endpoint:
         clock: Callable[[], float] = time.monotonic,
         longest: float = LONGEST,
         retry: float = RETRY,
+        access: Access = ANYBODY,
     ) -> None:
         """Listen nowhere yet.
 
@@ -168,12 +89,14 @@ class Endpoint:
             clock: Seconds that only grow.
             longest: Seconds that a connection may last.
             retry: Seconds between attempts to listen.
+            access: What a client has to show.
         """
         self._address = address
         self._pages = pages
         self._clock = clock
         self._longest = longest
         self._retry = retry
+        self._access = access
         self._kept: dict[str, tuple[float, Page]] = {}
         self._open: dict[asyncio.StreamWriter, None] = {}  # the oldest first
         self._listener: socket.socket | None = None
@@ -240,6 +163,8 @@ class Endpoint:
         self._open[writer] = None
         try:
             async with asyncio.timeout(self._longest):
+                if self._access.tls is not None:
+                    await writer.start_tls(self._access.tls)
                 await self._answer(reader, writer)
         except (TimeoutError, OSError, asyncio.IncompleteReadError):
             pass  # a client that is slow or has gone
@@ -256,15 +181,27 @@ class Endpoint:
         writer.transport.set_write_buffer_limits(0)  # drain() waits until all is sent
         writer.write(_headers(page) + (b"" if method == "HEAD" else page.body))
         await writer.drain()
-        writer.write_eof()  # reaches the client although forked processes have the socket too
+        if writer.can_write_eof():
+            writer.write_eof()  # reaches the client although forked processes have the socket too
+        else:
+            writer.close()  # TLS says so itself
         await reader.read(1)  # until the client has closed, or the time is over
 
     def _find(self, head: bytes) -> tuple[str, Page]:
         """Return method and page of a request."""
-        words = head.partition(b"\r\n")[0].decode("latin-1").split(" ")
+        first, *lines = head.decode("latin-1").split("\r\n")
+        words = first.split(" ")
         if len(words) != 3 or not words[2].startswith("HTTP/1."):
             return "", MALFORMED
         method, target, _ = words
+        named = (line.partition(":") for line in lines)
+        try:
+            allowed = self._access.allows({name.lower(): value.strip() for name, _, value in named})
+        except ConfigError as error:
+            LOG.error("Health checks and metrics are refused: %s", error)
+            return method, BROKEN
+        if not allowed:
+            return method, NOT_AUTHORIZED
         if method not in {"GET", "HEAD"}:
             return method, NOT_ALLOWED
         return method, self._page(target.partition("?")[0])

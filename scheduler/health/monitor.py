@@ -16,8 +16,10 @@ from oslo_log import log as logging
 from scheduler.background import BackgroundLoop
 from scheduler.claims.spool_file import spool_directory
 from scheduler.health import catalogue, exposition, readiness
+from scheduler.health.access import Access
+from scheduler.health.address import Address
 from scheduler.health.counters import Totals
-from scheduler.health.endpoint import Address, Endpoint, Page
+from scheduler.health.endpoint import Endpoint, Page
 from scheduler.health.reports import ReportChannel
 from scheduler.health.supervision import WorkerTable
 from scheduler.health.systemd import Notifier
@@ -64,7 +66,7 @@ class Monitor:
             clock: Seconds that only grow.
 
         Raises:
-            ConfigError: ``[berth]/monitoring_listen`` is no address to listen on.
+            ConfigError: ``[berth]/monitoring_listen`` is no address to listen on, or is open to others.
         """
         self.channel = ReportChannel()
         self.totals = Totals([metric for metric in catalogue.METRICS if metric.kind != "gauge"])
@@ -78,7 +80,11 @@ class Monitor:
         spool = spool_directory(conf)
         self._state_path = spool and spool.parent
         text = conf.berth.monitoring_listen
-        self.endpoint = Endpoint(Address.parse(text), self._pages(conf.host)) if text else None
+        self.endpoint = None
+        if text:
+            address = Address.parse(text)
+            access = Access.from_conf(conf, address)
+            self.endpoint = Endpoint(address, self._pages(conf.host), access=access)
 
     def start(self) -> None:
         """Begin to watch and to serve; before workers are forked."""

@@ -184,7 +184,7 @@ def settled(cloud, before, wanted, futures):
 def test_after_kill_9_of_all_processes_every_caller_is_answered_by_the_next_and_nothing_leaks(cloud):
     before = cloud.consumers()
     scheduler = cloud.start_scheduler("killed", workers=2)
-    wanted, futures = ask_for_much(cloud, sent=3, seconds=0.7)
+    wanted, futures = ask_for_much(cloud, sent=3, seconds=2.0)
     scheduler.kill()
     cloud.proxy.clear_faults()
     assert cloud.consumers() - before
@@ -215,7 +215,9 @@ def test_a_stop_while_placement_is_slow_leaves_nothing_of_requests_that_were_not
     log = scheduler.log.read_text()
     assert left <= recorded
     assert [instance for instance in left if f"{instance}" not in log] == []
-    assert "is returned to the broker: the scheduler is stopping" in log
+    # Placement may take all claims in one write: then every request is answered before the stop
+    if not all(future.done() for future in futures):
+        assert "is returned to the broker: the scheduler is stopping" in log
     cloud.start_scheduler("stopped", workers=2)
     told = settled(cloud, before, wanted, futures)
     assert None not in told

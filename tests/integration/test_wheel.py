@@ -1,8 +1,9 @@
-"""The wheel, built from the last commit and installed into an environment where nothing else of this project is."""
+"""The wheel and the Debian package, built from the last commit and installed where nothing else of this project is."""
 
 import configparser
 import os
 import pathlib
+import shutil
 import site
 import subprocess
 import sys
@@ -76,3 +77,49 @@ def test_every_file_of_the_packages_is_installed(installed):
     listed = run("git", "ls-files", "scheduler", "conductor_client", cwd=ROOT).split()
     packages = pathlib.Path(sysconfig.get_path("purelib", vars={"base": str(installed)}))
     assert [name for name in listed if (ROOT / name).exists() and not (packages / name).exists()] == []
+
+
+def test_two_builds_of_one_commit_are_the_same(installed, tmp_path):
+    checkout = installed.parent / "checkout"
+    stamp = run("git", "log", "-1", "--format=%ct", cwd=checkout).strip()
+    wheels = []
+    for name in ("one", "two"):
+        shutil.rmtree(checkout / "build", ignore_errors=True)
+        pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"]
+        run(*pip, "-w", tmp_path / name, checkout, env=environment() | {"SOURCE_DATE_EPOCH": stamp})
+        (wheel,) = (tmp_path / name).glob("*.whl")
+        wheels.append(wheel.read_bytes())
+    assert wheels[0] == wheels[1]
+
+
+@pytest.mark.skipif(not shutil.which("dpkg-buildpackage"), reason="dpkg-dev is not installed")
+def test_the_debian_package_installs_a_program_that_starts_and_is_removed_whole(installed, tmp_path):
+    source = tmp_path / "source"
+    run("git", "clone", "-q", ROOT, source)
+    # Its libraries come from the running environment: to install them takes a minute
+    options = {"PYTHON": sys.executable, "PIP_OPTIONS": "--no-deps --no-build-isolation"}
+    build = environment() | options | {"PYTHONPATH": os.pathsep.join(site.getsitepackages())}
+    run("dpkg-buildpackage", "-us", "-uc", "-b", "-d", cwd=source, env=build)
+    (package,) = tmp_path.glob("*.deb")
+    root = tmp_path / "root"
+    (root / "var/lib/dpkg/updates").mkdir(parents=True)
+    (root / "var/lib/dpkg/info").mkdir()
+    (root / "var/lib/dpkg/status").touch()
+    before = files_of(root)
+    dpkg = ["dpkg", f"--root={root}", "--force-not-root", "--force-depends", "--log=/dev/null"]
+    run(*dpkg, "--install", package)
+    program = root / "opt/berth/bin/berth-scheduler"
+    assert program.read_text().splitlines()[0] == "#!/opt/berth/bin/python"
+    assert (root / "lib/systemd/system/berth-scheduler.service").exists()
+    packages = sysconfig.get_path("purelib", vars={"base": str(root / "opt/berth")})
+    dependencies = pathlib.Path(packages, "dependencies.pth")
+    dependencies.write_text("\n".join(site.getsitepackages()))
+    version = run(root / "opt/berth/bin/python", program, "--version", cwd=tmp_path, env=environment())
+    assert version.strip() == "0.1.0"
+    dependencies.unlink()
+    run(*dpkg, "--purge", "berth-scheduler")
+    assert files_of(root) == before
+
+
+def files_of(root):
+    return {path for path in root.rglob("*") if path.is_file() and "var/lib/dpkg" not in str(path)}

@@ -10,7 +10,8 @@ import threading
 import pytest
 
 from scheduler import errors
-from scheduler.health.endpoint import LARGEST_REQUEST, MOST_CONNECTIONS, Address, Endpoint, Page
+from scheduler.health.address import Address
+from scheduler.health.endpoint import LARGEST_REQUEST, MOST_CONNECTIONS, Endpoint, Page
 from tests.support.clock import Clock
 from tests.support.waiting import eventually
 
@@ -68,11 +69,12 @@ def short(clock):
     [
         ("127.0.0.1:9812", Address("127.0.0.1", 9812)),
         ("127.3.2.1:0", Address("127.3.2.1", 0)),
+        ("0.0.0.0:9812", Address("0.0.0.0", 9812)),
         ("[::1]:9812", Address("::1", 9812)),
         ("unix:/run/berth/monitoring.sock", Address(path="/run/berth/monitoring.sock")),
     ],
 )
-def test_addresses_of_this_machine_are_accepted(text, expected):
+def test_addresses_are_read(text, expected):
     assert Address.parse(text) == expected
     assert str(expected) == text
 
@@ -80,9 +82,6 @@ def test_addresses_of_this_machine_are_accepted(text, expected):
 @pytest.mark.parametrize(
     "text",
     [
-        "0.0.0.0:9812",
-        "192.0.2.1:9812",
-        "[::]:9812",
         "localhost:9812",
         "127.0.0.1",
         "127.0.0.1:99999",
@@ -91,7 +90,7 @@ def test_addresses_of_this_machine_are_accepted(text, expected):
         "nonsense",
     ],
 )
-def test_other_addresses_are_refused(text):
+def test_what_is_no_address_is_refused(text):
     with pytest.raises(errors.ConfigError, match=r"\[berth\]/monitoring_listen = "):
         Address.parse(text)
 

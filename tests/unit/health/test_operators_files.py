@@ -112,7 +112,8 @@ def test_the_dashboard_can_be_imported():
 def test_every_alert_says_how_bad_it_is_and_what_to_do(rule):
     assert rule["labels"]["severity"] in {"warning", "critical"}
     assert rule["annotations"]["summary"]
-    assert f"\n{rule['alert']}\n   " in TROUBLESHOOT
+    name = rule["alert"]
+    assert f"\n{name}\n{'-' * len(name)}\n" in TROUBLESHOOT
     labels = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
     aggregations = re.findall(r"\b(?:sum|max|min)(?: by \(([^)]*)\))?", rule["expr"])
     if aggregations:
@@ -174,3 +175,20 @@ def test_what_operators_use_is_in_the_package():
         "berth-alerts.yml",
     ):
         assert f"        etc/{name}\n" in shipped, name
+
+
+def test_each_alert_links_its_paragraph_of_the_documents():
+    for rule in RULES:
+        url = rule["annotations"]["runbook_url"]
+        assert url.rpartition("/")[2] == f"troubleshoot.html#{rule['alert'].lower()}"
+        assert rule["alert"] in TROUBLESHOOT
+
+
+def test_the_job_of_prometheus_asks_as_the_endpoint_wants_it():
+    (job,) = yaml.safe_load((ROOT / "etc/berth-prometheus.yml").read_text())["scrape_configs"]
+    assert job["job_name"] == "berth"  # as in the alerts
+    assert job["scheme"] == "https"
+    assert "credentials_file" in job["authorization"]
+    monitor = yaml.safe_load((ROOT / "deploy/openstack-helm/pod-monitor.yaml").read_text())
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    assert (endpoint["scheme"], endpoint["path"]) == ("https", "/metrics")

@@ -1,0 +1,88 @@
+"""What deployment tools are given: it names what Berth installs, and what these tools look for."""
+
+from importlib.metadata import distribution
+import pathlib
+import re
+
+import jinja2
+from packaging.utils import canonicalize_name
+import yaml
+
+from tools import constraints
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DEPLOY = ROOT / "deploy"
+
+#: What the template of kolla's image has, as far as an override sees it.
+PARENT = "FROM nova-base\n{% block nova_scheduler_footer %}{% endblock %}\nCMD kolla_start\n"
+
+
+def pinned():
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    return dict(line.split("==") for line in lines if not line.startswith("#"))
+
+
+def commands():
+    return re.findall(r"^ {4}(\S+) = scheduler\.", (ROOT / "setup.cfg").read_text(), re.MULTILINE)
+
+
+def read_yaml(path):
+    return yaml.safe_load((DEPLOY / path).read_text())
+
+
+def test_each_requirement_has_a_version_that_it_allows():
+    versions = pinned()
+    for requirement in constraints.direct_requirements():
+        version = versions[canonicalize_name(requirement.name)]
+        assert requirement.specifier.contains(version), requirement.name
+
+
+def test_packages_that_requirements_need_have_a_version_too():
+    assert set(constraints.needed()) <= set(pinned())
+    assert constraints.needed()["numpy"] == distribution("numpy").version
+
+
+def test_the_override_of_kolla_keeps_its_command_and_links_ours_to_the_name_it_starts():
+    templates = jinja2.DictLoader({"parent": PARENT})
+    override = (DEPLOY / "kolla/template-override.j2").read_text()
+    rendered = jinja2.Environment(loader=templates).from_string(override).render(parent_template="parent")
+    assert rendered.split()[:4] == ["FROM", "nova-base", "USER", "root"]
+    assert rendered.split("USER nova")[1].split() == ["CMD", "kolla_start"]
+    (link,) = re.findall(r"ln -sf (\S+) /var/lib/kolla/venv/bin/nova-scheduler", rendered)
+    assert pathlib.PurePath(link).name in commands()
+    linked = re.findall(r"/opt/berth/bin/(berth-\S+)", rendered)
+    assert set(linked) <= set(commands())
+
+
+def test_the_variables_of_kolla_give_the_state_a_volume():
+    variables = read_yaml("kolla/globals.yml")
+    assert set(variables) == {
+        "nova_scheduler_image",
+        "nova_scheduler_tag",
+        "nova_scheduler_extra_volumes",
+    }
+    assert variables["nova_scheduler_extra_volumes"] == ["berth:/var/lib/nova"]
+
+
+def test_the_values_of_openstack_helm_mount_what_they_define():
+    pod = read_yaml("openstack-helm/nova-values.yaml")["pod"]
+    mounts = pod["mounts"]["nova_scheduler"]["nova_scheduler"]
+    names = [[entry["name"] for entry in mounts[key]] for key in ("volumes", "volumeMounts")]
+    assert names[0] == names[1]
+    assert "ARG UID" in (ROOT / "Dockerfile").read_text()
+
+
+def test_the_role_of_ansible_uses_variables_that_have_defaults_and_files_that_the_wheel_brings():
+    defaults = set(read_yaml("ansible/berth/defaults/main.yml"))
+    text = (DEPLOY / "ansible/berth/tasks/main.yml").read_text()
+    used = set(re.findall(r"\bberth_[a-z_]+", text))
+    assert used - {"berth_check"} == defaults
+    (unit,) = re.findall(r"share/berth/(\S+?)\"", text)
+    assert f"etc/{unit}" in (ROOT / "setup.cfg").read_text()
+    handlers = {handler["name"] for handler in read_yaml("ansible/berth/handlers/main.yml")}
+    tasks = read_yaml("ansible/berth/tasks/main.yml")
+    assert {task["notify"] for task in tasks if "notify" in task} == handlers
+
+
+def test_the_role_does_not_swap_unless_it_is_told_to():
+    assert read_yaml("ansible/berth/defaults/main.yml")["berth_in_service"] is False
