@@ -68,6 +68,7 @@ ALLOWED = {
         *("conf", "numa", "rules"),
     },
     "workflow": {*FLOW, "explain"},
+    "shadow": {*FLOW, "explain", "manager", "manager_parts", "rpc", "workflow"},
     "manager_parts": {*FLOW, "router", "workflow"},
     "dry_run": {
         "manager",
