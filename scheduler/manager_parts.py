@@ -81,7 +81,9 @@ class ManagerParts:
             placement=placement,
             candidates=CandidateSource.of(placement, hosts.begin_reading),
             claimer=Claimer(
-                AllocationWriter(placement, written=mirror.written), hosts.states.of, SpoolFile(spool_directory)
+                AllocationWriter(placement, written=mirror.written),
+                hosts.states.of,
+                SpoolFile(spool_directory),
             ),
             network=NeutronNetwork.from_conf(conf),
             mirror=mirror,

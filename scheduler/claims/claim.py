@@ -169,7 +169,9 @@ class Claim:
         if any(provider in leaves for provider in held.allocations):
             return True
         try:
-            return any(self._reader.root_of(each, self.request.context) in leaves for each in held.allocations)
+            return any(
+                self._reader.root_of(each, self.request.context) in leaves for each in held.allocations
+            )
         except PlacementSilent:
             return False
 

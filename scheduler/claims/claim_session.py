@@ -229,7 +229,9 @@ class ClaimSession:
     def _release(self, held: Mapping[str, ConsumerAllocations]) -> None:
         for uuid, one in held.items():
             left = self._left.get(uuid, {})
-            self.observer.released(uuid, {each: rows for each, rows in one.allocations.items() if each not in left})
+            self.observer.released(
+                uuid, {each: rows for each, rows in one.allocations.items() if each not in left}
+            )
         changed = self.claimer.release(held, self._left, self.nodes.kept, self.request.context)
         # After a lost write of this run it may have come from that one.
         self.overtaken = self.overtaken or bool(changed - self._lost)
@@ -301,9 +303,10 @@ class ClaimSession:
     def _remember(
         self, results: Mapping[str, ClaimResult], candidates: Mapping[str, AllocationCandidate]
     ) -> None:
-        self._writes += max(
-            (event.attempt for result in results.values() for event in result.events), default=0
-        ) + (len(results) - 1) // self.claimer.batch_size
+        self._writes += (
+            max((event.attempt for result in results.values() for event in result.events), default=0)
+            + (len(results) - 1) // self.claimer.batch_size
+        )
         self._note_lost({uuid: candidates[uuid].allocations for uuid, one in results.items() if one.lost})
         for uuid, result in results.items():
             self._events.setdefault(uuid, []).extend(result.events)

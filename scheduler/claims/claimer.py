@@ -200,9 +200,7 @@ class Claimer:
         """
         if not held:
             return set()
-        writes = {
-            uuid: Write(left.get(uuid, {}), one.owner, one.generation) for uuid, one in held.items()
-        }
+        writes = {uuid: Write(left.get(uuid, {}), one.owner, one.generation) for uuid, one in held.items()}
         until = self._timing.monotonic() + RELEASE_TIMEOUT
         changed: set[str] = set()
         for uuid, one in self.writer.write(writes, until=until, context=context).items():

@@ -1,6 +1,7 @@
 """berth-shadow: decides copies of nova-scheduler's requests, and reports how the decisions compare.
 
-Exit status of run: 0 after SIGTERM or SIGINT, 1 if it cannot start. Of report: 0, and 1 if there is nothing to report.
+Exit status of run: 0 after SIGTERM or SIGINT, 1 if it cannot start. Of report: 0; 1 if there is nothing to
+report.
 """
 
 from pathlib import Path
@@ -18,7 +19,7 @@ __all__ = ["NOT_RUN", "commands", "main"]
 
 
 class RunCommand(Command):
-    """Decide copies of the requests of nova-scheduler until SIGTERM. Nothing is claimed, nobody is answered."""
+    """Decide copies of nova-scheduler's requests until SIGTERM. Nothing is claimed, nobody is answered."""
 
     needs_conf = True
 
@@ -37,7 +38,7 @@ class RunCommand(Command):
         from scheduler.shadow.shadow import ComparisonFile, Shadow
         from scheduler.stream.broker import BrokerOptions
 
-        conf = self.app.conf
+        conf = self.app.conf  # type: ignore[attr-defined]
         directory = Path(parsed_args.directory or conf.state_path)
         try:
             file = ComparisonFile(directory)
@@ -51,8 +52,13 @@ class RunCommand(Command):
             return 1
         shadow = Shadow(manager, file)
         copies = Copies(broker, conf.control_exchange, TOPIC)
+
+        def stop(*_: object) -> None:
+            copies.stop()
+            shadow.stop()
+
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: (copies.stop(), shadow.stop()))
+            signal.signal(number, stop)
         manager.wait_until_ready(conf.berth.database_start_timeout)
         manager.wait_until_mirrored()
         receiver = threading.Thread(target=copies.run, args=(shadow.take,), name="copies")
@@ -90,7 +96,8 @@ class ReportCommand(Command):
 
         from scheduler.shadow import report
 
-        directory = Path(parsed_args.directory or self.app.conf.state_path)
+        conf = self.app.conf  # type: ignore[attr-defined]
+        directory = Path(parsed_args.directory or conf.state_path)
         since = time.time() - _seconds(parsed_args.since)
         found = report.summarize(report.read(directory, since))
         if parsed_args.html:

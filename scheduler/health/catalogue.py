@@ -122,7 +122,9 @@ UNDELIVERED = Metric(
     "that the broker did not confirm, whose claims are kept.",
 )
 DROPPED = Metric(
-    "berth_calls_dropped", "counter", "Calls that were not served, as nobody waited for their instances any more."
+    "berth_calls_dropped",
+    "counter",
+    "Calls that were not served, as nobody waited for their instances any more.",
 )
 FORWARDED = Metric(
     "berth_requests_forwarded",

@@ -21,7 +21,9 @@ MakeLoop = Callable[[str, Callable[[], float]], BackgroundLoop]
 class DroppedCalls:
     """Counts them for the log. Any thread may use it."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic, make_loop: MakeLoop = BackgroundLoop) -> None:
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, make_loop: MakeLoop = BackgroundLoop
+    ) -> None:
         """Begin with none.
 
         Args:

@@ -1,8 +1,8 @@
 """Copies of the requests that nova-scheduler serves: a queue of its own on the exchange of nova.
 
-The exchange gives each request to all queues that are bound for its topic. The queue is exclusive: it ends with
-its connection. It is bounded, and the oldest copies are dropped first: a slow shadow loses copies, never the
-messages of the cloud.
+The exchange gives each request to all queues that are bound for its topic. The queue is exclusive: it ends
+with its connection. It is bounded, and the oldest copies are dropped first: a slow shadow loses copies, never
+the messages of the cloud.
 """
 
 from collections.abc import Callable
@@ -81,8 +81,9 @@ def read_copy(body: bytes, now: float) -> Copy | None:
     values = {key.removeprefix("_context_"): message[key] for key in message if key.startswith("_context_")}
     context = serializer.deserialize_context(values)
     spec = serializer.deserialize_entity(context, arguments["spec_obj"])
-    if isinstance(spec, Unreadable):
-        raise ValueError(f"a request cannot be read: {spec.take()}")
+    if not isinstance(spec, objects.RequestSpec):
+        reason = spec.take() if isinstance(spec, Unreadable) else "no RequestSpec"
+        raise ValueError(f"a request cannot be read: {reason}")
     return Copy(context, spec, tuple(arguments["instance_uuids"]), now)
 
 

@@ -1,7 +1,7 @@
 """Deciding a copy without claims.
 
-It is decided twice: with the placements that no compute has reported yet, as Berth would, and without them, as
-nova-scheduler does, so that a difference can be told from them.
+It is decided twice: with the placements that no compute has reported yet, as Berth would, and without them,
+as nova-scheduler does, so that a difference can be told from them.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -258,7 +258,7 @@ class ShadowManager(SchedulerManager):
             PlacementSilent: Placement does not tell.
         """
         known = self.hosts.snapshot(math.inf).row_of_uuid
-        held = self._claimer.get_held_many(instance_uuids)
+        held = self._claimer.get_held_many(list(instance_uuids))
         nodes = {
             uuid: [each for each in held[uuid].allocations if each in known]
             for uuid in instance_uuids

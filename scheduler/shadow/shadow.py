@@ -25,7 +25,7 @@ FILE = "berth-shadow.jsonl"
 LARGEST_FILE = 64 << 20
 MOST_FILES = 4
 
-#: Seconds until it is first looked what nova-scheduler chose; then after twice as many each time, up to the last.
+#: Seconds until it is first looked what nova-scheduler chose; the interval doubles up to the last look.
 FIRST_LOOK = 0.5
 LONGEST_WAIT = 120.0
 

@@ -178,7 +178,9 @@ class RequestRun:
         """Return whether another run or request may be answered with what the instances hold."""
         overtaken = any(claims.overtaken for claims in self._sessions)
         self._sessions.clear()
-        return overtaken or (not self._past and self._steps.held_hosts.is_any_held(request, self._kept(request).providers))
+        return overtaken or (
+            not self._past and self._steps.held_hosts.is_any_held(request, self._kept(request).providers)
+        )
 
     def _ask_queries(self, request: SchedulingRequest) -> None:
         if not self._queries:  # they are known if the request is tried once more, after an outage

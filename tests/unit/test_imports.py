@@ -86,7 +86,7 @@ ALLOWED = {
     "daemon": {"conf", "guru_meditation", "health"},
     "cmd": {
         *(*FLOW, "explain", "health", "manager", "rpc", "guru_meditation", "daemon", "nova_service", "audit"),
-        *("dry_run", "manager_parts"),
+        *("dry_run", "manager_parts", "shadow", "stream"),
     },
 }
 
