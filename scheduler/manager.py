@@ -4,9 +4,7 @@ Its parts are put together in ``manager_parts.py``; the steps of a request are i
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import replace
-import math
+from contextlib import contextmanager
 from typing import Any
 
 from oslo_config import cfg
@@ -14,7 +12,6 @@ from oslo_log import log as logging
 
 from scheduler import conf as options
 from scheduler import objects
-from scheduler.claims.claimer import TOO_LATE
 from scheduler.deadline import Deadline, limit_to
 from scheduler.errors import (
     BerthError,
@@ -22,23 +19,21 @@ from scheduler.errors import (
     DependencyUnavailable,
     HandedBack,
     HostsUnknown,
-    NoValidHost,
     PlacementUnavailable,
 )
 from scheduler.explain.constraint_names import RequestNames
 from scheduler.explain.empty_answers import EmptyAnswers, PlacementQuestions
 from scheduler.explain.recorder import DecisionRecorder, Observe, ignore_decision
 from scheduler.explain.summary import with_summary
-from scheduler.explain.trace import Trace
+from scheduler.explain.trace import Names, Trace
+from scheduler.filters.chain import FilterChain
 from scheduler.filters.numa_topology_filter import fitter_of
 from scheduler.health.reports import MOST_CELLS, CellState, WorkerState
 from scheduler.manager_parts import ManagerParts, make_steps
 from scheduler.outages import IDLE_INTERVAL, Outages
-from scheduler.placement.partition_members import PartitionMembers
+from scheduler.placement.candidates import Candidates
 from scheduler.request.decision_line import placed_lines, refused_line
 from scheduler.request.scheduling_request import SchedulingRequest
-from scheduler.router.request_routing import RequestRouting
-from scheduler.router.routing import RoutingFacts
 from scheduler.rules import nova_modules
 from scheduler.rules.drivers import Rules, load_rules
 from scheduler.selection.alternates import as_dicts
@@ -56,9 +51,6 @@ DECISIONS_TIMEOUT = 2.0
 # Seconds before the first request for the first refresh of the mirror; without it Placement is asked.
 MIRROR_START_TIMEOUT = 30.0
 
-# Seconds at the end of a process for decisions that other schedulers still have to be told of.
-STREAM_TIMEOUT = 1.0
-
 
 class SchedulerManager:
     """One scheduler: what it knows and keeps, and ``select_destinations``.
@@ -68,7 +60,7 @@ class SchedulerManager:
         notifications: Where requests are announced.
         parts: What the manager works with.
         steps: What takes the steps of requests.
-        decisions: The records of the latest requests.
+        decisions: The documents of the latest requests.
         stream: What other schedulers decide, if it is shared.
         outages: What requests wait for that cannot be decided now.
     """
@@ -86,7 +78,7 @@ class SchedulerManager:
             conf: The options.
             notifications: Where requests are announced.
             parts: What to work with.
-            on_decision: Called with the record of each decision.
+            on_decision: Called with what was noted of each decision.
 
         Raises:
             HostFilterNotFound: An enabled filter does not exist.
@@ -100,17 +92,18 @@ class SchedulerManager:
         self._claimer = parts.claimer
         self._mirror = parts.mirror
         self.stream = parts.stream
-        self._router = parts.router
         self._clock = parts.clock
         self.steps = make_steps(conf, parts, notifications)
-        self._partition_members = self._watch_members() if parts.hosts.partition.name else None
         self._empty_answers = EmptyAnswers(
             PlacementQuestions(parts.placement),
             lambda: parts.placement.answers is not False,
             lambda spec: RequestNames(spec, parts.hosts.aggregates()),
+            lambda decision: self.decisions.memory.amend(decision),  # noqa: PLW0108 - made below
             parts.clock,
         )
-        self.decisions = DecisionRecorder(conf, parts.clock, on_decision, self._empty_answers.consider)
+        self.decisions = DecisionRecorder(
+            conf, parts.clock, on_decision, self._empty_answers.consider, self.names
+        )
         self.outages = Outages(
             self._find_outage, lambda: conf.berth.outage_patience, parts.stream, parts.clock
         )
@@ -132,6 +125,25 @@ class SchedulerManager:
         )
         return Rules(chain, weighers)
 
+    def names(self) -> Names:
+        """Return what cells and hosts without a zone are called."""
+        return Names(self.hosts.cell_names(), self.conf.default_availability_zone)
+
+    def candidates(self, request: SchedulingRequest) -> Candidates:
+        """Return what Placement offers for a request that is only asked about.
+
+        Raises:
+            NoValidHost: It offers nothing.
+            PlacementUnavailable: It gives no usable answer.
+        """
+        candidate_hosts, trace = self.steps.candidate_hosts, Trace(request)
+        return candidate_hosts.ask_placement(candidate_hosts.queries(request), request, trace)
+
+    @property
+    def filters(self) -> FilterChain:
+        """The filters in use."""
+        return self._driver.chain
+
     # -- life ------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
@@ -146,8 +158,6 @@ class SchedulerManager:
         self._mirror.start()
         self.decisions.start()
         self._empty_answers.start()
-        if self._partition_members:
-            self._partition_members.start()
         self.outages.start()
 
     def wait_until_ready(self, timeout: float) -> bool:
@@ -166,12 +176,15 @@ class SchedulerManager:
         """
         return self.outages.wait_until_able(timeout)
 
-    def catch_up(self) -> None:
+    def catch_up(self, worker: int = 0) -> None:
         """Learn what other schedulers have decided in the last minutes, and read the mirror.
 
         To be called once the host table has been read, and before the first request. The time is bounded.
+
+        Args:
+            worker: The number of this worker of the daemon.
         """
-        self.stream.start()
+        self.stream.start(worker)
         self.stream.wait_until_caught_up(self.conf.berth.decision_stream_start_timeout)
         self._mirror.wait_until_tried(MIRROR_START_TIMEOUT)
 
@@ -197,12 +210,10 @@ class SchedulerManager:
     def stop(self, timeout: float) -> None:
         """After the last request: finish background work, in ``timeout`` seconds at most."""
         self.outages.stop()
-        if self._partition_members:
-            self._partition_members.stop()
         self._empty_answers.stop()
         self._claimer.stop_claiming()
         self._claimer.drain(timeout)
-        self.stream.stop(min(timeout, STREAM_TIMEOUT))
+        self.stream.stop()
         self.notifications.stop(min(timeout, NOTIFY_TIMEOUT))
         self.decisions.stop(min(timeout, DECISIONS_TIMEOUT))
         self._mirror.stop()
@@ -230,19 +241,6 @@ class SchedulerManager:
             mirror_age=self._mirror.age(),
             stalled=self.hosts.refresh_overdue(),
         )
-
-    def _watch_members(self) -> PartitionMembers:
-        partition = self.hosts.partition
-        return PartitionMembers(
-            self._placement,
-            partition.name,
-            partition.aggregates,
-            self._hosts_of_nodes,
-            self.hosts.hosts_without_partition,
-        )
-
-    def _hosts_of_nodes(self) -> dict[str, str]:
-        return {row.uuid: row.host for row in self.hosts.snapshot(math.inf).rows}
 
     def _find_outage(self, suspect: DependencyUnavailable | None) -> DependencyUnavailable | None:
         """Return why no request can be decided now; see ``Outages``."""
@@ -293,59 +291,25 @@ class SchedulerManager:
             instance_uuids,
             context,
             with_alternates=return_objects and return_alternates,
-            deadline=arrived_at + self._patience_left(context, instance_uuids),
+            deadline=arrived_at + options.caller_patience(self.conf) - _waited(context),
             arrived_at=arrived_at,
         )
         with limit_to(Deadline(request.deadline, self._clock)):
-            routing = self._routing_of(request)
-            if routing:
-                routing.route()
             self._send_on_to_owner(request)
-            return self._serve(request, list if return_objects else as_dicts, routing)
+            return self._serve(request, list if return_objects else as_dicts)
 
-    def _patience_left(self, context: Any, instance_uuids: Sequence[str] | None) -> float:
-        """Return the seconds that the caller still waits, after what other schedulers took.
-
-        Raises:
-            NoValidHost: It waits no more.
-        """
-        delivery = getattr(context, "delivery", None)
-        spent = delivery.spent if delivery else 0.0
-        left = options.caller_patience(self.conf) - spent
-        if left <= 0:
-            LOG.warning("No host is looked for after %d s: %s, for %s", spent, TOO_LATE, instance_uuids)
-            raise NoValidHost(TOO_LATE, final=True)
-        return left
-
-    def _serve(
-        self,
-        request: SchedulingRequest,
-        as_reply: AsReply,
-        routing: RequestRouting | None,
-    ) -> Reply:
+    def _serve(self, request: SchedulingRequest, as_reply: AsReply) -> Reply:
         trace = self.decisions.begin(request)
         run = RequestRun(self.steps, self._driver, as_reply, trace)
-        if routing:
-            trace.routed(routing.partition, routing.tried_before)
 
         def attempt(current: SchedulingRequest) -> Reply:
             if current is not request:
                 trace.mark("outage")  # for which it has waited
-            with routing.passing_on(trace.reason, trace) if routing else nullcontext():
-                return run.reply_to(current)
+            return run.reply_to(current)
 
         with self._logging(request, trace), self.decisions.recording(trace):
+            run.note_earlier_runs(request)
             return self.outages.run(attempt, request)
-
-    def _routing_of(self, request: SchedulingRequest) -> RequestRouting | None:
-        """Return how a request may be sent to other partitions; None if it may not."""
-        call = request.delivery
-        if self._router is None or call is None or not call.can_be_forwarded:
-            return None
-        facts = RoutingFacts.of(request)
-        if request.has_past and request.claims and facts.host is None:
-            facts = replace(facts, host=self.steps.held_hosts.name_of(request))
-        return RequestRouting(self._router, facts, call)
 
     def _send_on_to_owner(self, request: SchedulingRequest) -> None:
         """Send a request on, if another scheduler decides for its server group."""
@@ -366,7 +330,7 @@ class SchedulerManager:
                 request.delivery.dropped = str(error)
             raise
         except BerthError as error:
-            reason = with_summary(str(error), trace.record.summary)
+            reason = with_summary(str(error), trace.decision.summary)
             LOG.info("%s", refused_line(uuids, counts, self._clock() - started, reason))
             raise
         for line in placed_lines(uuids, counts, self._clock() - started, self.hosts.cell_names()):
@@ -394,3 +358,9 @@ class SchedulerManager:
     def sync_instance_info(self, context: Any, host_name: str, instance_uuids: Sequence[str]) -> None:
         """Note that a host has exactly these instances."""
         self.hosts.sync_instance_info(host_name, instance_uuids)
+
+
+def _waited(context: Any) -> float:
+    """Return the seconds for which a call has waited for a thread; its caller waits for so much less."""
+    delivery = getattr(context, "delivery", None)
+    return delivery.waited if delivery else 0.0

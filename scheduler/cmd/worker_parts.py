@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import partial
+import math
 from pathlib import Path
 import random
 from typing import Any
@@ -15,15 +16,19 @@ from scheduler.claims.spool_file import make_spool_directory
 from scheduler.conf.partitions import own_partition
 from scheduler.daemon.parts import WorkerParts
 from scheduler.daemon.periodics import Periodic
-from scheduler.dry_run import DryRuns
 from scheduler.explain.explainer import Explainer
-from scheduler.explain.explanation import Names
+from scheduler.explain.hosts_now import HostsNow
 from scheduler.health.counters import Counters
 from scheduler.health.decisions import DecisionCounter, TrafficCounter
 from scheduler.health.reports import WorkerState
 from scheduler.manager_parts import ManagerParts
 from scheduler.nova_service import host_discovery, service_record
+from scheduler.placement import partition_members
+from scheduler.router.service import RouterService
 from scheduler.rpc import context, explain, forwarding, notifications, serializer, server, transport
+
+#: A router needs no database and no Placement.
+ROUTER_STATE = WorkerState(api_database=True, placement=True)
 
 
 def all_parts(conf: cfg.ConfigOpts) -> WorkerParts:
@@ -35,6 +40,24 @@ def all_parts(conf: cfg.ConfigOpts) -> WorkerParts:
         periodics=make_periodics,
         explanations=make_explanations,
         read_state=read_state,
+        counters=counters,
+    )
+
+
+def router_parts() -> WorkerParts:
+    """Return the parts of the workers of a router."""
+    counters = Counters()
+
+    def make_router_server(_conf: cfg.ConfigOpts, router: RouterService, _worker_id: int) -> server.Server:
+        made = router.server()
+        made.observer = TrafficCounter(counters)
+        return made
+
+    return WorkerParts(
+        manager=RouterService,
+        server=make_router_server,
+        periodics=lambda _conf, _router: (),
+        read_state=lambda _router, answering: _with_traffic(ROUTER_STATE, answering),
         counters=counters,
     )
 
@@ -67,14 +90,15 @@ def make_server(
     """Return the RPC server of a worker for its manager, not started."""
     observer = TrafficCounter(counters or Counters())
     made = server.build(conf, transport.rpc_transport(conf), serving, observer=observer)
+    partition = own_partition(conf)
+    if partition:
+        made.topic = partition.topic
     made.outages = serving.outages
     serving.parts.claimer.on_event = made.activity.touch
     topic = forwarding.topic_of(conf.host, worker_id)
     if topic and serving.stream.status().wanted:
-        partition = own_partition(conf)
-        shared = [partition.topic] if partition else []
-        made.topics = server.Topics(
-            [*shared, topic], lambda taken: serving.stream.take_calls(topic if taken else "")
+        made.own_queue = server.OwnQueue(
+            topic, lambda taken: serving.stream.take_calls(topic if taken else "")
         )
     return made
 
@@ -83,19 +107,24 @@ def make_explanations(
     conf: cfg.ConfigOpts, serving: manager.SchedulerManager, bus: Any, worker_id: int
 ) -> Any:
     """Return the server that answers questions about the decisions of a manager, not started."""
-    explainer = Explainer(
-        serving.decisions.memory,
-        lambda: Names(serving.hosts.cell_names(), conf.default_availability_zone),
-        conf,
-        DryRuns(serving),
+    hosts_now = HostsNow(
+        lambda: serving.hosts.snapshot(math.inf),
+        serving.candidates,
+        lambda: serving.filters,
         serving.hosts.instances,
+        serving.hosts.pending,
+        serving.names,
     )
+    explainer = Explainer(serving.decisions.memory, hosts_now)
     return explain.build(conf, bus, explainer, worker_id, options.worker_count(conf))
 
 
 def read_state(serving: manager.SchedulerManager | None, answering: server.Server | None) -> WorkerState:
     """Return what metrics and health checks show of a worker, as far as it has started."""
-    state = WorkerState() if serving is None else serving.state()
+    return _with_traffic(WorkerState() if serving is None else serving.state(), answering)
+
+
+def _with_traffic(state: WorkerState, answering: server.Server | None) -> WorkerState:
     if answering is None:
         return state
     return msgspec.structs.replace(
@@ -109,7 +138,7 @@ def read_state(serving: manager.SchedulerManager | None, answering: server.Serve
 
 
 def make_periodics(conf: cfg.ConfigOpts, serving: manager.SchedulerManager) -> Iterator[Periodic]:
-    """Yield the heartbeats of the daemon's service record, and host discovery if it is enabled."""
+    """Yield the heartbeats of the service record; discovery and a look at the partition if wanted."""
     engines = serving.hosts.engines
     notifier: Any = serving.notifications
     tell = partial(notifier.service_created, context.RequestContext(is_admin=True))
@@ -122,3 +151,13 @@ def make_periodics(conf: cfg.ConfigOpts, serving: manager.SchedulerManager) -> I
         finder = host_discovery.Discovery(conf, engines, options.service_down_time(conf))
         delay = random.uniform(0, conf.periodic_fuzzy_delay)
         yield Periodic("host discovery", finder.run, interval, delay)
+    hosts = serving.hosts
+    if hosts.partition.name:
+        members = partition_members.PartitionMembers(
+            serving.parts.placement,
+            hosts.partition.name,
+            hosts.partition.aggregates,
+            lambda: {row.uuid: row.host for row in hosts.snapshot(math.inf).rows},
+            hosts.hosts_without_partition,
+        )
+        yield Periodic("partition members", members.look, partition_members.INTERVAL, partition_members.FIRST)

@@ -89,14 +89,6 @@ OPTS = [
         help="Seconds that a starting worker waits, before its first request, until it has read what other "
         "schedulers decided in the last minutes. After this time it serves without.",
     ),
-    cfg.IntOpt(
-        "decision_stream_queue",
-        default=10_000,
-        min=100,
-        max=1_000_000,
-        help="Maximum number of decisions that wait in memory for the stream. While RabbitMQ is away the "
-        "oldest are dropped. A request never waits for the stream.",
-    ),
     cfg.BoolOpt(
         "owned_slices",
         default=True,
@@ -109,14 +101,8 @@ OPTS = [
     cfg.StrOpt(
         "partition",
         help="The partition that this scheduler serves: the NAME of a group [berth_partition_NAME]. It reads "
-        "only the hosts of this partition and forwards requests that belong to another one. Not set: it "
-        "serves all hosts, and forwards nothing.",
-    ),
-    cfg.BoolOpt(
-        "router",
-        default=False,
-        help="Serve no partition, and forward each request to the one that it belongs to. Only while none "
-        "of these is heard of are requests served here, with all hosts. berth-router has true as default.",
+        "only the hosts of this partition, and takes the requests that berth-router calls it for. Not set: "
+        "it serves all hosts.",
     ),
     cfg.BoolOpt(
         "forward_server_groups",
@@ -140,9 +126,9 @@ OPTS = [
         default=64,
         min=0,
         mutable=True,
-        help="MiB of memory that the kept decisions of a worker and the host data that they refer to may "
-        "take, as estimated. If it is short, the oldest decisions can no longer be explained host by host; "
-        "those of failed requests last longest.",
+        help="MiB of memory that the kept decisions of a worker may take; the oldest are dropped first. A "
+        "request that is served takes about 5 KiB, one that failed also 40 bytes for each host that was "
+        "offered.",
     ),
     cfg.StrOpt(
         "decision_log",

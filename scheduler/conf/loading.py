@@ -16,9 +16,6 @@ LOG = logging.getLogger(__name__)
 
 PROG = "berth-scheduler"
 
-# The same program with [berth]/router.
-ROUTER_PROG = "berth-router"
-
 # nova's directories are searched for nova.conf, then for <prog>.conf
 PROJECT = "nova"
 _SEARCHED = "~/.nova, ~, /etc/nova and /etc"
@@ -72,8 +69,6 @@ def load(
         conf(argv, project=PROJECT, prog=prog, version=version, default_config_files=default_config_files)
     except (cfg.Error, OSError, UnicodeDecodeError) as error:
         raise errors.ConfigError(f"Configuration cannot be read: {_reason(error)}") from None
-    if prog == ROUTER_PROG:
-        conf.set_default("router", True, "berth")
     partitions.register_sections(conf)
     validate(conf)
     derived.set_heartbeat_default(conf)
@@ -167,7 +162,7 @@ def reload(
             raise errors.ConfigError(
                 "the files changed while they were read; send SIGHUP once they are complete"
             )
-        if partitions.fingerprints(changed) != partitions.fingerprints(conf):
+        if partitions.all_partitions(changed) != partitions.all_partitions(conf):
             LOG.warning("Changed [%sNAME] sections take effect at the next start", partitions.PREFIX)
         conf.mutate_config_files()
     except (errors.ConfigError, cfg.Error) as error:

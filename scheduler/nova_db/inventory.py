@@ -27,7 +27,7 @@ from scheduler.nova_db.host_reader import CellReading, HostReader
 from scheduler.nova_db.host_store import HostStore
 from scheduler.nova_db.instance_states import InstanceStates
 from scheduler.nova_db.instances import CellInstances
-from scheduler.nova_db.partition_hosts import PartitionHosts, PartitionMap
+from scheduler.nova_db.partition_hosts import PartitionHosts
 from scheduler.nova_db.row_loader import RowLoader
 from scheduler.nova_db.scatter_gather import CellCalls
 
@@ -66,7 +66,6 @@ class Inventory:
         states: Whether callers still wait for instances.
         pending: Placements that no compute has reported yet.
         partition: The hosts among them that this scheduler serves.
-        partitions: Which partitions have a host or a cell.
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
@@ -85,9 +84,6 @@ class Inventory:
         self._calls = CellCalls(lambda: conf.berth.cell_timeout)
         self._aggregates = AggregateStore(self.engines, lambda: conf.berth.aggregate_refresh_interval)
         self.partition = PartitionHosts(own_partition(conf), self.aggregates)
-        self.partitions = PartitionMap(
-            all_partitions(conf), self.aggregates, self._known_cell_of, self.cell_names
-        )
         self._reader = HostReader(
             self.cells,
             self._calls,
@@ -113,24 +109,20 @@ class Inventory:
         self._deleted = BackgroundLoop("deleted-instances", self.forget_deleted)
 
     def start(self) -> None:
-        """Read what the databases have, as far as they answer, and keep reading in the background."""
-        loaded = self.cells.load()
+        """Read cells and aggregates, as far as the database answers, and hosts in the background."""
+        self.cells.load()
         self._aggregates.start()
         self._store.start()
         self._mapped.start()
         self._deleted.start(DELETED_INTERVAL)
-        if loaded:
-            self._log_contents(self._store.snapshot())
-        if not self._conf.workarounds.disable_compute_service_check_for_ffu:
-            self._versions.warn_if_unsupported()
 
     def wait_until_ready(self, timeout: float, sleep: Callable[[float], None] = time.sleep) -> bool:
-        """Wait until cells and aggregates have been read from the API database once.
+        """Wait until cells and aggregates have been read from the API database once, and then the hosts.
 
         Without aggregates no host would be in the zone that a request names, and none would be isolated.
 
         Args:
-            timeout: Seconds to wait; 0 looks once.
+            timeout: Seconds to wait for the API database; 0 looks once. Cells have as long as for a request.
             sleep: Waits between two looks.
 
         Returns:
@@ -139,15 +131,20 @@ class Inventory:
         Raises:
             ConfigError: The database refuses access.
         """
-        if self._is_ready():
-            return True
-        end = time.monotonic() + timeout
-        while (left := end - time.monotonic()) > 0:
+        end, max_age = time.monotonic() + timeout, None
+        while not self._is_ready():
+            left = end - time.monotonic()
+            if left <= 0:
+                return False
             sleep(min(left, READY_INTERVAL))
-            if self._is_ready():
-                self._log_contents(self._store.snapshot(0))
-                return True
-        return False
+            max_age = 0.0  # hosts that were read before are those of no cell
+        table = self._store.snapshot(max_age)
+        LOG.info("There are %d cells and %d compute nodes", len(self.cells.all), len(table))
+        if self.partition.name:
+            LOG.info("The compute nodes are those of partition %s", self.partition.name)
+        if not self._conf.workarounds.disable_compute_service_check_for_ffu:
+            self._versions.warn_if_unsupported()
+        return True
 
     def _is_ready(self) -> bool:
         if self.cells.load_if_needed() and self._aggregates.load_if_needed():
@@ -156,11 +153,6 @@ class Inventory:
         if refusal:
             raise ConfigError(f"[api_database]/connection: {refusal}; check user, password and rights")
         return False
-
-    def _log_contents(self, table: HostTable) -> None:
-        LOG.info("There are %d cells and %d compute nodes", len(self.cells.all), len(table))
-        if self.partition.name:
-            LOG.info("The compute nodes are those of partition %s", self.partition.name)
 
     def stop(self) -> None:
         """Stop reading, and close the connections."""
@@ -234,12 +226,11 @@ class Inventory:
     def nodes_of_hosts(self, table: HostTable, hosts: Collection[str]) -> frozenset[str]:
         """Return the uuids of the compute nodes of these service hosts, be they in the table or not.
 
-        Those of other partitions are read from the databases; see ``HostTable.nodes_of_hosts``.
+        Those that are not are read from the databases; see ``HostTable.nodes_of_hosts``.
         """
         nodes = table.nodes_of_hosts(hosts)
-        if not hosts or not self.partition.name:
-            return nodes
-        return nodes.union(self.instances.nodes_of_hosts(hosts))
+        missing = {host for host in hosts if not table.nodes_of_hosts([host])}
+        return nodes.union(self.instances.nodes_of_hosts(missing)) if missing else nodes
 
     def cell_readings(self) -> list[CellReading]:
         """Return how long ago each cell was read; nothing is read."""
@@ -311,23 +302,15 @@ class Inventory:
             LOG.info("Host %s is mapped to no cell; all cells are searched", host)
         return cell_uuid
 
-    def _known_cell_of(self, host: str) -> str | None:
-        try:
-            return self.host_cells.cell_of(host)
-        except UNREADABLE:
-            return None
-
     def hosts_without_partition(self) -> list[str]:
         """Return the service hosts that belong to no partition, in order; they are read now."""
-        return sorted(self.partitions.without(host_mappings.all_mapped(self.engines)))
-
-    def hosts_of_nodes(self, uuids: Collection[str]) -> set[str]:
-        """Return the service hosts of compute nodes, also of those of other partitions."""
-        return self.instances.hosts_of_nodes(uuids)
-
-    def table_of_nodes(self, uuids: Collection[str]) -> HostTable:
-        """Return a table of the hosts of some compute nodes, of whatever partition, read now."""
-        return self._reader.table_of(self.hosts_of_nodes(uuids))
+        members = [PartitionHosts(each, self.aggregates) for each in all_partitions(self._conf)]
+        cells = {cell.uuid: cell for cell in self.cells.all}
+        return sorted(
+            host
+            for host, cell_uuid in host_mappings.all_mapped(self.engines)
+            if not any(each.has_host(host, cells.get(cell_uuid)) for each in members)
+        )
 
     def _table_published(self, table: HostTable) -> None:
         if table.rows_named is not self._hosts_followed:  # most tables have the same hosts as the one before

@@ -78,13 +78,14 @@ class AllocationWriter:
         policy: WritePolicy = WritePolicy(),  # noqa: B008 - it is immutable
         timing: Timing = Timing(),  # noqa: B008 - it is immutable
         written: Callable[..., None] = _ignore_try,
+        alone: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Write through ``client``; nothing is sent yet."""
+        """Write through ``client``; nothing is sent yet. ``alone``: whether no other scheduler writes."""
         self._client = client
         self.policy, self.timing, self.written = policy, timing, written
         self.before_try: Callable[[Collection[str]], None] = _ignore
         self.reader = AllocationReader(client, policy.reads_at_once)
-        self.lanes = Lanes(self._post, timing.monotonic, policy.queue_timeout)
+        self.lanes = Lanes(self._post, timing.monotonic, policy.queue_timeout, alone)
         self.empty = EmptyConsumers(policy.empty_consumers)
 
     def write(
@@ -311,30 +312,32 @@ class _Exchange:
     # -- after a lost try ------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        """Read one consumer until it has changed: the others of a POST have changed with it. Then read all."""
+        """Read one consumer until it has changed, as the others of a POST have then. Then read all."""
         first = next(iter(self._unclear))
-        if self._shows_effect(first):
-            for unit in self._unclear:
-                try:
-                    self._has_ended(unit, self._read(unit))
-                except PlacementSilent:
-                    unit.delay = self._policy.longest_retry_delay
+        seen = self._read_until_changed(first)
+        for unit in self._unclear if seen else ():
+            try:
+                self._has_ended(unit, seen if seen.keys() == unit.writes.keys() else self._read(unit))
+            except PlacementSilent:
+                unit.delay = self._policy.longest_retry_delay
         for unit, cause in self._unclear.items():
             if unit.written is None:
                 unit.note(ClaimState.RESENDING, f"no clear response ({cause}) and no effect")
 
-    def _shows_effect(self, unit: Unit) -> bool:
+    def _read_until_changed(self, unit: Unit) -> Mapping[str, ConsumerAllocations]:
+        """Return what the first consumer of a unit holds once it has changed; nothing if it has not."""
         for number, delay in enumerate(self._read_delays):
             if number and (self._refusal() or self._timing.monotonic() + delay > self._until):
-                return False
+                self._until = -math.inf
+                break
             self._timing.sleep(delay)
             try:
                 held = self._reader.read(unit.first, self._context)
             except PlacementSilent:
                 continue
             if not unit.writes[unit.first].finds(held):
-                return True
-        return False
+                return {unit.first: held}
+        return {}
 
     def _has_ended(self, unit: Unit, held: Mapping[str, ConsumerAllocations]) -> bool:
         """End a unit if what its consumers hold tells what became of it; return whether it does."""
@@ -365,9 +368,12 @@ class _Exchange:
         reply: Reply | None = None,
         held: Mapping[str, ConsumerAllocations] | None = None,
     ) -> None:
-        name, provider = refused_resource(reply) if reply else ("", "")
+        done = result is WriteResult.DONE
         # Of tries that expect the same generation, one is carried out.
-        lost = 0 if result is WriteResult.DONE and not unit.is_new else unit.lost
+        lost = 0 if done and not unit.is_new else unit.lost
+        refusal = None if done else reply  # to look into a response takes long
+        name, provider = refused_resource(refusal) if refusal else ("", "")
+        reason = refusal.summary if refusal else cause
         unit.written = {
             uuid: Written(
                 result,
@@ -375,14 +381,14 @@ class _Exchange:
                 lost,
                 reply.status if reply else None,
                 cause,
-                reply.summary if reply else cause,
+                reason,
                 name,
                 provider,
             )
             for uuid in unit.writes
         }
         for uuid, write in unit.writes.items():
-            if result is WriteResult.DONE:
+            if done:
                 self._empty.discard(uuid)
             elif write.generation is None and unit.generations[uuid] == 0:
                 self._empty.add(uuid)

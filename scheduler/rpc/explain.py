@@ -21,20 +21,14 @@ from scheduler.rpc import checks
 from scheduler.rpc.amqp.listener import stopping_soon
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.endpoints import Endpoint, answering
-from scheduler.rpc.forwarding import MOST_TRIED
 from scheduler.rpc.serializer import ObjectSerializer, ServerSerializer
 
 LOG = logging.getLogger(__name__)
 
 TOPIC = "berth-explain"
-VERSION = "1.2"
+VERSION = "2.0"
 
-#: The version that a scheduler must have for questions that older ones cannot answer, and for the others.
-NEEDED = {"routed_dry_run": "1.2", "partitions": "1.2"}
-OLDEST = "1.1"
-
-#: Hosts of one explanation, and entries of one list.
-MOST_HOSTS = 20_000
+#: Entries of one list.
 MOST_ENTRIES = 10_000
 
 
@@ -66,17 +60,17 @@ class Explanations(Endpoint):
         self._workers = workers
 
     @answering
-    def decision(self, context: Any, name: Any, most_hosts: Any = 1000) -> dict[str, Any]:
-        """Explain the latest decision on a request id or an instance."""
+    def decision(self, context: Any, name: Any) -> dict[str, Any]:
+        """Return the document of the latest decision on a request id or an instance, as JSON."""
         _require_admin(context)
-        count = min(checks.number(most_hosts, "most_hosts"), MOST_HOSTS)
-        return self._answer(self._explainer.decision(checks.text(name, "name"), count))
+        return self._answer(self._explainer.decision(checks.text(name, "name")))
 
     @answering
-    def host(self, context: Any, name: Any, host: Any) -> dict[str, Any]:
-        """Say what each filter says of a host for the latest decision on a request id or an instance."""
+    def host_now(self, context: Any, spec_obj: Any, instances: Any, host: Any) -> dict[str, Any]:
+        """Say what Placement and each filter say of a host for a recorded request as of now."""
         _require_admin(context)
-        return self._answer(self._explainer.host(checks.text(name, "name"), checks.text(host, "host")))
+        spec, uuids = checks.request_spec(spec_obj), checks.text_list(instances, "instances")
+        return self._answer(self._explainer.host_now(spec, uuids, checks.text(host, "host")))
 
     @answering
     def decisions(
@@ -89,51 +83,6 @@ class Explanations(Endpoint):
             since=checks.number(since, "since"),
             project=None if project is None else checks.text(project, "project"),
             at_most=min(checks.number(at_most, "at_most"), MOST_ENTRIES),
-        )
-        return self._answer(found)
-
-    @answering
-    def dry_run(self, context: Any, spec_obj: Any, most_hosts: Any = 1000) -> dict[str, Any]:
-        """Say what would be decided now, and claim nothing."""
-        _require_admin(context)
-        count = min(checks.number(most_hosts, "most_hosts"), MOST_HOSTS)
-        return self._answer(self._explainer.dry_run(context, checks.request_spec(spec_obj), count))
-
-    @answering
-    def routed_dry_run(
-        self, context: Any, spec_obj: Any, most_hosts: Any = 1000, tried: Any = None
-    ) -> dict[str, Any]:
-        """Say what would be decided now, or to which partition the request would be sent."""
-        _require_admin(context)
-        count = min(checks.number(most_hosts, "most_hosts"), MOST_HOSTS)
-        entries = checks.text_list(tried or [], "tried")[:MOST_TRIED]
-        return self._answer(
-            self._explainer.routed_dry_run(context, checks.request_spec(spec_obj), count, entries)
-        )
-
-    @answering
-    def partitions(self, context: Any) -> dict[str, Any]:
-        """Name the schedulers of each partition."""
-        _require_admin(context)
-        return self._answer(self._explainer.partitions())
-
-    @answering
-    def capacity(self, context: Any, spec_obj: Any) -> dict[str, Any]:
-        """Say how many more instances of a request fit."""
-        _require_admin(context)
-        return self._answer(self._explainer.capacity(context, checks.request_spec(spec_obj)))
-
-    @answering
-    def compare(
-        self, context: Any, settings: Any, name: Any = None, at_most: Any = 100, since: Any = 0
-    ) -> dict[str, Any]:
-        """Say what other options would change for the latest requests, or for one."""
-        _require_admin(context)
-        found = self._explainer.compare(
-            checks.text_by_name(settings, "settings"),
-            None if name is None else checks.text(name, "name"),
-            checks.number(at_most, "at_most"),
-            checks.number(since, "since"),
         )
         return self._answer(found)
 
@@ -216,7 +165,7 @@ class Schedulers:
         self._clock = clock
         self._client = messaging.get_rpc_client(
             transport,
-            messaging.Target(topic=TOPIC, version=OLDEST),
+            messaging.Target(topic=TOPIC, version=VERSION),
             timeout=timeout,
             serializer=ObjectSerializer(),
             retry=0,
@@ -265,7 +214,7 @@ class Schedulers:
     def _begin(self, name: str, method: str, arguments: Mapping[str, Any]) -> Future[dict[str, Any]]:
         # a daemon thread: a broker that is away may keep it longer than the command runs
         future: Future[dict[str, Any]] = Future()
-        call = self._client.prepare(server=name, version=NEEDED.get(method, OLDEST))
+        call = self._client.prepare(server=name)
 
         def run() -> None:
             try:

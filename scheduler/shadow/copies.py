@@ -83,7 +83,7 @@ def read_copy(body: bytes, now: float) -> Copy | None:
     spec = serializer.deserialize_entity(context, arguments["spec_obj"])
     if not isinstance(spec, objects.RequestSpec):
         reason = spec.take() if isinstance(spec, Unreadable) else "no RequestSpec"
-        raise ValueError(f"a request cannot be read: {reason}")
+        raise ValueError(f"a request cannot be read: {reason}")  # noqa: TRY004 - as for JSON
     return Copy(context, spec, tuple(arguments["instance_uuids"]), now)
 
 

@@ -34,7 +34,7 @@ from scheduler.selection.driver import FilterDriver
 from scheduler.selection.headroom import Usages, no_usages
 from scheduler.selection.host_claiming import final_refusal
 from scheduler.selection.mirrored_hosts import MirroredHosts
-from scheduler.selection.server_groups import ServerGroups
+from scheduler.selection.server_groups import AFFINITY, ServerGroups
 from scheduler.workflow.callers import Callers
 from scheduler.workflow.candidate_hosts import CandidateHosts, MoreHosts
 from scheduler.workflow.claim_sessions import ClaimSessions, keep_until_answered
@@ -115,6 +115,11 @@ class RequestRun:
         self._begun = steps.clock()
         self._sessions: list[ClaimSession] = []
 
+    def note_earlier_runs(self, request: SchedulingRequest) -> None:
+        """Look at the instances of a call that was run before once more, however it ends now."""
+        if request.claims:
+            self._steps.callers.note_earlier_runs(request, self._kept(request))
+
     def reply_to(self, request: SchedulingRequest) -> Reply:
         """Return the reply.
 
@@ -126,11 +131,20 @@ class RequestRun:
         """
         if request.is_rebuild:
             return self._check_rebuild(request)
-        self._ask_queries(request)
-        if not request.claims:
-            return self._schedule_anew(request)
-        self._steps.callers.note_earlier_runs(request, self._kept(request))
-        return self._serve(request)
+        try:
+            self._ask_queries(request)
+            return self._serve(request) if request.claims else self._schedule_anew(request)
+        except NoValidHost as error:
+            error.final = error.final or self._is_bound_to_hosts(request)
+            raise
+
+    def _is_bound_to_hosts(self, request: SchedulingRequest) -> bool:
+        """Return whether a request must join members of its affinity group on a host that is known here."""
+        with self._steps.groups.serialized(request, self._steps.hosts) as current:
+            group = current.server_group
+            if group is None or AFFINITY not in (group.policy, *group.policies):
+                return False
+            return bool(self._steps.hosts.snapshot(math.inf).nodes_of_hosts(group.hosts))
 
     def _serve(self, request: SchedulingRequest) -> Reply:
         """Serve a request; begin again when another run of it, or another request, was first."""
@@ -167,12 +181,26 @@ class RequestRun:
             return self._schedule_beside(error, request)
 
     def _find_held(self, request: SchedulingRequest) -> Mapping[str, HeldHost]:
+        """Return the host of each instance that holds one which would do."""
         try:
-            return self._steps.held_hosts.of_each(self._queries, request)
+            held = self._steps.held_hosts.of_each(self._queries, request)
         except DependencyUnavailable:
             # What an earlier run wrote for them is not known.
             self._steps.callers.note_unknown(request, self._kept(request))
             raise
+        if request.spec.ignore_hosts:
+            # An earlier evacuation may have left something on a host that is down now.
+            return {uuid: one for uuid, one in held.items() if self._passes(one)}
+        return held
+
+    def _passes(self, held: HeldHost) -> bool:
+        try:
+            self._driver.select(held.host, held.request.restarted(), AlreadyHeld())
+        except NoValidHost:
+            return False
+        finally:
+            self._steps.hosts.pending.remove(held.request.instance_uuids)
+        return True
 
     def _is_answered_elsewhere(self, request: SchedulingRequest) -> bool:
         """Return whether another run or request may be answered with what the instances hold."""
@@ -317,13 +345,21 @@ class RequestRun:
         """
         if claims is None:
             return
+        waited = request.delivery.waited if request.delivery else 0.0
         past = self._past or request.has_past
-        if past or self._steps.clock() > self._begun + SOON:
-            self._steps.callers.check(request, claims.nodes.kept, release=False)
+        checked_at = self._check_caller(claims, request) if past else self._begun - waited
         if past or claims.took_several_writes:
             for uuid, result in claims.fence().items():
                 if not result.claimed:
                     raise final_refusal(uuid, result)
+        if self._steps.clock() > checked_at + SOON:
+            self._check_caller(claims, request)
+
+    def _check_caller(self, claims: ClaimSession, request: SchedulingRequest) -> float:
+        """Check that the caller still waits; return when that began."""
+        begun = self._steps.clock()
+        self._steps.callers.check(request, claims.nodes.kept, release=False)
+        return begun
 
     def _check_rebuild(self, request: SchedulingRequest) -> Reply:
         self._announce_start(request)

@@ -3,6 +3,7 @@
 For the conftest modules of the packages that use them.
 """
 
+import math
 from types import SimpleNamespace
 import uuid
 
@@ -12,29 +13,61 @@ from keystoneauth1.session import Session
 import pytest
 import requests
 
-from scheduler.placement.allocations import AllocationsApi, Owner
 from scheduler.claims.claim import ClaimRequest
 from scheduler.claims.claimer import Claimer
-from scheduler.claims.group_commit import GroupCommit
-from scheduler.claims.policy import ClaimPolicy
+from scheduler.claims.spool import NOTHING_KEPT
+from scheduler.placement.allocation_writer import AllocationWriter
+from scheduler.placement.allocations import Owner
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.session import Timeouts
+from scheduler.placement.write_policy import WritePolicy
 from scheduler.request.query import Query
 from tests.support.faulty_proxy import FaultyProxy
+from tests.support.waiting import eventually
 from tools.placement_fleet import HEADERS, Provider, create_fleet
 
 # The same rules as a daemon's, with shorter times.
-QUICK = ClaimPolicy(
-    claim_timeout=20.0,
-    lock_timeout=10.0,
+QUICK_WRITES = WritePolicy(
     retry_delay=(0.001, 0.01),
+    longest_retry_delay=0.1,
     reads_after_reset=(0.0, 0.05, 0.1),
     reads_after_timeout=(0.0, 0.1, 0.2, 0.4),
     late_write_window=0.5,
-    cleanup_delays=(0.05, 0.1),
-    cleanup_timeout=10.0,
 )
+
+
+class OneByOne(Claimer):
+    """A claimer that takes single requests too, and whose spool is worked through."""
+
+    def claim(self, requests, deadline=math.inf):
+        """As ``Claimer.claim``; for one request, its result."""
+        if isinstance(requests, ClaimRequest):
+            return super().claim([requests], deadline)[requests.uuid]
+        return super().claim(requests, deadline)
+
+    def give_back(self, instance, result):
+        """Release a claim that was granted."""
+        if result.made:
+            left = result.previous.allocations if result.previous else {}
+            self.release({instance: result.made}, {instance: left}, NOTHING_KEPT)
+
+    def is_settled(self):
+        """Wait until nothing is left in the spool."""
+        return eventually(lambda: not len(self.spool))
+
+
+def make_claimer(client, **writer):
+    """Return the claimer of a process."""
+    claimer = OneByOne(AllocationWriter(client, **{"policy": QUICK_WRITES, **writer}))
+    claimer.spool.start()
+    return claimer
+
+
+def put(writer, consumer, write):
+    """Write at once, and return what became of it."""
+    return writer.write({consumer: write}, until=-math.inf)[consumer]
+
 
 OWNER = Owner("project", "user")
 
@@ -71,15 +104,15 @@ def client(proxy, connect):
 
 @pytest.fixture
 def claimer(client):
-    claimer = Claimer(GroupCommit(client), QUICK)
+    claimer = make_claimer(client)
     yield claimer
-    assert claimer.drain(5) == []
+    assert claimer.is_settled()
 
 
 @pytest.fixture
 def cloud(placement_url, connect):
     """What goes on behind the proxy: hosts of this test, and what instances hold."""
-    api = AllocationsApi(connect(placement_url))
+    writer = AllocationWriter(connect(placement_url))
     aggregate = str(uuid.uuid4())
 
     def make(count=2, inventories=FLAT, **kwargs):
@@ -110,8 +143,8 @@ def cloud(placement_url, connect):
         query=query,
         used=used,
         delete=delete,
-        held=api.get_allocations,
-        api=api,
+        held=writer.reader.read,
+        writer=writer,
         aggregate=aggregate,
         url=placement_url,
     )

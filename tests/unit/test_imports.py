@@ -39,7 +39,6 @@ LEAVES = {
     "bounded_http",
     "keystone_access",
     "temporary_directories",
-    "message_runs",
 }
 
 #: package -> packages of ours that it may import, beside itself and the leaves
@@ -60,33 +59,38 @@ ALLOWED = {
     "weights": {"hosts", "request", "objects"},
     "rules": {"conf", "filters", "weights", "hosts", "request"},
     "stream": {"hosts", "conf"},
-    "router": {"request", "conf", "stream"},
+    "router": {"rpc", "conf"},
     "selection": {"request", "placement", "filters", "weights", "claims", "hosts", "objects", "numa", "pci"},
-    "health": {"explain", "claims"},
+    "health": {"explain", "claims", "placement"},
     "explain": {
         *("selection", "request", "placement", "filters", "weights", "claims", "hosts", "objects"),
         *("conf", "numa", "rules"),
     },
     "workflow": {*FLOW, "explain"},
     "shadow": {*FLOW, "explain", "manager", "manager_parts", "rpc", "workflow"},
-    "manager_parts": {*FLOW, "router", "workflow"},
-    "dry_run": {
-        "manager",
-        "manager_parts",
-        "objects",
-        "placement",
-        "request",
-        "explain",
-        "router",
-        "workflow",
+    "manager_parts": {*FLOW, "workflow"},
+    "planning": {
+        *(
+            "conf",
+            "objects",
+            "request",
+            "placement",
+            "claims",
+            "nova_db",
+            "hosts",
+            "filters",
+            "weights",
+            "rules",
+        ),
+        *("selection", "workflow", "numa", "pci"),
     },
-    "manager": {"manager_parts", *FLOW, "explain", "health", "router", "workflow"},
+    "manager": {"manager_parts", *FLOW, "explain", "health", "workflow"},
     "audit": {"placement", "claims", "nova_db"},
     "rpc": {"objects", "manager"},
     "daemon": {"conf", "guru_meditation", "health"},
     "cmd": {
         *(*FLOW, "explain", "health", "manager", "rpc", "guru_meditation", "daemon", "nova_service", "audit"),
-        *("dry_run", "manager_parts", "shadow", "stream"),
+        *("planning", "manager_parts", "router", "shadow"),
     },
 }
 

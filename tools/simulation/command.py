@@ -81,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         chosen = plan.Plan.from_json(pathlib.Path(arguments.plan).read_text())
         return _replay(chosen, arguments)
     if arguments.histories == 1:
-        return _replay(_draw(arguments.seed, arguments.profile, arguments.protocol), arguments)
+        return _replay(_draw(arguments.seed, arguments.profile), arguments)
     return _campaign(arguments)
 
 
@@ -107,7 +107,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--profile",
         default="",
-        choices=["", *plan.PROFILES, *plan.OF_MODEL],
+        choices=["", *plan.PROFILES],
         help="kinds of faults (default: each in turn)",
     )
     parser.add_argument(
@@ -146,8 +146,8 @@ def _replay(chosen: plan.Plan, arguments: argparse.Namespace) -> int:
     return 1 if outcome.violations else 0
 
 
-def _draw(seed: int, profile: str, model: bool) -> plan.Plan:
-    return plan.draw(seed, profile or plan.profile_of(seed, model=model))
+def _draw(seed: int, profile: str) -> plan.Plan:
+    return plan.draw(seed, profile or plan.profile_of(seed))
 
 
 def _run(chosen: plan.Plan, *, trace: bool = False, model: bool = False) -> Any:
@@ -217,7 +217,7 @@ def _notice(task: tuple[str, int, int]) -> tuple[str, int, str]:
 def run_seed(task: tuple[int, str, bool]) -> tuple[int, dict[str, Any]]:
     """Run one history; returns its seed and what came of it, as plain values."""
     seed, profile, model = task
-    outcome = _run(_draw(seed, profile, model), model=model)
+    outcome = _run(_draw(seed, profile), model=model)
     result = {
         "profile": outcome.plan.profile,
         "violations": [(violation.kind, violation.text) for violation in outcome.violations],

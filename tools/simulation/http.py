@@ -62,6 +62,9 @@ class Server:
         placement: The model.
         seed: Of how long things take.
         told: Called with a text for each write that was carried out.
+
+    Attributes:
+        written_at: When it was last asked to write.
     """
 
     def __init__(
@@ -71,11 +74,14 @@ class Server:
         self._runtime = runtime
         self._random = random.Random(f"server {seed}")
         self._told = told
+        self.written_at = 0.0
 
     def handle(
         self, method: str, path: str, body: bytes | None, delay: float, done: Callable[[Answer], None]
     ) -> None:
         """Begin to work on a request; ``done`` is called with the answer. ``delay``: seconds, in all."""
+        if method != "GET":
+            self.written_at = self._runtime.clock
         if method in {"PUT", "POST"}:
             write = self.placement.write(method, path, body or b"{}")
             self._go_on(write, list(self.placement.moments), method, path, delay, done)

@@ -13,8 +13,17 @@ from types import ModuleType
 
 from tools.simulation import threads
 
-# cachetools takes the clock of its timed caches when it is imported; oslo.messaging has the server's threads.
-PACKAGES = ("scheduler", "cachetools", "oslo_messaging", "oslo_utils.timeutils", "oslo_utils.excutils")
+# cachetools takes the clock of its timed caches when it is imported; oslo.messaging has the server's threads;
+# kombu waits between attempts to connect.
+PACKAGES = (
+    "scheduler",
+    "cachetools",
+    "kombu.utils.functional",
+    "oslo_messaging",
+    "oslo_utils.eventletutils",
+    "oslo_utils.excutils",
+    "oslo_utils.timeutils",
+)
 
 
 class _Loader(SourceFileLoader):

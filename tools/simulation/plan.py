@@ -17,7 +17,7 @@ PLACEMENT = {"weather": 3, "down": 1, "hang": 1, "provider": 1}
 DATABASES = ("slow", "away", "broken", "empty", "unmapped")
 
 # Kinds that change the requests, or where they are served; they are no events.
-OF_REQUESTS = {"impatient", "many", "several hosts", "partitions"}
+OF_REQUESTS = {"impatient", "many", "several hosts"}
 
 # Events that do not last for a time.
 MOMENTS = {"channel", "delete", "kill", "kill later", "kill master", "absence", "stop", "restart", "reload"}
@@ -67,22 +67,24 @@ PROFILES["hosts"] = {
     "kill master": 3,
     "several hosts": 1,
 }
-PROFILES["forwarding"] = {
-    **PROFILES["hosts"],
-    "absence": 6,
-    "unsent": 15,
-    "views": 6,
-    "pause": 4,
+PROFILES["backlog"] = {
+    **PLACEMENT,
+    "absence": 8,
+    "channel": 4,
+    "delete": 4,
+    "redelivery": 2,
     "reply queue": 1,
-    "unconfirmed": 2,
-    "partitions": 1,
 }
-# Profiles of the model alone: what the product does not keep yet.
-OF_MODEL: dict[str, Mapping[str, int]] = {
-    "backlog": {**PLACEMENT, "absence": 8, "channel": 4, "delete": 4, "redelivery": 2, "reply queue": 1},
-    "channel": {**PLACEMENT, "channel": 12, "broker": 2, "kill": 3, "delete": 3, "slow": 4, "impatient": 1},
-    "channel on hosts": {**PROFILES["hosts"], "channel": 8, "delete": 3, "absence": 3},
+PROFILES["channel"] = {
+    **PLACEMENT,
+    "channel": 12,
+    "broker": 2,
+    "kill": 3,
+    "delete": 3,
+    "slow": 4,
+    "impatient": 1,
 }
+PROFILES["channel on hosts"] = {**PROFILES["hosts"], "channel": 8, "delete": 3, "absence": 3}
 
 
 @dataclass(frozen=True)
@@ -121,8 +123,8 @@ class Event:
 class Limits:
     """Sizes and times, most of them options of the product.
 
-    ``schedulers`` are daemons on hosts of their own, each with its own journal; each has ``workers``. They
-    and the compute nodes go to ``partitions`` in turn; 0: all serve all.
+    ``schedulers`` are daemons on hosts of their own, each with its own spool; each has ``workers``. With
+    ``quorum`` queues the broker counts deliveries.
     """
 
     workers: int = 1
@@ -138,7 +140,7 @@ class Limits:
     subset: int = 1
     preemption: float = 0.2
     schedulers: int = 1
-    partitions: int = 0
+    quorum: bool = False
 
     @property
     def alarm(self) -> int:
@@ -184,9 +186,9 @@ class Plan:
         return cls(data["seed"], data["profile"], Limits(**data["limits"]), tuple(jobs), tuple(events))
 
 
-def profile_of(seed: int, *, model: bool = False) -> str:
-    """Return the profile of a seed, where none is asked for; the model has some more, and no forwarding."""
-    names = [name for name in PROFILES if name != "forwarding"] + list(OF_MODEL) if model else list(PROFILES)
+def profile_of(seed: int) -> str:
+    """Return the profile of a seed, where none is asked for."""
+    names = list(PROFILES)
     return names[seed % len(names)]
 
 
@@ -194,12 +196,10 @@ def draw(seed: int, profile: str = "") -> Plan:
     """Return the plan of a seed; without a profile, of the seed's own."""
     profile = profile or profile_of(seed)
     chance = random.Random(f"plan {seed} {profile}")
-    kinds = {**PROFILES, **OF_MODEL}[profile]
-    limits = _draw_limits(chance)
+    kinds = PROFILES[profile]
+    limits = replace(_draw_limits(chance), quorum=random.Random(f"queues {seed}").random() < 0.3)
     if "several hosts" in kinds:
         limits = replace(limits, schedulers=chance.choice((2, 2, 3)), state_path=True)
-    if "partitions" in kinds:
-        limits = replace(limits, partitions=2)
     jobs = tuple(_draw_jobs(chance, kinds))
     if "many" in kinds:
         limits = replace(limits, room=60)
@@ -336,8 +336,6 @@ _DETAILS = {
     "reply queue": _draw_duration,
     "unconfirmed": _draw_rate,
     "absence": _draw_duration,
-    "unsent": _draw_rate,
-    "views": _draw_duration,
     "large": _draw_size,
     "pause": _draw_worker,
     "threads": _draw_worker,

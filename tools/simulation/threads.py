@@ -1,4 +1,4 @@
-"""``threading``, ``time``, ``queue``, ``random``, ``os``, ``fcntl``, ``concurrent.futures`` on the runtime.
+"""``threading``, ``time``, ``queue``, ``random``, ``uuid``, ``os``, ``fcntl`` and others on the runtime.
 
 Modules that are imported with these (see ``imports``) block, sleep and draw as the active ``Runtime`` has it.
 ``queue`` and ``concurrent.futures`` are the standard library's own code on the primitives of this module.
@@ -20,6 +20,7 @@ import threading as real_threading
 import time as real_time
 from types import ModuleType
 from typing import Any
+import uuid as real_uuid
 
 from tools.simulation.runtime import Deadlock, Process, Runtime, Stopped, Task
 
@@ -424,6 +425,11 @@ def _chance(name: str) -> Callable[..., Any]:
     return draw
 
 
+def uuid4() -> real_uuid.UUID:
+    """As ``uuid.uuid4``."""
+    return real_uuid.UUID(int=_chance("getrandbits")(128), version=4)
+
+
 class SeededRandom(real_random.Random):
     """As ``random.Random``; without a seed it takes one from the history."""
 
@@ -561,6 +567,7 @@ def _make() -> dict[str, ModuleType]:
     )  # fmt: skip
     draws = "random uniform choice choices shuffle sample randint randrange expovariate gauss".split()
     modules["random"] = _module(real_random, Random=SeededRandom, **{name: _chance(name) for name in draws})
+    modules["uuid"] = _module(real_uuid, uuid4=uuid4)
     modules["os"] = _module(real_os, getpid=getpid, memfd_create=memfd_create, open=open_file, close=close)
     del modules["os"].register_at_fork  # which code that has to do without it looks for
     modules["os.path"] = real_os.path

@@ -1,7 +1,7 @@
-"""Placement's side of ``AllocationsApi``: generations, capacity and empty consumers as it has them, and faults on demand."""
+"""Placement behind a ``PlacementClient``: generations, capacity and empty consumers as it has them, and faults on demand."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from urllib.parse import unquote
 
 import orjson
 
@@ -37,7 +37,23 @@ class FakeConsumers:
     late: list = field(default_factory=list)
     hidden: set = field(default_factory=set)
     calls: list = field(default_factory=list)
-    before_write: Callable = len
+
+    def get(self, path, version, context=None):
+        """As ``PlacementClient.get``."""
+        kind, _, uuid = path.strip("/").partition("/")
+        if kind == "resource_providers":
+            return Reply(200, orjson.dumps({"root_provider_uuid": self.get_root_provider(uuid)}))
+        held = self.get_allocations(unquote(uuid), context)
+        owner = {"project_id": held.owner.project_id, "user_id": held.owner.user_id}
+        told = {"allocations": held.allocations, "consumer_generation": held.generation, **owner}
+        return Reply(200, orjson.dumps(told))
+
+    def write(self, method, path, version, context=None, body=None):
+        """As ``PlacementClient.write``."""
+        data = orjson.loads(body)
+        if method == "POST":
+            return self.post_allocations(data, context)
+        return self.put_allocations(unquote(path.rpartition("/")[2]), data, context)
 
     def give(self, uuid, allocations, owner=Owner("project", "user")):  # noqa: B008
         self.consumers[uuid] = ConsumerAllocations(allocations, 1, owner)
@@ -63,23 +79,14 @@ class FakeConsumers:
         return provider.removesuffix("-child")
 
     def put_allocations(self, uuid, body, context=None):
-        self.before_write([uuid])
         self._tick("put")
         fault, _, number = (self.write_faults.pop(0) if self.write_faults else "ok").partition(" ")
         return getattr(self, f"_{'after' if fault + number == '500after' else fault}")(uuid, body, number)
 
     def post_allocations(self, bodies, context=None):
-        self.before_write(list(bodies))
         self._tick("post")
         fault, _, number = (self.write_faults.pop(0) if self.write_faults else "ok").partition(" ")
         return getattr(self, f"_{'after' if fault + number == '500after' else fault}")(None, bodies, number)
-
-    def _delete(self, uuid):
-        held = self.consumers.get(uuid, NOTHING)
-        if not held.allocations or uuid in self.hidden:
-            return error(404)
-        del self.consumers[uuid]
-        return DONE
 
     def _tick(self, name):
         self.calls.append(name)
@@ -152,6 +159,9 @@ class FakeConsumers:
 
     def _apply_all(self, bodies):
         before = dict(self.consumers)
+        for uuid, body in bodies.items():  # Placement looks at all consumers first
+            if conflict := self._conflict_of(uuid, body):
+                return conflict
         for uuid, body in bodies.items():
             reply = self._apply_one(uuid, body)
             if reply.status != 204:
@@ -162,15 +172,25 @@ class FakeConsumers:
                 return reply
         return DONE
 
+    def _generation_of(self, uuid):
+        held = self.consumers.get(uuid)
+        return None if held is None or uuid in self.hidden else held.generation
+
+    def _conflict_of(self, uuid, body):
+        generation = self._generation_of(uuid)
+        if body["consumer_generation"] == (None if body.get("begun") else generation):
+            return None
+        text = f"consumer generation conflict - expected {'null' if generation is None else generation} but got x"
+        return error(409, text, "placement.concurrent_update")
+
     def _apply_one(self, uuid, body):
         held = self.consumers.get(uuid)
-        generation = None if held is None or uuid in self.hidden else held.generation
+        generation = self._generation_of(uuid)
         if body.get("begun") and generation != 0:
             self.hidden.add(uuid)  # it is refused, and removes the record that it has made
             return CONCURRENT
-        if body["consumer_generation"] != (None if body.get("begun") else generation):
-            text = f"consumer generation conflict - expected {'null' if generation is None else generation} but got x"
-            return error(409, text, "placement.concurrent_update")
+        if conflict := self._conflict_of(uuid, body):
+            return conflict
         owner = Owner(body["project_id"], body["user_id"])
         for provider in body["allocations"]:
             if provider not in self.capacity:

@@ -37,9 +37,8 @@ class Row:
 @pytest.fixture
 def serving(monkeypatch):
     monkeypatch.setattr(service_record, "OwnService", Row)
-    return SimpleNamespace(
-        hosts=SimpleNamespace(engines=object()), notifications=notifications.Notifications(())
-    )
+    hosts = SimpleNamespace(engines=object(), partition=SimpleNamespace(name=""))
+    return SimpleNamespace(hosts=hosts, notifications=notifications.Notifications(()))
 
 
 def periodics(conf, serving):
@@ -50,6 +49,15 @@ def test_the_row_is_registered_at_once_and_beats_after_five_seconds(make_conf, s
     (work,) = periodics(make_conf(), serving).values()
     assert (work.name, work.interval, work.delay) == ("heartbeat", 10, 5)
     assert work.call.__self__.beats == 1
+
+
+def test_the_hosts_of_a_partition_are_compared_with_placement_after_a_minute(make_conf, serving):
+    serving.hosts.partition = SimpleNamespace(name="p", aggregates=frozenset)
+    serving.hosts.hosts_without_partition = list
+    serving.parts = SimpleNamespace(placement=None)
+    work = periodics(make_conf(), serving)["partition members"]
+    assert (work.interval, work.delay) == (600, 60)
+    work.call()
 
 
 def test_a_row_that_had_to_be_made_is_told(make_conf, serving):
@@ -130,25 +138,27 @@ def test_the_server_listens_under_the_host_s_name(make_conf):
 
 def test_each_worker_takes_calls_at_a_topic_of_its_own_as_far_as_the_broker_allows(make_conf):
     stream = Stream(True)
-    topics = make_server(make_conf, stream).topics
+    made = make_server(make_conf, stream)
     for taken in (True, False):
-        topics.announce(taken)
-    assert (topics.names, stream.topics) == (["berth.me.2"], ["berth.me.2", ""])
+        made.own_queue.announce(taken)
+    assert (made.topic, made.own_queue.name, stream.topics) == (
+        "scheduler",
+        "berth.me.2",
+        ["berth.me.2", ""],
+    )
 
 
-def test_the_workers_of_a_partition_share_its_topic(make_conf):
-    stream = Stream(True)
+def test_a_scheduler_of_a_partition_takes_its_calls_from_a_topic_of_the_partition(make_conf):
     more = "[berth]\npartition = p\n[berth_partition_p]\ncells = cell1\n"
-    topics = make_server(make_conf, stream, more=more).topics
-    topics.announce(True)
-    assert (topics.names, stream.topics) == (["berth.partition.p", "berth.me.2"], ["berth.me.2"])
+    made = make_server(make_conf, Stream(True), more=more)
+    assert (made.topic, made.takes_casts) == ("berth.scheduler.p", True)
 
 
 @pytest.mark.parametrize(
     ("wanted", "host"), [(False, "me"), (True, ".".join(["h" * 62] * 4))], ids=["no stream", "long"]
 )
 def test_a_worker_of_which_nobody_can_know_takes_no_calls_of_others(make_conf, wanted, host):
-    assert make_server(make_conf, Stream(wanted), host).topics.names == ()
+    assert make_server(make_conf, Stream(wanted), host).own_queue is None
 
 
 def test_the_watchdog_is_told_of_calls_that_nobody_begins_and_of_claims_that_get_on(make_conf):

@@ -1,10 +1,8 @@
-from contextlib import nullcontext
-from types import SimpleNamespace
 import weakref
 
 import pytest
 
-from scheduler.rpc.delivery import Delivery, Elsewhere, Forwarded, Onward, Postponed, Receipt, Sent
+from scheduler.rpc.delivery import Delivery, Forwarded, Receipt, Sent
 
 
 class Held:
@@ -14,6 +12,9 @@ class Held:
 
     def confirm(self):
         self._end("confirmed")
+
+    def keep(self):
+        self._end("kept")
 
     def give_back(self):
         self._end("given back")
@@ -25,7 +26,7 @@ class Held:
 
 
 @pytest.mark.parametrize(
-    ("report", "note"), [("confirm", "confirmed"), ("keep", "confirmed"), ("give_back", "given back")]
+    ("report", "note"), [("confirm", "confirmed"), ("keep", "kept"), ("give_back", "given back")]
 )
 def test_outcome_is_passed_to_all_that_depends_on_it_once(report, note):
     notes = []
@@ -36,16 +37,6 @@ def test_outcome_is_passed_to_all_that_depends_on_it_once(report, note):
     delivery.confirm()
     delivery.give_back()
     assert notes == [note, note]
-
-
-@pytest.mark.parametrize("before", [False, True])
-def test_what_an_earlier_run_may_have_replied_is_recorded_also_if_this_one_cannot_reply(before):
-    withdrawn = []
-    replies = SimpleNamespace(withdraw_reply=withdrawn.append)
-    delivery = Delivery(Receipt("m1", may_be_answered=before), replies=replies)
-    delivery.withdraw_reply()
-    delivery.give_back()
-    assert withdrawn == ([] if before else ["m1", "m1"])
 
 
 @pytest.mark.parametrize("report", ["confirm", "keep", "give_back"])
@@ -65,43 +56,25 @@ class Bus:
     def __init__(self, outcome):
         self.outcome, self.sent = outcome, []
 
-    def send(self, topic, reason, tried):
-        self.sent.append((topic, reason, tried))
+    def send(self, topic, reason):
+        self.sent.append((topic, reason))
         return self.outcome
-
-
-@pytest.mark.parametrize("possible", [True, False])
-def test_a_message_is_postponed_if_that_is_possible(possible):
-    delivery = Delivery(elsewhere=Elsewhere(can_be_postponed=possible))
-    with pytest.raises(Postponed) if possible else nullcontext():
-        delivery.postpone("a reason")
 
 
 def test_a_message_that_is_sent_on_is_not_answered_here():
     bus = Bus(Sent.YES)
-    delivery = Delivery(elsewhere=Elsewhere(onward=Onward(("a",), bus.send)))
-    assert (delivery.tried, delivery.can_be_forwarded) == (("a",), True)
+    delivery = Delivery(Receipt(forward=bus.send))
     with pytest.raises(Forwarded):
-        delivery.forward("t1", "why", [*delivery.tried, "b"])
-    assert bus.sent == [("t1", "why", ("a", "b"))]
+        delivery.forward("t1", "why")
+    assert bus.sent == [("t1", "why")]
 
 
 @pytest.mark.parametrize(("outcome", "maybe"), [(Sent.NO, False), (Sent.UNKNOWN, True)])
-@pytest.mark.parametrize("redelivered", [False, True])
-def test_a_message_that_may_have_been_sent_on_and_is_answered_here_counts_as_redelivered(
-    outcome, maybe, redelivered
-):
-    delivery = Delivery(Receipt("m", redelivered), Elsewhere(onward=Onward((), Bus(outcome).send)))
-    assert delivery.forward("t1", "why", []) is maybe
-    assert delivery.redelivered is (redelivered or maybe)
-
-
-def test_a_message_whose_caller_may_have_an_answer_is_not_sent_on():
-    bus = Bus(Sent.YES)
-    delivery = Delivery(Receipt(may_be_answered=True), Elsewhere(onward=Onward((), bus.send)))
-    assert not delivery.can_be_forwarded
-    assert not delivery.forward("t1", "why", [])
-    assert bus.sent == []
+@pytest.mark.parametrize("past", [False, True])
+def test_a_message_that_may_have_been_sent_on_and_is_answered_here_has_a_past(outcome, maybe, past):
+    delivery = Delivery(Receipt("m", has_past=lambda: past, forward=Bus(outcome).send))
+    delivery.forward("t1", "why")
+    assert delivery.has_past is (past or maybe)
 
 
 def test_a_message_that_is_over_takes_no_memory():
@@ -111,14 +84,12 @@ def test_a_message_that_is_over_takes_no_memory():
 
     message = Message()
     gone = weakref.ref(message)
-    delivery = Delivery(elsewhere=Elsewhere(onward=Onward((), message.send)))
+    delivery = Delivery(Receipt(forward=message.send))
     del message
     assert gone() is not None
     delivery.end()
     assert gone() is None
-    assert not delivery.can_be_forwarded
 
 
 def test_without_a_bus_a_message_is_answered_here():
-    assert not Delivery().can_be_forwarded
-    assert not Delivery().forward("t1", "why", [])
+    assert Delivery().forward("t1", "why") is None

@@ -1,4 +1,4 @@
-"""The promise, in the short form of the simulation: as many histories with fixed seeds as 15 seconds allow.
+"""The promise, in the short form of the simulation: some histories with fixed seeds.
 
 Histories that once violated it are listed in ``mended_histories.txt``, and run first.
 """
@@ -16,10 +16,10 @@ from tools.simulation import plan, shrink
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 MENDED = pathlib.Path(__file__).with_name("mended_histories.txt")
 SEED = 0
-MINUTES = 0.25
+HISTORIES = 96
 
-# Seconds; on an idle machine that is enough for some hundred histories.
-PATIENCE = 280
+# Seconds after which a run of the simulation hangs. Even a busy machine is faster by far.
+PATIENCE = 1800
 pytestmark = pytest.mark.slow
 
 
@@ -39,8 +39,8 @@ def found():
     arguments = [
         "--seed",
         str(SEED),
-        "--minutes",
-        str(MINUTES),
+        "--histories",
+        str(HISTORIES),
         "--jobs",
         "2",
         "--also",
@@ -50,7 +50,7 @@ def found():
     done = simulate(*arguments)
     assert done.stdout, done.stderr
     result = json.loads(done.stdout)
-    assert result["histories"] > len(plan.PROFILES)
+    assert result["histories"] > HISTORIES > len(plan.PROFILES)
     return {
         (one["profile"], one["kind"]): f"seed {one['seed']}: {one['text']}" for one in result["violations"]
     }

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tools.simulation.broker import Broker, Message
+from tools.simulation.protocol.broker import Broker, Message
 from tools.simulation.runtime import Process
 
 # Seconds without a sign of life of this process after which it was frozen.

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from tools.simulation import product
-from tools.simulation.broker import MISSING_QUEUE, Reply
 from tools.simulation.callers import State
+from tools.simulation.protocol.broker import MISSING_QUEUE, Reply
 from tools.simulation.protocol.channel import Channel, Delivery
 from tools.simulation.protocol.spool import Away, Spool
 from tools.simulation.protocol.writing import WINDOW, Held, Outcome, Writer, Written

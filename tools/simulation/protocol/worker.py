@@ -9,10 +9,10 @@ import orjson
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementSilent
 from scheduler.placement.session import Timeouts
-from tools.simulation.broker import Broker, Reply
 from tools.simulation.callers import State
 from tools.simulation.plan import Limits
 from tools.simulation.product import AMOUNTS
+from tools.simulation.protocol.broker import Broker, Reply
 from tools.simulation.protocol.channel import Channel, Delivery
 from tools.simulation.protocol.run import Run
 from tools.simulation.protocol.spool import Away, Entry, Spool

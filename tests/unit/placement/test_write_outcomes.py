@@ -1,0 +1,103 @@
+import orjson
+import pytest
+
+from scheduler.placement.client import Reply
+from scheduler.placement.write_outcomes import (
+    WriteOutcome,
+    cause_of,
+    expected_generation,
+    refused_resource,
+    write_outcome,
+)
+
+RP = "4e8e5957-649f-477b-9e5b-f1f75b21c03c"
+CONFLICT = "placement.concurrent_update"
+NO_ROOM = "Unable to allocate inventory: Unable to create allocation for 'VCPU' on resource provider '{}'. The requested amount would {}."
+GONE = f"Allocation for resource provider '{RP}' that does not exist."
+
+
+def error(status, detail="", code="placement.undefined_code"):
+    return Reply(status, orjson.dumps({"errors": [{"status": status, "detail": detail, "code": code}]}))
+
+
+RESPONSES = [
+    (Reply(204), WriteOutcome.DONE),
+    (
+        error(409, "consumer generation conflict - expected 1 but got None", CONFLICT),
+        WriteOutcome.CONSUMER_CONFLICT,
+    ),
+    (
+        error(409, "There was\n\n consumer generation\n conflict - expected", CONFLICT),
+        WriteOutcome.CONSUMER_CONFLICT,
+    ),
+    (error(409, "Another thread concurrently updated", CONFLICT), WriteOutcome.CONCURRENT),
+    (error(409, NO_ROOM.format(RP, "exceed the capacity")), WriteOutcome.REFUSED),
+    (error(409, NO_ROOM.format(RP, "violate inventory constraints")), WriteOutcome.REFUSED),
+    (error(409, "anything"), WriteOutcome.REFUSED),
+    (error(400, GONE), WriteOutcome.GONE),
+    (error(400, "No such resource class CUSTOM_X"), WriteOutcome.REFUSED),
+    (error(400, "JSON does not validate: None is not of type 'string'"), WriteOutcome.INVALID),
+    (error(400, "Malformed consumer_uuid: x"), WriteOutcome.INVALID),
+    (error(403, "no"), WriteOutcome.DENIED),
+    (error(404, "no"), WriteOutcome.DENIED),
+    (error(406, "no"), WriteOutcome.DENIED),
+    (Reply(401, b"Unauthorized"), WriteOutcome.DENIED),
+    (Reply(403, b"<html>"), WriteOutcome.DENIED),
+    (Reply(200, b"{}"), WriteOutcome.UNKNOWN),
+    (Reply(302), WriteOutcome.UNKNOWN),
+    (Reply(400, b"<html>"), WriteOutcome.UNKNOWN),
+    (Reply(409, b""), WriteOutcome.UNKNOWN),
+    (Reply(409, b'{"errors": []}'), WriteOutcome.UNKNOWN),
+    (Reply(409, b'{"errors": "none"}'), WriteOutcome.UNKNOWN),
+    (Reply(409, b'{"errors": ["none"]}'), WriteOutcome.UNKNOWN),
+    (Reply(409, b"[1]"), WriteOutcome.UNKNOWN),
+    (Reply(429, b"slowly"), WriteOutcome.UNKNOWN),
+    (error(500, "deadlock"), WriteOutcome.UNKNOWN),
+    (Reply(502, b"<html>"), WriteOutcome.UNKNOWN),
+    (Reply(503, b"\xff\xfe"), WriteOutcome.UNKNOWN),
+]
+
+
+@pytest.mark.parametrize(("reply", "outcome"), RESPONSES)
+def test_each_response_has_one_outcome(reply, outcome):
+    assert write_outcome(reply) is outcome
+
+
+REFUSED_RESOURCES = [
+    (NO_ROOM.format(RP, "exceed the capacity"), ("VCPU", RP)),
+    (f"Inventory for 'CUSTOM_X' on resource provider '{RP}' invalid.", ("CUSTOM_X", RP)),
+    (GONE, ("", RP)),
+    ("something else", ("", "")),
+]
+
+
+@pytest.mark.parametrize(("detail", "expected"), REFUSED_RESOURCES)
+def test_a_refusal_names_class_and_provider(detail, expected):
+    assert refused_resource(error(409, detail)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "generation"),
+    [
+        ("expected 0 but got None", 0),
+        ("expected 12 but got null", 12),
+        ("expected null but got 0", None),
+        ("expected None but got 0", None),
+        ("something else", None),
+    ],
+)
+def test_expected_generation(text, generation):
+    assert expected_generation(error(409, f"consumer generation conflict - {text}")) == generation
+
+
+@pytest.mark.parametrize(
+    ("reply", "cause"),
+    [
+        (error(409, "no\n\n room"), "no room"),
+        (Reply(502, b"<html>\r\nBad Gateway"), "<html> Bad Gateway"),
+        (Reply(503), ""),
+    ],
+    ids=["error of Placement", "page of a proxy", "empty body"],
+)
+def test_the_cause_is_one_line(reply, cause):
+    assert cause_of(reply) == cause
