@@ -134,9 +134,7 @@ class _UnsentCall:
     """
 
     can_be_forwarded = True
-    redelivered = False
-    may_be_answered = False
-    message_id = ""
+    redelivered = has_past = False
     spent = 0.0
 
     def __init__(self, tried: tuple[str, ...]) -> None:
@@ -150,7 +148,7 @@ class _UnsentCall:
         self.sent = tuple(tried)
         raise _WouldBeSentOn
 
-    def postpone(self, reason: str) -> None:
+    def requeue(self, reason: str) -> None:
         """Do nothing: it is not returned."""
 
 

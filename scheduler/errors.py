@@ -24,6 +24,7 @@
     ├── ComputeHostMetricNotFound  a host lacks a metric that [metrics] requires
     ├── HostFilterNotFound       enabled_filters names a class that is not available
     ├── ClassNotFound            a class path does not lead to a filter or weigher
+    ├── CallerLeft               nobody waits for the instances of the request any more
     ├── AllocationUpdateFailed   the consumer changed in Placement during a claim
     ├── ReturnedToBroker         the call is delivered once more instead of being answered
     │   ├── SchedulerStopping    the process stops before all is claimed; another one may serve the request
@@ -280,6 +281,12 @@ class AllocationUpdateFailed(BerthError):
         self.consumer_uuid = consumer_uuid
         self.held = frozenset(held)
         super().__init__(f"Failed to update allocations for consumer {consumer_uuid}. Error: {error}")
+
+
+class CallerLeft(BerthError):
+    """Nobody waits for the instances of the request any more. What they held for nobody is released."""
+
+    nova_name = "NoValidHost"
 
 
 class ReturnedToBroker(BerthError):

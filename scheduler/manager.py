@@ -15,10 +15,10 @@ from oslo_log import log as logging
 from scheduler import conf as options
 from scheduler import objects
 from scheduler.claims.claimer import TOO_LATE
-from scheduler.claims.journal import ClaimJournal, Journal
 from scheduler.deadline import Deadline, limit_to
 from scheduler.errors import (
     BerthError,
+    CallerLeft,
     DependencyUnavailable,
     HandedBack,
     HostsUnknown,
@@ -78,7 +78,6 @@ class SchedulerManager:
         conf: cfg.ConfigOpts,
         notifications: Notifications,
         parts: ManagerParts,
-        journal: Journal | None = None,
         on_decision: Observe = ignore_decision,
     ) -> None:
         """Put the parts together; nothing is connected to yet.
@@ -87,8 +86,6 @@ class SchedulerManager:
             conf: The options.
             notifications: Where requests are announced.
             parts: What to work with.
-            journal: Outlives this process. Without one, claims of unanswered requests stay in Placement when
-                the process is killed.
             on_decision: Called with the record of each decision.
 
         Raises:
@@ -105,7 +102,6 @@ class SchedulerManager:
         self.stream = parts.stream
         self._router = parts.router
         self._clock = parts.clock
-        self._journal = journal
         self.steps = make_steps(conf, parts, notifications)
         self._partition_members = self._watch_members() if parts.hosts.partition.name else None
         self._empty_answers = EmptyAnswers(
@@ -136,11 +132,6 @@ class SchedulerManager:
         )
         return Rules(chain, weighers)
 
-    @property
-    def message_runs(self) -> ClaimJournal:
-        """Where this process records which redelivered messages it runs."""
-        return self._claimer.journal
-
     # -- life ------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
@@ -150,9 +141,7 @@ class SchedulerManager:
             PlacementAuthFailure: Keystone refuses the credentials.
         """
         self._placement.start()
-        self._claimer.start()
-        if self._journal:
-            self._claimer.open_journal(self._journal)
+        self._claimer.spool.start()
         self.hosts.start()
         self._mirror.start()
         self.decisions.start()
@@ -198,7 +187,7 @@ class SchedulerManager:
         self.decisions.reset()
 
     def stop_claiming(self) -> None:
-        """Claim nothing more. Requests that have not claimed all they need give back what they claimed.
+        """Claim nothing more. Requests that have not claimed all they need release what they claimed.
 
         They end with ``SchedulerStopping``, and are returned to the broker.
         """
@@ -236,7 +225,8 @@ class SchedulerManager:
             schedulers=shared.schedulers,
             compute_nodes=self.hosts.compute_node_count(),
             pending=len(self.hosts.pending),
-            cleanups=self._claimer.pending_cleanups(),
+            cleanups=len(self._claimer.spool),
+            spool_problem=self._claimer.spool.problem,
             mirror_age=self._mirror.age(),
             stalled=self.hosts.refresh_overdue(),
         )
@@ -294,7 +284,7 @@ class SchedulerManager:
             SchedulerStopping: The process stops. Nothing stays claimed.
             HandedBack: There is an outage here, and another scheduler can decide. Nothing stays claimed.
             Forwarded: Another scheduler answers the caller (``scheduler/rpc/delivery.py``).
-            Postponed: It may have been sent on, and comes again.
+            CallerLeft: Nobody waits for the instances any more. Nothing stays claimed.
         """
         LOG.debug("Starting to schedule for instances: %s", instance_uuids)
         arrived_at = self._clock()
@@ -353,7 +343,7 @@ class SchedulerManager:
         if self._router is None or call is None or not call.can_be_forwarded:
             return None
         facts = RoutingFacts.of(request)
-        if request.was_redelivered and request.claims and facts.host is None:
+        if request.has_past and request.claims and facts.host is None:
             facts = replace(facts, host=self.steps.held_hosts.name_of(request))
         return RequestRouting(self._router, facts, call)
 
@@ -370,6 +360,10 @@ class SchedulerManager:
         try:
             yield
         except HandedBack:
+            raise
+        except CallerLeft as error:
+            if request.delivery is not None:
+                request.delivery.dropped = str(error)
             raise
         except BerthError as error:
             reason = with_summary(str(error), trace.record.summary)

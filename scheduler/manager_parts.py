@@ -4,13 +4,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 import math
+from pathlib import Path
 import time
 
 from oslo_config import cfg
 
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.observers import MirrorAndOthers
+from scheduler.claims.spool_file import SpoolFile
 from scheduler.nova_db.inventory import Inventory
+from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.mirror_source import CandidateMirror
@@ -22,6 +25,7 @@ from scheduler.selection.mirrored_hosts import MirroredHosts
 from scheduler.selection.server_groups import ServerGroups
 from scheduler.stream.decision_stream import DecisionStream, NoStream, make_stream
 from scheduler.stream.shared_decisions import LocalState
+from scheduler.workflow.callers import Callers
 from scheduler.workflow.candidate_hosts import CandidateHosts
 from scheduler.workflow.claim_sessions import CapacityChecks, ClaimSessions
 from scheduler.workflow.held_hosts import HeldHosts
@@ -55,12 +59,12 @@ class ManagerParts:
     router: Router | None = None
 
     @classmethod
-    def from_conf(cls, conf: cfg.ConfigOpts) -> "ManagerParts":
+    def from_conf(cls, conf: cfg.ConfigOpts, spool_directory: Path | None = None) -> "ManagerParts":
         """Make the parts that the options describe; nothing is connected to yet.
 
         Args:
             conf: The options.
-            answers: What Placement and the databases answered to other workers.
+            spool_directory: Where claims are kept that could not be released; None: in memory alone.
 
         Raises:
             ConfigError: An option cannot work.
@@ -76,7 +80,11 @@ class ManagerParts:
             hosts=hosts,
             placement=placement,
             candidates=CandidateSource.of(placement, hosts.begin_reading),
-            claimer=Claimer.of(placement, hosts.is_deleted, mirror.written),
+            claimer=Claimer(
+                AllocationWriter(placement, written=mirror.written),
+                hosts.states.of,
+                SpoolFile(spool_directory),
+            ),
             network=NeutronNetwork.from_conf(conf),
             mirror=mirror,
             stream=stream,
@@ -99,6 +107,7 @@ def make_steps(conf: cfg.ConfigOpts, parts: ManagerParts, notifications: Notific
         mirror=parts.mirror,
         mirrored_hosts=MirroredHosts(parts.mirror, hosts.instances, hosts.pending),
         groups=ServerGroups(),
+        callers=Callers(parts.claimer),
         claims=ClaimSessions(parts.claimer, hosts.pending, candidate_hosts, checks, observer, parts.clock),
         notifications=notifications,
         clock=parts.clock,

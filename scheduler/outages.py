@@ -233,7 +233,7 @@ class Outages:
                     self.paused
                     and not error.claiming
                     and request.delivery
-                    and request.delivery.can_be_returned
+                    and request.delivery.can_be_requeued
                 ):
                     raise HandedBack(f"{error.dependency} is unavailable here; another scheduler can decide")
                 end = self._give_up_at(error, request, since)

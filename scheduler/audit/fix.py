@@ -1,55 +1,58 @@
-"""Giving back what a recorded claim wrote.
+"""Releasing what a scheduler could not release.
 
-Only what the journal proves to be the scheduler's is given back: the consumer should hold nothing, nobody has
-written to it since that was found, and it holds what one recorded claim wrote, with the generation that this
-claim made (spec: placement-and-workflow 4.9).
+Only what is in a scheduler's spool is released: the consumer should hold nothing as nova has it, and nobody
+has written to it since that was found (spec: placement-and-workflow 4.9).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+import math
 
 from scheduler.audit.findings import HOLDS_NOTHING, Finding
-from scheduler.audit.recorded_claims import RecordedClaim, by_consumer
-from scheduler.claims.allocations_api import AllocationsApi, emptying_body
-from scheduler.claims.result import own_write_in
+from scheduler.claims.spool import Entry
+from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.errors import PlacementSilent
+from scheduler.placement.writes import Write, WriteResult
 
-NOT_PROVED = "Not fixed: the journal has no claim for this consumer."
-CHANGED = "Not fixed: the consumer does not hold exactly what the journal says."
+NOT_PROVED = "Not fixed: no spool has an entry for this consumer."
+CHANGED = "Not fixed: the consumer does not hold what the spool says."
 WRITTEN_SINCE = "Not fixed: another write to the consumer came in between; run the audit again."
-FREED = "Fixed: given back."
+FREED = "Fixed: released."
 GONE = "Fixed: the consumer holds nothing any more."
 
 #: Outcomes after which nothing is left to do.
 FIXED = frozenset({FREED, GONE})
 
 
-def fix(findings: Iterable[Finding], claims: Iterable[RecordedClaim], api: AllocationsApi) -> list[Finding]:
-    """Give back what the recorded claims of these findings wrote; return the findings with what was done."""
-    findings = list(findings)
-    wanted = [one.subject for one in findings if one.kind in HOLDS_NOTHING]
-    recorded = by_consumer(claims, wanted)
+def fix(findings: Iterable[Finding], entries: Mapping[str, Entry], writer: AllocationWriter) -> list[Finding]:
+    """Release what the consumers of these findings hold; return the findings with what was done.
+
+    Args:
+        findings: What an audit found.
+        entries: The entries of spools, by consumer.
+        writer: Writes allocations.
+    """
     return [
-        replace(one, outcome=_give_back(one, recorded[one.subject], api))
+        replace(one, outcome=_release(one, entries.get(one.subject), writer))
         if one.kind in HOLDS_NOTHING
         else one
         for one in findings
     ]
 
 
-def _give_back(found: Finding, claims: list[RecordedClaim], api: AllocationsApi) -> str:
-    if not claims:
+def _release(found: Finding, entry: Entry | None, writer: AllocationWriter) -> str:
+    if entry is None:
         return NOT_PROVED
     try:
-        held = api.get_allocations(found.subject)
-        if not held.allocations:
-            return GONE
-        if held.generation != found.generation:
-            return WRITTEN_SINCE
-        own = own_write_in([claim.write for claim in claims], held)
-        if own is None or own.previous:
-            return CHANGED
-        reply = api.put_allocations(found.subject, emptying_body(held))
+        held = writer.reader.read(found.subject)
     except PlacementSilent as error:
         return f"Not fixed: {error}"
-    return FREED if reply.status == 204 else f"Not fixed: {reply.summary}"
+    if not held.allocations:
+        return GONE
+    if held.generation != found.generation:
+        return WRITTEN_SINCE
+    if entry.kept.providers or entry.generation not in {None, held.generation}:
+        return CHANGED
+    release = {found.subject: Write({}, held.owner, held.generation)}
+    written = writer.write(release, until=-math.inf)[found.subject]
+    return FREED if written.result is WriteResult.DONE else f"Not fixed: {written.reason}"

@@ -12,8 +12,8 @@ from itertools import chain
 from typing import NamedTuple, Protocol
 
 from scheduler import deadline
-from scheduler.claims.policy import ClaimPolicy, Timing
 from scheduler.placement.answer import Resources, Usage
+from scheduler.placement.write_policy import Timing, WritePolicy
 
 ReadFree = Callable[[str], Mapping[str, float]]
 """Provider UUID → resource class → what is left, as far as it is known without a query."""
@@ -77,7 +77,7 @@ class OvercommitCheck:
     free: ReadFree
     read: ReadUsage
     others: int
-    policy: ClaimPolicy = field(default_factory=ClaimPolicy)
+    policy: WritePolicy = field(default_factory=WritePolicy)
     timing: Timing = field(default_factory=Timing)
 
     def check(self, added: Added) -> CheckedClaims:

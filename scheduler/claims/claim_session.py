@@ -1,35 +1,43 @@
 """The claims of one request: for whom, until when, and what became of them.
 
-A request is over when its reply is delivered, or cannot be: ``confirm`` or ``give_back`` of its session is
-called then.
+A request is over when its reply is delivered, or cannot be: ``confirm``, ``keep`` or ``give_back`` of its
+session is called then.
 """
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+import math
 import time
 from typing import Protocol, Self
 
 from oslo_log import log as logging
 
-from scheduler.claims.allocations_api import ConsumerAllocations, Owner
 from scheduler.claims.capacity import CapacityCheck, Excess, NoCapacityCheck
 from scheduler.claims.claim import ClaimRequest
 from scheduler.claims.claimer import BUSY, TOO_LATE, Claimer
-from scheduler.claims.confirmation import HeldClaim
-from scheduler.claims.events import ClaimEvent, ClaimHistory, ClaimState
 from scheduler.claims.observers import ClaimObserver, NoObserver
 from scheduler.claims.result import ClaimResult, Outcome, unsent_claim
+from scheduler.claims.spool import LATE_WRITE_WINDOW, Kept
 from scheduler.errors import NoValidHost
+from scheduler.placement.allocations import ConsumerAllocations, Owner
 from scheduler.placement.answer import AllocationCandidate, Resources
+from scheduler.placement.claim_events import ClaimEvent, ClaimHistory, ClaimState
 from scheduler.placement.errors import PlacementError
+from scheduler.request.instance_state import InstanceState
 from scheduler.request.scheduling_request import SchedulingRequest
 
 LOG = logging.getLogger(__name__)
 
+#: Seconds from the end of a session until the reply is confirmed, after which its caller may have left.
+SOON = 5.0
 
 Check = Callable[[Collection[str]], Mapping[str, str]]
 """Compute node uuids -> why those may not be claimed that may not. It raises ``PlacementError``."""
+
+
+class Overtaken(Exception):
+    """Another run of the request, or another request, has changed what its instances hold."""
 
 
 def check_nothing(_nodes: Collection[str]) -> Mapping[str, str]:
@@ -53,13 +61,12 @@ class ComputeNodes:
     """What a request has to know of compute nodes when it claims.
 
     Attributes:
-        ignored: UUIDs of those whose hosts the request ignores. An evacuated instance keeps what it holds on
-            them.
+        kept: Those whose hosts the request ignores. An evacuated instance keeps what it holds on them.
         known: UUIDs of all.
         host_name: Returns the name of the host of one, by its UUID, for the log.
     """
 
-    ignored: Collection[str] = ()
+    kept: Kept = Kept()
     known: Container[str] = ()
     host_name: Callable[[str], str] = _as_it_is
 
@@ -68,13 +75,9 @@ class ComputeNodes:
 class ClaimSession:
     """A ``Claimer`` with everything filled in that is the same for all instances of a request.
 
-    It remembers the claims and the reservations of the request. As a context manager it gives back both if it
-    ends with an error, or too late. If it ends well the claims stay in the journal until the outcome of the
-    reply is known: then ``confirm`` or ``give_back`` is to be called.
-
-    Nothing is ever given back if an earlier delivery of the message may have been answered with it.
-
-    While it is open, other requests for its instances wait.
+    It remembers the claims and the reservations of the request. As a context manager it releases both if it
+    ends with an error, or too late. If it ends well, ``confirm``, ``keep`` or ``give_back`` is to be called
+    when the outcome of the reply is known. While it is open, other requests for its instances wait.
 
     Attributes:
         claimer: Makes the claims.
@@ -83,9 +86,10 @@ class ClaimSession:
         nodes: What is known of the compute nodes.
         clock: Returns the time in seconds.
         observer: Is told what becomes of the claims.
-        capacity: Checks what was granted. Claims that are one too many are given back.
+        capacity: Checks what was granted. Claims that are one too many are released.
         check: Checks the chosen hosts before they are claimed.
         seconds: How long the claims of the request took.
+        overtaken: Whether a release found that another writer was first.
     """
 
     claimer: Claimer
@@ -97,59 +101,77 @@ class ClaimSession:
     capacity: CapacityCheck = field(default_factory=NoCapacityCheck)
     check: Check = check_nothing
     seconds: float = field(default=0.0, init=False)
-    _claims: dict[str, ClaimResult | None] = field(default_factory=dict, init=False)
+    overtaken: bool = field(default=False, init=False)
+    _held: dict[str, ConsumerAllocations] = field(default_factory=dict, init=False)
+    _left: dict[str, Resources] = field(default_factory=dict, init=False)
+    _lost: set[str] = field(default_factory=set, init=False)
+    _writes: int = field(default=0, init=False)
     _events: dict[str, list[ClaimEvent]] = field(default_factory=dict, init=False)
     _finish: Callable[[], None] | None = field(default=None, init=False)
     _busy: bool = field(default=False, init=False)
+    _closed_at: float = field(default=math.inf, init=False)
+
+    # -- claims ----------------------------------------------------------------------------------------------
 
     def events_of(self, instance_uuid: str) -> Sequence[ClaimEvent]:
         """Return what happened to all claims for an instance, in order."""
         return self._events.get(instance_uuid, ())
 
-    def claim(self, instance_uuid: str, candidate: AllocationCandidate) -> ClaimResult:
-        """Claim a candidate for an instance; as ``Claimer.claim``.
+    @property
+    def took_several_writes(self) -> bool:
+        """Whether another run of the request could have released some of its claims meanwhile."""
+        return len(self._held) > 1 and self._writes > 1
 
-        A claim that put a provider over its capacity is given back, and refused.
+    def claim(self, instance_uuid: str, candidate: AllocationCandidate) -> ClaimResult:
+        """Claim a candidate for an instance. Never raises for a failure of Placement.
+
+        A claim that put a provider over its capacity is released, and refused.
         """
-        request = self._claim_request(instance_uuid, candidate, self.nodes.ignored)
-        result = self._unsent([request]).get(instance_uuid)
-        if result is None:
-            with self._timed(), self._releasing_on_error([request]):
-                result = self.claimer.claim(request)
-        self._remember({instance_uuid: result}, {instance_uuid: candidate})
-        return self._checked({instance_uuid: result}, {instance_uuid: candidate})[instance_uuid]
+        return self.claim_many({instance_uuid: candidate})[instance_uuid]
 
     def claim_many(self, candidates: Mapping[str, AllocationCandidate]) -> Mapping[str, ClaimResult]:
-        """Claim a candidate for each instance, by instance UUID; as ``claim`` and ``Claimer.claim_many``."""
+        """Claim a candidate for each instance, by instance UUID; as ``claim``, and ``Claimer.claim``."""
         requests = [self._claim_request(uuid, candidate) for uuid, candidate in candidates.items()]
         results = self._unsent(requests)
         if left := [request for request in requests if request.uuid not in results]:
-            with self._timed(), self._releasing_on_error(left):
-                results |= self.claimer.claim_many(left)
+            with self._timed(), self._noting_lost_on_error(left):
+                results |= self.claimer.claim(left, self.request.deadline)
         self._remember(results, candidates)
         return self._checked(results, candidates)
 
-    def confirm_held(
-        self, held: Mapping[str, ConsumerAllocations], candidates: Mapping[str, AllocationCandidate]
-    ) -> Mapping[str, ClaimResult]:
-        """Let the instances keep what they hold, all or none; as ``Claimer.confirm_many``.
+    def hold(self, held: Mapping[str, ConsumerAllocations], kept: Collection[str]) -> None:
+        """Take what instances hold for the claims of this request: an earlier run of it has made them.
 
         Args:
             held: What each instance holds, as it was read.
-            candidates: The part of it that the request asks for.
+            kept: The providers on which it keeps what it holds when its claim is released.
         """
-        claims = [
-            HeldClaim(self._claim_request(uuid, candidate, self.nodes.ignored), held[uuid])
-            for uuid, candidate in candidates.items()
-        ]
-        if self._busy or self._is_late():
-            results = {one.uuid: self._refuse(one.request) for one in claims}
-        else:
-            self._claims |= dict.fromkeys(candidates)
-            with self._timed():
-                results = self.claimer.confirm_many(claims)
-        self._remember(results, candidates)
+        self._held |= held
+        for uuid, one in held.items():
+            self._left[uuid] = {each: one.allocations[each] for each in one.allocations.keys() & kept}
+
+    def fence(self) -> Mapping[str, ClaimResult]:
+        """Write all claims once more, all or none; as ``Claimer.fence``.
+
+        Raises:
+            Overtaken: Another run was first. Nothing is released: that run may have answered.
+        """
+        hosts = {uuid: events[-1].host for uuid, events in self._events.items() if events}
+        if self._busy:
+            raise Overtaken
+        request = self.request
+        with self._timed():
+            results = self.claimer.fence(self._held, self._owner, hosts, request.deadline, request.context)
+        for uuid, result in results.items():
+            self._events.setdefault(uuid, []).extend(result.events)
+            if result.made:
+                self._held[uuid] = result.made
+        self._note_lost({uuid: self._held[uuid].allocations for uuid, one in results.items() if one.lost})
+        if any(result.outcome is Outcome.CONFLICT for result in results.values()):
+            raise Overtaken
         return results
+
+    # -- the end ---------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
         self._finish = self.claimer.begin_request(self.request.instance_uuids, self.request.deadline)
@@ -157,11 +179,15 @@ class ClaimSession:
         return self
 
     def __exit__(self, error: type[BaseException] | None, *_details: object) -> None:
-        """Give back claims and reservations after an error.
+        """Release claims and reservations after an error.
 
         Raises:
             NoValidHost: The deadline has passed.
         """
+        self._closed_at = self.clock()
+        if error is not None and issubclass(error, Overtaken):
+            self.keep()
+            return
         late = error is None and self._is_late()
         if late or error is not None:
             self.give_back()
@@ -171,62 +197,73 @@ class ClaimSession:
 
     def confirm(self) -> None:
         """Keep the claims: the reply that names them was delivered."""
+        if self.clock() > self._closed_at + SOON:
+            # Whether its caller was still there is looked at later.
+            self.claimer.spool.note_unknown(self._held, self.nodes.kept)
+        self.claimer.spool.note_answered({uuid: one.allocations for uuid, one in self._held.items()})
         self._end()
-        unsure = {uuid: claim for uuid, claim in self._claims.items() if claim and claim.lost}
-        if unsure:
-            self.claimer.watch_late_writes(unsure, self.request.context)
+
+    def keep(self) -> None:
+        """Keep the claims for another run of the request."""
+        self._end()
 
     def give_back(self) -> None:
-        """Give back claims and reservations: the request has failed, or its reply cannot be delivered."""
-        keeps_claims = self.request.may_be_answered
-        if keeps_claims:
-            LOG.warning(
-                "Allocations of instances %s are kept although the reply was not delivered: an earlier "
-                "delivery of the request may have been answered",
-                ", ".join(self.request.instance_uuids),
-            )
-        claims = {uuid: claim for uuid, claim in self._claims.items() if claim and not keeps_claims}
-        self._claims |= dict.fromkeys(claims)
+        """Release claims and reservations: the request has failed, or its reply cannot be delivered."""
+        held, self._held = self._held, {}
         try:
-            self._release(claims)
+            in_use = self._in_use(held)
+            self._release({uuid: one for uuid, one in held.items() if uuid not in in_use})
             self.reservations.remove(self.request.instance_uuids)
         finally:
             self._end()
 
+    def _in_use(self, held: Collection[str]) -> set[str]:
+        """Return the instances that another run of the request was answered with, or may have been."""
+        if not held or not self.request.has_past:
+            return set()
+        states = self.claimer.states_of(list(held), self.nodes.kept.hosts)
+        unknown = {uuid for uuid in held if states[uuid] is InstanceState.UNKNOWN}
+        self.claimer.spool.note_unknown(unknown, self.nodes.kept)
+        return unknown | {uuid for uuid in held if states[uuid] is InstanceState.PLACED}
+
+    def _release(self, held: Mapping[str, ConsumerAllocations]) -> None:
+        for uuid, one in held.items():
+            left = self._left.get(uuid, {})
+            self.observer.released(
+                uuid, {each: rows for each, rows in one.allocations.items() if each not in left}
+            )
+        changed = self.claimer.release(held, self._left, self.nodes.kept, self.request.context)
+        # After a lost write of this run it may have come from that one.
+        self.overtaken = self.overtaken or bool(changed - self._lost)
+
     def _end(self) -> None:
-        try:
-            self.claimer.confirm_claims(self._claims)
-        finally:
-            finish, self._finish = self._finish, None
-            if finish is not None:
-                finish()
+        finish, self._finish = self._finish, None
+        if finish is not None:
+            finish()
+
+    # -- requests and results --------------------------------------------------------------------------------
 
     @property
     def _owner(self) -> Owner:
         spec = self.request.spec
         return Owner(spec.project_id, spec.user_id or self.request.context.user_id)
 
-    def _claim_request(
-        self, uuid: str, candidate: AllocationCandidate, evacuating_from: Collection[str] = ()
-    ) -> ClaimRequest:
+    def _claim_request(self, uuid: str, candidate: AllocationCandidate) -> ClaimRequest:
         return ClaimRequest(
             uuid,
             candidate,
             self._owner,
             self.request.context,
-            evacuating_from,
+            self.nodes.kept.providers,
             self.nodes.host_name(candidate.root),
-            self.request.deadline,
-            self.request.message_id,
-            redelivered=self.request.was_redelivered,
-            nodes=self.nodes.known,
-            alone=len(self.request.instance_uuids) == 1,
+            self.nodes.known,
+            self.clock() + LATE_WRITE_WINDOW if self.request.has_past else -math.inf,
         )
 
     def _unsent(self, requests: Sequence[ClaimRequest]) -> dict[str, ClaimResult]:
         """Return the results of the claims that are not to be sent, by instance UUID."""
         if self._busy or self._is_late():
-            return {request.uuid: self._refuse(request) for request in requests}
+            return {one.uuid: _unsent_claim(one, *self._why_unsent()) for one in requests}
         try:
             with self._timed():
                 reasons = self.check({request.candidate.root for request in requests})
@@ -238,9 +275,8 @@ class ClaimSession:
             if one.candidate.root in reasons
         }
 
-    def _refuse(self, request: ClaimRequest) -> ClaimResult:
-        outcome, reason = (Outcome.CONFLICT, BUSY) if self._busy else (Outcome.UNAVAILABLE, TOO_LATE)
-        return _unsent_claim(request, outcome, reason)
+    def _why_unsent(self) -> tuple[Outcome, str]:
+        return (Outcome.CONFLICT, BUSY) if self._busy else (Outcome.UNAVAILABLE, TOO_LATE)
 
     @contextmanager
     def _timed(self) -> Iterator[None]:
@@ -251,26 +287,32 @@ class ClaimSession:
             self.seconds += self.clock() - started
 
     @contextmanager
-    def _releasing_on_error(self, requests: Sequence[ClaimRequest]) -> Iterator[None]:
-        """After an error in a claim it is not known how far the claim came: give it back."""
-        self._claims |= dict.fromkeys(
-            request.uuid for request in requests if request.uuid not in self._claims
-        )
+    def _noting_lost_on_error(self, requests: Sequence[ClaimRequest]) -> Iterator[None]:
+        """After an error in a claim it is not known how far the claim came."""
         try:
             yield
         except BaseException:
-            assumed = {request.uuid: _assumed_claim(request) for request in requests}
-            self._claims |= dict.fromkeys(assumed)
-            self.claimer.release_many(assumed, self.request.context)
+            self._note_lost({request.uuid: request.candidate.allocations for request in requests})
             raise
+
+    def _note_lost(self, lost: Mapping[str, Resources]) -> None:
+        if lost:
+            self._lost |= lost.keys()
+            self.claimer.spool.note_lost(lost, self._owner, self.nodes.kept)
 
     def _remember(
         self, results: Mapping[str, ClaimResult], candidates: Mapping[str, AllocationCandidate]
     ) -> None:
-        self._claims |= {uuid: result for uuid, result in results.items() if result.claimed}
+        self._writes += (
+            max((event.attempt for result in results.values() for event in result.events), default=0)
+            + (len(results) - 1) // self.claimer.batch_size
+        )
+        self._note_lost({uuid: candidates[uuid].allocations for uuid, one in results.items() if one.lost})
         for uuid, result in results.items():
             self._events.setdefault(uuid, []).extend(result.events)
-            if result.claimed:
+            if result.made is not None:
+                self._held[uuid] = result.made
+                self._left[uuid] = result.previous.allocations if result.previous else {}
                 self.observer.claimed(uuid, candidates[uuid].allocations)
             elif result.try_next:
                 self.observer.refused(result, candidates[uuid])
@@ -278,9 +320,7 @@ class ClaimSession:
     def _checked(
         self, results: Mapping[str, ClaimResult], candidates: Mapping[str, AllocationCandidate]
     ) -> Mapping[str, ClaimResult]:
-        """Return the results once claims that put a provider over its capacity were given back."""
-        if self.request.may_be_answered:
-            return results
+        """Return the results once claims that put a provider over its capacity were released."""
         added = {uuid: added for uuid, result in results.items() if (added := _added_by(result))}
         with self._timed():
             checked = self.capacity.check(added)
@@ -290,9 +330,8 @@ class ClaimSession:
         for uuid, result in refused.items():
             self._add_event(uuid, ClaimState.OVER_CAPACITY, result.reason)
             self.observer.refused(result, candidates[uuid])
-        self._claims |= dict.fromkeys(refused)
         with self._timed():
-            self._release({uuid: results[uuid] for uuid in refused})
+            self._release({uuid: self._held.pop(uuid) for uuid in refused})
         return {**results, **refused}
 
     def _add_event(self, uuid: str, state: ClaimState, cause: str) -> None:
@@ -300,12 +339,6 @@ class ClaimSession:
         history = ClaimHistory(uuid, events[-1].host if events else "", events)
         history.add(state, cause)
         events.append(history.events[-1])
-
-    def _release(self, claims: Mapping[str, ClaimResult]) -> None:
-        for uuid, claim in claims.items():
-            if claim.made and not claim.adopted:
-                self.observer.released(uuid, claim.made.allocations)
-        self.claimer.release_many(claims, self.request.context)
 
     def _is_late(self) -> bool:
         return self.clock() > self.request.deadline
@@ -317,7 +350,7 @@ def _unsent_claim(request: ClaimRequest, outcome: Outcome, reason: str) -> Claim
 
 def _added_by(result: ClaimResult) -> Resources:
     """Return what a claim of ours added to what the instance held; nothing if it holds nothing of ours."""
-    if not result.claimed or result.adopted or result.made is None:
+    if result.made is None:
         return {}
     kept = result.previous.allocations if result.previous else {}
     return {provider: entry for provider, entry in result.made.allocations.items() if provider not in kept}
@@ -329,9 +362,3 @@ def _refused_as_over(result: ClaimResult, excess: Excess) -> ClaimResult:
         f"of {excess.resource_class}"
     )
     return ClaimResult(Outcome.REFUSED, reason, excess.resource_class, excess.provider, events=result.events)
-
-
-def _assumed_claim(request: ClaimRequest) -> ClaimResult:
-    # A release gives back only what the candidate gave.
-    lost = (request.repeated,) if request.redelivered else ()
-    return ClaimResult(Outcome.CLAIMED, made=request.plain.made, unsure=True, lost=lost)

@@ -18,15 +18,15 @@ from scheduler.audit.findings import Finding, Gap, Report
 from scheduler.audit.fix import FIXED, fix
 from scheduler.audit.nova_reader import NovaReader
 from scheduler.audit.placement_reader import PlacementReader
-from scheduler.audit.recorded_claims import recorded_claims
 from scheduler.audit.run import Audit, Settings
-from scheduler.claims.allocations_api import AllocationsApi
-from scheduler.claims.journal import journal_directory
+from scheduler.audit.spooled import spooled
+from scheduler.claims.spool_file import spool_directory
 from scheduler.cmd.findings_table import FindingsCommand, Row
 from scheduler.conf.derived import caller_patience
 from scheduler.errors import BerthError
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.scatter_gather import CellCalls
+from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.client import PlacementClient
 
 LOG = logging.getLogger(__name__)
@@ -72,8 +72,8 @@ class AuditCommand(FindingsCommand):
         parser.add_argument(
             "--fix",
             action="store_true",
-            help="give back allocations of consumers that should hold nothing, if the claim journal proves "
-            "that Berth wrote exactly these",
+            help="release allocations of consumers that should hold nothing, if the spool of a scheduler on "
+            "this machine has an entry for them",
         )
         return parser
 
@@ -89,7 +89,7 @@ class AuditCommand(FindingsCommand):
 
 
 def check_grace(conf: cfg.ConfigOpts, grace: float) -> None:
-    """Refuse to give back what may be the claims of builds that are still waited for.
+    """Refuse to release what may be the claims of builds that are still waited for.
 
     Raises:
         InvalidArgument: ``--grace`` is shorter than a build may wait for the scheduler.
@@ -116,9 +116,7 @@ def audit(conf: cfg.ConfigOpts, args: argparse.Namespace) -> Report:
         settings = Settings(timedelta(seconds=args.grace), args.confirm_after, args.page, args.limit)
         report = Audit(placement, nova, settings).run()
         if args.fix:
-            report.findings = fix(
-                report.findings, recorded_claims(kept=journal_directory(conf)), AllocationsApi(client)
-            )
+            report.findings = fix(report.findings, spooled(spool_directory(conf)), AllocationWriter(client))
         return report
     finally:
         placement.close()

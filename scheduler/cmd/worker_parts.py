@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 import random
 from typing import Any
 
@@ -10,7 +11,7 @@ from oslo_config import cfg
 
 from scheduler import conf as options
 from scheduler import manager
-from scheduler.claims.journal import Journal
+from scheduler.claims.spool_file import make_spool_directory
 from scheduler.conf.partitions import own_partition
 from scheduler.daemon.parts import WorkerParts
 from scheduler.daemon.periodics import Periodic
@@ -29,7 +30,7 @@ def all_parts(conf: cfg.ConfigOpts) -> WorkerParts:
     """Return the parts of the workers of one daemon; to be called before they are forked."""
     counters = Counters()
     return WorkerParts(
-        manager=partial(make_manager, journal=Journal.from_conf(conf), counters=counters),
+        manager=partial(make_manager, spool_directory=make_spool_directory(conf), counters=counters),
         server=partial(make_server, counters=counters),
         periodics=make_periodics,
         explanations=make_explanations,
@@ -39,13 +40,13 @@ def all_parts(conf: cfg.ConfigOpts) -> WorkerParts:
 
 
 def make_manager(
-    conf: cfg.ConfigOpts, journal: Journal | None, counters: Counters
+    conf: cfg.ConfigOpts, spool_directory: Path | None, counters: Counters
 ) -> manager.SchedulerManager:
     """Return a manager, not started.
 
     Args:
         conf: The options.
-        journal: Where claims are recorded; None: nowhere.
+        spool_directory: Where claims are kept that could not be released; None: in memory alone.
         counters: What decisions are counted into.
 
     Raises:
@@ -53,8 +54,8 @@ def make_manager(
     """
     notifier = notifications.build(conf, serializer.ObjectSerializer())
     count = DecisionCounter(counters).count
-    parts = ManagerParts.from_conf(conf)
-    return manager.SchedulerManager(conf, notifier, parts, journal, on_decision=count)
+    parts = ManagerParts.from_conf(conf, spool_directory)
+    return manager.SchedulerManager(conf, notifier, parts, on_decision=count)
 
 
 def make_server(
@@ -65,9 +66,7 @@ def make_server(
 ) -> server.Server:
     """Return the RPC server of a worker for its manager, not started."""
     observer = TrafficCounter(counters or Counters())
-    made = server.build(
-        conf, transport.rpc_transport(conf), serving, runs=serving.message_runs, observer=observer
-    )
+    made = server.build(conf, transport.rpc_transport(conf), serving, observer=observer)
     made.outages = serving.outages
     serving.parts.claimer.on_event = made.activity.touch
     topic = forwarding.topic_of(conf.host, worker_id)

@@ -112,6 +112,7 @@ class Master:
 
     def _worker_died(self, _service_id: Any, worker_id: int, status: int) -> None:
         """End the daemon if its first start cannot succeed; later the worker is started again."""
+        self._shared.calls.note_death(worker_id)
         self._monitor.worker_ended(worker_id, status)
         first_start = self._shared.serving.count < self._workers
         if status in (START_FAILED, NO_DATABASE) and first_start and self._failure is None:

@@ -4,6 +4,7 @@ import math
 import time
 from typing import Any
 
+from scheduler.daemon.calls_in_flight import CallsInFlight
 from scheduler.health.monitor import Monitor
 
 
@@ -50,6 +51,7 @@ class SharedState:
         taken_over: How many of them this process has; not shared: a worker begins with those that the master
             had when it was forked.
         reloads: How often the master has read the options again.
+        calls: The calls that workers run.
         monitor: Where workers report.
     """
 
@@ -58,6 +60,7 @@ class SharedState:
         self.monitor = monitor
         self.loaded = Milestone(context, workers)
         self.serving = Milestone(context, workers)
+        self.calls = CallsInFlight(context, workers)
         # without locks, which a killed worker would keep
         self.accepted = context.RawValue("L", 0)
         self.taken_over = 0

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from scheduler.claims.events import ClaimEvent
 from scheduler.explain.record import DecisionRecord, HostData, RankedHost, Rejection
 from scheduler.explain.relaxation import NOTHING_HELPS
 from scheduler.explain.replay import Replay, StepRejections
 from scheduler.explain.requested import requested
 from scheduler.explain.unoffered import Unoffered
+from scheduler.placement.claim_events import ClaimEvent
 from scheduler.request.scheduling_request import RequestKind, SchedulingRequest
 
 #: The version of the schema; it grows if a key changes its meaning or goes away.

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scheduler.claims.events import ClaimEvent
 from scheduler.explain.relaxation import Relaxation
 from scheduler.filters.base import HostFilter, Judge
 from scheduler.filters.chain import PreparedChain
@@ -16,6 +15,7 @@ from scheduler.hosts.request_instances import KnownInstances
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
 from scheduler.objects import Selection
+from scheduler.placement.claim_events import ClaimEvent
 from scheduler.request.progress import Progress
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.weights.scores import FrozenScores, SomeWeights, Weight

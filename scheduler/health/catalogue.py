@@ -118,8 +118,13 @@ REFUSED = Metric(
 UNDELIVERED = Metric(
     "berth_replies_undelivered",
     "counter",
-    "Replies that the broker did not take, or whose caller waits no more, whose claims are given back; or "
+    "Replies that the broker did not take, or whose caller waits no more, whose claims are released; or "
     "that the broker did not confirm, whose claims are kept.",
+)
+DROPPED = Metric(
+    "berth_calls_dropped",
+    "counter",
+    "Calls that were not served, as nobody waited for their instances any more.",
 )
 FORWARDED = Metric(
     "berth_requests_forwarded",
@@ -144,6 +149,7 @@ COUNTED = (
     CAPACITY_CHECKS,
     REFUSED,
     UNDELIVERED,
+    DROPPED,
     FORWARDED,
 )
 
@@ -161,7 +167,10 @@ PENDING = Metric(
     "berth_pending_placements", "gauge", "Placements that no compute has reported yet.", ("worker",)
 )
 CLEANUPS = Metric(
-    "berth_pending_cleanups", "gauge", "Claims that are still to be given back in Placement.", ("worker",)
+    "berth_pending_cleanups",
+    "gauge",
+    "Instances in the spool: a claim could not be released, or it is not known what they hold.",
+    ("worker",),
 )
 COMPUTE_NODES = Metric("berth_compute_nodes", "gauge", "Compute nodes in the host table.", ("worker",))
 CELL_AGE = Metric(

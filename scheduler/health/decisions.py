@@ -4,11 +4,11 @@ import threading
 
 from cachetools import LRUCache
 
-from scheduler.claims.events import ClaimState
 from scheduler.errors import DependencyUnavailable, InvalidRequest, NoValidHost, ReturnedToBroker
 from scheduler.explain.record import CandidateSource, DecisionRecord
 from scheduler.health import catalogue
 from scheduler.health.counters import Counters
+from scheduler.placement.claim_events import ClaimState
 
 #: Queries that are remembered, to tell the requests that share one from those with one of their own.
 QUERIES = 256
@@ -101,6 +101,10 @@ class TrafficCounter:
     def undelivered(self) -> None:
         """Count a reply that was not delivered."""
         self._counters.add(catalogue.UNDELIVERED)
+
+    def dropped(self, reason: str) -> None:
+        """Count a call that was not served, as its caller had left."""
+        self._counters.add(catalogue.DROPPED)
 
     def forwarded(self, reason: str) -> None:
         """Count a call that was sent on to another scheduler."""

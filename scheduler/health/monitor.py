@@ -14,7 +14,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from scheduler.background import BackgroundLoop
-from scheduler.claims.journal import journal_directory
+from scheduler.claims.spool_file import spool_directory
 from scheduler.health import catalogue, exposition, readiness
 from scheduler.health.access import Access
 from scheduler.health.address import Address
@@ -77,8 +77,8 @@ class Monitor:
         self._reload_until: float | None = None
         self._reloads = 0
         self._loop = BackgroundLoop("monitor", self._wait_and_run_round)
-        journal = journal_directory(conf)
-        self._state_path = journal and journal.parent
+        spool = spool_directory(conf)
+        self._state_path = spool and spool.parent
         text = conf.berth.monitoring_listen
         self.endpoint = None
         if text:

@@ -50,7 +50,7 @@ class Readiness:
             host: The name of the service, as nova lists it.
             version: The version of the daemon.
             now: The time of a check.
-            state_path: Where claims are recorded; None: in a temporary directory.
+            state_path: Where the spool is; None: in a temporary directory.
         """
         self._workers = workers
         self._host = host
@@ -72,7 +72,7 @@ class Readiness:
             "broker:connection": self._connections(reporting, "broker", Health.FAIL),
             "api-database:connection": self._connections(reporting, "api_database", Health.WARN),
             "placement:connection": self._connections(reporting, "placement", Health.FAIL),
-            **self._state_directory(),
+            **self._state_directory(current),
             **self._shared_decisions(current),
             **self._cells(current),
         }
@@ -100,11 +100,13 @@ class Readiness:
             health = without if all(state is False for state in states) else Health.WARN
         return health, checks
 
-    def _state_directory(self) -> dict[str, tuple[Health, list[Check]]]:
-        """Return whether claims can be recorded. Requests are served without that."""
-        if not self._state_path or os.access(self._state_path, os.W_OK | os.X_OK):
+    def _state_directory(self, current: list[WorkerRecord]) -> dict[str, tuple[Health, list[Check]]]:
+        """Return whether the spool can be read and written. Requests are served without that."""
+        text = next((each.state.spool_problem for each in current if each.state.spool_problem), "")
+        if self._state_path and not os.access(self._state_path, os.W_OK | os.X_OK):
+            text = "[DEFAULT]/state_path cannot be written: what cannot be released is forgotten at a restart"
+        if not text:
             return {}
-        text = "[DEFAULT]/state_path cannot be written: claims of a killed worker stay in Placement"
         return {"state-path:writable": (Health.WARN, [self._check("daemon", Health.WARN, text)])}
 
     def _shared_decisions(self, current: list[WorkerRecord]) -> dict[str, tuple[Health, list[Check]]]:

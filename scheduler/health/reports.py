@@ -60,7 +60,8 @@ class WorkerState(msgspec.Struct, frozen=True):
         schedulers: The number of schedulers that are alive, as far as this one knows.
         compute_nodes: The number of compute nodes in the host table.
         pending: The number of pending placements.
-        cleanups: The number of claims that are still to be given back.
+        cleanups: The number of instances in the spool: something of them is to be released, or not known.
+        spool_problem: Why the spool cannot be read or written.
         mirror_age: Seconds since the mirror was refreshed; None without a mirror.
         in_flight: The number of messages that threads handle.
         unanswered: The number of calls that are not answered yet.
@@ -77,6 +78,7 @@ class WorkerState(msgspec.Struct, frozen=True):
     compute_nodes: int = 0
     pending: int = 0
     cleanups: int = 0
+    spool_problem: str = ""
     mirror_age: float | None = None
     in_flight: int = 0
     unanswered: int = 0

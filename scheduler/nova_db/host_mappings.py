@@ -203,25 +203,10 @@ def members_of(engines: Engines, group_uuid: str) -> list[str]:
         return []
 
 
-def is_deleted(engines: Engines, instance_uuid: str) -> bool | None:
-    """Return whether an instance was deleted; None if that cannot be read, which is logged.
-
-    It is as soon as its user has asked for that.
-    """
-    columns = instance_mappings.c
-    query = sa.select(columns.queued_for_delete).where(columns.instance_uuid == instance_uuid)
-    try:
-        with engines.api_connection() as connection:
-            found = connection.execute(query).one_or_none()
-    except UNREADABLE as error:
-        LOG.warning("Whether instance %s is deleted cannot be read: %s", instance_uuid, brief(error))
-        return None
-    return found is None or bool(found.queued_for_delete)
-
-
 def deleted_among(engines: Engines, instance_uuids: Collection[str]) -> set[str]:
-    """Return those instances that were deleted, as ``is_deleted``; none if that cannot be read.
+    """Return those instances that were deleted; none if that cannot be read.
 
+    They are as soon as their user has asked for that.
     A database without any instance is not nova's: nothing is deleted there.
     """
     columns = instance_mappings.c

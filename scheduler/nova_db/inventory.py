@@ -25,6 +25,7 @@ from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.host_mappings import HostCells, MappedHosts
 from scheduler.nova_db.host_reader import CellReading, HostReader
 from scheduler.nova_db.host_store import HostStore
+from scheduler.nova_db.instance_states import InstanceStates
 from scheduler.nova_db.instances import CellInstances
 from scheduler.nova_db.partition_hosts import PartitionHosts, PartitionMap
 from scheduler.nova_db.row_loader import RowLoader
@@ -62,6 +63,7 @@ class Inventory:
         cells: The cells of the deployment.
         host_cells: The cell of each host.
         instances: Where instances are.
+        states: Whether callers still wait for instances.
         pending: Placements that no compute has reported yet.
         partition: The hosts among them that this scheduler serves.
         partitions: Which partitions have a host or a cell.
@@ -105,6 +107,7 @@ class Inventory:
         )
         self._versions = MinimumVersion(self.cells, self._calls)
         self.instances = CellInstances(self.cells, self._calls)
+        self.states = InstanceStates(self.engines, self.cells, self._calls)
         self.pending = PendingPlacements()
         self._hosts_followed: Mapping[str, object] = {}
         self._deleted = BackgroundLoop("deleted-instances", self.forget_deleted)
@@ -269,10 +272,6 @@ class Inventory:
     def members_of(self, group_uuid: str) -> list[str]:
         """Return the uuids of all instances that were put in a group; none if they cannot be read."""
         return host_mappings.members_of(self.engines, group_uuid)
-
-    def is_deleted(self, instance_uuid: str) -> bool | None:
-        """Return whether an instance was deleted; None if that cannot be read."""
-        return host_mappings.is_deleted(self.engines, instance_uuid)
 
     def hosts_of_instances(self, instance_uuids: Sequence[str]) -> tuple[set[str], bool]:
         """Return service hosts on which instances are or will be, and whether all cells answered."""

@@ -215,19 +215,14 @@ class SchedulingRequest:
         return getattr(self.context, "delivery", None)
 
     @property
-    def message_id(self) -> str:
-        """The identity of the message, the same at each delivery; "" if there is none."""
-        return self.delivery.message_id if self.delivery else ""
-
-    @property
     def was_redelivered(self) -> bool:
         """Whether the broker has delivered the message before."""
         return bool(self.delivery and self.delivery.redelivered)
 
     @property
-    def may_be_answered(self) -> bool:
-        """Whether an earlier delivery of the message may have been answered with hosts."""
-        return bool(self.delivery and self.delivery.may_be_answered)
+    def has_past(self) -> bool:
+        """Whether the message may have been run before, or its caller may have left by now."""
+        return bool(self.delivery and self.delivery.has_past)
 
     @property
     def moves_instance(self) -> bool:

@@ -40,7 +40,7 @@ class Call(Protocol):
     def forward(self, topic: str, reason: str, tried: Sequence[str]) -> bool:
         """Send it on, and raise Forwarded; otherwise return whether it may have been sent all the same."""
 
-    def postpone(self, reason: str) -> None:
+    def requeue(self, reason: str) -> None:
         """Return it to the broker, and raise Postponed; return if that is not possible."""
 
 
@@ -141,7 +141,7 @@ class Router:
         entries = path.answered(call.tried, name, f"{self._own.host}: {reason}")
         tried = {stop.name for stop in path.stops(entries)}
         if not self._send(facts, call, entries, tried, to):
-            call.postpone("the broker did not confirm that it was sent to another partition")
+            call.requeue("the broker did not confirm that it was sent to another partition")
             to("")
             raise PartitionUnreachable
         to("")

@@ -1,9 +1,9 @@
 """One message from its receipt until its reply is delivered, and what depends on that.
 
 A request is over when its reply is confirmed, not before: what was claimed for it is kept if the caller can
-know of it, and given back otherwise. If it is not known whether the reply was delivered, it is kept.
-So the manager hands what it claimed to the delivery (``Delivery.hold``), and the server reports what became
-of the reply.
+know of it, and released otherwise. So the manager hands what it claimed to the delivery (``Delivery.hold``),
+and the server reports what became of the reply. A message that the broker has again keeps what was claimed:
+its next run finds it in Placement.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,19 +13,20 @@ from typing import NamedTuple, Protocol
 
 from oslo_log import log as logging
 
-from scheduler.message_runs import ReplyRecords
-
 LOG = logging.getLogger(__name__)
 
 
 class Held(Protocol):
-    """What is kept or given back, depending on the reply; as ``claims.claim_session.ClaimSession``."""
+    """What is kept or released, depending on the reply; as ``claims.claim_session.ClaimSession``."""
 
     def confirm(self) -> None:
         """Keep it: the reply was delivered."""
 
+    def keep(self) -> None:
+        """Keep it for the next run of the message."""
+
     def give_back(self) -> None:
-        """Give it back: the reply cannot be delivered."""
+        """Release it: the reply cannot be delivered."""
 
 
 class NotAnswered(BaseException):
@@ -40,19 +41,15 @@ class Forwarded(NotAnswered):
 
 
 class CallerGone(NotAnswered):
-    """The caller was sent nothing for so long that it waits no more, unless another process answers it."""
+    """The caller was sent nothing for so long that it waits no more."""
 
 
-class Postponed(NotAnswered):
-    """The message is to be delivered once more instead of being answered now.
+class Lost(NotAnswered):
+    """The broker has the message again, as its channel was lost: its next run answers it."""
 
-    Attributes:
-        at_once: Whether it is not to wait for another run of the message.
-    """
 
-    def __init__(self, reason: str, *, at_once: bool = False) -> None:
-        super().__init__(reason)
-        self.at_once = at_once
+class Requeued(NotAnswered):
+    """The message is to be delivered once more instead of being answered now."""
 
 
 class Sent(Enum):
@@ -83,36 +80,27 @@ class Onward(NamedTuple):
     spent: float = 0.0
 
 
+def _never() -> bool:
+    return False
+
+
 class Receipt(NamedTuple):
-    """What is known of a message when its run begins.
+    """What is known of a message.
 
     Attributes:
         message_id: The identity of the message, the same at each delivery; "" if it has none.
-        redelivered: Whether the broker has delivered the message before. Its first run may be under way in
-            another process, or may have been answered.
-        may_be_answered: Whether an earlier run may have been answered with hosts: its process ended while it
-            sent the reply.
+        redelivered: Whether the broker has delivered the message before.
         waited: Seconds from its receipt until a thread was free.
+        has_past: Returns whether it may have been run before, or its caller may have left; that may change
+            while it is run.
+        can_be_requeued: Whether it may be returned to the broker, for another scheduler.
     """
 
     message_id: str = ""
     redelivered: bool = False
-    may_be_answered: bool = False
     waited: float = 0.0
-
-
-class Elsewhere(NamedTuple):
-    """How a message may come to be answered elsewhere, or later.
-
-    Attributes:
-        can_be_postponed: Whether it may be returned to the broker, to wait for another run of it.
-        can_be_returned: Whether it may be returned to the broker, for another scheduler.
-        onward: How it came here, and how it may be sent on; None if it may not.
-    """
-
-    can_be_postponed: bool = False
-    can_be_returned: bool = False
-    onward: Onward | None = None
+    has_past: Callable[[], bool] = _never
+    can_be_requeued: bool = False
 
 
 class Delivery:
@@ -120,37 +108,34 @@ class Delivery:
 
     Attributes:
         message_id: See ``Receipt``, as for the three that follow.
-        redelivered: So it counts too once it may have been sent on.
-        may_be_answered: See there.
+        redelivered: See there.
         waited: See there.
-        can_be_postponed: See ``Elsewhere``.
-        can_be_returned: See there.
+        can_be_requeued: See there.
         tried: What schedulers that sent the message on have noted, so that nothing is tried twice.
         spent: Seconds since the first of these schedulers received it until a thread was free, as far as is
             known.
+        dropped: Why it is answered with an error without having been served; "" if it is served.
     """
 
-    def __init__(
-        self,
-        receipt: Receipt = Receipt(),  # noqa: B008 - it is immutable
-        elsewhere: Elsewhere = Elsewhere(),  # noqa: B008 - it is immutable
-        replies: ReplyRecords | None = None,
-    ) -> None:
+    def __init__(self, receipt: Receipt = Receipt(), onward: Onward | None = None) -> None:  # noqa: B008
         """Begin with nothing that depends on the reply.
 
         Args:
             receipt: What is known of the message.
-            elsewhere: How it may come to be answered elsewhere.
-            replies: Records how the message is answered; None if that is not recorded.
+            onward: How it came here, and how it may be sent on; None if it may not.
         """
-        self.message_id, self.redelivered, self.may_be_answered, self.waited = receipt
-        self.can_be_postponed, self.can_be_returned, onward = elsewhere
+        self.message_id, self.redelivered, self.waited, self._has_past, self.can_be_requeued = receipt
         self.tried = onward.tried if onward else ()
-        self.waited = receipt.waited
         self.spent = receipt.waited + (onward.spent if onward else 0.0)
+        self.dropped = ""
         self._onward = onward
-        self._replies = replies if receipt.message_id else None
+        self._may_be_elsewhere = False
         self._held: list[Held] = []
+
+    @property
+    def has_past(self) -> bool:
+        """Whether it may have been run before, may be run elsewhere, or its caller may have left."""
+        return self._may_be_elsewhere or self._has_past()
 
     def hold(self, held: Held) -> None:
         """Keep something until the outcome of the reply is known."""
@@ -159,13 +144,13 @@ class Delivery:
     @property
     def can_be_forwarded(self) -> bool:
         """Whether the message may be sent on to another scheduler."""
-        return self._onward is not None and not self.may_be_answered
+        return self._onward is not None
 
     def forward(self, topic: str, reason: str, tried: Sequence[str]) -> bool:
         """Send the message on to another scheduler, which answers its caller.
 
         Returns if that is not possible: then it is to be answered here. If it is not known whether it was
-        sent, it counts as redelivered from now on. Nothing may be held.
+        sent, it has a past from now on. Nothing may be held.
 
         Args:
             topic: Where the other scheduler, or one of several, takes messages.
@@ -178,71 +163,51 @@ class Delivery:
         Raises:
             Forwarded: It was sent.
         """
-        if self._onward is None or self.may_be_answered:
+        if self._onward is None:
             return False
         sent = self._onward.send(topic, reason, tuple(tried))
         if sent is Sent.YES:
             raise Forwarded(f"the message was sent to {topic}")
-        self.redelivered = self.redelivered or sent is Sent.UNKNOWN
+        self._may_be_elsewhere = self._may_be_elsewhere or sent is Sent.UNKNOWN
         return sent is Sent.UNKNOWN
 
-    def postpone(self, reason: str) -> None:
+    def requeue(self, reason: str) -> None:
         """Return the message to the broker, to be delivered once more; nothing may be held.
 
         Returns if that is not possible.
 
         Raises:
-            Postponed: It is returned.
+            Requeued: It is returned.
         """
-        if self.can_be_postponed:
-            raise Postponed(reason)
-
-    def begin_reply(self, *, failed: bool) -> None:
-        """Report that a reply is about to be sent: from now on the caller may know it."""
-        if self._replies:
-            self._replies.begin_reply(self.message_id, failed=failed)
-
-    def withdraw_reply(self) -> None:
-        """Report that the caller does not know the reply; it may know that of an earlier run all the same."""
-        if self._replies and not self.may_be_answered:
-            self._replies.withdraw_reply(self.message_id)
+        if self.can_be_requeued:
+            raise Requeued(reason)
 
     def confirm(self) -> None:
         """Report that the reply was delivered. Never raises."""
-        if self._replies:
-            self._replies.confirm_reply(self.message_id)
-        self.keep()
+        self._end_held(lambda held: held.confirm())
 
     def keep(self) -> None:
-        """Report that it is not known whether the reply was delivered. Never raises.
-
-        The caller may know it, so what depends on it is kept; a later run of the message confirms it.
-        """
-        for held in self._take():
-            try:
-                held.confirm()
-            except Exception:
-                LOG.exception("Claims of an answered request could not be confirmed")
+        """Report that the message is run once more, or that its reply may have been delivered. Never raises."""
+        self._end_held(lambda held: held.keep())
 
     def give_back(self) -> None:
-        """Report that the reply was not delivered. Never raises."""
-        self.withdraw_reply()
-        for held in self._take():
-            try:
-                held.give_back()
-            except Exception:
-                LOG.exception("Claims of a request without a reply could not be given back")
+        """Report that the reply was not delivered, and will not be. Never raises."""
+        self._end_held(lambda held: held.give_back())
 
     def end(self) -> None:
         """Let go of the message, once nothing is done with it any more.
 
         The record of the decision has the delivery for as long as it is kept, and a message may be large.
         """
-        self._onward = None
+        self._onward, self._has_past = None, _never
 
-    def _take(self) -> list[Held]:
+    def _end_held(self, end: Callable[[Held], None]) -> None:
         held, self._held = self._held, []
-        return held
+        for each in held:
+            try:
+                end(each)
+            except Exception:
+                LOG.exception("Claims of a request could not be ended")
 
 
 CURRENT: ContextVar[Delivery | None] = ContextVar("delivery", default=None)

@@ -1,4 +1,4 @@
-"""Calls endpoints so that each message gets a reply, and an error gives back what was claimed."""
+"""Calls endpoints so that each message gets a reply, and an error releases what was claimed."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -53,6 +53,7 @@ class Dispatcher:
                 self._check_caller(incoming)
                 result = self._dispatcher.dispatch(incoming)
                 self._check_caller(incoming)
+                _check_channel(incoming)
                 return result
         except (messaging.NoSuchMethod, messaging.UnsupportedVersion, InvalidRequest) as error:
             # anyone on the bus can send these: oslo.messaging would log a traceback for each
@@ -84,6 +85,16 @@ class Dispatcher:
             raise delivery.CallerGone
 
 
+def _check_channel(incoming: Any) -> None:
+    """Check that the broker does not have the message again.
+
+    Raises:
+        Lost: It has.
+    """
+    if getattr(incoming, "is_lost", False):
+        raise delivery.Lost
+
+
 def _check_frame(message: dict[str, Any]) -> None:
     """Refuse a message that oslo.messaging cannot read, and would log a traceback for.
 
@@ -105,9 +116,11 @@ def _check_frame(message: dict[str, Any]) -> None:
 
 @contextmanager
 def _giving_back_on_error() -> Iterator[None]:
-    """Give back what depends on the reply if an error is answered."""
+    """Release what depends on the reply if an error is answered."""
     try:
         yield
+    except delivery.Lost:
+        raise
     except BaseException:
         current = delivery.CURRENT.get()
         if current is not None:

@@ -63,7 +63,6 @@ def answering(method: Callable) -> Callable:
             result, failure = _attempt(method, self, context, arguments)
         if failure is not None:
             try:
-                _postpone_if_answered(context.delivery, failure)
                 raise failure
             except Exception:  # noqa: BLE001 - it was logged: oslo.messaging sends it and logs nothing
                 raise messaging.ExpectedException from None
@@ -86,8 +85,6 @@ def _attempt(
         LOG.debug("%s", error)
         return None, for_caller(error)
     except errors.BerthError as error:
-        if isinstance(error, errors.AllocationUpdateFailed):
-            _postpone_if_redelivered(context.delivery, error)
         if isinstance(error, errors.ReturnedToBroker):
             _return_for_another(context.delivery, error)
         _warn(endpoint, method, error)
@@ -108,39 +105,14 @@ def _warn(endpoint: Endpoint, method: Callable, error: BaseException) -> None:
     endpoint.warnings.warning(f"{name} {kind}", "%s failed: %s: %s", name, kind, error)
 
 
-def _postpone_if_redelivered(current: delivery.Delivery | None, error: Exception) -> None:
-    """Postpone a redelivered request that meets its own first run in another process.
-
-    An error would reach the caller before the reply of the first run.
-
-    Raises:
-        Postponed: The message is to be delivered once more.
-    """
-    if current is not None and current.redelivered and current.can_be_postponed:
-        raise delivery.Postponed(str(error)) from error
-
-
-def _postpone_if_answered(current: delivery.Delivery | None, failure: Exception) -> None:
-    """Postpone a request whose first run may have been answered with hosts, which are kept.
-
-    If that reply was never sent, the caller would take the error for the answer, and nobody would know of the
-    hosts. Placement or a database may be away for a while only.
-
-    Raises:
-        Postponed: The message is to be delivered once more.
-    """
-    if current is not None and current.may_be_answered and current.can_be_postponed:
-        raise delivery.Postponed(f"it may have been answered with hosts, and now: {failure}") from failure
-
-
 def _return_for_another(current: delivery.Delivery | None, error: Exception) -> None:
     """Return a request to the broker: another scheduler, or the next process of this one, can serve it.
 
     Raises:
-        Postponed: The message is to be delivered once more.
+        Requeued: The message is to be delivered once more.
     """
-    if current is not None and current.can_be_returned:
-        raise delivery.Postponed(str(error), at_once=True) from error
+    if current is not None and current.can_be_requeued:
+        raise delivery.Requeued(str(error)) from error
 
 
 def _refuse_unreadable(arguments: dict[str, Any]) -> None:

@@ -263,8 +263,8 @@ class Forwarder:
             return Sent.NO
         headers = {
             TRIED: [entry[:LONGEST_ENTRY] for entry in tried],
-            DELIVERED_BEFORE: call.redelivered,
-            SPENT: self._clock() - call.first_received,
+            DELIVERED_BEFORE: call.has_past,
+            SPENT: self._clock() - call.received + spent(call.headers),
         }
         try:
             call.send_on(topic, headers, self._timeout)

@@ -167,23 +167,25 @@ class _Call:
         return self._clock() > self._gone_at
 
     def send(self) -> None:
-        """Send one heartbeat; if that fails, it was the last one for this call."""
+        """Send one heartbeat. The caller has heard of this process only if that succeeds."""
         with self._lock:
             if self._ended or self.caller_is_gone:
                 self.due = math.inf
                 return
-            self._hear(self._clock())
+            begun = self._clock()
+            self.due = begun + self._interval
             try:
                 self._incoming.heartbeat()
             except Exception as error:  # noqa: BLE001 - whatever the driver raises, the call itself goes on
-                LOG.debug("Heartbeats of a call end: %s", error)
-                self.due = math.inf
+                LOG.debug("A heartbeat cannot be sent: %s", error)
+            else:
+                self._hear(begun)
 
     def end(self) -> None:
         with self._lock:
             self._ended = True
 
     def _hear(self, now: float) -> None:
-        """Note that the caller hears from this process now, or may do so."""
+        """Note that the caller hears from this process at some time."""
         self.due = now + self._interval
         self._gone_at = now + 2 * self._interval + self._gone_after

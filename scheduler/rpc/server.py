@@ -13,7 +13,6 @@ from oslo_messaging.rpc import dispatcher as library
 from oslo_messaging.rpc import server
 
 from scheduler.logs import RateLimitedLogger
-from scheduler.message_runs import MessageRuns, NoRuns
 from scheduler.outages import Outages
 from scheduler.rpc import delivery, endpoints, forwarding
 from scheduler.rpc.activity import Activity
@@ -21,15 +20,21 @@ from scheduler.rpc.amqp import listener as amqp_listener
 from scheduler.rpc.amqp.message import ConfirmedMessage, ReplyQueueMissing
 from scheduler.rpc.broker_errors import refusals_as_config_errors
 from scheduler.rpc.dispatcher import Dispatcher
+from scheduler.rpc.dropped_calls import DroppedCalls
 from scheduler.rpc.errors import InternalError
 from scheduler.rpc.heartbeats import Heartbeats
-from scheduler.rpc.postponements import POSTPONE_DELAY, Postponements
-from scheduler.rpc.redelivery import LONG_WAIT, Decision, Fate, Redeliveries
 from scheduler.rpc.reply_queues import ReplyQueues
 from scheduler.rpc.serializer import ServerSerializer
 from scheduler.rpc.transport import TOPIC
 
 LOG = logging.getLogger(__name__)
+
+#: Seconds for which a call must have waited for a thread before its reply queue is looked for.
+LONG_WAIT = 0.1
+
+#: Workers that may end while they run a call, and deliveries of one that a quorum queue may count. RabbitMQ
+#: drops a call after 20, without an answer.
+MOST_DEATHS, MOST_DELIVERIES = 5, 12
 
 
 class TrafficObserver(Protocol):
@@ -40,6 +45,9 @@ class TrafficObserver(Protocol):
 
     def undelivered(self) -> None:
         """Learn that a reply was not delivered."""
+
+    def dropped(self, reason: str) -> None:
+        """Learn that a call was not served, as its caller had left."""
 
     def forwarded(self, reason: str) -> None:
         """Learn that a call was sent on to another scheduler."""
@@ -54,8 +62,38 @@ class NoObserver:
     def undelivered(self) -> None:
         """Ignore a reply that was not delivered."""
 
+    def dropped(self, reason: str) -> None:
+        """Ignore a call that was not served."""
+
     def forwarded(self, reason: str) -> None:
         """Ignore a call that was sent on."""
+
+
+class InFlight(Protocol):
+    """Which calls the workers of this daemon run, for those that end all that run them."""
+
+    def begin(self, message_id: str) -> None:
+        """Note that this worker runs a call."""
+
+    def end(self, message_id: str) -> None:
+        """Note that it does not run it any more."""
+
+    def deaths(self, message_id: str) -> int:
+        """Return how many workers ended while they ran a call."""
+
+
+class NoneInFlight:
+    """Notes nothing."""
+
+    def begin(self, message_id: str) -> None:
+        """Do nothing."""
+
+    def end(self, message_id: str) -> None:
+        """Do nothing."""
+
+    def deaths(self, message_id: str) -> int:
+        """Return that no worker ended."""
+        return 0
 
 
 class Topics(NamedTuple):
@@ -78,12 +116,11 @@ class Server(server.RPCServer):
     """oslo.messaging's server, with heartbeats from the receipt of a message, and confirmed replies.
 
     ``start()`` begins to consume messages, ``stop()`` ends that, and ``wait()`` returns when all messages
-    that were begun are answered. What a request claimed is kept if its reply was delivered, and given back
-    otherwise; the message is acknowledged after that. If the broker does not tell, it is kept, and the call
-    returned to the broker so that its caller is answered in any case. What becomes of a redelivered call is
-    decided by ``redelivery``. One whose instances are claimed by another request is returned to the broker.
-    So is a call that cannot be finished because this process stops. But for a stop, a process returns a call
-    a bounded number of times.
+    that were begun are answered. What a request claimed is kept if its reply was delivered, and released
+    otherwise; the message is acknowledged after that. If it is not known whether the reply was delivered,
+    what was claimed is kept, and the call returned to the broker: its next run answers with what its
+    instances hold. So is a call that cannot be finished because this process stops. A call that the broker
+    has again, after its channel was lost, ends without a reply.
 
     All threads are started before the first message is consumed: oslo.messaging starts them one by one with
     the messages, and loses a message for which none can be started.
@@ -94,6 +131,7 @@ class Server(server.RPCServer):
         observer: Is told of messages that are not answered here.
         topics: Where calls are taken that other schedulers send on; to be set before it starts.
         outages: Pauses and resumes the receipt of calls; to be set before it starts, or None.
+        in_flight: Counts the workers that end while they run a call; to be set before it starts.
     """
 
     def __init__(
@@ -105,20 +143,16 @@ class Server(server.RPCServer):
         *,
         heartbeats: Heartbeats,
         warnings: RateLimitedLogger,
-        runs: MessageRuns,
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """Make a server as ``oslo_messaging.get_rpc_server`` calls for; ``executor`` is ignored."""
         self.heartbeats = heartbeats
         self._warnings = warnings
-        self._sleep = sleep
-        self._runs = runs
-        self._redeliveries = Redeliveries(runs, self._caller_patience, sleep=self._wait_for_another)
-        self._postponements = Postponements()
-        self._reply_queues = ReplyQueues(self._return_noted, self._drop)
+        self._reply_queues = ReplyQueues(ConfirmedMessage.requeue, self._drop)
+        self._dropped = DroppedCalls()
         self._forwarder = forwarding.Forwarder(self._tell_forwarded)
         self.topics = NO_TOPICS
         self.outages: Outages | None = None
+        self.in_flight: InFlight = NoneInFlight()
         self.observer: TrafficObserver = NoObserver()
         self._late_listener: amqp_listener.LateListener | None = None
         super().__init__(
@@ -162,6 +196,7 @@ class Server(server.RPCServer):
             def stop() -> None:
                 queues.stop()
                 self._reply_queues.stop()
+                self._dropped.log()
 
             listener.on_stop = stop
             self._late_listener = listener
@@ -177,6 +212,7 @@ class Server(server.RPCServer):
         """
         self.heartbeats.start()
         self._reply_queues.start()
+        self._dropped.start()
         for _ in range(self.conf.executor_thread_pool_size):
             self._work_executor.submit(_do_nothing)
 
@@ -197,177 +233,134 @@ class Server(server.RPCServer):
 
     def _process(self, incoming: Any) -> None:
         message = incoming[0]
-        confirmed = isinstance(message, ConfirmedMessage)
-        if confirmed and message.hand_back():
+        if not isinstance(message, ConfirmedMessage):
+            self._answer(incoming, delivery.Delivery(), delivery.Delivery.confirm)
+        elif message.hand_back() or message.is_lost:
             self.heartbeats.release(message)
-            return
-        if confirmed and self._is_caller_missing(message):
+            message.requeue()
+        elif self._is_caller_missing(message):
             self.heartbeats.release(message)
             self._reply_queues.wait(message)
-            return
-        decision = self._redeliveries.decide(message) if confirmed else Decision(Fate.RUN)
-        if decision.fate not in {Fate.RUN, Fate.RUN_ANSWERED}:
-            self._end_without_run(message, decision)
-            return
-        current = self._delivery_of(message, confirmed, decision)
+        elif poison := self._poison(message):
+            self.heartbeats.release(message)
+            LOG.error("Call %s is answered with an error and not run again: %s", message.msg_id, poison)
+            message.reply(failure=_failure(f"The request is not tried again: {poison}"))
+            message.settle()
+        else:
+            self.in_flight.begin(message.unique_id)
+            try:
+                self._answer(incoming, self._delivery_of(message), partial(self._finish, message))
+            finally:
+                self.in_flight.end(message.unique_id)
+
+    def _answer(
+        self,
+        incoming: Any,
+        current: delivery.Delivery,
+        finish: Callable[[delivery.Delivery], None],
+    ) -> None:
         token = delivery.CURRENT.set(current)
-        finish = partial(self._finish, message, current) if confirmed else current.confirm
         try:
             super()._process_incoming(incoming)
-        except delivery.Postponed as reason:
-            LOG.info("Call %s is returned to the broker: %s", message.msg_id, reason)
-            finish = partial(self._return if reason.at_once else self._postpone_longer, message)
+        except delivery.Requeued as reason:
+            LOG.info("Call %s is returned to the broker: %s", incoming[0].msg_id, reason)
+            finish = partial(_requeue, incoming[0])
+        except delivery.Lost:
+            LOG.info("The channel of call %s was lost; its next run answers it", incoming[0].msg_id)
+            finish = partial(_requeue, incoming[0])
         except delivery.Forwarded:
-            finish = _do_nothing
+            finish = delivery.Delivery.keep
         except delivery.CallerGone:
-            finish = partial(self._settle_unanswered, message) if confirmed else _do_nothing
+            finish = partial(self._settle_unanswered, incoming[0])
         finally:
             delivery.CURRENT.reset(token)
-            finish()
+            finish(current)
             current.end()
 
     def _is_caller_missing(self, message: ConfirmedMessage) -> bool:
         """Return whether the reply queue of a call is missing; it is looked for if the call had to wait.
 
-        A redelivered call is run all the same: that gives back what an earlier run has left.
+        A call with a past is run all the same: that releases what an earlier run has left.
         """
-        if message.redelivered or not (message.orig_msg_id and isinstance(message.reply_q, str)):
+        if message.has_past or not (message.orig_msg_id and isinstance(message.reply_q, str)):
             return False
         waited = time.monotonic() - message.received
         return self._reply_queues.is_missing(message, certain=waited > LONG_WAIT)
 
-    def _wait_for_another(self, seconds: float) -> None:
-        self.activity.touch()
-        self._sleep(seconds)
+    def _poison(self, message: ConfirmedMessage) -> str:
+        """Return why a call is not run again, as it seems to end the process that runs it; "" if it is run."""
+        if not message.redelivered:
+            return ""
+        if (deaths := self.in_flight.deaths(message.unique_id)) >= MOST_DEATHS:
+            return f"{deaths} workers ended while they served it"
+        if message.delivery_count > MOST_DELIVERIES:
+            return f"it was delivered {message.delivery_count} times"
+        return ""
 
-    def _caller_patience(self) -> float:
-        timeout = self.conf.long_rpc_timeout
-        return timeout if timeout > 0 else math.inf
-
-    def _delivery_of(self, message: Any, confirmed: bool, decision: Decision) -> delivery.Delivery:
-        identity = getattr(message, "unique_id", None) or ""
-        postponable = self._postponements.may_postpone(identity)
-        if not confirmed:
-            return delivery.Delivery(delivery.Receipt(identity), delivery.Elsewhere(postponable))
-        answered, waited = decision.fate is Fate.RUN_ANSWERED, time.monotonic() - message.received
-        message.delivery = delivery.Delivery(
-            delivery.Receipt(identity, message.redelivered, answered, waited),
-            delivery.Elsewhere(postponable, True, self._onward(message)),
-            self._runs,
+    def _delivery_of(self, message: ConfirmedMessage) -> delivery.Delivery:
+        receipt = delivery.Receipt(
+            message.unique_id or "",
+            message.redelivered,
+            time.monotonic() - message.received,
+            lambda: message.has_past,
+            can_be_requeued=True,
         )
-        return message.delivery
-
-    def _onward(self, message: ConfirmedMessage) -> delivery.Onward:
-        self._note_first_received(message)
-        return delivery.Onward(
+        onward = delivery.Onward(
             forwarding.tried(message.headers),
-            partial(self._send_on, message),
-            message.received - message.first_received,
+            partial(self._forwarder.forward, message),
+            forwarding.spent(message.headers),
         )
-
-    def _note_first_received(self, message: ConfirmedMessage) -> None:
-        received = message.received - forwarding.spent(message.headers)
-        message.first_received = min(received, self._postponements.first_received(message.unique_id))
-
-    def _send_on(
-        self, message: ConfirmedMessage, topic: str, reason: str, tried: Sequence[str]
-    ) -> delivery.Sent:
-        self._redeliveries.pause(message)
-        sent = self._forwarder.forward(message, topic, reason, tried)
-        if sent is not delivery.Sent.YES:
-            self._redeliveries.resume(message)
-        return sent
-
-    def _end_without_run(self, message: ConfirmedMessage, decision: Decision) -> None:
-        """Acknowledge a message that is not run, after an error if it is refused."""
-        self.heartbeats.release(message)
-        if decision.fate is Fate.UNKNOWN:
-            if self._postponements.may_postpone(message.unique_id):
-                self._note_first_received(message)
-                self._postpone(message)
-                return
-            self._redeliveries.end(message)
-        if decision.fate in {Fate.REFUSED, Fate.UNKNOWN}:
-            message.reply(failure=_failure(f"The request is not tried again: {decision.reason}"))
-        if decision.fate is not Fate.RETURNED:
-            message.settle()
-
-    def _postpone_longer(self, message: ConfirmedMessage) -> None:
-        """Return a call to the broker for which another scheduler may have claimed hosts."""
-        # Others may have returned it before, to whom it was sent on each time.
-        forwarded = len(forwarding.tried(message.headers)) - 1
-        self._postpone(message, self._postponements.growing_delay(message.unique_id, forwarded))
-
-    def _postpone(self, message: ConfirmedMessage, delay: float = POSTPONE_DELAY) -> None:
-        self._postponements.note(message.unique_id, message.first_received)
-        self._sleep(delay)
-        self._return(message)
-
-    def _return_noted(self, message: ConfirmedMessage) -> None:
-        """Return a call to the broker that waited for its reply queue."""
-        self._note_first_received(message)
-        self._postponements.note(message.unique_id, message.first_received)
-        self._return(message)
+        return delivery.Delivery(receipt, onward)
 
     def _drop(self, message: ConfirmedMessage) -> None:
         """Acknowledge a call whose reply queue is given up; if it comes again it is looked for again."""
         message.undelivered = message.undelivered or ReplyQueueMissing("it was given up")
-        self._redeliveries.end(message)
         message.settle()
 
-    def _return(self, message: ConfirmedMessage) -> None:
-        self._redeliveries.end(message)
-        message.requeue()
-
-    def _settle_unanswered(self, message: ConfirmedMessage) -> None:
-        """Acknowledge a message without an answer. If another process has it meanwhile, that one answers."""
+    def _settle_unanswered(self, message: Any, current: delivery.Delivery) -> None:
+        """Acknowledge a message whose caller heard nothing for too long, after an error in case it waits."""
+        current.give_back()
         self.observer.undelivered()
-        self._redeliveries.pause(message)
-        message.settle()
+        if isinstance(message, ConfirmedMessage):
+            message.reply(failure=_failure("The request took too long without a sign of life"))
+            message.settle()
 
     def _finish(self, message: ConfirmedMessage, current: delivery.Delivery) -> None:
-        """Keep or give back what depends on the reply, then acknowledge the message."""
+        """Keep or release what depends on the reply, then acknowledge the message."""
         error = message.undelivered
+        if current.dropped:
+            self._dropped.note(current.dropped)
+            self.observer.dropped(current.dropped)
         if error is None:
             current.confirm()
-        elif message.may_be_delivered:
-            self._finish_unconfirmed(message, current)
-            return
         else:
+            self.observer.undelivered()
+            if message.may_be_run_again:
+                self._warnings.warning(
+                    "unconfirmed",
+                    "Reply %s was not confirmed; what it names is kept, and it is answered again: %.300s",
+                    message.msg_id,
+                    error,
+                )
+                _requeue(message, current)
+                return
             self._warnings.warning(
                 type(error).__name__, "Reply %s was not delivered: %.300s", message.msg_id, error
             )
             current.give_back()
-            self.observer.undelivered()
-            if isinstance(error, ReplyQueueMissing) and current.can_be_postponed:
-                self._redeliveries.pause(message)
+            if isinstance(error, ReplyQueueMissing):
                 self._reply_queues.wait(message)
-                return
-            if message.can_be_answered_later and current.can_be_postponed:
-                self._postpone(message)
                 return
             if message.caller_waits:
                 message.reply(failure=_failure(f"The reply cannot be sent: {error}"))
-                if message.undelivered is None:
-                    current.confirm()
-        self._redeliveries.end(message)
         message.settle()
 
-    def _finish_unconfirmed(self, message: ConfirmedMessage, current: delivery.Delivery) -> None:
-        """Keep what a reply names whose outcome is not known, and let the message be answered once more."""
-        self._warnings.warning(
-            "unconfirmed",
-            "Reply %s was not confirmed and may have been delivered; what it names is kept: %.300s",
-            message.msg_id,
-            message.undelivered,
-        )
-        current.keep()
-        self.observer.undelivered()
-        if current.can_be_postponed:
-            self._postpone(message)
-        else:
-            self._redeliveries.end(message)
-            message.settle()
+
+def _requeue(message: Any, current: delivery.Delivery) -> None:
+    """Return a message to the broker. What was claimed is found by its next run."""
+    current.keep()
+    if isinstance(message, ConfirmedMessage):
+        message.requeue()
 
 
 def _silence_before(message: Any) -> float:
@@ -396,8 +389,6 @@ def build(
     manager: Any,
     clock: Callable[[], float] = time.monotonic,
     heartbeats: Heartbeats | None = None,
-    sleep: Callable[[float], None] = time.sleep,
-    runs: MessageRuns = NoRuns(),  # noqa: B008 - it has no state
     observer: TrafficObserver = NoObserver(),  # noqa: B008 - it has no state
 ) -> Server:
     """Return a server that hands requests to ``manager``, named ``[DEFAULT]/host``; not started.
@@ -408,8 +399,6 @@ def build(
         manager: A ``SchedulerManager``.
         clock: Seconds that only grow, for the interval between warnings about refused messages.
         heartbeats: Sends heartbeats to callers; by default a new one with its own thread.
-        sleep: Waits for a number of seconds, before a redelivered call is returned to the broker.
-        runs: Records which calls are run, and how they are answered.
         observer: Is told of messages that are not answered here.
     """
     warnings = RateLimitedLogger(LOG, clock=clock)
@@ -430,8 +419,6 @@ def build(
             Server,
             heartbeats=Heartbeats() if heartbeats is None else heartbeats,
             warnings=warnings,
-            runs=runs,
-            sleep=sleep,
         ),
     )
     made.observer = observer

@@ -99,6 +99,10 @@ class FilterDriver:
         observer.selected(selections)
         return selections
 
+    def without_rules(self) -> "FilterDriver":
+        """Return a driver that takes hosts as they are, for instances that hold them already."""
+        return FilterDriver(self._conf, FilterChain([]), (), self._fitter)
+
     def _rank(
         self, hosts: HostView, request: SchedulingRequest, more: More, observer: DecisionObserver
     ) -> tuple[HostView, Ranking]:

@@ -11,6 +11,7 @@ from scheduler.claims.capacity import CapacityCheck, NoCapacityCheck, Overcommit
 from scheduler.claims.claim_session import Check, ClaimSession, ComputeNodes, check_nothing
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.observers import MirrorAndOthers
+from scheduler.claims.spool import Kept
 from scheduler.hosts.free_amounts import FreeAmounts
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.table import HostTable
@@ -93,21 +94,21 @@ class ClaimSessions:
         """
         if not request.claims:
             return nullcontext()
-        ignored = self._candidate_hosts.ignored_nodes(table, request) | request.kept_providers
         return ClaimSession(
             self._claimer,
             self._pending,
             request,
-            ComputeNodes(ignored, table.row_of_uuid, partial(host_of_provider, table)),
+            ComputeNodes(self.kept(table, request), table.row_of_uuid, partial(host_of_provider, table)),
             clock=self._clock,
             observer=self._observer,
             capacity=self._checks.of(table, request),
             check=check,
         )
 
-    def wait_until_released(self, request: SchedulingRequest) -> None:
-        """Wait until what was claimed for a request is released, as long as its caller waits."""
-        self._claimer.wait_until_released(request.instance_uuids, request.deadline)
+    def kept(self, table: HostTable, request: SchedulingRequest) -> Kept:
+        """Return what the instances of a request keep when their claims are released."""
+        ignored = self._candidate_hosts.ignored_nodes(table, request)
+        return Kept(ignored | request.kept_providers, frozenset(request.spec.ignore_hosts or ()))
 
 
 def keep_until_answered(request: SchedulingRequest, claims: ClaimSession | None) -> None:

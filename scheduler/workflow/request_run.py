@@ -4,19 +4,23 @@ Nothing is decided here: each step is a line, and is implemented in the package 
 on the way is either in the reply or released.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+import math
 import time
 from typing import Any, Protocol
 
 from oslo_log import log as logging
 
 from scheduler import objects
-from scheduler.claims.claim_session import Check, ClaimSession, check_nothing
+from scheduler.claims.claim_session import SOON, Check, ClaimSession, Overtaken, check_nothing
 from scheduler.claims.held import AlreadyHeld
-from scheduler.errors import AllocationUpdateFailed, NoValidHost, PlacementUnavailable
+from scheduler.claims.spool import Kept
+from scheduler.errors import AllocationUpdateFailed, DependencyUnavailable, NoValidHost, PlacementUnavailable
 from scheduler.explain.trace import Trace
+from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
 from scheduler.nova_db.inventory import Inventory
 from scheduler.placement.candidates import Candidates
@@ -31,11 +35,15 @@ from scheduler.selection.headroom import Usages, no_usages
 from scheduler.selection.host_claiming import final_refusal
 from scheduler.selection.mirrored_hosts import MirroredHosts
 from scheduler.selection.server_groups import ServerGroups
+from scheduler.workflow.callers import Callers
 from scheduler.workflow.candidate_hosts import CandidateHosts, MoreHosts
 from scheduler.workflow.claim_sessions import ClaimSessions, keep_until_answered
 from scheduler.workflow.held_hosts import HeldHost, HeldHosts
 
 LOG = logging.getLogger(__name__)
+
+#: How often a request is begun when another run of it, or another request for its instances, was first.
+ROUNDS = 4
 
 Reply = list[Any]
 """For each instance its Selections; or, for callers that want no objects, the dict of the first of them."""
@@ -69,6 +77,7 @@ class Steps:
         mirrored_hosts: Finds its hosts by the mirror.
         groups: Serves the requests of one affinity or soft-affinity group one after the other.
         claims: Opens its claim session.
+        callers: Asks whether its caller still waits.
         notifications: Where it is announced.
         clock: Seconds that only grow.
     """
@@ -80,6 +89,7 @@ class Steps:
     mirrored_hosts: MirroredHosts
     groups: ServerGroups
     claims: ClaimSessions
+    callers: Callers
     notifications: Notifications
     clock: Callable[[], float] = time.monotonic
 
@@ -101,41 +111,88 @@ class RequestRun:
         self._as_reply = as_reply
         self._trace = trace
         self._queries: Sequence[query.Query] = ()
+        self._past = False
+        self._begun = steps.clock()
+        self._sessions: list[ClaimSession] = []
 
     def reply_to(self, request: SchedulingRequest) -> Reply:
         """Return the reply.
 
         Raises:
             NoValidHost: An instance would be left without a host. Nothing stays claimed then.
+            CallerLeft: Nobody waits for its instances any more. Nothing stays claimed.
             DependencyUnavailable: It is not known whether there is a host. Nothing stays claimed, and the
                 request may be tried once more.
         """
-        return self._check_rebuild(request) if request.is_rebuild else self._schedule(request)
+        if request.is_rebuild:
+            return self._check_rebuild(request)
+        self._ask_queries(request)
+        if not request.claims:
+            return self._schedule_anew(request)
+        self._steps.callers.note_earlier_runs(request, self._kept(request))
+        return self._serve(request)
+
+    def _serve(self, request: SchedulingRequest) -> Reply:
+        """Serve a request; begin again when another run of it, or another request, was first."""
+        for _ in range(ROUNDS):
+            # What was decided for these instances before is void.
+            self._steps.hosts.pending.remove(request.instance_uuids)
+            try:
+                return self._schedule(request)
+            except DependencyUnavailable:
+                self._past = True  # when it is tried once more
+                raise
+            except Overtaken:
+                pass
+            except NoValidHost:
+                if not self._is_answered_elsewhere(request):
+                    raise
+            self._past, request = True, request.restarted()
+        self._steps.callers.note_unknown(request, self._kept(request))
+        raise AllocationUpdateFailed(request.instance_uuids[0], "other requests change it all the time")
 
     def _schedule(self, request: SchedulingRequest) -> Reply:
-        # What was decided for these instances before is void.
-        self._steps.hosts.pending.remove(request.instance_uuids if request.claims else ())
+        if self._past or request.has_past:
+            self._past = True
+            self._steps.callers.check(request, self._kept(request))
+            held = self._find_held(request)
+            if len(held) == len(request.instance_uuids):
+                return self._answer_with(held, request)
+            self._steps.callers.release(held, self._kept(request), request)
+        try:
+            return self._schedule_anew(request)
+        except AllocationUpdateFailed as error:
+            if not error.held or self._find_held(request):
+                raise Overtaken from error
+            return self._schedule_beside(error, request)
+
+    def _find_held(self, request: SchedulingRequest) -> Mapping[str, HeldHost]:
+        try:
+            return self._steps.held_hosts.of_each(self._queries, request)
+        except DependencyUnavailable:
+            # What an earlier run wrote for them is not known.
+            self._steps.callers.note_unknown(request, self._kept(request))
+            raise
+
+    def _is_answered_elsewhere(self, request: SchedulingRequest) -> bool:
+        """Return whether another run or request may be answered with what the instances hold."""
+        overtaken = any(claims.overtaken for claims in self._sessions)
+        self._sessions.clear()
+        return overtaken or (
+            not self._past and self._steps.held_hosts.is_any_held(request, self._kept(request).providers)
+        )
+
+    def _ask_queries(self, request: SchedulingRequest) -> None:
         if not self._queries:  # they are known if the request is tried once more, after an outage
             self._queries = self._steps.candidate_hosts.queries(request)
             self._trace.asked(self._queries)
         request.counts.amounts = amounts_of(self._queries[0].params)
-        if request.claims and request.was_redelivered:
-            again = self._answer_again(request)
-            if again is not None:
-                return again
-            if request.may_be_answered:
-                text = "the request may have been answered, and its instances changed since"
-                raise NoValidHost(text, final=True)
-        try:
-            return self._schedule_anew(request)
-        except AllocationUpdateFailed as error:
-            if not error.held:
-                raise
-            again = self._answer_again(request)
-            if again is None:
-                return self._schedule_beside(error, request)
-            self._announce_end(request)
-            return again
+
+    def _kept(self, request: SchedulingRequest) -> Kept:
+        """Return what the instances keep when their claims are released."""
+        if not (request.spec.ignore_hosts or request.kept_providers):
+            return Kept()
+        return self._steps.claims.kept(self._steps.hosts.snapshot(math.inf), request)
 
     def _schedule_beside(self, error: AllocationUpdateFailed, request: SchedulingRequest) -> Reply:
         """Evacuate an instance that holds something on a further host which is of no use to the request.
@@ -168,8 +225,6 @@ class RequestRun:
             return self._schedule_by_mirror(*mirrored, request)
         except (NoValidHost, PlacementUnavailable) as error:
             LOG.info("No host of the mirror is left (%s); asking Placement", error)
-        # Placement must not count what was claimed, and hosts that came up since must be seen.
-        self._steps.claims.wait_until_released(request)
         second = replace(request.restarted(), arrived_at=self._steps.clock())
         return self._schedule_by_query(second, again=True)
 
@@ -213,72 +268,63 @@ class RequestRun:
         check: Check = check_nothing,
     ) -> Reply:
         # The reply is part of the session: if it cannot be made, the claims are released.
-        with self._steps.claims.open(hosts.table, request, check) as claims:
-            self._trace.claiming(claims)
+        with self._open(hosts.table, request, check) as claims:
             reply = self._as_reply(self._driver.select(hosts, request, claims, more, usages, self._trace))
+            self._secure(claims, request)
         keep_until_answered(request, claims)
         return reply
 
-    def _answer_again(self, request: SchedulingRequest) -> Reply | None:
+    def _answer_with(self, held: Mapping[str, HeldHost], request: SchedulingRequest) -> Reply:
         """Answer a request with the hosts that its instances hold already, without alternates.
 
-        Its first delivery, or another request for the same instances, may have been answered with them; so
-        their allocations must not be moved.
-
-        Returns:
-            The reply; None if not all instances hold what the request wants on a host that passes: then the
-            first delivery was not answered, or not with hosts that would do.
+        An earlier run of it, or another request for the same instances, may have been answered with them; so
+        they are not filtered again.
         """
-        held = self._steps.held_hosts.of_each(self._queries, request)
-        selections = self._choose_held(held, request) if held else None
-        if not held or selections is None:
-            return None
-        kind = "Redelivered request" if request.was_redelivered else "Request beside another one"
-        LOG.info("%s is answered with the hosts that its instances hold: %s", kind, request.instance_uuids)
-        with self._steps.claims.open(held[0].host.table, request) as claims:
-            self._trace.held(len(held))
-            self._trace.claiming(claims)
+        LOG.info("A request is answered with the hosts that its instances hold: %s", request.instance_uuids)
+        each = [held[uuid] for uuid in request.instance_uuids]
+        with self._open(each[0].host.table, request) as claims:
+            self._trace.held(len(each))
             if claims is not None:
-                self._confirm(held, claims)
+                claims.hold({uuid: one.held for uuid, one in held.items()}, self._kept(request).providers)
+            driver, chosen = self._driver.without_rules(), AlreadyHeld()
+            selections = [
+                row for one in each for row in driver.select(one.host, one.request.restarted(), chosen)
+            ]
             self._trace.selected(selections)
             reply = self._as_reply(selections)
+            self._secure(claims, request)
         keep_until_answered(request, claims)
         return reply
 
-    def _choose_held(self, held: Sequence[HeldHost], request: SchedulingRequest) -> Selections | None:
-        """Return the Selections of the hosts that the instances hold; None if one of these does not pass.
+    @contextmanager
+    def _open(
+        self, table: HostTable, request: SchedulingRequest, check: Check = check_nothing
+    ) -> Iterator[ClaimSession | None]:
+        with self._steps.claims.open(table, request, check) as claims:
+            self._trace.claiming(claims)
+            if claims is not None:
+                self._sessions.append(claims)
+            yield claims
 
-        They are reserved then, as other chosen hosts are.
-        """
-        chosen = AlreadyHeld()
-        try:
-            return [
-                row
-                for each in held
-                for row in self._driver.select(each.host, each.request.restarted(), chosen)
-            ]
-        except BaseException as error:
-            self._steps.hosts.pending.remove(request.instance_uuids)
-            if isinstance(error, NoValidHost):
-                return None
-            raise
-
-    def _confirm(self, held: Sequence[HeldHost], claims: ClaimSession) -> None:
-        """Let the instances keep what they hold.
+    def _secure(self, claims: ClaimSession | None, request: SchedulingRequest) -> None:
+        """Make sure that the caller still waits, and that no other run of the request can release its claims.
 
         Raises:
-            AllocationUpdateFailed: One of them does not hold it any more. None was confirmed.
-            NoValidHost: Placement does not tell, or refuses it.
-            SchedulerStopping: Nothing is claimed any more.
+            CallerLeft: It does not.
+            Overtaken: Another run was first.
+            NoValidHost: Placement refuses it.
+            PlacementUnavailable: Placement does not tell.
         """
-        uuids = [each.request.instance_uuids[0] for each in held]
-        results = claims.confirm_held(
-            {uuid: each.held for uuid, each in zip(uuids, held, strict=True)},
-            {uuid: each.candidate for uuid, each in zip(uuids, held, strict=True)},
-        )
-        for uuid, result in results.items():
-            if not result.claimed:
-                raise final_refusal(uuid, result)
+        if claims is None:
+            return
+        past = self._past or request.has_past
+        waited = request.delivery.waited if request.delivery else 0.0
+        if past or self._steps.clock() > self._begun - waited + SOON:
+            self._steps.callers.check(request, claims.nodes.kept, release=False)
+        if past or claims.took_several_writes:
+            for uuid, result in claims.fence().items():
+                if not result.claimed:
+                    raise final_refusal(uuid, result)
 
     def _check_rebuild(self, request: SchedulingRequest) -> Reply:
         self._announce_start(request)

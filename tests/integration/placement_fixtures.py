@@ -12,7 +12,7 @@ from keystoneauth1.session import Session
 import pytest
 import requests
 
-from scheduler.claims.allocations_api import AllocationsApi, Owner
+from scheduler.placement.allocations import AllocationsApi, Owner
 from scheduler.claims.claim import ClaimRequest
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.group_commit import GroupCommit

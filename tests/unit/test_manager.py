@@ -17,8 +17,8 @@ import pytest
 
 from scheduler import conf as options
 from scheduler import deadline, objects
-from scheduler.claims.allocations_api import ConsumerAllocations
-from scheduler.claims.events import ClaimEvent, ClaimState
+from scheduler.placement.allocations import ConsumerAllocations
+from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.claims.result import ClaimResult, Outcome
 from scheduler.conf.partitions import Partition
 from scheduler.errors import (

@@ -4,7 +4,7 @@ import pytest
 
 from scheduler import objects
 from scheduler.claims.claimer import TOO_LATE
-from scheduler.claims.events import ClaimEvent, ClaimState
+from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.claims.result import ClaimResult, Outcome
 from scheduler.errors import DependencyUnavailable, HostsUnknown, NoValidHost, RequestFilterFailed
 from scheduler.placement.answer import Candidates

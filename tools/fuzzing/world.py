@@ -21,17 +21,17 @@ from oslo_serialization import jsonutils
 import sqlalchemy as sa
 
 from scheduler import conf as options
-from scheduler.claims.allocations_api import AllocationsApi
 from scheduler.claims.claimer import Claimer
-from scheduler.claims.policy import ClaimPolicy, Timing
 from scheduler.filters import builtin
 from scheduler.logs import OneLineRecord
 from scheduler.manager import SchedulerManager
 from scheduler.manager_parts import ManagerParts
 from scheduler.nova_db.inventory import Inventory
+from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.mirror_source import CandidateMirror
+from scheduler.placement.write_policy import Timing
 from scheduler.request.network import NeutronNetwork
 from scheduler.rpc import payloads, server
 from scheduler.stream.broker import StreamConnection, StreamUnavailable
@@ -143,7 +143,7 @@ class World(contextlib.ExitStack):
             stream=self.stream,
             placement=client,
             candidates=CandidateSource.of(client),
-            claimer=Claimer(AllocationsApi(client), ClaimPolicy(), timing),
+            claimer=Claimer(AllocationWriter(client, timing=timing)),
             network=NeutronNetwork.from_conf(self.conf),
             mirror=mirror,
         )

@@ -33,7 +33,6 @@ class Message:
         replies: Times at which the broker took a reply.
         waits: For each time that a thread served it: seconds from the begin to the end.
         working: The processes in which a thread serves it.
-        receivers: The processes that it was delivered to, and that have not sent it on.
         abandoned: Times at which it was acknowledged without a reply.
     """
 
@@ -45,8 +44,6 @@ class Message:
     waits: list[float] = field(default_factory=list)
     working: set[Process] = field(default_factory=set)
     abandoned: list[float] = field(default_factory=list)
-    receivers: set[Process] = field(default_factory=set)
-    sent_on: set[Process] = field(default_factory=set)
 
     @property
     def name(self) -> str:
@@ -324,12 +321,9 @@ class Broker:
                 session, 406, f"PRECONDITION_FAILED - unknown delivery tag {tag}", spec.Basic.Ack
             )
             return
-        message, process = found[1].message, session.connection.process
+        message = found[1].message
         message.acknowledged = True
-        if process in message.sent_on:
-            message.sent_on.discard(process)
-            message.receivers.discard(process)
-        elif not message.replies and not self._has_copy(message):
+        if not message.replies and not self._has_copy(message):
             message.abandoned.append(self.runtime.clock)
             self.told(f"broker forgets {message.name} without a reply")
 
@@ -401,7 +395,6 @@ class Broker:
         self.told(f"broker has {message.name} for {key}{f', {fate} and not confirmed' if fate else ''}")
         if fate == "returned" or key not in self._calls:
             return "returned"
-        message.sent_on.add(session.connection.process)
         if fate != "lost":
             self._enqueue(self._calls[key], Stored(message, body, headers))
         return "unconfirmed" if fate else ""
@@ -432,7 +425,6 @@ class Broker:
             again, stored.deliveries = stored.deliveries, stored.deliveries + 1
             tag = next(session.tags)
             session.unacknowledged[tag] = queue, stored
-            stored.message.receivers.add(process)
             self.told(f"{process} receives {stored.message.name}{' (redelivered)' if again else ''}")
             headers = dict(stored.headers)
             if again and queue.arguments.get("x-queue-type") == "quorum":

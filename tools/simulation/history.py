@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 import logging
-import math
 import pathlib
 import tempfile
 from typing import Any
@@ -17,8 +16,6 @@ from tools.simulation.partitions import Partitions
 from tools.simulation.placement import Consumer, Placement, Provider
 from tools.simulation.plan import Event, Plan
 from tools.simulation.promise import Violation, check_allocations, check_calls, check_receipts, check_waits
-from tools.simulation.protocol import worker as protocol
-from tools.simulation.protocol.broker import Broker as SimpleBroker
 from tools.simulation.runtime import Process, Runtime
 
 # Seconds of quiet: longer than the product goes on with a clean-up. Most histories end before: if nothing was
@@ -29,7 +26,7 @@ SETTLED = 600.0
 # One of so many histories lasts to the end all the same.
 THOROUGH = 10
 
-# Seconds for which a reply may come after its caller has left: that long the protocol does not look again.
+# Seconds for which a reply may come after its caller has left: that long it is not looked at again.
 LATE = 10.0
 
 # Seconds after which faults have stopped, whatever was drawn.
@@ -100,12 +97,10 @@ class History:
     Args:
         plan: What is to happen.
         trace: Whether to write down what happens.
-        model: Whether the model of the protocol takes the place of the product.
     """
 
-    def __init__(self, plan: Plan, *, trace: bool = False, model: bool = False) -> None:
+    def __init__(self, plan: Plan, *, trace: bool = False) -> None:
         self.plan = plan
-        self._model = model
         self._runtime = Runtime(plan.seed, plan.limits.preemption)
         self._trace = Trace(self._runtime, wanted=trace)
         tell = self._trace.tell
@@ -114,8 +109,7 @@ class History:
         self._placement = Placement([Provider(product.host_uuid(n), dict(room)) for n in range(limits.hosts)])
         self._server = Server(self._runtime, self._placement, plan.seed, tell)
         self._faults = Faults(Weather(), plan.seed)
-        make_broker: Any = SimpleBroker if model else Broker
-        self._broker = make_broker(self._runtime, plan.seed, tell)
+        self._broker = Broker(self._runtime, plan.seed, tell)
         self._callers = Callers(
             self._runtime,
             self._broker,
@@ -124,7 +118,7 @@ class History:
             product.chosen,
             (limits.response_timeout, limits.long_timeout),
             tell,
-            LATE if model else math.inf,
+            LATE,
         )
         self._database = ""
         self._views_differ = False
@@ -134,7 +128,7 @@ class History:
 
     def _make_daemon(self, number: int) -> Daemon:
         limits = self.plan.limits
-        parts = self._make_model() if self._model else self._make_product(number)
+        parts = self._make_product(number)
         name = f"{chr(ord('a') + number)} " if limits.schedulers > 1 else ""
         return Daemon(self._runtime, parts, limits.workers, float(limits.alarm), self._trace.tell, name)
 
@@ -147,19 +141,9 @@ class History:
             self._broker,
             self._adapter,
             lambda: self._database,
-            self._callers.is_deleted,
+            self._callers.state_of,
             directory,
             Partitions(limits, number, lambda: self._views_differ) if limits.partitions else None,
-        )
-
-    def _make_model(self) -> protocol.Parts:
-        return protocol.Parts(
-            self._runtime,
-            self.plan.limits,
-            self._broker,
-            self._adapter,
-            lambda: self._database,
-            self._callers.state_of,
         )
 
     def run(self) -> Outcome:
@@ -398,13 +382,10 @@ class History:
         }
         callers.note_possibly_told(self._broker.unconfirmed)
         instances = list(callers.instances.values())
-        if not self._model:
-            forgotten |= self._adopted()
         found = list(check_allocations(self._placement, instances, product.AMOUNTS, forgotten))
         found += check_calls(callers.calls, self._broker.waiting)
-        if self._model:
-            found += check_receipts(callers.calls)
-            found = [each for each in found if each.kind != "moved" or not self._was_overtaken(each)]
+        found += check_receipts(callers.calls)
+        found = [each for each in found if each.kind != "moved" or not self._was_overtaken(each)]
         found += check_waits(callers.calls, self.plan.limits.long_timeout, self._paused)
         found += [Violation("unread", f"{each.name} is still in the queue") for each in self._broker.waiting]
         found += [
@@ -425,20 +406,6 @@ class History:
             each.name for each in self._callers.instances.values() if each.uuid in self._placement.overtaken
         }
         return violation.text.partition(" ")[0] in overtaken
-
-    def _adopted(self) -> set[str]:
-        """Return the instances that may keep what a scheduler of another host had claimed before.
-
-        A scheduler cannot know whether that one has answered, and keeps it. All instances of a request are
-        kept, or none.
-        """
-        names: set[str] = set()
-        for call in self._callers.calls:
-            hosts = [daemon for daemon in self._daemons if daemon.processes & call.message.receivers]
-            left = [each for each in call.instances if not each.deleted]
-            if len(hosts) > 1 and all(self._placement.held(each.uuid) for each in left):
-                names |= {each.name for each in left}
-        return names
 
     def _statistics(self) -> dict[str, int]:
         calls = self._callers.calls

@@ -77,12 +77,24 @@ PROFILES["forwarding"] = {
     "unconfirmed": 2,
     "partitions": 1,
 }
-# Profiles of the model alone: what the product does not keep yet.
-OF_MODEL: dict[str, Mapping[str, int]] = {
-    "backlog": {**PLACEMENT, "absence": 8, "channel": 4, "delete": 4, "redelivery": 2, "reply queue": 1},
-    "channel": {**PLACEMENT, "channel": 12, "broker": 2, "kill": 3, "delete": 3, "slow": 4, "impatient": 1},
-    "channel on hosts": {**PROFILES["hosts"], "channel": 8, "delete": 3, "absence": 3},
+PROFILES["backlog"] = {
+    **PLACEMENT,
+    "absence": 8,
+    "channel": 4,
+    "delete": 4,
+    "redelivery": 2,
+    "reply queue": 1,
 }
+PROFILES["channel"] = {
+    **PLACEMENT,
+    "channel": 12,
+    "broker": 2,
+    "kill": 3,
+    "delete": 3,
+    "slow": 4,
+    "impatient": 1,
+}
+PROFILES["channel on hosts"] = {**PROFILES["hosts"], "channel": 8, "delete": 3, "absence": 3}
 
 
 @dataclass(frozen=True)
@@ -186,9 +198,9 @@ class Plan:
         return cls(data["seed"], data["profile"], Limits(**data["limits"]), tuple(jobs), tuple(events))
 
 
-def profile_of(seed: int, *, model: bool = False) -> str:
-    """Return the profile of a seed, where none is asked for; the model has some more, and no forwarding."""
-    names = [name for name in PROFILES if name != "forwarding"] + list(OF_MODEL) if model else list(PROFILES)
+def profile_of(seed: int) -> str:
+    """Return the profile of a seed, where none is asked for."""
+    names = list(PROFILES)
     return names[seed % len(names)]
 
 
@@ -196,7 +208,7 @@ def draw(seed: int, profile: str = "") -> Plan:
     """Return the plan of a seed; without a profile, of the seed's own."""
     profile = profile or profile_of(seed)
     chance = random.Random(f"plan {seed} {profile}")
-    kinds = {**PROFILES, **OF_MODEL}[profile]
+    kinds = PROFILES[profile]
     limits = replace(_draw_limits(chance), quorum=random.Random(f"queues {seed}").random() < 0.3)
     if "several hosts" in kinds:
         limits = replace(limits, schedulers=chance.choice((2, 2, 3)), state_path=True)

@@ -21,10 +21,8 @@ from sqlalchemy.exc import OperationalError
 
 from scheduler import conf as options
 from scheduler import objects
-from scheduler.claims.allocations_api import AllocationsApi
 from scheduler.claims.claimer import Claimer
-from scheduler.claims.journal import Journal
-from scheduler.claims.policy import ClaimPolicy
+from scheduler.claims.spool_file import SpoolFile
 from scheduler.conf.partitions import Partition
 from scheduler.daemon import worker
 from scheduler.daemon.parts import WorkerParts
@@ -38,15 +36,18 @@ from scheduler.manager_parts import ManagerParts
 from scheduler.nova_db.inventory import FoundNode
 from scheduler.nova_db.partition_hosts import PartitionHosts
 from scheduler.nova_db.scatter_gather import CellUnavailable
+from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.session import Timeouts
+from scheduler.request.instance_state import InstanceState
 from scheduler.rpc import notifications, serializer, server
 from scheduler.rpc.amqp import listener as amqp_listener
 from scheduler.rpc.heartbeats import Heartbeats
 from tools.simulation import amqp, threads
 from tools.simulation.broker import Broker
+from tools.simulation.callers import State
 from tools.simulation.partitions import Partitions
 from tools.simulation.plan import Limits
 
@@ -74,6 +75,14 @@ enabled_filters = ImagePropertiesFilter
 shuffle_best_same_weighed_hosts = true
 weight_classes = scheduler.weights.amounts.RAMWeigher
 """
+
+
+_STATES = {
+    State.WAITING: InstanceState.WAITING,
+    State.PLACED: InstanceState.PLACED,
+    State.BURIED: InstanceState.GIVEN_UP,
+    State.DELETED: InstanceState.DELETED,
+}
 
 
 def host_uuid(number: int) -> str:
@@ -361,7 +370,7 @@ class Parts:
         broker: The model of the broker.
         adapter: Makes a connection to Placement.
         database: Returns how the databases are now.
-        is_deleted: Returns whether the user has deleted an instance.
+        state_of: Returns what nova's databases say of an instance.
         directory: For files that the product writes.
         partitions: Between which calls are sent on; None: this scheduler has all hosts.
     """
@@ -373,7 +382,7 @@ class Parts:
         broker: Broker,
         adapter: Any,
         database: Callable[[], str],
-        is_deleted: Callable[[str], bool],
+        state_of: Callable[[str], State],
         directory: pathlib.Path,
         partitions: Partitions | None = None,
     ) -> None:
@@ -383,32 +392,38 @@ class Parts:
         self._broker = broker
         self._adapter = adapter
         self._database = database
-        self._is_deleted = is_deleted
+        self._state_of = state_of
         self._directory = directory
         self._masters = itertools.count(1)
 
     def of(self, shared: Any) -> WorkerParts:
         """Return the parts of the workers of one master, which share its journal."""
         return WorkerParts(
-            manager=lambda conf: self._make_manager(conf, shared),
+            manager=lambda conf: self._make_manager(conf, shared.directory),
             server=self._make_server,
             periodics=lambda _conf, _manager: (),
         )
 
     def make_journal(self) -> Any:
         """Return what a master makes before it starts workers."""
-        if self._limits.state_path:
-            return Journal(self._directory / "state")
-        journal = Journal(self._directory / f"master-{next(self._masters)}")
-        journal.durable = False
-        return journal
+        durable = self._limits.state_path
+        name = "state" if durable else f"master-{next(self._masters)}"
+        return SimpleNamespace(durable=durable, directory=self._directory / name)
+
+    def _states_of(self, uuids: Collection[str], _ignored: Collection[str] = ()) -> dict[str, InstanceState]:
+        how = self._database()
+        if how == "slow":
+            threads.sleep(3.0 * threads.MODULES["random"].random())
+        elif how in {"away", "broken"}:
+            return dict.fromkeys(uuids, InstanceState.UNKNOWN)
+        return {uuid: _STATES[self._state_of(uuid)] for uuid in uuids}
 
     def make_worker(self, number: int, parts: WorkerParts) -> worker.Worker:
         """Return a worker that is not started."""
         shared = SharedState(_Context, NO_MONITOR, number + 1)
         return worker.Worker(number, self._conf, [], parts, shared)
 
-    def _make_manager(self, conf: cfg.ConfigOpts, shared: Any) -> SchedulerManager:
+    def _make_manager(self, conf: cfg.ConfigOpts, directory: pathlib.Path) -> SchedulerManager:
         timeouts = Timeouts.of(self._limits.placement_timeout or None)
         client = PlacementClient(self._adapter(), timeouts)
         clock = threads.MODULES["time"].monotonic
@@ -416,18 +431,17 @@ class Parts:
         mirror = CandidateMirror(
             client, lambda: conf.berth.mirror_interval, clock, aggregates=hosts.partition.aggregates
         )
-        api = AllocationsApi(client, clock)
-        api.written = mirror.written
+        writer = AllocationWriter(client, written=mirror.written)
         parts = ManagerParts(
             hosts=hosts,
             placement=client,
             candidates=CandidateSource.of(client),
-            claimer=Claimer(api, ClaimPolicy(batch_size=self._limits.batch), is_deleted=self._is_deleted),
+            claimer=Claimer(writer, self._states_of, SpoolFile(directory), self._limits.batch),
             network=None,
             mirror=mirror,
             router=self._partitions.make_router() if self._partitions else None,
         )
-        return SchedulerManager(conf, notifications.Notifications(()), parts, shared)
+        return SchedulerManager(conf, notifications.Notifications(()), parts)
 
     def _make_server(self, conf: cfg.ConfigOpts, manager: Any, _worker: int) -> Any:
         conf.set_override("executor_thread_pool_size", self._limits.threads)
@@ -435,9 +449,7 @@ class Parts:
         transport = library_transport.RPCTransport(impl_rabbit.RabbitDriver(conf, url, "nova"))
         conf.set_override("rabbit_quorum_queue", self._limits.quorum, "oslo_messaging_rabbit")
         # Looks once a second, not four times: half of all steps of a history would be these.
-        made = server.build(
-            conf, transport, manager, heartbeats=Heartbeats(tick=1.0), runs=manager.message_runs
-        )
+        made = server.build(conf, transport, manager, heartbeats=Heartbeats(tick=1.0))
         if self._partitions:
             made.topics = server.Topics([self._partitions.own.topic], lambda _taken: None)
         made._process_incoming = self._timed(made._process_incoming)  # noqa: SLF001 - oslo.messaging's

@@ -34,6 +34,13 @@ LONGEST_IDENTITY = 255
 SILENT = 12.0
 
 
+#: Seconds without a look at the connection after which this process was frozen, or its machine was; and for
+#: how long after that what is received counts as sent meanwhile.
+FROZEN, AFTER_FROST = 5.0, 30.0
+
+#: Seconds without a call after which nothing is left of what was in the queue at the beginning.
+QUIET = 5.0
+
 #: Seconds between two looks whether to stop. oslo.messaging looks every five seconds while no message comes.
 LOOK_INTERVAL = 0.25
 
@@ -97,7 +104,9 @@ class LateListener(amqpdriver.RpcAMQPListener):
         self._channel_number = 0
         self._last_tag = 0
         self._overdue_checked = 0.0
-        self._read_at = time.monotonic()
+        self._read_at = self._received_at = time.monotonic()
+        self._queued_before = 0
+        self._frozen_until = 0.0
 
     @property
     def _current_timeout(self) -> float:
@@ -168,6 +177,23 @@ class LateListener(amqpdriver.RpcAMQPListener):
         for each in deliveries:
             self._message_operations_handler.do(lambda each=each: self._requeue(each))
 
+    def can_requeue(self, message: ConfirmedMessage) -> bool:
+        """Return whether a call is not acknowledged, so that it is delivered again sooner or later."""
+        return not all(each.message._raw_message.acknowledged for each in self._deliveries_of(message))
+
+    def is_lost(self, message: ConfirmedMessage) -> bool:
+        """Return whether the broker has a call again: no delivery of it can be acknowledged any more."""
+        return not any(self._is_held(each) for each in self._deliveries_of(message))
+
+    def was_interrupted(self, message: ConfirmedMessage) -> bool:
+        """Return whether the broker had a call again since it was received."""
+        return not self._is_held(message)
+
+    def expect_queued(self, number: int) -> None:
+        """Learn that the next calls, so many, were in a queue before this process began to read from it."""
+        self._queued_before += number
+        self._received_at = time.monotonic()
+
     def hand_over(self, message: ConfirmedMessage, publish: Callable[[], None]) -> None:
         """Publish a call elsewhere, and acknowledge it after that; it is not answered here.
 
@@ -230,7 +256,9 @@ class LateListener(amqpdriver.RpcAMQPListener):
         amqpdriver.AMQPListener.__call__(self, message)
         call = self.incoming[-1]
         call.channel_number = self._number_of_channel(message._raw_message)
-        call.received = time.monotonic()
+        call.received = self._received_at = self._note_alive()
+        call.was_queued = self._queued_before > 0 or call.received < self._frozen_until
+        self._queued_before = max(0, self._queued_before - 1)
         if not call.unique_id:
             return
         with self._lock:
@@ -255,6 +283,21 @@ class LateListener(amqpdriver.RpcAMQPListener):
         # The broker delivers again what was not acknowledged on a channel that is closed.
         return call.channel_number == self._channel_number and self.conn.channel is self._channel
 
+    def _deliveries_of(self, call: ConfirmedMessage) -> list[ConfirmedMessage]:
+        with self._lock:
+            return list(self._in_progress.get(call.unique_id, [call]))
+
+    def _is_held(self, call: ConfirmedMessage) -> bool:
+        return bool(call.message._raw_message.acknowledged) or self._is_current(call)
+
+    def _note_alive(self) -> float:
+        """Note that the reading thread runs; return the time."""
+        now = time.monotonic()
+        if now > self._read_at + FROZEN:
+            self._frozen_until = now + AFTER_FROST
+        self._read_at = now
+        return now
+
     def _acknowledge(self, call: ConfirmedMessage) -> None:
         self._respond(call, call.message.acknowledge)
 
@@ -277,7 +320,9 @@ class LateListener(amqpdriver.RpcAMQPListener):
             LOG.info("Call %s could not be acknowledged: %s", call.msg_id, error)
 
     def _acknowledge_overdue(self) -> None:
-        now = self._read_at = time.monotonic()
+        now = self._note_alive()
+        if now > self._received_at + QUIET:
+            self._queued_before = 0
         if now < self._overdue_checked + 1.0:
             return
         self._overdue_checked = now
@@ -358,27 +403,31 @@ def listen(
     exchange = driver._get_exchange(target)
     for topic in (target.topic, f"{target.topic}.{target.server}"):
         connection.declare_topic_consumer(exchange_name=exchange, topic=topic, callback=listener)
-    if priority:
-        for consumer in connection._consumers:
-            _prioritise(consumer, priority)
+    for consumer in connection._consumers:
+        _watch(consumer, listener, priority)
     of_calls = set(connection._consumers)
     connection.declare_fanout_consumer(target.topic, listener)
     listener.always_read = frozenset(connection._consumers) - of_calls
     return listener
 
 
-def _prioritise(consumer: Any, priority: int) -> None:
-    """Let a consumer consume with a priority; it makes its queue anew after each loss of the connection."""
+def _watch(consumer: Any, listener: LateListener, priority: int) -> None:
+    """Let a consumer consume with a priority, and tell how many messages were in its queue before.
+
+    It makes its queue anew after each loss of the connection.
+    """
     consume = consumer.consume
 
-    def consume_with_priority(connection: Any, tag: Any) -> None:
+    def consume_and_tell(connection: Any, tag: Any) -> None:
         if connection.channel != consumer._declared_on:
             consumer.declare(connection)
-        arguments = consumer.queue.consumer_arguments or {}
-        consumer.queue.consumer_arguments = {**arguments, "x-priority": priority}
+        if priority:
+            arguments = consumer.queue.consumer_arguments or {}
+            consumer.queue.consumer_arguments = {**arguments, "x-priority": priority}
+        listener.expect_queued(consumer.queue.queue_declare(passive=True).message_count)
         consume(connection, tag)
 
-    consumer.consume = consume_with_priority
+    consumer.consume = consume_and_tell
 
 
 def stopping_soon(adapter: Any) -> Any:

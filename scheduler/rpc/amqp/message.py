@@ -14,7 +14,6 @@ from oslo_messaging._drivers import amqpdriver
 from oslo_messaging._drivers import common as library
 
 from scheduler.rpc.amqp.publisher import BoundedPublisher, ReplyTooLarge
-from scheduler.rpc.delivery import Delivery
 
 #: Seconds between two attempts to send a reply.
 RETRY_INTERVAL = 0.25
@@ -54,19 +53,16 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
         caller_waits: Whether another, smaller reply may still be delivered.
         channel_number: Which of the listener's successive channels the message came from.
         received: When it was received; seconds of ``time.monotonic``.
-        first_received: When the first scheduler that had it received it, as far as is known; as above.
-        was_run_elsewhere: Whether another process of this host was found to run it, or to have run it.
-        delivery: What depends on its reply, which is told before the reply is sent; None if nothing does.
+        was_queued: Whether it may have been in the queue when this process began to read from it, or while
+            this process was frozen.
     """
 
-    delivery: Delivery | None = None
     undelivered: Exception | None = None
     unrefused = 0
     caller_waits = False
     channel_number = 0
     received = 0.0
-    first_received = 0.0
-    was_run_elsewhere = False
+    was_queued = False
 
     @property
     def may_be_delivered(self) -> bool:
@@ -80,9 +76,19 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
 
     @property
     def redelivered(self) -> bool:
-        """Whether it was delivered before, as the broker, its sender or the journal says."""
-        again = self.was_run_elsewhere or self.message._raw_message.delivery_info.get("redelivered")
+        """Whether it was delivered before, as the broker or its sender says."""
+        again = self.message._raw_message.delivery_info.get("redelivered")
         return bool(again or RETURNED in self.headers or self.headers.get(DELIVERED_BEFORE))
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the broker has it again, since the connection was lost: it is delivered once more."""
+        return bool(self.listener.is_lost(self))
+
+    @property
+    def has_past(self) -> bool:
+        """Whether it may have been run before, or its caller may have left while nobody received it."""
+        return self.redelivered or self.was_queued or self.listener.was_interrupted(self)
 
     @property
     def delivery_count(self) -> int:
@@ -101,11 +107,14 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
             self.undelivered, self.caller_waits = error, isinstance(error, PERMANENT)
 
     @property
-    def can_be_answered_later(self) -> bool:
-        """Whether the last reply was not sent because the broker could not be reached."""
-        return self.undelivered is not None and not isinstance(
-            self.undelivered, (*PERMANENT, ReplyQueueMissing)
-        )
+    def may_be_run_again(self) -> bool:
+        """Whether it is to be answered once more, if the last reply is undelivered.
+
+        Its caller may have that reply, or the broker could not be reached. A call that was acknowledged
+        meanwhile is not delivered again.
+        """
+        refused = isinstance(self.undelivered, (*PERMANENT, ReplyQueueMissing))
+        return (self.may_be_delivered or not refused) and bool(self.listener.can_requeue(self))
 
     def heartbeat(self) -> None:
         """Send a heartbeat, in ``HEARTBEAT_TIMEOUT`` seconds; raises if it cannot be sent."""
@@ -189,10 +198,6 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
             before = self.unrefused
             time.sleep(RETRY_INTERVAL)
 
-    def _begin_reply(self, *, failed: bool) -> None:
-        if self.delivery is not None:
-            self.delivery.begin_reply(failed=failed)
-
     def _note_sent(self) -> None:
         self.unrefused += 1
 
@@ -203,14 +208,9 @@ class ConfirmedMessage(amqpdriver.AMQPIncomingMessage):
             before: ``unrefused`` before the attempt.
         """
         self.unrefused = max(before, self.unrefused - 1)
-        if self.delivery is not None and not self.may_be_delivered:
-            self.delivery.withdraw_reply()
 
     def _send_once(self, deadline: float, reply: Any, failure: Any, ending: bool = True) -> None:
-        hooks: dict[str, Callable[[], None]] = {}
-        if ending:
-            hooks["before_sending"] = partial(self._begin_reply, failed=failure is not None)
-            hooks["after_sending"] = self._note_sent
+        hooks: dict[str, Callable[[], None]] = {"after_sending": self._note_sent} if ending else {}
         driver = self.listener.driver
         with driver._get_connection(library.PURPOSE_SEND, retry=CONNECT_RETRIES) as connection:
             publisher = BoundedPublisher(connection, deadline, self.listener.largest_message, **hooks)

@@ -27,7 +27,6 @@ class BoundedPublisher:
         connection: Any,
         deadline: float,
         largest: int,
-        before_sending: Callable[[], None] = lambda: None,
         after_sending: Callable[[], None] = lambda: None,
     ) -> None:
         """Publish on a connection of oslo.messaging's pool.
@@ -36,11 +35,9 @@ class BoundedPublisher:
             connection: The connection.
             deadline: Seconds of ``time.monotonic``.
             largest: Bytes that a message may have.
-            before_sending: Called before a message is handed to the broker.
-            after_sending: Called after that, before the confirmation is waited for. If it is not called, the
+            after_sending: Called after a message is handed to the broker, before the confirmation is waited for. If it is not called, the
                 broker has not got the whole message.
         """
-        self._before_sending = before_sending
         self._after_sending = after_sending
         self._connection = connection
         self._deadline = deadline
@@ -75,7 +72,6 @@ class BoundedPublisher:
                 raise
 
     def _publish(self, queue: str, message: Any, properties: dict[str, Any]) -> None:
-        self._before_sending()
         producer = self._connection._producer
         with _noticing_the_end_of_sending(producer.channel, self._after_sending):
             producer.publish(

@@ -16,7 +16,7 @@ from scheduler.audit.nova_reader import NovaReader
 from scheduler.audit.placement_reader import PlacementReader
 from scheduler.audit.recorded_claims import RecordedClaim
 from scheduler.audit.run import Audit, Settings
-from scheduler.claims.allocations_api import AllocationsApi, ConsumerAllocations, Owner
+from scheduler.placement.allocations import AllocationsApi, ConsumerAllocations, Owner
 from scheduler.claims.journal import DIRECTORY_PREFIX, ClaimJournal, Journal
 from scheduler.claims.journal_page import read_records
 from scheduler.claims.result import OwnWrite

@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from scheduler.claims.allocations_api import NOTHING, AllocationsApi, Owner, claim_body
+from scheduler.placement.allocations import NOTHING, AllocationsApi, Owner, claim_body
 from scheduler.claims.claim import ClaimRequest
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.policy import Timing

@@ -4,8 +4,8 @@ import uuid
 
 import pytest
 
-from scheduler.claims.allocations_api import emptying_body
-from scheduler.claims.confirmation import HeldClaim
+from scheduler.placement.allocations import emptying_body
+from scheduler.claims.fence import HeldClaim
 from scheduler.claims.result import Outcome
 from tests.integration.placement_fixtures import request_for
 from tests.support.faulty_proxy import concurrent_update, drop_after, drop_before, error

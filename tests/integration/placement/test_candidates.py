@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from scheduler.claims.allocations_api import AllocationsApi
+from scheduler.placement.allocations import AllocationsApi
 from scheduler.claims.claimer import Claimer
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.provider_aggregates import ProviderAggregates

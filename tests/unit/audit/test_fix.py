@@ -7,7 +7,7 @@ import pytest
 from scheduler.audit.findings import Finding, Kind
 from scheduler.audit.fix import CHANGED, FREED, GONE, NOT_PROVED, WRITTEN_SINCE, fix
 from scheduler.audit.recorded_claims import RecordedClaim
-from scheduler.claims.allocations_api import AllocationsApi, ConsumerAllocations
+from scheduler.placement.allocations import AllocationsApi, ConsumerAllocations
 from scheduler.claims.result import OwnWrite
 from scheduler.placement.errors import PlacementUnanswered
 from scheduler.placement.reply import Reply

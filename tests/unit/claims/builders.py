@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 from hypothesis import strategies as st
 
-from scheduler.claims.allocations_api import Owner
+from scheduler.placement.allocations import Owner
 from scheduler.claims.claim import ClaimRequest
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.journal import Journal

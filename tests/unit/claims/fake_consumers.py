@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from scheduler.claims.allocations_api import NOTHING, ConsumerAllocations, Owner
+from scheduler.placement.allocations import NOTHING, ConsumerAllocations, Owner
 from scheduler.placement.client import Reply
 from scheduler.placement.errors import PlacementUnanswered, PlacementUnreachable
 

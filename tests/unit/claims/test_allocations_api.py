@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from scheduler.claims.allocations_api import (
+from scheduler.placement.allocations import (
     NOTHING,
     AllocationsApi,
     ConsumerAllocations,

@@ -4,11 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from scheduler.claims.allocations_api import Owner, allocations_body
+from scheduler.placement.allocations import Owner, allocations_body
 from scheduler.claims.batch import Batch
 from scheduler.claims.claimer import Claimer
-from scheduler.claims.empty_consumers import EmptyConsumers
-from scheduler.claims.events import ClaimState
+from scheduler.placement.empty_consumers import EmptyConsumers
+from scheduler.placement.claim_events import ClaimState
 from scheduler.claims.parts import ClaimParts
 from scheduler.claims.policy import Timing
 from scheduler.claims.result import ClaimResult, Outcome

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from scheduler.claims.allocations_api import ConsumerAllocations, claim_body
+from scheduler.placement.allocations import ConsumerAllocations, claim_body
 from scheduler.claims.claim import AllocationClaim, ConsumerState
-from scheduler.claims.events import ENDS, ClaimState
+from scheduler.placement.claim_events import ENDS, ClaimState
 from scheduler.claims.journal import ClaimJournal
 from scheduler.claims.parts import ClaimParts
 from scheduler.claims.policy import ClaimPolicy

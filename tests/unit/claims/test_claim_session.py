@@ -6,11 +6,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from scheduler.claims.allocations_api import NOTHING, ConsumerAllocations, Owner
+from scheduler.placement.allocations import NOTHING, ConsumerAllocations, Owner
 from scheduler.claims.capacity import CheckedClaims, Excess
 from scheduler.claims.claim import ClaimRequest
 from scheduler.claims.claim_session import ClaimSession, ComputeNodes
-from scheduler.claims.events import ClaimEvent, ClaimState
+from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.claims.observers import NoObserver
 from scheduler.claims.result import ClaimResult, Outcome, OwnWrite
 from scheduler.errors import NoValidHost

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from scheduler.claims.allocations_api import NOTHING, ConsumerAllocations, Owner
+from scheduler.placement.allocations import NOTHING, ConsumerAllocations, Owner
 from scheduler.claims.claimer import Claimer
-from scheduler.claims.confirmation import HeldClaim
+from scheduler.claims.fence import HeldClaim
 from scheduler.claims.journal_page import Record
 from scheduler.claims.policy import ClaimPolicy
 from scheduler.claims.result import Outcome

@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from scheduler.claims.allocations_api import ConsumerAllocations, allocations_body
+from scheduler.placement.allocations import ConsumerAllocations, allocations_body
 from scheduler.claims.cleanup import AllocationCleanup, PendingCleanup, attempt_cleanup
 from scheduler.claims.result import ClaimResult, Outcome, OwnWrite
 from scheduler.locks import KeyedLocks

@@ -6,9 +6,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
-from scheduler.claims.allocations_api import ConsumerAllocations
-from scheduler.claims.confirmation import HeldClaim
-from scheduler.claims.events import ClaimState
+from scheduler.placement.allocations import ConsumerAllocations
+from scheduler.claims.fence import HeldClaim
+from scheduler.placement.claim_events import ClaimState
 from scheduler.claims.result import Outcome
 from tests.unit.claims.builders import FAULTS, READS, A, B, Host, candidate, make_request
 from tests.unit.claims.fake_consumers import FakeConsumers

@@ -1,4 +1,4 @@
-from scheduler.claims.empty_consumers import EmptyConsumers
+from scheduler.placement.empty_consumers import EmptyConsumers
 
 
 def test_the_oldest_are_forgotten_first_and_others_when_they_are_discarded():

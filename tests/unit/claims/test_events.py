@@ -1,6 +1,6 @@
 import pytest
 
-from scheduler.claims.events import ClaimEvent, ClaimHistory, ClaimState
+from scheduler.placement.claim_events import ClaimEvent, ClaimHistory, ClaimState
 from scheduler.claims.result import Outcome, unsent_claim
 
 

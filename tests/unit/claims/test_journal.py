@@ -13,7 +13,7 @@ from oslo_config import cfg
 import pytest
 
 from scheduler.claims import message_records, page_file
-from scheduler.claims.allocations_api import ConsumerAllocations
+from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.claims.journal import REOPEN_DELAY, ClaimJournal, Journal, OtherClaims, journal_directory
 from scheduler.claims.journal_page import JournalPage, read_records
 from scheduler.claims.message_records import REPLIES_KEPT, RUNS_KEPT

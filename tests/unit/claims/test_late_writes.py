@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from scheduler.claims.allocations_api import ConsumerAllocations
+from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.claims.cleanup import AllocationCleanup
 from scheduler.claims.late_writes import LateWrites
 from scheduler.claims.parts import ClaimParts

@@ -1,7 +1,7 @@
 import orjson
 import pytest
 
-from scheduler.claims.responses import (
+from scheduler.placement.write_outcomes import (
     WriteOutcome,
     cause_of,
     expected_generation,

@@ -1,6 +1,6 @@
 import pytest
 
-from scheduler.claims.allocations_api import ConsumerAllocations
+from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.claims.result import ClaimResult, Outcome, OwnWrite, own_write_in
 from tests.unit.claims.builders import OWNER, A, B, candidate
 

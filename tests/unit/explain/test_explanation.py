@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.claims.events import ClaimEvent, ClaimState
+from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.explain.document import document
 from scheduler.explain.explanation import (
     LOG_FILE,

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from scheduler import errors
-from scheduler.claims.events import ClaimEvent, ClaimState
+from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.explain.record import CandidateSource, DecisionRecord, StepRecord
 from scheduler.health import catalogue
 from scheduler.health.counters import Counters

@@ -3,10 +3,10 @@
 import orjson
 import pytest
 
-from scheduler.claims.responses import WriteOutcome, write_outcome
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementSilent, PlacementUnanswered, PlacementUnreachable
 from scheduler.placement.session import Timeouts
+from scheduler.placement.write_outcomes import WriteOutcome, write_outcome
 from tools.simulation.http import FAULTS, Adapter, Faults, Server, Weather
 from tools.simulation.placement import Placement, Provider
 from tools.simulation.runtime import Runtime

@@ -26,7 +26,7 @@ class ClaimState(StrEnum):
         OUTCOME_UNKNOWN: A write had no clear response. The consumer is read until the effect shows.
         VERIFYING: A write succeeded after one of unknown outcome. The consumer is read once.
         BATCH_WRITE: The claim is sent in one request together with those for other instances.
-        CLAIMED_ALONE: The claim leaves its batch, and is sent alone.
+        SPLIT: The claim is sent together with fewer others.
         GRANTED: The instance has its allocations. The end.
         WITHIN_CAPACITY: The host was found within its capacity after the claim.
         OVER_CAPACITY: The granted claim is given back, as claims of several processes overlapped. The end.
@@ -45,7 +45,7 @@ class ClaimState(StrEnum):
     OUTCOME_UNKNOWN = "reading back whether the claim had an effect"
     VERIFYING = "reading back what the instance holds"
     BATCH_WRITE = "sending the claims of the batch again without the refused ones"
-    CLAIMED_ALONE = "claiming for the instance alone"
+    SPLIT = "sending the claims of the batch in halves"
     GRANTED = "the claim is complete"
     WITHIN_CAPACITY = "keeping the claim"
     OVER_CAPACITY = "giving the claim back, and trying the next host"
@@ -62,7 +62,7 @@ _AT_INFO = ENDS | {
     ClaimState.ADOPTING,
     ClaimState.REWRITING,
     ClaimState.RESENDING,
-    ClaimState.CLAIMED_ALONE,
+    ClaimState.SPLIT,
 }
 
 

@@ -3,7 +3,7 @@
 from enum import Enum, auto
 import re
 
-from scheduler.placement.client import Reply
+from scheduler.placement.reply import Reply
 
 CONCURRENT_UPDATE = "placement.concurrent_update"
 
@@ -34,10 +34,6 @@ class WriteOutcome(Enum):
     INVALID = auto()
     DENIED = auto()
     UNKNOWN = auto()
-
-
-#: What a write did that is in effect, or may be.
-IN_EFFECT = frozenset({WriteOutcome.DONE, WriteOutcome.UNKNOWN})
 
 
 def write_outcome(reply: Reply) -> WriteOutcome:

@@ -1,0 +1,32 @@
+"""What schedulers have in their spools: instances for which they may have claimed, and which nobody was told."""
+
+from pathlib import Path
+
+from oslo_log import log as logging
+
+from scheduler.claims.spool import Entry
+from scheduler.claims.spool_file import SUFFIX, read_lines
+
+LOG = logging.getLogger(__name__)
+
+
+def spooled(directory: Path | None) -> dict[str, Entry]:
+    """Return the entries in the spool files of a directory, by consumer.
+
+    The files are read as they are now, and never changed. What cannot be read is logged and left out.
+
+    Args:
+        directory: Where the schedulers of this machine have them; None: nowhere.
+    """
+    found: dict[str, Entry] = {}
+    for path in sorted(directory.glob(f"*{SUFFIX}")) if directory else ():
+        try:
+            for line in read_lines(path):
+                if line.get("settled"):
+                    found.pop(line["consumer"], None)
+                else:
+                    entry = Entry.of_line(line)
+                    found[entry.consumer] = entry
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            LOG.error("Cannot read spool file %s: %s", path, error)
+    return found

@@ -1,0 +1,364 @@
+"""What could not be settled on a bad day: one entry for each consumer of which something is not known.
+
+A write had no response and may come late, a release was not carried out, or a call was run before and the
+writes of its earlier run may still come. Each entry is looked at when no late write is expected any more, and
+at growing intervals until it is settled, however long that takes. Entries are in memory and in a file
+(``spool_file``), which the next process takes over.
+
+What nova says of the instance decides: what a placed instance holds is left alone, a waiting one is left to
+its caller, and what others hold is released by the generation that was read.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+import threading
+import time
+
+from oslo_log import log
+
+from scheduler.background import BackgroundLoop
+from scheduler.claims.spool_file import Line, SpoolFile
+from scheduler.placement.allocation_writer import AllocationWriter
+from scheduler.placement.allocations import Owner
+from scheduler.placement.answer import Resources
+from scheduler.placement.errors import PlacementSilent
+from scheduler.placement.writes import Write, WriteResult
+from scheduler.request.instance_state import InstanceState, ReadStates
+
+LOG = log.getLogger(__name__)
+
+#: Seconds after which a write without a response is not carried out any more: the usual time limit of web
+#: servers and proxies in front of Placement.
+LATE_WRITE_WINDOW = 30.0
+
+#: Seconds for which an instance is left alone while its caller waits: longer than any caller does.
+PATIENCE = 1900.0
+
+#: Seconds between the looks at one entry; the last one repeats.
+DELAYS = (1.0, 5.0, 20.0, 60.0, 300.0)
+
+#: Seconds between two rounds with entries, and without: then files of ended processes are looked for.
+ROUND, IDLE = 1.0, 60.0
+
+#: Entries that are settled together, and seconds that this may take in Placement.
+TOGETHER, TRY = 20, 5.0
+
+#: Resource classes that tell compute nodes from providers that they share.
+COMPUTE = frozenset({"VCPU", "PCPU", "MEMORY_MB"})
+
+#: Entries that are kept. Further ones are logged, and found by an audit.
+MOST_ENTRIES = 100_000
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What an instance keeps, as it is evacuated or resized.
+
+    Attributes:
+        providers: UUIDs of the compute nodes on which it keeps what it holds.
+        hosts: The names of their hosts.
+    """
+
+    providers: frozenset[str] = frozenset()
+    hosts: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One consumer.
+
+    Attributes:
+        consumer: Its UUID.
+        since: When the last thing became unknown, in seconds of the wall clock.
+        due: When it is looked at next; the same seconds.
+        lost: What a write without a response was to give it; Placement may hide it.
+        answered: What a caller was told that it has.
+        generation: The only one with which it is to be released; None: the one that it turns out to have.
+        owner: For ``lost``.
+        kept: What it keeps.
+        attempts: How often it was looked at.
+    """
+
+    consumer: str
+    since: float
+    due: float
+    lost: Resources = field(default_factory=dict)
+    answered: Resources = field(default_factory=dict)
+    generation: int | None = None
+    owner: Owner = Owner(None, None)
+    kept: Kept = Kept()
+    attempts: int = 0
+
+    def to_line(self) -> Line:
+        """Return it as JSON."""
+        return {
+            "consumer": self.consumer,
+            "since": self.since,
+            "lost": self.lost,
+            "answered": self.answered,
+            "generation": self.generation,
+            "owner": [self.owner.project_id, self.owner.user_id],
+            "kept": [sorted(self.kept.providers), sorted(self.kept.hosts)],
+        }
+
+    @classmethod
+    def of_line(cls, line: Line) -> "Entry":
+        """Return the entry of a line; raises KeyError or TypeError if it has none."""
+        providers, hosts = line["kept"]
+        since = float(line["since"])
+        generation = line["generation"]
+        return cls(
+            line["consumer"],
+            since,
+            since if generation is not None else since + LATE_WRITE_WINDOW,
+            line["lost"],
+            line["answered"],
+            generation,
+            Owner(*line["owner"]),
+            Kept(frozenset(providers), frozenset(hosts)),
+        )
+
+
+class Spool:
+    """The entries of a process. Any thread may use it."""
+
+    def __init__(
+        self,
+        writer: AllocationWriter,
+        states_of: ReadStates,
+        file: SpoolFile,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Begin without entries.
+
+        Args:
+            writer: Reads and writes allocations.
+            states_of: Returns what nova says of instances.
+            file: Outlives this process.
+            wall_clock: Seconds that other processes know.
+        """
+        self._writer = writer
+        self._states_of = states_of
+        self._file = file
+        self._clock = writer.timing.monotonic
+        self._wall_clock = wall_clock
+        self._lock = threading.Lock()
+        self._entries: dict[str, Entry] = {}
+        self._unwritten = False
+        self._looked_at = 0.0
+        self._loop = BackgroundLoop("spool", self._round)
+
+    # -- life ------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Take over what ended processes have left, and begin to settle it.
+
+        Raises:
+            RuntimeError: The system has no thread left.
+        """
+        self._loop.start()
+
+    def stop(self, timeout: float) -> None:
+        """Settle what can be settled at once, for ``timeout`` seconds at most; the rest stays in the file."""
+        self._loop.stop(0)
+        end = self._clock() + timeout
+        while self._clock() < end and self._settle_due():
+            pass
+
+    def __len__(self) -> int:
+        """Return the number of entries."""
+        return len(self._entries)
+
+    @property
+    def problem(self) -> str:
+        """Why something cannot be kept or read; "" if all is well."""
+        return self._file.problem
+
+    # -- entries ---------------------------------------------------------------------------------------------
+
+    def note_lost(self, lost: Mapping[str, Resources], owner: Owner, kept: Kept = Kept()) -> None:
+        """Note that writes had no response and may come late.
+
+        Args:
+            lost: By consumer what the write was to give it; nothing: that is not known.
+            owner: Whose that would be.
+            kept: What the consumers keep.
+        """
+        now = self._wall_clock()
+        for uuid, rows in lost.items():
+            before = self._entries.get(uuid)
+            answered = before.answered if before else {}
+            self._put(
+                Entry(
+                    uuid,
+                    now,
+                    now + LATE_WRITE_WINDOW,
+                    dict(rows) or (before.lost if before else {}),
+                    answered,
+                    owner=owner,
+                    kept=kept,
+                )
+            )
+
+    def note_unknown(self, uuids: Iterable[str], kept: Kept = Kept()) -> None:
+        """Note that it is not known what consumers hold, or will hold when late writes have come."""
+        self.note_lost({uuid: {} for uuid in uuids}, Owner(None, None), kept)
+
+    def note_unreleased(self, uuid: str, generation: int | None, kept: Kept = Kept()) -> None:
+        """Note a release that was not carried out. A lost write of the consumer is looked at in any case."""
+        now = self._wall_clock()
+        if uuid not in self._entries:
+            self._put(Entry(uuid, now, now + DELAYS[0], generation=generation, kept=kept))
+
+    def note_answered(self, held: Mapping[str, Resources]) -> None:
+        """Note what a caller was told of consumers that have an entry."""
+        for uuid, rows in held.items():
+            if entry := self._entries.get(uuid):
+                self._put(replace(entry, answered=dict(rows)))
+
+    def _put(self, entry: Entry, *, kept_already: bool = False) -> None:
+        with self._lock:
+            if len(self._entries) >= MOST_ENTRIES and entry.consumer not in self._entries:
+                LOG.error("The spool is full; instance %s may hold a host for nobody", entry.consumer)
+                return
+            self._entries[entry.consumer] = entry
+            if not kept_already:
+                self._unwritten |= not self._file.append([entry.to_line()])
+        self._loop.wake()
+
+    # -- settling --------------------------------------------------------------------------------------------
+
+    def _round(self) -> float:
+        now = self._wall_clock()
+        if now >= self._looked_at + IDLE or now < self._looked_at:
+            self._looked_at = now
+            self._take_over()
+        while self._settle_due():
+            pass
+        return ROUND if self._entries else IDLE
+
+    def _take_over(self) -> None:
+        found: dict[str, Entry] = {}
+        for line in self._file.take_over():
+            try:
+                if line.get("settled"):
+                    found.pop(line["consumer"], None)
+                else:
+                    entry = Entry.of_line(line)
+                    found[entry.consumer] = entry
+            except (KeyError, TypeError, ValueError):
+                LOG.error("Cannot read a line of the spool: %.300s", line)
+        if found:
+            LOG.warning("Found %d instances that ended schedulers could not settle", len(found))
+        for entry in found.values():
+            if entry.consumer not in self._entries:
+                self._put(entry)
+
+    def _settle_due(self) -> bool:
+        """Try the next entries that are due; return whether there may be more."""
+        now = self._wall_clock()
+        due = [entry for entry in list(self._entries.values()) if entry.due <= now][:TOGETHER]
+        if not due:
+            if self._unwritten:
+                self._rewrite()
+            return False
+        settled = self._settle(due)
+        with self._lock:
+            over = [entry for entry in due if self._entries.get(entry.consumer) is entry]
+            for entry in over:
+                if entry.consumer in settled:
+                    del self._entries[entry.consumer]
+                else:
+                    delay = DELAYS[min(entry.attempts + 1, len(DELAYS) - 1)]
+                    again = replace(entry, due=now + delay, attempts=entry.attempts + 1)
+                    self._entries[entry.consumer] = again
+        if not self._entries:
+            self._rewrite()
+        elif settled:
+            self._file.append({"consumer": uuid, "settled": True} for uuid in settled)
+        return len(due) == TOGETHER
+
+    def _rewrite(self) -> None:
+        with self._lock:
+            lines = [entry.to_line() for entry in self._entries.values()]
+            self._unwritten = not self._file.replace(lines)
+
+    def _settle(self, entries: Collection[Entry]) -> set[str]:
+        """Settle entries; return the consumers of those that are settled."""
+        settled: set[str] = set()
+        releases: dict[str, Write] = {}
+        for kept in {entry.kept for entry in entries}:
+            alike = {entry.consumer: entry for entry in entries if entry.kept == kept}
+            states = self._states_of(list(alike), kept.hosts)
+            for uuid, entry in alike.items():
+                try:
+                    release = self._look(entry, states[uuid])
+                except PlacementSilent as error:
+                    LOG.debug("Instance %s cannot be settled: %s", uuid, error)
+                    continue
+                if isinstance(release, Write):
+                    releases[uuid] = release
+                elif release:
+                    settled.add(uuid)
+        return settled | self._release(releases)
+
+    def _look(self, entry: Entry, state: InstanceState) -> Write | bool:
+        """Return what releases what an instance holds; or whether there is nothing left to do.
+
+        Raises:
+            PlacementSilent: That is not known.
+        """
+        if state is InstanceState.UNKNOWN:
+            return False
+        waits = state is InstanceState.WAITING and entry.generation is None
+        if waits and self._wall_clock() < entry.since + PATIENCE:
+            return False
+        held = self._writer.reader.read(entry.consumer)
+        if state is InstanceState.PLACED:
+            missing = entry.answered and not held.allocations
+            return self._show(entry, entry.answered) if missing else True
+        if not held.allocations:
+            # Written once more it shows, and is released at the next look.
+            return not (entry.lost and self._show(entry, entry.lost))
+        if entry.generation is not None and entry.generation != held.generation:
+            return True
+        deleted = state in {InstanceState.DELETED, InstanceState.MISSING}
+        left = {} if deleted else self._left(held.allocations, entry.kept)
+        return True if left == held.allocations else Write(left, held.owner, held.generation)
+
+    def _left(self, held: Resources, kept: Kept) -> Resources:
+        """Return what an instance keeps: what it holds on the hosts it leaves, and what those share.
+
+        Raises:
+            PlacementSilent: The root of a provider is not known.
+        """
+        if not kept.providers:
+            return {}
+        roots = {provider: self._writer.reader.root_of(provider) for provider in held}
+        nodes = {roots[each] for each, entry in held.items() if COMPUTE & entry["resources"].keys()}
+        return {
+            each: entry
+            for each, entry in held.items()
+            if each in kept.providers or roots[each] in kept.providers or roots[each] not in nodes
+        }
+
+    def _release(self, releases: Mapping[str, Write]) -> set[str]:
+        if not releases:
+            return set()
+        written = self._writer.write(releases, until=self._clock() + TRY)
+        done = {uuid for uuid, one in written.items() if one.result is WriteResult.DONE}
+        if done:
+            LOG.info("Released what %d instances held for nobody: %s", len(done), ", ".join(sorted(done)))
+        return done
+
+    def _show(self, entry: Entry, rows: Resources) -> bool:
+        """Write rows that overlapping first writes may have hidden; return whether they show now.
+
+        Raises:
+            PlacementSilent: It is not known.
+        """
+        write = Write(rows, entry.owner)
+        written = self._writer.write({entry.consumer: write}, until=self._clock() + TRY)[entry.consumer]
+        if written.result in {WriteResult.UNKNOWN, WriteResult.UNSENT, WriteResult.DENIED}:
+            raise PlacementSilent(written.reason)
+        return written.result is WriteResult.DONE

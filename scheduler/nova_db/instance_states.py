@@ -1,0 +1,125 @@
+"""What nova's databases say of instances whose hosts may have been asked for by a caller that has left.
+
+A conductor waits for a build while the mapping of its instance has no cell and the request to build it
+exists. The user who deletes the instance, or the conductor that gives it up, changes that first. It waits for
+a move while the instance has a task state (spec: host-state-and-cells 1.2, 1.3).
+"""
+
+from collections.abc import Collection, Mapping
+
+from oslo_log import log as logging
+import sqlalchemy as sa
+
+from scheduler.logs import brief
+from scheduler.nova_db.cells import CELL0, UNREADABLE, Cell, Cells
+from scheduler.nova_db.engines import Engines
+from scheduler.nova_db.scatter_gather import CellCalls
+from scheduler.nova_db.schema import build_requests, cell_mappings, chunks, instance_mappings, instances
+from scheduler.request.instance_state import InstanceState, States
+
+LOG = logging.getLogger(__name__)
+
+#: The state of an instance that is built. It gets its host from the compute that builds it.
+BUILDING = "building"
+
+
+class InstanceStates:
+    """Reads the states of instances. Any thread may use it."""
+
+    def __init__(self, engines: Engines, cells: Cells, calls: CellCalls) -> None:
+        """Set up; nothing is read yet.
+
+        Args:
+            engines: The engine of the API database.
+            cells: The cells.
+            calls: How to call them.
+        """
+        self._engines = engines
+        self._cells = cells
+        self._calls = calls
+
+    def of(self, uuids: Collection[str], ignored_hosts: Collection[str] = ()) -> States:
+        """Return the state of each instance. Never raises.
+
+        The API database is read once, and each cell that has some of them.
+
+        Args:
+            uuids: The instances.
+            ignored_hosts: Names of hosts that their request ignores. An instance that is still on one of them
+                and is not being moved was given up.
+        """
+        wanted = list(uuids)
+        states = dict.fromkeys(wanted, InstanceState.MISSING)
+        placed: dict[str, list[str]] = {}
+        try:
+            for row in self._mappings(wanted):
+                states[row.instance_uuid] = _state_of(row)
+                if states[row.instance_uuid] is InstanceState.PLACED:
+                    placed.setdefault(row.cell, []).append(row.instance_uuid)
+        except UNREADABLE as error:
+            LOG.warning("Cannot read the state of %d instances: %s", len(wanted), brief(error))
+            return dict.fromkeys(wanted, InstanceState.UNKNOWN)
+        return {**states, **self._states_in_cells(placed, ignored_hosts)} if placed else states
+
+    def _mappings(self, uuids: list[str]) -> list[sa.Row]:
+        columns = instance_mappings.c
+        query = (
+            sa.select(
+                columns.instance_uuid,
+                columns.queued_for_delete,
+                cell_mappings.c.uuid.label("cell"),
+                build_requests.c.id.label("build_request"),
+            )
+            .join_from(instance_mappings, cell_mappings, isouter=True)
+            .join(build_requests, build_requests.c.instance_uuid == columns.instance_uuid, isouter=True)
+        )
+        with self._engines.api_connection() as connection:
+            return [
+                row
+                for piece in chunks(uuids)
+                for row in connection.execute(query.where(columns.instance_uuid.in_(piece)))
+            ]
+
+    def _states_in_cells(self, placed: Mapping[str, list[str]], ignored_hosts: Collection[str]) -> States:
+        """Return the states of instances that are in cells, by the UUID of the cell."""
+        cells = [cell for cell in self._cells.all if cell.uuid in placed]
+        answers = self._calls.scatter_gather(cells, lambda cell: self._rows_of(cell, placed[cell.uuid]))
+        states: dict[str, InstanceState] = {}
+        for uuid, in_cell in placed.items():
+            answer = answers.get(uuid)
+            if answer is None or answer.error:
+                states |= dict.fromkeys(in_cell, InstanceState.UNKNOWN)
+                continue
+            rows = {row.uuid: row for row in answer.value}
+            states |= {each: _state_in_cell(rows.get(each), ignored_hosts) for each in in_cell}
+        return states
+
+    def _rows_of(self, cell: Cell, uuids: list[str]) -> list[sa.Row]:
+        columns = instances.c
+        query = sa.select(columns.uuid, columns.host, columns.vm_state, columns.task_state).where(
+            columns.deleted == 0
+        )
+        with self._cells.engine(cell).connect() as connection:
+            return [
+                row
+                for piece in chunks(uuids)
+                for row in connection.execute(query.where(columns.uuid.in_(piece)))
+            ]
+
+
+def _state_of(mapping: sa.Row) -> InstanceState:
+    if mapping.queued_for_delete:
+        return InstanceState.DELETED
+    if mapping.cell == CELL0:
+        return InstanceState.GIVEN_UP
+    if mapping.cell is not None:
+        return InstanceState.PLACED
+    return InstanceState.WAITING if mapping.build_request is not None else InstanceState.GIVEN_UP
+
+
+def _state_in_cell(row: sa.Row | None, ignored_hosts: Collection[str]) -> InstanceState:
+    if row is None or (row.vm_state == BUILDING and row.host is not None):
+        return InstanceState.PLACED
+    if row.task_state is not None:
+        return InstanceState.WAITING
+    return InstanceState.GIVEN_UP if row.host in ignored_hosts else InstanceState.PLACED

@@ -1,0 +1,388 @@
+"""Writing allocations: the only place that sends a write to Placement (spec: placement-and-workflow 4.1-4.9).
+
+``AllocationWriter.write`` takes what consumers shall hold, and the generation that each must have before. It
+returns what became of each once that is known. Claims, the fence, and releases are policies over it: each
+says what to write, and what its caller is told.
+
+After each try one table tells what follows::
+
+    response            what follows
+    carried out         DONE; a new consumer of which a try was lost is read first: DONE if it shows the
+                        allocations, else they are hidden (4.5) and written once more
+    consumer conflict   the consumer is read: DONE if it is from a lost try, else CHANGED; a record without
+                        allocations: the next try, with its generation
+    concurrent update   the next try after a random delay; too often: CONTENDED
+    refused, gone       REFUSED, GONE; while a lost try may be carried out yet: the next try after a delay
+    invalid, denied     INVALID, DENIED; after a lost try: the next try after a delay
+    none, or unclear    the try is lost. The consumer is read until the effect shows; else the next try
+    not sent            UNSENT; after a lost try: the next try after a delay
+
+The next try is the same once more. After a lost try it goes on until the outcome is known or the time is
+over; that is UNKNOWN.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+import math
+from typing import Any
+
+import orjson
+
+from scheduler.placement.allocations import NOTHING, AllocationReader, ConsumerAllocations, path_of
+from scheduler.placement.claim_events import ClaimState
+from scheduler.placement.client import PlacementClient
+from scheduler.placement.empty_consumers import EmptyConsumers
+from scheduler.placement.errors import PlacementSilent, PlacementUnanswered, PlacementUnreachable
+from scheduler.placement.lanes import Lanes
+from scheduler.placement.reply import Reply
+from scheduler.placement.write_outcomes import (
+    WriteOutcome,
+    cause_of,
+    expected_generation,
+    refused_resource,
+    write_outcome,
+)
+from scheduler.placement.write_policy import Timing, WritePolicy
+from scheduler.placement.writes import OnLost, Unit, Write, WriteResult, Written
+from scheduler.request.query import MICROVERSION
+
+ANOTHER_WRITER = "another writer changes the allocations of the instance"
+
+TIME_OVER = "Placement does not answer any write"
+
+
+def _ignore(_uuids: Collection[str]) -> None:
+    """Ignore consumers."""
+
+
+def _ignore_try(_bodies: Collection[Mapping[str, Any]], _begun: float, *, done: bool | None) -> None:
+    """Ignore a try."""
+
+
+class AllocationWriter:
+    """Writes and reads allocations; shared by all threads of a process.
+
+    Attributes:
+        reader: Reads what consumers hold.
+        lanes: Sends what is written.
+        policy: The bounds.
+        timing: Clock, sleep and randomness.
+        empty: Consumers of which Placement has a record without allocations.
+        before_try: Called with the consumers right before a try is sent.
+        written: Called after each try with what was sent for each consumer, when it was begun in seconds of
+            the clock, and ``done``: whether it was carried out; None: that is not known.
+    """
+
+    def __init__(
+        self,
+        client: PlacementClient,
+        policy: WritePolicy = WritePolicy(),  # noqa: B008 - it is immutable
+        timing: Timing = Timing(),  # noqa: B008 - it is immutable
+        written: Callable[..., None] = _ignore_try,
+    ) -> None:
+        """Write through ``client``; nothing is sent yet."""
+        self._client = client
+        self.policy, self.timing, self.written = policy, timing, written
+        self.before_try: Callable[[Collection[str]], None] = _ignore
+        self.reader = AllocationReader(client, policy.reads_at_once)
+        self.lanes = Lanes(self._post, timing.monotonic, policy.queue_timeout)
+        self.empty = EmptyConsumers(policy.empty_consumers)
+
+    def write(
+        self,
+        writes: Mapping[str, Write],
+        *,
+        all_or_none: bool = False,
+        until: float = math.inf,
+        refusal: Callable[[], str] = lambda: "",
+        on_lost: OnLost = _ignore,
+        context: Any = None,
+    ) -> Mapping[str, Written]:
+        """Write what consumers shall hold. Never raises for a failure of Placement.
+
+        Writes of concurrent calls go together, at most one POST at a time for half of the consumers and for
+        a provider. A write without a response is sent again as it is until its outcome is known.
+
+        Args:
+            writes: By consumer UUID. Without ``all_or_none`` each has its own outcome, though they are sent
+                in one POST where that can be; the one that a refusal is about is found, and left out.
+            all_or_none: All are carried out or none, in one POST, with one outcome for all. After CHANGED
+                ``held`` is what each of them holds.
+            until: No try but the first is begun later; seconds of the clock.
+            refusal: Returns why nothing more is to be sent (the process stops); "" while it may.
+            on_lost: Called right after a try that had no response.
+            context: The context of the request, for Placement's log.
+
+        Returns:
+            By consumer UUID what became of its write.
+        """
+        parts = [writes] if all_or_none else [{uuid: write} for uuid, write in writes.items()]
+        exchange = _Exchange(self, [self._unit(part) for part in parts], until, refusal, on_lost, context)
+        done = exchange.run()
+        return {uuid: done[uuid] for uuid in writes}
+
+    def _unit(self, writes: Mapping[str, Write]) -> Unit:
+        generations = {
+            uuid: self.empty.generation_of(uuid) if write.generation is None else write.generation
+            for uuid, write in writes.items()
+        }
+        return Unit(writes, generations, max(write.late_until for write in writes.values()))
+
+    def _post(self, units: Sequence[Unit], context: Any) -> Reply:
+        """Send units in one request."""
+        bodies = {uuid: body for unit in units for uuid, body in unit.bodies().items()}
+        for unit in units:
+            unit.begin_try()
+        self.before_try(bodies.keys())
+        begun, done = self.timing.monotonic(), None
+        (uuid, body), *more = bodies.items()
+        method, path, data = ("POST", "/allocations", bodies) if more else ("PUT", path_of(uuid), body)
+        try:
+            reply = self._client.write(method, path, MICROVERSION, context, orjson.dumps(data))
+            outcome = write_outcome(reply)
+            done = None if outcome is WriteOutcome.UNKNOWN else outcome is WriteOutcome.DONE
+            return reply
+        except PlacementUnreachable:
+            done = False
+            raise
+        finally:
+            self.written(bodies.values(), begun, done=done)
+
+
+class _Exchange:
+    """One call of ``write``: the tries of its units, and what follows each of them."""
+
+    def __init__(
+        self,
+        writer: AllocationWriter,
+        units: Sequence[Unit],
+        until: float,
+        refusal: Callable[[], str],
+        on_lost: OnLost,
+        context: Any,
+    ) -> None:
+        self._reader, self._lanes, self._empty = writer.reader, writer.lanes, writer.empty
+        self._policy, self._timing = writer.policy, writer.timing
+        self._units = units
+        self._until = until
+        self._refusal = refusal
+        self._on_lost = on_lost
+        self._context = context
+        self._reactions: Mapping[WriteOutcome, Callable[[Unit, Reply], None]] = {
+            WriteOutcome.DONE: self._accept,
+            WriteOutcome.CONSUMER_CONFLICT: self._look,
+            WriteOutcome.CONCURRENT: self._back_off,
+            WriteOutcome.REFUSED: self._refuse,
+            WriteOutcome.GONE: self._refuse,
+            WriteOutcome.INVALID: self._refuse,
+            WriteOutcome.DENIED: self._refuse,
+            WriteOutcome.UNKNOWN: self._lose_reply,
+        }
+        self._unclear: dict[Unit, str] = {}  # units whose last try had no clear response, and why
+        self._read_delays: Sequence[float] = ()
+
+    def run(self) -> dict[str, Written]:
+        """Send all units until each has an outcome."""
+        while open_units := [unit for unit in self._units if unit.written is None]:
+            self._send(open_units)
+            left = [unit for unit in open_units if unit.written is None]
+            if left:
+                self._timing.sleep(max(unit.delay for unit in left))
+                self._end_if_over(left)
+        return {uuid: written for unit in self._units for uuid, written in (unit.written or {}).items()}
+
+    def _send(self, units: Sequence[Unit]) -> None:
+        self._unclear, self._read_delays = {}, ()
+        self._lanes.send(units, self._context)
+        for unit in units:
+            unit.delay = 0.0
+            try:
+                self._react(unit)
+            except PlacementSilent as error:
+                self._wait_or_end(unit, str(error))
+        if self._unclear:
+            self._watch()
+
+    def _end_if_over(self, units: Sequence[Unit]) -> None:
+        why = self._refusal() or (TIME_OVER if self._timing.monotonic() >= self._until else "")
+        for unit in units if why else ():
+            result = WriteResult.UNKNOWN if unit.lost else WriteResult.UNSENT
+            self._end(unit, result, f"{unit.cause}; {why}", unit.reply)
+
+    # -- what follows a try ----------------------------------------------------------------------------------
+
+    def _react(self, unit: Unit) -> None:
+        if isinstance(unit.error, PlacementUnanswered):
+            self._lose(unit, str(unit.error), timed_out=unit.error.timed_out)
+        elif unit.error or unit.reply is None:
+            self._wait_or_end(unit, str(unit.error))
+        else:
+            self._reactions[write_outcome(unit.reply)](unit, unit.reply)
+
+    def _accept(self, unit: Unit, reply: Reply) -> None:
+        late = self._timing.monotonic() < unit.late_until
+        if not unit.is_new or unit.verified or not (unit.lost or late):
+            self._end(unit, WriteResult.DONE, "Placement accepted it", reply, unit.made())
+            return
+        unit.note(ClaimState.VERIFYING, "an earlier write may have overlapped", reply.status)
+        unit.lost += 1  # until it is shown
+        if not self._has_ended(unit, self._read(unit)):
+            # Two writes for this consumer overlapped: the rows exist, but hidden. Written again they show.
+            unit.note(ClaimState.REWRITING, "Placement accepted the allocations, but does not show them")
+            unit.lost -= 1
+            unit.generations, unit.verified = dict.fromkeys(unit.writes), True
+
+    def _look(self, unit: Unit, reply: Reply) -> None:
+        """Read consumers that are not as they must be."""
+        unit.note(ClaimState.CONSUMER_CHANGED, cause_of(reply), reply.status)
+        unit.conflicts += 1
+        held = self._read(unit)
+        if self._has_ended(unit, held):
+            return
+        if unit.conflicts > self._policy.consumer_conflicts or (unit.is_new and len(unit.writes) > 1):
+            self._end(unit, WriteResult.CHANGED, f"{cause_of(reply)}; {ANOTHER_WRITER}", reply, held)
+        elif unit.is_new:
+            self._look_for_record(unit, expected_generation(reply))
+
+    def _look_for_record(self, unit: Unit, generation: int | None) -> None:
+        """Go on with a new consumer that shows nothing, with this generation of its record; None: no record.
+
+        The record is left behind by a refused write, or another writer's write is in progress. A write of
+        ours that is still at work may have made it, too. If that one is refused, Placement removes the
+        record, and what was written meanwhile is not shown (4.5). So it is waited for.
+        """
+        if generation is not None:
+            for delay in self._policy.reads_after_reset:
+                self._timing.sleep(delay)
+                if self._has_ended(unit, self._read(unit)):
+                    return
+        if generation == 0 and self._timing.monotonic() < unit.late_until:
+            unit.waits += 1
+            unit.conflicts -= 1
+            unit.delay = min(self._random_delay() * 2**unit.waits, self._policy.longest_retry_delay)
+            unit.generations[unit.first] = None
+            unit.note(ClaimState.BACKING_OFF, "an earlier write may still be at work on the consumer")
+            return
+        unit.generations[unit.first] = generation
+        text = "does not exist" if generation is None else f"has generation {generation}"
+        unit.note(ClaimState.FIRST_WRITE, f"the consumer {text} and holds nothing")
+
+    def _back_off(self, unit: Unit, reply: Reply) -> None:
+        unit.concurrent_updates += 1
+        if unit.concurrent_updates >= self._policy.concurrent_update_tries and not self._may_come(unit):
+            self._end(unit, WriteResult.CONTENDED, cause_of(reply), reply)
+            return
+        unit.delay = self._random_delay()
+        unit.note(ClaimState.BACKING_OFF, cause_of(reply), reply.status)
+
+    def _refuse(self, unit: Unit, reply: Reply) -> None:
+        """End, unless a lost try may yet be carried out: the consumers are as they must be for it."""
+        outcome = write_outcome(reply)
+        tells = outcome in {WriteOutcome.REFUSED, WriteOutcome.GONE}
+        if unit.lost and (self._may_come(unit) or not tells):
+            unit.delay = self._policy.longest_retry_delay
+            unit.note(
+                ClaimState.BACKING_OFF, f"{cause_of(reply)}; an earlier try may be carried out", reply.status
+            )
+            return
+        unit.lost = 0
+        self._end(unit, WriteResult[outcome.name], cause_of(reply), reply)
+
+    def _lose_reply(self, unit: Unit, reply: Reply) -> None:
+        self._lose(unit, cause_of(reply), reply.status)
+
+    def _lose(self, unit: Unit, cause: str, status: int | None = None, *, timed_out: bool = False) -> None:
+        unit.lost += 1
+        unit.verified = False
+        unit.late_until = self._timing.monotonic() + self._policy.late_write_window
+        unit.note(ClaimState.OUTCOME_UNKNOWN, f"no clear response ({cause})", status)
+        self._on_lost(unit.writes.keys())
+        policy = self._policy
+        self._unclear[unit] = cause
+        self._read_delays = policy.reads_after_timeout if timed_out else policy.reads_after_reset
+
+    def _wait_or_end(self, unit: Unit, why: str) -> None:
+        """End a unit that was not sent, or cannot be read; after a lost try it is sent again."""
+        if unit.lost:
+            unit.delay = self._policy.longest_retry_delay
+            unit.note(ClaimState.RESENDING, why)
+        else:
+            self._end(unit, WriteResult.UNSENT, why)
+
+    # -- after a lost try ------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        """Read one consumer until it has changed: the others of a POST have changed with it. Then read all."""
+        first = next(iter(self._unclear))
+        if self._shows_effect(first):
+            for unit in self._unclear:
+                try:
+                    self._has_ended(unit, self._read(unit))
+                except PlacementSilent:
+                    unit.delay = self._policy.longest_retry_delay
+        for unit, cause in self._unclear.items():
+            if unit.written is None:
+                unit.note(ClaimState.RESENDING, f"no clear response ({cause}) and no effect")
+
+    def _shows_effect(self, unit: Unit) -> bool:
+        for number, delay in enumerate(self._read_delays):
+            if number and (self._refusal() or self._timing.monotonic() + delay > self._until):
+                return False
+            self._timing.sleep(delay)
+            try:
+                held = self._reader.read(unit.first, self._context)
+            except PlacementSilent:
+                continue
+            if not unit.writes[unit.first].finds(held):
+                return True
+        return False
+
+    def _has_ended(self, unit: Unit, held: Mapping[str, ConsumerAllocations]) -> bool:
+        """End a unit if what its consumers hold tells what became of it; return whether it does."""
+        writes = unit.writes.items()
+        if unit.lost and all(write.explains(held[uuid], unit.lost) for uuid, write in writes):
+            unit.lost -= 1
+            self._end(unit, WriteResult.DONE, "the instance holds the allocations", None, held)
+        elif not all(write.finds(held[uuid]) for uuid, write in writes):
+            self._end(unit, WriteResult.CHANGED, ANOTHER_WRITER, unit.reply, held)
+        return unit.written is not None
+
+    # -- tools -----------------------------------------------------------------------------------------------
+
+    def _may_come(self, unit: Unit) -> bool:
+        return bool(unit.lost) and self._timing.monotonic() < unit.late_until
+
+    def _random_delay(self) -> float:
+        return self._timing.uniform(*self._policy.retry_delay)
+
+    def _read(self, unit: Unit) -> Mapping[str, ConsumerAllocations]:
+        return self._reader.read_many(list(unit.writes), self._context)
+
+    def _end(
+        self,
+        unit: Unit,
+        result: WriteResult,
+        cause: str,
+        reply: Reply | None = None,
+        held: Mapping[str, ConsumerAllocations] | None = None,
+    ) -> None:
+        name, provider = refused_resource(reply) if reply else ("", "")
+        # Of tries that expect the same generation, one is carried out.
+        lost = 0 if result is WriteResult.DONE and not unit.is_new else unit.lost
+        unit.written = {
+            uuid: Written(
+                result,
+                (held or {}).get(uuid, NOTHING),
+                lost,
+                reply.status if reply else None,
+                cause,
+                reply.summary if reply else cause,
+                name,
+                provider,
+            )
+            for uuid in unit.writes
+        }
+        for uuid, write in unit.writes.items():
+            if result is WriteResult.DONE:
+                self._empty.discard(uuid)
+            elif write.generation is None and unit.generations[uuid] == 0:
+                self._empty.add(uuid)

@@ -1,0 +1,119 @@
+"""What consumers hold in Placement (spec: placement-and-workflow 4.1-4.3)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+from urllib.parse import quote
+
+from scheduler.placement.answer import Resources
+from scheduler.placement.client import PlacementClient
+from scheduler.placement.errors import PlacementUnreachable
+from scheduler.placement.read_each import read_each
+from scheduler.request.query import MICROVERSION
+
+READ_VERSION = "1.28"
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The project and the user whose quota allocations count against."""
+
+    project_id: str | None
+    user_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerAllocations:
+    """What a consumer holds.
+
+    Attributes:
+        allocations: Provider UUID → ``{"resources": {class: amount}}``.
+        generation: The consumer generation to send with the next write; None for a consumer without
+            allocations.
+        owner: Whose they are.
+    """
+
+    allocations: Resources = field(default_factory=dict)
+    generation: int | None = None
+    owner: Owner = Owner(None, None)
+
+
+NOTHING = ConsumerAllocations()
+
+
+class AllocationReader:
+    """Reads what consumers hold; shared by all threads."""
+
+    def __init__(self, client: PlacementClient, at_once: int = 4) -> None:
+        """Read through ``client``, at most ``at_once`` consumers of a call at the same time."""
+        self._client = client
+        self._at_once = at_once
+
+    def read(self, uuid: str, context: Any = None) -> ConsumerAllocations:
+        """Return what a consumer holds now.
+
+        Raises:
+            PlacementSilent: No response, or one that does not tell.
+        """
+        reply = self._client.get(path_of(uuid), READ_VERSION, context)
+        try:
+            return _allocations_in(reply.data)
+        except (KeyError, TypeError, AttributeError):
+            text = f"Placement answers {reply.status} to a request for allocations: {reply.text}"
+            raise PlacementUnreachable(text) from None
+
+    def read_many(
+        self,
+        uuids: Sequence[str],
+        context: Any = None,
+        ends: Callable[[ConsumerAllocations], bool] = lambda _held: False,
+    ) -> Mapping[str, ConsumerAllocations]:
+        """Return what consumers hold now, by UUID; the first for which ``ends`` is true ends the reading.
+
+        Raises:
+            PlacementSilent: Placement does not tell what one of them holds.
+        """
+        return read_each(partial(self.read, context=context), uuids, self._at_once, ends)
+
+    def root_of(self, provider: str, context: Any = None) -> str | None:
+        """Return the root of a provider's tree; None for a provider that does not exist.
+
+        Raises:
+            PlacementSilent: No response, or one that does not tell.
+        """
+        reply = self._client.get(f"/resource_providers/{quote(provider, safe='')}", MICROVERSION, context)
+        if reply.status not in {200, 404}:
+            raise PlacementUnreachable(f"Placement answers {reply.status} to a request for a provider")
+        return reply.data.get("root_provider_uuid")
+
+
+def path_of(uuid: str) -> str:
+    """Return the path of what a consumer holds."""
+    return f"/allocations/{quote(uuid, safe='')}"
+
+
+def _allocations_in(data: dict[str, Any]) -> ConsumerAllocations:
+    entries = data["allocations"]
+    allocations = {provider: {"resources": entry["resources"]} for provider, entry in entries.items()}
+    if not allocations:
+        return NOTHING
+    return ConsumerAllocations(
+        allocations, data["consumer_generation"], Owner(data["project_id"], data["user_id"])
+    )
+
+
+def allocations_body(allocations: Resources, owner: Owner, generation: int | None) -> dict[str, Any]:
+    """Return the body of a write that gives a consumer these allocations and nothing else.
+
+    Args:
+        allocations: Provider UUID → ``{"resources": {class: amount}}``.
+        owner: Whose they are.
+        generation: The generation of the consumer; None for one that must not exist yet.
+    """
+    return {
+        "allocations": allocations,
+        "project_id": owner.project_id,
+        "user_id": owner.user_id,
+        "consumer_generation": generation,
+    }

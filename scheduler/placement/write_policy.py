@@ -1,0 +1,62 @@
+"""Every bound of a write of allocations, with the reason for its value, and the clock that writes go by."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+import random
+import time
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Clock, sleep and randomness of writes.
+
+    Attributes:
+        monotonic: Returns the time in seconds.
+        sleep: Waits for a number of seconds.
+        uniform: Returns a random number between two bounds.
+    """
+
+    monotonic: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    uniform: Callable[[float, float], float] = random.uniform
+
+
+@dataclass(frozen=True, slots=True)
+class WritePolicy:
+    """Time limits and delays in seconds, and numbers of tries.
+
+    The defaults suit Placement behind a web server and a database.
+
+    Attributes:
+        queue_timeout: How long a write waits for others to be sent before it. It was not sent then.
+        retry_delay: Shortest and longest random delay after a concurrent update. It is random so that writes
+            that collided once do not collide again (spec: placement-and-workflow 4.9 step 4).
+        longest_retry_delay: Longest delay while an earlier write for the consumer may still be at work. The
+            delay doubles each time: most such writes end soon, and the others hold up the database, which is
+            then not to be asked much.
+        concurrent_update_tries: Tries that may end in a concurrent update. Nova makes 4 with longer delays;
+            under load a third of the writes collide, so that 8 rarely fail.
+        consumer_conflicts: How often a write starts again from what the consumer turned out to hold. One is
+            a record without allocations; a fifth can only come from another writer.
+        reads_after_reset: Delays before the reads that follow a broken connection or a 5xx response. The
+            server has the request, and works on it for some milliseconds (spec: placement-and-workflow 4.6).
+        reads_after_timeout: The same after a read timeout. The server may work on the request for as long as
+            its own time limits allow.
+        late_write_window: After this time, a try without a response is not expected to be carried out. It is
+            the usual time limit of web servers and proxies in front of Placement.
+        reads_at_once: Consumers that are read at the same time. Placement serves a few requests at once, and
+            others want some of them.
+        empty_consumers: Empty consumers that are remembered. A forgotten one costs its next write two
+            requests.
+    """
+
+    queue_timeout: float = 30.0
+    retry_delay: tuple[float, float] = (0.05, 0.5)
+    longest_retry_delay: float = 4.0
+    concurrent_update_tries: int = 8
+    consumer_conflicts: int = 4
+    reads_after_reset: tuple[float, ...] = (0.0, 0.3, 1.0)
+    reads_after_timeout: tuple[float, ...] = (0.0, 1.0, 2.0, 4.0, 8.0)
+    late_write_window: float = 30.0
+    reads_at_once: int = 4
+    empty_consumers: int = 10_000

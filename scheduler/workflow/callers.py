@@ -1,0 +1,81 @@
+"""Whether somebody still waits for a request, and the release of what instances hold for nobody."""
+
+from collections.abc import Collection, Mapping
+
+from oslo_log import log as logging
+
+from scheduler.claims.claimer import Claimer
+from scheduler.claims.spool import Kept
+from scheduler.errors import CallerLeft
+from scheduler.placement.allocations import ConsumerAllocations
+from scheduler.placement.answer import Resources
+from scheduler.placement.errors import PlacementSilent
+from scheduler.request.instance_state import OVER, InstanceState, States
+from scheduler.request.scheduling_request import SchedulingRequest
+from scheduler.workflow.held_hosts import HeldHost
+
+LOG = logging.getLogger(__name__)
+
+#: Why a call is not served, by what nova says of its instances.
+REASONS = {
+    InstanceState.DELETED: "their instances were deleted",
+    InstanceState.GIVEN_UP: "their instances were given up",
+    InstanceState.PLACED: "their instances have a host",
+}
+
+
+class Callers:
+    """Asks nova whether the caller of a request still waits. Any thread may use it."""
+
+    def __init__(self, claimer: Claimer) -> None:
+        self._claimer = claimer
+
+    def check(self, request: SchedulingRequest, kept: Kept, *, release: bool = True) -> None:
+        """Check that somebody waits for one of the instances.
+
+        Args:
+            request: The request.
+            kept: What an evacuated instance keeps.
+            release: Whether to release what the instances hold for nobody; else the caller of this does.
+
+        Raises:
+            CallerLeft: Nobody does.
+        """
+        states = self._claimer.states_of(request.instance_uuids, kept.hosts)
+        if not OVER.issuperset(states.values()):
+            return
+        if release:
+            self._release_over(states, kept, request)
+        reasons = sorted({REASONS[state] for state in states.values()})
+        raise CallerLeft(", ".join(reasons))
+
+    def note_earlier_runs(self, request: SchedulingRequest, kept: Kept) -> None:
+        """Look at the instances once more when no write of an earlier run can come any more."""
+        if request.was_redelivered:
+            self._claimer.spool.note_unknown(request.instance_uuids, kept)
+
+    def note_unknown(self, request: SchedulingRequest, kept: Kept) -> None:
+        """Look at the instances later: what they hold is not known."""
+        self._claimer.spool.note_unknown(request.instance_uuids, kept)
+
+    def release(self, held: Mapping[str, HeldHost], kept: Kept, request: SchedulingRequest) -> None:
+        """Release what some instances of a request hold: as others hold nothing, it was never answered."""
+        allocations = {uuid: one.held for uuid, one in held.items()}
+        left = {uuid: _rows_on(one, kept.providers) for uuid, one in allocations.items()}
+        self._claimer.release(allocations, left, kept, request.context)
+
+    def _release_over(self, states: States, kept: Kept, request: SchedulingRequest) -> None:
+        for state, keeps in ((InstanceState.DELETED, Kept()), (InstanceState.GIVEN_UP, kept)):
+            uuids = [uuid for uuid in states if states[uuid] is state]
+            try:
+                held = self._claimer.get_held_many(uuids, request.context) if uuids else {}
+            except PlacementSilent:
+                self._claimer.spool.note_unknown(uuids, keeps)
+                continue
+            left = {uuid: _rows_on(one, keeps.providers) for uuid, one in held.items()}
+            claimed = {uuid: one for uuid, one in held.items() if one.allocations != left[uuid]}
+            self._claimer.release(claimed, left, keeps, request.context)
+
+
+def _rows_on(held: ConsumerAllocations, providers: Collection[str]) -> Resources:
+    return {each: held.allocations[each] for each in held.allocations.keys() & providers}
