@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -27,28 +27,9 @@ from scheduler.placement.candidates import Candidates, CandidateSource, FetchCan
 from scheduler.request.query import Query, without_limit
 from scheduler.request.reading import read
 from scheduler.request.scheduling_request import SchedulingRequest
-from scheduler.router import path
-from scheduler.router.request_routing import RequestRouting
-from scheduler.router.router import REASON
 from scheduler.workflow.request_run import AsReply, Reply
 
 LOG = logging.getLogger(__name__)
-
-
-class Routed(NamedTuple):
-    """What one scheduler would do with a request.
-
-    Attributes:
-        record: What it would decide; None if it would send the request on at once.
-        partition: Where it would send it then; "" if it would answer it.
-        tried: What is noted on the request there.
-        hosts: The hosts of the schedulers there.
-    """
-
-    record: DecisionRecord | None
-    partition: str = ""
-    tried: Sequence[str] = ()
-    hosts: Sequence[str] = ()
 
 
 class DryRuns:
@@ -69,34 +50,6 @@ class DryRuns:
             InvalidRequest: The request cannot be read.
         """
         return self._run(self._manager.parts, context, spec)
-
-    def route(self, context: Any, spec: objects.RequestSpec, tried: Sequence[str]) -> Routed:
-        """Return what would be decided now, or to which partition the request would be sent.
-
-        Args:
-            context: The context of the question.
-            spec: The request; it is changed as by a request.
-            tried: What is noted on the request of partitions in which it was tried.
-
-        Raises:
-            InvalidRequest: The request cannot be read.
-        """
-        parts = self._manager.parts
-        router = parts.router
-        if router is None:
-            return Routed(self.decide(context, spec))
-        context.delivery = call = _UnsentCall(tuple(tried))
-        manager = self._manager_of(replace(parts, router=router.for_questions()), spec)
-        try:
-            return Routed(manager.decide(context, spec))
-        except _WouldBeSentOn:
-            name = path.current(call.sent)
-            return Routed(manager.decisions.record, name, call.sent, router.schedulers().get(name, ()))
-
-    def partitions(self) -> dict[str, list[str]]:
-        """Return the hosts of the schedulers of each partition; none if this one serves all hosts."""
-        router = self._manager.parts.router
-        return {} if router is None else router.schedulers()
 
     def offer(self, context: Any, spec: objects.RequestSpec) -> Offer:
         """Return the record of what would be decided now, and what Placement has left on all hosts.
@@ -120,36 +73,6 @@ class DryRuns:
             spec.flavor.name if "name" in spec.flavor else None,
         )
         return _DryManager(self._manager.conf, parts)
-
-
-class _WouldBeSentOn(BaseException):
-    """The request would be sent on; no handler of errors may answer it."""
-
-
-class _UnsentCall:
-    """A call that is not sent on, as ``rpc.delivery.Delivery``.
-
-    Attributes:
-        sent: What would be noted on it where it would be sent last.
-    """
-
-    can_be_forwarded = True
-    redelivered = has_past = False
-    spent = 0.0
-
-    def __init__(self, tried: tuple[str, ...]) -> None:
-        self.tried = tried
-        self.sent: tuple[str, ...] = ()
-
-    def forward(self, topic: str, reason: str, tried: Sequence[str]) -> bool:
-        """Note where it would be sent; groups are not decided elsewhere in a dry run."""
-        if reason != REASON:
-            return False
-        self.sent = tuple(tried)
-        raise _WouldBeSentOn
-
-    def requeue(self, reason: str) -> None:
-        """Do nothing: it is not returned."""
 
 
 class _Unannounced:
@@ -185,12 +108,12 @@ class _DryManager(SchedulerManager):
         chain, weighers = self._load_rules()
         self._rules = {each.name for each in chain.filters} | {each.name for each in weighers}
 
-    def _serve(self, request: SchedulingRequest, as_reply: AsReply, routing: RequestRouting | None) -> Reply:
+    def _serve(self, request: SchedulingRequest, as_reply: AsReply) -> Reply:
         """Decide for instances of their own, as a conductor would have asked for them."""
         more = (uuidutils.generate_uuid() for _ in request.instance_uuids[1:])
         asked = replace(request, instance_uuids=(*request.instance_uuids[:1], *more))
         asked.counts.notes.extend(hint_notes(asked.spec, self._rules))
-        return super()._serve(self._in_group(asked), as_reply, routing)
+        return super()._serve(self._in_group(asked), as_reply)
 
     def _in_group(self, request: SchedulingRequest) -> SchedulingRequest:
         """Return the request with the new instances in its server group, and with the hosts of the others."""

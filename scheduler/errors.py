@@ -7,8 +7,9 @@
     │   └── RequestFilterFailed  a pre-filter refused the request
     ├── DependencyUnavailable    it is not known whether a host can take the request: the outage is waited out
     │   ├── PlacementUnavailable  Placement or Keystone is unavailable, or refuses this scheduler
-    │   └── HostsUnknown         hosts that the request needs are in cells that cannot be read
-    │       └── PartitionUnreachable  hosts that may do are in a partition that cannot be asked
+    │   ├── HostsUnknown         hosts that the request needs are in cells that cannot be read
+    │   │   └── PartitionUnreachable  partitions that may have a host do not answer
+    │   └── RouterBusy           a router has as many requests under way as it may have
     ├── InvalidRequest           the message is malformed or contradictory
     │   ├── InvalidSetting       a flavor or image requests a value that does not exist
     │   ├── RequestGroupSuffixConflict
@@ -232,12 +233,19 @@ class HostsUnknown(DependencyUnavailable):
 
 
 class PartitionUnreachable(HostsUnknown):
-    """Schedulers of another partition are alive, may have a host, and could not be asked."""
+    """Partitions may have a host, and none of their schedulers answers."""
 
     def __init__(self) -> None:
-        DependencyUnavailable.__init__(
-            self, "The hosts of another partition are not known, since it cannot be asked"
-        )
+        DependencyUnavailable.__init__(self, "Partitions that may have a host do not answer")
+
+
+class RouterBusy(DependencyUnavailable):
+    """A router has as many calls under way as it may have."""
+
+    nova_name = "CellTimeout"
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"The router has {most} requests under way, and takes no more")
 
 
 class ComputeHostMetricNotFound(BerthError):

@@ -4,8 +4,7 @@ Its parts are put together in ``manager_parts.py``; the steps of a request are i
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from contextlib import contextmanager
 import math
 from typing import Any
 
@@ -14,7 +13,6 @@ from oslo_log import log as logging
 
 from scheduler import conf as options
 from scheduler import objects
-from scheduler.claims.claimer import TOO_LATE
 from scheduler.deadline import Deadline, limit_to
 from scheduler.errors import (
     BerthError,
@@ -22,7 +20,6 @@ from scheduler.errors import (
     DependencyUnavailable,
     HandedBack,
     HostsUnknown,
-    NoValidHost,
     PlacementUnavailable,
 )
 from scheduler.explain.constraint_names import RequestNames
@@ -37,8 +34,6 @@ from scheduler.outages import IDLE_INTERVAL, Outages
 from scheduler.placement.partition_members import PartitionMembers
 from scheduler.request.decision_line import placed_lines, refused_line
 from scheduler.request.scheduling_request import SchedulingRequest
-from scheduler.router.request_routing import RequestRouting
-from scheduler.router.routing import RoutingFacts
 from scheduler.rules import nova_modules
 from scheduler.rules.drivers import Rules, load_rules
 from scheduler.selection.alternates import as_dicts
@@ -100,7 +95,6 @@ class SchedulerManager:
         self._claimer = parts.claimer
         self._mirror = parts.mirror
         self.stream = parts.stream
-        self._router = parts.router
         self._clock = parts.clock
         self.steps = make_steps(conf, parts, notifications)
         self._partition_members = self._watch_members() if parts.hosts.partition.name else None
@@ -293,59 +287,24 @@ class SchedulerManager:
             instance_uuids,
             context,
             with_alternates=return_objects and return_alternates,
-            deadline=arrived_at + self._patience_left(context, instance_uuids),
+            deadline=arrived_at + options.caller_patience(self.conf) - _waited(context),
             arrived_at=arrived_at,
         )
         with limit_to(Deadline(request.deadline, self._clock)):
-            routing = self._routing_of(request)
-            if routing:
-                routing.route()
             self._send_on_to_owner(request)
-            return self._serve(request, list if return_objects else as_dicts, routing)
+            return self._serve(request, list if return_objects else as_dicts)
 
-    def _patience_left(self, context: Any, instance_uuids: Sequence[str] | None) -> float:
-        """Return the seconds that the caller still waits, after what other schedulers took.
-
-        Raises:
-            NoValidHost: It waits no more.
-        """
-        delivery = getattr(context, "delivery", None)
-        spent = delivery.spent if delivery else 0.0
-        left = options.caller_patience(self.conf) - spent
-        if left <= 0:
-            LOG.warning("No host is looked for after %d s: %s, for %s", spent, TOO_LATE, instance_uuids)
-            raise NoValidHost(TOO_LATE, final=True)
-        return left
-
-    def _serve(
-        self,
-        request: SchedulingRequest,
-        as_reply: AsReply,
-        routing: RequestRouting | None,
-    ) -> Reply:
+    def _serve(self, request: SchedulingRequest, as_reply: AsReply) -> Reply:
         trace = self.decisions.begin(request)
         run = RequestRun(self.steps, self._driver, as_reply, trace)
-        if routing:
-            trace.routed(routing.partition, routing.tried_before)
 
         def attempt(current: SchedulingRequest) -> Reply:
             if current is not request:
                 trace.mark("outage")  # for which it has waited
-            with routing.passing_on(trace.reason, trace) if routing else nullcontext():
-                return run.reply_to(current)
+            return run.reply_to(current)
 
         with self._logging(request, trace), self.decisions.recording(trace):
             return self.outages.run(attempt, request)
-
-    def _routing_of(self, request: SchedulingRequest) -> RequestRouting | None:
-        """Return how a request may be sent to other partitions; None if it may not."""
-        call = request.delivery
-        if self._router is None or call is None or not call.can_be_forwarded:
-            return None
-        facts = RoutingFacts.of(request)
-        if request.has_past and request.claims and facts.host is None:
-            facts = replace(facts, host=self.steps.held_hosts.name_of(request))
-        return RequestRouting(self._router, facts, call)
 
     def _send_on_to_owner(self, request: SchedulingRequest) -> None:
         """Send a request on, if another scheduler decides for its server group."""
@@ -394,3 +353,9 @@ class SchedulerManager:
     def sync_instance_info(self, context: Any, host_name: str, instance_uuids: Sequence[str]) -> None:
         """Note that a host has exactly these instances."""
         self.hosts.sync_instance_info(host_name, instance_uuids)
+
+
+def _waited(context: Any) -> float:
+    """Return the seconds for which a call has waited for a thread; its caller waits for so much less."""
+    delivery = getattr(context, "delivery", None)
+    return delivery.waited if delivery else 0.0

@@ -19,8 +19,6 @@ from scheduler.placement.client import PlacementClient
 from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.provider_aggregates import ProviderAggregates
 from scheduler.request.network import NeutronNetwork
-from scheduler.router.make import make_router
-from scheduler.router.router import Router
 from scheduler.selection.mirrored_hosts import MirroredHosts
 from scheduler.selection.server_groups import ServerGroups
 from scheduler.stream.decision_stream import DecisionStream, NoStream, make_stream
@@ -45,7 +43,6 @@ class ManagerParts:
         mirror: What is known of Placement's compute nodes.
         stream: What other schedulers decide, if it is shared.
         clock: Seconds, as ``time.monotonic``.
-        router: Sends requests to other partitions, if there are any.
     """
 
     hosts: Inventory
@@ -56,7 +53,6 @@ class ManagerParts:
     mirror: CandidateMirror
     stream: DecisionStream | NoStream = field(default_factory=NoStream)
     clock: Callable[[], float] = time.monotonic
-    router: Router | None = None
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts, spool_directory: Path | None = None) -> "ManagerParts":
@@ -88,7 +84,6 @@ class ManagerParts:
             network=NeutronNetwork.from_conf(conf),
             mirror=mirror,
             stream=stream,
-            router=make_router(conf, stream, hosts.partitions),
         )
 
 

@@ -282,6 +282,8 @@ class SchedulerProcess(ServiceProcess):
 class BerthSchedulerProcess(SchedulerProcess):
     """A ``berth-scheduler``."""
 
+    module = "scheduler.cmd.scheduler"
+
     def __init__(self, config_file: Path, log: Path, environment: Mapping[str, str] | None = None) -> None:
         """Describe a scheduler; ``start`` runs it.
 
@@ -290,8 +292,14 @@ class BerthSchedulerProcess(SchedulerProcess):
             log: Where its log is appended.
             environment: Variables besides those of this process.
         """
-        command = _command_of("scheduler.cmd.scheduler", config_file)
+        command = _command_of(self.module, config_file)
         super().__init__(command, log, {**_environment_of_berth(), **(environment or {})})
+
+
+class BerthRouterProcess(BerthSchedulerProcess):
+    """A ``berth-router``."""
+
+    module = "scheduler.cmd.router"
 
 
 class NovaSchedulerProcess(SchedulerProcess):

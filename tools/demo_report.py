@@ -175,14 +175,13 @@ def deciders(found, records, partition_of_host):
             one.partition or ("-" if partition_of_host else "all hosts"),
             one.sent_on(),
             one.placed,
-            one.passed_on,
             one.refused,
         )
         for one in found
     ]
-    table(("SCHEDULER", "PARTITION", "FORWARDED", "PLACED", "PASSED ON", "REFUSED"), rows)
+    table(("SCHEDULER", "PARTITION", "FORWARDED", "PLACED", "REFUSED"), rows)
     print(
-        "  FORWARDED: to the scheduler that decides. PASSED ON: had no host, so another partition was tried."
+        "  FORWARDED: to the scheduler that decides for the server group. REFUSED: another partition is asked."
     )
     hosts = [record.host for record in records if record.state == journal.ACTIVE]
     for partition in sorted(set(partition_of_host.values())):

@@ -21,12 +21,12 @@ from conductor_client.move_conductor import MoveConductor
 from conductor_client.moving_compute import MovingCompute
 from conductor_client.super_conductor import CellConductors, SuperConductor
 from scheduler.cmd import worker_parts
-from scheduler.conf.partitions import ROUTER
 from scheduler.explain.summary import summarize
 from scheduler.health import catalogue
 from scheduler.health.counters import Counters
 from scheduler.manager import SchedulerManager
 from scheduler.manager_parts import ManagerParts
+from scheduler.router.service import RouterService
 from scheduler.rpc import notifications
 from tools import vhosts
 from tools.cloud import Cloud
@@ -36,21 +36,21 @@ from tools.fleet import ZONES, Cell
 IN_MEMORY = "fake://"
 
 
-#: A flavor of the demo that the last of several partitions is for; others go where most memory is free.
+#: A flavor of the demo that the last of several partitions is for; others are spread over all.
 FLAVOR_OF_PARTITION = "m1.xlarge"
 
 
 @dataclass(frozen=True)
 class Schedulers:
-    """Which schedulers a cloud has: ``each`` in every partition, and with several of these a router.
+    """Which schedulers a cloud has: ``each`` in every partition, and with several of these ``routers``.
 
-    If ``flavors`` are given they are spread over the partitions, zones over partitions without a flavor, and
-    all requests go to the router.
+    If ``flavors`` are given they are spread over the partitions, zones over partitions without a flavor.
     """
 
     partitions: int = 1
     each: int = 1
     flavors: tuple[str, ...] = ()
+    routers: int = 1
 
 
 class Decider:
@@ -64,7 +64,7 @@ class Decider:
         """Count nothing yet; ``partition`` is "" for a scheduler of all hosts."""
         self.name = name
         self.partition = partition
-        self.placed = self.passed_on = self.refused = 0
+        self.placed = self.refused = 0
         self.counters = Counters()
         self.causes = {}
         self._lock = threading.Lock()
@@ -72,21 +72,19 @@ class Decider:
     @property
     def decided(self) -> int:
         """All requests that it looked for hosts for."""
-        return self.placed + self.passed_on + self.refused
+        return self.placed + self.refused
 
     def sent_on(self):
         """Return how many requests it sent to another scheduler without looking for hosts."""
         counts = self.counters.take()
         self.counters.put_back(counts)
         sent = sum(amount for (name, _), (amount, *_) in counts.items() if name == catalogue.FORWARDED.name)
-        return round(sent) - self.passed_on
+        return round(sent)
 
     def note(self, record, error) -> None:
         """Count a decision."""
         with self._lock:
-            if record.passed_on_to:
-                self.passed_on += 1
-            elif error is None:
+            if error is None:
                 self.placed += 1
             else:
                 self.refused += 1
@@ -177,15 +175,15 @@ class SmallCloud(Cloud):
             for number in range(wanted.each):
                 name = "-".join(filter(None, ("scheduler", partition, str(number + 1))))
                 self._start_scheduler(name if wanted != Schedulers() else "controller", partition)
-        if self.fleet.partitions:
-            self._start_scheduler("router", ROUTER)
+        for number in range(wanted.routers if self.fleet.partitions else 0):
+            self._start_router(f"router-{number + 1}")
         self.callback(self._stop_servers)
         self.conf = common
 
     def _start_scheduler(self, name, partition):
         self.announce(name if self.fleet.partitions or self.schedulers.each > 1 else "the scheduler")
         self.configure(self.rabbit or IN_MEMORY, host=name, sections=self._sections(partition))
-        decider = Decider(name, "" if partition == ROUTER else partition)
+        decider = Decider(name, partition)
         self.deciders.append(decider)
         parts = ManagerParts.from_conf(self.conf)
         announced = notifications.Notifications(())
@@ -199,13 +197,21 @@ class SmallCloud(Cloud):
         self._schedulers += 1
         return manager, rpc_server
 
-    def _sections(self, own):
-        """Return the sections on partitions in the configuration of a scheduler."""
+    def _start_router(self, name):
+        self.announce(name)
+        self.configure(self.rabbit, host=name, sections=self._sections())
+        router = RouterService(self.conf)
+        router.start()
+        self.callback(router.stop, 10)
+        self._serve(router.server())
+        self._schedulers += 1
+        return router
+
+    def _sections(self, own=""):
+        """Return the sections on partitions in the configuration of a scheduler, or of a router."""
         if not self.fleet.partitions:
             return ""
-        lines = ["[berth]", "router = true" if own == ROUTER else f"partition = {own}"]
-        if own == ROUTER and self.schedulers.flavors:
-            lines.append("consumer_priority = 1")
+        lines = ["[berth]", f"partition = {own}"] if own else []
         for number, each in enumerate(self.fleet.partitions):
             lines += [f"[berth_partition_{each.name}]", f"aggregates = {each.name}", "default = true"]
             lines += self._purpose(number)

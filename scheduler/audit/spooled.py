@@ -1,4 +1,4 @@
-"""What schedulers have in their spools: instances for which they may have claimed, and which nobody was told."""
+"""What schedulers have in their spools: instances that may hold a host of which nobody was told."""
 
 from pathlib import Path
 

@@ -18,7 +18,7 @@ from scheduler.claims.claim import ClaimRequest
 from scheduler.claims.claimer import BUSY, TOO_LATE, Claimer
 from scheduler.claims.observers import ClaimObserver, NoObserver
 from scheduler.claims.result import ClaimResult, Outcome, unsent_claim
-from scheduler.claims.spool import LATE_WRITE_WINDOW, Kept
+from scheduler.claims.spool import LATE_WRITE_WINDOW, NOTHING_KEPT, Kept
 from scheduler.errors import NoValidHost
 from scheduler.placement.allocations import ConsumerAllocations, Owner
 from scheduler.placement.answer import AllocationCandidate, Resources
@@ -66,7 +66,7 @@ class ComputeNodes:
         host_name: Returns the name of the host of one, by its UUID, for the log.
     """
 
-    kept: Kept = Kept()
+    kept: Kept = NOTHING_KEPT
     known: Container[str] = ()
     host_name: Callable[[str], str] = _as_it_is
 

@@ -110,7 +110,9 @@ class Claimer:
         self._stopping.set()
 
     def claim(self, requests: Sequence[ClaimRequest], deadline: float = math.inf) -> Results:
-        """Give each instance what its candidate says, some in one write. Never raises for a failure of Placement.
+        """Give each instance what its candidate says, some in one write.
+
+        Never raises for a failure of Placement.
 
         What an instance holds on the nodes of ``evacuating_from`` it keeps besides. Instances with
         ``try_next`` want another candidate. After one with ``hopeless`` the rest may not have been tried, and
@@ -121,7 +123,8 @@ class Claimer:
         """
         # Neighbours on a host go together: the fewer providers in a transaction, the fewer conflicts.
         ordered = sorted(requests, key=lambda request: request.candidate.root)
-        LOG.debug("Attempting to claim resources in the placement API for instances %s", ordered)
+        for request in ordered:
+            LOG.debug("Attempting to claim resources in the placement API for instance %s", request.uuid)
         results: Results = {}
         until = min(deadline, self._timing.monotonic() + CLAIM_TIMEOUT)
         for start in range(0, len(ordered), self.batch_size):
@@ -204,15 +207,15 @@ class Claimer:
         until = self._timing.monotonic() + RELEASE_TIMEOUT
         changed: set[str] = set()
         for uuid, one in self.writer.write(writes, until=until, context=context).items():
-            if one.result is WriteResult.CHANGED:
+            if one.result is WriteResult.DONE:
+                LOG.info("Deleted allocations for instance %s", uuid)
+            elif one.result is WriteResult.CHANGED:
                 # Overlapping first writes can hide what is held.
                 changed.add(uuid)
                 self.spool.note_lost({uuid: held[uuid].allocations}, held[uuid].owner, kept)
-            elif one.result is not WriteResult.DONE:
+            else:
                 LOG.info("Cannot release the claim for instance %s now: %s", uuid, one.reason)
                 self.spool.note_unreleased(uuid, held[uuid].generation, kept)
-        done = writes.keys() - changed
-        LOG.info("Released the claims for instances %s", sorted(done))
         return changed
 
     def get_held_many(
@@ -226,7 +229,7 @@ class Claimer:
         return self.writer.reader.read_many(instance_uuids, context)
 
     def drain(self, timeout: float) -> None:
-        """Wait until requests in flight have ended, and settle what can be settled, in ``timeout`` seconds."""
+        """Wait until requests in flight have ended, then settle the spool, in ``timeout`` seconds in all."""
         end = self._timing.monotonic() + timeout
         while self._request_locks.busy() and self._timing.monotonic() < end:
             self._timing.sleep(DRAIN_POLL)

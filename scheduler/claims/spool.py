@@ -63,6 +63,10 @@ class Kept:
     hosts: frozenset[str] = frozenset()
 
 
+NOTHING_KEPT = Kept()
+NOBODY = Owner(None, None)
+
+
 @dataclass(frozen=True)
 class Entry:
     """One consumer.
@@ -85,8 +89,8 @@ class Entry:
     lost: Resources = field(default_factory=dict)
     answered: Resources = field(default_factory=dict)
     generation: int | None = None
-    owner: Owner = Owner(None, None)
-    kept: Kept = Kept()
+    owner: Owner = NOBODY
+    kept: Kept = NOTHING_KEPT
     attempts: int = 0
 
     def to_line(self) -> Line:
@@ -202,7 +206,7 @@ class Spool:
 
     def note_unknown(self, uuids: Iterable[str], kept: Kept = Kept()) -> None:
         """Note that it is not known what consumers hold, or will hold when late writes have come."""
-        self.note_lost({uuid: {} for uuid in uuids}, Owner(None, None), kept)
+        self.note_lost({uuid: {} for uuid in uuids}, NOBODY, kept)
 
     def note_unreleased(self, uuid: str, generation: int | None, kept: Kept = Kept()) -> None:
         """Note a release that was not carried out. A lost write of the consumer is looked at in any case."""

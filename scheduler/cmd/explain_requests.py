@@ -1,7 +1,7 @@
 """berth-explain dry-run, capacity and compare: questions about requests that were not made, or not so."""
 
 import argparse
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 import json
 import logging
 from pathlib import Path
@@ -22,7 +22,7 @@ from scheduler.cmd.explain_decisions import (
     shown_explanation,
 )
 from scheduler.conf.changed import read_changes
-from scheduler.conf.partitions import MOST_PARTITIONS
+from scheduler.conf.partitions import all_partitions
 from scheduler.errors import BerthError, InvalidRequest
 from scheduler.explain import capacity, comparison, hints
 from scheduler.explain.explainer import seconds_of
@@ -34,15 +34,13 @@ from scheduler.request import pci_aliases
 from scheduler.request.flavor_and_image import FlavorAndImage
 from scheduler.request.guest_topology import guest_topology
 from scheduler.request.reading import read
+from scheduler.router import routing
 from scheduler.rpc import explain
 
 LOG = logging.getLogger(__name__)
 
 #: Seconds that such an answer may take: Placement is asked, or many requests are decided again.
 TIMEOUT = 60.0
-
-#: How often a dry run is sent on: to each partition, from a scheduler of none.
-MOST_STEPS = MOST_PARTITIONS + 1
 
 
 class UnknownRequest(BerthError):
@@ -106,6 +104,15 @@ class RequestQuestion(Question):
             NotAnswered: None does.
         """
         return named(first_answer(self.schedulers(args), method, **arguments))
+
+    def partitions(self, args: argparse.Namespace) -> dict[str, list[str]]:
+        """Return the hosts of the schedulers that answer, by partition; none if there are no partitions."""
+        found: dict[str, list[str]] = {}
+        if all_partitions(self.conf):
+            for name, partition in self.schedulers(args).ask("partition").found.items():
+                found.setdefault(partition, []).append(name.rpartition(".")[0])
+        found.pop("", None)
+        return found
 
 
 def first_answer(asked: explain.Schedulers, method: str, **arguments: Any) -> tuple[str, Any]:
@@ -277,23 +284,23 @@ class DryRun(RequestQuestion):
         asked = {"spec_obj": self.request(args), "most_hosts": args.hosts or explain.MOST_HOSTS}
         if args.scheduler:
             return shown_explanation(self.answer(args, "dry_run", **asked))
-        return shown_explanation(self._routed(args, asked))
+        found = None
+        for name, hosts in self._in_order(args, asked["spec_obj"]):
+            found = named(first_answer(self.schedulers(args, hosts), "dry_run", **asked))
+            if found["decision"]["result"] == "scheduled":
+                break
+            LOG.info("Partition %s has no host", name)
+        return shown_explanation(found or self.answer(args, "dry_run", **asked))
 
-    def _routed(self, args: argparse.Namespace, asked: Mapping[str, Any]) -> Any:
-        """Return what would be decided by the last partition to which the request would be sent.
-
-        Raises:
-            NotAnswered: No scheduler of a partition answers.
-        """
-        schedulers, tried = self.schedulers(args), list[str]()
-        for _ in range(MOST_STEPS):
-            name, found = first_answer(schedulers, "routed_dry_run", **asked, tried=tried)
-            onward = found["sent_on"]
-            if onward is None:
-                return named((name, found["explanation"]))
-            LOG.info("%s would send the request to partition %s", name, onward["partition"])
-            schedulers, tried = self.schedulers(args, onward["hosts"]), onward["tried"]
-        raise NotAnswered("The request would be sent on without an end")
+    def _in_order(self, args: argparse.Namespace, spec: Any) -> Iterator[tuple[str, Sequence[str]]]:
+        """Yield the partitions as a router asks them in order, with the hosts of their schedulers."""
+        serving = self.partitions(args)
+        if not serving:
+            return
+        facts = routing.RoutingFacts.of(spec.obj_to_primitive())
+        for partition in routing.in_order(facts, all_partitions(self.conf)):
+            if hosts := serving.get(partition.name):
+                yield partition.name, hosts
 
 
 def _leave_group(request: Any, *, hinted: bool) -> None:
@@ -317,7 +324,7 @@ class Capacity(RequestQuestion):
         """Return how many instances fit."""
         request = self.request(args)
         _leave_group(request, hinted=any(name == hints.GROUP for name, _ in pairs(args.hint)))
-        divided = {} if args.scheduler else first_answer(self.schedulers(args), "partitions")[1]
+        divided = {} if args.scheduler else self.partitions(args)
         if divided:
             found = capacity.joined(
                 {

@@ -64,7 +64,7 @@ def decision_lines(explained: Document) -> list[str]:
         *(f"  {title} {words}" for title, words in requested_lines(decision)),
         *(f"  query {unquote_plus(query)}" for query in decision["queries"]),
         *_candidates(decision["candidates"]),
-        *_partitions(decision),
+        *([f"  partition {decision['partition']}"] if decision.get("partition") else []),
         *(f"  note: {note}" for note in decision.get("notes", ())),
     ]
     return [*lines, f"Result: {outcome(decision)}"]
@@ -72,8 +72,6 @@ def decision_lines(explained: Document) -> list[str]:
 
 def outcome(decision: Document) -> str:
     """Return what became of a request, in one line."""
-    if decision["result"] == "passed on":
-        return f"no host here, passed on to partition {decision['passed_on_to']}: {decision['summary']}"
     if decision["result"] == "failed":
         return f"no host ({decision['error']['class']}): {decision['summary']}"
     places = [one["host"]["host"] for one in decision["chosen"]]
@@ -105,16 +103,6 @@ def _candidates(found: Document) -> Iterator[str]:
         notes.append(f"Placement was asked again at {found['relaxed_at']}")
     if notes:
         yield f"  {'; '.join(notes)}"
-
-
-def _partitions(decision: Document) -> Iterator[str]:
-    """Yield the way of a request through partitions; logs of earlier releases do not have it."""
-    for each in decision.get("tried", ()):
-        yield f"  partition {each['partition']}: {each['reason'] or 'did not take the request'}"
-    if decision.get("partition"):
-        yield f"  partition {decision['partition']}: decided here"
-    elif decision.get("tried"):
-        yield "  all hosts: decided here"
 
 
 def funnel(explained: Document) -> Table:

@@ -6,7 +6,7 @@ unknown argument, 3 if the API database could not be read in time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 import logging
 from pathlib import Path
@@ -33,11 +33,14 @@ JOURNAL_HINT = "install the package systemd-python (pip install 'berth-scheduler
 NAME = "scheduler.cmd.scheduler"
 
 
-def main(argv: Sequence[str] | None = None) -> int | None:
+def main(
+    argv: Sequence[str] | None = None, make_parts: Callable[[ConfigOpts], WorkerParts] | None = None
+) -> int | None:
     """Run the daemon.
 
     Args:
         argv: The command line without the name of the program; None for that of the process.
+        make_parts: Returns the parts of a worker that is no scheduler; None: those of a scheduler.
 
     Returns:
         The exit status.
@@ -51,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int | None:
     argv = sys.argv[1:] if argv is None else argv
     with _hangups_waiting():
         try:
-            conf = read_options(argv)
+            conf = read_options(argv, needs_databases=make_parts is None)
             if conf.check_config:
                 from scheduler.cmd import check_config
 
@@ -61,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int | None:
         except errors.ConfigError as error:
             print(f"{program_name()}: {error}", file=sys.stderr)
             return FAILED
-        return _serve(conf, argv)
+        return _serve(conf, argv, make_parts or parts)
 
 
 @contextmanager
@@ -74,7 +77,7 @@ def _hangups_waiting() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def read_options(argv: Sequence[str]) -> ConfigOpts:
+def read_options(argv: Sequence[str], *, needs_databases: bool = True) -> ConfigOpts:
     """Parse the command line and the files.
 
     Raises:
@@ -84,7 +87,8 @@ def read_options(argv: Sequence[str]) -> ConfigOpts:
     from scheduler.version import version
 
     conf = options.load(argv, program_name(), version=version())
-    options.require_databases(conf)
+    if needs_databases:
+        options.require_databases(conf)
     return conf
 
 
@@ -143,7 +147,9 @@ def parts(conf: ConfigOpts) -> WorkerParts:
     return worker_parts.all_parts(conf)
 
 
-def _serve(conf: ConfigOpts, argv: Sequence[str]) -> int | None:
+def _serve(
+    conf: ConfigOpts, argv: Sequence[str], make_parts: Callable[[ConfigOpts], WorkerParts]
+) -> int | None:
     from oslo_log import log
 
     from scheduler import conf as options
@@ -160,7 +166,7 @@ def _serve(conf: ConfigOpts, argv: Sequence[str]) -> int | None:
         conf.log_opt_values(logger, logging.DEBUG)
     try:
         options.check_temporary_directory(conf)
-        master = Master(conf, argv, parts(conf))
+        master = Master(conf, argv, make_parts(conf))
     except errors.ConfigError as error:
         logger.error("%s", error)
         return FAILED

@@ -23,7 +23,11 @@ from scheduler.health.decisions import DecisionCounter, TrafficCounter
 from scheduler.health.reports import WorkerState
 from scheduler.manager_parts import ManagerParts
 from scheduler.nova_service import host_discovery, service_record
+from scheduler.router.service import RouterService
 from scheduler.rpc import context, explain, forwarding, notifications, serializer, server, transport
+
+#: A router needs no database and no Placement.
+ROUTER_STATE = WorkerState(api_database=True, placement=True)
 
 
 def all_parts(conf: cfg.ConfigOpts) -> WorkerParts:
@@ -35,6 +39,24 @@ def all_parts(conf: cfg.ConfigOpts) -> WorkerParts:
         periodics=make_periodics,
         explanations=make_explanations,
         read_state=read_state,
+        counters=counters,
+    )
+
+
+def router_parts() -> WorkerParts:
+    """Return the parts of the workers of a router."""
+    counters = Counters()
+
+    def make_router_server(_conf: cfg.ConfigOpts, router: RouterService, _worker_id: int) -> server.Server:
+        made = router.server()
+        made.observer = TrafficCounter(counters)
+        return made
+
+    return WorkerParts(
+        manager=RouterService,
+        server=make_router_server,
+        periodics=lambda _conf, _router: (),
+        read_state=lambda _router, answering: _with_traffic(ROUTER_STATE, answering),
         counters=counters,
     )
 
@@ -67,14 +89,15 @@ def make_server(
     """Return the RPC server of a worker for its manager, not started."""
     observer = TrafficCounter(counters or Counters())
     made = server.build(conf, transport.rpc_transport(conf), serving, observer=observer)
+    partition = own_partition(conf)
+    if partition:
+        made.topic = partition.topic
     made.outages = serving.outages
     serving.parts.claimer.on_event = made.activity.touch
     topic = forwarding.topic_of(conf.host, worker_id)
     if topic and serving.stream.status().wanted:
-        partition = own_partition(conf)
-        shared = [partition.topic] if partition else []
-        made.topics = server.Topics(
-            [*shared, topic], lambda taken: serving.stream.take_calls(topic if taken else "")
+        made.own_queue = server.OwnQueue(
+            topic, lambda taken: serving.stream.take_calls(topic if taken else "")
         )
     return made
 
@@ -95,7 +118,10 @@ def make_explanations(
 
 def read_state(serving: manager.SchedulerManager | None, answering: server.Server | None) -> WorkerState:
     """Return what metrics and health checks show of a worker, as far as it has started."""
-    state = WorkerState() if serving is None else serving.state()
+    return _with_traffic(WorkerState() if serving is None else serving.state(), answering)
+
+
+def _with_traffic(state: WorkerState, answering: server.Server | None) -> WorkerState:
     if answering is None:
         return state
     return msgspec.structs.replace(

@@ -109,14 +109,8 @@ OPTS = [
     cfg.StrOpt(
         "partition",
         help="The partition that this scheduler serves: the NAME of a group [berth_partition_NAME]. It reads "
-        "only the hosts of this partition and forwards requests that belong to another one. Not set: it "
-        "serves all hosts, and forwards nothing.",
-    ),
-    cfg.BoolOpt(
-        "router",
-        default=False,
-        help="Serve no partition, and forward each request to the one that it belongs to. Only while none "
-        "of these is heard of are requests served here, with all hosts. berth-router has true as default.",
+        "only the hosts of this partition, and takes the requests that berth-router calls it for. Not set: "
+        "it serves all hosts.",
     ),
     cfg.BoolOpt(
         "forward_server_groups",

@@ -16,9 +16,6 @@ LOG = logging.getLogger(__name__)
 
 PROG = "berth-scheduler"
 
-# The same program with [berth]/router.
-ROUTER_PROG = "berth-router"
-
 # nova's directories are searched for nova.conf, then for <prog>.conf
 PROJECT = "nova"
 _SEARCHED = "~/.nova, ~, /etc/nova and /etc"
@@ -72,8 +69,6 @@ def load(
         conf(argv, project=PROJECT, prog=prog, version=version, default_config_files=default_config_files)
     except (cfg.Error, OSError, UnicodeDecodeError) as error:
         raise errors.ConfigError(f"Configuration cannot be read: {_reason(error)}") from None
-    if prog == ROUTER_PROG:
-        conf.set_default("router", True, "berth")
     partitions.register_sections(conf)
     validate(conf)
     derived.set_heartbeat_default(conf)

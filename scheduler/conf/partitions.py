@@ -17,10 +17,7 @@ from scheduler.errors import ConfigError, did_you_mean
 PREFIX = "berth_partition_"
 
 MOST_PARTITIONS = 40
-"""A request notes all partitions in which it was tried, in a header of bounded length."""
-
-ROUTER = "*"
-"""What a router announces as its partition: it has none."""
+"""A request that fits nowhere is tried in all of them."""
 
 #: Names of queues that are taken: those of all schedulers, of one host, and the decision stream.
 _TAKEN = ("scheduler", "scheduler.", "berth.decisions")
@@ -65,8 +62,8 @@ OPTS = [
     ),
     cfg.StrOpt(
         "topic",
-        help="The queue from which the schedulers of the partition take forwarded requests. Not set: "
-        "berth.partition.NAME.",
+        help="The queue from which the schedulers of the partition take requests. Not set: "
+        "berth.scheduler.NAME.",
     ),
 ]
 
@@ -77,7 +74,7 @@ class Partition:
 
     Attributes:
         name: Its name, in lower case.
-        topic: Where its schedulers take requests that others forward.
+        topic: Where its schedulers take requests.
         aggregates: Names or uuids of aggregates whose hosts belong to it; empty: hosts in any or none.
         cells: Names or uuids of cells whose hosts belong to it; empty: hosts of any.
         zones: Availability zones whose requests it is for.
@@ -151,8 +148,8 @@ def own_partition(conf: cfg.ConfigOpts) -> Partition | None:
 
 
 def own_name(conf: cfg.ConfigOpts) -> str:
-    """Return what this scheduler announces as its partition; "" if it serves all hosts."""
-    return ROUTER if conf.berth.router else (conf.berth.partition or "").lower()
+    """Return the partition that this scheduler serves; "" for all hosts."""
+    return (conf.berth.partition or "").lower()
 
 
 def fingerprints(conf: cfg.ConfigOpts) -> tuple[str, ...]:
@@ -192,7 +189,7 @@ def _partition(name: str, values: cfg.ConfigOpts.GroupAttr) -> Partition:
 
 
 def _topic(name: str, values: cfg.ConfigOpts.GroupAttr) -> str:
-    return values.topic or f"berth.partition.{name}"
+    return values.topic or f"berth.scheduler.{name}"
 
 
 def _extra_spec(text: str) -> tuple[str, str | None]:
@@ -219,12 +216,6 @@ def _problems_of_own(conf: cfg.ConfigOpts, groups: dict[str, str]) -> Iterator[s
     own = (conf.berth.partition or "").lower()
     if own and own not in groups:
         yield _no_such_partition(own, groups)
-    if conf.berth.router and own:
-        yield f"[{GROUP}]/router: a router serves no partition; unset [{GROUP}]/partition"
-    if conf.berth.router and not groups:
-        yield f"[{GROUP}]/router: there is no partition to forward requests to: add a [{PREFIX}NAME]"
-    if groups and not conf.berth.decision_stream:
-        yield f"[{GROUP}]/decision_stream: partitions hear of each other in the stream; it cannot be false"
 
 
 def _no_such_partition(name: str, groups: dict[str, str]) -> str:

@@ -45,10 +45,8 @@ def document(record: DecisionRecord, rejections: Rejections | None = None) -> di
         **_request(record.request),
         "requested": requested(record.request),
         "notes": list(record.request.counts.notes),
-        "result": _result(record),
+        "result": "failed" if record.error else "scheduled",
         "partition": record.partition or None,
-        "tried": [{"partition": each.name, "reason": each.reason} for each in record.tried],
-        "passed_on_to": record.passed_on_to or None,
         "error": {"class": error[0], "text": error[1]} if error else None,
         "summary": record.summary,
         "queries": list(record.queries),
@@ -78,7 +76,7 @@ def entry(record: DecisionRecord) -> dict[str, Any]:
         "time": time_text(record.started_at),
         "request_id": record.request_id,
         **_request(record.request),
-        "result": _result(record),
+        "result": "failed" if record.error else "scheduled",
         "summary": "; ".join(filter(None, (record.summary, *relaxed_texts(_candidates(record))))),
         "hosts": [one.host[0] for one in record.chosen],
         "milliseconds": round(record.times.get("total", 0.0) * 1000, 3),
@@ -93,12 +91,6 @@ def entry_of(decision: Mapping[str, Any]) -> dict[str, Any]:
         "hosts": [one["host"]["host"] for one in decision["chosen"]],
         "milliseconds": decision["milliseconds"].get("total", 0.0),
     }
-
-
-def _result(record: DecisionRecord) -> str:
-    if record.passed_on_to:
-        return "passed on"
-    return "failed" if record.error else "scheduled"
 
 
 def time_text(seconds: float) -> str:

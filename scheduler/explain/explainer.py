@@ -1,6 +1,6 @@
 """Answers to questions about decisions, one at a time and with pauses, beside the work of a scheduler."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import islice
@@ -38,37 +38,11 @@ class Busy(BerthError):
     """Another question is being answered, and takes long."""
 
 
-class Routed(Protocol):
-    """What one scheduler would do with a request; as ``dry_run.Routed``."""
-
-    @property
-    def record(self) -> DecisionRecord | None:
-        """What it would decide; None if it would send the request on at once."""
-
-    @property
-    def partition(self) -> str:
-        """Where it would send it then; "" if it would answer it."""
-
-    @property
-    def tried(self) -> Sequence[str]:
-        """What is noted on the request there."""
-
-    @property
-    def hosts(self) -> Sequence[str]:
-        """The hosts of the schedulers there."""
-
-
 class DryRuns(Protocol):
     """Decides requests without effects."""
 
     def decide(self, context: Any, spec: objects.RequestSpec) -> DecisionRecord:
         """Return the record of what would be decided now."""
-
-    def route(self, context: Any, spec: objects.RequestSpec, tried: Sequence[str]) -> Routed:
-        """Return the same, or to which partition the request would be sent."""
-
-    def partitions(self) -> dict[str, list[str]]:
-        """Return the hosts of the schedulers of each partition."""
 
     def offer(self, context: Any, spec: objects.RequestSpec) -> Offer:
         """Return the same as ``decide``, with what Placement has left on all hosts."""
@@ -178,37 +152,9 @@ class Explainer:
             record = self._dry_runs.decide(context, spec)
             return explain(record, self._names(), most_hosts, source=DRY_RUN, pause=self._pace())
 
-    def routed_dry_run(
-        self, context: Any, spec: objects.RequestSpec, most_hosts: int, tried: Sequence[str]
-    ) -> Document:
-        """Return the explanation of what would be decided now, or where the request would be sent.
-
-        Args:
-            context: The context of the question.
-            spec: The request.
-            most_hosts: Hosts that are named.
-            tried: What is noted on the request of partitions in which it was tried.
-
-        Returns:
-            ``explanation``, if it would be looked for a host here, and else None; ``sent_on``, if the request
-            would be sent on then: to which partition, with what noted, and the hosts of its schedulers.
-
-        Raises:
-            Busy: Another question is being answered.
-            InvalidRequest: The request cannot be read.
-        """
-        with self._alone():
-            routed = self._dry_runs.route(context, spec, tried)
-            record = routed.record
-            explanation = record and explain(
-                record, self._names(), most_hosts, source=DRY_RUN, pause=self._pace()
-            )
-        onward = {"partition": routed.partition, "tried": list(routed.tried), "hosts": list(routed.hosts)}
-        return {"explanation": explanation, "sent_on": onward if routed.partition else None}
-
-    def partitions(self) -> dict[str, list[str]]:
-        """Return the hosts of the schedulers of each partition; none if there is none."""
-        return self._dry_runs.partitions()
+    def partition(self) -> str:
+        """Return the partition that is served here; "" for all hosts."""
+        return (self._conf.berth.partition or "").lower()
 
     def capacity(self, context: Any, spec: objects.RequestSpec) -> Document:
         """Return how many more instances of a request fit.

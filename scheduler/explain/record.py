@@ -326,13 +326,6 @@ class CandidateSource:
         return "placement" if self.name == "coalesced" else self.name
 
 
-class PartitionTried(NamedTuple):
-    """A partition that had no host for the request before; ``reason`` is "" if it did not answer."""
-
-    name: str
-    reason: str
-
-
 @dataclass(slots=True, eq=False)
 class DecisionRecord:
     """One decision.
@@ -358,8 +351,6 @@ class DecisionRecord:
         hosts: What explains single hosts; None once it was dropped.
         counted: Bytes that were counted for the record when it was kept.
         partition: The partition that decided; "" if there are none.
-        tried: The partitions that were tried before it.
-        passed_on_to: The partition that the request was passed on to; "" if it was answered.
     """
 
     request: SchedulingRequest
@@ -382,8 +373,6 @@ class DecisionRecord:
     hosts: HostData | None = None
     counted: int = 0
     partition: str = ""
-    tried: tuple[PartitionTried, ...] = ()
-    passed_on_to: str = ""
     _counts: tuple[StepCount, ...] = ()
     _chosen: tuple[ChosenHost, ...] = ()
 

@@ -77,7 +77,9 @@ class DecisionRecorder:
 
     def begin(self, request: SchedulingRequest) -> Trace:
         """Return what notes the decision on a request."""
-        return Trace(request, self._clock)
+        trace = Trace(request, self._clock)
+        trace.record.partition = (self._conf.berth.partition or "").lower()
+        return trace
 
     @contextmanager
     def recording(self, trace: Trace) -> Iterator[None]:
@@ -97,7 +99,7 @@ class DecisionRecorder:
     def _keep_failed(self, record: DecisionRecord, error: BaseException) -> None:
         record.summary = summarize(record)
         self._keep(record)
-        if self._conf.berth.analyse_empty_answers and not record.passed_on_to:
+        if self._conf.berth.analyse_empty_answers:
             self._analyse(record)
         if not isinstance(error, NoValidHost) or not self._conf.berth.explain_no_valid_host:
             return

@@ -1,7 +1,7 @@
 """Noting a decision while it is made: on the path of every request, so that arrays are packed at most."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 import time
 
@@ -15,14 +15,12 @@ from scheduler.explain.record import (
     DecisionRecord,
     HostData,
     Moment,
-    PartitionTried,
     Rejection,
     Round,
     StepCount,
     StepRecord,
     WeighedHosts,
 )
-from scheduler.explain.summary import summarize, with_summary
 from scheduler.filters.chain import Filtered, PreparedChain, Step
 from scheduler.hosts.coordinates import ViewIndex, ViewPosition
 from scheduler.hosts.view import HostView
@@ -120,20 +118,6 @@ class Trace(DecisionObserver):
         self.record.candidates = CandidateSource("held", hosts)
         self.mark("held")
 
-    def routed(self, partition: str, tried: Iterable[tuple[str, str]]) -> None:
-        """Note the partition that decides, and name and reason of those that were tried before."""
-        self.record.partition = partition
-        self.record.tried = tuple([PartitionTried(name, reason) for name, reason in tried])
-
-    def passed_on(self, partition: str, error: BaseException) -> None:
-        """Note that the request is passed on to another partition because of an error; "": it is not."""
-        self.record.passed_on_to = partition
-        self._error = error
-
-    def reason(self, error: BaseException) -> str:
-        """Return why a request that is not over yet ends without a host here."""
-        return with_summary(str(error), summarize(self.record))
-
     def claiming(self, claims: ClaimSession | None) -> None:
         """Note what claims for the request."""
         if claims is not None:
@@ -149,8 +133,6 @@ class Trace(DecisionObserver):
             events = tuple(event for claims in self._claims for event in claims.events_of(uuid))
             if events:
                 record.claims[uuid] = events
-        if record.passed_on_to:
-            error = self._error
         if error is not None:
             record.error = type(error).__name__, mask_credentials(str(error))
         return record

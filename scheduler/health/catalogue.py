@@ -11,7 +11,7 @@ HOSTS = (0.0, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10000.0, 30000
 #: Upper bounds of the buckets of tries of a claim.
 TRIES = (1.0, 2.0, 3.0, 5.0, 10.0)
 
-OUTCOMES = ("placed", "no_valid_host", "outage", "invalid", "passed_on", "returned", "error")
+OUTCOMES = ("placed", "no_valid_host", "outage", "invalid", "returned", "error")
 STAGES = ("queue", "outage", "query", "placement", "mirror", "table", "held", "selection", "claims", "failed")
 SOURCES = ("placement", "mirror", "table", "held")
 ANSWERS = ("own", "shared", "mirror", "table", "held", "failed")
@@ -54,7 +54,7 @@ REQUESTS = Metric(
     "berth_requests",
     "counter",
     "Requests that ended, by outcome: placed, no_valid_host, outage (a dependency was unavailable for longer "
-    "than requests wait), invalid, passed_on (to another partition), returned (to the broker, for another "
+    "than requests wait), invalid, returned (to the broker, for another "
     "worker), error.",
     ("outcome",),
     OUTCOMES,

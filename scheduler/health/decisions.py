@@ -39,7 +39,7 @@ class DecisionCounter:
     def count(self, record: DecisionRecord, error: BaseException | None) -> None:
         """Count a decision that is complete, or ended with an error."""
         counters = self._counters
-        outcome = "passed_on" if record.passed_on_to else outcome_of(error)
+        outcome = outcome_of(error)
         counters.add(catalogue.REQUESTS, 1, outcome)
         counters.add(catalogue.INSTANCES, len(record.request.instance_uuids), outcome)
         self._count_times(record)

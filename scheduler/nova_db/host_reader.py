@@ -124,15 +124,6 @@ class HostReader:
         self._known = known  # not before there is a table of it
         return table
 
-    def table_of(self, hosts: Iterable[str]) -> HostTable:
-        """Return a table of some service hosts of any partition; what cannot be read now is not in it."""
-        wanted, begun = frozenset(hosts), self._clock()
-        trackers = {cell: self._new_tracker(cell) for cell in self._cells.all}
-        self._calls.scatter_gather(
-            list(trackers), lambda cell: trackers[cell].update(self._cells.engine(cell), wanted)
-        )
-        return self._table_of([tracker.rows for tracker in trackers.values()], begun)
-
     def reread(self, cells: Iterable[Cell]) -> list[Cell]:
         """Read cells that were left out once more, for a request that needs their hosts.
 

@@ -226,14 +226,6 @@ class CellInstances:
         )
         return {row.uuid for answer in answers.values() for row in answer.value or ()}
 
-    def hosts_of_nodes(self, uuids: Iterable[str]) -> set[str]:
-        """Return the service hosts of these compute nodes."""
-        columns = compute_nodes.c
-        query = sa.select(columns.host).where(columns.deleted == 0, columns.host.is_not(None))
-        wanted = list(uuids)
-        answers = self._ask(self._cells.all, lambda cell: self._rows(cell, query, columns.uuid, wanted))
-        return {row.host for answer in answers.values() for row in answer.value or ()}
-
     def on_host(self, cell_uuid: str, host: str) -> Mapping[str, HostInstance]:
         """Return all instances of a host by uuid; none if its cell cannot be read."""
         uuids = self._uuids_on([(cell_uuid, host)]).get((cell_uuid, host), [])

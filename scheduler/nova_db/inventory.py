@@ -27,7 +27,7 @@ from scheduler.nova_db.host_reader import CellReading, HostReader
 from scheduler.nova_db.host_store import HostStore
 from scheduler.nova_db.instance_states import InstanceStates
 from scheduler.nova_db.instances import CellInstances
-from scheduler.nova_db.partition_hosts import PartitionHosts, PartitionMap
+from scheduler.nova_db.partition_hosts import PartitionHosts
 from scheduler.nova_db.row_loader import RowLoader
 from scheduler.nova_db.scatter_gather import CellCalls
 
@@ -66,7 +66,6 @@ class Inventory:
         states: Whether callers still wait for instances.
         pending: Placements that no compute has reported yet.
         partition: The hosts among them that this scheduler serves.
-        partitions: Which partitions have a host or a cell.
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
@@ -85,9 +84,6 @@ class Inventory:
         self._calls = CellCalls(lambda: conf.berth.cell_timeout)
         self._aggregates = AggregateStore(self.engines, lambda: conf.berth.aggregate_refresh_interval)
         self.partition = PartitionHosts(own_partition(conf), self.aggregates)
-        self.partitions = PartitionMap(
-            all_partitions(conf), self.aggregates, self._known_cell_of, self.cell_names
-        )
         self._reader = HostReader(
             self.cells,
             self._calls,
@@ -234,12 +230,11 @@ class Inventory:
     def nodes_of_hosts(self, table: HostTable, hosts: Collection[str]) -> frozenset[str]:
         """Return the uuids of the compute nodes of these service hosts, be they in the table or not.
 
-        Those of other partitions are read from the databases; see ``HostTable.nodes_of_hosts``.
+        Those that are not are read from the databases; see ``HostTable.nodes_of_hosts``.
         """
         nodes = table.nodes_of_hosts(hosts)
-        if not hosts or not self.partition.name:
-            return nodes
-        return nodes.union(self.instances.nodes_of_hosts(hosts))
+        missing = {host for host in hosts if not table.nodes_of_hosts([host])}
+        return nodes.union(self.instances.nodes_of_hosts(missing)) if missing else nodes
 
     def cell_readings(self) -> list[CellReading]:
         """Return how long ago each cell was read; nothing is read."""
@@ -311,23 +306,15 @@ class Inventory:
             LOG.info("Host %s is mapped to no cell; all cells are searched", host)
         return cell_uuid
 
-    def _known_cell_of(self, host: str) -> str | None:
-        try:
-            return self.host_cells.cell_of(host)
-        except UNREADABLE:
-            return None
-
     def hosts_without_partition(self) -> list[str]:
         """Return the service hosts that belong to no partition, in order; they are read now."""
-        return sorted(self.partitions.without(host_mappings.all_mapped(self.engines)))
-
-    def hosts_of_nodes(self, uuids: Collection[str]) -> set[str]:
-        """Return the service hosts of compute nodes, also of those of other partitions."""
-        return self.instances.hosts_of_nodes(uuids)
-
-    def table_of_nodes(self, uuids: Collection[str]) -> HostTable:
-        """Return a table of the hosts of some compute nodes, of whatever partition, read now."""
-        return self._reader.table_of(self.hosts_of_nodes(uuids))
+        members = [PartitionHosts(each, self.aggregates) for each in all_partitions(self._conf)]
+        cells = {cell.uuid: cell for cell in self.cells.all}
+        return sorted(
+            host
+            for host, cell_uuid in host_mappings.all_mapped(self.engines)
+            if not any(each.has_host(host, cells.get(cell_uuid)) for each in members)
+        )
 
     def _table_published(self, table: HostTable) -> None:
         if table.rows_named is not self._hosts_followed:  # most tables have the same hosts as the one before

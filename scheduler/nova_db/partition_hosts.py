@@ -1,6 +1,6 @@
 """Which hosts belong to the partition that this scheduler serves."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from oslo_log import log as logging
@@ -58,7 +58,16 @@ class PartitionHosts:
 
     def has_cell(self, cell: Cell) -> bool:
         """Return whether hosts of a cell may belong to it."""
-        return self._partition is None or in_cells(self._partition, cell.uuid, cell.name)
+        return (
+            self._partition is None
+            or not self._partition.cells
+            or bool({cell.uuid, cell.name}.intersection(self._partition.cells))
+        )
+
+    def has_host(self, host: str, cell: Cell | None) -> bool:
+        """Return whether a service host of a cell belongs to it; a host of an unknown cell may."""
+        names = self.names()
+        return (names is None or host in names) and (cell is None or self.has_cell(cell))
 
     def names(self) -> frozenset[str] | None:
         """Return the names of its service hosts; None: all hosts of its cells.
@@ -93,65 +102,3 @@ class PartitionHosts:
                 self._reports.warning(
                     name, "Aggregate %s of partition %s does not exist", name, partition.name
                 )
-
-
-class PartitionMap:
-    """Which partitions have a host or a cell, as far as is known. Any thread may use it."""
-
-    def __init__(
-        self,
-        partitions: Iterable[Partition],
-        aggregates: Callable[[], Aggregates],
-        cell_of: Callable[[str], str | None],
-        cell_names: Callable[[], Mapping[str, str | None]],
-    ) -> None:
-        """Look hosts up.
-
-        Args:
-            partitions: All partitions.
-            aggregates: Returns all aggregates as last known.
-            cell_of: Returns the uuid of the cell that a host is mapped to; None if that is not known.
-            cell_names: Returns the names of all cells by uuid.
-        """
-        self._partitions = {each.name: (each, PartitionHosts(each, aggregates)) for each in partitions}
-        self._cell_of = cell_of
-        self._cell_names = cell_names
-
-    def has_host(self, partition: str, host: str) -> bool | None:
-        """Return whether a partition has a service host; None if that is not known."""
-        described, hosts = self._partitions[partition]
-        names = hosts.names()
-        if names is not None and host not in names:
-            return False
-        if not described.cells:
-            return True
-        cell_uuid = self._cell_of(host)
-        return None if cell_uuid is None else self.has_cell(partition, cell_uuid)
-
-    def without(self, hosts: Iterable[tuple[str, str]]) -> list[str]:
-        """Return those of some hosts that belong to no partition.
-
-        Args:
-            hosts: The name of each, and the uuid of its cell.
-        """
-        members = {name: known.names() for name, (_, known) in self._partitions.items()}
-        return [
-            host
-            for host, cell_uuid in hosts
-            if not any(
-                (names is None or host in names) and self.has_cell(name, cell_uuid) is not False
-                for name, names in members.items()
-            )
-        ]
-
-    def has_cell(self, partition: str, cell_uuid: str) -> bool | None:
-        """Return whether a partition may have hosts of a cell; None if that is not known."""
-        described, _ = self._partitions[partition]
-        if not described.cells:
-            return None
-        return in_cells(described, cell_uuid, self._cell_names().get(cell_uuid))
-
-
-def in_cells(partition: Partition, uuid: str, name: str | None) -> bool:
-    """Return whether a partition may have hosts of a cell."""
-    return not partition.cells or uuid in partition.cells or name in partition.cells

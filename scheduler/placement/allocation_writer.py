@@ -313,28 +313,30 @@ class _Exchange:
     def _watch(self) -> None:
         """Read one consumer until it has changed: the others of a POST have changed with it. Then read all."""
         first = next(iter(self._unclear))
-        if self._shows_effect(first):
-            for unit in self._unclear:
-                try:
-                    self._has_ended(unit, self._read(unit))
-                except PlacementSilent:
-                    unit.delay = self._policy.longest_retry_delay
+        seen = self._read_until_changed(first)
+        for unit in self._unclear if seen else ():
+            try:
+                self._has_ended(unit, seen if seen.keys() == unit.writes.keys() else self._read(unit))
+            except PlacementSilent:
+                unit.delay = self._policy.longest_retry_delay
         for unit, cause in self._unclear.items():
             if unit.written is None:
                 unit.note(ClaimState.RESENDING, f"no clear response ({cause}) and no effect")
 
-    def _shows_effect(self, unit: Unit) -> bool:
+    def _read_until_changed(self, unit: Unit) -> Mapping[str, ConsumerAllocations]:
+        """Return what the first consumer of a unit holds once it has changed; nothing if it has not."""
         for number, delay in enumerate(self._read_delays):
             if number and (self._refusal() or self._timing.monotonic() + delay > self._until):
-                return False
+                self._until = -math.inf
+                break
             self._timing.sleep(delay)
             try:
                 held = self._reader.read(unit.first, self._context)
             except PlacementSilent:
                 continue
             if not unit.writes[unit.first].finds(held):
-                return True
-        return False
+                return {unit.first: held}
+        return {}
 
     def _has_ended(self, unit: Unit, held: Mapping[str, ConsumerAllocations]) -> bool:
         """End a unit if what its consumers hold tells what became of it; return whether it does."""

@@ -39,10 +39,6 @@ class WriteResult(Enum):
     UNKNOWN = auto()
 
 
-#: What is in effect, or may be.
-IN_EFFECT = frozenset({WriteResult.DONE, WriteResult.UNKNOWN})
-
-
 @dataclass(frozen=True, slots=True)
 class Write:
     """What a consumer shall hold instead of what it holds.

@@ -31,7 +31,7 @@ States = Mapping[str, InstanceState]
 """Instance UUID -> its state."""
 
 ReadStates = Callable[[Collection[str], Collection[str]], States]
-"""Returns the states of instances, given their UUIDs, and the hosts that their requests ignore. Never raises."""
+"""Returns the states of instances; given their UUIDs, and the hosts that their requests ignore."""
 
 
 def all_waiting(uuids: Collection[str], _ignored_hosts: Collection[str] = ()) -> States:

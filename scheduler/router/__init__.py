@@ -1,9 +1,12 @@
-"""Which partition a request belongs to, and which one is tried after it.
+"""berth-router: takes the requests of all partitions, and calls their schedulers.
 
-- routing: the rules, as functions of plain values
-- rooms: how much room each partition has, as it tells and as this process has used since
-- path: the partitions in which a call was tried, as noted on the call
-- router: sending calls on
-- request_routing: one request and its way
-- make: the router that the options describe
+::
+
+    caller ──▶ topic of all schedulers ──▶ router ──▶ topic of the first partition ──▶ one of its schedulers
+      ▲                                      │  ◀── no host ──────────────────────────────┘
+      └──────────────── reply ───────────────┴──▶ topic of the next partition ──▶ ...
+
+- routing: which partitions, and in which order
+- proxy: one request and its way
+- presence: which partitions answer
 """

@@ -1,22 +1,26 @@
-"""Which partition a request is tried in next.
+"""Which partitions a request is tried in, and in which order.
 
 ::
 
-    the host that it names ─▶ the cell ─▶ the zone ─▶ the flavor ─▶ most room
-    └──── only there ──────────────────┘  └── these first, others after them ┘
+    a hard server group ─▶ the same order for all its members
+    any other request ──▶ the zone ─▶ the flavor ─▶ spread by the instance
 
 Partitions divide work, they forbid nothing: a request that the first one has no host for is tried in each of
 the others. What may go where is for filters, traits and aggregates to say, as on a cloud without partitions.
+
+The order depends on the request alone, so that a request whose router dies takes the same way once more.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from hashlib import blake2b
+from typing import Any
 
 from scheduler.conf.partitions import Partition
-from scheduler.request import targets
-from scheduler.request.reading import read
-from scheduler.request.scheduling_request import SchedulingRequest
+
+HARD_POLICIES = frozenset({"affinity", "anti-affinity"})
+"""Policies of server groups that no member may break."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,52 +28,49 @@ class RoutingFacts:
     """What routing looks at of a request.
 
     Attributes:
-        host: The one host, or node, that it may go to; None: any.
-        cell_uuid: The one cell that it may go to; None: any.
+        key: Spreads requests for which several partitions are alike: the first instance.
         zone: The availability zone that it names; None: none.
         flavor: Name and id of its flavor.
         extra_specs: The extra specs of its flavor.
-        memory_mb: MiB of memory that all its instances take.
+        group: The server group of a hard policy that it is for; None: none.
     """
 
-    host: str | None = None
-    cell_uuid: str | None = None
+    key: str = ""
     zone: str | None = None
     flavor: frozenset[str | None] = frozenset()
     extra_specs: Mapping[str, str] = field(default_factory=dict)
-    memory_mb: int = 0
+    group: str | None = None
 
     @classmethod
-    def of(cls, request: SchedulingRequest) -> "RoutingFacts":
-        """Return what routing looks at of a request; what it lacks is refused later."""
-        target = targets.named_target(request.spec)
-        flavor = request.flavor
+    def of(cls, spec: Any, instance_uuids: Any = None) -> "RoutingFacts":
+        """Return what routing looks at of a RequestSpec as it is on the wire; what it lacks is refused later.
+
+        Args:
+            spec: The envelope of the object; anything else has no facts.
+            instance_uuids: The instances; the first one matters.
+        """
+        fields = _fields(spec)
+        flavor, group = _fields(fields.get("flavor")), _fields(fields.get("instance_group"))
+        extra_specs = flavor.get("extra_specs")
+        policies = {group.get("policy"), *_texts(group.get("policies"))}
+        zone = fields.get("availability_zone")
         return cls(
-            host=(target.host or target.node) if target else None,
-            cell_uuid=request.cell_uuid,
-            zone=read(request.spec, "availability_zone") or None,
-            flavor=frozenset({read(flavor, "name"), read(flavor, "flavorid")}),
-            extra_specs=read(flavor, "extra_specs", {}),
-            memory_mb=read(flavor, "memory_mb", 0) * len(request.instance_uuids),
+            key=next(iter(_texts(instance_uuids)), ""),
+            zone=zone if isinstance(zone, str) and zone else None,
+            flavor=frozenset(_texts([flavor.get("name"), flavor.get("flavorid")])),
+            extra_specs=extra_specs if isinstance(extra_specs, dict) else {},
+            group=str(group.get("uuid")) if policies & HARD_POLICIES else None,
         )
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionState:
-    """A partition as it is known when a request comes.
+def _fields(envelope: Any) -> Mapping[str, Any]:
+    """Return the fields of an object on the wire (spec: wire-and-config 2.2); none of anything else."""
+    found = envelope.get("nova_object.data") if isinstance(envelope, dict) else None
+    return found if isinstance(found, dict) else {}
 
-    Attributes:
-        partition: The partition.
-        alive: Whether a scheduler of it was heard of lately.
-        room: The share of its memory that is free, 0 to 1.
-        has_target: Whether the host or cell that the request names is in it; None if that is not known, or if
-            it names none.
-    """
 
-    partition: Partition
-    alive: bool = True
-    room: float = 0.0
-    has_target: bool | None = None
+def _texts(values: Any) -> list[str]:
+    return [each for each in values if isinstance(each, str)] if isinstance(values, list) else []
 
 
 class Fit(IntEnum):
@@ -88,48 +89,26 @@ class Fit(IntEnum):
     OTHERS = 3
 
 
-def eligible(states: Iterable[PartitionState]) -> list[PartitionState]:
-    """Return the partitions that may have a host for the request.
+def in_order(facts: RoutingFacts, partitions: Iterable[Partition]) -> list[Partition]:
+    """Return the partitions in the order in which a request is tried in them.
 
-    One that is known to have the host or cell that the request names rules out all others. If none has it as
-    far as is known, what is known may be wrong: then all may have it.
+    Members of a server group with a hard policy may have different flavors and zones. All are tried in the
+    same order, by a hash of the group, so that one partition decides on them.
     """
-    known = list(states)
-    possible = [state for state in known if state.has_target is not False]
-    certain = [state for state in possible if state.has_target]
-    return certain or possible or known
+    if facts.group is not None:
+        return sorted(partitions, key=lambda each: _hash(facts.group, each))
+    return sorted(
+        partitions, key=lambda each: (zone_fit(facts, each), flavor_fit(facts, each), _hash(facts.key, each))
+    )
 
 
-def next_partition(
-    facts: RoutingFacts, states: Iterable[PartitionState], tried: Collection[str] = ()
-) -> PartitionState | None:
-    """Return the partition to try a request in.
-
-    Args:
-        facts: The request.
-        states: All partitions.
-        tried: Names of those that have no host for it.
-
-    Returns:
-        None if none is left that is alive and may have a host.
-    """
-    left = [state for state in eligible(states) if state.alive and state.partition.name not in tried]
-    return min(left, key=lambda state: _rank(facts, state), default=None)
-
-
-def why(facts: RoutingFacts, state: PartitionState) -> str:
+def why(facts: RoutingFacts, partition: Partition) -> str:
     """Return in a few words why a request is tried in a partition before others."""
-    if state.has_target:
-        return f"it has host {facts.host}" if facts.host else f"it has cell {facts.cell_uuid}"
-    reasons = [f"it is for zone {facts.zone}"] if zone_fit(facts, state.partition) is Fit.NAMED else []
-    fit = flavor_fit(facts, state.partition)
-    reasons += {Fit.NAMED: ["it is for the flavor"], Fit.DEFAULT: ["it is the default"]}.get(fit, [])
-    return ", ".join([*reasons, f"{state.room:.0%} of its memory is free"])
-
-
-def _rank(facts: RoutingFacts, state: PartitionState) -> tuple[Fit, Fit, float, str]:
-    partition = state.partition
-    return zone_fit(facts, partition), flavor_fit(facts, partition), -state.room, partition.name
+    if facts.group is not None:
+        return f"by server group {facts.group}"
+    zone = ["by zone"] if zone_fit(facts, partition) is Fit.NAMED else []
+    flavor = {Fit.NAMED: ["by flavor"], Fit.DEFAULT: ["the default"]}.get(flavor_fit(facts, partition), [])
+    return ", ".join(zone + flavor) or "by instance"
 
 
 def zone_fit(facts: RoutingFacts, partition: Partition) -> Fit:
@@ -153,3 +132,7 @@ def _names_flavor(facts: RoutingFacts, partition: Partition) -> bool:
         key in facts.extra_specs and value in {None, facts.extra_specs[key]}
         for key, value in partition.extra_specs
     )
+
+
+def _hash(key: str | None, partition: Partition) -> bytes:
+    return blake2b(f"{key}/{partition.name}".encode(), digest_size=8).digest()

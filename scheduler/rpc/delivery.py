@@ -6,7 +6,7 @@ and the server reports what became of the reply. A message that the broker has a
 its next run finds it in Placement.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextvars import ContextVar
 from enum import Enum, auto
 from typing import NamedTuple, Protocol
@@ -66,20 +66,6 @@ class Sent(Enum):
     UNKNOWN = auto()
 
 
-class Onward(NamedTuple):
-    """How a message came here, and how it may be sent on.
-
-    Attributes:
-        tried: What schedulers that sent it on have noted.
-        send: Sends it on to a topic, with the reason and what is tried then.
-        spent: Seconds since another scheduler received it first, until it was received here.
-    """
-
-    tried: tuple[str, ...]
-    send: Callable[[str, str, tuple[str, ...]], Sent]
-    spent: float = 0.0
-
-
 def _never() -> bool:
     return False
 
@@ -94,6 +80,7 @@ class Receipt(NamedTuple):
         has_past: Returns whether it may have been run before, or its caller may have left; that may change
             while it is run.
         can_be_requeued: Whether it may be returned to the broker, for another scheduler.
+        forward: Sends it on to a topic, with the reason; None if it may not be sent on.
     """
 
     message_id: str = ""
@@ -101,6 +88,7 @@ class Receipt(NamedTuple):
     waited: float = 0.0
     has_past: Callable[[], bool] = _never
     can_be_requeued: bool = False
+    forward: Callable[[str, str], Sent] | None = None
 
 
 class Delivery:
@@ -111,24 +99,18 @@ class Delivery:
         redelivered: See there.
         waited: See there.
         can_be_requeued: See there.
-        tried: What schedulers that sent the message on have noted, so that nothing is tried twice.
-        spent: Seconds since the first of these schedulers received it until a thread was free, as far as is
-            known.
         dropped: Why it is answered with an error without having been served; "" if it is served.
     """
 
-    def __init__(self, receipt: Receipt = Receipt(), onward: Onward | None = None) -> None:  # noqa: B008
+    def __init__(self, receipt: Receipt = Receipt()) -> None:  # noqa: B008 - it is immutable
         """Begin with nothing that depends on the reply.
 
         Args:
             receipt: What is known of the message.
-            onward: How it came here, and how it may be sent on; None if it may not.
         """
-        self.message_id, self.redelivered, self.waited, self._has_past, self.can_be_requeued = receipt
-        self.tried = onward.tried if onward else ()
-        self.spent = receipt.waited + (onward.spent if onward else 0.0)
+        self.message_id, self.redelivered, self.waited, self._has_past = receipt[:4]
+        self.can_be_requeued, self._forward = receipt[4:]
         self.dropped = ""
-        self._onward = onward
         self._may_be_elsewhere = False
         self._held: list[Held] = []
 
@@ -141,12 +123,7 @@ class Delivery:
         """Keep something until the outcome of the reply is known."""
         self._held.append(held)
 
-    @property
-    def can_be_forwarded(self) -> bool:
-        """Whether the message may be sent on to another scheduler."""
-        return self._onward is not None
-
-    def forward(self, topic: str, reason: str, tried: Sequence[str]) -> bool:
+    def forward(self, topic: str, reason: str) -> None:
         """Send the message on to another scheduler, which answers its caller.
 
         Returns if that is not possible: then it is to be answered here. If it is not known whether it was
@@ -155,39 +132,23 @@ class Delivery:
         Args:
             topic: Where the other scheduler, or one of several, takes messages.
             reason: Why, in one word, for log and metrics.
-            tried: What ``tried`` is to be there: what was tried before, and what is tried now.
-
-        Returns:
-            Whether it may have been sent all the same: the broker has not confirmed it.
 
         Raises:
             Forwarded: It was sent.
         """
-        if self._onward is None:
-            return False
-        sent = self._onward.send(topic, reason, tuple(tried))
+        if self._forward is None:
+            return
+        sent = self._forward(topic, reason)
         if sent is Sent.YES:
             raise Forwarded(f"the message was sent to {topic}")
         self._may_be_elsewhere = self._may_be_elsewhere or sent is Sent.UNKNOWN
-        return sent is Sent.UNKNOWN
-
-    def requeue(self, reason: str) -> None:
-        """Return the message to the broker, to be delivered once more; nothing may be held.
-
-        Returns if that is not possible.
-
-        Raises:
-            Requeued: It is returned.
-        """
-        if self.can_be_requeued:
-            raise Requeued(reason)
 
     def confirm(self) -> None:
         """Report that the reply was delivered. Never raises."""
         self._end_held(lambda held: held.confirm())
 
     def keep(self) -> None:
-        """Report that the message is run once more, or that its reply may have been delivered. Never raises."""
+        """Report that the message is run once more: its reply may have been delivered. Never raises."""
         self._end_held(lambda held: held.keep())
 
     def give_back(self) -> None:
@@ -199,7 +160,7 @@ class Delivery:
 
         The record of the decision has the delivery for as long as it is kept, and a message may be large.
         """
-        self._onward, self._has_past = None, _never
+        self._forward, self._has_past = None, _never
 
     def _end_held(self, end: Callable[[Held], None]) -> None:
         held, self._held = self._held, []

@@ -7,6 +7,7 @@
     └── nova.exception.*     classes made here under the names that nova's services catch
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from oslo_serialization import jsonutils
@@ -51,6 +52,12 @@ def for_caller(error: BaseException) -> Exception:
     return InternalError(_describe(error))
 
 
+def of_failure(name: str, module: str, text: str, kwargs: Mapping[str, Any]) -> Exception:
+    """Return an exception that a scheduler has replied, to be replied once more."""
+    made = type(name, (RemoteError,), {"__module__": module, "__doc__": "An error of a scheduler."})
+    return made(text, **{key: value for key, value in kwargs.items() if key != "final"})
+
+
 def _of_berth(error: errors.BerthError) -> Exception:
     if error.nova_name is None:
         sendable = _can_be_sent(error) and _is_short_line(str(error))
@@ -58,6 +65,8 @@ def _of_berth(error: errors.BerthError) -> Exception:
     kwargs: dict[str, Any] = {}
     if isinstance(error, errors.NoValidHost):
         kwargs = {"reason": _short_line(error.reason), "code": 500}
+        if error.final:
+            kwargs["final"] = True  # for a router; nova's class ignores it
     elif isinstance(error, errors.DependencyUnavailable):
         kwargs = {"code": 503}  # nova's classes stand for 404 and 500
     return _nova_class(error.nova_name)(_short_line(str(error)), **kwargs)

@@ -21,16 +21,15 @@ from scheduler.rpc import checks
 from scheduler.rpc.amqp.listener import stopping_soon
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.endpoints import Endpoint, answering
-from scheduler.rpc.forwarding import MOST_TRIED
 from scheduler.rpc.serializer import ObjectSerializer, ServerSerializer
 
 LOG = logging.getLogger(__name__)
 
 TOPIC = "berth-explain"
-VERSION = "1.2"
+VERSION = "1.3"
 
 #: The version that a scheduler must have for questions that older ones cannot answer, and for the others.
-NEEDED = {"routed_dry_run": "1.2", "partitions": "1.2"}
+NEEDED = {"partition": "1.3"}
 OLDEST = "1.1"
 
 #: Hosts of one explanation, and entries of one list.
@@ -100,22 +99,10 @@ class Explanations(Endpoint):
         return self._answer(self._explainer.dry_run(context, checks.request_spec(spec_obj), count))
 
     @answering
-    def routed_dry_run(
-        self, context: Any, spec_obj: Any, most_hosts: Any = 1000, tried: Any = None
-    ) -> dict[str, Any]:
-        """Say what would be decided now, or to which partition the request would be sent."""
+    def partition(self, context: Any) -> dict[str, Any]:
+        """Name the partition that is served here."""
         _require_admin(context)
-        count = min(checks.number(most_hosts, "most_hosts"), MOST_HOSTS)
-        entries = checks.text_list(tried or [], "tried")[:MOST_TRIED]
-        return self._answer(
-            self._explainer.routed_dry_run(context, checks.request_spec(spec_obj), count, entries)
-        )
-
-    @answering
-    def partitions(self, context: Any) -> dict[str, Any]:
-        """Name the schedulers of each partition."""
-        _require_admin(context)
-        return self._answer(self._explainer.partitions())
+        return self._answer(self._explainer.partition())
 
     @answering
     def capacity(self, context: Any, spec_obj: Any) -> dict[str, Any]:

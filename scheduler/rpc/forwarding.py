@@ -8,21 +8,18 @@
 
 A call is sent on as it was received, byte for byte: with its reply address, its context, and its timeouts.
 So B answers the caller, and sends the heartbeats. A acknowledges the call once the broker has confirmed that
-it is in the queue of B. What was tried already is noted in a header, which no service of nova reads, and so
-are the seconds that it took: the caller's patience is one for all schedulers that have the call. Seconds and
-not a moment, as the clocks of machines differ.
+it is in the queue of B. A header says that it was sent on, which is done once.
 
 Each worker has a queue of its own. A call that waits there for too long, because B has died, is moved back to
-the queue of all schedulers by the broker. So is one that B returns because it stops. What came back counts as
-delivered before, and its header says what it is not sent on for again.
+the queue that A had it from by the broker. So is one that B returns because it stops. What came back counts
+as delivered before.
 
 This module uses private names of oslo.messaging; ``tests/unit/rpc/test_forwarding.py`` lists them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import partial
 import time
-from typing import Any
 
 from oslo_log import log as logging
 import oslo_messaging as messaging
@@ -31,25 +28,14 @@ from oslo_messaging._drivers import impl_rabbit
 from scheduler.background import BackgroundLoop
 from scheduler.logs import RateLimitedLogger
 from scheduler.rpc.amqp.listener import LateListener
-from scheduler.rpc.amqp.message import DELIVERED_BEFORE, RETURNED, ConfirmedMessage, private_channel
+from scheduler.rpc.amqp.message import DELIVERED_BEFORE, ConfirmedMessage, private_channel
 from scheduler.rpc.broker_errors import advice, refusal_in
 from scheduler.rpc.delivery import Sent
-from scheduler.rpc.transport import TOPIC
 
 LOG = logging.getLogger(__name__)
 
-#: The header with what was tried.
-TRIED = "berth-tried"
-
-#: The header with the seconds since the first scheduler received the call, as far as they are known.
-SPENT = "berth-spent"
-
-#: Seconds above which such a header is ignored; longer than callers wait.
-MOST_SPENT = 86400.0
-
-#: Entries of the first header, and characters of one. A call leaves up to three in each partition.
-MOST_TRIED = 128
-LONGEST_ENTRY = 255
+#: The header of a call that was sent on.
+FORWARDED = "berth-forwarded"
 
 #: Seconds in which the broker must confirm a call that is sent on.
 SEND_TIMEOUT = 3.0
@@ -69,11 +55,6 @@ RETRY_INTERVAL = 60.0
 #: Characters of the name of a queue.
 LONGEST_TOPIC = 255
 
-_MOVE_BACK = {
-    "x-dead-letter-exchange": "",
-    "x-dead-letter-routing-key": TOPIC,
-    "x-message-ttl": int(WAIT_LIMIT * 1000),
-}
 #: A quorum queue keeps a call until the other queue has it.
 _MOVE_BACK_SAFELY = {"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
 
@@ -84,37 +65,39 @@ def topic_of(host: str, worker: int) -> str:
     return topic if len(topic.encode()) <= LONGEST_TOPIC else ""
 
 
-class ForwardingQueues:
-    """The queues from which a worker takes calls that other schedulers send on.
+class ForwardingQueue:
+    """The queue from which a worker takes calls that other schedulers send on.
 
     One that the broker refuses may have been made with other options. It is tried again, as an operator may
     delete it, and as the broker does so once it was not used for ``QUEUE_LIFETIME``.
     """
 
     def __init__(
-        self, listener: LateListener, topics: Sequence[str], announce: Callable[[bool], None]
+        self, listener: LateListener, name: str, back_to: str, announce: Callable[[bool], None]
     ) -> None:
         """Read from no queue yet.
 
         Args:
-            listener: Reads from them, beside the queues that it reads from already.
-            topics: The topics; the queue of each has its name.
-            announce: Called with whether calls are taken from all of them. Must not wait.
+            listener: Reads from it, beside the queues that it reads from already.
+            name: Its name.
+            back_to: The queue to which calls are moved that are not taken in time.
+            announce: Called with whether calls are taken from it. Must not wait.
         """
         self._listener = listener
-        self._refused = list(topics)
+        self._name = name
+        self._back_to = back_to
         self._announce = announce
-        self._retries = BackgroundLoop("forwarding-queues", self._try_again)
+        self._retries = BackgroundLoop("forwarding-queue", self._try_again)
 
     def start(self) -> None:
-        """Read from the queues that the broker accepts, once the listener reads; try the others again.
+        """Read from the queue if the broker accepts it, once the listener reads; or else try it again.
 
         Raises:
             MessageDeliveryFailure: The broker refuses more than a queue.
         """
-        self._refused = [topic for topic in self._refused if not self._declare(topic)]
-        self._announce(not self._refused)
-        if self._refused:
+        accepted = self._declare()
+        self._announce(accepted)
+        if not accepted:
             self._retries.start(RETRY_INTERVAL)
 
     def stop(self) -> None:
@@ -122,36 +105,29 @@ class ForwardingQueues:
         self._retries.stop(0)
         self._announce(False)
 
-    def _declare(self, topic: str) -> bool:
+    def _declare(self) -> bool:
         try:
-            self._listener.conn.declare_consumer(_consumer(self._listener, topic))
+            self._listener.conn.declare_consumer(_consumer(self._listener, self._name, self._back_to))
         except messaging.MessageDeliveryFailure as error:
             refusal = refusal_in(error)
             if refusal is None:
                 raise
             LOG.warning(
                 "Other schedulers cannot send calls on to %s; it is tried again every %g s: %s",
-                topic,
+                self._name,
                 RETRY_INTERVAL,
                 advice(refusal),
             )
             return False
-        self._note(topic)
+        self._listener.forwarding_queues |= {self._name}
         return True
 
-    def _note(self, topic: str) -> None:
-        self._listener.forwarding_queues |= {topic}
-
     def _try_again(self) -> float:
-        for topic in list(self._refused):
-            consumer = _consumer(self._listener, topic)
-            if not _is_accepted(self._listener, consumer):
-                continue
-            LOG.info("Other schedulers can send calls on to %s now", topic)
-            self._note(topic)
-            self._refused.remove(topic)
-            self._listener.read_also(consumer, partial(self._announce, not self._refused))
-        if not self._refused:
+        consumer = _consumer(self._listener, self._name, self._back_to)
+        if _is_accepted(self._listener, consumer):
+            LOG.info("Other schedulers can send calls on to %s now", self._name)
+            self._listener.forwarding_queues |= {self._name}
+            self._listener.read_also(consumer, partial(self._announce, True))
             self._retries.stop(0)
         return RETRY_INTERVAL
 
@@ -172,7 +148,7 @@ def _is_accepted(listener: LateListener, consumer: impl_rabbit.Consumer) -> bool
     return True
 
 
-def _consumer(listener: LateListener, topic: str) -> impl_rabbit.Consumer:
+def _consumer(listener: LateListener, topic: str, back_to: str) -> impl_rabbit.Consumer:
     connection = listener.conn
     quorum = connection.rabbit_quorum_queue
     consumer = impl_rabbit.Consumer(
@@ -190,39 +166,13 @@ def _consumer(listener: LateListener, topic: str) -> impl_rabbit.Consumer:
         rabbit_quorum_queue=quorum,
         rabbit_quorum_queue_config=connection.rabbit_quorum_queue_config,
     )
-    consumer.queue_arguments |= {**_MOVE_BACK, **(_MOVE_BACK_SAFELY if quorum else {})}
+    consumer.queue_arguments |= {
+        "x-dead-letter-exchange": "",
+        "x-dead-letter-routing-key": back_to,
+        "x-message-ttl": int(WAIT_LIMIT * 1000),
+        **(_MOVE_BACK_SAFELY if quorum else {}),
+    }
     return consumer
-
-
-def tried(headers: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what was tried for a call, as its headers say; anyone on the bus can write them."""
-    found = headers.get(TRIED)
-    if not isinstance(found, (list, tuple)):
-        return ()
-    return tuple(entry[:LONGEST_ENTRY] for entry in found[:MOST_TRIED] if isinstance(entry, str))
-
-
-def spent(headers: Mapping[str, Any]) -> float:
-    """Return the seconds that a call took before it was received here, as its headers say.
-
-    What it waited in the queue of a scheduler that did not take it is among them, as the broker notes that.
-    Anyone on the bus can write both; what makes no sense counts as nothing.
-    """
-    told = headers.get(SPENT)
-    if not isinstance(told, (int, float)) or isinstance(told, bool) or not 0 <= told <= MOST_SPENT:
-        told = 0.0
-    return told + WAIT_LIMIT * _times_expired(headers.get(RETURNED))
-
-
-def _times_expired(moves: Any) -> int:
-    """Return how often a call was moved since it was not taken in time, of what the broker notes of moves."""
-    counts = [
-        move.get("count")
-        for move in (moves if isinstance(moves, (list, tuple)) else ())
-        if isinstance(move, dict) and move.get("reason") == "expired"
-    ]
-    times = sum(count for count in counts if isinstance(count, int) and count > 0)
-    return times if times <= MOST_TRIED else 0
 
 
 class Forwarder:
@@ -247,27 +197,21 @@ class Forwarder:
         self._avoided_until: dict[str, float] = {}
         self._warnings = RateLimitedLogger(LOG, clock=clock)
 
-    def forward(self, call: ConfirmedMessage, topic: str, reason: str, tried: Sequence[str]) -> Sent:
+    def forward(self, call: ConfirmedMessage, topic: str, reason: str) -> Sent:
         """Send a call on to a topic, and acknowledge it. Takes ``timeout`` seconds, or little more.
 
         Args:
             call: The call; it is neither answered nor acknowledged yet.
             topic: Where another scheduler, or one of several, takes calls.
             reason: Why, in one word.
-            tried: What was tried for the call, this included.
 
         Returns:
             What became of it. Unless it was sent, it is to be answered here.
         """
-        if self._clock() < self._avoided_until.get(topic, 0.0) or len(tried) > MOST_TRIED:
+        if self._clock() < self._avoided_until.get(topic, 0.0):
             return Sent.NO
-        headers = {
-            TRIED: [entry[:LONGEST_ENTRY] for entry in tried],
-            DELIVERED_BEFORE: call.has_past,
-            SPENT: self._clock() - call.received + spent(call.headers),
-        }
         try:
-            call.send_on(topic, headers, self._timeout)
+            call.send_on(topic, {FORWARDED: True, DELIVERED_BEFORE: call.has_past}, self._timeout)
         except messaging.MessageUndeliverable:
             return self._fail(topic, Sent.NO, "there is no such queue")
         except Exception as error:  # noqa: BLE001 - whatever the driver raises, the call is answered here

@@ -1,6 +1,6 @@
 """The RPC server on topic ``scheduler`` (spec: wire-and-config 1.1, 1.4)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 import math
 import time
@@ -96,20 +96,17 @@ class NoneInFlight:
         return 0
 
 
-class Topics(NamedTuple):
+class OwnQueue(NamedTuple):
     """Where calls are taken that other schedulers send on.
 
     Attributes:
-        names: The topics, beside the topic of all schedulers.
-        announce: Called with whether calls are taken from all of their queues: when the server starts, before
-            they are read from, when that changes, and when it stops. Must not wait.
+        name: The queue.
+        announce: Called with whether calls are taken from it: when the server starts, before it is read from,
+            when that changes, and when it stops. Must not wait.
     """
 
-    names: Sequence[str]
+    name: str
     announce: Callable[[bool], None]
-
-
-NO_TOPICS = Topics((), lambda _taken: None)
 
 
 class Server(server.RPCServer):
@@ -129,7 +126,9 @@ class Server(server.RPCServer):
         heartbeats: The heartbeats of the calls that are not answered yet.
         activity: How busy its threads are.
         observer: Is told of messages that are not answered here.
-        topics: Where calls are taken that other schedulers send on; to be set before it starts.
+        topic: Where calls are taken; to be set before it starts.
+        takes_casts: Whether the casts to all schedulers are taken; to be set before it starts.
+        own_queue: Where calls are taken that other schedulers send on, or None; to be set before it starts.
         outages: Pauses and resumes the receipt of calls; to be set before it starts, or None.
         in_flight: Counts the workers that end while they run a call; to be set before it starts.
     """
@@ -150,7 +149,9 @@ class Server(server.RPCServer):
         self._reply_queues = ReplyQueues(ConfirmedMessage.requeue, self._drop)
         self._dropped = DroppedCalls()
         self._forwarder = forwarding.Forwarder(self._tell_forwarded)
-        self.topics = NO_TOPICS
+        self.topic: str = target.topic
+        self.takes_casts = True
+        self.own_queue: OwnQueue | None = None
         self.outages: Outages | None = None
         self.in_flight: InFlight = NoneInFlight()
         self.observer: TrafficObserver = NoObserver()
@@ -186,15 +187,19 @@ class Server(server.RPCServer):
         with refusals_as_config_errors():
             berth = self.conf.berth
             listener = amqp_listener.listen(
-                self.transport, self._target, berth.largest_message, berth.consumer_priority
+                self.transport,
+                self._target(topic=self.topic),
+                berth.largest_message,
+                berth.consumer_priority,
+                fanout=self._target.topic if self.takes_casts else "",
             )
             if listener is None:
                 return super()._create_listener()
-            queues = forwarding.ForwardingQueues(listener, *self.topics)
-            queues.start()
+            queue = self._read_own_queue(listener)
 
             def stop() -> None:
-                queues.stop()
+                if queue is not None:
+                    queue.stop()
                 self._reply_queues.stop()
                 self._dropped.log()
 
@@ -203,6 +208,14 @@ class Server(server.RPCServer):
             if self.outages is not None:
                 self.outages.follow(listener, self.conf.executor_thread_pool_size)
             return amqp_listener.adapted(listener)
+
+    def _read_own_queue(self, listener: amqp_listener.LateListener) -> forwarding.ForwardingQueue | None:
+        if self.own_queue is None:
+            return None
+        name, announce = self.own_queue
+        queue = forwarding.ForwardingQueue(listener, name, self.topic, announce)
+        queue.start()
+        return queue
 
     def _start_threads(self) -> None:
         """Start the heartbeats, the looks at reply queues, and as many threads as the pool may have.
@@ -288,7 +301,7 @@ class Server(server.RPCServer):
         return self._reply_queues.is_missing(message, certain=waited > LONG_WAIT)
 
     def _poison(self, message: ConfirmedMessage) -> str:
-        """Return why a call is not run again, as it seems to end the process that runs it; "" if it is run."""
+        """Return why a call is not run again: it seems to end the process that runs it; "" if it is run."""
         if not message.redelivered:
             return ""
         if (deaths := self.in_flight.deaths(message.unique_id)) >= MOST_DEATHS:
@@ -298,19 +311,18 @@ class Server(server.RPCServer):
         return ""
 
     def _delivery_of(self, message: ConfirmedMessage) -> delivery.Delivery:
-        receipt = delivery.Receipt(
-            message.unique_id or "",
-            message.redelivered,
-            time.monotonic() - message.received,
-            lambda: message.has_past,
-            can_be_requeued=True,
+        # A call is sent on once.
+        is_first = forwarding.FORWARDED not in message.headers
+        return delivery.Delivery(
+            delivery.Receipt(
+                message.unique_id or "",
+                message.redelivered,
+                time.monotonic() - message.received,
+                lambda: message.has_past,
+                can_be_requeued=True,
+                forward=partial(self._forwarder.forward, message) if is_first else None,
+            )
         )
-        onward = delivery.Onward(
-            forwarding.tried(message.headers),
-            partial(self._forwarder.forward, message),
-            forwarding.spent(message.headers),
-        )
-        return delivery.Delivery(receipt, onward)
 
     def _drop(self, message: ConfirmedMessage) -> None:
         """Acknowledge a call whose reply queue is given up; if it comes again it is looked for again."""
@@ -364,13 +376,10 @@ def _requeue(message: Any, current: delivery.Delivery) -> None:
 
 
 def _silence_before(message: Any) -> float:
-    """Return for how many seconds the caller of a message that was just received may have heard nothing.
-
-    Schedulers that had the message before have sent nothing if each had it for less than half of the timeout.
-    """
+    """Return for how many seconds the caller of a message that was just received may have heard nothing."""
     if not isinstance(message, ConfirmedMessage):
         return 0.0
-    return math.inf if message.redelivered else forwarding.spent(message.headers)
+    return math.inf if message.redelivered or forwarding.FORWARDED in message.headers else 0.0
 
 
 def _do_nothing() -> None:
@@ -409,17 +418,48 @@ def build(
     if conf.rpc_ping_enabled:
         # oslo.messaging looks at the global configuration object only, which is not used here
         served.append(library.PingEndpoint())
-    made: Server = messaging.get_rpc_server(
+    target = messaging.Target(topic=TOPIC, server=conf.host)
+    made = _made(
         transport,
-        messaging.Target(topic=TOPIC, server=conf.host),
+        target,
         served,
-        serializer=ServerSerializer(),
-        access_policy=messaging.DefaultRPCAccessPolicy,
-        server_cls=partial(
-            Server,
-            heartbeats=Heartbeats() if heartbeats is None else heartbeats,
-            warnings=warnings,
-        ),
+        ServerSerializer(),
+        heartbeats=Heartbeats() if heartbeats is None else heartbeats,
+        warnings=warnings,
     )
     made.observer = observer
+    return made
+
+
+def build_proxy(conf: cfg.ConfigOpts, transport: Any, endpoint: Any) -> Server:
+    """Return a server that hands the calls of all schedulers to ``endpoint`` as they are; not started.
+
+    It takes no casts. Arguments and contexts are the dicts of the message.
+    """
+    warnings = RateLimitedLogger(LOG)
+    target = messaging.Target(topic=TOPIC, server=conf.host)
+    served = [endpoint, endpoints.Base(warnings)]
+    made = _made(
+        transport,
+        target,
+        served,
+        messaging.NoOpSerializer(),
+        heartbeats=Heartbeats(),
+        warnings=warnings,
+    )
+    made.takes_casts = False
+    return made
+
+
+def _made(
+    transport: Any, target: messaging.Target, served: list[Any], serializer: Any, **options: Any
+) -> Server:
+    made: Server = messaging.get_rpc_server(
+        transport,
+        target,
+        served,
+        serializer=serializer,
+        access_policy=messaging.DefaultRPCAccessPolicy,
+        server_cls=partial(Server, **options),
+    )
     return made

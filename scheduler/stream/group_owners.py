@@ -9,7 +9,7 @@ A call is sent on for its group at most once. If schedulers disagree on the owne
 take the call and it came back, the one that has it decides.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol
 
 from scheduler.stream.membership import Membership
@@ -20,9 +20,7 @@ REASON = "server_group"
 class Call(Protocol):
     """A call that is to be answered; as ``rpc.delivery.Delivery``."""
 
-    tried: tuple[str, ...]
-
-    def forward(self, topic: str, reason: str, tried: Sequence[str]) -> bool:
+    def forward(self, topic: str, reason: str) -> None:
         """Send it on; return if that is not possible."""
 
 
@@ -51,10 +49,8 @@ class GroupOwners:
         Raises:
             Forwarded: It was sent on (``scheduler/rpc/delivery.py``).
         """
-        own = self._membership.own
-        tried = f"{REASON}:{own.partition}" if own.partition else REASON
-        if tried in call.tried or not self._enabled():
+        if not self._enabled():
             return
         owner = self._membership.owner_of(group)
-        if owner.sender != own.sender and owner.topic:
-            call.forward(owner.topic, REASON, (*call.tried, tried))
+        if owner.sender != self._membership.own.sender and owner.topic:
+            call.forward(owner.topic, REASON)

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from scheduler.conf.partitions import ROUTER
 from scheduler.stream.membership import BEAT_INTERVAL, Member
 from scheduler.stream.records import Sender
 from scheduler.stream.room import Room, room_of
@@ -64,6 +63,6 @@ class Presence:
 
     def _room(self) -> Room:
         """Return the room of the partition that this scheduler serves; for others it does not matter."""
-        if self._own.partition in {"", ROUTER}:
+        if not self._own.partition:
             return Room()
         return room_of(self._state.table(), self._state.pending)

@@ -41,17 +41,6 @@ class HeldHosts:
         self._claimer = claimer
         self._candidate_hosts = candidate_hosts
 
-    def name_of(self, request: SchedulingRequest) -> str | None:
-        """Return the host that an earlier delivery claimed for a request, be it of whatever partition."""
-        try:
-            held = self._claimer.get_held_many(request.instance_uuids[:1], request.context)
-        except PlacementSilent:
-            return None
-        ignored = {host.lower() for host in request.spec.ignore_hosts or ()}
-        providers = {provider for each in held.values() for provider in each.allocations}
-        hosts = self._hosts.hosts_of_nodes(providers) if providers else set()
-        return min((host for host in hosts if host.lower() not in ignored), default=None)
-
     def of_each(self, queries: Sequence[Query], request: SchedulingRequest) -> dict[str, HeldHost]:
         """Return the host of each instance that holds what the request asks for on one host.
 
@@ -77,7 +66,7 @@ class HeldHosts:
         return found
 
     def is_any_held(self, request: SchedulingRequest, kept: Collection[str]) -> bool:
-        """Return whether an instance holds something on other providers; not so if Placement does not tell."""
+        """Return whether an instance is known to hold something on other providers."""
         try:
             held = self._read(request)
         except PlacementUnavailable:

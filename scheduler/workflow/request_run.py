@@ -34,7 +34,7 @@ from scheduler.selection.driver import FilterDriver
 from scheduler.selection.headroom import Usages, no_usages
 from scheduler.selection.host_claiming import final_refusal
 from scheduler.selection.mirrored_hosts import MirroredHosts
-from scheduler.selection.server_groups import ServerGroups
+from scheduler.selection.server_groups import AFFINITY, ServerGroups
 from scheduler.workflow.callers import Callers
 from scheduler.workflow.candidate_hosts import CandidateHosts, MoreHosts
 from scheduler.workflow.claim_sessions import ClaimSessions, keep_until_answered
@@ -126,14 +126,24 @@ class RequestRun:
         """
         if request.is_rebuild:
             return self._check_rebuild(request)
-        self._ask_queries(request)
-        if not request.claims:
-            return self._schedule_anew(request)
-        self._steps.callers.note_earlier_runs(request, self._kept(request))
-        return self._serve(request)
+        try:
+            self._ask_queries(request)
+            return self._serve(request) if request.claims else self._schedule_anew(request)
+        except NoValidHost as error:
+            error.final = error.final or self._is_bound_to_hosts(request)
+            raise
+
+    def _is_bound_to_hosts(self, request: SchedulingRequest) -> bool:
+        """Return whether a request must join members of its affinity group on a host that is known here."""
+        with self._steps.groups.serialized(request, self._steps.hosts) as current:
+            group = current.server_group
+            if group is None or AFFINITY not in (group.policy, *group.policies):
+                return False
+            return bool(self._steps.hosts.snapshot(math.inf).nodes_of_hosts(group.hosts))
 
     def _serve(self, request: SchedulingRequest) -> Reply:
         """Serve a request; begin again when another run of it, or another request, was first."""
+        self._steps.callers.note_earlier_runs(request, self._kept(request))
         for _ in range(ROUNDS):
             # What was decided for these instances before is void.
             self._steps.hosts.pending.remove(request.instance_uuids)

@@ -12,11 +12,11 @@ from keystoneauth1.session import Session
 import pytest
 import requests
 
-from scheduler.placement.allocations import AllocationsApi, Owner
-from scheduler.claims.claim import ClaimRequest
+from scheduler.claims.claim_request import ClaimRequest
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.group_commit import GroupCommit
 from scheduler.claims.policy import ClaimPolicy
+from scheduler.placement.allocations import AllocationsApi, Owner
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.session import Timeouts

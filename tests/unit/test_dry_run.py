@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from scheduler.conf.partitions import ROUTER
 from scheduler.dry_run import DryRuns
 from scheduler.errors import InvalidRequest
 from scheduler.explain.document import document
@@ -13,7 +12,6 @@ from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rpc.context import RequestContext
 from tests.builders import uuid_of
 from tests.unit import test_manager
-from tests.unit.router.test_router import make_router, member
 from tests.unit.selection.requests import group, host_with_candidate, make_spec
 from tests.unit.test_manager import ask, two_hosts
 
@@ -60,50 +58,6 @@ def test_a_request_that_cannot_be_read_is_refused(make_world):
     spec.flavor.extra_specs = {"hw:cpu_policy": "no such policy"}
     with pytest.raises(InvalidRequest):
         DryRuns(world.manager).decide(CONTEXT, spec)
-
-
-def test_a_request_of_another_partition_would_be_sent_there(make_world):
-    world = make_world(two_hosts(), router=make_router("b"))
-    routed = DryRuns(world.manager).route(CONTEXT, spec_of(), ())
-    assert routed == (None, "a", ("partition:a",), ["ctl"])
-    assert world.placement.queries == []
-
-
-def test_a_request_without_a_host_would_be_passed_on(make_world):
-    world = make_world([], router=make_router("a"))
-    routed = DryRuns(world.manager).route(CONTEXT, spec_of(), ())
-    assert (routed.record.partition, routed.record.passed_on_to, routed.partition) == ("a", "b", "b")
-    answered, sent = routed.tried
-    assert answered.startswith("partition:a ctl1: No valid host was found")
-    assert sent == "partition:b"
-
-
-@pytest.mark.parametrize("hosts", [2, 0])
-def test_the_last_partition_would_answer(make_world, hosts):
-    world = make_world(two_hosts()[:hosts], router=make_router("c"))
-    tried = ["partition:a x: no", "partition:b y: no", "partition:c"]
-    routed = DryRuns(world.manager).route(CONTEXT, spec_of(), tried)
-    assert (routed.partition, routed.record.partition) == ("", "c")
-    assert [one.name for one in routed.record.tried] == ["a", "b"]
-    assert bool(routed.record.chosen) is (hosts > 0)
-
-
-def test_dry_runs_take_no_room_from_requests(make_world):
-    router = make_router(ROUTER, [member("a"), member("b")])
-    world = make_world(two_hosts(), router=router)
-    first = [DryRuns(world.manager).route(CONTEXT, spec_of(), ()).partition for _ in range(3)]
-    assert first == ["a"] * 3
-
-
-def test_without_partitions_a_request_is_decided_here(make_world):
-    runs = DryRuns(make_world(two_hosts()).manager)
-    assert runs.route(CONTEXT, spec_of(), ()).record.chosen
-    assert runs.partitions() == {}
-
-
-def test_the_schedulers_of_each_partition_are_told(make_world):
-    runs = DryRuns(make_world([], router=make_router("a", [member("a"), member("c")])).manager)
-    assert runs.partitions() == {"a": ["ctl", "ctl1"], "c": ["ctl"]}
 
 
 def test_requests_of_the_same_group_do_not_wait_for_it(make_world):

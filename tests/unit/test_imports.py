@@ -60,15 +60,15 @@ ALLOWED = {
     "weights": {"hosts", "request", "objects"},
     "rules": {"conf", "filters", "weights", "hosts", "request"},
     "stream": {"hosts", "conf"},
-    "router": {"request", "conf", "stream"},
+    "router": {"rpc", "conf"},
     "selection": {"request", "placement", "filters", "weights", "claims", "hosts", "objects", "numa", "pci"},
-    "health": {"explain", "claims"},
+    "health": {"explain", "claims", "placement"},
     "explain": {
         *("selection", "request", "placement", "filters", "weights", "claims", "hosts", "objects"),
         *("conf", "numa", "rules"),
     },
     "workflow": {*FLOW, "explain"},
-    "manager_parts": {*FLOW, "router", "workflow"},
+    "manager_parts": {*FLOW, "workflow"},
     "dry_run": {
         "manager",
         "manager_parts",
@@ -76,16 +76,15 @@ ALLOWED = {
         "placement",
         "request",
         "explain",
-        "router",
         "workflow",
     },
-    "manager": {"manager_parts", *FLOW, "explain", "health", "router", "workflow"},
+    "manager": {"manager_parts", *FLOW, "explain", "health", "workflow"},
     "audit": {"placement", "claims", "nova_db"},
     "rpc": {"objects", "manager"},
     "daemon": {"conf", "guru_meditation", "health"},
     "cmd": {
         *(*FLOW, "explain", "health", "manager", "rpc", "guru_meditation", "daemon", "nova_service", "audit"),
-        *("dry_run", "manager_parts"),
+        *("dry_run", "manager_parts", "router"),
     },
 }
 

@@ -5,7 +5,6 @@ import contextlib
 import itertools
 import json
 import logging
-import math
 import re
 import threading
 import time
@@ -16,7 +15,7 @@ from unittest import mock
 import pytest
 
 from scheduler import conf as options
-from scheduler import deadline, objects
+from scheduler import objects
 from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.claims.result import ClaimResult, Outcome
@@ -37,14 +36,16 @@ from scheduler.manager import SchedulerManager
 from scheduler.manager_parts import ManagerParts
 from scheduler.nova_db.inventory import FoundNode
 from scheduler.nova_db.partition_hosts import PartitionHosts
+from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.placement.answer import Candidates
 from scheduler.placement.candidates import CandidateSource
+from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.placement.errors import PlacementUnanswered, PlacementUnreachable
 from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.reply import Reply
 from scheduler.request import prefilters
 from scheduler.rpc.context import RequestContext
-from scheduler.rpc.delivery import Delivery, Elsewhere, Forwarded, Onward, Receipt, Sent
+from scheduler.rpc.delivery import Delivery, Forwarded, Receipt
 from scheduler.selection.host_claiming import NOT_ENOUGH
 from scheduler.stream.decision_stream import DecisionStream, NoStream
 from scheduler.stream.membership import Member
@@ -57,7 +58,6 @@ from tests.support.fake_placement import FakeProvider
 from tests.support.mirrors import no_mirror
 from tests.support.waiting import eventually
 from tests.unit.placement.test_log import ask_in_full
-from tests.unit.router.test_router import FakePlaces, make_router
 from tests.unit.selection.requests import REFUSED, group, host_with_candidate, make_spec
 from tests.unit.stream.fake_broker import FakeBroker
 
@@ -231,7 +231,7 @@ class World(NamedTuple):
 def make_world(conf):
     numbers = itertools.count(1)
 
-    def make(hosts, answers=None, unknown=(), clock=time.monotonic, mirror=None, broker=None, router=None):
+    def make(hosts, answers=None, unknown=(), clock=time.monotonic, mirror=None, broker=None):
         found, placement, told = FakeHosts(hosts, unknown), FakePlacement([*hosts, *unknown], answers), Told()
         mirror = mirror or no_mirror()
         state = LocalState(found.pending, lambda: found.table, mirror)
@@ -245,7 +245,6 @@ def make_world(conf):
             mirror=mirror,
             stream=stream,
             clock=clock,
-            router=router,
         )
         return World(SchedulerManager(conf, told, parts), found, placement, told)
 
@@ -288,106 +287,6 @@ def test_of_a_partition_only_the_aggregates_are_asked_for(make_world):
     assert f"member_of=in%3A{uuid}&" in query
 
 
-def sending(tried=(), outcome=Sent.YES, redelivered=False):
-    """A delivery that can be sent on, and what was sent."""
-    sent = []
-
-    def send(topic, reason, entries):
-        sent.append((topic, entries))
-        return outcome
-
-    return Delivery(Receipt("m", redelivered), Elsewhere(onward=Onward(tuple(tried), send))), sent
-
-
-def test_a_request_of_another_partition_is_sent_there_before_anything_is_asked(make_world):
-    world = make_world(two_hosts(), router=make_router("b"))
-    delivery, sent = sending()
-    with pytest.raises(Forwarded):
-        ask(world, delivery=delivery)
-    assert sent == [("topic.a", ("partition:a",))]
-    assert (world.placement.queries, world.told.events) == ([], [])
-    assert len(world.manager.decisions.memory) == 0
-
-
-def test_a_request_that_was_sent_here_is_served_and_its_way_is_recorded(make_world):
-    world = make_world(two_hosts(), router=make_router("b"))
-    delivery, sent = sending(["partition:a ctl0: no room", "partition:b"])
-    assert ask(world, delivery=delivery)[0][0].service_host == "h1"
-    (record,) = world.manager.decisions.memory.latest_first()
-    assert (record.partition, record.tried, record.passed_on_to) == ("b", (("a", "ctl0: no room"),), "")
-    assert sent == []
-
-
-def test_a_request_without_a_host_is_passed_on_and_recorded_as_that(make_world, decisions):
-    world = make_world([], router=make_router("a"))
-    delivery, sent = sending()
-    with pytest.raises(Forwarded):
-        ask(world, delivery=delivery)
-    ((topic, (answered, entry)),) = sent
-    assert (topic, entry) == ("topic.b", "partition:b")
-    assert answered.startswith("partition:a ctl1: No valid host was found. Placement offers no host")
-    (record,) = world.manager.decisions.memory.latest_first()
-    assert (record.passed_on_to, record.error[0]) == ("b", "NoValidHost")
-    assert decisions() == []
-
-
-def test_the_last_partition_refuses(make_world):
-    world = make_world([], router=make_router("c"))
-    delivery, sent = sending(["partition:a x: no", "partition:b y: no", "partition:c"])
-    with pytest.raises(NoValidHost):
-        ask(world, delivery=delivery)
-    (record,) = world.manager.decisions.memory.latest_first()
-    assert (sent, record.passed_on_to, len(record.tried)) == ([], "", 2)
-
-
-def test_what_holds_for_all_partitions_is_not_asked_of_each(make_world):
-    world = make_world(two_hosts(), router=make_router("a"))
-    world.placement.fetch = lambda queries, context: Candidates(failed=True)
-    delivery, sent = sending()
-    with pytest.raises(PlacementUnavailable):
-        ask(world, delivery=delivery)
-    assert sent == []
-
-
-def test_hosts_that_are_not_known_here_may_be_known_elsewhere(make_world):
-    world = make_world([host_with_candidate("h1")], unknown=[], router=make_router("a"))
-    world.hosts.table = make_table([])
-    world.hosts.whole = world.hosts.table
-
-    def recover(cell_uuid):
-        raise HostsUnknown(["cell1"])
-
-    world.hosts.recovery = recover
-    delivery, sent = sending()
-    with pytest.raises(Forwarded):
-        ask(world, delivery=delivery)
-    assert sent[0][0] == "topic.b"
-
-
-def test_a_redelivered_request_goes_where_its_first_delivery_claimed_a_host(make_world):
-    world = make_world(two_hosts(), router=make_router("a", places=FakePlaces(b=["h2"])))
-    world.placement.held["i1"] = {uuid_of("h2"): {"resources": {"VCPU": 1}}}
-    world.hosts.hosts_of_nodes = lambda nodes: {"h2"} if set(nodes) == {uuid_of("h2")} else set()
-    delivery, sent = sending(redelivered=True)
-    with pytest.raises(Forwarded):
-        ask(world, delivery=delivery)
-    assert sent == [("topic.b", ("partition:b",))]
-
-
-def test_the_deadline_of_a_request_bounds_the_search_for_its_partition_too(make_world):
-    world = make_world(two_hosts(), router=make_router("a"))
-    deadlines = []
-
-    def get_held(uuid, context):
-        deadlines.append(deadline.current().at)
-        return ConsumerAllocations()
-
-    world.placement.get_held = get_held
-    ask(world, delivery=sending(redelivered=True)[0])
-    assert deadlines
-    assert max(deadlines) < math.inf
-
-
 def test_what_other_schedulers_took_is_missing_from_the_time_for_a_request(make_world):
     world = make_world(two_hosts(), clock=lambda: 1000.0)
     begun = []
@@ -395,17 +294,6 @@ def test_what_other_schedulers_took_is_missing_from_the_time_for_a_request(make_
     for spent in (0.0, 300.0):
         ask(world, delivery=Delivery(Receipt(waited=spent)))
     assert begun[0] - begun[1] == 300.0
-
-
-def test_nothing_is_asked_for_a_caller_that_waits_no_more(make_world, caplog):
-    world = make_world(two_hosts(), router=make_router("b"))
-    delivery, sent = sending()
-    delivery.spent = 1800.0
-    with pytest.raises(NoValidHost) as refused:
-        ask(world, delivery=delivery)
-    assert refused.value.final
-    assert (sent, world.placement.queries, world.told.events) == ([], [], [])
-    assert "No host is looked for after 1800 s" in caplog.text
 
 
 def test_a_partition_whose_aggregates_do_not_exist_has_no_host(make_world):
@@ -621,19 +509,6 @@ def test_a_request_that_may_have_been_answered_gets_no_other_host(make_world):
     with pytest.raises(NoValidHost):
         ask(world, delivery=Delivery(Receipt(redelivered=True, may_be_answered=True)))
     assert world.placement.claimed == []
-
-
-def test_a_redelivered_request_is_answered_with_a_host_of_another_partition_if_none_serves_that(make_world):
-    everything = [host_with_candidate("h1").ram(8192).aggregate("a"), make_host("h2").aggregate("b")]
-    world = make_world(everything[:1])
-    serve_partition(world, everything, aggregates=("a",))
-    asked = []
-    world.hosts.table_of_nodes = lambda uuids: asked.append(uuids) or make_table(everything)
-    for name in ("h2", "h1"):
-        world.placement.held = {"i1": held(name)}
-        ((chosen,),) = ask(world, None, delivery=Delivery(Receipt(redelivered=True)))
-        assert chosen.service_host == name
-    assert asked == [{uuid_of("h2")}]
 
 
 def test_each_instance_of_a_redelivered_request_keeps_its_host(make_world):

@@ -4,10 +4,10 @@ import pytest
 
 from scheduler import objects
 from scheduler.claims.claimer import TOO_LATE
-from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.claims.result import ClaimResult, Outcome
 from scheduler.errors import DependencyUnavailable, HostsUnknown, NoValidHost, RequestFilterFailed
 from scheduler.placement.answer import Candidates
+from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.placement.errors import PlacementUnanswered
 from scheduler.request import prefilters
 from scheduler.rpc.delivery import Delivery, Receipt

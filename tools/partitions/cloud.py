@@ -13,7 +13,7 @@ from conductor_client.bus import Bus
 from conductor_client.cells import CellMap
 from conductor_client.client import SchedulerClient
 from conductor_client.super_conductor import CellConductors, SuperConductor
-from tools.cloud import BerthSchedulerProcess, SchedulerProcess, ServiceProcess
+from tools.cloud import BerthRouterProcess, BerthSchedulerProcess, SchedulerProcess, ServiceProcess
 from tools.fleet import Cell, Host
 from tools.side_by_side.load import FLAVORS, flavor_name
 from tools.side_by_side.rig import NOVA_SECTIONS, Rig
@@ -37,7 +37,7 @@ class Partition:
 
     @property
     def section(self) -> str:
-        """Its group of options. No default: flavors that none names go where most memory is free."""
+        """Its group of options. No default: flavors that none names are spread over both."""
         return (
             f"[berth_partition_{self.name}]\naggregates = {', '.join(self.zones)}\n"
             f"zones = {', '.join(self.zones)}\nflavors = {', '.join(self.flavors)}\n"
@@ -132,9 +132,7 @@ class PartitionedCloud(Rig):
 
     def _start_schedulers(self) -> None:
         for number in range(self._shape.routers):
-            # They alone get requests from the topic, as long as one of them can receive.
-            options = "router = true\nconsumer_priority = 1"
-            self.routers.append(self._scheduler(f"router-{number + 1}", options))
+            self.routers.append(self._scheduler(f"router-{number + 1}", "", BerthRouterProcess))
         for partition in PARTITIONS:
             self.schedulers[partition.name] = [
                 self._scheduler(f"{partition.name}-{number + 1}", f"partition = {partition.name}")
@@ -142,7 +140,9 @@ class PartitionedCloud(Rig):
             ]
         self._run(self.all_schedulers(), READY)
 
-    def _scheduler(self, name: str, options: str) -> SchedulerProcess:
+    def _scheduler(
+        self, name: str, options: str, program: type[SchedulerProcess] = BerthSchedulerProcess
+    ) -> SchedulerProcess:
         path = self.configure(
             self._transport_url,
             host=name,
@@ -151,7 +151,7 @@ class PartitionedCloud(Rig):
             + f"[berth]\n{options}\n"
             + "".join(partition.section for partition in PARTITIONS),
         )
-        return BerthSchedulerProcess(path, self.directory / f"{name}.log")
+        return program(path, self.directory / f"{name}.log")
 
     def _start_conductors(self) -> None:
         self.bus = self._bus()

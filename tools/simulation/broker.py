@@ -26,7 +26,7 @@ UNCONFIRMED = 60.0
 
 @dataclass(eq=False)
 class Message:
-    """A call, with all copies of it.
+    """A call.
 
     Attributes:
         published: When its caller sent it.
@@ -71,7 +71,6 @@ class Stored:
 
     message: Message
     body: str
-    headers: Mapping[str, Any] = field(default_factory=dict)
     deliveries: int = 0
 
 
@@ -106,7 +105,7 @@ class Session:
 
 
 class Broker:
-    """The queue of all schedulers, those of calls that are sent on, and the reply queues of callers.
+    """The queue of all schedulers, and the reply queues of callers.
 
     Attributes:
         active: The broker of the history that runs.
@@ -115,7 +114,6 @@ class Broker:
         redelivery: Probability that the connection is lost on which a call was just delivered, so that it
             comes once more, while its process goes on and notices it late.
         silence: Probability that a reply is taken and not confirmed.
-        unsent: Probability that a call that is sent on is returned, or taken or lost without a confirmation.
         unconfirmed: The replies that were taken and not confirmed. Their callers may have received them.
         queues: The reply queues of callers: what takes a reply out of each.
     """
@@ -128,7 +126,6 @@ class Broker:
         self.largest = 16 << 20
         self.redelivery = 0.0
         self.silence = 0.0
-        self.unsent = 0.0
         self.unconfirmed: list[Reply] = []
         self.queues: dict[str, Callable[[Reply], None]] = {}
         self.messages: dict[str, Message] = {}
@@ -323,14 +320,9 @@ class Broker:
             return
         message = found[1].message
         message.acknowledged = True
-        if not message.replies and not self._has_copy(message):
+        if not message.replies:
             message.abandoned.append(self.runtime.clock)
             self.told(f"broker forgets {message.name} without a reply")
-
-    def _has_copy(self, message: Message) -> bool:
-        sessions = [each for sessions in self._sessions.values() for each in sessions.values()]
-        delivered = [stored.message for each in sessions for _, stored in each.unacknowledged.values()]
-        return message in delivered or message in self.waiting
 
     def _reject(self, session: Session, tag: int, requeue: bool) -> None:
         queue, stored = session.unacknowledged.pop(tag, (None, None))
@@ -341,7 +333,7 @@ class Broker:
         elif requeue:
             self._enqueue(queue, stored)
         else:
-            self._move(queue, stored, "rejected")
+            stored.message.abandoned.append(self.runtime.clock)
 
     def _publish(
         self, session: Session, _t: int, _e: str, key: str, _m: bool, _i: bool, content: Any
@@ -352,10 +344,7 @@ class Broker:
             text = f"PRECONDITION_FAILED - message size {len(body)} is larger than configured max size"
             self._close_with(session, 406, text)
             return
-        inner = orjson.loads(orjson.loads(body)["oslo.message"])
-        message = self.messages[inner["_msg_id"]]
-        taken = self._answer if "result" in inner else self._send_on
-        fate = taken(key, message, body, inner, content.properties.get("application_headers") or {}, session)
+        fate = self._answer(key, orjson.loads(orjson.loads(body)["oslo.message"]))
         if fate == "returned":
             session.send(spec.Basic.Return, 312, "NO_ROUTE", "", key, content=content)
         if fate != "unconfirmed":
@@ -365,10 +354,9 @@ class Broker:
 
     # -- messages --------------------------------------------------------------------------------------------
 
-    def _answer(
-        self, key: str, message: Message, _body: str, inner: Any, _headers: Any, _session: Session
-    ) -> str:
+    def _answer(self, key: str, inner: Mapping[str, Any]) -> str:
         """Put a reply into its queue; return what becomes of it: "", "returned" or "unconfirmed"."""
+        message = self.messages[inner["_msg_id"]]
         failure = orjson.loads(inner["failure"])["class"] if inner["failure"] else None
         reply = Reply(message, inner["result"], failure)
         fate, delivered = "", True
@@ -387,36 +375,9 @@ class Broker:
             message.replies.append(self.runtime.clock)
         return fate
 
-    def _send_on(
-        self, key: str, message: Message, body: str, _inner: Any, headers: Any, session: Session
-    ) -> str:
-        """Put a call that is sent on into another queue; return what becomes of it, as above."""
-        fate = self.random.choice(("returned", "lost", "there")) if self.random.random() < self.unsent else ""
-        self.told(f"broker has {message.name} for {key}{f', {fate} and not confirmed' if fate else ''}")
-        if fate == "returned" or key not in self._calls:
-            return "returned"
-        if fate != "lost":
-            self._enqueue(self._calls[key], Stored(message, body, headers))
-        return "unconfirmed" if fate else ""
-
     def _enqueue(self, queue: Queue, stored: Stored) -> None:
         queue.ready.append(stored)
-        lifetime = queue.arguments.get("x-message-ttl")
-        if lifetime is not None:
-            self.runtime.after(lifetime / 1000, self._expire, queue, stored)
         self._deliver(queue)
-
-    def _expire(self, queue: Queue, stored: Stored) -> None:
-        if stored in queue.ready:
-            queue.ready.remove(stored)
-            self._move(queue, stored, "expired")
-
-    def _move(self, queue: Queue, stored: Stored, reason: str) -> None:
-        """Move a call to the queue that another one names for what it does not keep."""
-        self.told(f"broker moves {stored.message.name} back from {queue.name}: {reason}")
-        headers = {**stored.headers, "x-death": [{"reason": reason, "count": 1}]}
-        target = self._calls[queue.arguments["x-dead-letter-routing-key"]]
-        self._enqueue(target, Stored(stored.message, stored.body, headers))
 
     def _deliver(self, queue: Queue) -> None:
         while queue.ready and queue.consumers and self.up:
@@ -426,14 +387,12 @@ class Broker:
             tag = next(session.tags)
             session.unacknowledged[tag] = queue, stored
             self.told(f"{process} receives {stored.message.name}{' (redelivered)' if again else ''}")
-            headers = dict(stored.headers)
-            if again and queue.arguments.get("x-queue-type") == "quorum":
-                headers["x-delivery-count"] = again
+            counts = again and queue.arguments.get("x-queue-type") == "quorum"
             content = amqp.Message(
                 stored.body,
                 content_type="application/json",
                 content_encoding="utf-8",
-                application_headers=headers,
+                application_headers={"x-delivery-count": again} if counts else {},
             )
             session.send(spec.Basic.Deliver, consumer, tag, bool(again), "", queue.name, content=content)
             if self.random.random() < self.redelivery:

@@ -12,7 +12,6 @@ from tools.simulation.broker import Broker
 from tools.simulation.callers import Callers, Instance
 from tools.simulation.daemon import Daemon
 from tools.simulation.http import Adapter, Faults, Server, Weather
-from tools.simulation.partitions import Partitions
 from tools.simulation.placement import Consumer, Placement, Provider
 from tools.simulation.plan import Event, Plan
 from tools.simulation.promise import Violation, check_allocations, check_calls, check_receipts, check_waits
@@ -121,7 +120,6 @@ class History:
             LATE,
         )
         self._database = ""
-        self._views_differ = False
         self._paused = 0.0
         self._directory = tempfile.TemporaryDirectory(prefix="berth-simulation-", dir=_memory_directory())
         self._daemons = [self._make_daemon(number) for number in range(limits.schedulers)]
@@ -143,7 +141,6 @@ class History:
             lambda: self._database,
             self._callers.state_of,
             directory,
-            Partitions(limits, number, lambda: self._views_differ) if limits.partitions else None,
         )
 
     def run(self) -> Outcome:
@@ -201,8 +198,7 @@ class History:
         self._trace.tell("quiet")
         self._faults.weather = Weather()
         self._database = ""
-        self._views_differ = False
-        self._broker.redelivery = self._broker.silence = self._broker.unsent = 0.0
+        self._broker.redelivery = self._broker.silence = 0.0
         self._broker.largest = 16 << 20
         self._broker.start()
 
@@ -285,21 +281,6 @@ class History:
             event,
             lambda: setattr(broker, "silence", event.details["rate"]),
             lambda: setattr(broker, "silence", 0.0),
-        )
-
-    def _on_unsent(self, event: Event) -> None:
-        broker = self._broker
-        self._for_a_time(
-            event,
-            lambda: setattr(broker, "unsent", event.details["rate"]),
-            lambda: setattr(broker, "unsent", 0.0),
-        )
-
-    def _on_views(self, event: Event) -> None:
-        self._for_a_time(
-            event,
-            lambda: setattr(self, "_views_differ", True),
-            lambda: setattr(self, "_views_differ", False),
         )
 
     def _on_large(self, event: Event) -> None:

@@ -17,7 +17,7 @@ PLACEMENT = {"weather": 3, "down": 1, "hang": 1, "provider": 1}
 DATABASES = ("slow", "away", "broken", "empty", "unmapped")
 
 # Kinds that change the requests, or where they are served; they are no events.
-OF_REQUESTS = {"impatient", "many", "several hosts", "partitions"}
+OF_REQUESTS = {"impatient", "many", "several hosts"}
 
 # Events that do not last for a time.
 MOMENTS = {"channel", "delete", "kill", "kill later", "kill master", "absence", "stop", "restart", "reload"}
@@ -66,16 +66,6 @@ PROFILES["hosts"] = {
     "kill later": 8,
     "kill master": 3,
     "several hosts": 1,
-}
-PROFILES["forwarding"] = {
-    **PROFILES["hosts"],
-    "absence": 6,
-    "unsent": 15,
-    "views": 6,
-    "pause": 4,
-    "reply queue": 1,
-    "unconfirmed": 2,
-    "partitions": 1,
 }
 PROFILES["backlog"] = {
     **PLACEMENT,
@@ -133,9 +123,8 @@ class Event:
 class Limits:
     """Sizes and times, most of them options of the product.
 
-    ``schedulers`` are daemons on hosts of their own, each with its own journal; each has ``workers``. They
-    and the compute nodes go to ``partitions`` in turn; 0: all serve all. With ``quorum`` queues the broker
-    counts deliveries.
+    ``schedulers`` are daemons on hosts of their own, each with its own spool; each has ``workers``. With
+    ``quorum`` queues the broker counts deliveries.
     """
 
     workers: int = 1
@@ -151,7 +140,6 @@ class Limits:
     subset: int = 1
     preemption: float = 0.2
     schedulers: int = 1
-    partitions: int = 0
     quorum: bool = False
 
     @property
@@ -212,8 +200,6 @@ def draw(seed: int, profile: str = "") -> Plan:
     limits = replace(_draw_limits(chance), quorum=random.Random(f"queues {seed}").random() < 0.3)
     if "several hosts" in kinds:
         limits = replace(limits, schedulers=chance.choice((2, 2, 3)), state_path=True)
-    if "partitions" in kinds:
-        limits = replace(limits, partitions=2)
     jobs = tuple(_draw_jobs(chance, kinds))
     if "many" in kinds:
         limits = replace(limits, room=60)
@@ -350,8 +336,6 @@ _DETAILS = {
     "reply queue": _draw_duration,
     "unconfirmed": _draw_rate,
     "absence": _draw_duration,
-    "unsent": _draw_rate,
-    "views": _draw_duration,
     "large": _draw_size,
     "pause": _draw_worker,
     "threads": _draw_worker,

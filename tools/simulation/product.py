@@ -23,7 +23,6 @@ from scheduler import conf as options
 from scheduler import objects
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.spool_file import SpoolFile
-from scheduler.conf.partitions import Partition
 from scheduler.daemon import worker
 from scheduler.daemon.parts import WorkerParts
 from scheduler.daemon.shared_state import SharedState
@@ -48,7 +47,6 @@ from scheduler.rpc.heartbeats import Heartbeats
 from tools.simulation import amqp, threads
 from tools.simulation.broker import Broker
 from tools.simulation.callers import State
-from tools.simulation.partitions import Partitions
 from tools.simulation.plan import Limits
 
 CELL = "c0000000-0000-4000-8000-000000000001"
@@ -171,8 +169,6 @@ class Hosts:
     Args:
         table: All hosts.
         database: Returns how the databases are now: one of ``plan.DATABASES``, or "".
-        partition: The partition that the hosts of the table are of; None: it has all.
-        everything: The table of all partitions; None: there is one table.
     """
 
     instances: Any = None
@@ -182,16 +178,13 @@ class Hosts:
         self,
         table: HostTable,
         database: Callable[[], str],
-        partition: Partition | None = None,
-        everything: HostTable | None = None,
     ) -> None:
         self._table = table
-        self._everything = everything or table
         self._database = database
         self.instances = self
         self.pending = PendingPlacements()
         self._aggregates = Aggregates(())
-        self.partition = PartitionHosts(partition, self.aggregates)
+        self.partition = PartitionHosts(None, self.aggregates)
 
     def start(self) -> None:
         """Do nothing."""
@@ -221,21 +214,8 @@ class Hosts:
         return table
 
     def nodes_of_hosts(self, table: HostTable, hosts: Sequence[str]) -> frozenset[str]:
-        """Return the nodes of these hosts, of whatever partition."""
-        return self._everything.nodes_of_hosts(hosts)
-
-    def hosts_of_nodes(self, uuids: Collection[str]) -> set[str]:
-        """Return the service hosts of these nodes, of whatever partition."""
-        return {row.host for row in self._everything.rows if row.uuid in uuids}
-
-    def table_of_nodes(self, uuids: Collection[str]) -> HostTable:
-        """Return a table of these nodes, of whatever partition: the one of all."""
-        self._read()
-        return self._everything
-
-    def hosts_without_partition(self) -> list[str]:
-        """Return that each host is in a partition."""
-        return []
+        """Return the nodes of these hosts."""
+        return self._table.nodes_of_hosts(hosts)
 
     def recover(self, table: HostTable, cell_uuid: str | None = None) -> bool:
         """Return that the table lacks no host."""
@@ -244,7 +224,7 @@ class Hosts:
     def find_nodes(self, wanted: Any) -> Sequence[FoundNode]:
         """Return the nodes that a request names."""
         self._read()
-        rows = self._everything.nodes(wanted.host, wanted.node)
+        rows = self._table.nodes(wanted.host, wanted.node)
         return [FoundNode(row.uuid, row.host, row.nodename) for row in rows]
 
     def members_of(self, group_uuid: str) -> list[str]:
@@ -290,8 +270,8 @@ _NO_HOSTS = HostTable((), {}, Aggregates(()))
 
 
 @functools.cache
-def make_table(number: int, vcpus: int, first: int = 0, step: int = 1) -> HostTable:
-    """Return a table of equal hosts: of ``number``, each ``step``-th from ``first`` on."""
+def make_table(number: int, vcpus: int) -> HostTable:
+    """Return a table of equal hosts."""
     rows = [
         HostRow(
             id=n,
@@ -305,7 +285,7 @@ def make_table(number: int, vcpus: int, first: int = 0, step: int = 1) -> HostTa
             total_usable_disk_gb=vcpus,
             vcpus_total=vcpus,
         )
-        for n in range(first, number, step)
+        for n in range(number)
     ]
     services = {(CELL, row.host): ServiceRow(id=row.id, uuid=None, host=row.host) for row in rows}
     return HostTable(rows, services, Aggregates(()))
@@ -372,7 +352,6 @@ class Parts:
         database: Returns how the databases are now.
         state_of: Returns what nova's databases say of an instance.
         directory: For files that the product writes.
-        partitions: Between which calls are sent on; None: this scheduler has all hosts.
     """
 
     def __init__(
@@ -384,9 +363,7 @@ class Parts:
         database: Callable[[], str],
         state_of: Callable[[str], State],
         directory: pathlib.Path,
-        partitions: Partitions | None = None,
     ) -> None:
-        self._partitions = partitions
         self._conf = conf
         self._limits = limits
         self._broker = broker
@@ -427,7 +404,7 @@ class Parts:
         timeouts = Timeouts.of(self._limits.placement_timeout or None)
         client = PlacementClient(self._adapter(), timeouts)
         clock = threads.MODULES["time"].monotonic
-        hosts = self._make_hosts()
+        hosts = Hosts(make_table(self._limits.hosts, self._limits.room), self._database)
         mirror = CandidateMirror(
             client, lambda: conf.berth.mirror_interval, clock, aggregates=hosts.partition.aggregates
         )
@@ -439,7 +416,6 @@ class Parts:
             claimer=Claimer(writer, self._states_of, SpoolFile(directory), self._limits.batch),
             network=None,
             mirror=mirror,
-            router=self._partitions.make_router() if self._partitions else None,
         )
         return SchedulerManager(conf, notifications.Notifications(()), parts)
 
@@ -450,8 +426,6 @@ class Parts:
         conf.set_override("rabbit_quorum_queue", self._limits.quorum, "oslo_messaging_rabbit")
         # Looks once a second, not four times: half of all steps of a history would be these.
         made = server.build(conf, transport, manager, heartbeats=Heartbeats(tick=1.0))
-        if self._partitions:
-            made.topics = server.Topics([self._partitions.own.topic], lambda _taken: None)
         made._process_incoming = self._timed(made._process_incoming)  # noqa: SLF001 - oslo.messaging's
         return made
 
@@ -469,14 +443,6 @@ class Parts:
                 message.waits.append(runtime.clock - begun)
 
         return timed
-
-    def _make_hosts(self) -> Hosts:
-        limits, partitions = self._limits, self._partitions
-        everything = make_table(limits.hosts, limits.room)
-        if partitions is None:
-            return Hosts(everything, self._database)
-        own = make_table(limits.hosts, limits.room, partitions.index, partitions.count)
-        return Hosts(own, self._database, partitions.own, everything)
 
 
 @functools.cache

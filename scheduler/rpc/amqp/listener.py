@@ -381,7 +381,7 @@ def _is_identity(value: Any) -> bool:
 
 
 def listen(
-    transport: Any, target: messaging.Target, largest_message: int, priority: int = 0
+    transport: Any, target: messaging.Target, largest_message: int, priority: int = 0, fanout: str = ""
 ) -> LateListener | None:
     """Return a listener for a server, on the queues of oslo.messaging's own.
 
@@ -390,6 +390,7 @@ def listen(
         target: Topic and server name.
         largest_message: Bytes of the largest reply.
         priority: Of this consumer among those of the topic; the broker's default is 0.
+        fanout: The topic whose casts are taken; "" for none.
 
     Returns:
         The listener; None if the driver of the transport does not speak AMQP.
@@ -405,9 +406,10 @@ def listen(
         connection.declare_topic_consumer(exchange_name=exchange, topic=topic, callback=listener)
     for consumer in connection._consumers:
         _watch(consumer, listener, priority)
-    of_calls = set(connection._consumers)
-    connection.declare_fanout_consumer(target.topic, listener)
-    listener.always_read = frozenset(connection._consumers) - of_calls
+    if fanout:
+        of_calls = set(connection._consumers)
+        connection.declare_fanout_consumer(fanout, listener)
+        listener.always_read = frozenset(connection._consumers) - of_calls
     return listener
 
 

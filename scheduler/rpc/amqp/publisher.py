@@ -35,8 +35,8 @@ class BoundedPublisher:
             connection: The connection.
             deadline: Seconds of ``time.monotonic``.
             largest: Bytes that a message may have.
-            after_sending: Called after a message is handed to the broker, before the confirmation is waited for. If it is not called, the
-                broker has not got the whole message.
+            after_sending: Called after a message is handed to the broker, before the confirmation is waited
+                for. If it is not called, the broker has not got the whole message.
         """
         self._after_sending = after_sending
         self._connection = connection

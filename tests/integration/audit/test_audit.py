@@ -16,13 +16,13 @@ from scheduler.audit.nova_reader import NovaReader
 from scheduler.audit.placement_reader import PlacementReader
 from scheduler.audit.recorded_claims import RecordedClaim
 from scheduler.audit.run import Audit, Settings
-from scheduler.placement.allocations import AllocationsApi, ConsumerAllocations, Owner
 from scheduler.claims.journal import DIRECTORY_PREFIX, ClaimJournal, Journal
 from scheduler.claims.journal_page import read_records
 from scheduler.claims.result import OwnWrite
 from scheduler.nova_db import schema
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.scatter_gather import CellCalls
+from scheduler.placement.allocations import AllocationsApi, ConsumerAllocations, Owner
 
 ROOT = Path(__file__).resolve().parents[3]
 MINUTE = timedelta(minutes=1)

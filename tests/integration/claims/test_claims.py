@@ -6,13 +6,13 @@ import uuid
 
 import pytest
 
-from scheduler.placement.allocations import NOTHING, AllocationsApi, Owner, claim_body
-from scheduler.claims.claim import ClaimRequest
+from scheduler.claims.claim_request import ClaimRequest
 from scheduler.claims.claimer import Claimer
-from scheduler.claims.policy import Timing
 from scheduler.claims.result import Outcome
+from scheduler.placement.allocations import NOTHING, AllocationsApi, Owner, claim_body
 from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.session import Timeouts
+from scheduler.placement.write_policy import Timing
 from tests.integration.placement_fixtures import OWNER, QUICK, request_for
 from tests.support.faulty_proxy import (
     HeldBack,

@@ -4,9 +4,9 @@ import uuid
 
 import pytest
 
-from scheduler.placement.allocations import emptying_body
 from scheduler.claims.fence import HeldClaim
 from scheduler.claims.result import Outcome
+from scheduler.placement.allocations import emptying_body
 from tests.integration.placement_fixtures import request_for
 from tests.support.faulty_proxy import concurrent_update, drop_after, drop_before, error
 

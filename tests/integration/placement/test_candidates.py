@@ -4,8 +4,8 @@ import uuid
 
 import pytest
 
-from scheduler.placement.allocations import AllocationsApi
 from scheduler.claims.claimer import Claimer
+from scheduler.placement.allocations import AllocationsApi
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.provider_aggregates import ProviderAggregates
 from scheduler.selection.headroom import Headroom

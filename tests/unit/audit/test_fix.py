@@ -7,8 +7,9 @@ import pytest
 from scheduler.audit.findings import Finding, Kind
 from scheduler.audit.fix import CHANGED, FREED, GONE, NOT_PROVED, WRITTEN_SINCE, fix
 from scheduler.audit.recorded_claims import RecordedClaim
-from scheduler.placement.allocations import AllocationsApi, ConsumerAllocations
 from scheduler.claims.result import OwnWrite
+from scheduler.placement.allocation_writer import AllocationWriter
+from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.placement.errors import PlacementUnanswered
 from scheduler.placement.reply import Reply
 
@@ -38,7 +39,7 @@ class Client:
 
 def outcome(client, *writes, found_at=1, kind=Kind.NO_INSTANCE):
     finding = Finding(kind, "i", "a", "", "", generation=found_at)
-    (fixed,) = fix([finding], [RecordedClaim("i", write) for write in writes], AllocationsApi(client))
+    (fixed,) = fix([finding], [RecordedClaim("i", write) for write in writes], AllocationWriter(client))
     return fixed.outcome
 
 
@@ -88,7 +89,10 @@ def test_what_may_be_held_is_not_given_back(kind):
     ("answer", "expected"),
     [
         (Reply(409, b"conflict"), "Not fixed: Placement answers 409: conflict"),
-        (PlacementUnanswered("no answer"), "Not fixed: no answer"),
+        (
+            PlacementUnanswered("no answer"),
+            "Not fixed: no clear response (no answer) and no effect; Placement does not answer any write",
+        ),
     ],
     ids=["refused", "unknown"],
 )

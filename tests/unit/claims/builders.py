@@ -1,29 +1,25 @@
 """Candidates, requests and bounds for tests of claims."""
 
-from dataclasses import replace
-from types import SimpleNamespace
-
 from hypothesis import strategies as st
 
-from scheduler.placement.allocations import Owner
 from scheduler.claims.claim import ClaimRequest
 from scheduler.claims.claimer import Claimer
-from scheduler.claims.journal import Journal
-from scheduler.claims.policy import ClaimPolicy, Timing
+from scheduler.placement.allocation_writer import AllocationWriter
+from scheduler.placement.allocations import ConsumerAllocations, Owner
 from scheduler.placement.answer import AllocationCandidate
+from scheduler.placement.write_policy import Timing, WritePolicy
+from scheduler.request.instance_state import all_waiting
 from tests.support.clock import Clock
 from tests.unit.claims.fake_consumers import FakeConsumers
 
-# No waiting; the background waits for drain().
-PROMPT = ClaimPolicy(
-    lock_timeout=5.0,
+# No waiting.
+PROMPT = WritePolicy(
     retry_delay=(0.0, 0.0),
+    longest_retry_delay=0.0,
     concurrent_update_tries=4,
     reads_after_reset=(0.0,) * 3,
     reads_after_timeout=(0.0,) * 5,
     late_write_window=0.0,
-    recorded_write_delay=0.0,
-    cleanup_delays=(3600.0,),
 )
 UUID = "instance"
 A, B, C, GONE = "aaaa", "bbbb", "cccc", "dead"
@@ -65,27 +61,14 @@ class SleepClock(Clock):
         return Timing(self, self.sleep, lambda low, high: low)
 
 
-class Host:
-    """A journal of its own, and processes that see one Placement."""
-
-    def __init__(self, directory, api):
-        directory.mkdir()
-        # Not one that is written through to the disk: that takes long while others use it.
-        self.journal, self.api = Journal(temporary=str(directory)), api
-
-    def start(self, **policy):
-        """Return the claimer of a process that starts, and its page."""
-        clock = SleepClock()
-        claimer = Claimer(self.api, replace(PROMPT, **policy), clock.timing)
-        page = self.journal.open_page()
-        claimer.open_journal(SimpleNamespace(open_page=lambda: page))
-        return claimer, page, clock
-
-
 def candidate(*providers, root=None):
     root = root or providers[0]
     entries = {provider: {"resources": {"VCPU": 1}} for provider in providers}
     return AllocationCandidate.of(root, tuple(sorted({root, *providers})), entries, {"": list(providers)})
+
+
+def holding(*where, generation=1):
+    return ConsumerAllocations(candidate(*where).allocations, generation, OWNER)
 
 
 def make_request(uuid=UUID, where=A, evacuating_from=(), host=""):
@@ -94,8 +77,17 @@ def make_request(uuid=UUID, where=A, evacuating_from=(), host=""):
 
 def make_claimer(write_faults=(), read_faults=(), policy=PROMPT, timing=None, **others):
     api = FakeConsumers({A: 1, B: 1}, write_faults=list(write_faults), read_faults=list(read_faults))
-    return Claimer(api, policy, timing or Timing(), **others), api
+    return claimer_of(api, policy, timing, **others), api
+
+
+def claimer_of(api, policy=PROMPT, timing=None, states=all_waiting, **others):
+    """Return the claimer of a process that writes to a Placement."""
+    return Claimer(writer_of(api, policy, timing), states, **others)
+
+
+def writer_of(api, policy=PROMPT, timing=None):
+    return AllocationWriter(api, policy, timing or Timing())
 
 
 def claim(claimer, where=A, evacuating_from=(), uuid=UUID):
-    return claimer.claim(make_request(uuid, where, evacuating_from))
+    return claimer.claim([make_request(uuid, where, evacuating_from)])[uuid]

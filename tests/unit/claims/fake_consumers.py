@@ -1,7 +1,7 @@
-"""Placement's side of ``AllocationsApi``: generations, capacity and empty consumers as it has them, and faults on demand."""
+"""Placement behind a ``PlacementClient``: generations, capacity and empty consumers as it has them, and faults on demand."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from urllib.parse import unquote
 
 import orjson
 
@@ -37,7 +37,23 @@ class FakeConsumers:
     late: list = field(default_factory=list)
     hidden: set = field(default_factory=set)
     calls: list = field(default_factory=list)
-    before_write: Callable = len
+
+    def get(self, path, version, context=None):
+        """As ``PlacementClient.get``."""
+        kind, _, uuid = path.strip("/").partition("/")
+        if kind == "resource_providers":
+            return Reply(200, orjson.dumps({"root_provider_uuid": self.get_root_provider(uuid)}))
+        held = self.get_allocations(unquote(uuid), context)
+        owner = {"project_id": held.owner.project_id, "user_id": held.owner.user_id}
+        told = {"allocations": held.allocations, "consumer_generation": held.generation, **owner}
+        return Reply(200, orjson.dumps(told))
+
+    def write(self, method, path, version, context=None, body=None):
+        """As ``PlacementClient.write``."""
+        data = orjson.loads(body)
+        if method == "POST":
+            return self.post_allocations(data, context)
+        return self.put_allocations(unquote(path.rpartition("/")[2]), data, context)
 
     def give(self, uuid, allocations, owner=Owner("project", "user")):  # noqa: B008
         self.consumers[uuid] = ConsumerAllocations(allocations, 1, owner)
@@ -63,23 +79,14 @@ class FakeConsumers:
         return provider.removesuffix("-child")
 
     def put_allocations(self, uuid, body, context=None):
-        self.before_write([uuid])
         self._tick("put")
         fault, _, number = (self.write_faults.pop(0) if self.write_faults else "ok").partition(" ")
         return getattr(self, f"_{'after' if fault + number == '500after' else fault}")(uuid, body, number)
 
     def post_allocations(self, bodies, context=None):
-        self.before_write(list(bodies))
         self._tick("post")
         fault, _, number = (self.write_faults.pop(0) if self.write_faults else "ok").partition(" ")
         return getattr(self, f"_{'after' if fault + number == '500after' else fault}")(None, bodies, number)
-
-    def _delete(self, uuid):
-        held = self.consumers.get(uuid, NOTHING)
-        if not held.allocations or uuid in self.hidden:
-            return error(404)
-        del self.consumers[uuid]
-        return DONE
 
     def _tick(self, name):
         self.calls.append(name)

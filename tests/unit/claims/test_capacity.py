@@ -4,13 +4,13 @@ import pytest
 
 from scheduler import deadline
 from scheduler.claims.capacity import CheckedClaims, Excess, NoCapacityCheck, OvercommitCheck
-from scheduler.claims.policy import ClaimPolicy
 from scheduler.deadline import Deadline
 from scheduler.placement.answer import Usage
+from scheduler.placement.write_policy import WritePolicy
 from tests.support.clock import Clock
 from tests.unit.claims.builders import SleepClock
 
-POLICY = ClaimPolicy(retry_delay=(0.25, 0.5))
+POLICY = WritePolicy(retry_delay=(0.25, 0.5))
 
 
 def taking(amount=1, provider="p", name="VCPU"):

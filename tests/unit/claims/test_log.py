@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+from scheduler.claims.spool import NOTHING_KEPT
 from tests.unit.claims.builders import make_claimer, make_request
 
 INSTANCE = "instance 1"
@@ -18,12 +19,12 @@ def log(caplog):
 
 def claim(faults=(), host="aaaa"):
     claimer, _ = make_claimer(write_faults=faults)
-    return claimer, claimer.claim(make_request(INSTANCE, host))
+    return claimer, claimer.claim([make_request(INSTANCE, host)])[INSTANCE]
 
 
 def test_a_claim_and_its_release(log):
     claimer, result = claim()
-    claimer.release(INSTANCE, result)
+    claimer.release({INSTANCE: result.made}, {}, NOTHING_KEPT)
     assert log() == [
         ("DEBUG", f"Attempting to claim resources in the placement API for instance {INSTANCE}"),
         ("INFO", f"Deleted allocations for instance {INSTANCE}"),

@@ -15,13 +15,12 @@ import yaml
 from scheduler import conf as options
 from scheduler.cmd import explain as command
 from scheduler.cmd import explain_decisions, explain_requests, operator_app
-from scheduler.dry_run import Routed
 from scheduler.explain.capacity import Offer
 from scheduler.explain.document import document
 from scheduler.explain.explainer import Explainer
 from scheduler.explain.explanation import Names
 from scheduler.explain.memory import DecisionMemory
-from scheduler.explain.record import DecisionRecord, PartitionTried
+from scheduler.explain.record import DecisionRecord
 from scheduler.hosts.request_instances import NoInstances
 from scheduler.placement.answer import Candidates
 from scheduler.request.scheduling_request import SchedulingRequest
@@ -86,13 +85,13 @@ def run(config, caplog):
 
 
 @contextlib.contextmanager
-def serving(config, host, record, **routing):
+def serving(config, host, record, partition=None):
     """Run a scheduler on a host that knows a record."""
     conf = options.load(["--config-file", str(config)])
     conf.set_override("host", host)
     memory = DecisionMemory(10, 2**30)
     memory.add(record)
-    explainer = Explainer(memory, Names, make_conf(), Stub(record, **routing), NoInstances())
+    explainer = Explainer(memory, Names, make_conf(berth__partition=partition), Stub(record), NoInstances())
     server = explain.build(conf, transport.rpc_transport(conf), explainer, 0, 1)
     server.start()
     try:
@@ -114,17 +113,12 @@ class Stub:
 
     asked = None
 
-    def __init__(self, record, onward=(), partitions=()):
+    def __init__(self, record):
         self.record = record
-        self.onward = onward
-        self.partitions = lambda: dict(partitions)
 
     def decide(self, context, spec):
         Stub.asked = spec
         return self.record
-
-    def route(self, context, spec, tried):
-        return Routed(self.decide(context, spec), *([] if tried else self.onward))
 
     def offer(self, context, spec):
         record = self.decide(context, spec)
@@ -170,17 +164,11 @@ def test_the_header_has_what_was_asked_for_and_what_may_surprise(run, config, re
     assert "Placement was asked again at 1970-01-01T00:00:01.000+00:00" in output
 
 
-def test_the_way_of_a_request_through_partitions_is_shown(run, scheduler, record):
-    record.partition, record.tried = "b", (PartitionTried("a", "ctl1: no room"), PartitionTried("c", ""))
+def test_the_partition_that_decided_is_shown(run, scheduler, record):
+    record.partition = "b"
     status, output, _ = run("decision", "req-1")
     assert status == 0
-    assert (
-        "partition a: ctl1: no room\n  partition c: did not take the request\n  partition b: decided"
-        in output
-    )
-    record.passed_on_to = "d"
-    _, output, _ = run("decision", "req-1")
-    assert "Result: no host here, passed on to partition d" in output
+    assert "\n  partition b\n" in output
 
 
 def test_the_document_is_the_same_in_json_and_yaml(run, scheduler):
@@ -206,7 +194,6 @@ def nasty():
     found.queries = (f"required=CUSTOM_{quote_plus(NASTY)}",)
     found.request.spec.availability_zone = found.request.spec.project_id = NASTY
     found.error = ("NoValidHost", NASTY)
-    found.tried = (PartitionTried(NASTY, NASTY),)
     found.candidates.reason = NASTY
     return found
 

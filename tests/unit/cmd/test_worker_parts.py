@@ -130,25 +130,27 @@ def test_the_server_listens_under_the_host_s_name(make_conf):
 
 def test_each_worker_takes_calls_at_a_topic_of_its_own_as_far_as_the_broker_allows(make_conf):
     stream = Stream(True)
-    topics = make_server(make_conf, stream).topics
+    made = make_server(make_conf, stream)
     for taken in (True, False):
-        topics.announce(taken)
-    assert (topics.names, stream.topics) == (["berth.me.2"], ["berth.me.2", ""])
+        made.own_queue.announce(taken)
+    assert (made.topic, made.own_queue.name, stream.topics) == (
+        "scheduler",
+        "berth.me.2",
+        ["berth.me.2", ""],
+    )
 
 
-def test_the_workers_of_a_partition_share_its_topic(make_conf):
-    stream = Stream(True)
+def test_a_scheduler_of_a_partition_takes_its_calls_from_a_topic_of_the_partition(make_conf):
     more = "[berth]\npartition = p\n[berth_partition_p]\ncells = cell1\n"
-    topics = make_server(make_conf, stream, more=more).topics
-    topics.announce(True)
-    assert (topics.names, stream.topics) == (["berth.partition.p", "berth.me.2"], ["berth.me.2"])
+    made = make_server(make_conf, Stream(True), more=more)
+    assert (made.topic, made.takes_casts) == ("berth.scheduler.p", True)
 
 
 @pytest.mark.parametrize(
     ("wanted", "host"), [(False, "me"), (True, ".".join(["h" * 62] * 4))], ids=["no stream", "long"]
 )
 def test_a_worker_of_which_nobody_can_know_takes_no_calls_of_others(make_conf, wanted, host):
-    assert make_server(make_conf, Stream(wanted), host).topics.names == ()
+    assert make_server(make_conf, Stream(wanted), host).own_queue is None
 
 
 def test_the_watchdog_is_told_of_calls_that_nobody_begins_and_of_claims_that_get_on(make_conf):

@@ -1,7 +1,6 @@
 import pytest
 
 from scheduler import conf as options
-from scheduler.conf.loading import ROUTER_PROG
 from scheduler.conf.partitions import Partition, all_partitions, differing, fingerprints, own_partition
 from scheduler.errors import ConfigError
 from scheduler.stream.broker import BrokerOptions
@@ -36,7 +35,7 @@ def test_without_sections_there_are_no_partitions(load):
 
 def test_partitions_are_read_from_the_sections_in_order_of_their_names(load):
     assert all_partitions(load(GPU + GENERAL)) == (
-        Partition("general", "berth.partition.general", aggregates=("pool-a", "pool-b"), default=True),
+        Partition("general", "berth.scheduler.general", aggregates=("pool-a", "pool-b"), default=True),
         Partition(
             "gpu",
             "gpus",
@@ -61,18 +60,12 @@ def test_a_section_may_stand_in_several_files(tmp_path):
     second.write_text("[berth_partition_general]\naggregates = pool-c\n")
     conf = options.load(["--config-file", str(first), "--config-file", str(second)])
     assert all_partitions(conf) == (
-        Partition("general", "berth.partition.general", aggregates=("pool-c",), default=True),
+        Partition("general", "berth.scheduler.general", aggregates=("pool-c",), default=True),
     )
 
 
 def test_an_empty_section_as_in_the_sample_is_none(load):
     assert all_partitions(load("[berth_partition_NAME]\n")) == ()
-
-
-def test_berth_router_is_a_router_unless_told_otherwise(load):
-    assert load(GENERAL, ROUTER_PROG).berth.router
-    assert not load(GENERAL).berth.router
-    assert not load(f"[berth]\nrouter = false\n{GENERAL}", ROUTER_PROG).berth.router
 
 
 @pytest.mark.parametrize(
@@ -106,9 +99,6 @@ def test_berth_router_is_a_router_unless_told_otherwise(load):
             "[berth]\npartition = x\n[berth_partition_x]\n",
             "there is no [berth_partition_x], or nothing is set",
         ),
-        (f"[berth]\nrouter = true\npartition = general\n{GENERAL}", "[berth]/router: a router serves no"),
-        ("[berth]\nrouter = true\n", "[berth]/router: there is no partition to forward requests to"),
-        (f"[berth]\ndecision_stream = false\n{GENERAL}", "[berth]/decision_stream: partitions hear of each"),
     ],
 )
 def test_what_cannot_work_is_refused(load, text, problem):

@@ -2,7 +2,6 @@
 
 import pytest
 
-from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.explain.document import document
 from scheduler.explain.explanation import (
     LOG_FILE,
@@ -14,6 +13,7 @@ from scheduler.explain.explanation import (
 )
 from scheduler.explain.unoffered import DISABLED
 from scheduler.placement.answer import Candidates
+from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.request.scheduling_request import SchedulingRequest
 from tests.builders import CELL, uuid_of
 from tests.support.options import make_conf

@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import pytest
 
 from scheduler import errors
-from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.explain.record import CandidateSource, DecisionRecord, StepRecord
 from scheduler.health import catalogue
 from scheduler.health.counters import Counters
 from scheduler.health.decisions import DecisionCounter, TrafficCounter
+from scheduler.placement.claim_events import ClaimEvent, ClaimState
 
 
 def step(name, start, end):
@@ -63,12 +63,6 @@ def test_requests_and_instances_are_counted_by_outcome(world, error, outcome):
     assert counts["berth_requests", (outcome,)] == [1]
     assert counts["berth_instances", (outcome,)] == [2]
     assert outcome in catalogue.OUTCOMES
-
-
-def test_a_request_that_was_passed_on_is_no_failure(world):
-    counts = world.count(record(passed_on_to="gpu"), error=ValueError("Forwarded"))
-    assert [key for key in counts if key[0] == "berth_requests"] == [("berth_requests", ("passed_on",))]
-    assert "passed_on" in catalogue.OUTCOMES
 
 
 def test_times_are_counted_by_stage_and_as_a_whole(world):

@@ -295,19 +295,6 @@ def test_the_nodes_of_ignored_hosts_are_found_in_other_partitions_too(nova, part
     assert inventory.nodes_of_hosts(table, []) == frozenset()
 
 
-def test_hosts_of_other_partitions_can_be_read_by_their_nodes(nova, partition):
-    other, _ = nova.add_cell("cell2"), nova.add_cell("away", reachable=False)
-    nova.add_host("cmp1")
-    there = nova.add_host("cmp2", cell=other)
-    nova.add_host("cmp3", cell=other)
-    nova.add_aggregate("a", ["cmp2"])
-    inventory = partition(cells=["cell1"])
-    table = inventory.table_of_nodes({there, "no-node"})
-    assert [(row.host, row.uuid) for row in table.rows] == [("cmp2", there)]
-    assert [each.name for each in table.aggregates.of_host("cmp2")] == ["a"]
-    assert hosts_in(inventory) == ["cmp1"]
-
-
 @pytest.mark.parametrize("queued", [None, False, True])
 def test_an_instance_is_deleted_once_its_user_has_asked_for_that_or_its_mapping_is_gone(
     nova, inventory, caplog, queued
@@ -451,24 +438,6 @@ def test_a_table_without_unread_cells_needs_no_recovery(nova, inventory):
     assert not inventory.recover(inventory.snapshot())
 
 
-def test_the_partitions_of_a_host_and_of_a_cell(nova, partition):
-    other = nova.add_cell("cell2")
-    for host, cell in (("cmp1", nova.cell1), ("cmp2", other), ("cmp3", other)):
-        nova.add_host(host, cell=cell)
-    nova.add_aggregate("a", ["cmp1", "cmp2"])
-    add_partition(nova.conf, "by-cell", cells=["cell2"])
-    add_partition(nova.conf, "both", cells=[other], aggregates=["a"])
-    places = partition(aggregates=["a"]).partitions
-    hosts = {
-        name: [host for host in ("cmp1", "cmp2", "cmp3", "absent") if places.has_host(name, host)]
-        for name in ("p", "by-cell", "both")
-    }
-    assert hosts == {"p": ["cmp1", "cmp2"], "by-cell": ["cmp2", "cmp3"], "both": ["cmp2"]}
-    assert places.has_host("by-cell", "absent") is None
-    assert [places.has_cell(name, other) for name in ("p", "by-cell", "both")] == [None, True, True]
-    assert [places.has_cell(name, nova.cell1) for name in ("p", "by-cell", "both")] == [None, False, False]
-
-
 def test_hosts_that_belong_to_no_partition(nova, partition):
     other = nova.add_cell("cell2")
     for host, cell in (("cmp1", nova.cell1), ("cmp2", nova.cell1), ("cmp3", other), ("cmp4", other)):
@@ -476,8 +445,3 @@ def test_hosts_that_belong_to_no_partition(nova, partition):
     nova.add_aggregate("a", ["cmp1", "cmp3"])
     add_partition(nova.conf, "both", cells=["cell2"], aggregates=["a"])
     assert partition(cells=["cell1"]).hosts_without_partition() == ["cmp4"]
-
-
-def test_the_hosts_of_nodes_are_found_in_other_partitions_too(nova, partition):
-    node = nova.add_host("cmp2", cell=nova.add_cell("cell2"))
-    assert partition(cells=["cell1"]).hosts_of_nodes([node, "absent"]) == {"cmp2"}

@@ -1,10 +1,9 @@
-from contextlib import nullcontext
 from types import SimpleNamespace
 import weakref
 
 import pytest
 
-from scheduler.rpc.delivery import Delivery, Elsewhere, Forwarded, Onward, Postponed, Receipt, Sent
+from scheduler.rpc.delivery import Delivery, Elsewhere, Forwarded, Receipt, Sent
 
 
 class Held:
@@ -65,25 +64,17 @@ class Bus:
     def __init__(self, outcome):
         self.outcome, self.sent = outcome, []
 
-    def send(self, topic, reason, tried):
-        self.sent.append((topic, reason, tried))
+    def send(self, topic, reason):
+        self.sent.append((topic, reason))
         return self.outcome
-
-
-@pytest.mark.parametrize("possible", [True, False])
-def test_a_message_is_postponed_if_that_is_possible(possible):
-    delivery = Delivery(elsewhere=Elsewhere(can_be_postponed=possible))
-    with pytest.raises(Postponed) if possible else nullcontext():
-        delivery.postpone("a reason")
 
 
 def test_a_message_that_is_sent_on_is_not_answered_here():
     bus = Bus(Sent.YES)
-    delivery = Delivery(elsewhere=Elsewhere(onward=Onward(("a",), bus.send)))
-    assert (delivery.tried, delivery.can_be_forwarded) == (("a",), True)
+    delivery = Delivery(elsewhere=Elsewhere(forward=bus.send))
     with pytest.raises(Forwarded):
-        delivery.forward("t1", "why", [*delivery.tried, "b"])
-    assert bus.sent == [("t1", "why", ("a", "b"))]
+        delivery.forward("t1", "why")
+    assert bus.sent == [("t1", "why")]
 
 
 @pytest.mark.parametrize(("outcome", "maybe"), [(Sent.NO, False), (Sent.UNKNOWN, True)])
@@ -91,16 +82,15 @@ def test_a_message_that_is_sent_on_is_not_answered_here():
 def test_a_message_that_may_have_been_sent_on_and_is_answered_here_counts_as_redelivered(
     outcome, maybe, redelivered
 ):
-    delivery = Delivery(Receipt("m", redelivered), Elsewhere(onward=Onward((), Bus(outcome).send)))
-    assert delivery.forward("t1", "why", []) is maybe
+    delivery = Delivery(Receipt("m", redelivered), Elsewhere(forward=Bus(outcome).send))
+    delivery.forward("t1", "why")
     assert delivery.redelivered is (redelivered or maybe)
 
 
 def test_a_message_whose_caller_may_have_an_answer_is_not_sent_on():
     bus = Bus(Sent.YES)
-    delivery = Delivery(Receipt(may_be_answered=True), Elsewhere(onward=Onward((), bus.send)))
-    assert not delivery.can_be_forwarded
-    assert not delivery.forward("t1", "why", [])
+    delivery = Delivery(Receipt(may_be_answered=True), Elsewhere(forward=bus.send))
+    delivery.forward("t1", "why")
     assert bus.sent == []
 
 
@@ -111,14 +101,12 @@ def test_a_message_that_is_over_takes_no_memory():
 
     message = Message()
     gone = weakref.ref(message)
-    delivery = Delivery(elsewhere=Elsewhere(onward=Onward((), message.send)))
+    delivery = Delivery(elsewhere=Elsewhere(forward=message.send))
     del message
     assert gone() is not None
     delivery.end()
     assert gone() is None
-    assert not delivery.can_be_forwarded
 
 
 def test_without_a_bus_a_message_is_answered_here():
-    assert not Delivery().can_be_forwarded
-    assert not Delivery().forward("t1", "why", [])
+    assert Delivery().forward("t1", "why") is None

@@ -9,7 +9,6 @@ from scheduler import conf as configuration
 from scheduler.errors import InvalidRequest
 from scheduler.rpc import explain, transport
 from scheduler.rpc.context import RequestContext
-from scheduler.rpc.forwarding import MOST_TRIED
 from tests.unit.selection.requests import make_spec
 
 TIMEOUT = 20
@@ -34,11 +33,8 @@ class Memory:
     def dry_run(self, context, spec, most_hosts):
         return {"flavor": spec.flavor.vcpus, "most_hosts": most_hosts, "admin": context.is_admin}
 
-    def routed_dry_run(self, context, spec, most_hosts, tried):
-        return {"sent_on": tried, "most_hosts": most_hosts}
-
-    def partitions(self):
-        return {"a": ["ctl"]}
+    def partition(self):
+        return "a"
 
     def capacity(self, context, spec):
         return {"flavor": spec.flavor.vcpus}
@@ -94,9 +90,7 @@ def test_requests_reach_one_worker(workers):
     found = asked.ask_one("dry_run", spec_obj=make_spec(num_instances=1), most_hosts=5).found
     assert found == {"ctl.0": {"flavor": 2, "most_hosts": 5, "admin": True}}
     assert asked.ask_one("capacity", spec_obj=make_spec(num_instances=1)).found == {"ctl.0": {"flavor": 2}}
-    found = asked.ask_one("routed_dry_run", spec_obj=make_spec(num_instances=1), tried=["x"] * 200).found
-    assert found == {"ctl.0": {"sent_on": ["x"] * MOST_TRIED, "most_hosts": 1000}}
-    assert asked.ask_one("partitions").found == {"ctl.0": {"a": ["ctl"]}}
+    assert asked.ask_one("partition").found == {"ctl.0": "a"}
 
 
 def test_the_next_scheduler_is_asked_if_one_does_not_answer(workers):
@@ -131,8 +125,7 @@ def test_a_scheduler_that_does_not_answer_is_told_after_the_timeout(workers):
         ("decisions", {}),
         ("dry_run", {"spec_obj": make_spec(num_instances=1)}),
         ("capacity", {"spec_obj": make_spec(num_instances=1)}),
-        ("routed_dry_run", {"spec_obj": make_spec(num_instances=1)}),
-        ("partitions", {}),
+        ("partition", {}),
         ("compare", {"settings": {"a": "1"}}),
     ],
 )
@@ -155,8 +148,6 @@ def test_only_administrators_are_answered(endpoint, method, arguments):
         ("host", {"name": "req-0", "host": None}),
         ("dry_run", {"spec_obj": {"flavor": "m1"}}),
         ("capacity", {"spec_obj": None}),
-        ("routed_dry_run", {"spec_obj": None}),
-        ("routed_dry_run", {"spec_obj": make_spec(num_instances=1), "tried": [1]}),
         ("compare", {"settings": ["a"]}),
         ("compare", {"settings": {"a": 1}}),
         ("compare", {"settings": {"a": "1"}, "at_most": "all"}),

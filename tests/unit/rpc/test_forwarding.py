@@ -7,10 +7,9 @@ import oslo_messaging as messaging
 from oslo_messaging._drivers import impl_rabbit
 import pytest
 
-from scheduler.conf.partitions import MOST_PARTITIONS
 from scheduler.rpc import forwarding
 from scheduler.rpc.delivery import Sent
-from scheduler.rpc.forwarding import AVOIDED_FOR, MOST_TRIED, SPENT, TRIED, WAIT_LIMIT, Forwarder
+from scheduler.rpc.forwarding import AVOIDED_FOR, FORWARDED, Forwarder
 from tests.support.clock import Clock
 
 
@@ -34,14 +33,13 @@ class RabbitConnection:
     enable_cancel_on_failover = False
     rabbit_quorum_queue_config = impl_rabbit.QuorumMemConfig(0, 0, 0)
 
-    def __init__(self, quorum=False, error=None, refused=("t1", "t2")):
+    def __init__(self, quorum=False, error=None):
         self.rabbit_quorum_queue = quorum
         self.error = error
-        self.refused = refused
         self.declared = []
 
     def declare_consumer(self, consumer):
-        if self.error and consumer.queue_name in self.refused:
+        if self.error:
             raise self.error
         self.declared.append(consumer)
 
@@ -51,9 +49,9 @@ def listener(**fields):
 
 
 def started(made, announce=lambda _taken: None):
-    queues = forwarding.ForwardingQueues(made, ["t1", "t2"], announce)
-    queues.start()
-    return queues
+    queue = forwarding.ForwardingQueue(made, "t1", "scheduler", announce)
+    queue.start()
+    return queue
 
 
 @pytest.mark.parametrize(
@@ -81,7 +79,7 @@ def test_the_queue_of_a_topic_moves_calls_back_to_the_queue_of_all_schedulers(qu
         "x-dead-letter-routing-key": "scheduler",
     }
     assert (consumer.queue_name, consumer.exchange_name, consumer.durable) == ("t1", "", True)
-    assert made.forwarding_queues == {"t1", "t2"}
+    assert made.forwarding_queues == {"t1"}
 
 
 def refusal():
@@ -98,14 +96,6 @@ def test_a_server_whose_broker_refuses_the_queue_works_without(caplog):
     assert announced == [False, False]
 
 
-def test_a_scheduler_without_the_queue_of_its_partition_does_not_announce_that_it_takes_calls():
-    """Others would count the partition as alive, and send calls to a queue that nobody reads."""
-    made, announced = listener(error=refusal(), refused=["t1"]), []
-    started(made, announced.append).stop()
-    assert made.forwarding_queues == {"t2"}
-    assert announced[0] is False
-
-
 def test_another_error_of_the_broker_ends_the_start():
     with pytest.raises(messaging.MessageDeliveryFailure):
         started(listener(error=messaging.MessageDeliveryFailure("away")))
@@ -118,56 +108,10 @@ def test_each_worker_has_a_topic_unless_its_name_is_too_long_for_a_queue(host, e
     assert forwarding.topic_of(host, 3) == expected
 
 
-@pytest.mark.parametrize(
-    ("headers", "expected"),
-    [
-        ({}, ()),
-        ({TRIED: ["a", "b"]}, ("a", "b")),
-        ({TRIED: "ab"}, ()),
-        ({TRIED: {"a": 1}}, ()),
-        ({TRIED: [1, None, "a", ["b"]]}, ("a",)),
-        ({TRIED: ["x" * 300]}, ("x" * 255,)),
-        ({TRIED: ["x"] * 200}, ("x",) * MOST_TRIED),
-    ],
-)
-def test_what_was_tried_is_read_within_bounds(headers, expected):
-    assert forwarding.tried(headers) == expected
-
-
-def moved(count=1, reason="expired"):
-    """What the broker notes on a call that it moved to another queue."""
-    return {"count": count, "reason": reason, "queue": "berth.partition.a", "time": 1}
-
-
-@pytest.mark.parametrize(
-    ("headers", "expected"),
-    [
-        ({}, 0),
-        ({SPENT: 12.5}, 12.5),
-        ({SPENT: 12}, 12),
-        ({SPENT: -1}, 0),
-        ({SPENT: float("nan")}, 0),
-        ({SPENT: float("inf")}, 0),
-        ({SPENT: 1e9}, 0),
-        ({SPENT: "12"}, 0),
-        ({SPENT: True}, 0),
-        ({SPENT: [12]}, 0),
-        ({SPENT: 2, "x-death": [moved(2), moved(reason="rejected"), moved()]}, 2 + 3 * WAIT_LIMIT),
-        ({"x-death": [moved(10**9), moved(-1), moved("1"), moved(None), {}, 1]}, 0),
-        ({"x-death": [moved(100)] * 100}, 0),
-        ({"x-death": "expired"}, 0),
-        ({"x-death": {"count": 1, "reason": "expired"}}, 0),
-    ],
-)
-def test_what_a_call_took_before_is_read_within_bounds(headers, expected):
-    assert forwarding.spent(headers) == expected
-
-
 class Call:
     """A call whose queue exists or does not."""
 
     msg_id = "m1"
-    first_received = 0.0
 
     def __init__(self, error=None, redelivered=False):
         self.error, self.redelivered, self.sent = error, redelivered, []
@@ -189,35 +133,24 @@ UNROUTABLE = messaging.MessageUndeliverable(None, "", "t1", None)
 def test_a_call_is_sent_on_if_the_broker_confirms_it(error, outcome, counted):
     counts, call = [], Call(error)
     forwarder = Forwarder(counts.append, timeout=2.0, clock=Clock(30.0))
-    assert forwarder.forward(call, "t1", "why", ["p1"]) is outcome
-    assert call.sent == [("t1", {TRIED: ["p1"], "berth-redelivered": False, SPENT: 30.0}, 2.0)]
+    assert forwarder.forward(call, "t1", "why") is outcome
+    assert call.sent == [("t1", {FORWARDED: True, "berth-redelivered": False}, 2.0)]
     assert counts == counted
 
 
 def test_another_scheduler_learns_that_a_call_was_delivered_before():
     call = Call(redelivered=True)
-    Forwarder().forward(call, "t1", "why", [])
+    Forwarder().forward(call, "t1", "why")
     assert call.sent[0][1]["berth-redelivered"] is True
 
 
 def test_a_topic_that_could_not_be_reached_is_avoided_for_some_time(caplog):
     clock = Clock(100.0)
     forwarder, call = Forwarder(clock=clock), Call(UNROUTABLE)
-    outcomes = [forwarder.forward(call, "t1", "why", []) for _ in range(3)]
+    outcomes = [forwarder.forward(call, "t1", "why") for _ in range(3)]
     assert outcomes == [Sent.NO] * 3
     assert len(call.sent) == 1
-    assert forwarder.forward(Call(), "t2", "why", []) is Sent.YES
+    assert forwarder.forward(Call(), "t2", "why") is Sent.YES
     clock.now += AVOIDED_FOR
-    assert forwarder.forward(Call(), "t1", "why", []) is Sent.YES
+    assert forwarder.forward(Call(), "t1", "why") is Sent.YES
     assert caplog.text.count("cannot be sent on to t1") == 1
-
-
-def test_a_call_can_be_tried_in_all_partitions():
-    # each notes that it was sent there, perhaps twice, and that the owner of its server group was tried
-    assert MOST_PARTITIONS * 3 < MOST_TRIED
-
-
-def test_a_call_is_not_sent_on_for_ever():
-    call = Call()
-    assert Forwarder().forward(call, "t1", "why", ["x"] * (MOST_TRIED + 1)) is Sent.NO
-    assert call.sent == []

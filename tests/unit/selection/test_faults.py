@@ -5,7 +5,6 @@ nobody else holds anything.
 import collections
 from concurrent.futures import ThreadPoolExecutor
 import contextlib
-from dataclasses import replace
 import itertools
 import json
 from random import Random
@@ -20,18 +19,18 @@ import numpy as np
 import pytest
 
 from scheduler.claims.claim_session import ClaimSession, ComputeNodes
-from scheduler.claims.claimer import Claimer
 from scheduler.claims.journal import Journal
-from scheduler.claims.policy import ClaimPolicy, Timing
 from scheduler.errors import BerthError
 from scheduler.filters.chain import FilterChain
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.view import HostView
 from scheduler.numa.fit import Fitter
 from scheduler.placement.errors import PlacementSilent, PlacementUnreachable
+from scheduler.placement.write_policy import Timing
 from scheduler.rules import load_weighers as weight_loader
 from scheduler.selection.driver import FilterDriver
 from tests.builders import make_table, uuid_of
+from tests.unit.claims.builders import Bounds, claimer_of
 from tests.unit.claims.fake_consumers import FakeConsumers
 from tests.unit.selection.requests import host_with_candidate, make_conf, make_request, make_spec
 
@@ -58,13 +57,12 @@ READS = ("ok", "silent")
 # Few tries, so that a short row of faults exhausts them. Late writes come before the end of the clean-up, and
 # after the longest claim.
 CONTEXT = SimpleNamespace(user_id="user")
-HASTY = ClaimPolicy(
+HASTY = Bounds().but(
     lock_timeout=1.0,
     retry_delay=(30.0, 30.0),
     concurrent_update_tries=2,
     reads_after_reset=(0.0, 0.0),
     reads_after_timeout=(0.0, 0.0),
-    resends=1,
     late_write_window=1000.0,
     recorded_write_delay=0.0,
     cleanup_delays=(3600.0,),
@@ -113,17 +111,11 @@ class Mortal:
         self.end = Killed
         self.number = 0
 
-    def get_root_provider(self, provider, context=None):
-        return self.consumers.get_root_provider(provider)
+    def get(self, *arguments):
+        return self._call(self.consumers.get, *arguments)
 
-    def get_allocations(self, *arguments):
-        return self._call(self.consumers.get_allocations, *arguments)
-
-    def put_allocations(self, *arguments):
-        return self._call(self.consumers.put_allocations, *arguments)
-
-    def post_allocations(self, *arguments):
-        return self._call(self.consumers.post_allocations, *arguments)
+    def write(self, *arguments):
+        return self._call(self.consumers.write, *arguments)
 
     def _call(self, method, *arguments):
         if self.dead:
@@ -136,14 +128,6 @@ class Mortal:
                 method(*arguments)
         self.dead = True
         raise Killed
-
-    @property
-    def before_write(self):
-        return self.consumers.before_write
-
-    @before_write.setter
-    def before_write(self, tell):
-        self.consumers.before_write = tell
 
     def open_page(self):
         return self
@@ -233,7 +217,7 @@ class Run:
         if self.process:
             self.process.page.close()
         self.process = Mortal(self.api, journal)
-        self.claimer = Claimer(self.process, HASTY, self.timing)
+        self.claimer = claimer_of(self.process, HASTY, self.timing)
         self.claimer.open_journal(self.process)
 
     def ask(self, driver):
@@ -250,7 +234,7 @@ class Run:
     def clean_up(self, later):
         later(0.0)
         self.api.settle()
-        later(2 * HASTY.late_write_window)
+        later(2 * HASTY.writes.late_write_window)
         assert self.claimer.drain(5) == []
         later(0.0)
 
@@ -368,9 +352,9 @@ def test_many_requests_at_once(driver, journal, later, seed):
     random = Random(seed)
     faults = [random.choice(WRITES) if number % 3 == 0 else "ok" for number in range(900)]
     api = Crowded({uuid_of(f"h{number}"): 30 for number in range(4)}, write_faults=faults)
-    claimer = Claimer(
+    claimer = claimer_of(
         api,
-        replace(HASTY, lock_timeout=20.0, retry_delay=(0.0, 0.0), concurrent_update_tries=9),
+        HASTY.but(lock_timeout=20.0, retry_delay=(0.0, 0.0), concurrent_update_tries=9),
         later.timing,
     )
     process = Mortal(api, journal)
@@ -394,7 +378,7 @@ def test_many_requests_at_once(driver, journal, later, seed):
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(ask, wanted))
     api.settle()
-    later(2 * HASTY.late_write_window)
+    later(2 * HASTY.writes.late_write_window)
     assert claimer.drain(20) == []
     assert api.overlaps == []
     claimed = {

@@ -7,14 +7,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from scheduler.conf.partitions import ROUTER
 from scheduler.hosts.pending import LIFETIME, PendingPlacements
 from scheduler.stream import decision_stream
 from scheduler.stream.decision_stream import DecisionStream, NoStream, make_stream
 from scheduler.stream.membership import Member
 from scheduler.stream.records import Kind, Sender, encode
 from scheduler.stream.shared_decisions import LocalState
-from tests.builders import CELL, make_host, make_table, uuid_of
+from tests.builders import make_host, make_table, uuid_of
 from tests.support.options import make_conf
 from tests.support.stream_records import record
 from tests.support.waiting import eventually
@@ -247,23 +246,6 @@ def test_the_rate_of_a_scheduler_is_told_in_its_beats(start, monkeypatch):
     assert another.stream.membership.own.rate == 0
 
 
-def test_the_schedulers_of_a_partition_tell_how_much_room_it_has(start):
-    a, b = start("a", partition="p"), start("b")
-    start("c", partition=ROUTER)
-    a.table = make_table([make_host("h1").ram(100, 400)])
-    a.stream.take_calls("berth.a.0")  # a beat
-    told = {}
-
-    def heard():
-        told.update(
-            {each.sender: (each.free_mb, each.total_mb, each.cells) for each in b.stream.membership.alive()}
-        )
-        return told["a"][1] == 400
-
-    assert eventually(heard)
-    assert told == {"a": (100, 400, (CELL,)), "b": (0, 0, ()), "c": (0, 0, ())}
-
-
 def test_a_transport_other_than_rabbitmq_has_no_stream(caplog):
     caplog.set_level(logging.INFO)
     stream = make_stream(make_conf(_transport_url="fake://"), None)
@@ -283,11 +265,10 @@ def test_without_a_stream_a_scheduler_is_alone():
 class Call:
     redelivered = False
 
-    def __init__(self, *tried):
-        self.tried = tried
+    def __init__(self):
         self.sent = []
 
-    def forward(self, topic, reason, tried):
+    def forward(self, topic, reason):
         self.sent.append(topic)
 
 

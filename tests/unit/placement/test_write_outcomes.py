@@ -1,6 +1,7 @@
 import orjson
 import pytest
 
+from scheduler.placement.client import Reply
 from scheduler.placement.write_outcomes import (
     WriteOutcome,
     cause_of,
@@ -8,7 +9,6 @@ from scheduler.placement.write_outcomes import (
     refused_resource,
     write_outcome,
 )
-from scheduler.placement.client import Reply
 
 RP = "4e8e5957-649f-477b-9e5b-f1f75b21c03c"
 CONFLICT = "placement.concurrent_update"

@@ -4,10 +4,14 @@ from types import SimpleNamespace
 import orjson
 import pytest
 
-from scheduler.claims.group_commit import LANES, MOST_IN_GROUP, ONE_LANE, GroupCommit
 from scheduler.deadline import Deadline, limit_to
+from scheduler.placement.allocation_writer import AllocationWriter
+from scheduler.placement.allocations import Owner
 from scheduler.placement.errors import PlacementUnanswered, PlacementUnreachable
+from scheduler.placement.lanes import LANES, MOST_TOGETHER, ONE_LANE
 from scheduler.placement.reply import Reply
+from scheduler.placement.write_policy import Timing, WritePolicy
+from scheduler.placement.writes import Unit, Write
 from tests.support.clock import Clock
 
 DONE = Reply(204)
@@ -18,8 +22,24 @@ def error(status, detail, code=""):
     return Reply(status, orjson.dumps(body))
 
 
-def body(provider):
-    return {"allocations": {provider: {"resources": {"VCPU": 1}}}}
+def unit(places):
+    """Return what is carried out together: ``places`` has the provider of each consumer."""
+    writes = {
+        uuid: Write({provider: {"resources": {"VCPU": 1}}}, Owner("project", "user"))
+        for uuid, provider in places.items()
+    }
+    return Unit(writes, dict.fromkeys(writes), 0.0)
+
+
+def make(client, queue_timeout=30.0, clock=Clock(0.0)):  # noqa: B008 - it does not move
+    """Return the lanes of a writer."""
+    return AllocationWriter(client, WritePolicy(queue_timeout=queue_timeout), Timing(clock)).lanes
+
+
+def send(lanes, *units, context=None):
+    """Send units; return the response of each, by the names of its consumers."""
+    lanes.send(units, context)
+    return {tuple(one.writes): one.reply or one.error for one in units}
 
 
 class FakeClient:
@@ -53,26 +73,24 @@ def client():
 def run(client):
     """Start writes of instances one after the other, the first of which waits in Placement; then all results."""
 
-    def run(api, *writes):
+    def run(lanes, *calls):
         results = {}
 
-        def call(name, write):
+        def call(units):
             try:
-                results[name] = write(api)
-            except PlacementUnreachable as problem:
-                results[name] = f"unreachable: {problem}"
-            except PlacementUnanswered as problem:
-                results[name] = f"unanswered: {problem} {problem.timed_out}"
+                results.update(send(lanes, *units))
+            except ZeroDivisionError:
+                results["failed"] = True
 
         threads = []
-        for number, (name, write) in enumerate(writes):
-            thread = threading.Thread(target=call, args=(name, write))
+        for number, units in enumerate(calls):
+            thread = threading.Thread(target=call, args=(units,))
             thread.start()
             threads.append(thread)
             if number == 0:
                 assert client.begun.wait(10)
             else:
-                wait_for_queue(api, number)
+                wait_for_queue(lanes, number)
         client.gate.set()
         for thread in threads:
             thread.join(10)
@@ -89,28 +107,39 @@ def wait_until(condition):
     raise AssertionError("it did not come true")
 
 
-def wait_for_queue(api, number):
-    wait_until(lambda: api.waiting >= number)
+def wait_for_queue(lanes, number):
+    wait_until(lambda: lanes.waiting >= number)
 
 
 def put(uuid, provider=None):
-    return uuid, lambda api: api.put_allocations(uuid, body(provider or uuid))
+    """A call for one consumer."""
+    return [unit({uuid: provider or uuid})]
 
 
 def post(*uuids):
-    return uuids, lambda api: api.post_allocations({uuid: body(uuid) for uuid in uuids})
+    """A call for several consumers, all or none."""
+    return [unit({uuid: uuid for uuid in uuids})]
+
+
+def batch(*uuids):
+    """A call for several consumers, each with an outcome of its own."""
+    return [unit({uuid: uuid}) for uuid in uuids]
+
+
+def of(results, uuid):
+    return results[uuid,]
 
 
 def test_a_write_that_need_not_wait_is_sent_alone_at_once(client):
     client.gate.set()
-    assert GroupCommit(client).put_allocations("a", body("a")) is DONE
+    assert send(make(client), *put("a")) == {("a",): DONE}
     assert client.sent == [("PUT", ["a"])]
 
 
 def test_writes_that_wait_go_together(client, run):
-    results = run(GroupCommit(client), put("a"), put("b"), put("c"), put("d"))
+    results = run(make(client), put("a"), put("b"), put("c"), put("d"))
     assert client.sent == [("PUT", ["a"]), ("POST", ["b", "c", "d"])]
-    assert results == dict.fromkeys("abcd", DONE)
+    assert results == {(uuid,): DONE for uuid in "abcd"}
 
 
 class HeldClient:
@@ -151,14 +180,14 @@ def held():
 
 
 def test_each_lane_has_a_write_in_flight(held):
-    api = GroupCommit(held)
-    held.begin(api.put_allocations, "1a", body("a"))
+    api = make(held)
+    held.begin(send, api, *put("1a", "a"))
     held.wait_for(["1a"])
-    held.begin(api.put_allocations, "9a", body("b"))
+    held.begin(send, api, *put("9a", "b"))
     held.wait_for(["1a"], ["9a"])
-    held.begin(api.put_allocations, "8a", body("c"))
+    held.begin(send, api, *put("8a", "c"))
     wait_for_queue(api, 1)
-    held.begin(api.put_allocations, "7a", body("d"))
+    held.begin(send, api, *put("7a", "d"))
     wait_for_queue(api, 2)
     held.open("9a")
     held.wait_for(["1a"], ["9a"], ["8a"])
@@ -170,33 +199,31 @@ def test_each_lane_has_a_write_in_flight(held):
 
 
 def test_a_write_of_both_lanes_waits_for_both_and_is_not_overtaken(held):
-    api = GroupCommit(held)
-    held.begin(api.put_allocations, "1a", body("a"))
+    api = make(held)
+    held.begin(send, api, *put("1a", "a"))
     held.wait_for(["1a"])
-    held.begin(api.post_allocations, {"2a": body("b"), "9a": body("c")})
+    held.begin(send, api, unit({"2a": "b", "9a": "c"}))
     wait_for_queue(api, 1)
-    held.begin(api.put_allocations, "8a", body("d"))
+    held.begin(send, api, *put("8a", "d"))
     wait_for_queue(api, 2)
     held.wait_for(["1a"])
     held.open("1a")
-    held.wait_for(["1a"], ["2a", "9a"])
+    held.wait_for(["1a"], ["2a", "9a", "8a"])  # the last one goes along
     held.open("2a")
-    held.wait_for(["1a"], ["2a", "9a"], ["8a"])
-    held.open("8a")
     held.join()
 
 
 def test_after_a_slow_write_beside_another_there_is_one_lane_for_some_minutes(held):
     clock = Clock(0.0)
-    api = GroupCommit(held, clock=clock)
-    held.begin(api.put_allocations, "1a", body("a"))
+    api = make(held, clock=clock)
+    held.begin(send, api, *put("1a", "a"))
     held.wait_for(["1a"])
-    held.begin(api.put_allocations, "9a", body("b"))
+    held.begin(send, api, *put("9a", "b"))
     held.wait_for(["1a"], ["9a"])
     clock.now += 1.1
     held.open("1a")
     wait_until(lambda: api.lanes == 1)
-    held.begin(api.put_allocations, "1b", body("c"))
+    held.begin(send, api, *put("1b", "c"))
     wait_for_queue(api, 1)
     held.wait_for(["1a"], ["9a"])
     held.open("9a")
@@ -208,50 +235,50 @@ def test_after_a_slow_write_beside_another_there_is_one_lane_for_some_minutes(he
 
 
 def test_consumers_of_a_group_are_sorted_by_provider(client, run):
-    run(GroupCommit(client), put("a"), put("b", "p3"), put("c", "p1"), put("d", "p2"))
+    run(make(client), put("a"), put("b", "p3"), put("c", "p1"), put("d", "p2"))
     assert client.sent == [("PUT", ["a"]), ("POST", ["c", "d", "b"])]
 
 
 def test_a_group_has_a_greatest_size(client, run):
-    names = [f"i{number}" for number in range(MOST_IN_GROUP + 3)]
-    run(GroupCommit(client), *map(put, names))
-    assert [len(uuids) for _, uuids in client.sent] == [1, MOST_IN_GROUP, 2]
+    names = [f"i{number}" for number in range(MOST_TOGETHER + 3)]
+    run(make(client), *map(put, names))
+    assert [len(uuids) for _, uuids in client.sent] == [1, MOST_TOGETHER, 2]
 
 
 def test_writes_of_several_consumers_stay_together_and_take_their_turn(client, run):
-    results = run(GroupCommit(client), put("a"), post("b", "c"), put("d"), put("e"))
-    assert client.sent == [("PUT", ["a"]), ("POST", ["b", "c"]), ("POST", ["d", "e"])]
+    results = run(make(client), put("a"), post("b", "c"), put("d", "d0"))
+    assert client.sent == [("PUT", ["a"]), ("POST", ["b", "c", "d"])]
     assert results["b", "c"] is DONE
 
 
 def test_two_writes_of_one_consumer_are_not_in_one_group(client, run):
-    run(GroupCommit(client), put("a"), put("b"), ("again", put("b")[1]))
+    run(make(client), put("a"), put("b"), put("b"))
     assert client.sent == [("PUT", ["a"]), ("PUT", ["b"]), ("PUT", ["b"])]
 
 
 def test_a_refusal_concerns_the_consumer_that_it_names(client, run):
     full = error(409, "Unable to allocate inventory for 'VCPU' on resource provider 'c0c0'. Over capacity.")
     client.answer = lambda bodies: full if "c" in bodies else DONE
-    results = run(GroupCommit(client), put("a"), put("b"), put("c", "c0c0"), put("d"))
+    results = run(make(client), put("a"), put("b"), put("c", "c0c0"), put("d"))
     assert client.sent == [("PUT", ["a"]), ("POST", ["b", "c", "d"]), ("POST", ["b", "d"])]
-    assert results == {"a": DONE, "b": DONE, "c": full, "d": DONE}
+    assert results == {("a",): DONE, ("b",): DONE, ("c",): full, ("d",): DONE}
 
 
-def test_a_refusal_that_names_no_consumer_sends_each_alone(client, run):
+def test_a_refusal_that_names_no_consumer_is_found_by_halves(client, run):
     invalid = error(400, "JSON does not validate: somewhere")
     client.answer = lambda bodies: invalid if "c" in bodies else DONE
-    results = run(GroupCommit(client), put("a"), put("b"), put("c"), put("d"))
-    assert [uuids for _, uuids in client.sent] == [["a"], ["b", "c", "d"], ["b"], ["c"], ["d"]]
-    assert results == {"a": DONE, "b": DONE, "c": invalid, "d": DONE}
+    results = run(make(client), put("a"), put("b"), put("c"), put("d"))
+    assert [uuids for _, uuids in client.sent] == [["a"], ["b", "c", "d"], ["b", "c"], ["b"], ["c"], ["d"]]
+    assert results == {("a",): DONE, ("b",): DONE, ("c",): invalid, ("d",): DONE}
 
 
 def test_many_refusals_end_the_group(client, run):
     full = error(409, "Unable to allocate inventory for 'VCPU' on resource provider 'f0'. Over capacity.")
     client.answer = lambda bodies: full if len(bodies) > 1 else DONE
     names = list("bcdef98")
-    results = run(GroupCommit(client), put("a"), *(put(name, "f0") for name in names))
-    assert [len(uuids) for _, uuids in client.sent] == [1, 7, 6, 5, 4, 1, 1, 1]
-    assert [results[name] is full for name in names] == [False, False, False, True, True, True, True]
+    results = run(make(client), put("a"), *(put(name, "f0") for name in names))
+    assert [len(uuids) for _, uuids in client.sent] == [1, 7, 6, 5, 4, 2, 1, 1]
+    assert [of(results, name) is full for name in names] == [False, True, False, True, True, True, True]
 
 
 @pytest.mark.parametrize(
@@ -261,43 +288,47 @@ def test_many_refusals_end_the_group(client, run):
 )
 def test_a_response_that_concerns_all_is_given_to_all(client, run, reply):
     client.answer = lambda bodies: reply if len(bodies) > 1 else DONE
-    results = run(GroupCommit(client), put("a"), put("b"), put("c"))
-    assert results == {"a": DONE, "b": reply, "c": reply}
+    results = run(make(client), put("a"), put("b"), put("c"))
+    assert results == {("a",): DONE, ("b",): reply, ("c",): reply}
 
 
 @pytest.mark.parametrize(
     ("problem", "expected"),
     [
-        (PlacementUnreachable("away"), "unreachable: away"),
-        (PlacementUnanswered("late", timed_out=True), "unanswered: late True"),
+        (PlacementUnreachable("away"), ("away", None)),
+        (PlacementUnanswered("late", timed_out=True), ("late", True)),
     ],
     ids=["not sent", "no response"],
 )
-def test_an_error_is_raised_for_all(client, run, problem, expected):
+def test_an_error_concerns_all(client, run, problem, expected):
     client.answer = lambda bodies: problem if len(bodies) > 1 else DONE
-    results = run(GroupCommit(client), put("a"), put("b"), put("c"))
-    assert results == {"a": DONE, "b": expected, "c": expected}
+    results = run(make(client), put("a"), put("b"), put("c"))
+    for uuid in "bc":
+        error = of(results, uuid)
+        assert (type(error), (str(error), getattr(error, "timed_out", None))) == (type(problem), expected)
+    assert of(results, "a") is DONE
 
 
 def test_a_write_that_waits_too_long_is_not_sent(client):
-    api = GroupCommit(client, wait_timeout=0.01)
-    first = threading.Thread(target=api.put_allocations, args=("a", body("a")))
+    api = make(client, queue_timeout=0.01)
+    first = threading.Thread(target=send, args=(api, *put("a")))
     first.start()
     assert client.begun.wait(10)
-    with pytest.raises(PlacementUnreachable, match="too many writes wait"):
-        api.put_allocations("b", body("b"))
+    (error,) = send(api, *put("b")).values()
+    assert (type(error), str(error)) == (PlacementUnreachable, "too many writes wait for Placement")
     client.gate.set()
     first.join(10)
     assert client.sent == [("PUT", ["a"])]
 
 
 def test_a_write_waits_no_longer_than_the_caller_of_its_request(client):
-    api = GroupCommit(client)
-    first = threading.Thread(target=api.put_allocations, args=("a", body("a")))
+    api = make(client)
+    first = threading.Thread(target=send, args=(api, *put("a")))
     first.start()
     assert client.begun.wait(10)
-    with limit_to(Deadline.after(0.0)), pytest.raises(PlacementUnreachable, match="too many writes wait"):
-        api.put_allocations("b", body("b"))
+    with limit_to(Deadline.after(0.0)):
+        (error,) = send(api, *put("b")).values()
+    assert (type(error), str(error)) == (PlacementUnreachable, "too many writes wait for Placement")
     client.gate.set()
     first.join(10)
     assert client.sent == [("PUT", ["a"])]
@@ -311,40 +342,69 @@ def test_slow_writes_make_groups_smaller(client, run):
         return DONE
 
     client.answer = answer
-    names = [f"i{number}" for number in range(1 + MOST_IN_GROUP + 12)]
-    run(GroupCommit(client, clock=clock), *map(put, names))
+    names = [f"i{number}" for number in range(1 + MOST_TOGETHER + 12)]
+    run(make(client, clock=clock), *map(put, names))
     assert [len(uuids) for _, uuids in client.sent] == [1, 20, 10, 2]
 
 
 def test_an_unexpected_error_lets_the_next_write_be_sent(client):
     client.gate.set()
-    api = GroupCommit(client)
+    api = make(client)
     client.answer = lambda _bodies: ZeroDivisionError()
     with pytest.raises(ZeroDivisionError):
-        api.put_allocations("a", body("a"))
+        send(api, *put("a"))
     client.answer = lambda _bodies: DONE
-    assert api.put_allocations("b", body("b")) is DONE
+    assert send(api, *put("b")) == {("b",): DONE}
 
 
 def test_after_an_unexpected_error_of_the_sender_the_others_do_not_wait(client, run):
     client.answer = lambda bodies: ZeroDivisionError() if len(bodies) > 1 else DONE
-    writes = [put("a"), put("b"), put("c")]
+    results = run(make(client), put("a"), put("b"), put("c"))
+    assert (of(results, "a"), results["failed"]) == (DONE, True)
+    assert str(of(results, "c")) == "it is not known whether the write was sent"
 
-    def swallow(name, write):
-        def call(api):
-            try:
-                return write(api)
-            except ZeroDivisionError:
-                return "failed"
 
-        return name, call
+def test_a_provider_has_one_write_in_flight_in_all_lanes(held):
+    """Writes on one provider that overlap can over-commit it."""
+    api = make(held)
+    held.begin(send, api, *put("1a", "p"))
+    held.wait_for(["1a"])
+    held.begin(send, api, *put("9a", "p"))
+    wait_for_queue(api, 1)
+    held.wait_for(["1a"])
+    held.open("1a")
+    held.wait_for(["1a"], ["9a"])
+    held.open("9a")
+    held.join()
 
-    results = run(GroupCommit(client), *(swallow(*write) for write in writes))
-    assert results == {
-        "a": DONE,
-        "b": "failed",
-        "c": "unanswered: it is not known whether the write was sent False",
-    }
+
+def test_writes_on_one_provider_go_together(client, run):
+    results = run(make(client), put("a", "p"), put("b", "p"), put("c", "p"))
+    assert client.sent == [("PUT", ["a"]), ("POST", ["b", "c"])]
+    assert set(results.values()) == {DONE}
+
+
+def test_a_batch_goes_along_with_others(client, run):
+    results = run(make(client), put("a"), batch("b", "c"), put("d"))
+    assert client.sent == [("PUT", ["a"]), ("POST", ["b", "c", "d"])]
+    assert set(results.values()) == {DONE}
+
+
+def test_after_a_missing_provider_the_others_are_sent_as_consumers_with_a_record(client):
+    """Placement has made a record of each."""
+    sent = []
+
+    def write(method, path, version, context=None, body=None):
+        bodies = orjson.loads(body) if method == "POST" else {"b": orjson.loads(body)}
+        sent.append({uuid: one["consumer_generation"] for uuid, one in bodies.items()})
+        gone = error(400, "Allocation for resource provider 'dead' that does not exist.")
+        return gone if len(bodies) > 1 else DONE
+
+    client.write = write
+    a, b = unit({"a": "dead"}), unit({"b": "beef"})
+    assert send(make(client), a, b)["b",] is DONE
+    assert sent == [{"b": None, "a": None}, {"b": 0}]
+    assert a.generations == {"a": 0}
 
 
 def test_a_context_is_sent_along(client):
@@ -353,5 +413,5 @@ def test_a_context_is_sent_along(client):
     plain = client.write
     client.write = lambda *arguments, **options: seen.append(arguments[3]) or plain(*arguments, **options)
     context = SimpleNamespace(request_id="r")
-    GroupCommit(client).put_allocations("a", body("a"), context)
+    send(make(client), *put("a"), context=context)
     assert seen == [context]

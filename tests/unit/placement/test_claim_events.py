@@ -1,7 +1,7 @@
 import pytest
 
-from scheduler.placement.claim_events import ClaimEvent, ClaimHistory, ClaimState
 from scheduler.claims.result import Outcome, unsent_claim
+from scheduler.placement.claim_events import ClaimEvent, ClaimHistory, ClaimState
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ INFO = {
     ClaimState.ADOPTING,
     ClaimState.REWRITING,
     ClaimState.RESENDING,
-    ClaimState.CLAIMED_ALONE,
+    ClaimState.SPLIT,
     ClaimState.OVER_CAPACITY,
     ClaimState.NEXT_HOST,
     ClaimState.GIVEN_UP,
@@ -68,7 +68,7 @@ def test_a_refusal_is_a_warning_only_when_the_claim_has_failed(log, state):
 
 
 def test_a_history_goes_on_with_earlier_events():
-    earlier = (ClaimEvent(3, "h1", None, "no answer", ClaimState.CLAIMED_ALONE),)
+    earlier = (ClaimEvent(3, "h1", None, "no answer", ClaimState.SPLIT),)
     history = ClaimHistory("i1", "h1", earlier)
     history.begin_try()
     history.add(ClaimState.NEXT_HOST, "no capacity", 409)

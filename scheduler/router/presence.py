@@ -1,0 +1,89 @@
+"""Which partitions answer: those that do not are left out until they answer a ping."""
+
+from collections.abc import Callable, Iterable
+import threading
+import time
+
+from oslo_log import log as logging
+
+from scheduler.background import BackgroundLoop
+from scheduler.conf.partitions import Partition
+
+LOG = logging.getLogger(__name__)
+
+#: Seconds between two pings of a partition that does not answer.
+PING_INTERVAL = 1.0
+
+#: Seconds that the thread sleeps while all answer; one that does not wakes it.
+IDLE = 3600.0
+
+
+class Presence:
+    """Which partitions answer. Any thread may use it."""
+
+    def __init__(
+        self,
+        partitions: Iterable[Partition],
+        ping: Callable[[Partition], bool],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Begin with all partitions taken to answer.
+
+        Args:
+            partitions: All partitions.
+            ping: Returns whether a scheduler of a partition answers; takes a few seconds at most.
+            clock: Seconds that only grow.
+        """
+        self._partitions = {each.name: each for each in partitions}
+        self._ping = ping
+        self._clock = clock
+        self._silent: set[str] = set()
+        self._changed = threading.Condition()
+        self._loop = BackgroundLoop("partitions", self.look)
+
+    def start(self) -> None:
+        """Begin to ping those that do not answer."""
+        self._loop.start()
+
+    def stop(self) -> None:
+        """Ping no more."""
+        self._loop.stop(0)
+
+    def is_silent(self, partition: Partition) -> bool:
+        """Return whether a partition has not answered, and not been heard of since."""
+        return partition.name in self._silent
+
+    def hear(self, partition: Partition) -> None:
+        """Note a sign of a partition."""
+        if partition.name not in self._silent:
+            return
+        with self._changed:
+            self._silent.discard(partition.name)
+            self._changed.notify_all()
+        LOG.info("Partition %s answers again", partition.name)
+
+    def miss(self, partition: Partition) -> None:
+        """Note that a partition has not answered."""
+        with self._changed:
+            known = partition.name in self._silent
+            self._silent.add(partition.name)
+        if not known:
+            LOG.warning("Partition %s does not answer; requests go to others until it does", partition.name)
+        self._loop.wake()
+
+    def wait_for_one_of(self, partitions: Iterable[Partition], timeout: float) -> Partition | None:
+        """Return the first of some partitions that answers, once one does; None if none does in time."""
+        wanted = tuple(partitions)
+
+        def find() -> Partition | None:
+            return next((each for each in wanted if each.name not in self._silent), None)
+
+        with self._changed:
+            return self._changed.wait_for(find, max(0.0, timeout))
+
+    def look(self) -> float:
+        """Ping each partition that does not answer; return the seconds until the next look."""
+        for name in sorted(self._silent):
+            if self._ping(self._partitions[name]):
+                self.hear(self._partitions[name])
+        return PING_INTERVAL if self._silent else IDLE

@@ -1,0 +1,292 @@
+"""Calls to other schedulers, each with a reply queue of its own while it is under way.
+
+A scheduler releases what it claimed if the reply queue is gone when it replies. So a call that is given up is
+given up for good: its reply queue is deleted, and what came until then is still taken. The client of
+oslo.messaging has one reply queue for all calls: a late reply is confirmed to its sender, and dropped.
+
+This module uses private names of oslo.messaging; ``tests/unit/rpc/test_client.py`` lists them.
+"""
+# ruff: noqa: SLF001
+
+from collections.abc import Callable, Mapping
+from functools import partial
+import queue
+import threading
+import time
+from typing import Any, NamedTuple
+import uuid
+
+from oslo_log import log as logging
+import oslo_messaging as messaging
+from oslo_messaging._drivers import amqp as library_amqp
+from oslo_messaging._drivers import common as library
+from oslo_serialization import jsonutils
+
+from scheduler.rpc.amqp.message import CONNECT_RETRIES, DELIVERED_BEFORE
+from scheduler.rpc.amqp.publisher import BoundedPublisher
+
+LOG = logging.getLogger(__name__)
+
+#: Seconds between two looks of the thread that reads, if nothing comes.
+LOOK_INTERVAL = 0.1
+
+#: Seconds in which the broker must confirm a call.
+SEND_TIMEOUT = 3.0
+
+#: Seconds that the thread that reads may take to make or delete a reply queue.
+QUEUE_TIMEOUT = 5.0
+
+#: Reply queues that are kept for the next calls, and how many are made at a time.
+SPARE = 16
+
+
+class Failure(NamedTuple):
+    """An error that a scheduler replied.
+
+    Attributes:
+        name: The name of its class.
+        module: The module of its class.
+        text: Its text.
+        kwargs: What a caller's class is rebuilt with beside the text.
+    """
+
+    name: str
+    module: str
+    text: str
+    kwargs: Mapping[str, Any]
+
+
+class Reply(NamedTuple):
+    """What a scheduler replied: a result, unless there is a failure."""
+
+    result: Any = None
+    failure: Failure | None = None
+
+
+class Patience(NamedTuple):
+    """How long a reply is waited for.
+
+    Attributes:
+        silence: Seconds without any sign of the scheduler. It is to send several heartbeats in them.
+        total: Seconds in all.
+    """
+
+    silence: float
+    total: float
+
+
+class NoReply(Exception):
+    """No scheduler has replied, and none can reply any more."""
+
+
+class BrokerAway(Exception):
+    """The broker cannot be reached: it is not known what became of a call, and its reply may still come."""
+
+
+class _ReplyQueue:
+    """A queue for the replies to one call at a time."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.received: queue.SimpleQueue[Mapping[str, Any]] = queue.SimpleQueue()
+
+    def __call__(self, message: Any) -> None:
+        """Take a message of the broker, in the thread that reads."""
+        message.acknowledge()
+        self.received.put(message)
+
+
+class Client:
+    """Calls the schedulers of a topic. Any thread may use it, once it is started."""
+
+    def __init__(
+        self, transport: Any, largest_message: int, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        """Call over a transport; nothing is connected to yet.
+
+        Args:
+            transport: What ``transport.rpc_transport`` returned, for RabbitMQ.
+            largest_message: Bytes of the largest message.
+            sleep: Waits for a number of seconds, after a failure to read.
+        """
+        self._driver = transport._driver
+        self._largest = largest_message
+        self._sleep = sleep
+        self._tasks: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._spare: queue.SimpleQueue[_ReplyQueue] = queue.SimpleQueue()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._read, name="replies", daemon=True)
+        self._connection: Any = None
+
+    def start(self) -> None:
+        """Connect to the broker, which is waited for, and begin to read replies."""
+        self._connection = self._driver._get_connection(library.PURPOSE_LISTEN)
+        self._make_queues()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop reading, once no call is under way any more."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join(QUEUE_TIMEOUT)
+        if self._connection is not None:
+            self._connection.close()
+
+    def call(
+        self,
+        topic: str,
+        message: Mapping[str, Any],
+        patience: Patience,
+        heard: Callable[[], None] = lambda: None,
+        *,
+        again: bool = False,
+    ) -> Reply:
+        """Return what a scheduler of a topic replies.
+
+        Args:
+            topic: The queue of the schedulers.
+            message: Method, arguments, version and context, as they are on the wire.
+            patience: How long a reply is waited for.
+            heard: Called at each sign of the scheduler.
+            again: Whether another scheduler may have had the same call.
+
+        Raises:
+            NoReply: None came in time. What comes later finds no reply queue.
+            BrokerAway: The broker cannot be reached.
+        """
+        replies = self._take()
+        identity = uuid.uuid4().hex
+        body = {
+            **message,
+            "_msg_id": identity,
+            "_reply_q": replies.name,
+            "_timeout": max(2, int(patience.silence / 2)),
+            library_amqp.UNIQUE_ID: uuid.uuid4().hex,
+        }
+        try:
+            self._send(topic, body, patience, again=again)
+        except messaging.MessageUndeliverable:
+            self._spare.put(replies)
+            raise NoReply(f"there is no queue {topic}") from None
+        except Exception as error:  # noqa: BLE001 - whatever the driver raises, it may have been sent
+            LOG.warning("Call to %s may not have been sent: %s", topic, error)
+            reply = self._give_up(replies, identity)
+        else:
+            reply = self._wait(replies, identity, patience, heard)
+        if reply is None:
+            raise NoReply(f"no scheduler of {topic} was heard for {patience.silence:g} seconds")
+        return _reply_of(reply)
+
+    def _send(self, topic: str, body: Mapping[str, Any], patience: Patience, *, again: bool) -> None:
+        with self._driver._get_connection(library.PURPOSE_SEND, retry=CONNECT_RETRIES) as connection:
+            BoundedPublisher(connection, time.monotonic() + SEND_TIMEOUT, self._largest).send(
+                topic,
+                library.serialize_msg(dict(body)),
+                headers={DELIVERED_BEFORE: True} if again else {},
+                # what no scheduler takes in this time is not to be found by one that starts later
+                expiration=min(patience),
+            )
+
+    def _wait(
+        self, replies: _ReplyQueue, identity: str, patience: Patience, heard: Callable[[], None]
+    ) -> Mapping[str, Any] | None:
+        """Return the reply; None if none came in time, and none can come any more."""
+        end = time.monotonic() + patience.total
+        while True:
+            try:
+                message = replies.received.get(
+                    timeout=max(0.0, min(patience.silence, end - time.monotonic()))
+                )
+            except queue.Empty:
+                return self._give_up(replies, identity)
+            if message.get("_msg_id") != identity:
+                continue
+            heard()
+            if message.get("ending"):
+                self._spare.put(replies)
+                return message
+
+    def _give_up(self, replies: _ReplyQueue, identity: str) -> Mapping[str, Any] | None:
+        """Delete a reply queue; return the reply if it came all the same."""
+        self._do(partial(self._delete, replies.name))
+        while not replies.received.empty():
+            message = replies.received.get()
+            if message.get("_msg_id") == identity and message.get("ending"):
+                return message
+        return None
+
+    def _take(self) -> _ReplyQueue:
+        """Return a reply queue that no call uses.
+
+        Raises:
+            BrokerAway: The broker does not make one in time.
+        """
+        if self._spare.qsize() <= SPARE // 2:
+            self._tasks.put(self._make_queues)
+        try:
+            return self._spare.get(timeout=QUEUE_TIMEOUT)
+        except queue.Empty:
+            raise BrokerAway("the broker made no reply queue in time") from None
+
+    # -- on the thread that reads ----------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                while not self._tasks.empty():
+                    self._tasks.get()()
+                self._connection.consume(timeout=LOOK_INTERVAL)
+            except library.Timeout:
+                continue
+            except Exception:
+                LOG.exception("Replies cannot be read; trying again")
+                self._sleep(1.0)
+
+    def _make_queues(self) -> None:
+        for _ in range(SPARE - self._spare.qsize()):
+            replies = _ReplyQueue(f"reply_{uuid.uuid4().hex}")
+            self._connection.declare_direct_consumer(replies.name, replies)
+            self._spare.put(replies)
+
+    def _delete(self, name: str) -> None:
+        """Delete a queue; what came until then is received before this returns, on the same channel."""
+        consumers = self._connection._consumers
+        consumer = next(each for each in consumers if each.queue_name == name)
+        tag = consumers.pop(consumer)
+        self._connection._new_tags.discard(tag)
+        # RabbitMQ tells that the queue is gone; amqp would take this for an error
+        self._connection.channel.cancel_callbacks[str(tag)] = lambda _tag: None
+        self._connection.channel.queue_delete(name)
+
+    def _do(self, task: Callable[[], None]) -> None:
+        """Let the thread that reads do something, and wait for it.
+
+        Raises:
+            BrokerAway: It could not, or not in time.
+        """
+        done: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()
+
+        def run() -> None:
+            try:
+                task()
+            except Exception as error:  # noqa: BLE001 - for the thread that waits
+                done.put(error)
+            else:
+                done.put(None)
+
+        self._tasks.put(run)
+        try:
+            error = done.get(timeout=QUEUE_TIMEOUT)
+        except queue.Empty:
+            error = TimeoutError("not in time")
+        if error is not None:
+            raise BrokerAway(f"a reply queue cannot be deleted: {error}") from error
+
+
+def _reply_of(message: Mapping[str, Any]) -> Reply:
+    failure = message.get("failure")
+    if not failure:
+        return Reply(message.get("result"))
+    found = jsonutils.loads(str(failure))
+    name, module = str(found.get("class")), str(found.get("module"))
+    return Reply(failure=Failure(name, module, str(found.get("message")), found.get("kwargs") or {}))

@@ -1,0 +1,232 @@
+"""What a bad day left: it is settled, however long that takes, and also by the next process."""
+
+import pytest
+
+from scheduler.claims.spool import LATE_WRITE_WINDOW, NOTHING_KEPT, PATIENCE, TOGETHER, Kept, Spool
+from scheduler.claims.spool_file import SpoolFile
+from scheduler.request.instance_state import InstanceState
+from tests.unit.claims.builders import OWNER, UUID, A, B, SleepClock, candidate, holding, writer_of
+from tests.unit.claims.fake_consumers import FakeConsumers
+
+WAITING, PLACED, GIVEN_UP = InstanceState.WAITING, InstanceState.PLACED, InstanceState.GIVEN_UP
+DELETED, MISSING, UNKNOWN = InstanceState.DELETED, InstanceState.MISSING, InstanceState.UNKNOWN
+
+
+class World:
+    """A spool that a test works through, with Placement and nova behind it."""
+
+    def __init__(self, directory=None, state=GIVEN_UP, held=None, api=None, clock=None):
+        self.clock = clock or SleepClock()
+        self.api = api or FakeConsumers({A: 1000, B: 1})
+        self.state = state
+        if held is not None:
+            self.api.consumers[UUID] = held
+        self.file = SpoolFile(directory)
+        writer = writer_of(self.api, timing=self.clock.timing)
+        self.spool = Spool(writer, lambda uuids, _: dict.fromkeys(uuids, self.state), self.file, self.clock)
+        self.spool._loop.wake = lambda: None
+
+    def work(self, seconds=0.0):
+        """Let time pass, and do a round."""
+        self.clock.now += seconds
+        self.spool._round()
+
+    @property
+    def held(self):
+        return sorted(self.api.get_allocations(UUID).allocations)
+
+
+STATES = {GIVEN_UP: [], DELETED: [], MISSING: [], PLACED: [A], WAITING: [A], UNKNOWN: [A]}
+
+
+@pytest.mark.parametrize("state", STATES, ids=lambda state: state.name)
+def test_nova_decides_what_becomes_of_a_lost_write(state):
+    world = World(state=state, held=holding(A))
+    world.spool.note_lost({UUID: candidate(A).allocations}, OWNER)
+    world.work(LATE_WRITE_WINDOW)
+    assert world.held == STATES[state]
+    assert len(world.spool) == (state in {WAITING, UNKNOWN})
+
+
+def test_nothing_is_looked_at_while_a_late_write_may_come():
+    world = World(held=holding(A))
+    world.spool.note_unknown([UUID])
+    world.work(LATE_WRITE_WINDOW - 1.0)
+    assert world.api.calls == []
+
+
+def test_a_waiting_instance_is_looked_at_once_no_caller_can_wait():
+    world = World(state=WAITING, held=holding(A))
+    world.spool.note_unknown([UUID])
+    world.work(PATIENCE + 1.0)
+    assert world.held == []
+
+
+def test_a_release_is_made_by_its_generation_alone():
+    for generation, left in ((1, []), (2, [A])):
+        world = World(state=WAITING, held=holding(A, generation=generation))
+        world.spool.note_unreleased(UUID, 1)
+        world.work(60.0)
+        assert (world.held, len(world.spool)) == (left, 0)
+
+
+def test_an_evacuated_instance_keeps_its_source_and_what_that_shares():
+    world = World()
+    world.api.capacity |= {"disks": 1, f"{B}-child": 1}
+    held = holding(A, B, "disks", f"{B}-child")
+    held.allocations["disks"]["resources"] = {"DISK_GB": 1}
+    world.api.consumers[UUID] = held
+    world.spool.note_unknown([UUID], Kept(frozenset({B}), frozenset({"host b"})))
+    world.work(LATE_WRITE_WINDOW)
+    assert world.held == [B, f"{B}-child", "disks"]
+
+
+def test_rows_that_are_hidden_are_shown_and_released():
+    world = World(held=holding(A))
+    world.api.hidden.add(UUID)
+    world.spool.note_lost({UUID: candidate(A).allocations}, OWNER)
+    world.work(LATE_WRITE_WINDOW)
+    world.work(600.0)
+    assert world.held == []
+    assert not world.api.hidden
+
+
+def test_what_was_answered_and_does_not_show_is_written_once_more():
+    world = World(state=PLACED, held=holding(A))
+    world.api.hidden.add(UUID)
+    world.spool.note_unknown([UUID])
+    world.spool.note_answered({UUID: candidate(A).allocations})
+    world.work(LATE_WRITE_WINDOW)
+    assert world.held == [A]
+
+
+def test_what_cannot_be_released_is_tried_for_ever():
+    world = World(held=holding(A))
+    world.spool.note_unreleased(UUID, 1)
+    world.api.write_faults = ["unreachable"] * 10_000
+    for _ in range(1000):
+        world.work(600.0)
+    assert len(world.spool) == 1
+    world.api.write_faults = []
+    world.work(600.0)
+    assert world.held == []
+
+
+def test_many_are_released_in_batches():
+    world = World()
+    uuids = [f"i{number}" for number in range(2 * TOGETHER + 1)]
+    world.api.consumers |= {uuid: holding(A) for uuid in uuids}
+    world.spool.note_unknown(uuids)
+    world.work(LATE_WRITE_WINDOW)
+    assert not world.api.consumers
+    assert (world.api.calls.count("post"), world.api.calls.count("put")) == (2, 1)
+
+
+# -- the file
+
+
+def test_a_good_day_writes_no_file(tmp_path):
+    World(tmp_path).work()
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_next_process_goes_on_and_nothing_is_left_afterwards(tmp_path):
+    first = World(tmp_path, held=holding(A))
+    first.spool.note_lost({UUID: candidate(A).allocations}, OWNER, Kept(frozenset({B}), frozenset({"b"})))
+    (path,) = tmp_path.iterdir()
+    assert len(path.read_bytes().splitlines()) == 1
+    end(first)
+    second = World(tmp_path, api=first.api, clock=first.clock)
+    second.work()
+    (entry,) = second.spool._entries.values()
+    (expected,) = first.spool._entries.values()
+    assert entry == expected
+    second.work(3600.0)
+    assert second.held == []
+    assert not list(tmp_path.iterdir())
+
+
+def end(world):
+    """End the process: its locks end."""
+    world.file._remove(None, world.file._file)
+
+
+def test_a_running_process_keeps_its_file(tmp_path):
+    first = World(tmp_path)
+    first.spool.note_unknown([UUID])
+    second = World(tmp_path, clock=first.clock)
+    second.work()
+    assert len(second.spool) == 0
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_what_was_settled_is_not_taken_over(tmp_path):
+    first = World(tmp_path, held=holding(A))
+    first.spool.note_unknown([UUID])
+    first.work(1.0)
+    first.spool.note_unknown(["another"])
+    first.work(LATE_WRITE_WINDOW - 1.0)
+    assert list(first.spool._entries) == ["another"]
+    end(first)
+    second = World(tmp_path, clock=first.clock, state=WAITING)
+    second.work()
+    assert list(second.spool._entries) == ["another"]
+
+
+BAD = {
+    "a directory in its place": lambda path: path.mkdir(),
+    "another format": lambda path: path.write_bytes(b'{"v": 9}\n'),
+    "no JSON": lambda path: path.write_bytes(b"\x00\x01\n"),
+}
+
+
+@pytest.mark.parametrize("make", BAD.values(), ids=BAD)
+def test_a_file_that_cannot_be_read_is_told_once_and_left(make, tmp_path, caplog):
+    path = tmp_path / "1-0.jsonl"
+    make(path)
+    world = World(tmp_path)
+    world.work(100.0)
+    world.work(100.0)
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert world.spool.problem
+    assert path.exists()
+    world.spool.note_unknown([UUID])
+    assert len(world.spool) == 1
+
+
+def test_without_a_place_for_the_file_the_spool_is_in_memory(tmp_path, caplog):
+    (tmp_path / "spool").write_bytes(b"")
+    world = World(tmp_path / "spool", held=holding(A))
+    world.spool.note_unknown([UUID])
+    assert world.spool.problem
+    assert "Cannot write the spool" in caplog.text
+    world.work(LATE_WRITE_WINDOW)
+    assert world.held == []
+
+
+def test_what_could_not_be_written_is_written_later(tmp_path):
+    place = tmp_path / "spool"
+    place.write_bytes(b"")
+    world = World(place, state=WAITING)
+    world.spool.note_unknown([UUID])
+    place.unlink()
+    world.work(1.0)
+    assert len(list(place.iterdir())) == 1
+
+
+def test_a_line_that_was_cut_off_is_ignored(tmp_path):
+    first = World(tmp_path, state=WAITING)
+    first.spool.note_unknown([UUID])
+    (path,) = tmp_path.iterdir()
+    end(first)
+    path.write_bytes(path.read_bytes() + b'{"v": 1, "cons')
+    second = World(tmp_path, clock=first.clock, state=WAITING)
+    second.work()
+    assert list(second.spool._entries) == [UUID]
+
+
+def test_nothing_is_kept_for_an_instance_that_holds_nothing():
+    world = World(state=DELETED)
+    world.spool.note_unknown([UUID], NOTHING_KEPT)
+    world.work(LATE_WRITE_WINDOW)
+    assert len(world.spool) == 0
