@@ -297,6 +297,8 @@ class SchedulerManager:
     def _serve(self, request: SchedulingRequest, as_reply: AsReply) -> Reply:
         trace = self.decisions.begin(request)
         run = RequestRun(self.steps, self._driver, as_reply, trace)
+        # Before it waits for the end of an outage, after which it may fail without having been tried.
+        run.note_earlier_runs(request)
 
         def attempt(current: SchedulingRequest) -> Reply:
             if current is not request:

@@ -115,6 +115,11 @@ class RequestRun:
         self._begun = steps.clock()
         self._sessions: list[ClaimSession] = []
 
+    def note_earlier_runs(self, request: SchedulingRequest) -> None:
+        """Let it be looked at later what earlier runs of a request have written, however this one ends."""
+        if request.claims and request.was_redelivered:
+            self._steps.callers.note_unknown(request, self._kept(request))
+
     def reply_to(self, request: SchedulingRequest) -> Reply:
         """Return the reply.
 
@@ -143,7 +148,6 @@ class RequestRun:
 
     def _serve(self, request: SchedulingRequest) -> Reply:
         """Serve a request; begin again when another run of it, or another request, was first."""
-        self._steps.callers.note_earlier_runs(request, self._kept(request))
         for _ in range(ROUNDS):
             # What was decided for these instances before is void.
             self._steps.hosts.pending.remove(request.instance_uuids)

@@ -293,7 +293,7 @@ BREAKS: dict[str, Break] = {
     "the spool is never worked through": _wrap(Spool, "_settle_due", _constant(False)),
     "what is in doubt is looked at before late writes have come": _wrap(Spool, "_put", _at_once),
     "nothing is noted of a write without a response": _wrap(ClaimSession, "_note_lost", _constant(None)),
-    "nothing is noted of earlier runs": _wrap(Callers, "note_earlier_runs", _constant(None)),
+    "nothing is noted of earlier runs": _wrap(RequestRun, "note_earlier_runs", _constant(None)),
     "nothing is noted of a claim that was not released": _wrap(Spool, "note_unreleased", _constant(None)),
     "nothing is noted of a slow reply": lambda: setattr(claim_session, "SOON", 1e9),
 }
