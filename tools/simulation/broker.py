@@ -20,6 +20,13 @@ from tools.simulation.runtime import Process, Runtime, Task
 # Seconds after which a client notices at the latest that its connection is gone, if nobody tells it.
 UNNOTICED = 20.0
 
+# Seconds after an outage in which clients connect again.
+RECONNECTED = 31.0
+
+# Seconds from a delivery after which its connection is lost at the latest: one of these. So two runs of a
+# call begin almost together, or while the first one claims.
+SOON = (0.02, 0.3, 5.0)
+
 # Seconds after which a connection breaks at the latest on which a message was not confirmed.
 UNCONFIRMED = 60.0
 
@@ -32,7 +39,7 @@ class Message:
         published: When its caller sent it.
         replies: Times at which the broker took a reply.
         waits: For each time that a thread served it: seconds from the begin to the end.
-        working: The processes in which a thread serves it.
+        working: The processes in which a thread serves it, and since when.
         abandoned: Times at which it was acknowledged without a reply.
     """
 
@@ -42,7 +49,7 @@ class Message:
     acknowledged: bool = False
     replies: list[float] = field(default_factory=list)
     waits: list[float] = field(default_factory=list)
-    working: set[Process] = field(default_factory=set)
+    working: dict[Process, float] = field(default_factory=dict)
     abandoned: list[float] = field(default_factory=list)
 
     @property
@@ -114,6 +121,7 @@ class Broker:
         redelivery: Probability that the connection is lost on which a call was just delivered, so that it
             comes once more, while its process goes on and notices it late.
         silence: Probability that a reply is taken and not confirmed.
+        disturbed: When a connection was lost last, or a message not confirmed.
         unconfirmed: The replies that were taken and not confirmed. Their callers may have received them.
         queues: The reply queues of callers: what takes a reply out of each.
     """
@@ -126,6 +134,7 @@ class Broker:
         self.largest = 16 << 20
         self.redelivery = 0.0
         self.silence = 0.0
+        self.disturbed = 0.0
         self.unconfirmed: list[Reply] = []
         self.queues: dict[str, Callable[[Reply], None]] = {}
         self.messages: dict[str, Message] = {}
@@ -246,7 +255,7 @@ class Broker:
 
     def start(self) -> None:
         """Accept connections again."""
-        self.up = True
+        self.up, self.disturbed = True, self.runtime.clock + RECONNECTED
         self.runtime.wake_all(self._outage)
 
     def _has_consumers(self, connection: Any) -> bool:
@@ -259,6 +268,7 @@ class Broker:
     def _break(self, connection: Any, after: float = 0.0) -> None:
         """Lose a connection, which its client notices some seconds later."""
         self.disconnect(connection)
+        self.disturbed = self.runtime.clock + after
         error = ConnectionResetError(104, "Connection reset by peer")
         self.runtime.after(after, connection.fail, error)
 
@@ -349,7 +359,9 @@ class Broker:
             session.send(spec.Basic.Return, 312, "NO_ROUTE", "", key, content=content)
         if fate != "unconfirmed":
             session.send(spec.Basic.Ack, confirmed, False)
-        elif self.random.random() < 0.5:
+            return
+        self.disturbed = self.runtime.clock + UNCONFIRMED
+        if self.random.random() < 0.5:
             self.runtime.after(UNCONFIRMED * self.random.random(), self._break, session.connection)
 
     # -- messages --------------------------------------------------------------------------------------------
@@ -396,7 +408,8 @@ class Broker:
             )
             session.send(spec.Basic.Deliver, consumer, tag, bool(again), "", queue.name, content=content)
             if self.random.random() < self.redelivery:
-                self.runtime.after(5.0 * self.random.random(), self._lose, session.connection)
+                soon = self.random.choice(SOON) * self.random.random()
+                self.runtime.after(soon, self._lose, session.connection)
 
     def _lose(self, connection: Any) -> None:
         if connection in self._sessions:

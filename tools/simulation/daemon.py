@@ -87,6 +87,7 @@ class Daemon:
             return
         self._told(f"SIGTERM to {process}")
         self._terminating.add(process)
+        process.stopping_since = self._runtime.clock
         product = self._products.get(process)
         if product is None:
             self._runtime.kill(process)

@@ -7,14 +7,23 @@ import pathlib
 import tempfile
 from typing import Any
 
+import orjson
+
 from tools.simulation import product, threads
 from tools.simulation.broker import Broker
 from tools.simulation.callers import Callers, Instance
 from tools.simulation.daemon import Daemon
 from tools.simulation.http import Adapter, Faults, Server, Weather
 from tools.simulation.placement import Consumer, Placement, Provider
-from tools.simulation.plan import Event, Plan
-from tools.simulation.promise import Violation, check_allocations, check_calls, check_receipts, check_waits
+from tools.simulation.plan import PROFILES, Event, Plan
+from tools.simulation.promise import (
+    Violation,
+    check_allocations,
+    check_calls,
+    check_capacity,
+    check_receipts,
+    check_waits,
+)
 from tools.simulation.runtime import Process, Runtime
 
 # Seconds of quiet: longer than the product goes on with a clean-up. Most histories end before: if nothing was
@@ -119,6 +128,7 @@ class History:
             tell,
             LATE,
         )
+        self._adapters: list[Adapter] = []
         self._database = ""
         self._paused = 0.0
         self._directory = tempfile.TemporaryDirectory(prefix="berth-simulation-", dir=_memory_directory())
@@ -205,7 +215,9 @@ class History:
     # -- what parts ask for ----------------------------------------------------------------------------------
 
     def _adapter(self) -> Adapter:
-        return Adapter(self._runtime, self._server, self._faults, self._trace.tell)
+        adapter = Adapter(self._runtime, self._server, self._faults, self._trace.tell)
+        self._adapters.append(adapter)
+        return adapter
 
     def _request(self, numbers: Any, node: str) -> Any:
         return product.request(numbers, f"h{int(node[-12:])}" if node else "")
@@ -251,6 +263,22 @@ class History:
         self._for_a_time(
             event, lambda: providers.pop(node, None), lambda: providers.setdefault(node, provider)
         )
+
+    def _on_outside(self, event: Event) -> None:
+        """Let others claim a host, as conductors do with alternates."""
+        node = product.host_uuid(event.details["host"])
+        for number in range(event.details["number"]):
+            path = f"/allocations/{product.outside_uuid(int(event.at * 1000), number)}"
+            body = {
+                "allocations": {node: {"resources": dict(product.AMOUNTS)}},
+                "consumer_generation": None,
+                "project_id": "project",
+                "user_id": "user",
+            }
+            done = lambda _answer: None  # noqa: E731
+            self._runtime.after(
+                0.01 * number, self._server.handle, "PUT", path, orjson.dumps(body), 0.0, done
+            )
 
     def _on_delete(self, event: Event) -> None:
         self._callers.delete(event.details["instance"])
@@ -364,6 +392,8 @@ class History:
         callers.note_possibly_told(self._broker.unconfirmed)
         instances = list(callers.instances.values())
         found = list(check_allocations(self._placement, instances, product.AMOUNTS, forgotten))
+        if "weather" not in PROFILES[self.plan.profile]:
+            found += check_capacity(self._placement, instances)
         found += check_calls(callers.calls, self._broker.waiting)
         found += check_receipts(callers.calls)
         found = [each for each in found if each.kind != "moved" or not self._was_overtaken(each)]
@@ -373,6 +403,7 @@ class History:
             Violation("crash", f"thread {where} of {process}: {type(error).__name__}: {error}")
             for process, where, error in self._runtime.crashes
         ]
+        found += [Violation("late claim", text) for each in self._adapters for text in each.late_claims]
         found += [Violation("traceback", text) for text in self._trace.errors]
         found += [
             Violation("alarm", f"{name} did not stop in time")

@@ -93,6 +93,11 @@ def instance_uuid(number: int) -> str:
     return f"10000000-0000-4000-8000-{number:012d}"
 
 
+def outside_uuid(event: int, number: int) -> str:
+    """Return the uuid of an instance that others claim for."""
+    return f"20000000-0000-4000-8000-{event:08d}{number:04d}"
+
+
 _HOST = re.compile(r"a0000000-0000-4000-8000-0*(\d+)")
 _INSTANCE = re.compile(r"10000000-0000-4000-8000-0*(\d+)")
 
@@ -311,6 +316,7 @@ def apply(limits: Limits) -> cfg.ConfigOpts:
         (None, "manager_shutdown_timeout"): limits.shutdown_timeout,
         (None, "graceful_shutdown_timeout"): limits.alarm,
         ("filter_scheduler", "host_subset_size"): limits.subset,
+        ("berth", "overlapping_claims"): limits.others,
     }
     for (group, name), value in values.items():
         conf.set_override(name, value, group)
@@ -435,11 +441,11 @@ class Parts:
         def timed(incoming: Any) -> None:
             message, runtime = self._broker.messages[incoming[0].msg_id], self._broker.runtime
             process, begun = runtime.current.process, runtime.clock
-            message.working.add(process)
+            message.working[process] = begun
             try:
                 serve(incoming)
             finally:
-                message.working.discard(process)
+                message.working.pop(process, None)
                 message.waits.append(runtime.clock - begun)
 
         return timed

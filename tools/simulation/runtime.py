@@ -11,6 +11,7 @@ process keeps its place: its timers fire, but its tasks wait until it is resumed
 from collections.abc import Callable
 import heapq
 import itertools
+import math
 import random
 from typing import Any, Self
 
@@ -34,6 +35,7 @@ class Process:
         alive: False after it exited or was killed.
         paused: Whether its tasks wait for ``Runtime.resume``.
         was_paused: Whether they ever did.
+        stopping_since: When it was told to stop; infinity before.
         at_exit: Called without arguments when the process ends, in whatever way.
     """
 
@@ -43,6 +45,7 @@ class Process:
         self.alive = True
         self.paused = False
         self.was_paused = False
+        self.stopping_since = math.inf
         self.at_exit: list[Callable[[], None]] = []
         self.tasks: set[Task] = set()
         self.held_back: list[Task] = []
