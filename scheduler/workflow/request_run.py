@@ -333,12 +333,13 @@ class RequestRun:
             return
         past = self._past or request.has_past
         waited = request.delivery.waited if request.delivery else 0.0
-        if past or self._steps.clock() > self._begun - waited + SOON:
-            self._steps.callers.check(request, claims.nodes.kept, release=False)
         if past or claims.took_several_writes:
             for uuid, result in claims.fence().items():
                 if not result.claimed:
                     raise final_refusal(uuid, result)
+        # After the fence, which may take long.
+        if past or self._steps.clock() > self._begun - waited + SOON:
+            self._steps.callers.check(request, claims.nodes.kept, release=False)
 
     def _check_rebuild(self, request: SchedulingRequest) -> Reply:
         self._announce_start(request)
