@@ -6,7 +6,7 @@ Each break replaces a function of the product for the rest of the process. ``too
 Imported after ``imports.install``.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -233,77 +233,111 @@ def _at_once(put: Any) -> Any:
     return lambda spool, entry, **options: put(spool, replace(entry, due=entry.since), **options)
 
 
-BREAKS: dict[str, Break] = {
+#: By name: the profile whose histories bring it out, and what is broken.
+BREAKS: dict[str, tuple[str, Break]] = {
     # who waits
-    "a call with a past is wanted, whatever nova says": _wrap(Callers, "check", _constant(None)),
-    "wanted and not wanted are mixed up": _wrap(Callers, "check", _inverted),
-    "a call that is not wanted keeps what its instances hold": _wrap(
-        Callers, "_release_over", _constant(None)
+    "a call with a past is wanted, whatever nova says": ("backlog", _wrap(Callers, "check", _constant(None))),
+    "wanted and not wanted are mixed up": ("backlog", _wrap(Callers, "check", _inverted)),
+    "a call that is not wanted keeps what its instances hold": (
+        "channel",
+        _wrap(Callers, "_release_over", _constant(None)),
     ),
-    "the deadline is ignored": _wrap(manager.options, "caller_patience", _constant(1e6)),
-    "no heartbeats are sent": _wrap(Heartbeats, "send_due", _constant(None)),
-    "a caller that heard nothing for long counts as waiting": _wrap(
-        Heartbeats, "caller_is_gone", _constant(False)
+    "the deadline is ignored": ("many", _wrap(manager.options, "caller_patience", _constant(1e6))),
+    "no heartbeats are sent": ("many", _wrap(Heartbeats, "send_due", _constant(None))),
+    "a caller that heard nothing for long counts as waiting": (
+        "pause",
+        _wrap(Heartbeats, "caller_is_gone", _constant(False)),
     ),
     # the fence
-    "no fence": _wrap(ClaimSession, "fence", _constant({})),
-    "a fence that failed counts": _wrap(ClaimSession, "fence", _fence_counts),
-    "the fence is not all or none": _wrap(AllocationWriter, "write", _one_by_one),
-    "claims of several writes need no fence": _wrap(ClaimSession, "took_several_writes", _property(False)),
+    "no fence": ("redelivery", _wrap(ClaimSession, "fence", _constant({}))),
+    "a fence that failed counts": ("redelivery", _wrap(ClaimSession, "fence", _fence_counts)),
+    "the fence is not all or none": ("redelivery", _wrap(AllocationWriter, "write", _one_by_one)),
+    "claims of several writes need no fence": (
+        "repeat",
+        _wrap(ClaimSession, "took_several_writes", _property(False)),
+    ),
     # releases
-    "nothing is released before an error": _wrap(ClaimSession, "_release", _constant(None)),
-    "one instance of several is released": _wrap(Claimer, "release", _first_only),
-    "a release removes what another run wrote": _wrap(Claimer, "release", _whatever_generation),
-    "the release is skipped if a reply cannot be delivered": _alias(Delivery, "give_back", "keep"),
-    "what a reply may have named is released": _alias(Delivery, "keep", "give_back"),
-    "the error of a call that was answered releases": _wrap(ClaimSession, "_in_use", _constant(frozenset())),
+    "nothing is released before an error": ("placement", _wrap(ClaimSession, "_release", _constant(None))),
+    "one instance of several is released": ("placement", _wrap(Claimer, "release", _first_only)),
+    "a release removes what another run wrote": (
+        "redelivery",
+        _wrap(Claimer, "release", _whatever_generation),
+    ),
+    "the release is skipped if a reply cannot be delivered": ("reply", _alias(Delivery, "give_back", "keep")),
+    "what a reply may have named is released": ("unconfirmed", _alias(Delivery, "keep", "give_back")),
+    "the error of a call that was answered releases": (
+        "unconfirmed",
+        _wrap(ClaimSession, "_in_use", _constant(frozenset())),
+    ),
     # writes
-    "a write replaces what another one wrote": _wrap(AllocationWriter, "write", _overwriting),
-    "another run that was first is ignored": _wrap(AllocationWriter, "write", _changed_is_done),
-    "a write without a response counts as done": _wrap(_Exchange, "_lose", _ending(WriteResult.DONE)),
-    "a write without a response counts as refused": _wrap(_Exchange, "_lose", _ending(WriteResult.REFUSED)),
-    "a refusal counts as done": _wrap(_Exchange, "_refuse", _ending(WriteResult.DONE)),
-    "a refusal that follows a lost write counts": _wrap(_Exchange, "_may_come", _constant(False)),
-    "rows are taken to be shown": _wrap(_Exchange, "_accept", _accepted_is_shown),
-    "a failed read counts as nothing held": _wrap(AllocationReader, "read_many", _nothing_on_error),
-    "an evacuated instance loses what it had": _wrap(Claim, "_keep_source", _without_source),
-    "writes have no order": _wrap(Lanes, "_entry", _without_keys),
-    "no check for over-commit": _wrap(OvercommitCheck, "check", _constant(CheckedClaims())),
-    "no locks of requests": _wrap(Claimer, "begin_request", _constant(lambda: None)),
-    "claims go on while the process stops": _wrap(Claimer, "stop_claiming", _constant(None)),
+    "a write replaces what another one wrote": ("redelivery", _wrap(AllocationWriter, "write", _overwriting)),
+    "another run that was first is ignored": (
+        "redelivery",
+        _wrap(AllocationWriter, "write", _changed_is_done),
+    ),
+    "a write without a response counts as done": (
+        "placement",
+        _wrap(_Exchange, "_lose", _ending(WriteResult.DONE)),
+    ),
+    "a write without a response counts as refused": (
+        "placement",
+        _wrap(_Exchange, "_lose", _ending(WriteResult.REFUSED)),
+    ),
+    "a refusal counts as done": ("placement", _wrap(_Exchange, "_refuse", _ending(WriteResult.DONE))),
+    "a refusal that follows a lost write counts": (
+        "placement",
+        _wrap(_Exchange, "_may_come", _constant(False)),
+    ),
+    "rows are taken to be shown": ("placement", _wrap(_Exchange, "_accept", _accepted_is_shown)),
+    "a failed read counts as nothing held": ("kill", _wrap(AllocationReader, "read_many", _nothing_on_error)),
+    "an evacuated instance loses what it had": ("placement", _wrap(Claim, "_keep_source", _without_source)),
+    "writes have no order": ("crowd", _wrap(Lanes, "_entry", _without_keys)),
+    "no check for over-commit": ("crowd", _wrap(OvercommitCheck, "check", _constant(CheckedClaims()))),
+    "no locks of requests": ("repeat", _wrap(Claimer, "begin_request", _constant(lambda: None))),
+    "claims go on while the process stops": ("stop", _wrap(Claimer, "stop_claiming", _constant(None))),
     # messages
-    "a message is acknowledged before its reply": _wrap(ConfirmedMessage, "reply", _acknowledging_first),
-    "no message counts as redelivered": _wrap(ConfirmedMessage, "redelivered", _property(False)),
-    "the backlog is taken for new calls": _wrap(LateListener, "expect_queued", _constant(None)),
-    "no message has a past": _wrap(ConfirmedMessage, "has_past", _property(False)),
-    "a lost channel is not noticed": _wrap(LateListener, "_is_held", _constant(True)),
-    "a message is acknowledged in the place of being requeued": _alias(LateListener, "requeue", "settle"),
-    "an answered call is run again": _wrap(
-        LateListener, "settle", lambda _settle: lambda listener, message: listener.requeue(message)
+    "a message is acknowledged before its reply": (
+        "kill",
+        _wrap(ConfirmedMessage, "reply", _acknowledging_first),
     ),
-    "a reply that was not confirmed counts": _wrap(ConfirmedMessage, "_send_until_confirmed", _swallowing()),
-    "a reply without a queue counts": _wrap(
-        ConfirmedMessage, "_send_until_confirmed", _swallowing(ReplyQueueMissing)
+    "no message counts as redelivered": ("kill", _wrap(ConfirmedMessage, "redelivered", _property(False))),
+    "the backlog is taken for new calls": ("backlog", _wrap(LateListener, "expect_queued", _constant(None))),
+    "no message has a past": ("kill", _wrap(ConfirmedMessage, "has_past", _property(False))),
+    "a lost channel is not noticed": ("channel", _wrap(LateListener, "_is_held", _constant(True))),
+    "a message is acknowledged in the place of being requeued": (
+        "stop",
+        _alias(LateListener, "requeue", "settle"),
     ),
-    "a call whose reply is not confirmed ends": _wrap(ConfirmedMessage, "may_be_run_again", _property(False)),
-    "one held instance answers for all": _wrap(HeldHosts, "of_each", _one_for_all),
-    "a call is begun once": _wrap(RequestRun, "_is_answered_elsewhere", _constant(False)),
+    "an answered call is run again": (
+        "placement",
+        _wrap(LateListener, "settle", lambda _settle: lambda listener, message: listener.requeue(message)),
+    ),
+    "a reply that was not confirmed counts": (
+        "unconfirmed",
+        _wrap(ConfirmedMessage, "_send_until_confirmed", _swallowing()),
+    ),
+    "a reply without a queue counts": (
+        "reply",
+        _wrap(ConfirmedMessage, "_send_until_confirmed", _swallowing(ReplyQueueMissing)),
+    ),
+    "a call whose reply is not confirmed ends": (
+        "unconfirmed",
+        _wrap(ConfirmedMessage, "may_be_run_again", _property(False)),
+    ),
+    "one held instance answers for all": ("kill", _wrap(HeldHosts, "of_each", _one_for_all)),
+    "a call is begun once": ("repeat", _wrap(RequestRun, "_is_answered_elsewhere", _constant(False))),
     # the spool
-    "the file of the spool is not read": _wrap(spool_file.SpoolFile, "take_over", _constant(())),
-    "the spool is never worked through": _wrap(Spool, "_settle_due", _constant(False)),
-    "what is in doubt is looked at before late writes have come": _wrap(Spool, "_put", _at_once),
-    "nothing is noted of a write without a response": _wrap(ClaimSession, "_note_lost", _constant(None)),
-    "nothing is noted of earlier runs": _wrap(RequestRun, "note_earlier_runs", _constant(None)),
-    "nothing is noted of a claim that was not released": _wrap(Spool, "note_unreleased", _constant(None)),
-    "nothing is noted of a slow reply": lambda: setattr(claim_session, "SOON", 1e9),
+    "the file of the spool is not read": ("kill", _wrap(spool_file.SpoolFile, "take_over", _constant(()))),
+    "the spool is never worked through": ("kill", _wrap(Spool, "_settle_due", _constant(False))),
+    "what is in doubt is looked at before late writes have come": ("delete", _wrap(Spool, "_put", _at_once)),
+    "nothing is noted of a write without a response": (
+        "placement",
+        _wrap(ClaimSession, "_note_lost", _constant(None)),
+    ),
+    "nothing is noted of earlier runs": ("kill", _wrap(RequestRun, "note_earlier_runs", _constant(None))),
+    "nothing is noted of a claim that was not released": (
+        "placement",
+        _wrap(Spool, "note_unreleased", _constant(None)),
+    ),
+    "nothing is noted of a slow reply": ("pause", lambda: setattr(claim_session, "SOON", 1e9)),
 }
-
-
-def apply(name: str) -> None:
-    """Break what has this name, for the rest of the process."""
-    BREAKS[name]()
-
-
-def names() -> Iterable[str]:
-    """Return the names of all."""
-    return BREAKS

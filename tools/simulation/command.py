@@ -182,7 +182,7 @@ def _break(arguments: argparse.Namespace) -> int:
 
     chosen = [name for name in BREAKS if arguments.only in name]
     most, noticed = min(arguments.histories, MOST), 0
-    left = [(name, arguments.seed, arguments.profile, 0, most) for name in chosen]
+    left = [(name, arguments.seed, 0, most) for name in chosen]
     fork = multiprocessing.get_context("fork")
     with fork.Pool(arguments.jobs, maxtasksperchild=1) as pool, fork.Pool(1) as unbroken:
         while left:
@@ -190,11 +190,11 @@ def _break(arguments: argparse.Namespace) -> int:
             for name, number, text in pool.imap_unordered(_notice, tasks, 1):
                 if not number:
                     print(f"  NOT  {name}", flush=True)
-                elif unbroken.apply(run_seed, [(arguments.seed + number - 1, arguments.profile)])[1][
+                elif unbroken.apply(run_seed, [(arguments.seed + number - 1, BREAKS[name][0])])[1][
                     "violations"
                 ]:
                     # It is not the break that was noticed.
-                    left.append((name, arguments.seed, arguments.profile, number, most))
+                    left.append((name, arguments.seed, number, most))
                 else:
                     noticed += 1
                     print(f"{number:5}  {name}: {text}", flush=True)
@@ -202,12 +202,13 @@ def _break(arguments: argparse.Namespace) -> int:
     return 0 if noticed == len(chosen) else 1
 
 
-def _notice(task: tuple[str, int, str, int, int]) -> tuple[str, int, str]:
+def _notice(task: tuple[str, int, int, int]) -> tuple[str, int, str]:
     """Return the break, after how many histories it was noticed (0: it was not), and what was found."""
-    from tools.simulation import breaks
+    from tools.simulation.breaks import BREAKS
 
-    name, seed, profile, first, most = task
-    breaks.apply(name)
+    name, seed, first, most = task
+    profile, apply = BREAKS[name]
+    apply()
     for number in range(first, most):
         _, result = run_seed((seed + number, profile))
         if result["violations"]:
