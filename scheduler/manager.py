@@ -297,8 +297,6 @@ class SchedulerManager:
     def _serve(self, request: SchedulingRequest, as_reply: AsReply) -> Reply:
         trace = self.decisions.begin(request)
         run = RequestRun(self.steps, self._driver, as_reply, trace)
-        # Before it waits for the end of an outage, after which it may fail without having been tried.
-        run.note_earlier_runs(request)
 
         def attempt(current: SchedulingRequest) -> Reply:
             if current is not request:
@@ -306,6 +304,7 @@ class SchedulerManager:
             return run.reply_to(current)
 
         with self._logging(request, trace), self.decisions.recording(trace):
+            run.note_earlier_runs(request)
             return self.outages.run(attempt, request)
 
     def _send_on_to_owner(self, request: SchedulingRequest) -> None:

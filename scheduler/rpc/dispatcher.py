@@ -52,8 +52,8 @@ class Dispatcher:
             with _giving_back_on_error():
                 self._check_caller(incoming)
                 result = self._dispatcher.dispatch(incoming)
-                self._check_caller(incoming)
                 _check_channel(incoming)
+                self._check_caller(incoming)
                 return result
         except (messaging.NoSuchMethod, messaging.UnsupportedVersion, InvalidRequest) as error:
             # anyone on the bus can send these: oslo.messaging would log a traceback for each

@@ -146,7 +146,7 @@ class Server(server.RPCServer):
         """Make a server as ``oslo_messaging.get_rpc_server`` calls for; ``executor`` is ignored."""
         self.heartbeats = heartbeats
         self._warnings = warnings
-        self._reply_queues = ReplyQueues(ConfirmedMessage.requeue, self._drop)
+        self._reply_queues = ReplyQueues(lambda call: call.requeue(), self._drop)
         self._dropped = DroppedCalls()
         self._forwarder = forwarding.Forwarder(self._tell_forwarded)
         self.topic: str = target.topic

@@ -10,5 +10,8 @@ class Claims:
     def confirm(self):
         self.ends.append("confirmed")
 
+    def keep(self):
+        self.ends.append("kept")
+
     def give_back(self):
         self.ends.append("given back")

@@ -91,7 +91,9 @@ def _node(uuid: str) -> str:
 def check_capacity(placement: Placement, instances: list[Instance]) -> Iterator[Violation]:
     """Find providers over their capacity for which Berth's claim was the last one, so that it could know."""
     for provider, consumers in placement.overfilled.items():
-        left = [each.name for each in instances if each.uuid in consumers and placement.held(each.uuid)]
+        left = [
+            one.name for one in instances if one.uuid in consumers and provider in placement.held(one.uuid)
+        ]
         if left and placement.is_over(provider):
             yield Violation("over capacity", f"{_node(provider)} is over its capacity with {', '.join(left)}")
 

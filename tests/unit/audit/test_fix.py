@@ -1,4 +1,4 @@
-"""What is given back: only what a recorded claim wrote and nobody has touched since."""
+"""What is released: only what a spool has an entry for, and nobody has written to since."""
 
 import json
 
@@ -6,15 +6,14 @@ import pytest
 
 from scheduler.audit.findings import Finding, Kind
 from scheduler.audit.fix import CHANGED, FREED, GONE, NOT_PROVED, WRITTEN_SINCE, fix
-from scheduler.audit.recorded_claims import RecordedClaim
-from scheduler.claims.result import OwnWrite
+from scheduler.audit.spooled import spooled
+from scheduler.claims.spool import Entry, Kept
+from scheduler.claims.spool_file import SpoolFile
 from scheduler.placement.allocation_writer import AllocationWriter
-from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.placement.errors import PlacementUnanswered
 from scheduler.placement.reply import Reply
 
 HELD = {"p": {"resources": {"VCPU": 2}}}
-OTHER = {"p": {"resources": {"VCPU": 4}}}
 
 
 class Client:
@@ -37,51 +36,54 @@ class Client:
         return self.answer
 
 
-def outcome(client, *writes, found_at=1, kind=Kind.NO_INSTANCE):
+def outcome(client, entry=None, found_at=1, kind=Kind.NO_INSTANCE):
     finding = Finding(kind, "i", "a", "", "", generation=found_at)
-    (fixed,) = fix([finding], [RecordedClaim("i", write) for write in writes], AllocationWriter(client))
+    (fixed,) = fix([finding], {"i": entry} if entry else {}, AllocationWriter(client))
     return fixed.outcome
 
 
-def claim(allocations=HELD, generation=1, previous=None):
-    return OwnWrite(ConsumerAllocations(allocations, generation), previous)
+ENTRY = Entry("i", 0.0, 0.0)
 
 
-def test_what_a_recorded_claim_wrote_is_given_back_with_the_generation_that_was_read():
-    client = Client()
-    assert outcome(client, claim(OTHER), claim()) == FREED
+def test_what_a_spool_has_is_released_with_the_generation_that_was_read():
+    client = Client(generation=3)
+    assert outcome(client, ENTRY, found_at=3) == FREED
     (body,) = client.written
-    assert (body["allocations"], body["consumer_generation"]) == ({}, 1)
+    assert (body["allocations"], body["consumer_generation"]) == ({}, 3)
 
 
 @pytest.mark.parametrize(
-    ("client", "writes", "found_at", "expected"),
+    ("client", "entry", "found_at", "expected"),
     [
-        pytest.param(Client(), [], 1, NOT_PROVED, id="no recorded claim"),
-        pytest.param(Client({}), [claim()], 1, GONE, id="nothing held any more"),
-        pytest.param(Client(OTHER), [claim()], 1, CHANGED, id="other amounts"),
-        pytest.param(Client(generation=4), [claim()], 4, CHANGED, id="the same amounts by another writer"),
+        pytest.param(Client(), None, 1, NOT_PROVED, id="no entry"),
+        pytest.param(Client({}), ENTRY, 1, GONE, id="nothing held any more"),
         pytest.param(
-            Client(generation=4), [claim(generation=4)], 1, WRITTEN_SINCE, id="claimed since it was found"
+            Client(generation=4), Entry("i", 0.0, 0.0, generation=1), 4, CHANGED, id="another generation"
         ),
+        pytest.param(Client(generation=4), ENTRY, 1, WRITTEN_SINCE, id="claimed since it was found"),
         pytest.param(
-            Client(),
-            [claim(previous=ConsumerAllocations(OTHER, 0))],
-            1,
-            CHANGED,
-            id="the claim kept the source",
+            Client(), Entry("i", 0.0, 0.0, kept=Kept(frozenset({"p"}))), 1, CHANGED, id="it keeps its source"
         ),
     ],
 )
-def test_nothing_is_given_back_without_proof(client, writes, found_at, expected):
-    assert outcome(client, *writes, found_at=found_at) == expected
+def test_nothing_is_released_without_proof(client, entry, found_at, expected):
+    assert outcome(client, entry, found_at=found_at) == expected
     assert client.written == []
+
+
+def test_the_entries_of_all_files_are_read_and_those_that_cannot_be_are_told(tmp_path, caplog):
+    file = SpoolFile(tmp_path)
+    file.append([ENTRY.to_line(), Entry("j", 0.0, 0.0).to_line(), {"consumer": "j", "settled": True}])
+    (tmp_path / "bad.jsonl").mkdir()
+    assert list(spooled(tmp_path)) == ["i"]
+    assert "bad.jsonl" in caplog.text
+    assert spooled(None) == {}
 
 
 @pytest.mark.parametrize("kind", sorted(set(Kind) - {Kind.NO_INSTANCE, Kind.NO_HOST}))
 def test_what_may_be_held_is_not_given_back(kind):
     client = Client()
-    assert outcome(client, claim(), kind=kind) == ""
+    assert outcome(client, ENTRY, kind=kind) == ""
     assert client.written == []
 
 
@@ -97,4 +99,4 @@ def test_what_may_be_held_is_not_given_back(kind):
     ids=["refused", "unknown"],
 )
 def test_a_write_that_was_not_granted_is_told(answer, expected):
-    assert outcome(Client(answer=answer), claim()) == expected
+    assert outcome(Client(answer=answer), ENTRY) == expected

@@ -1,9 +1,9 @@
-from types import SimpleNamespace
+import contextlib
 import weakref
 
 import pytest
 
-from scheduler.rpc.delivery import Delivery, Elsewhere, Forwarded, Receipt, Sent
+from scheduler.rpc.delivery import Delivery, Forwarded, Receipt, Requeued, Sent
 
 
 class Held:
@@ -13,6 +13,9 @@ class Held:
 
     def confirm(self):
         self._end("confirmed")
+
+    def keep(self):
+        self._end("kept")
 
     def give_back(self):
         self._end("given back")
@@ -24,7 +27,7 @@ class Held:
 
 
 @pytest.mark.parametrize(
-    ("report", "note"), [("confirm", "confirmed"), ("keep", "confirmed"), ("give_back", "given back")]
+    ("report", "note"), [("confirm", "confirmed"), ("keep", "kept"), ("give_back", "given back")]
 )
 def test_outcome_is_passed_to_all_that_depends_on_it_once(report, note):
     notes = []
@@ -35,16 +38,6 @@ def test_outcome_is_passed_to_all_that_depends_on_it_once(report, note):
     delivery.confirm()
     delivery.give_back()
     assert notes == [note, note]
-
-
-@pytest.mark.parametrize("before", [False, True])
-def test_what_an_earlier_run_may_have_replied_is_recorded_also_if_this_one_cannot_reply(before):
-    withdrawn = []
-    replies = SimpleNamespace(withdraw_reply=withdrawn.append)
-    delivery = Delivery(Receipt("m1", may_be_answered=before), replies=replies)
-    delivery.withdraw_reply()
-    delivery.give_back()
-    assert withdrawn == ([] if before else ["m1", "m1"])
 
 
 @pytest.mark.parametrize("report", ["confirm", "keep", "give_back"])
@@ -71,27 +64,25 @@ class Bus:
 
 def test_a_message_that_is_sent_on_is_not_answered_here():
     bus = Bus(Sent.YES)
-    delivery = Delivery(elsewhere=Elsewhere(forward=bus.send))
+    delivery = Delivery(Receipt(forward=bus.send))
     with pytest.raises(Forwarded):
         delivery.forward("t1", "why")
     assert bus.sent == [("t1", "why")]
 
 
 @pytest.mark.parametrize(("outcome", "maybe"), [(Sent.NO, False), (Sent.UNKNOWN, True)])
-@pytest.mark.parametrize("redelivered", [False, True])
-def test_a_message_that_may_have_been_sent_on_and_is_answered_here_counts_as_redelivered(
-    outcome, maybe, redelivered
-):
-    delivery = Delivery(Receipt("m", redelivered), Elsewhere(forward=Bus(outcome).send))
+@pytest.mark.parametrize("past", [False, True])
+def test_a_message_that_may_have_been_sent_on_and_is_answered_here_has_a_past(outcome, maybe, past):
+    delivery = Delivery(Receipt("m", has_past=lambda: past, forward=Bus(outcome).send))
     delivery.forward("t1", "why")
-    assert delivery.redelivered is (redelivered or maybe)
+    assert delivery.has_past is (past or maybe)
 
 
-def test_a_message_whose_caller_may_have_an_answer_is_not_sent_on():
-    bus = Bus(Sent.YES)
-    delivery = Delivery(Receipt(may_be_answered=True), Elsewhere(forward=bus.send))
-    delivery.forward("t1", "why")
-    assert bus.sent == []
+@pytest.mark.parametrize("can_be_requeued", [False, True])
+def test_only_a_message_that_is_not_acknowledged_is_requeued(can_be_requeued):
+    delivery = Delivery(Receipt(can_be_requeued=can_be_requeued))
+    with pytest.raises(Requeued) if can_be_requeued else contextlib.nullcontext():
+        delivery.requeue("why")
 
 
 def test_a_message_that_is_over_takes_no_memory():
@@ -101,7 +92,7 @@ def test_a_message_that_is_over_takes_no_memory():
 
     message = Message()
     gone = weakref.ref(message)
-    delivery = Delivery(elsewhere=Elsewhere(forward=message.send))
+    delivery = Delivery(Receipt(forward=message.send))
     del message
     assert gone() is not None
     delivery.end()

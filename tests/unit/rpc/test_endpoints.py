@@ -281,66 +281,21 @@ def test_only_the_documented_methods_are_there():
     }
 
 
-@pytest.mark.parametrize("can_be_returned", [True, False], ids=["late acknowledgement", "acknowledged"])
+@pytest.mark.parametrize("can_be_requeued", [True, False], ids=["late acknowledgement", "acknowledged"])
 def test_a_request_that_another_scheduler_can_answer_is_returned_to_the_broker(
-    endpoint, manager, can_be_returned
+    endpoint, manager, can_be_requeued
 ):
     manager.answer = errors.SchedulerStopping("it stops")
-    token = delivery.CURRENT.set(
-        delivery.Delivery(elsewhere=delivery.Elsewhere(can_be_returned=can_be_returned))
-    )
+    receipt = delivery.Receipt(can_be_requeued=can_be_requeued)
+    token = delivery.CURRENT.set(delivery.Delivery(receipt))
     try:
-        with pytest.raises(delivery.Postponed if can_be_returned else messaging.ExpectedException):
+        with pytest.raises(delivery.Requeued if can_be_requeued else messaging.ExpectedException):
             select(endpoint)
     finally:
         delivery.CURRENT.reset(token)
 
 
-@pytest.mark.parametrize(
-    ("redelivered", "can_be_postponed", "raised", "postponed"),
-    [
-        (True, True, errors.AllocationUpdateFailed(UUID, "busy"), True),
-        (False, True, errors.AllocationUpdateFailed(UUID, "busy"), False),
-        (True, False, errors.AllocationUpdateFailed(UUID, "busy"), False),
-        (True, True, errors.NoValidHost("none"), False),
-    ],
-    ids=["redelivered", "first delivery", "too often", "another error"],
-)
-def test_a_redelivered_request_in_conflict_is_postponed(
-    endpoint, manager, redelivered, can_be_postponed, raised, postponed
-):
-    manager.answer = raised
-    token = delivery.CURRENT.set(
-        delivery.Delivery(delivery.Receipt("m", redelivered), delivery.Elsewhere(can_be_postponed))
-    )
-    try:
-        with pytest.raises(delivery.Postponed if postponed else messaging.ExpectedException):
-            select(endpoint)
-    finally:
-        delivery.CURRENT.reset(token)
-
-
-@pytest.mark.parametrize("error", [errors.NoValidHost("Placement is away"), KeyError("a bug")])
-@pytest.mark.parametrize(
-    ("may_be_answered", "can_be_postponed", "postponed"),
-    [(True, True, True), (False, True, False), (True, False, False)],
-    ids=["answered", "not answered", "too often"],
-)
-def test_a_request_that_may_have_been_answered_with_hosts_is_postponed_instead_of_failing(
-    endpoint, manager, may_be_answered, can_be_postponed, postponed, error
-):
-    """Its caller would take the error for the answer, and the hosts would stay claimed."""
-    manager.answer = error
-    receipt = delivery.Receipt("m", redelivered=True, may_be_answered=may_be_answered)
-    token = delivery.CURRENT.set(delivery.Delivery(receipt, delivery.Elsewhere(can_be_postponed)))
-    try:
-        with pytest.raises(delivery.Postponed if postponed else messaging.ExpectedException):
-            select(endpoint)
-    finally:
-        delivery.CURRENT.reset(token)
-
-
-@pytest.mark.parametrize("reason", [delivery.Forwarded("sent on"), delivery.Postponed("comes again")])
+@pytest.mark.parametrize("reason", [delivery.Forwarded("sent on"), delivery.Requeued("comes again")])
 def test_a_request_that_is_not_answered_here_ends_without_an_answer(endpoint, manager, caplog, reason):
     manager.answer = reason
     with pytest.raises(type(reason)):
