@@ -382,7 +382,7 @@ class History:
 
     def _check(self) -> list[Violation]:
         callers = self._callers
-        lost = max(daemon.journal_lost for daemon in self._daemons)
+        lost = max(daemon.spool_lost for daemon in self._daemons)
         forgotten = {
             instance.name
             for call in callers.calls

@@ -380,14 +380,14 @@ class Parts:
         self._masters = itertools.count(1)
 
     def of(self, shared: Any) -> WorkerParts:
-        """Return the parts of the workers of one master, which share its journal."""
+        """Return the parts of the workers of one master, which share its spool."""
         return WorkerParts(
             manager=lambda conf: self._make_manager(conf, shared.directory),
             server=self._make_server,
             periodics=lambda _conf, _manager: (),
         )
 
-    def make_journal(self) -> Any:
+    def make_shared(self) -> Any:
         """Return what a master makes before it starts workers."""
         durable = self._limits.state_path
         name = "state" if durable else f"master-{next(self._masters)}"

@@ -36,7 +36,7 @@ def check_allocations(
         placement: What they hold.
         instances: What callers were told.
         amounts: What each gets.
-        forgotten: Names of instances that may keep a host of which no caller was told: the journal was lost
+        forgotten: Names of instances that may keep a host of which no caller was told: the spool was lost
             before their request was over.
     """
     for instance in instances:
