@@ -29,7 +29,7 @@ from tools.simulation.runtime import Process, Runtime
 # Seconds of quiet: longer than the product goes on with a clean-up. Most histories end before: if nothing was
 # written for some of them, and the promise holds.
 QUIET = 4000.0
-SETTLED = 600.0
+SETTLED = 400.0
 
 # One of so many histories lasts to the end all the same.
 THOROUGH = 10
@@ -161,7 +161,7 @@ class History:
         try:
             with self._runtime as runtime:
                 self._begin()
-                runtime.run(LAST_FAULT)
+                runtime.run(self._end_of_faults())
                 self._calm()
                 violations = self._let_settle(runtime)
         finally:
@@ -172,10 +172,16 @@ class History:
             self.plan, violations, self._trace.lines, runtime.clock, runtime.steps, self._statistics()
         )
 
+    def _end_of_faults(self) -> float:
+        """Return when the last fault of the plan ends, or LAST_FAULT."""
+        events = [each.at + each.details.get("duration", 0.0) for each in self.plan.events]
+        ends = [*events, *(job.at for job in self.plan.jobs)]
+        return min(LAST_FAULT, max(ends) + 2.0)
+
     def _let_settle(self, runtime: Runtime) -> list[Violation]:
         """Run until nothing happens any more; return the violations."""
         thorough = self._broker.random.random() < 1 / THOROUGH
-        until, end = runtime.clock, LAST_FAULT + QUIET
+        until, end = runtime.clock, runtime.clock + QUIET
         while until < end:
             until += SETTLED
             runtime.run(until)

@@ -20,7 +20,7 @@ from oslo_messaging._drivers import common, impl_rabbit
 from sqlalchemy.exc import OperationalError
 
 from scheduler import conf as options
-from scheduler import objects
+from scheduler import objects, outages
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.spool_file import SpoolFile
 from scheduler.daemon import worker
@@ -328,12 +328,11 @@ def prepare_libraries() -> None:
     executors = type("Executors", (), {"__init__": lambda *_args: None, "driver": Pool})
     library_server.driver = type("driver", (), {"DriverManager": executors})
     amqp.install()
-    del (
-        common.ConnectionContext.__del__
-    )  # a process that was killed closes nothing, whenever that is collected
-    amqp_listener.LOOK_INTERVAL = (
-        1.0  # not four times a second: half of all steps of a history would be these
-    )
+    # A process that was killed closes nothing, whenever it is collected.
+    del common.ConnectionContext.__del__
+    # Half of all steps of a history would be looks at whether something has happened.
+    amqp_listener.LOOK_INTERVAL = 1.0
+    outages.IDLE_INTERVAL = 60.0
     stop_consuming = impl_rabbit.Connection.stop_consuming
 
     def stop(connection: Any) -> None:
