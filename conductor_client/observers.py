@@ -88,33 +88,28 @@ class CellRows:
 
     def built(self, context: Any, instance_uuid: str, host: str, node: str, spec: Any) -> None:
         """Add an instance and its usage of the node, whose number of failed builds is zero then."""
-        disk_gb = spec.root_gb + spec.ephemeral_gb
-        row = _compute_nodes.c
-        changes = {
-            row.vcpus_used: row.vcpus_used + spec.vcpus,
-            row.memory_mb_used: row.memory_mb_used + spec.memory_mb,
-            row.local_gb_used: row.local_gb_used + disk_gb,
-            row.free_ram_mb: row.free_ram_mb - spec.memory_mb,
-            row.free_disk_gb: row.free_disk_gb - disk_gb,
-            row.disk_available_least: row.disk_available_least - disk_gb,
-            row.running_vms: row.running_vms + 1,
-        }
         self._update(
             node,
-            changes,
-            lambda stats: {"num_instances": _more(stats, "num_instances"), "failed_builds": "0"},
+            _usage(spec, 1),
+            lambda stats: {**_counted(stats, 1), "failed_builds": "0"},
             [_instance_row(instance_uuid, host, node, spec)],
         )
 
     def moved(self, context: Any, instance_uuid: str, host: str, node: str, spec: Any) -> None:
-        """Note the host of an instance that was moved. The usage of nodes stays as it was."""
+        """Note the host of an instance that was moved: its source is free of it, as after a confirmation."""
         here = (_instances.c.uuid == instance_uuid) & (_instances.c.deleted == 0)
+        amounts = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb")
         with self._lock, self._engine.begin() as connection:
-            connection.execute(sa.update(_instances).where(here).values(host=host, node=node))
+            before = connection.execute(sa.select(_instances).where(here)).first()
+            now = {name: getattr(spec, name) for name in amounts}
+            connection.execute(sa.update(_instances).where(here).values(host=host, node=node, **now))
+            self._change(connection, node, _usage(spec, 1), lambda stats: _counted(stats, 1))
+            if before is not None:
+                self._change(connection, before.node, _usage(before, -1), lambda stats: _counted(stats, -1))
 
     def failed(self, context: Any, node: str) -> None:
         """Add one to the failed builds of the node."""
-        self._update(node, {}, lambda stats: {"failed_builds": _more(stats, "failed_builds")})
+        self._update(node, {}, lambda stats: {"failed_builds": _more(stats, "failed_builds", 1)})
 
     def _update(
         self,
@@ -123,16 +118,21 @@ class CellRows:
         change_stats: Callable[[dict], dict],
         instances: Sequence[dict[str, Any]] = (),
     ) -> None:
-        row = _compute_nodes.c
-        here = (row.hypervisor_hostname == node) & (row.deleted == 0)
         # one writer at a time: SQLite would refuse the second of two that have read before they write
         with self._lock, self._engine.begin() as connection:
-            stats = json.loads(connection.scalar(sa.select(row.stats).where(here)) or "{}")
-            stats |= change_stats(stats)
-            changes |= {row.stats: json.dumps(stats), row.updated_at: _now()}
-            connection.execute(sa.update(_compute_nodes).where(here).values(changes))
+            self._change(connection, node, changes, change_stats)
             for instance in instances:
                 connection.execute(sa.insert(_instances).values(instance))
+
+    def _change(
+        self, connection: sa.Connection, node: str, changes: dict, change_stats: Callable[[dict], dict]
+    ) -> None:
+        row = _compute_nodes.c
+        here = (row.hypervisor_hostname == node) & (row.deleted == 0)
+        stats = json.loads(connection.scalar(sa.select(row.stats).where(here)) or "{}")
+        stats |= change_stats(stats)
+        changes |= {row.stats: json.dumps(stats), row.updated_at: _now()}
+        connection.execute(sa.update(_compute_nodes).where(here).values(changes))
 
 
 def _instance_row(instance_uuid: str, host: str, node: str, spec: Any) -> dict[str, Any]:
@@ -157,6 +157,24 @@ def _now() -> datetime:
     return datetime.now(UTC).replace(tzinfo=None)
 
 
-def _more(stats: dict, name: str) -> str:
-    """Return the counter plus one; numbers in ``stats`` are texts."""
-    return str(int(stats.get(name) or 0) + 1)
+def _usage(instance: Any, sign: int) -> dict:
+    """Return what an instance changes in the row of its node, by column, as it comes (1) or goes (-1)."""
+    disk_gb, row = instance.root_gb + instance.ephemeral_gb, _compute_nodes.c
+    return {
+        row.vcpus_used: row.vcpus_used + sign * instance.vcpus,
+        row.memory_mb_used: row.memory_mb_used + sign * instance.memory_mb,
+        row.local_gb_used: row.local_gb_used + sign * disk_gb,
+        row.free_ram_mb: row.free_ram_mb - sign * instance.memory_mb,
+        row.free_disk_gb: row.free_disk_gb - sign * disk_gb,
+        row.disk_available_least: row.disk_available_least - sign * disk_gb,
+        row.running_vms: row.running_vms + sign,
+    }
+
+
+def _counted(stats: dict, sign: int) -> dict:
+    return {"num_instances": _more(stats, "num_instances", sign)}
+
+
+def _more(stats: dict, name: str, by: int) -> str:
+    """Return a counter with something added; numbers in ``stats`` are texts."""
+    return str(int(stats.get(name) or 0) + by)

@@ -51,9 +51,6 @@ DECISIONS_TIMEOUT = 2.0
 # Seconds before the first request for the first refresh of the mirror; without it Placement is asked.
 MIRROR_START_TIMEOUT = 30.0
 
-# Seconds at the end of a process for decisions that other schedulers still have to be told of.
-STREAM_TIMEOUT = 1.0
-
 
 class SchedulerManager:
     """One scheduler: what it knows and keeps, and ``select_destinations``.
@@ -160,12 +157,15 @@ class SchedulerManager:
         """
         return self.outages.wait_until_able(timeout)
 
-    def catch_up(self) -> None:
+    def catch_up(self, worker: int = 0) -> None:
         """Learn what other schedulers have decided in the last minutes, and read the mirror.
 
         To be called once the host table has been read, and before the first request. The time is bounded.
+
+        Args:
+            worker: The number of this worker of the daemon.
         """
-        self.stream.start()
+        self.stream.start(worker)
         self.stream.wait_until_caught_up(self.conf.berth.decision_stream_start_timeout)
         self._mirror.wait_until_tried(MIRROR_START_TIMEOUT)
 
@@ -196,7 +196,7 @@ class SchedulerManager:
         self._empty_answers.stop()
         self._claimer.stop_claiming()
         self._claimer.drain(timeout)
-        self.stream.stop(min(timeout, STREAM_TIMEOUT))
+        self.stream.stop()
         self.notifications.stop(min(timeout, NOTIFY_TIMEOUT))
         self.decisions.stop(min(timeout, DECISIONS_TIMEOUT))
         self._mirror.stop()

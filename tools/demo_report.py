@@ -180,9 +180,7 @@ def deciders(found, records, partition_of_host):
         for one in found
     ]
     table(("SCHEDULER", "PARTITION", "FORWARDED", "PLACED", "REFUSED"), rows)
-    print(
-        "  FORWARDED: to the scheduler that decides for the server group. REFUSED: another partition is asked."
-    )
+    print("  FORWARDED: to the scheduler that decides for the server group. REFUSED: another one is asked.")
     hosts = [record.host for record in records if record.state == journal.ACTIVE]
     for partition in sorted(set(partition_of_host.values())):
         here = [host for host in hosts if partition_of_host[host] == partition]

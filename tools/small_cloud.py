@@ -190,6 +190,7 @@ class SmallCloud(Cloud):
         manager = SchedulerManager(self.conf, announced, parts, on_decision=decider.note)
         manager.start()
         self.callback(manager.stop, 10)
+        manager.wait_until_ready(0)
         manager.catch_up()
         rpc_server = worker_parts.make_server(self.conf, manager, counters=decider.counters)
         self.callback(rpc_server.transport.cleanup)

@@ -1,11 +1,12 @@
 """The commands.
 
-- scheduler: berth-scheduler and berth-router, the daemon; worker_parts: what its workers are made of;
-  check_config: its argument --check-config
+- scheduler: berth-scheduler, the daemon; router: berth-router; worker_parts: what their workers are made of;
+  check_config: their argument --check-config
 - status: berth-status; its commands: upgrade_check: can Berth take the place of nova-scheduler here; audit:
   does Placement agree with nova's databases; findings_table: how both show what they found
-- explain: berth-explain; its commands: explain_decisions: questions about decisions that were made;
-  explain_requests: about requests that were not made, or not so
-- explain_text, explain_tables, explain_page: its answers as lines, as tables, and as a page
-- operator_app: what berth-status and berth-explain have in common
+- explain: berth-explain; its commands: explain_decisions: questions about decisions that were made
+- plan: berth-plan; plan_base: what its commands have in common; plan_commands: questions about the instances
+  that exist; plan_requests: about requests that were not made
+- explain_text, explain_tables, explain_page: answers as lines, as tables, and as a page; plan_text: plans
+- operator_app: what berth-status, berth-explain and berth-plan have in common
 """

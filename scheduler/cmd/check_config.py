@@ -3,7 +3,8 @@
 Nothing is connected to, and nothing is written but what the handlers of ``[DEFAULT]/log_config_append`` open.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import groupby
 import multiprocessing
 import sys
@@ -24,8 +25,12 @@ from scheduler.rpc import transport
 MASK = "****"
 
 
-def check(conf: cfg.ConfigOpts) -> None:
+def check(conf: cfg.ConfigOpts, make: Callable[[cfg.ConfigOpts], Any] | None = None) -> None:
     """Print what differs from the defaults, and warnings; then try whether a worker can be built.
+
+    Args:
+        conf: The options.
+        make: Makes what serves requests; None: a scheduler.
 
     Raises:
         ConfigError: The daemon would not start with these options.
@@ -38,16 +43,16 @@ def check(conf: cfg.ConfigOpts) -> None:
     for remark in options.remarks(conf):
         print(f"Warning: {remark}")
     sys.stdout.flush()
-    try_in_child(multiprocessing.get_context("fork"), _build, conf)
+    try_in_child(multiprocessing.get_context("fork"), partial(_build, make), conf)
     print("The configuration can be used")
 
 
-def _build(conf: cfg.ConfigOpts) -> None:
+def _build(make: Callable[[cfg.ConfigOpts], Any] | None, conf: cfg.ConfigOpts) -> None:
     options.check_temporary_directory(conf)
     if conf.berth.monitoring_listen:
         Access.from_conf(conf, Address.parse(conf.berth.monitoring_listen))
     transport.rpc_transport(conf)
-    worker_parts.make_manager(conf, None, Counters())
+    make(conf) if make else worker_parts.make_manager(conf, None, Counters())
 
 
 def differences(conf: cfg.ConfigOpts) -> Iterator[str]:

@@ -15,15 +15,12 @@ DESCRIPTION = "Explains the decisions of the schedulers."
 
 def commands() -> CommandManager:
     """Return the commands of berth-explain."""
-    from scheduler.cmd import explain_decisions, explain_requests
+    from scheduler.cmd import explain_decisions
 
     manager = CommandManager()
     manager.add_command("decision", explain_decisions.Decision)
     manager.add_command("host", explain_decisions.Host)
     manager.add_command("list", explain_decisions.ListDecisions)
-    manager.add_command("dry-run", explain_requests.DryRun)
-    manager.add_command("capacity", explain_requests.Capacity)
-    manager.add_command("compare", explain_requests.Compare)
     return manager
 
 

@@ -58,7 +58,7 @@ def main(
             if conf.check_config:
                 from scheduler.cmd import check_config
 
-                check_config.check(conf)
+                check_config.check(conf, make_parts(conf).manager if make_parts else None)
                 return 0
             prepare(conf)
         except errors.ConfigError as error:

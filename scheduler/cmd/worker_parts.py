@@ -15,7 +15,6 @@ from scheduler.claims.spool_file import make_spool_directory
 from scheduler.conf.partitions import own_partition
 from scheduler.daemon.parts import WorkerParts
 from scheduler.daemon.periodics import Periodic
-from scheduler.dry_run import DryRuns
 from scheduler.explain.explainer import Explainer
 from scheduler.explain.explanation import Names
 from scheduler.health.counters import Counters
@@ -109,9 +108,6 @@ def make_explanations(
     explainer = Explainer(
         serving.decisions.memory,
         lambda: Names(serving.hosts.cell_names(), conf.default_availability_zone),
-        conf,
-        DryRuns(serving),
-        serving.hosts.instances,
     )
     return explain.build(conf, bus, explainer, worker_id, options.worker_count(conf))
 

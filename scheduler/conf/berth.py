@@ -89,14 +89,6 @@ OPTS = [
         help="Seconds that a starting worker waits, before its first request, until it has read what other "
         "schedulers decided in the last minutes. After this time it serves without.",
     ),
-    cfg.IntOpt(
-        "decision_stream_queue",
-        default=10_000,
-        min=100,
-        max=1_000_000,
-        help="Maximum number of decisions that wait in memory for the stream. While RabbitMQ is away the "
-        "oldest are dropped. A request never waits for the stream.",
-    ),
     cfg.BoolOpt(
         "owned_slices",
         default=True,

@@ -8,7 +8,6 @@ from oslo_config import cfg
 
 from scheduler.conf.former_names import FORMER_DRIVERS, former_options
 from scheduler.conf.misspelt import misspelt_options
-from scheduler.conf.partitions import all_partitions
 from scheduler.errors import ConfigError
 
 FILTER, CHANCE, CACHING = "filter_scheduler", "chance_scheduler", "caching_scheduler"
@@ -16,9 +15,10 @@ FILTER, CHANCE, CACHING = "filter_scheduler", "chance_scheduler", "caching_sched
 # Seconds in which a scheduler answers a call that another one left: it may come back some seconds later.
 TIME_TO_ANSWER = 15
 
-# Seconds of the broker's heartbeat with partitions, unless it is set; the shortest is for callers that wait
-# for much less than a minute. Below that, a busy scheduler could seem to be frozen.
-HEARTBEAT, SHORTEST_HEARTBEAT = 15, 5
+# Seconds of the broker's heartbeat, unless it is set: the broker misses a frozen scheduler after one to two
+# times as long, and hands its requests to others. The shortest is for callers that wait for much less than a
+# minute. Below that, a busy scheduler could seem to be frozen.
+HEARTBEAT, SHORTEST_HEARTBEAT = 7, 5
 
 # Seconds that host data may be old where no query is waited for.
 MIRROR_HOST_STATE_MAX_AGE = 1.0
@@ -124,19 +124,18 @@ def longest_heartbeat(conf: cfg.ConfigOpts) -> int:
 
 
 def default_heartbeat(conf: cfg.ConfigOpts) -> int:
-    """Return the heartbeat_timeout_threshold that is used with partitions if none is set, in seconds."""
+    """Return the heartbeat_timeout_threshold that is used if none is set, in seconds."""
     return max(SHORTEST_HEARTBEAT, min(HEARTBEAT, longest_heartbeat(conf)))
 
 
 def set_heartbeat_default(conf: cfg.ConfigOpts) -> None:
-    """With partitions, let the broker notice a frozen scheduler before its callers leave."""
-    if all_partitions(conf):
-        conf.set_default("heartbeat_timeout_threshold", default_heartbeat(conf), "oslo_messaging_rabbit")
+    """Let the broker notice a frozen scheduler before its callers leave."""
+    conf.set_default("heartbeat_timeout_threshold", default_heartbeat(conf), "oslo_messaging_rabbit")
 
 
 def _heartbeat_remarks(conf: cfg.ConfigOpts) -> Iterator[str]:
     threshold, longest = conf.oslo_messaging_rabbit.heartbeat_timeout_threshold, longest_heartbeat(conf)
-    if not all_partitions(conf) or 0 < threshold <= longest:
+    if 0 < threshold <= longest:
         return
     needed = 2 * SHORTEST_HEARTBEAT + TIME_TO_ANSWER
     advice = (
@@ -146,7 +145,7 @@ def _heartbeat_remarks(conf: cfg.ConfigOpts) -> Iterator[str]:
     )
     yield (
         f"[oslo_messaging_rabbit]/heartbeat_timeout_threshold {threshold or 'off'} is too long if a "
-        f"scheduler of a partition freezes: callers wait for {conf.rpc_response_timeout} seconds. {advice}"
+        f"scheduler freezes: callers wait for {conf.rpc_response_timeout} seconds. {advice}"
     )
 
 

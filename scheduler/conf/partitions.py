@@ -3,7 +3,7 @@
 Their names are the operator's, so their options are registered once the files were read.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import astuple, dataclass
 from hashlib import blake2b
 import re
@@ -153,13 +153,8 @@ def own_name(conf: cfg.ConfigOpts) -> str:
 
 
 def fingerprints(conf: cfg.ConfigOpts) -> tuple[str, ...]:
-    """Return the name of each partition with a digest of its options, by which others can compare theirs."""
+    """Return the name of each partition with a digest of its options, by which changes are found."""
     return tuple(f"{each.name} {_digest(each)}" for each in all_partitions(conf))
-
-
-def differing(one: Iterable[str], other: Iterable[str]) -> list[str]:
-    """Return the names of the partitions whose fingerprints are not the same on both sides."""
-    return sorted({fingerprint.split(" ", 1)[0] for fingerprint in {*one} ^ {*other}})
 
 
 def _digest(partition: Partition) -> str:

@@ -17,8 +17,8 @@ class WorkerParts:
 
     Attributes:
         manager: ``manager(conf)`` builds a manager without connecting to anything, or raises ``BerthError``
-            for options that cannot work. It has start(), wait_until_ready(timeout), catch_up(), reset(), and
-            at the end stop_claiming(), then stop(timeout).
+            for options that cannot work. It has start(), wait_until_ready(timeout), catch_up(worker_id),
+            reset(), and at the end stop_claiming(), then stop(timeout).
         server: ``server(conf, manager, worker_id)`` builds a server. It has start(), which may wait for the
             broker without a bound; stop(), after which nothing is consumed; wait(), which returns when all
             that was consumed is answered; and transport.cleanup(), which closes the connections.

@@ -1,6 +1,7 @@
-"""What each process of the daemon sets for itself: its name, and when garbage is collected."""
+"""What each process of the daemon sets for itself: its name, and how its memory is looked after."""
 
 import contextlib
+import ctypes
 import gc
 from pathlib import Path
 import sys
@@ -20,7 +21,13 @@ def show_program_name() -> None:
 
 
 def spare_the_collector() -> None:
-    """Keep the garbage collector from traversing objects that live until the process ends."""
+    """Keep the garbage collector from traversing objects that live until the process ends.
+
+    What was freed so far is returned to the system: loading the hosts leaves holes of 9 KiB a host, which the
+    C library keeps. Others than GNU's have no such call.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(COLLECT_AFTER)
+    with contextlib.suppress(AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)

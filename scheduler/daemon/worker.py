@@ -157,7 +157,7 @@ class Worker(cotyledon.Service):
         if self._shared.taken_over != taken_over:  # meanwhile, when there was no manager to tell
             self._reset(manager)
         self._wait_for_database(manager)
-        manager.catch_up()
+        manager.catch_up(int(self.worker_id))
         self._shared.loaded.reach(self.worker_id)
         spare_the_collector()
         LOG.info("Worker %d has loaded its view of the hosts and connects to the broker", self.worker_id)

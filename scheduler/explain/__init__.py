@@ -17,8 +17,5 @@
 - unoffered: why Placement does not offer a host, as far as the host table tells
 - explanation: a decision with its stages and hosts, as operators see it
 - page: the same as an HTML page with pictures (templates/decision.html)
-- capacity: how many more instances of a request fit
-- comparison: what other options would change for recorded requests
-- hints: scheduler hints that have no effect
 - explainer: answers questions about the decisions of a worker
 """

@@ -1,27 +1,16 @@
 """Answers to questions about decisions, one at a time and with pauses, beside the work of a scheduler."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from itertools import islice
 import threading
 import time
-from typing import Any, Protocol
 
-from oslo_config import cfg
-
-from scheduler import objects
-from scheduler.conf.changed import ChangedOptions, read_changes
-from scheduler.errors import BerthError, InvalidRequest
-from scheduler.explain.capacity import Offer, capacity
-from scheduler.explain.comparison import RuleSet, compare
+from scheduler.errors import BerthError
 from scheduler.explain.document import entry
-from scheduler.explain.explanation import DRY_RUN, Document, Names, explain, explain_host
+from scheduler.explain.explanation import Document, Names, explain, explain_host
 from scheduler.explain.memory import DecisionMemory
 from scheduler.explain.record import DecisionRecord
-from scheduler.hosts.request_instances import InstanceSource
-from scheduler.request.scheduling_request import RequestKind
-from scheduler.rules.drivers import load_changed, load_rules
 
 #: Seconds that a question waits for the one before it.
 BUSY_TIMEOUT = 5.0
@@ -29,23 +18,12 @@ BUSY_TIMEOUT = 5.0
 #: The longest pause in seconds between two pieces of an explanation.
 LONGEST_PAUSE = 0.01
 
-#: Entries of a list of decisions, and requests that are compared.
+#: Entries of a list of decisions.
 MOST_ENTRIES = 10_000
-MOST_COMPARED = 1000
 
 
 class Busy(BerthError):
     """Another question is being answered, and takes long."""
-
-
-class DryRuns(Protocol):
-    """Decides requests without effects."""
-
-    def decide(self, context: Any, spec: objects.RequestSpec) -> DecisionRecord:
-        """Return the record of what would be decided now."""
-
-    def offer(self, context: Any, spec: objects.RequestSpec) -> Offer:
-        """Return the same as ``decide``, with what Placement has left on all hosts."""
 
 
 class Pace:
@@ -74,9 +52,6 @@ class Explainer:
         self,
         memory: DecisionMemory,
         names: Callable[[], Names],
-        conf: cfg.ConfigOpts,
-        dry_runs: DryRuns,
-        instances: InstanceSource,
         busy_timeout: float = BUSY_TIMEOUT,
         pace: Callable[[], Callable[[], None]] = Pace,
     ) -> None:
@@ -85,17 +60,11 @@ class Explainer:
         Args:
             memory: The latest records.
             names: Returns the names of cells and of the default zone.
-            conf: The options in use.
-            dry_runs: Decides requests without effects.
-            instances: Where instances are.
             busy_timeout: Seconds that a question waits for the one before it.
             pace: Returns what is called between two pieces of an explanation.
         """
         self._memory = memory
         self._names = names
-        self._conf = conf
-        self._dry_runs = dry_runs
-        self._instances = instances
         self._busy_timeout = busy_timeout
         self._pace = pace
         self._lock = threading.Lock()
@@ -141,71 +110,6 @@ class Explainer:
                 found.append(entry(record))
         return found
 
-    def dry_run(self, context: Any, spec: objects.RequestSpec, most_hosts: int) -> Document:
-        """Return the explanation of what would be decided now.
-
-        Raises:
-            Busy: Another question is being answered.
-            InvalidRequest: The request cannot be read.
-        """
-        with self._alone():
-            record = self._dry_runs.decide(context, spec)
-            return explain(record, self._names(), most_hosts, source=DRY_RUN, pause=self._pace())
-
-    def partition(self) -> str:
-        """Return the partition that is served here; "" for all hosts."""
-        return (self._conf.berth.partition or "").lower()
-
-    def capacity(self, context: Any, spec: objects.RequestSpec) -> Document:
-        """Return how many more instances of a request fit.
-
-        Raises:
-            Busy: Another question is being answered.
-            InvalidRequest: The request cannot be read.
-        """
-        with self._alone():
-            return capacity(self._dry_runs.offer(context, spec), self._names(), self._pace())
-
-    def compare(
-        self, settings: Mapping[str, str], name: str | None, at_most: int, since: float = 0.0
-    ) -> Document | None:
-        """Return what other options would change for the latest requests, or for one.
-
-        Args:
-            settings: Texts by the names of options, as ``read_changes`` takes them.
-            name: A request id or an instance; None: the latest requests.
-            at_most: The number of requests.
-            since: Only requests since this time, in seconds since the epoch.
-
-        Returns:
-            How the choices differ; None if no such request is recorded.
-
-        Raises:
-            Busy: Another question is being answered.
-            InvalidRequest: An option does not exist, does not decide, or cannot have the value.
-        """
-        with self._alone():
-            try:
-                changed: Any = ChangedOptions(self._conf, read_changes(settings))
-                now = RuleSet(self._conf, load_rules(self._conf))
-                other = RuleSet(changed, load_changed(changed, self._conf))
-            except BerthError as error:
-                raise InvalidRequest(str(error)) from error
-            records = self._recorded(name, min(at_most, MOST_COMPARED), since)
-            if not records:
-                return None
-            document = compare(records, now, other, self._instances, self._pace())
-        return document | {"options": _values(self._conf, settings)}
-
-    def _recorded(self, name: str | None, at_most: int, since: float) -> list[DecisionRecord]:
-        """Return the records of the latest builds, the oldest first."""
-        if name is not None:
-            found = self._memory.find(name)
-            return [] if found is None else [found]
-        late = (record for record in self._memory.latest_first() if record.started_at >= since)
-        builds = (record for record in late if record.request.kind is RequestKind.BUILD)
-        return list(islice(builds, at_most))[::-1]
-
     @contextmanager
     def _alone(self) -> Iterator[None]:
         if not self._lock.acquire(timeout=self._busy_timeout):
@@ -221,21 +125,6 @@ def _wanted(record: DecisionRecord, *, failed: bool, project: str | None) -> boo
         return False
     spec = record.request.spec
     return project is None or (spec.project_id if "project_id" in spec else None) == project
-
-
-def _values(conf: Any, settings: Mapping[str, str]) -> list[Document]:
-    return [
-        {"group": group, "name": name, "now": _plain(_read(conf, group, name)), "changed": _plain(value)}
-        for (group, name), value in read_changes(settings).items()
-    ]
-
-
-def _read(conf: Any, group: str, name: str) -> Any:
-    return conf[name] if group == "DEFAULT" else conf[group][name]
-
-
-def _plain(value: Any) -> Any:
-    return value if value is None or isinstance(value, (bool, int, float, str, list)) else str(value)
 
 
 def seconds_of(text: str) -> float:

@@ -43,7 +43,7 @@ SOURCES = {
 }
 
 #: Where a decision comes from that is explained.
-MEMORY, LOG_FILE, DRY_RUN = "memory", "log", "dry run"
+MEMORY, LOG_FILE = "memory", "log"
 
 
 @dataclass(frozen=True)

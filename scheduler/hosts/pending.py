@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 import math
+import random
 import threading
 import time
 from typing import Protocol
@@ -32,8 +33,12 @@ LIFETIME = 180.0
 # Seconds that a request waits for its turn to choose alone. Only an operator's slow rule takes so long.
 SERIALIZED_TIMEOUT = 1.0
 
-# Placements of other schedulers that are kept at most; further ones are left out.
-MOST_SHARED = 200_000
+# Placements of other schedulers that are kept at most; further ones are left out. Two hundred a second that
+# no compute reports within ``LIFETIME`` are 36,000; anyone on the bus can announce more.
+MOST_SHARED = 50_000
+
+# Placements of other schedulers that are looked for in the databases at once, taken at random.
+MOST_LOOKED_FOR = 2_000
 
 Amounts = NDArray[np.int64]
 
@@ -272,8 +277,15 @@ class PendingPlacements:
                 self.listener.unreserved(placement)
 
     def on_changed_rows(self, table: HostTable) -> list[PendingPlacement]:
-        """Return the placements on nodes whose row has changed since: the compute may have reported them."""
-        return [placement for placement in list(self._placements.values()) if _row_changed(placement, table)]
+        """Return the placements on nodes whose row has changed since: the compute may have reported them.
+
+        Of those that other schedulers have decided at most ``MOST_LOOKED_FOR`` are returned.
+        """
+        changed = [each for each in list(self._placements.values()) if _row_changed(each, table)]
+        shared = [each for each in changed if each.shared]
+        if len(shared) <= MOST_LOOKED_FOR:
+            return changed
+        return [*(each for each in changed if not each.shared), *random.sample(shared, MOST_LOOKED_FOR)]
 
     def older_than(self, seconds: float) -> list[str]:
         """Return the instances whose placement was decided so many seconds ago, or earlier."""

@@ -7,6 +7,7 @@ distinct text is parsed once: an ``Interner`` returns the same value for it whil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from hashlib import blake2b
 import threading
 from typing import Any, Generic, TypeVar
 import weakref
@@ -36,14 +37,16 @@ class Interner(Generic[Value]):
 
         None is parsed again at each call, and so is a text for which ``parse`` raises an error.
         """
-        value = self._values.get(text)
+        # Texts of several KiB, one for each host, would take more memory than their values.
+        key = blake2b(text.encode(), digest_size=16).digest() if isinstance(text, str) else text
+        value = self._values.get(key)
         if value is None:
             with self._lock:
-                value = self._values.get(text)
+                value = self._values.get(key)
                 if value is None:
                     value = self._parse(text)
                     if value is not None:
-                        self._values[text] = value
+                        self._values[key] = value
         return value
 
     def __len__(self) -> int:

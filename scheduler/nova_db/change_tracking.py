@@ -6,7 +6,7 @@ seldom as they can be without a service being taken for down that is up.
 spec: host-state-and-cells 3.9, 4.1
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -51,6 +51,9 @@ NODE_FINGERPRINT = (
 
 # Above this share of all rows, reading all of them is faster than naming those that are wanted.
 READ_ALL_SHARE = 0.3
+
+# Rows that the driver converts at a time.
+ROWS_AT_ONCE = 200
 
 # Where stamps are whole seconds, another write within the same second may not show in the fingerprint. So
 # many seconds later a hash of the whole row tells whether there was one.
@@ -218,10 +221,12 @@ class NodeTracker:
         due = {number for number, suspect in self._suspects.items() if suspect.due <= self._clock()}
         if changes or due:
             wanted = changes.changed | self._rewritten(connection, due - changes.changed - changes.gone)
-            rows = self._rows(connection, wanted, changes.row_count) if wanted else ()
-            hashes = {row.id: str(row.hash) for row in rows}
-            loaded = {row.id: load(row) for row in rows}
-            self.rows = merged(self.rows, changes.gone, {number: loaded.get(number) for number in wanted})
+            loaded: dict[int, HostRow | None] = dict.fromkeys(wanted)
+            hashes: dict[int, str] = {}
+            for row in self._rows(connection, wanted, changes.row_count):
+                if row.id in wanted:
+                    loaded[row.id], hashes[row.id] = load(row), str(row.hash)
+            self.rows = merged(self.rows, changes.gone, loaded)
             for number in due | changes.gone:
                 self._suspects.pop(number, None)
             self._suspect(changes.changed & self.rows.keys(), hashes)
@@ -251,19 +256,22 @@ class NodeTracker:
         digest = row_hash(connection.dialect.name, NODE_COLUMNS).label("hash")
         return sa.select(*NODE_COLUMNS, digest).where(*self._live)
 
-    def _rows(self, connection: Connection, wanted: Iterable[int], row_count: int) -> Sequence[sa.Row]:
+    def _rows(self, connection: Connection, wanted: Iterable[int], row_count: int) -> Iterator[sa.Row]:
+        """Yield these rows, of which few are in memory at a time: each takes 10 KiB until it is loaded."""
         wanted = sorted(wanted)
         whole = len(wanted) > READ_ALL_SHARE * row_count
         conditions = [compute_nodes.c.id.in_(piece) for piece in chunks(wanted)]
-        query = self._query(connection)
+        query = self._query(connection).execution_options(yield_per=ROWS_AT_ONCE)
         queries = [query] if whole else [query.where(one) for one in conditions]
         try:
-            return [row for query in queries for row in connection.execute(query)]
+            for each in queries:
+                yield from connection.execute(each)
         except UNREADABLE:
             raise
         except Exception as error:  # noqa: BLE001 - a driver may raise anything for a value it cannot convert
             LOG.debug("Rows of compute nodes are read one by one, since one cannot be converted: %s", error)
-            return [row for number in wanted for row in self._row(connection, number)]
+            for number in wanted:
+                yield from self._row(connection, number)
 
     def _row(self, connection: Connection, number: int) -> Iterable[sa.Row]:
         """Return the row with this id, if it is there and can be converted."""

@@ -109,24 +109,20 @@ class Inventory:
         self._deleted = BackgroundLoop("deleted-instances", self.forget_deleted)
 
     def start(self) -> None:
-        """Read what the databases have, as far as they answer, and keep reading in the background."""
-        loaded = self.cells.load()
+        """Read cells and aggregates, as far as the database answers, and hosts in the background."""
+        self.cells.load()
         self._aggregates.start()
         self._store.start()
         self._mapped.start()
         self._deleted.start(DELETED_INTERVAL)
-        if loaded:
-            self._log_contents(self._store.snapshot())
-        if not self._conf.workarounds.disable_compute_service_check_for_ffu:
-            self._versions.warn_if_unsupported()
 
     def wait_until_ready(self, timeout: float, sleep: Callable[[float], None] = time.sleep) -> bool:
-        """Wait until cells and aggregates have been read from the API database once.
+        """Wait until cells and aggregates have been read from the API database once, and then the hosts.
 
         Without aggregates no host would be in the zone that a request names, and none would be isolated.
 
         Args:
-            timeout: Seconds to wait; 0 looks once.
+            timeout: Seconds to wait for the API database; 0 looks once. Cells have as long as for a request.
             sleep: Waits between two looks.
 
         Returns:
@@ -135,15 +131,20 @@ class Inventory:
         Raises:
             ConfigError: The database refuses access.
         """
-        if self._is_ready():
-            return True
-        end = time.monotonic() + timeout
-        while (left := end - time.monotonic()) > 0:
+        end, max_age = time.monotonic() + timeout, None
+        while not self._is_ready():
+            left = end - time.monotonic()
+            if left <= 0:
+                return False
             sleep(min(left, READY_INTERVAL))
-            if self._is_ready():
-                self._log_contents(self._store.snapshot(0))
-                return True
-        return False
+            max_age = 0.0  # hosts that were read before are those of no cell
+        table = self._store.snapshot(max_age)
+        LOG.info("There are %d cells and %d compute nodes", len(self.cells.all), len(table))
+        if self.partition.name:
+            LOG.info("The compute nodes are those of partition %s", self.partition.name)
+        if not self._conf.workarounds.disable_compute_service_check_for_ffu:
+            self._versions.warn_if_unsupported()
+        return True
 
     def _is_ready(self) -> bool:
         if self.cells.load_if_needed() and self._aggregates.load_if_needed():
@@ -152,11 +153,6 @@ class Inventory:
         if refusal:
             raise ConfigError(f"[api_database]/connection: {refusal}; check user, password and rights")
         return False
-
-    def _log_contents(self, table: HostTable) -> None:
-        LOG.info("There are %d cells and %d compute nodes", len(self.cells.all), len(table))
-        if self.partition.name:
-            LOG.info("The compute nodes are those of partition %s", self.partition.name)
 
     def stop(self) -> None:
         """Stop reading, and close the connections."""

@@ -1,6 +1,7 @@
 """Flavors, server groups, and the requests of instances that exist, as nova's API database has them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
 import orjson
@@ -9,6 +10,7 @@ import sqlalchemy as sa
 from scheduler.errors import BerthError
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.schema import (
+    chunks,
     flavor_extra_specs,
     flavors,
     instance_group_member,
@@ -62,19 +64,52 @@ class RequestSpecs:
         Raises:
             NotFound: There is none.
         """
+        found = self.groups([group_uuid])
+        if not found:
+            raise NotFound(f"There is no server group with UUID {group_uuid}")
+        return found[group_uuid]
+
+    def groups(self, group_uuids: Iterable[str]) -> dict[str, InstanceGroup]:
+        """Return those of some server groups that exist, by UUID, as ``group``."""
         groups, policies, members = instance_groups.c, instance_group_policy.c, instance_group_member.c
         joined = instance_groups.outerjoin(instance_group_policy, policies.group_id == groups.id)
         columns = (groups.id, groups.uuid, groups.name, groups.user_id, groups.project_id)
         query = sa.select(*columns, policies.policy, policies.rules).select_from(joined)
-        of_group = sa.select(members.instance_uuid).where(members.group_id == groups.id)
+        of_group = sa.select(members.group_id, members.instance_uuid).order_by(members.id)
+        found: dict[str, InstanceGroup] = {}
         with self._engines.api().connect() as connection:
-            row = connection.execute(query.where(groups.uuid == group_uuid)).first()
-            if row is None:
-                raise NotFound(f"There is no server group with UUID {group_uuid}")
-            found = connection.execute(of_group.where(groups.uuid == group_uuid)).scalars()
-            rules = {name: str(value) for name, value in orjson.loads(row.rules or "{}").items()}
-            values = {name: value for name, value in row._mapping.items() if name != "rules"}  # noqa: SLF001
-            return InstanceGroup(**values, _rules=rules, members=list(found))
+            for piece in chunks(group_uuids):
+                rows = list(connection.execute(query.where(groups.uuid.in_(piece))))
+                uuids: dict[int, list[str]] = {row.id: [] for row in rows}
+                for group_id, uuid in connection.execute(of_group.where(members.group_id.in_(uuids))):
+                    uuids[group_id].append(uuid)
+                found |= {row.uuid: _group(row, uuids[row.id]) for row in rows}
+        return found
+
+    def flavors(self) -> list[Flavor]:
+        """Return all flavors, in order of name."""
+        with self._engines.api().connect() as connection:
+            names = list(connection.execute(sa.select(flavors.c.name).order_by(flavors.c.name)).scalars())
+        return [self.flavor(name) for name in names]
+
+    def texts(self, instance_uuids: Iterable[str]) -> Iterator[tuple[str, str]]:
+        """Yield the UUID of each of some instances with the request that it was made of, as stored."""
+        columns = request_specs.c
+        query = sa.select(columns.instance_uuid, columns.spec)
+        with self._engines.api().connect() as connection:
+            for piece in chunks(instance_uuids):
+                yield from (
+                    tuple(row) for row in connection.execute(query.where(columns.instance_uuid.in_(piece)))
+                )
+
+    def latest(self, at_most: int, since: datetime | None = None) -> list[str]:
+        """Return the instances of the latest requests that are stored, the oldest first."""
+        columns = request_specs.c
+        query = sa.select(columns.instance_uuid).order_by(columns.id.desc()).limit(at_most)
+        if since is not None:
+            query = query.where(columns.created_at >= since)
+        with self._engines.api().connect() as connection:
+            return list(connection.execute(query).scalars())[::-1]
 
     def of_instance(self, instance_uuid: str) -> RequestSpec:
         """Return the request that an instance was made of.
@@ -111,3 +146,9 @@ class RequestSpecs:
             for text in connection.execute(latest).scalars():
                 if word in text:
                     yield orjson.loads(text)
+
+
+def _group(row: sa.Row, members: list[str]) -> InstanceGroup:
+    rules = {name: str(value) for name, value in orjson.loads(row.rules or "{}").items()}
+    values = {name: value for name, value in row._mapping.items() if name != "rules"}  # noqa: SLF001
+    return InstanceGroup(**values, _rules=rules, members=members)

@@ -1,7 +1,11 @@
-"""Asking Placement which hosts could take a request (spec: placement-and-workflow 2, 3).
+"""Reading from Placement, and writing allocations (spec: placement-and-workflow 2-4).
 
 - session, client, reply, errors, transport_errors: HTTP, and what a failure means
 - candidates, answer: allocation candidates
+- allocation_writer: the only place that writes allocations; lanes: when writes are sent, and which together
+- writes: what consumers shall hold, and what became of that; write_outcomes: what a response means
+- write_policy: the bounds of writes; claim_events: what happened to a claim, try by try, and its log lines
+- allocations: what consumers hold; empty_consumers: those with a record without allocations
 - mirror, mirror_source: candidates without a query for each request, and keeping them true
 - plain_query: which queries it answers; winner_check: reading what was chosen by it before it is claimed
 - trees: whether other providers than compute nodes have what it mirrors

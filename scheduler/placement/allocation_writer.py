@@ -311,7 +311,7 @@ class _Exchange:
     # -- after a lost try ------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        """Read one consumer until it has changed: the others of a POST have changed with it. Then read all."""
+        """Read one consumer until it has changed, as the others of a POST have then. Then read all."""
         first = next(iter(self._unclear))
         seen = self._read_until_changed(first)
         for unit in self._unclear if seen else ():

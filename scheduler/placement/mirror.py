@@ -205,7 +205,7 @@ class Nodes:
 class _Provider(msgspec.Struct, gc=False):
     root_provider_uuid: str
     resources: dict[str, Usage]
-    traits: tuple[str, ...]
+    traits: msgspec.Raw
 
 
 class _WideBody(msgspec.Struct):
@@ -213,6 +213,7 @@ class _WideBody(msgspec.Struct):
 
 
 _wide = msgspec.json.Decoder(_WideBody)
+_traits = msgspec.json.Decoder(frozenset[str])
 
 
 class WideAnswer(NamedTuple):
@@ -235,15 +236,14 @@ def read_wide(body: bytes) -> WideAnswer:
     """
     try:
         providers = _wide.decode(body).provider_summaries
+        # Most nodes have the traits of many others: as texts they take little time and memory.
+        traits = {text: _traits.decode(text) for text in {bytes(one.traits) for one in providers.values()}}
     except msgspec.DecodeError as error:
         raise QuestionRefused(f"the response of Placement cannot be read: {error}") from error
     roots = {uuid: one for uuid, one in providers.items() if one.root_provider_uuid == uuid}
     nodes = Nodes(roots)
-    sets: dict[tuple[str, ...], frozenset[str]] = {}
     for row, provider in enumerate(roots.values()):
-        nodes.traits[row] = sets.get(provider.traits) or sets.setdefault(
-            provider.traits, frozenset(provider.traits)
-        )
+        nodes.traits[row] = traits[bytes(provider.traits)]
         for name, number in _NUMBER.items():
             amounts = provider.resources.get(name)
             if amounts is not None:
@@ -505,7 +505,7 @@ class Mirror:
         """Count a write of allocations of this process.
 
         Args:
-            bodies: What was written for each consumer; see ``allocations_api.allocations_body``.
+            bodies: What was written for each consumer; see ``allocations.allocations_body``.
             begun: When it was sent, in seconds of the clock.
             done: Whether Placement has carried it out; None: that is not known.
         """

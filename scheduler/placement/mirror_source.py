@@ -260,6 +260,16 @@ class CandidateMirror:
             self._round_done.notify_all()
         return wait
 
+    def read(self) -> None:
+        """Read all nodes now, for a caller that does not start the mirror.
+
+        Raises:
+            PlacementError: Placement does not answer.
+        """
+        self._run_round()
+        while self._unread:
+            self._run_round()
+
     def _run_round(self) -> float:
         self._granted = self._refused = 0
         reading = self._mirror.begin_reading()

@@ -9,4 +9,5 @@
 - routing: which partitions, and in which order
 - proxy: one request and its way
 - presence: which partitions answer
+- service: the process: what the daemon runs in the place of a scheduler
 """

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable
 import threading
-import time
 
 from oslo_log import log as logging
 
@@ -25,18 +24,15 @@ class Presence:
         self,
         partitions: Iterable[Partition],
         ping: Callable[[Partition], bool],
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Begin with all partitions taken to answer.
 
         Args:
             partitions: All partitions.
             ping: Returns whether a scheduler of a partition answers; takes a few seconds at most.
-            clock: Seconds that only grow.
         """
         self._partitions = {each.name: each for each in partitions}
         self._ping = ping
-        self._clock = clock
         self._silent: set[str] = set()
         self._changed = threading.Condition()
         self._loop = BackgroundLoop("partitions", self.look)

@@ -7,6 +7,7 @@ finds what its instances hold in Placement. So each try but the first says that 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 import time
 from typing import Any, Protocol
 
@@ -74,7 +75,12 @@ class _Way:
 
 
 class Router:
-    """Calls partitions. Any thread may use it."""
+    """Calls partitions. Any thread may use it.
+
+    Attributes:
+        presence: Which partitions answer.
+        on_sign: Called at each sign of a partition.
+    """
 
     def __init__(
         self,
@@ -95,7 +101,8 @@ class Router:
         self._caller = caller
         self._outage_patience = outage_patience
         self._clock = clock
-        self.presence = Presence(self._partitions, self._ping, clock)
+        self.presence = Presence(self._partitions, self._ping)
+        self.on_sign: Callable[[], None] = lambda: None
 
     def reply_to(self, message: Mapping[str, Any], patience: float, *, again: bool) -> Reply:
         """Return the reply to a call.
@@ -126,7 +133,7 @@ class Router:
 
     def _next(self, way: _Way, end: float) -> Partition | None:
         """Return the partition to try; waits for those that do not answer, if there is no other one."""
-        if not way.left:
+        if not way.left or self._clock() >= end:
             return None
         wait = self._outage_patience() if way.last is None else WAIT_FOR_SILENT
         return self.presence.wait_for_one_of(way.left, min(wait, end - self._clock()))
@@ -136,7 +143,7 @@ class Router:
         patience = Patience(SILENCE, max(0.0, end - self._clock()))
         try:
             reply = self._caller.call(
-                partition.topic, message, patience, lambda: self.presence.hear(partition), again=way.again
+                partition.topic, message, patience, partial(self._hear, partition), again=way.again
             )
         except NoReply as error:
             LOG.warning("Partition %s does not answer: %s", partition.name, error)
@@ -153,6 +160,10 @@ class Router:
         if failure.name != NO_HOST:
             way.unsure = reply
         return None
+
+    def _hear(self, partition: Partition) -> None:
+        self.presence.hear(partition)
+        self.on_sign()
 
     def _ping(self, partition: Partition) -> bool:
         """Return whether a scheduler of a partition gives a sign."""

@@ -76,6 +76,8 @@ class RouterService:
         endpoint = Calls(self.conf, self._router)
         made = server.build_proxy(self.conf, self._bus, endpoint)
         endpoint.unanswered = lambda: made.unanswered
+        # the watchdog takes a router for stuck whose threads all wait, and hear nothing
+        self._router.on_sign = made.activity.touch
         return made
 
 

@@ -10,8 +10,9 @@
 outcome. ``dispatcher`` sees to it that each request gets a reply. ``redelivery`` bounds how often a request
 runs again, and ``postponements`` how often it is returned to the broker. ``reply_queues`` has the requests
 whose reply queue is missing. ``activity`` says whether the threads of a server are stuck or dead.
-``forwarding`` sends a request on to another scheduler. ``broker_errors`` says what to do if the broker
-refuses the server. ``errors`` turns exceptions into what callers can read. ``notifications`` are sent beside
-all this, and ``payloads`` makes their bodies. ``explain`` asks and answers questions about decisions, on a
-topic of its own. oslo.messaging does the messaging itself (spec: wire-and-config 1, 2, 4, 5).
+``forwarding`` sends a request on to another scheduler, and a router calls schedulers by ``client``.
+``broker_errors`` says what to do if the broker refuses the server. ``errors`` turns exceptions into what
+callers can read. ``notifications`` are sent beside all this, and ``payloads`` makes their bodies. ``explain``
+asks and answers questions about decisions, on a topic of its own. oslo.messaging does the messaging itself
+(spec: wire-and-config 1, 2, 4, 5).
 """

@@ -28,8 +28,7 @@ LOG = logging.getLogger(__name__)
 TOPIC = "berth-explain"
 VERSION = "1.3"
 
-#: The version that a scheduler must have for questions that older ones cannot answer, and for the others.
-NEEDED = {"partition": "1.3"}
+#: The version that a scheduler must have: all questions are as in 1.1.
 OLDEST = "1.1"
 
 #: Hosts of one explanation, and entries of one list.
@@ -88,39 +87,6 @@ class Explanations(Endpoint):
             since=checks.number(since, "since"),
             project=None if project is None else checks.text(project, "project"),
             at_most=min(checks.number(at_most, "at_most"), MOST_ENTRIES),
-        )
-        return self._answer(found)
-
-    @answering
-    def dry_run(self, context: Any, spec_obj: Any, most_hosts: Any = 1000) -> dict[str, Any]:
-        """Say what would be decided now, and claim nothing."""
-        _require_admin(context)
-        count = min(checks.number(most_hosts, "most_hosts"), MOST_HOSTS)
-        return self._answer(self._explainer.dry_run(context, checks.request_spec(spec_obj), count))
-
-    @answering
-    def partition(self, context: Any) -> dict[str, Any]:
-        """Name the partition that is served here."""
-        _require_admin(context)
-        return self._answer(self._explainer.partition())
-
-    @answering
-    def capacity(self, context: Any, spec_obj: Any) -> dict[str, Any]:
-        """Say how many more instances of a request fit."""
-        _require_admin(context)
-        return self._answer(self._explainer.capacity(context, checks.request_spec(spec_obj)))
-
-    @answering
-    def compare(
-        self, context: Any, settings: Any, name: Any = None, at_most: Any = 100, since: Any = 0
-    ) -> dict[str, Any]:
-        """Say what other options would change for the latest requests, or for one."""
-        _require_admin(context)
-        found = self._explainer.compare(
-            checks.text_by_name(settings, "settings"),
-            None if name is None else checks.text(name, "name"),
-            checks.number(at_most, "at_most"),
-            checks.number(since, "since"),
         )
         return self._answer(found)
 
@@ -222,15 +188,6 @@ class Schedulers:
         self._ask_all(more, method, arguments, answers)
         return answers
 
-    def ask_one(self, method: str, **arguments: Any) -> Answers:
-        """Return what the first scheduler answers that does; the others are not asked."""
-        answers = Answers({}, {})
-        for host in self._hosts:
-            self._ask_all([server_name(host, 0)], method, arguments, answers)
-            if answers.found:
-                break
-        return answers
-
     def _ask_all(
         self, names: Sequence[str], method: str, arguments: Mapping[str, Any], answers: Answers
     ) -> dict[str, dict[str, Any]]:
@@ -252,7 +209,7 @@ class Schedulers:
     def _begin(self, name: str, method: str, arguments: Mapping[str, Any]) -> Future[dict[str, Any]]:
         # a daemon thread: a broker that is away may keep it longer than the command runs
         future: Future[dict[str, Any]] = Future()
-        call = self._client.prepare(server=name, version=NEEDED.get(method, OLDEST))
+        call = self._client.prepare(server=name)
 
         def run() -> None:
             try:

@@ -49,24 +49,6 @@ def _returned(function: Callable[[], Iterable[type]]) -> tuple[type, ...]:
     return tuple(function())
 
 
-def require_loaded(paths: Iterable[str], in_use: Mapping[str, Iterable[type]], known: Iterable[str]) -> None:
-    """Check that paths lead to what this process has loaded already: a question must load no code.
-
-    Args:
-        paths: Dotted paths from a client of the message bus.
-        in_use: The classes of each path of the options in use.
-        known: nova's paths of the built-in classes.
-
-    Raises:
-        ClassNotFound: A path leads to something else.
-    """
-    own = (f"{cls.__module__}.{cls.__qualname__}" for classes in in_use.values() for cls in classes)
-    loaded = {*known, *in_use, *own}
-    for path in paths:
-        if path not in loaded:
-            raise ClassNotFound(f"Class {path!r} is neither built in nor in use: a question loads no classes")
-
-
 def _import(path: str, built_in: Iterable[str]) -> Any:
     hint = _meant(path, built_in)
     if "." not in path:

@@ -33,16 +33,3 @@ def load_rules(conf: cfg.ConfigOpts) -> Rules:
     if driver(conf) == CHANCE:
         return Rules(FilterChain([ComputeFilter(conf)]), [RandomWeigher(conf)])
     return Rules(FilterChain(load_filters.load(conf)), load_weighers.load(conf))
-
-
-def load_changed(changed: cfg.ConfigOpts, in_use: cfg.ConfigOpts) -> Rules:
-    """Load the rules of changed options for a question: built-in classes, and those of the options in use.
-
-    Raises:
-        HostFilterNotFound: An enabled filter does not exist.
-        ClassNotFound: A class is neither built in nor in use.
-    """
-    wanted, present = changed.filter_scheduler, in_use.filter_scheduler
-    load_filters.require_loaded(wanted.available_filters, present.available_filters)
-    load_weighers.require_loaded(wanted.weight_classes, present.weight_classes)
-    return load_rules(changed)

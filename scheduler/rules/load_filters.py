@@ -29,15 +29,6 @@ def available(paths: Iterable[str]) -> list[type]:
     return [cls for path in paths for cls in dotted_paths.resolve(path, built_in, is_filter)]
 
 
-def require_loaded(paths: Iterable[str], in_use: Iterable[str]) -> None:
-    """Check that paths for ``available_filters`` load no code that those in use have not loaded.
-
-    Raises:
-        ClassNotFound: One does.
-    """
-    dotted_paths.require_loaded(paths, {path: available([path]) for path in in_use}, _built_in())
-
-
 def _built_in() -> Mapping[str, type[HostFilter] | Callable[[], list[type]]]:
     return {**builtin.by_nova_path(), f"{builtin.NOVA_PACKAGE}.all_filters": all_filters}
 

@@ -1,7 +1,5 @@
 """From ``weight_classes`` to weigher objects (spec: filters-and-weighers 1.2)."""
 
-from collections.abc import Iterable
-
 from oslo_config import cfg
 
 from scheduler.rules import dotted_paths
@@ -24,15 +22,6 @@ def load(conf: cfg.ConfigOpts) -> tuple[HostWeigher, ...]:
 
 def _classes(path: str) -> list[type]:
     return dotted_paths.resolve(path, BUILT_IN, is_weigher)
-
-
-def require_loaded(paths: Iterable[str], in_use: Iterable[str]) -> None:
-    """Check that paths for ``weight_classes`` load no code that those in use have not loaded.
-
-    Raises:
-        ClassNotFound: One does.
-    """
-    dotted_paths.require_loaded(paths, {path: _classes(path) for path in in_use}, BUILT_IN)
 
 
 def is_weigher(cls: type) -> bool:

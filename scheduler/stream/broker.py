@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 import random
 import ssl
+import struct
 import threading
-import time
 from typing import Any
 
 from amqp import exceptions as amqp_errors
@@ -23,10 +23,9 @@ from kombu import exceptions as kombu_errors
 from oslo_config import cfg
 
 from scheduler.errors import BerthError, ConfigError
-from scheduler.stream.frames import FrameReader
 
 QUEUE = "berth.decisions"
-"""The stream of the decisions of all schedulers of a virtual host."""
+"""The stream of the decisions of all schedulers of a virtual host; see ``stream_of``."""
 
 #: One segment of 4 MB is the least that the broker removes; it does so only when it begins the next one.
 ARGUMENTS = {
@@ -47,10 +46,14 @@ CONFIRM_TIMEOUT = 5.0
 
 GROUP = "oslo_messaging_rabbit"
 
-
 #: AMQP reply codes of a broker that has no streams, or does not let this user have this one: access refused,
 #: precondition failed, not allowed, not implemented.
 REFUSALS = frozenset({403, 406, 530, 540})
+
+
+def stream_of(partition: str) -> str:
+    """Return the stream of a partition; "" for schedulers of all hosts."""
+    return f"{QUEUE}.{partition}" if partition else QUEUE
 
 
 class StreamUnavailable(BerthError):
@@ -65,17 +68,13 @@ class StreamUnavailable(BerthError):
         self.refused = refused
 
 
+class UnreadableMessage(StreamUnavailable):
+    """The AMQP library cannot decode a message. Read again, it would fail again."""
+
+
 @dataclass(frozen=True, slots=True)
 class BrokerHost:
-    """One host of a broker.
-
-    Attributes:
-        hostname: Its name, which its certificate must have.
-        port: Its port.
-        username: The user.
-        password: The password.
-        virtual_host: The virtual host.
-    """
+    """One host of a broker; ``hostname`` is the name that its certificate must have."""
 
     hostname: str
     port: int
@@ -134,9 +133,13 @@ class BrokerOptions:
         return self.tls
 
     def connection_to(self, host: BrokerHost, timeout: float, **more: Any) -> Any:
-        """Return a connection of kombu to one host, not connected yet; ``more``: options of its transport."""
+        """Return a connection of kombu to one host; ``more``: options of its transport.
+
+        Raises:
+            StreamUnavailable: It cannot be made in ``timeout`` seconds.
+        """
         make: Callable[..., Any] = kombu.Connection
-        return make(
+        connection = make(
             hostname=host.hostname,
             port=host.port,
             userid=host.username,
@@ -149,20 +152,16 @@ class BrokerOptions:
             connect_timeout=timeout,
             transport_options=more,
         )
+        with _as_unavailable(host):
+            connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0, timeout=timeout)
+        return connection
 
     def why_unavailable(self, timeout: float) -> str:
-        """Return why no host can be used; "" if one can.
-
-        Args:
-            timeout: Seconds that a connection may take.
-        """
+        """Return why no host can be used; "" if one can. A connection may take ``timeout`` seconds."""
         reasons = []
         for host in self.hosts:
             try:
-                with _as_unavailable(host), self.connection_to(host, timeout) as connection:
-                    connection.ensure_connection(
-                        max_retries=1, interval_start=0, interval_step=0, timeout=timeout
-                    )
+                self.connection_to(host, timeout).release()
             except StreamUnavailable as error:
                 reasons.append(str(error))
             else:
@@ -211,24 +210,17 @@ def _as_unavailable(host: BrokerHost) -> Iterator[None]:
         raise StreamUnavailable(f"broker {host}: {text}", refused=refused) from error
 
 
-Deliver = Callable[[bytes], None]
-
-
 class StreamConnection:
     """A connection to the stream on one host, for one thread."""
 
-    def __init__(
-        self, connection: Any, host: BrokerHost, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        """Use a connection of kombu that is made; ``declare`` first, and ``subscribe`` before ``poll``."""
+    def __init__(self, connection: Any, host: BrokerHost, queue: str = QUEUE) -> None:
+        """Use a connection of kombu; ``declare`` first, and ``subscribe`` before ``receive``."""
         self.host = host
+        self._queue = queue
         self._connection = connection
-        self._clock = clock
         self._channel: Any = None
-        self._frames: FrameReader
-        self._deliver: Deliver
         self._unacknowledged = 0
-        self._last_tag = 0
+        self._received: Any = None
 
     def declare(self) -> None:
         """Create the stream, or accept the one that exists with other arguments.
@@ -240,11 +232,11 @@ class StreamConnection:
             self._channel = self._connection.channel()
             try:
                 self._channel.queue_declare(
-                    QUEUE, durable=True, exclusive=False, auto_delete=False, arguments=dict(ARGUMENTS)
+                    self._queue, durable=True, exclusive=False, auto_delete=False, arguments=dict(ARGUMENTS)
                 )
             except amqp_errors.PreconditionFailed:
                 self._channel = self._connection.channel()
-                self._channel.queue_declare(QUEUE, passive=True)
+                self._channel.queue_declare(self._queue, passive=True)
 
     def publish(self, body: bytes) -> None:
         """Write a message, and wait until the broker has confirmed it.
@@ -255,37 +247,49 @@ class StreamConnection:
         message = Message(body, content_type="application/json", delivery_mode=2)
         with _as_unavailable(self.host):
             self._channel.basic_publish(
-                message, exchange="", routing_key=QUEUE, mandatory=True, confirm_timeout=CONFIRM_TIMEOUT
+                message, exchange="", routing_key=self._queue, mandatory=True, confirm_timeout=CONFIRM_TIMEOUT
             )
 
-    def subscribe(self, offset: str, deliver: Deliver) -> None:
-        """Begin to read; ``poll`` delivers.
+    def subscribe(self, offset: str) -> None:
+        """Begin to read; ``receive`` returns the messages.
+
+        The callback gets the message of the AMQP library. One of kombu would decompress, without a bound,
+        what any service of the bus has sent.
 
         Args:
-            offset: Where to begin, such as "5m" for what was written in the last five minutes.
-            deliver: Called with the body of each message.
+            offset: Where to begin, such as "5m" for what was written in the last five minutes, or "next".
 
         Raises:
             StreamUnavailable: This host has no replica of the stream, or refuses.
         """
-        self._deliver = deliver
+        where = {"x-stream-offset": offset}
         with _as_unavailable(self.host):
             self._channel.basic_qos(0, PREFETCH, False)
-            self._channel.basic_consume(QUEUE, arguments={"x-stream-offset": offset})
-            self._frames = FrameReader(self._channel, self._receive)
+            self._channel.basic_consume(self._queue, callback=self._receive, arguments=where)
 
-    def poll(self, timeout: float) -> None:
-        """Deliver what arrives, for ``timeout`` seconds at most; less if it is much.
+    def receive(self, timeout: float) -> bytes | str | None:
+        """Return the body of the next message; None if none arrives in time, or something else does.
 
         Raises:
             StreamUnavailable: The connection or the subscription is lost.
+            UnreadableMessage: The library cannot decode a message.
         """
-        end = self._clock() + timeout
+        self._received = None
         with _as_unavailable(self.host):
-            with suppress(TimeoutError):
-                while self._unacknowledged < ACKNOWLEDGE_EVERY and (left := end - self._clock()) > 0:
-                    self._frames.receive(left)
-            self._acknowledge()
+            try:
+                self._connection.drain_events(timeout=timeout)
+            except TimeoutError:
+                return None
+            except (ValueError, LookupError, struct.error) as error:
+                raise UnreadableMessage(f"broker {self.host}: a message is malformed: {error}") from error
+            if self._unacknowledged >= ACKNOWLEDGE_EVERY:
+                self._channel.basic_ack(self._received.delivery_tag, multiple=True)
+                self._unacknowledged = 0
+        return None if self._received is None else self._received.body
+
+    def _receive(self, message: Message) -> None:
+        self._received = message
+        self._unacknowledged += 1
 
     def send_heartbeat(self) -> None:
         """Send a heartbeat if it is time to; to be called every second or so.
@@ -301,16 +305,6 @@ class StreamConnection:
         with suppress(Exception):  # whatever is left of it, it is not used any more
             self._connection.collect(socket_timeout=1)
 
-    def _receive(self, body: bytes, tag: int) -> None:
-        self._unacknowledged += 1
-        self._last_tag = tag
-        self._deliver(body)
-
-    def _acknowledge(self) -> None:
-        if self._unacknowledged:
-            self._channel.basic_ack(self._last_tag, multiple=True)
-            self._unacknowledged = 0
-
 
 class StreamBroker:
     """Connects to the hosts of a broker in turn. Any thread may use it."""
@@ -319,25 +313,25 @@ class StreamBroker:
         self,
         options: BrokerOptions,
         name: str,
+        queue: str = QUEUE,
         choice: Callable[[int], int] = random.randrange,
     ) -> None:
         """Begin with a host at random, so that schedulers spread over the hosts.
 
         Args:
             options: How to connect.
-            name: The name that the broker shows for connections.
+            name: The name that the broker shows for connections, followed by their purpose.
+            queue: The stream.
             choice: Returns a random number below its argument.
         """
         self._options = options
         self._name = name
+        self._queue = queue
         self._lock = threading.Lock()
         self._next = choice(len(options.hosts))
 
     def connect(self, purpose: str) -> StreamConnection:
         """Connect to the next host, and declare the stream there.
-
-        Args:
-            purpose: What the connection is for, for its name.
 
         Raises:
             StreamUnavailable: That host cannot be used. Another call tries the host after it.
@@ -345,32 +339,18 @@ class StreamBroker:
         with self._lock:
             host = self._options.hosts[self._next]
             self._next = (self._next + 1) % len(self._options.hosts)
-        connection = self._connection_to(host, purpose)
-        made = StreamConnection(connection, host)
-        try:
-            with _as_unavailable(host):
-                connection.ensure_connection(
-                    max_retries=1, interval_start=0, interval_step=0, timeout=CONNECT_TIMEOUT
-                )
-            made.declare()
-        except BaseException:
-            made.close()
-            raise
-        return made
-
-    def _connection_to(self, host: BrokerHost, purpose: str) -> Any:
-        return self._options.connection_to(
+        connection = self._options.connection_to(
             host,
             CONNECT_TIMEOUT,
             confirm_publish=True,
             read_timeout=CONFIRM_TIMEOUT,
             write_timeout=CONFIRM_TIMEOUT,
-            client_properties={
-                "connection_name": f"{self._name} {purpose}",
-                "capabilities": {
-                    "authentication_failure_close": True,
-                    "connection.blocked": True,
-                    "consumer_cancel_notify": True,
-                },
-            },
+            client_properties={"connection_name": f"{self._name} {purpose}"},
         )
+        made = StreamConnection(connection, host, self._queue)
+        try:
+            made.declare()
+        except BaseException:
+            made.close()
+            raise
+        return made

@@ -1,4 +1,4 @@
-"""The decision stream of one scheduler: what it tells others, and what it learns of them.
+"""The decision stream of one scheduler: what it publishes, and what it learns of others.
 
 ::
 
@@ -12,29 +12,32 @@ decided and no database shows yet. Without a stream it serves as if it were alon
 from collections.abc import Callable
 from dataclasses import dataclass
 import time
-from typing import Protocol
+from typing import Any, Protocol
 import uuid
 
+from msgspec.structs import replace
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from scheduler.conf.partitions import fingerprints, own_name
+from scheduler.conf.partitions import own_name
+from scheduler.hosts.table import HostTable
 from scheduler.logs import OutageLog, RateLimitedLogger
-from scheduler.stream.broker import BrokerOptions, StreamBroker, StreamConnection, StreamUnavailable
-from scheduler.stream.catch_up import CatchUp
-from scheduler.stream.membership import Member, Membership
-from scheduler.stream.others_records import PRESENCE, OthersRecords
-from scheduler.stream.owners import Divided, NoOwners, Owners
-from scheduler.stream.presence import Presence
-from scheduler.stream.reader import SILENT_AFTER, StreamReader
-from scheduler.stream.records import Entry, Kind, Record, decode
-from scheduler.stream.shared_decisions import LocalState, NoSharing, SharedDecisions
+from scheduler.stream.broker import BrokerOptions, StreamBroker, StreamConnection, stream_of
+from scheduler.stream.membership import Membership
+from scheduler.stream.owners import Divided, Mask, Owners
+from scheduler.stream.reader import StreamReader
+from scheduler.stream.records import Kind, Member, Record, decode
+from scheduler.stream.sender_counters import SenderCounters
+from scheduler.stream.shared_decisions import LocalState, SharedDecisions
 from scheduler.stream.writer import StreamWriter
 
 LOG = logging.getLogger(__name__)
 
 UNAVAILABLE = "The decision stream cannot be used; requests are served without what other schedulers decide"
 AVAILABLE = "The decision stream is used again"
+
+GOODBYE_TIMEOUT = 1.0
+"""Seconds in which a scheduler that stops writes what waits, and that it stops."""
 
 
 class Connector(Protocol):
@@ -52,8 +55,7 @@ class StreamStatus:
         wanted: Whether a stream is configured.
         in_step: Whether own records come back, so that others' are seen too.
         schedulers: How many schedulers are alive, this one included.
-        published: Records that this scheduler has published.
-        dropped: Those of them that could not be written.
+        dropped: Own records that could not be written.
         received: Records of others that were read.
         lost: Records of others that are missing by their counters.
         unreadable: Records that could not be read.
@@ -62,7 +64,6 @@ class StreamStatus:
     wanted: bool = False
     in_step: bool = False
     schedulers: int = 1
-    published: int = 0
     dropped: int = 0
     received: int = 0
     lost: int = 0
@@ -70,12 +71,12 @@ class StreamStatus:
 
 
 class DecisionStream:
-    """What a scheduler tells others and learns of them. ``start`` it in the process that serves.
+    """What a scheduler publishes and learns of others. ``start`` it in the process that serves.
 
     Attributes:
         membership: The schedulers that are alive.
         owners: Which hosts and server groups each of them owns.
-        sharing: What own decisions are told to.
+        sharing: Publishes own decisions, and applies those of others.
     """
 
     def __init__(
@@ -93,23 +94,23 @@ class DecisionStream:
         Args:
             broker: Connects to the stream.
             state: What others' decisions lie over.
-            own: This scheduler; its rate is measured here.
+            own: This scheduler.
             divided: What is divided between schedulers.
             most_waiting: Records that wait for the broker at most.
             clock: Seconds since the epoch.
             monotonic: Seconds that only grow.
         """
-        self._sender = own.sender
+        self._own = own
         self._state = state
-        self._presence = Presence(own, state)
+        self._clock = clock
         self._outage = OutageLog(LOG, UNAVAILABLE, AVAILABLE, monotonic)
         self._warnings = RateLimitedLogger(LOG, clock=monotonic)
+        self._counters = SenderCounters(self._warnings)
         self.membership = Membership(own, monotonic)
         self.owners = Owners(self.membership, lambda: self.in_step, divided)
         self._writer = StreamWriter(
-            own.sender,
             lambda: broker.connect("writer"),
-            self._presence.beat,
+            lambda: self._own,
             self._outage.report_failure,
             most_waiting,
             clock,
@@ -118,38 +119,31 @@ class DecisionStream:
         self._reader = StreamReader(
             lambda: broker.connect("reader"),
             self.receive,
-            self._subscribed,
-            self._reading_failed,
+            self._publish_marker,
+            self._outage.report_failure,
             monotonic,
         )
-        self.sharing = SharedDecisions(state, self._publish)
-        self._others = OthersRecords(self.membership, self.sharing, own.layout, clock, monotonic)
-        self._catch_up = CatchUp()
-        self._unreadable = 0
+        self.sharing = SharedDecisions(state, self._writer.publish)
+        self._applied = self._unreadable = 0
 
     # -- life ------------------------------------------------------------------------------------------------
 
-    def start(self) -> None:
-        """Begin to read what others decide, and to tell them what is decided here."""
+    def start(self, worker: int = 0) -> None:
+        """Begin to read what others decide, and to publish what this worker of the host decides."""
+        self._own = replace(self._own, worker=worker)
         self._state.pending.listener = self.sharing
-        self._reader.start()
+        self._reader.loop.start()
 
     def wait_until_caught_up(self, timeout: float) -> bool:
-        """Wait until what was written before the start has been read, ``timeout`` seconds at most.
-
-        It is not waited for while the broker refuses.
-
-        Returns:
-            Whether it has been.
-        """
+        """Wait until what was written before the start has been read; see ``StreamReader``."""
         started = time.monotonic()
-        caught_up = self._catch_up.wait(timeout)
+        caught_up = self._reader.wait_until_caught_up(timeout)
         if caught_up:
             LOG.info(
                 "The decision stream was read up to now in %.1f s: %d records, %d placements pending, "
                 "%d schedulers alive",
                 time.monotonic() - started,
-                self._others.applied,
+                self._applied,
                 len(self._state.pending),
                 len(self.membership.alive()),
             )
@@ -161,10 +155,10 @@ class DecisionStream:
             )
         return caught_up
 
-    def stop(self, timeout: float) -> None:
-        """Tell others that this scheduler stops, and stop, in ``timeout`` seconds at most."""
-        self._reader.stop(timeout / 2)
-        self._writer.stop(timeout / 2)
+    def stop(self) -> None:
+        """Announce that this scheduler stops, and stop, in ``GOODBYE_TIMEOUT`` seconds or little more."""
+        self._writer.stop(GOODBYE_TIMEOUT)
+        self._reader.loop.stop(GOODBYE_TIMEOUT)
 
     def status(self) -> StreamStatus:
         """Return how the stream is doing."""
@@ -172,111 +166,113 @@ class DecisionStream:
             wanted=True,
             in_step=self.in_step,
             schedulers=len(self.membership.alive()),
-            published=self._writer.published,
             dropped=self._writer.dropped,
-            received=self._others.applied,
-            lost=self._others.lost,
+            received=self._applied,
+            lost=self._counters.lost,
             unreadable=self._unreadable,
         )
 
     @property
     def in_step(self) -> bool:
         """Whether what others decide is known here up to now."""
-        return self._catch_up.in_step and self._reader.silent_for() <= SILENT_AFTER
+        return self._reader.in_step
 
     def take_calls(self, topic: str) -> None:
-        """Tell others where this scheduler takes calls that they send on, without a wait; "": nowhere."""
-        self._presence.take_calls(topic)
-        self._writer.publish(Kind.BEAT, about=self._presence.describe())
+        """Publish where this scheduler takes calls that others send on, without a wait; "": nowhere."""
+        self._own = replace(self._own, topic=topic)
+        self._writer.publish(Kind.BEAT)
 
     def others_can_decide(self) -> bool:
-        """Return whether another scheduler of this partition is alive that can decide requests."""
-        own = self._sender
-        return self.in_step and any(not each.unable for each in self.membership.peers() if each.sender != own)
+        """Return whether another scheduler is alive that can decide requests."""
+        members, own = self.membership.alive(), self._own.sender
+        return self.in_step and any(not each.unable for each in members if each.sender != own)
 
     def announce(self, *, can_decide: bool) -> None:
-        """Tell others whether this scheduler can decide requests, without a wait."""
-        self._presence.unable = not can_decide
-        self._writer.publish(Kind.BEAT, about=self._presence.describe())
-
-    # -- writing ---------------------------------------------------------------------------------------------
-
-    def _publish(self, kind: Kind, entry: Entry) -> None:
-        if kind == Kind.CLAIMED:
-            self._presence.count_placement()
-        self._writer.publish(kind, entry)
+        """Publish whether this scheduler can decide requests, without a wait."""
+        self._own = replace(self._own, unable=not can_decide)
+        self._writer.publish(Kind.BEAT)
 
     # -- reading, on the thread of the reader ----------------------------------------------------------------
 
-    def _subscribed(self) -> None:
-        """Publish a record: what is read before it is older than the subscription.
+    def _publish_marker(self) -> int:
+        """Publish a record after a subscription, and return its counter.
 
         The writer starts only now, when it is known that the queue is a stream: in any other queue records
         would pile up.
         """
-        self._writer.start()
-        kind = Kind.MARK if self._catch_up.once else Kind.HELLO
-        self._catch_up.begin(self._writer.publish(kind, about=self._presence.describe()))
+        self._writer.loop.start()
+        return self._writer.publish(Kind.HELLO)
 
-    def _reading_failed(self, error: StreamUnavailable) -> None:
-        self._outage.report_failure(error)
-        self._catch_up.note_failure(error)
-
-    def receive(self, body: bytes) -> None:
-        """Apply what a message of the stream tells."""
+    def receive(self, body: bytes | str) -> None:
+        """Apply what a message of the stream says."""
         message = decode(body)
         for record in message.records:
-            if record.sender == self._sender:
-                self._see_own(record)
-            else:
-                self._others.apply(record, is_replayed=self._catch_up.is_replaying)
+            self._apply(record)
         if message.faults:
             self._unreadable += len(message.faults)
             self._warnings.warning(
                 "unreadable", "Record of the decision stream cannot be read: %.200s", message.faults[0]
             )
 
-    def _see_own(self, record: Record) -> None:
-        if not self._catch_up.is_new(record.counter, self._writer.published):
-            return
-        self._reader.see_own_record()
-        if record.about and record.kind in PRESENCE:
-            self.membership.update(Member.of(record.sender, record.about))
-        self._catch_up.advance(record.counter)
-        if not self._catch_up.is_replaying:
-            self._outage.report_success()
+    def _apply(self, record: Record) -> None:
+        """Apply a record that was not seen before."""
+        reader, is_replayed = self._reader, self._reader.is_replaying
+        if record.sender == self._own.sender:
+            if reader.is_new(record.counter, self._writer.published):
+                self._see(record, 0.0)
+                reader.see_own(record.counter)
+                if not reader.is_replaying:
+                    self._outage.report_success()
+        elif self._counters.is_new(record, is_replayed=is_replayed):
+            self._applied += 1
+            # Clocks of other hosts may be wrong; they matter only for what was written before subscribing.
+            age = max(0.0, self._clock() - record.time) if is_replayed else 0.0
+            self._see(record, age)
+            self.sharing.apply(record, age)
+
+    def _see(self, record: Record, age: float) -> None:
+        """Learn who is alive; ``age``: seconds since the record was written."""
+        if record.about and record.kind in {Kind.HELLO, Kind.BEAT}:
+            member = replace(record.about, sender=record.sender)
+            self.membership.update(member, age, has_started=record.kind == Kind.HELLO)
+        elif record.kind == Kind.BYE:
+            self.membership.remove(record.sender)
+        else:
+            self.membership.hear(record.sender, age)
 
 
 class NoStream:
-    """The decision stream of a scheduler that serves as if it were alone."""
+    """The stream, ``owners`` and ``sharing`` of a scheduler that serves as if it were alone."""
 
     def __init__(self) -> None:
-        self.sharing = NoSharing()
-        self.owners: Owners | NoOwners = NoOwners()
+        self.owners: Any = self
+        self.sharing: Any = self
 
-    def start(self) -> None:
+    def start(self, worker: int = 0) -> None:
+        """Do nothing."""
+
+    def stop(self) -> None:
         """Do nothing."""
 
     def wait_until_caught_up(self, timeout: float) -> bool:
         """Return True: there is nothing to read."""
         return True
 
-    def stop(self, timeout: float) -> None:
-        """Do nothing."""
-
     def status(self) -> StreamStatus:
         """Return that no stream is wanted."""
         return StreamStatus()
-
-    def take_calls(self, topic: str) -> None:
-        """Do nothing: no other scheduler is known."""
 
     def others_can_decide(self) -> bool:
         """Return False: no other scheduler is known."""
         return False
 
-    def announce(self, *, can_decide: bool) -> None:
-        """Do nothing: no other scheduler is known."""
+    def owned(self, table: HostTable) -> Mask | None:
+        """Return None: all hosts are alike."""
+
+    def _ignore(self, *_args: Any, **_options: Any) -> None:
+        """Ignore what no other scheduler is to know."""
+
+    take_calls = announce = send_on_for_group = claimed = released = gone = _ignore
 
 
 def make_stream(conf: cfg.ConfigOpts, state: LocalState) -> DecisionStream | NoStream:
@@ -296,9 +292,8 @@ def make_stream(conf: cfg.ConfigOpts, state: LocalState) -> DecisionStream | NoS
         LOG.info("Decisions are not shared with other schedulers: the transport is not RabbitMQ")
         return NoStream()
     return DecisionStream(
-        StreamBroker(options, f"berth-scheduler {conf.host} decisions"),
+        StreamBroker(options, f"berth-scheduler {conf.host} decisions", stream_of(own_name(conf))),
         state,
-        Member(uuid.uuid4().hex, conf.host, partition=own_name(conf), layout=fingerprints(conf)),
+        Member(uuid.uuid4().hex, conf.host),
         Divided(lambda: conf.berth.owned_slices, lambda: conf.berth.forward_server_groups),
-        most_waiting=conf.berth.decision_stream_queue,
     )

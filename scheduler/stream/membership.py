@@ -1,18 +1,19 @@
-"""Which schedulers are alive, and how much work each of them does.
+"""Which schedulers are alive.
 
 Every scheduler says so in the decision stream every few seconds. Each of them draws its own conclusions; they
 may differ for some seconds, which costs quality of decisions and never their correctness.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from hashlib import blake2b
 import math
 import re
 import threading
 import time
 
-from scheduler.stream.records import Sender
+import msgspec
+
+from scheduler.stream.records import Member
 
 BEAT_INTERVAL = 5.0
 """Seconds between two records by which a scheduler tells that it is alive."""
@@ -20,78 +21,9 @@ BEAT_INTERVAL = 5.0
 ALIVE_FOR = 15.0
 """Seconds after the last record of a scheduler in which it counts as alive."""
 
-LATELY = 8.0
-"""Seconds within which a scheduler was heard of that is alive, most likely: more than the time between beats.
-
-Less than a call waits that is sent on to one that was killed (``rpc.forwarding.WAIT_LIMIT``): what comes back
-from that one is not sent to it again.
-"""
-
-MOST_MEMBERS = 256
-"""Schedulers that are known at once; further ones are left out."""
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A scheduler that is alive.
-
-    Attributes:
-        sender: Identifies its process.
-        host: The name of its service host; several workers share it.
-        rate: Instances that it places in a second, as of late.
-        partition: The group of hosts that it serves; "" for all, "*" for a router.
-        topic: Where it takes calls that others send on to it; "" if it takes none.
-        free_mb: MiB of memory that are free on its hosts.
-        total_mb: MiB of memory that they have.
-        cells: The uuids of the cells that its hosts are in; empty if that is not known.
-        layout: The partitions as its options have them (``conf.partitions.fingerprints``).
-        unable: Whether an outage keeps it from deciding requests.
-    """
-
-    sender: str
-    host: str = ""
-    rate: float = 0.0
-    partition: str = ""
-    topic: str = ""
-    free_mb: int = 0
-    total_mb: int = 0
-    cells: tuple[str, ...] = ()
-    layout: tuple[str, ...] = ()
-    unable: bool = False
-
-    @classmethod
-    def of(cls, sender: str, about: Sender) -> "Member":
-        """Return the member that a HELLO or BEAT record describes.
-
-        Anyone on the bus can write one. A queue that is none of a scheduler on that host is left out: calls
-        that are sent to it would not come back.
-        """
-        return cls(
-            sender,
-            about.host,
-            about.rate,
-            about.partition,
-            about.topic if _is_of_host(about.topic, about.host) else "",
-            about.free_mb,
-            about.total_mb,
-            about.cells,
-            about.layout,
-            about.unable,
-        )
-
-    @property
-    def weight(self) -> float:
-        """How much of the whole it should own, relative to the others.
-
-        It follows the rate in coarse steps, so that it is the same in most beats. Below one instance a second
-        all are equal.
-        """
-        return float(2.0 ** (round(2 * math.log2(max(self.rate, 1.0))) / 2))
-
-
-def _is_of_host(topic: str, host: str) -> bool:
-    """Return whether a topic is named as one of a scheduler on a host (``rpc.forwarding.topic_of``)."""
-    return re.fullmatch(rf"berth\.{re.escape(host)}\.[0-9]+", topic) is not None
+MOST_MEMBERS = 64
+"""Other schedulers that are known at once; further ones are left out. Each change of them costs a request the
+time to find the owners of all hosts."""
 
 
 class Membership:
@@ -126,37 +58,27 @@ class Membership:
                 self._rebuild()
         return self._alive
 
-    def heard_within(self, seconds: float) -> tuple[Member, ...]:
-        """Return the schedulers that were heard of in the last seconds, this one among them."""
-        since = self._clock() - seconds
-        with self._lock:
-            return (self._own, *(member for member, heard in self._known.values() if heard >= since))
+    def update(self, member: Member, age: float = 0.0, *, has_started: bool = False) -> None:
+        """Learn what a scheduler says of itself.
 
-    def peers(self) -> tuple[Member, ...]:
-        """Return the schedulers of the same partition that are alive, this one among them."""
-        alive, own = self.alive(), self._own
-        if all(member.partition == own.partition for member in alive):
-            return alive
-        return tuple(member for member in alive if member.partition == own.partition)
-
-    def owner_of(self, key: str) -> Member:
-        """Return the scheduler of this partition that owns a key, such as the uuid of a server group.
-
-        All schedulers that agree on who is alive return the same one. It takes calls that others send on, if
-        any scheduler does. Weights do not count.
-        """
-        peers = self.peers()
-        able = [member for member in peers if member.topic and not member.unable]
-        return max(able or peers, key=lambda member: hash64(f"{member.sender}/{key}"))
-
-    def update(self, member: Member, age: float = 0.0) -> None:
-        """Take over what a scheduler tells of itself.
+        Anyone on the bus can write that. A queue that is none of a scheduler on that host is left out: calls
+        that are sent to it would not come back.
 
         Args:
-            member: What it tells.
-            age: Seconds since it did.
+            member: The scheduler.
+            age: Seconds since it said so.
+            has_started: Whether it has just started: then its predecessor, the same worker of the same host,
+                has ended, whether or not it said goodbye.
         """
+        if not _is_of_host(member.topic, member.host):
+            member = msgspec.structs.replace(member, topic="")
         with self._lock:
+            if has_started and member.host:
+                self._known = {
+                    sender: (each, heard)
+                    for sender, (each, heard) in self._known.items()
+                    if sender == member.sender or (each.host, each.worker) != (member.host, member.worker)
+                }
             if member.sender == self._own.sender:
                 self._own = member
             elif member.sender in self._known or len(self._known) < MOST_MEMBERS:
@@ -164,7 +86,7 @@ class Membership:
             self._rebuild()
 
     def hear(self, sender: str, age: float = 0.0) -> None:
-        """Note that a scheduler was alive ``age`` seconds ago; one that never told of itself is ignored."""
+        """Note that a scheduler was alive ``age`` seconds ago; one that never described itself is ignored."""
         with self._lock:
             if sender in self._known:
                 member = self._known[sender][0]
@@ -192,6 +114,11 @@ class Membership:
         members = tuple(sorted(alive, key=lambda member: member.sender))
         if members != self._alive:
             self._alive = members
+
+
+def _is_of_host(topic: str, host: str) -> bool:
+    """Return whether a topic is named as one of a scheduler on a host (``rpc.forwarding.topic_of``)."""
+    return re.fullmatch(rf"berth\.{re.escape(host)}\.[0-9]+", topic) is not None
 
 
 def hash64(text: str) -> int:

@@ -1,17 +1,20 @@
 """Reading the decision stream, in a thread of its own.
 
-A subscription can end without a word: the broker does not tell when a stream is deleted and created anew with
-fewer messages, nor when its host is cut off. So this scheduler's own beats must come back; if they do not for
-``SILENT_AFTER`` seconds, it subscribes again, on the next host, from some minutes ago. What it knows already
-is recognized by the counters of the senders.
+After each subscription this scheduler publishes a record, the *marker*: what is read before it comes back may
+be older than the subscription. A subscription can end without notice: the broker does not tell when a stream
+is deleted and created again with fewer messages, nor when its host is cut off. So this scheduler's own beats
+must come back; if they do not for ``SILENT_AFTER`` seconds, it subscribes again, on the next host, from some
+minutes ago. What it knows already is recognized by the counters of the senders.
 """
 
 from collections.abc import Callable
+import math
+import threading
 import time
 
-from scheduler.background import BackgroundLoop
 from scheduler.hosts.pending import LIFETIME
-from scheduler.stream.broker import StreamConnection, StreamUnavailable
+from scheduler.stream.broker import StreamConnection, StreamUnavailable, UnreadableMessage
+from scheduler.stream.connected_loop import ConnectedLoop
 
 SILENT_AFTER = 15.0
 """Seconds without an own record after which the stream is subscribed to again."""
@@ -19,8 +22,17 @@ SILENT_AFTER = 15.0
 REPLAYED = f"{LIFETIME + 30:.0f}s"
 """From when on the stream is read at each subscription, for RabbitMQ: what is older has no effect."""
 
-POLL_INTERVAL = 0.5
-RETRY_INTERVAL = 1.0
+ROUND = 0.5
+"""Seconds that one round waits for messages, and reads them, before heartbeats are looked after."""
+
+SPELL, REST = 0.005, 3.0
+"""Seconds of CPU that one round takes, and how many times as long the rest after it is.
+
+So a flood of records leaves the interpreter to the requests. There is no rest before the first request.
+"""
+
+MOST_REFUSALS = 3
+"""Refusals of the broker, one after the other, after which a start waits for the stream no longer."""
 
 
 class StreamReader:
@@ -29,90 +41,123 @@ class StreamReader:
     def __init__(
         self,
         connect: Callable[[], StreamConnection],
-        deliver: Callable[[bytes], None],
-        on_subscribed: Callable[[], None],
+        deliver: Callable[[bytes | str], None],
+        publish_marker: Callable[[], int],
         on_failure: Callable[[StreamUnavailable], None],
         clock: Callable[[], float] = time.monotonic,
+        cpu: Callable[[], float] = time.thread_time,
     ) -> None:
         """Set up the reader; nothing is connected to before ``start``.
 
         Args:
             connect: Connects to the stream.
             deliver: Called with the body of each message.
-            on_subscribed: Called after each subscription, before its first message.
+            publish_marker: Called after each subscription, before its first message; publishes a record and
+                returns its counter.
             on_failure: Called with each reason for which nothing can be read.
             clock: Seconds that only grow.
+            cpu: Seconds of CPU that the calling thread took.
         """
         self._connect = connect
         self._deliver = deliver
-        self._on_subscribed = on_subscribed
+        self._publish_marker = publish_marker
         self._on_failure = on_failure
         self._clock = clock
-        self._connection: StreamConnection | None = None
-        self._retry_at = 0.0
+        self._cpu = cpu
+        self._offset = REPLAYED
+        self._marker = math.inf
+        self._last_own = -1
         self._own_seen_at = 0.0
-        self._catching_up = True
-        self._loop = BackgroundLoop("decision-stream-reader", self.run_round)
+        self._own_expected = False
+        self._refusals = 0
+        self._caught_up = False
+        self._start_is_over = threading.Event()
+        self.loop = ConnectedLoop("decision-stream-reader", self._subscribe, self._read, self._fail, clock)
 
-    def start(self) -> None:
-        """Begin to read."""
-        self._loop.start()
+    # -- how far it was read ---------------------------------------------------------------------------------
 
-    def stop(self, timeout: float) -> None:
-        """Stop reading, in ``timeout`` seconds at most."""
-        if self._loop.stop(timeout):
-            self._disconnect()
+    @property
+    def is_replaying(self) -> bool:
+        """Whether what is read may be older than the subscription."""
+        return self._marker < math.inf
 
-    def see_own_record(self) -> None:
-        """Note that a new record of this scheduler has come back."""
-        self._catching_up = False
-        self._own_seen_at = self._clock()
+    @property
+    def in_step(self) -> bool:
+        """Whether own records come back, so that others' are seen too."""
+        return self._caught_up and self._silent_for() <= SILENT_AFTER
 
-    def silent_for(self) -> float:
-        """Return the seconds since an own record came back.
+    def wait_until_caught_up(self, timeout: float) -> bool:
+        """Wait until what was written before the start is read, or until the broker refuses.
 
-        After a subscription, what is older than the first of them counts too.
+        Args:
+            timeout: Seconds that it may take.
+
+        Returns:
+            Whether it is read.
         """
+        self._start_is_over.wait(timeout)
+        return self._caught_up
+
+    def is_new(self, counter: int, published: int) -> bool:
+        """Return whether an own record was published here and not seen before.
+
+        Args:
+            counter: Its counter.
+            published: How many records were published: others can write what names this scheduler.
+        """
+        return self._last_own < counter < published
+
+    def see_own(self, counter: int) -> None:
+        """Note an own record that is new, by its counter, once it has had its effect."""
+        self._last_own = counter
+        self._own_expected, self._own_seen_at = True, self._clock()
+        if counter >= self._marker:
+            self._marker = math.inf
+            self._caught_up = True
+            self._refusals = 0
+            self._start_is_over.set()
+
+    def _silent_for(self) -> float:
+        """Return the seconds since an own record came back; after a subscription, since any record did."""
         return self._clock() - self._own_seen_at
 
-    def run_round(self) -> float:
-        """Deliver what arrives. Return the seconds to wait before the next round."""
-        now = self._clock()
-        if now < self._retry_at:
-            return self._retry_at - now
-        try:
-            if self._connection is None:
-                self._connection = self._subscribed()
-            self._connection.poll(POLL_INTERVAL)
-            self._connection.send_heartbeat()
-            if self.silent_for() > SILENT_AFTER:
-                host = self._connection.host
-                raise StreamUnavailable(f"broker {host}: own records did not come back in {SILENT_AFTER:g} s")
-        except StreamUnavailable as error:
-            self._disconnect()
-            self._retry_at = self._clock() + RETRY_INTERVAL
-            self._on_failure(error)
-            return RETRY_INTERVAL
-        return 0.0
+    # -- on the thread ---------------------------------------------------------------------------------------
 
-    def _subscribed(self) -> StreamConnection:
+    def _subscribe(self) -> StreamConnection:
         """Return a connection with a subscription that others know of; none is kept if any step fails."""
         connection = self._connect()
         try:
-            connection.subscribe(REPLAYED, self._receive)
-            self._own_seen_at, self._catching_up = self._clock(), True
-            self._on_subscribed()
+            connection.subscribe(self._offset)
+            self._offset = REPLAYED
+            self._own_seen_at, self._own_expected = self._clock(), False
+            self._marker = self._publish_marker()
         except BaseException:
             connection.close()
             raise
         return connection
 
-    def _receive(self, body: bytes) -> None:
-        if self._catching_up:
-            self._own_seen_at = self._clock()
-        self._deliver(body)
+    def _read(self, connection: StreamConnection) -> float:
+        """Deliver what arrives within a round. Return the seconds to rest."""
+        before, end, spent = self._cpu(), self._clock() + ROUND, 0.0
+        while (left := end - self._clock()) > 0 and spent < SPELL:
+            body = connection.receive(left)
+            if body is None:
+                break
+            if not self._own_expected:
+                self._own_seen_at = self._clock()
+            self._deliver(body)
+            spent = self._cpu() - before
+        connection.send_heartbeat()
+        if self._silent_for() > SILENT_AFTER:
+            raise StreamUnavailable(
+                f"broker {connection.host}: own records did not come back in {SILENT_AFTER:g} s"
+            )
+        return REST * spent if self._caught_up else 0.0
 
-    def _disconnect(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
+    def _fail(self, error: StreamUnavailable) -> None:
+        if isinstance(error, UnreadableMessage):
+            self._offset = "next"  # the same message would be met again
+        self._refusals = self._refusals + 1 if error.refused else 0
+        if self._refusals >= MOST_REFUSALS:
+            self._start_is_over.set()
+        self._on_failure(error)

@@ -34,32 +34,21 @@ Kind = StrEnum(
     {
         "INTENT": "intent",
         "CLAIMED": "claimed",
-        "REFUSED": "refused",
         "RELEASED": "released",
         "GONE": "gone",
         "HELLO": "hello",
         "BEAT": "beat",
-        "MARK": "mark",
         "BYE": "bye",
     },
 )
 """What a record tells.
 
-INTENT: an instance is to be claimed on a node. CLAIMED: Placement granted it. REFUSED: it is not to be on the
-node after all. RELEASED: a granted claim is given back. GONE: a compute reports that the instance is deleted.
-HELLO, BEAT, BYE: a scheduler starts, lives, stops. MARK: a place in the stream that its sender looks for.
+INTENT: an instance is to be claimed on a node. CLAIMED: Placement granted it. RELEASED: it is not to be on
+the node after all; with resources: a granted claim is given back. GONE: a compute reports that the instance
+is deleted. HELLO, BEAT, BYE: a scheduler starts to read, lives, stops.
 """
 
 _KINDS = frozenset(kind.value for kind in Kind)
-
-MOST_CELLS = 64
-"""Cells that a scheduler names. One that has hosts in more of them names none."""
-
-MOST_SECTIONS = 64
-"""Partitions of the options of a scheduler."""
-
-LARGEST_ROOM = 1 << 53
-"""MiB of memory of a partition."""
 
 LONGEST_IDENTIFIER = 64
 """Characters of what identifies an instance, a node or a scheduler."""
@@ -67,7 +56,6 @@ LONGEST_IDENTIFIER = 64
 Identifier = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_IDENTIFIER)]
 Name = Annotated[str, msgspec.Meta(max_length=255)]
 Amount = Annotated[int, msgspec.Meta(ge=-LARGEST_AMOUNT, le=LARGEST_AMOUNT)]
-Room = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_ROOM)]
 AmountsByName = Annotated[dict[Name, Amount], msgspec.Meta(max_length=64)]
 
 
@@ -89,29 +77,21 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     updated: datetime | None = None
 
 
-class Sender(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What a scheduler tells of itself.
+class Member(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A scheduler, as it describes itself.
 
     Attributes:
+        sender: Identifies its process.
         host: The name of its service host.
-        rate: Instances that it places in a second, as of late.
-        partition: The group of hosts that it serves; "" for all, "*" for a router.
+        worker: The number of the worker; several of a host are schedulers of their own.
         topic: Where it takes calls that others send on to it; "" if it takes none.
-        free_mb: MiB of memory that are free on its hosts.
-        total_mb: MiB of memory that they have.
-        cells: The uuids of the cells that its hosts are in, if they are not too many.
-        layout: The partitions as its options have them: the name of each with a digest.
         unable: Whether an outage keeps it from deciding requests.
     """
 
+    sender: Annotated[str, msgspec.Meta(max_length=LONGEST_IDENTIFIER)] = ""
     host: Name = ""
-    rate: Annotated[float, msgspec.Meta(ge=0, le=1e6)] = 0.0
-    partition: Name = ""
+    worker: Annotated[int, msgspec.Meta(ge=0, le=1 << 20)] = 0
     topic: Name = ""
-    free_mb: Room = 0
-    total_mb: Room = 0
-    cells: Annotated[tuple[Identifier, ...], msgspec.Meta(max_length=MOST_CELLS)] = ()
-    layout: Annotated[tuple[Name, ...], msgspec.Meta(max_length=MOST_SECTIONS)] = ()
     unable: bool = False
 
 
@@ -119,13 +99,11 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One record.
 
     Attributes:
-        version: The version of the record.
-        kind: A ``Kind``.
         sender: Identifies the process that wrote it.
         counter: How many records the sender wrote before. Gaps tell of lost records.
         time: When it was written, by the sender's clock; seconds since the epoch.
         entries: The instances that the record is about.
-        about: The sender itself, for HELLO and BEAT.
+        about: The sender itself, in HELLO and BEAT.
     """
 
     version: int
@@ -134,7 +112,7 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     counter: Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
     time: Annotated[float, msgspec.Meta(ge=0, le=1e11)]
     entries: Annotated[tuple[Entry, ...], msgspec.Meta(max_length=MOST_ENTRIES)] = ()
-    about: Sender | None = None
+    about: Member | None = None
 
 
 class _Header(msgspec.Struct):
@@ -163,7 +141,7 @@ _record = msgspec.json.Decoder(Record)
 _encoder = msgspec.json.Encoder()
 
 
-def decode(body: bytes) -> Message:
+def decode(body: bytes | str) -> Message:
     """Decode a message. Never raises: what cannot be read is in ``faults``."""
     message = Message()
     if len(body) > LARGEST_MESSAGE:

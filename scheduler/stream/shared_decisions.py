@@ -1,4 +1,4 @@
-"""What schedulers tell each other of their decisions, and what comes of it.
+"""Own decisions as records, and the effect of the records of others.
 
 What another scheduler has decided lies over the host table exactly as an own pending placement does, and
 counts in the mirror of Placement's compute nodes as an own claim does. The last record of an instance wins.
@@ -21,7 +21,7 @@ from scheduler.stream.records import LONGEST_IDENTIFIER, Entry, Kind, Record, wi
 Allocations = Mapping[str, Mapping[str, Any]]
 """Provider uuid → ``{"resources": {resource class: amount}}``."""
 
-Publish = Callable[[Kind, Entry], None]
+Publish = Callable[[Kind, Entry], object]
 
 # Deleted instances that are remembered, and for how many seconds: all schedulers get the cast of the compute,
 # and one record of it is enough.
@@ -87,7 +87,7 @@ class SharedDecisions:
 
     def unreserved(self, placement: PendingPlacement) -> None:
         """Publish that an instance is not to be on a node after all."""
-        self._publish(Kind.REFUSED, Entry(instance=placement.instance, node=placement.node))
+        self._publish(Kind.RELEASED, Entry(instance=placement.instance, node=placement.node))
 
     def claimed(self, instance: str, allocations: Allocations) -> None:
         """Publish that Placement granted a claim."""
@@ -134,16 +134,13 @@ class SharedDecisions:
                 self._remove(entry.instance)
             elif entry.node in self._table().row_of_uuid:
                 self._apply(record.kind, entry, age)
-            elif record.kind == Kind.CLAIMED:
-                # it was decided for a host of another partition: what was decided here before is void
-                self._remove(entry.instance)
 
     def _apply(self, kind: str, entry: Entry, age: float) -> None:
         if kind in {Kind.INTENT, Kind.CLAIMED} and entry.columns:
             amounts = np.array([entry.columns.get(name, 0) for name in AMOUNTS], np.int64)
             granted = kind == Kind.CLAIMED
             self._pending.share(entry.instance, entry.node, amounts, entry.updated, age, granted=granted)
-        elif kind in {Kind.REFUSED, Kind.RELEASED}:
+        elif kind == Kind.RELEASED:
             self._pending.unshare(entry.instance, entry.node)
         if entry.resources:
             allocations = {entry.node: {"resources": entry.resources}}
@@ -173,16 +170,3 @@ def _entry_of(placement: PendingPlacement, resources: Mapping[str, int] | None =
         resources=dict(resources or {}),
         updated=placement.updated,
     )
-
-
-class NoSharing:
-    """The shared decisions of a scheduler that has no decision stream."""
-
-    def claimed(self, instance: str, allocations: Allocations) -> None:
-        """Ignore a claim."""
-
-    def released(self, instance: str, allocations: Allocations) -> None:
-        """Ignore a release."""
-
-    def gone(self, instance: str) -> None:
-        """Ignore a deleted instance."""

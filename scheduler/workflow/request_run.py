@@ -181,12 +181,26 @@ class RequestRun:
             return self._schedule_beside(error, request)
 
     def _find_held(self, request: SchedulingRequest) -> Mapping[str, HeldHost]:
+        """Return the host of each instance that holds one which would do."""
         try:
-            return self._steps.held_hosts.of_each(self._queries, request)
+            held = self._steps.held_hosts.of_each(self._queries, request)
         except DependencyUnavailable:
             # What an earlier run wrote for them is not known.
             self._steps.callers.note_unknown(request, self._kept(request))
             raise
+        if request.spec.ignore_hosts:
+            # An earlier evacuation may have left something on a host that is down now.
+            return {uuid: one for uuid, one in held.items() if self._passes(one)}
+        return held
+
+    def _passes(self, held: HeldHost) -> bool:
+        try:
+            self._driver.select(held.host, held.request.restarted(), AlreadyHeld())
+        except NoValidHost:
+            return False
+        finally:
+            self._steps.hosts.pending.remove(held.request.instance_uuids)
+        return True
 
     def _is_answered_elsewhere(self, request: SchedulingRequest) -> bool:
         """Return whether another run or request may be answered with what the instances hold."""

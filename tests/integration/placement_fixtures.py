@@ -3,6 +3,7 @@
 For the conftest modules of the packages that use them.
 """
 
+import math
 from types import SimpleNamespace
 import uuid
 
@@ -14,12 +15,13 @@ import requests
 
 from scheduler.claims.claim_request import ClaimRequest
 from scheduler.claims.claimer import Claimer
-from scheduler.claims.group_commit import GroupCommit
 from scheduler.claims.policy import ClaimPolicy
-from scheduler.placement.allocations import AllocationsApi, Owner
+from scheduler.placement.allocation_writer import AllocationWriter
+from scheduler.placement.allocations import Owner
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.session import Timeouts
+from scheduler.placement.write_policy import WritePolicy
 from scheduler.request.query import Query
 from tests.support.faulty_proxy import FaultyProxy
 from tools.placement_fleet import HEADERS, Provider, create_fleet
@@ -28,13 +30,27 @@ from tools.placement_fleet import HEADERS, Provider, create_fleet
 QUICK = ClaimPolicy(
     claim_timeout=20.0,
     lock_timeout=10.0,
-    retry_delay=(0.001, 0.01),
-    reads_after_reset=(0.0, 0.05, 0.1),
-    reads_after_timeout=(0.0, 0.1, 0.2, 0.4),
-    late_write_window=0.5,
     cleanup_delays=(0.05, 0.1),
     cleanup_timeout=10.0,
 )
+QUICK_WRITES = WritePolicy(
+    retry_delay=(0.001, 0.01),
+    longest_retry_delay=0.1,
+    reads_after_reset=(0.0, 0.05, 0.1),
+    reads_after_timeout=(0.0, 0.1, 0.2, 0.4),
+    late_write_window=0.5,
+)
+
+
+def make_claimer(client, policy=QUICK, **writer):
+    """Return the claimer of a process."""
+    return Claimer(AllocationWriter(client, **{"policy": QUICK_WRITES, **writer}), policy)
+
+
+def put(writer, consumer, write):
+    """Write at once, and return what became of it."""
+    return writer.write({consumer: write}, until=-math.inf)[consumer]
+
 
 OWNER = Owner("project", "user")
 
@@ -71,7 +87,7 @@ def client(proxy, connect):
 
 @pytest.fixture
 def claimer(client):
-    claimer = Claimer(GroupCommit(client), QUICK)
+    claimer = make_claimer(client)
     yield claimer
     assert claimer.drain(5) == []
 
@@ -79,7 +95,7 @@ def claimer(client):
 @pytest.fixture
 def cloud(placement_url, connect):
     """What goes on behind the proxy: hosts of this test, and what instances hold."""
-    api = AllocationsApi(connect(placement_url))
+    writer = AllocationWriter(connect(placement_url))
     aggregate = str(uuid.uuid4())
 
     def make(count=2, inventories=FLAT, **kwargs):
@@ -110,8 +126,8 @@ def cloud(placement_url, connect):
         query=query,
         used=used,
         delete=delete,
-        held=api.get_allocations,
-        api=api,
+        held=writer.reader.read,
+        writer=writer,
         aggregate=aggregate,
         url=placement_url,
     )

@@ -1,22 +1,19 @@
-"""Two partitions with a scheduler each, and a router: which hosts requests get, and what is left of a partition."""
+"""Two partitions with two schedulers each, and two routers: which hosts requests get, also while processes end."""
 
 from concurrent.futures import ThreadPoolExecutor
-import time
 import uuid
 
+import psutil
 import pytest
 import requests
 
 from conductor_client.client import SchedulerClient
 from conductor_client.errors import NoValidHost
 from scheduler import objects
-from scheduler.conf.partitions import ROUTER
 from scheduler.dry_run import DryRuns
-from scheduler.rpc import explain
 from scheduler.rpc.context import RequestContext
-from scheduler.rpc.transport import rpc_transport
 from tests.support.waiting import eventually
-from tools.cloud import BerthSchedulerProcess
+from tools.cloud import BerthRouterProcess, BerthSchedulerProcess
 from tools.demo_run import FLAVORS, Request
 from tools.small_cloud import FLAVOR_OF_PARTITION, Schedulers, SmallCloud
 
@@ -26,19 +23,17 @@ SMALL = FLAVORS[0]
 #: The flavor that the second partition is for.
 NAMED = next(flavor for flavor in FLAVORS if flavor[1] == FLAVOR_OF_PARTITION)
 
-#: Few of them make a difference to the room of a partition.
-LARGE = (1, "m1.huge", 8, 65536, 160)
-
-#: nova's rpc_response_timeout: seconds that a caller waits that hears nothing.
-PATIENCE = 60
+#: Groups of two members each that are asked for.
+GROUPS = 12
 
 
 class PartitionedCloud(SmallCloud):
-    """The scheduler of the second partition is in a process of its own, which can be killed."""
+    """The schedulers of the second partition and one of two routers are in processes of their own."""
 
     def __init__(self, *args):
         super().__init__(*args)
         self.running = {}
+        self.killable = []
 
     def placement(self, method, consumer, body=None):
         """Ask Placement for the allocations of a consumer, or change them."""
@@ -49,14 +44,24 @@ class PartitionedCloud(SmallCloud):
         return answer
 
     def _start_scheduler(self, name, partition):
-        if partition != "part2":
+        if partition == "part1":
             self.running[partition] = super()._start_scheduler(name, partition)
-            return
+        else:
+            self.killable.append(self._start_process(BerthSchedulerProcess, name, partition))
+
+    def _start_router(self, name):
+        if name == "router-1":
+            self.router = super()._start_router(name)
+        else:
+            self.other_router = self._start_process(BerthRouterProcess, name)
+
+    def _start_process(self, program, name, partition=""):
         path = self.configure(self.rabbit, host=name, sections=self._sections(partition))
-        self.killable = BerthSchedulerProcess(path, self.directory / "part2.log")
-        self.killable.start()
-        self.callback(self.killable.stop)
-        self.killable.wait_for_line("takes requests")
+        process = program(path, self.directory / f"{name}.log")
+        process.start()
+        self.callback(process.stop)
+        process.wait_for_line("takes requests")
+        return process
 
 
 @pytest.fixture(scope="module")
@@ -65,11 +70,9 @@ def cloud(rabbit, tmp_path_factory):
         for name, value in rabbit.environment.items():
             patch.setenv(name, value)
         directory = tmp_path_factory.mktemp("partitions")
-        with PartitionedCloud(directory, 8, 2, None, rabbit.url, Schedulers(2, 1)) as started:
+        with PartitionedCloud(directory, 8, 2, None, rabbit.url, Schedulers(2, 2, routers=2)) as started:
             client = SchedulerClient.from_conf(started._bus(started.rabbit))
             started.ask = lambda *args, **fields: ask(client, *args, **fields)
-            # until the schedulers have heard of each other
-            assert eventually(lambda: partition_of(started, started.ask(NAMED)) == "part2", 30)
             yield started
 
 
@@ -92,39 +95,52 @@ def hosts_of(cloud, partition):
     return [host for host, each in cloud.partition_of_host().items() if each == partition]
 
 
-def decided(cloud):
-    """What the schedulers in this process decided, by partition; "" is the router."""
-    return {one.partition: (one.placed, one.passed_on, one.refused) for one in cloud.deciders}
-
-
-def test_requests_go_where_their_flavor_is_named_and_else_where_room_is(cloud):
+def test_requests_go_where_their_flavor_is_named_and_else_everywhere(cloud):
     assert {partition_of(cloud, cloud.ask(NAMED)) for _ in range(6)} == {"part2"}
-    assert {partition_of(cloud, cloud.ask(LARGE)) for _ in range(10)} == {"part1", "part2"}
-    assert decided(cloud)[""] == (0, 0, 0), "the router serves nothing while partitions are alive"
+    assert {partition_of(cloud, cloud.ask(SMALL)) for _ in range(20)} == {"part1", "part2"}
 
 
-def test_a_request_for_a_host_goes_to_its_partition(cloud):
+def test_a_request_for_a_host_gets_it(cloud):
     for host in (hosts_of(cloud, "part1")[0], hosts_of(cloud, "part2")[0]):
         assert cloud.ask(NAMED, force_hosts=[host]) == host
 
 
-def test_a_partition_without_a_host_passes_a_request_on(cloud):
-    before = decided(cloud)["part1"]
+def test_a_request_goes_on_from_a_partition_without_a_host(cloud):
     ignored = hosts_of(cloud, "part2")
     assert partition_of(cloud, cloud.ask(NAMED, ignore_hosts=ignored)) == "part1"
-    assert decided(cloud)["part1"] == (before[0] + 1, *before[1:])
-    cloud.killable.wait_for_line("goes to partition part1")
-    record = next(each for each in cloud.running["part1"][0].decisions.memory.latest_first() if each.tried)
-    (tried,) = record.tried
-    assert tried.name == "part2"
-    assert "scheduler-part2-1: No valid host was found" in tried.reason
 
 
-def test_a_request_that_fits_nowhere_is_asked_of_each_once(cloud):
-    before = decided(cloud)["part1"]
+def test_a_request_that_fits_nowhere_is_refused_by_the_last_partition(cloud):
     with pytest.raises(NoValidHost):
         cloud.ask(NAMED, ignore_hosts=[host.name for host in cloud.fleet.hosts])
-    assert decided(cloud)["part1"] == (*before[:2], before[2] + 1), "the second partition was asked first"
+
+
+@pytest.mark.parametrize("policy", ["affinity", "anti-affinity"])
+def test_members_of_a_group_that_are_asked_for_at_once_do_not_break_its_policy(cloud, policy):
+    """Their flavors are named by two partitions."""
+
+    def ask_for(_number):
+        members = [str(uuid.uuid4()) for _ in range(2)]
+        group = objects.InstanceGroup(uuid=str(uuid.uuid4()), policy=policy, members=members, hosts=[])
+        asked = zip((SMALL, NAMED), members, strict=True)
+        hosts = list(pool.map(lambda each: _host_or_none(cloud, *each, group), asked))
+        placed = [member for member, host in zip(members, hosts, strict=True) if host]
+        for member in placed:
+            cloud.placement("delete", member)
+        return [host for host in hosts if host]
+
+    with ThreadPoolExecutor(8) as pool, ThreadPoolExecutor(4) as groups:
+        found = list(groups.map(ask_for, range(GROUPS)))
+    different = 1 if policy == "affinity" else 2
+    assert [hosts for hosts in found if hosts and len(set(hosts)) != min(different, len(hosts))] == []
+    assert sum(map(len, found)) > GROUPS
+
+
+def _host_or_none(cloud, flavor, instance, group):
+    try:
+        return cloud.ask(flavor, instance, instance_group=group)
+    except NoValidHost:
+        return None
 
 
 @pytest.mark.parametrize("partition", ["part1", "part2"])
@@ -212,42 +228,53 @@ def test_a_rebuild_is_checked_in_the_partition_of_the_instance(cloud, partition)
     assert cloud.ask(NAMED, scheduler_hints=hints, force_hosts=[host]) == host
 
 
-def test_a_dry_run_goes_the_way_of_a_request(cloud):
-    def spec():
-        return Request([str(uuid.uuid4())], NAMED, None).spec()
-
-    routed = DryRuns(cloud.running["part1"][0]).route(RequestContext(is_admin=True), spec(), ())
-    assert (routed.record, routed.partition, routed.hosts) == (None, "part2", ["scheduler-part2-1"])
-    bus = rpc_transport(cloud.conf)
-    cloud.callback(bus.cleanup)  # before the virtual host goes, in which it would look for its reply queue
-    asked = explain.Schedulers(bus, routed.hosts, 20)
-    (answer,) = asked.ask_one("routed_dry_run", spec_obj=spec(), tried=list(routed.tried)).found.values()
-    assert answer["sent_on"] is None
-    decision = answer["explanation"]["decision"]
-    assert (decision["partition"], decision["result"]) == ("part2", "scheduled")
+def asked_at_once(cloud, number, flavor=SMALL):
+    """The hosts of so many instances, by instance."""
+    instances = [str(uuid.uuid4()) for _ in range(number)]
+    with ThreadPoolExecutor(8) as pool:
+        hosts = pool.map(lambda instance: cloud.ask(flavor, instance), instances)
+        return dict(zip(instances, hosts, strict=True))
 
 
-def test_a_partition_that_is_killed_costs_no_request(cloud):
-    """What is in its queue comes back, and the others go past it once it is not heard of."""
-    cloud.killable.kill()
-    begun = time.monotonic()
-    with ThreadPoolExecutor(4) as pool:
-        hosts = list(pool.map(lambda _: cloud.ask(NAMED), range(4)))
-    assert {partition_of(cloud, host) for host in hosts} == {"part1"}
-    assert time.monotonic() - begun < PATIENCE / 2
-    router = cloud.running[ROUTER][0].stream.membership
-    assert eventually(lambda: "part2" not in {member.partition for member in router.alive()}, 20)
-    begun = time.monotonic()
-    assert partition_of(cloud, cloud.ask(NAMED)) == "part1"
-    assert time.monotonic() - begun < 5
+def is_true(cloud, placed):
+    """Whether Placement has each instance on its host alone."""
+    return {instance: allocations(cloud, instance) for instance in placed} == {
+        instance: {host} for instance, host in placed.items()
+    }
 
 
-def test_if_no_partition_is_heard_of_the_router_serves(cloud):
-    manager, server = cloud.running["part1"]
-    server.stop()
-    server.wait()
-    manager.stop(5)
-    router = cloud.running[ROUTER][0].stream.membership
-    assert eventually(lambda: [member.partition for member in router.alive()] == [ROUTER], 20)
-    assert cloud.ask() in cloud.partition_of_host()
-    assert decided(cloud)[""][0] == 1
+@pytest.mark.parametrize("which", ["scheduler", "router"])
+def test_a_process_that_is_killed_in_a_burst_costs_no_request(cloud, which):
+    process = cloud.killable[0] if which == "scheduler" else cloud.other_router
+    lives = process.log.read_text().count("takes requests")
+    with ThreadPoolExecutor(1) as pool:
+        burst = pool.submit(asked_at_once, cloud, 30)
+        process.kill()
+        assert is_true(cloud, burst.result(300))
+    process.start()
+    process.wait_for_line("takes requests", 60, lives + 1)
+
+
+def test_a_partition_that_is_frozen_costs_its_callers_some_seconds_and_keeps_nothing(cloud):
+    frozen = [process for each in cloud.killable for process in _processes_of(each)]
+    for process in frozen:
+        process.suspend()
+    try:
+        placed = asked_at_once(cloud, 8, NAMED)
+        assert {partition_of(cloud, host) for host in placed.values()} == {"part1"}
+    finally:
+        for process in frozen:
+            process.resume()
+    assert eventually(lambda: partition_of(cloud, cloud.ask(NAMED)) == "part2", 120), "it answers again"
+    assert is_true(cloud, placed), "what it was asked for meanwhile is not there too"
+
+
+def _processes_of(daemon):
+    master = psutil.Process(daemon.pid)
+    return [master, *master.children(recursive=True)]
+
+
+def test_a_dry_run_tells_the_partition(cloud):
+    spec = Request([str(uuid.uuid4())], NAMED, None).spec()
+    record = DryRuns(cloud.running["part1"][0]).decide(RequestContext(is_admin=True), spec)
+    assert record.partition == "part1"

@@ -70,7 +70,7 @@ class Manager:
             return False
         return True
 
-    def catch_up(self):
+    def catch_up(self, worker):
         pass
 
     def start(self):

@@ -2,14 +2,14 @@
 
 import time
 
-from scheduler.stream.records import Entry, Kind, Record, Sender
+from scheduler.stream.records import Entry, Kind, Member, Record
 from tests.builders import uuid_of
 
 
 def record(kind=Kind.INTENT, sender="other", counter=0, at=None, **fields):
     """A record of one instance on host h1, unless ``fields`` say otherwise, or of a scheduler that is alive."""
     entry = Entry(**{"instance": "i1", "node": uuid_of("h1"), "columns": {"vcpus_used": 1}} | fields)
-    about = Sender(host=sender) if kind in {Kind.HELLO, Kind.BEAT} else None
+    about = Member(host=sender) if kind in {Kind.HELLO, Kind.BEAT} else None
     return Record(
         version=1,
         kind=kind,

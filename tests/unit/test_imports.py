@@ -69,14 +69,20 @@ ALLOWED = {
     },
     "workflow": {*FLOW, "explain"},
     "manager_parts": {*FLOW, "workflow"},
-    "dry_run": {
-        "manager",
-        "manager_parts",
-        "objects",
-        "placement",
-        "request",
-        "explain",
-        "workflow",
+    "planning": {
+        *(
+            "conf",
+            "objects",
+            "request",
+            "placement",
+            "claims",
+            "nova_db",
+            "hosts",
+            "filters",
+            "weights",
+            "rules",
+        ),
+        *("selection", "workflow", "numa", "pci"),
     },
     "manager": {"manager_parts", *FLOW, "explain", "health", "workflow"},
     "audit": {"placement", "claims", "nova_db"},
@@ -84,7 +90,7 @@ ALLOWED = {
     "daemon": {"conf", "guru_meditation", "health"},
     "cmd": {
         *(*FLOW, "explain", "health", "manager", "rpc", "guru_meditation", "daemon", "nova_service", "audit"),
-        *("dry_run", "manager_parts", "router"),
+        *("planning", "manager_parts", "router"),
     },
 }
 

@@ -22,6 +22,7 @@ from scheduler.claims.result import ClaimResult, Outcome
 from scheduler.conf.partitions import Partition
 from scheduler.errors import (
     AllocationUpdateFailed,
+    CallerLeft,
     BerthError,
     HostsUnknown,
     NoValidHost,
@@ -34,22 +35,24 @@ from scheduler.hosts.aggregates import Aggregates
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.manager import SchedulerManager
 from scheduler.manager_parts import ManagerParts
-from scheduler.nova_db.inventory import FoundNode
+from scheduler.nova_db.inventory import FoundNode, Inventory
 from scheduler.nova_db.partition_hosts import PartitionHosts
 from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.placement.answer import Candidates
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.claim_events import ClaimEvent, ClaimState
+from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementUnanswered, PlacementUnreachable
 from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.reply import Reply
 from scheduler.request import prefilters
+from scheduler.request.instance_state import InstanceState
+from scheduler.request.query import Query
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.delivery import Delivery, Forwarded, Receipt
 from scheduler.selection.host_claiming import NOT_ENOUGH
 from scheduler.stream.decision_stream import DecisionStream, NoStream
-from scheduler.stream.membership import Member
-from scheduler.stream.owners import NoOwners
+from scheduler.stream.records import Member
 from scheduler.stream.shared_decisions import LocalState
 from tests.builders import CELL, OTHER_CELL, Instances, make_aggregates, make_host, make_table, uuid_of
 from tests.support.clock import Clock
@@ -58,7 +61,7 @@ from tests.support.fake_placement import FakeProvider
 from tests.support.mirrors import no_mirror
 from tests.support.waiting import eventually
 from tests.unit.placement.test_log import ask_in_full
-from tests.unit.selection.requests import REFUSED, group, host_with_candidate, make_spec
+from tests.unit.selection.requests import NoSpool, granted, REFUSED, group, host_with_candidate, make_spec
 from tests.unit.stream.fake_broker import FakeBroker
 
 CONF = """
@@ -141,15 +144,21 @@ class FakeHosts:
 class FakePlacement:
     """Candidates of the hosts, claims that are granted unless told otherwise, and all that was asked."""
 
+    batch_size = 20
+    spool = NoSpool()
+
     def __init__(self, hosts, answers=None):
         self.offer = {host.columns["uuid"]: tuple(host.candidates) for host in hosts if host.candidates}
         self.answers = answers or {}
         self.beyond_limit = {}
         self.before_a_claim = lambda: None
-        self.queries, self.claimed, self.released, self.settled = [], [], [], []
+        self.queries, self.claimed, self.released = [], [], []
         self.held = {}
-        self.adopts = True
-        self.confirmed, self.refused_confirmations = [], []
+        self.state = InstanceState.WAITING
+        self.fenced, self.refused_fences = [], []
+
+    def get(self, path, *_args):
+        raise PlacementUnreachable("no")
 
     def fetch(self, queries, context):
         self.queries.append([query.querystring for query in queries])
@@ -157,45 +166,42 @@ class FakePlacement:
         offer = self.offer if truncated else self.offer | self.beyond_limit
         return Candidates(offer, truncated=truncated, reason="" if offer else "nothing fits")
 
-    def claim(self, request):
+    def claim(self, requests, deadline=None):
+        return {request.uuid: self._claim(request) for request in requests}
+
+    def _claim(self, request):
         self.before_a_claim()
         root, owner = request.candidate.root, request.owner
         answer = self.answer(request)
         if answer.claimed:
             who = owner.project_id, owner.user_id
             self.claimed.append((request.uuid, root, *who, set(request.evacuating_from)))
-        return answer
+            self.held[request.uuid] = request.candidate.allocations
+        return granted(answer, request.candidate)
 
     def answer(self, request):
         return self.answers.get(request.candidate.root, ClaimResult(Outcome.CLAIMED))
 
-    def claim_many(self, requests):
-        return {request.uuid: self.claim(request) for request in requests}
-
-    def confirm_many(self, claims):
-        self.confirmed.append({one.uuid: one.held.allocations for one in claims})
-        if self.refused_confirmations:
-            return {one.uuid: self.refused_confirmations.pop(0) for one in claims}
-        adopted = ClaimResult(Outcome.CLAIMED, adopted=self.adopts)
-        return {one.uuid: adopted for one in claims}
+    def fence(self, held, owner, hosts, deadline, context=None):
+        self.fenced.append({uuid: one.allocations for uuid, one in held.items()})
+        if self.refused_fences:
+            return dict.fromkeys(held, self.refused_fences.pop(0))
+        return {uuid: ClaimResult(Outcome.CLAIMED, made=one) for uuid, one in held.items()}
 
     def get_held_many(self, instance_uuids, context=None):
-        return {uuid: self.get_held(uuid, context) for uuid in instance_uuids}
-
-    def get_held(self, instance_uuid, context=None):
-        return ConsumerAllocations(self.held.get(instance_uuid, {}), 1)
-
-    def confirm_claims(self, instance_uuids):
-        self.settled.extend(instance_uuids)
+        return {uuid: ConsumerAllocations(self.held.get(uuid, {}), 1) for uuid in instance_uuids}
 
     def begin_request(self, instance_uuids, deadline):
         return lambda: None
 
-    def release_many(self, claims, context=None):
-        self.released.extend(uuid for uuid, claim in claims.items() if not claim.adopted)
+    def release(self, held, left, kept, context=None):
+        self.released.extend(held)
+        for uuid in held:
+            self.held.pop(uuid, None)
+        return set()
 
-    def wait_until_released(self, instance_uuids, deadline):
-        pass
+    def states_of(self, uuids, ignored_hosts=()):
+        return dict.fromkeys(uuids, self.state)
 
 
 class Told:
@@ -436,30 +442,11 @@ def test_a_bad_request_that_is_not_of_placement_is_an_outage(make_world):
         ask(world)
 
 
-def test_what_was_claimed_for_is_settled_whatever_comes_of_it(make_world):
-    world = make_world([host_with_candidate("h1")], {uuid_of("h1"): REFUSED})
-    with pytest.raises(NoValidHost):
-        ask(world)
-    assert world.placement.settled == ["i1"]
-    world = make_world(two_hosts())
-    ask(world, uuids=("i1", "i2"))
-    assert sorted(world.placement.settled) == ["i1", "i2"]
-
-
-def test_what_a_message_claimed_is_settled_after_its_reply_was_delivered(make_world):
-    world, delivery = make_world(two_hosts()), Delivery()
-    ask(world, delivery=delivery)
-    assert world.placement.settled == []
-    delivery.confirm()
-    assert world.placement.settled == ["i1"]
-    assert world.placement.released == []
-
-
 def test_what_a_message_claimed_is_given_back_if_its_reply_cannot_be_delivered(make_world):
     world, delivery = make_world(two_hosts()), Delivery()
     ask(world, delivery=delivery)
     delivery.give_back()
-    assert world.placement.released == world.placement.settled == ["i1"]
+    assert world.placement.released == ["i1"]
     assert world.hosts.pending.node_of("i1") is None
 
 
@@ -467,7 +454,7 @@ def test_a_message_that_claims_nothing_leaves_nothing_to_settle(make_world):
     world, delivery = make_world(two_hosts()), Delivery()
     ask(world, uuids=None, delivery=delivery)
     delivery.give_back()
-    assert world.placement.released == world.placement.settled == []
+    assert world.placement.released == []
 
 
 WANTED = {"VCPU": 2, "MEMORY_MB": 512, "DISK_GB": 4}
@@ -477,65 +464,74 @@ def held(name, **amounts):
     return {uuid_of(name): {"resources": WANTED | amounts}}
 
 
+def with_past():
+    """A call that was delivered before, or whose caller may have left."""
+    return Delivery(Receipt(has_past=lambda: True))
+
+
 @pytest.mark.parametrize("full", [False, True], ids=["offered", "not offered any more"])
-def test_a_redelivered_request_is_answered_with_the_host_that_its_instance_holds(make_world, full):
+def test_a_call_with_a_past_is_answered_with_the_host_that_its_instance_holds(make_world, full):
     hosts = [host_with_candidate("h1").ram(8192), make_host("h2") if full else host_with_candidate("h2")]
-    world, delivery = make_world(hosts), Delivery(Receipt(redelivered=True))
+    world, delivery = make_world(hosts), with_past()
     world.placement.held = {"i1": held("h2")}
     ((chosen,),) = ask(world, None, delivery=delivery)
     assert chosen.service_host == "h2"
     assert json.loads(chosen.allocation_request)["allocations"] == held("h2")
-    assert (world.placement.claimed, world.placement.confirmed) == ([], [{"i1": held("h2")}])
+    assert (world.placement.claimed, world.placement.fenced) == ([], [{"i1": held("h2")}])
     assert world.hosts.pending.node_of("i1") == uuid_of("h2")
     delivery.confirm()
-    assert world.placement.settled == ["i1"]
+    assert world.placement.released == []
 
 
-@pytest.mark.parametrize("answered", [False, True], ids=["not answered", "perhaps answered"])
-def test_what_a_redelivered_request_got_before_is_kept_only_if_it_may_have_been_answered(
-    make_world, caplog, answered
-):
-    world, delivery = make_world(two_hosts()), Delivery(Receipt(redelivered=True, may_be_answered=answered))
-    world.placement.held, world.placement.adopts = {"i1": held("h2")}, False
+def test_what_an_earlier_run_claimed_is_released_if_the_reply_cannot_be_delivered(make_world):
+    world, delivery = make_world(two_hosts()), with_past()
+    world.placement.held = {"i1": held("h2")}
     ask(world, None, delivery=delivery)
     delivery.give_back()
-    assert world.placement.released == ([] if answered else ["i1"])
-    assert world.placement.settled == ["i1"]
-    assert ("Allocations of instances i1 are kept" in caplog.text) == answered
+    assert world.placement.released == ["i1"]
 
 
-def test_a_request_that_may_have_been_answered_gets_no_other_host(make_world):
-    world = make_world(two_hosts())
-    with pytest.raises(NoValidHost):
-        ask(world, delivery=Delivery(Receipt(redelivered=True, may_be_answered=True)))
-    assert world.placement.claimed == []
-
-
-def test_each_instance_of_a_redelivered_request_keeps_its_host(make_world):
+def test_each_instance_of_a_call_with_a_past_keeps_its_host(make_world):
     world = make_world(two_hosts())
     world.placement.held = {"i1": held("h2"), "i2": held("h1")}
-    reply = ask(world, None, uuids=("i1", "i2"), delivery=Delivery(Receipt(redelivered=True)))
+    reply = ask(world, None, uuids=("i1", "i2"), delivery=with_past())
     assert [row[0].service_host for row in reply] == ["h2", "h1"]
-    assert world.placement.confirmed == [{"i1": held("h2"), "i2": held("h1")}]
+    assert world.placement.fenced == [{"i1": held("h2"), "i2": held("h1")}]
     assert [world.hosts.pending.node_of(uuid) for uuid in ("i1", "i2")] == [uuid_of("h2"), uuid_of("h1")]
 
 
-def test_a_redelivered_request_one_of_whose_instances_has_changed_meanwhile_is_decided_later(make_world):
-    world, delivery = make_world(two_hosts()), Delivery(Receipt(redelivered=True))
-    world.placement.held = {"i1": held("h2"), "i2": held("h1")}
-    world.placement.refused_confirmations = [ClaimResult(Outcome.CONFLICT, "changed")] * 2
-    with pytest.raises(AllocationUpdateFailed):
-        ask(world, None, uuids=("i1", "i2"), delivery=delivery)
-    assert (world.placement.claimed, world.placement.released) == ([], [])
-    assert [world.hosts.pending.node_of(uuid) for uuid in ("i1", "i2")] == [None, None]
-
-
-def test_a_host_that_passes_once_is_kept_by_the_instance_that_holds_it(make_world, conf):
-    conf.set_override("enabled_filters", ["NumInstancesFilter"], "filter_scheduler")
-    conf.set_override("max_instances_per_host", 1, "filter_scheduler")
+def test_if_only_some_instances_hold_a_host_they_are_scheduled_anew(make_world):
     world = make_world(two_hosts())
     world.placement.held = {"i1": held("h2")}
-    ((chosen,),) = ask(world, None, delivery=Delivery(Receipt(redelivered=True)))
+    reply = ask(world, None, uuids=("i1", "i2"), delivery=with_past())
+    assert len(reply) == 2
+    assert world.placement.released == ["i1"]
+    assert sorted(claim[0] for claim in world.placement.claimed) == ["i1", "i2"]
+
+
+def test_a_call_whose_fence_fails_begins_again(make_world):
+    world = make_world(two_hosts())
+    world.placement.held = {"i1": held("h2")}
+    world.placement.refused_fences = [ClaimResult(Outcome.CONFLICT, "changed")]
+    ((chosen,),) = ask(world, None, delivery=with_past())
+    assert (chosen.service_host, len(world.placement.fenced)) == ("h2", 2)
+
+
+def test_a_call_that_is_overtaken_all_the_time_ends_with_an_error_and_keeps_what_others_fenced(make_world):
+    world = make_world(two_hosts())
+    world.placement.held = {"i1": held("h2"), "i2": held("h1")}
+    world.placement.refused_fences = [ClaimResult(Outcome.CONFLICT, "changed")] * 9
+    with pytest.raises(AllocationUpdateFailed):
+        ask(world, None, uuids=("i1", "i2"), delivery=with_past())
+    assert (world.placement.claimed, world.placement.released) == ([], [])
+
+
+def test_a_host_that_does_not_pass_any_more_is_kept_by_the_instance_that_holds_it(make_world):
+    hosts = two_hosts()
+    hosts[1].disabled()
+    world = make_world(hosts)
+    world.placement.held = {"i1": held("h2")}
+    ((chosen,),) = ask(world, None, delivery=with_past())
     assert (chosen.service_host, world.placement.claimed) == ("h2", [])
 
 
@@ -550,11 +546,50 @@ def test_a_host_that_passes_once_is_kept_by_the_instance_that_holds_it(make_worl
     ],
     ids=["nothing held", "another flavor", "two hosts", "the evacuated host", "no such host"],
 )
-def test_a_redelivered_request_that_holds_nothing_of_use_is_scheduled_anew(make_world, allocations, fields):
+def test_a_call_with_a_past_that_holds_nothing_of_use_is_scheduled_anew(make_world, allocations, fields):
     world = make_world(two_hosts())
     world.placement.held = allocations
-    reply = ask(world, make_spec(project_id="p", **fields), delivery=Delivery(Receipt(redelivered=True)))
+    reply = ask(world, make_spec(project_id="p", **fields), delivery=with_past())
     assert reply[0][0].service_host == "h1"
+
+
+OVER = {
+    InstanceState.GIVEN_UP: ["i1"],
+    InstanceState.DELETED: ["i1"],
+    InstanceState.PLACED: [],
+}
+
+
+@pytest.mark.parametrize("state", OVER)
+def test_a_call_whose_caller_has_left_claims_nothing(make_world, state):
+    world, delivery = make_world(two_hosts()), with_past()
+    world.placement.state, world.placement.held = state, {"i1": held("h2")}
+    with pytest.raises(CallerLeft):
+        ask(world, None, delivery=delivery)
+    assert (world.placement.claimed, world.placement.released) == ([], OVER[state])
+    assert delivery.dropped
+
+
+@pytest.mark.parametrize("state", [InstanceState.MISSING, InstanceState.UNKNOWN])
+def test_a_call_of_which_nova_cannot_tell_is_served(make_world, state):
+    world = make_world(two_hosts())
+    world.placement.state = state
+    assert ask(world, None, delivery=with_past())
+
+
+def test_a_call_without_a_past_asks_nobody(make_world):
+    world = make_world(two_hosts())
+    world.placement.state = InstanceState.GIVEN_UP
+    assert ask(world, None, delivery=Delivery())
+    assert world.placement.fenced == []
+
+
+def test_a_call_that_waited_long_for_a_thread_is_not_answered_if_its_caller_has_left(make_world):
+    world = make_world(two_hosts())
+    world.placement.state = InstanceState.GIVEN_UP
+    with pytest.raises(CallerLeft):
+        ask(world, None, delivery=Delivery(Receipt(waited=9.0)))
+    assert world.placement.released == ["i1"]
 
 
 def in_conflict(*names):
@@ -565,19 +600,13 @@ def in_conflict(*names):
 HELD = in_conflict("h2")
 
 
-@pytest.mark.parametrize("redelivered", [False, True], ids=["delivered once", "redelivered"])
-def test_a_request_is_answered_with_what_its_instance_holds_by_another_request(make_world, redelivered):
+def test_a_request_is_answered_with_what_its_instance_holds_by_another_request(make_world):
     """The other request ended after the first look, and before the claim."""
-    world, delivery = (
-        make_world(two_hosts(), {uuid_of("h1"): HELD}),
-        Delivery(Receipt(redelivered=redelivered)),
-    )
+    world = make_world(two_hosts(), {uuid_of("h1"): HELD})
     world.placement.before_a_claim = lambda: world.placement.held.update(i1=held("h2"))
-    ((chosen,),) = ask(world, None, delivery=delivery)
+    ((chosen,),) = ask(world, None, delivery=Delivery())
     assert chosen.service_host == "h2"
-    delivery.give_back()
-    assert world.placement.released == []
-    assert world.told.events == ["start", "end"]
+    assert world.told.events == ["start"]
 
 
 def test_a_request_that_the_stop_interrupts_fails_with_an_error_of_its_own(make_world):
@@ -803,6 +832,31 @@ def test_an_affinity_group_is_where_its_members_are_now(make_world):
     assert [one.service_host for one in reply[0]] == ["h2"]
 
 
+@pytest.mark.parametrize(
+    ("policy", "holder", "hosts", "final"),
+    [
+        ("affinity", "h1", [], True),
+        ("affinity", None, ["h1"], True),
+        ("affinity", None, [], False),
+        ("affinity", None, ["host of another partition"], False),
+        ("anti-affinity", "h1", [], False),
+        ("soft-affinity", "h1", [], False),
+    ],
+)
+@pytest.mark.parametrize("offered", [True, False])
+def test_a_refusal_holds_for_all_hosts_of_the_cloud_if_a_member_of_an_affinity_group_is_here(
+    make_world, policy, holder, hosts, final, offered
+):
+    """The host of the member has no room, so no other partition may place one more."""
+    here = host_with_candidate("h1").disabled() if offered else make_host("h1")
+    if holder:
+        here.holding("member")
+    members = group(uuid=uuid_of("group"), policy=policy, policies=[policy], members=["member"], hosts=hosts)
+    with pytest.raises(NoValidHost) as refused:
+        ask(make_world([here]), make_spec(project_id="p", instance_group=members))
+    assert refused.value.final is final
+
+
 def test_members_of_a_soft_affinity_group_that_are_asked_for_at_once_share_a_host(make_world, conf):
     """Each first choice is random, so members that do not know of each other go to different hosts."""
     conf.set_override("shuffle_best_same_weighed_hosts", True, "filter_scheduler")
@@ -826,7 +880,7 @@ def test_members_of_a_soft_affinity_group_that_are_asked_for_at_once_share_a_hos
         assert len(set(pool.map(ask_for, members))) == 1
 
 
-class Owners(NoOwners):
+class Owners(NoStream):
     """Another scheduler decides for all server groups."""
 
     def __init__(self):
@@ -1037,12 +1091,25 @@ def test_the_second_look_at_placement_reads_the_hosts_anew(make_world, conf):
     clock = Clock(7.0)
     world = make_world(mirrored_hosts(), mirror=Mirrored([]).mirror, clock=clock)
 
-    def released(instance_uuids, deadline):
+    def tick(context, spec):
         clock.now += 2
 
-    world.placement.wait_until_released = released
+    world.told.select_destinations_start = tick
     ask(world)
     assert list(zip(world.hosts.ages, world.hosts.arrivals, strict=True)) == [(None, 7.0), (0.0, 9.0)]
+
+
+def test_hosts_are_read_while_placement_is_asked(conf, monkeypatch):
+    begun = []
+    conf.set_override("connection", "sqlite://", "api_database")
+    conf.set_override("connection", "sqlite://", "database")
+    conf.set_override("auth_type", "none", "placement")
+    monkeypatch.setattr(Inventory, "begin_reading", lambda self: begun.append("hosts"))
+    monkeypatch.setattr(
+        PlacementClient, "get", lambda self, path, *_, **__: begun.append(path) or Reply(404, b"")
+    )
+    ManagerParts.from_conf(conf).candidates.fetch([Query((), "resources=VCPU%3A1", None)], None)
+    assert begun == ["hosts", "/allocation_candidates?resources=VCPU%3A1"]
 
 
 def test_before_the_second_look_all_that_was_claimed_is_released(make_world, mirrored):
@@ -1051,12 +1118,11 @@ def test_before_the_second_look_all_that_was_claimed_is_released(make_world, mir
     world = make_world(mirrored_hosts(), mirror=mirrored.mirror)
     refused = [ClaimResult(Outcome.CLAIMED), REFUSED, REFUSED, REFUSED]
     world.placement.answer = lambda request: refused.pop(0) if refused else ClaimResult(Outcome.CLAIMED)
-    release, fetch = world.placement.release_many, world.placement.fetch
-    world.placement.release_many = lambda claims, context=None: events.extend(claims) or release(claims)
-    world.placement.wait_until_released = lambda uuids, deadline: events.append(("wait", tuple(uuids)))
+    release, fetch = world.placement.release, world.placement.fetch
+    world.placement.release = lambda held, *rest: events.extend(held) or release(held, *rest)
     world.placement.fetch = lambda queries, context: events.append("ask") or fetch(queries, context)
     ask(world, make_spec(project_id="p", num_instances=2), uuids=["i1", "i2"])
-    assert events == ["i1", ("wait", ("i1", "i2")), "ask"]
+    assert events[:2] == ["i1", "ask"]
 
 
 def test_a_refused_host_of_the_mirror_is_not_tried_by_the_next_request(make_world, mirrored):
@@ -1071,7 +1137,7 @@ def test_a_refused_host_of_the_mirror_is_not_tried_by_the_next_request(make_worl
 def test_requests_that_move_an_instance_read_the_hosts_anew(make_world, mirrored, ignored, ages):
     world = make_world(mirrored_hosts(), mirror=mirrored.mirror)
     ask(world, make_spec(project_id="p", ignore_hosts=ignored))
-    assert world.hosts.ages == ages
+    assert world.hosts.ages[-1:] == ages
 
 
 def test_hosts_are_read_after_the_arrival_where_placement_is_asked(make_world):
@@ -1231,7 +1297,7 @@ def share(make_world):
                 for name, ram in (("h1", 9000), ("h2", 8000), ("h3", 7000))
             ]
             world = make_world(hosts, broker=broker, **options)
-            stack.callback(world.manager.stream.stop, 1)
+            stack.callback(world.manager.stream.stop)
             world.manager.catch_up()
             return world
 
@@ -1264,6 +1330,15 @@ def test_schedulers_that_know_of_each_other_choose_different_hosts(share):
     assert owned == [[False, True, False], [True, False, True]]
     chosen = [ask(w, uuids=(f"i{n}",))[0][0].service_host for n, w in enumerate(worlds, 1)]
     assert chosen == ["h2", "h1"]
+
+
+def test_a_scheduler_says_goodbye_whatever_the_time_that_it_has_to_stop(share):
+    one, another = share(), share()
+    assert eventually(lambda: len(one.manager.stream.membership.alive()) == 2)
+    for part in ("outages", "_empty_answers", "_claimer", "notifications", "decisions", "_mirror", "hosts"):
+        setattr(another.manager, part, mock.Mock())
+    another.manager.stop(0)
+    assert eventually(lambda: len(one.manager.stream.membership.alive()) == 1)
 
 
 def test_a_scheduler_without_others_checks_claims_on_nearly_full_hosts(share):

@@ -63,7 +63,7 @@ def claim_given_up(make_world, conf, monkeypatch):
 def too_late(make_world, conf, monkeypatch):
     world = make_world(two_hosts())
 
-    def late(request):
+    def late(requests, deadline):
         raise NoValidHost(TOO_LATE)
 
     world.placement.claim = late
@@ -119,11 +119,11 @@ def json_hint_refused(make_world, conf, monkeypatch):
 def held_unknown(make_world, conf, monkeypatch):
     world = make_world(two_hosts())
 
-    def get_held(instance_uuid, context=None):
+    def get_held_many(instance_uuids, context=None):
         raise PlacementUnanswered("timed out", timed_out=True)
 
-    world.placement.get_held = get_held
-    return world, {"delivery": Delivery(Receipt(redelivered=True))}
+    world.placement.get_held_many = get_held_many
+    return world, {"delivery": Delivery(Receipt(has_past=lambda: True))}
 
 
 def rebuild_refused(make_world, conf, monkeypatch):

@@ -1,7 +1,7 @@
-"""What it costs to send a call on: the same call straight to the server that answers it, and through another.
+"""What it costs to send a call on: the same call straight to a server, by way of another, and of a router.
 
-Two servers in processes of their own and a private RabbitMQ; one caller asks them in turns. Nothing is
-decided: the answer is empty.
+Two servers and a router in processes of their own and a private RabbitMQ; one caller asks them in turns.
+Nothing is decided: the answer is empty.
 """
 
 import argparse
@@ -19,11 +19,16 @@ import psutil
 
 from scheduler import conf as configuration
 from scheduler import objects
+from scheduler.conf import partitions
+from scheduler.router.service import RouterService
 from scheduler.rpc import forwarding, serializer, server, transport
 from scheduler.rpc.context import RequestContext
 from tools import servers
 
-FIRST, SECOND = "first", "second"
+FIRST, SECOND, ROUTER = "first", "second", "router"
+
+#: The topic of the partition that the router calls; the second server takes its calls too.
+PARTITION = "berth.scheduler.p"
 
 #: Calls before the measurement, in which connections are made.
 WARM_UP = 50
@@ -45,7 +50,7 @@ class Manager:
     def select_destinations(self, context: Any, *_arguments: Any) -> list[Any]:
         """Send the call on if there is a topic."""
         if self._topic:
-            context.delivery.forward(self._topic, "benchmark", ["benchmark"])
+            context.delivery.forward(self._topic, "benchmark")
         return []
 
 
@@ -60,19 +65,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         url = rabbit.vhost()
         ready = _PROCESSES.Semaphore(0)
         running = {}
-        for host, topic in ((FIRST, forwarding.topic_of(SECOND, 0)), (SECOND, "")):
-            process = _PROCESSES.Process(target=_serve, args=(url, options.quorum, host, topic, ready))
+        programs = {
+            FIRST: (_serve, forwarding.topic_of(SECOND, 0)),
+            SECOND: (_serve, ""),
+            "partition": (_serve_partition, PARTITION),
+            ROUTER: (_route, PARTITION),
+        }
+        for host, (program, topic) in programs.items():
+            process = _PROCESSES.Process(target=program, args=(url, options.quorum, host, topic, ready))
             process.start()
             running[host] = psutil.Process(process.pid)
             started.callback(process.join)
             started.callback(process.kill)
-        if not (ready.acquire(timeout=60) and ready.acquire(timeout=60)):
+        if not all(ready.acquire(timeout=60) for _ in running):
             raise RuntimeError("the servers do not start")
         begun = {host: sum(process.cpu_times()[:2]) for host, process in running.items()}
-        _show(*_measure(url, options.quorum, options.calls))
+        _show(_measure(url, options.quorum, options.calls))
         for host, process in running.items():
             spent = sum(process.cpu_times()[:2]) - begun[host]
-            print(f"CPU of the {host} server: {spent * 1000 / options.calls:.2f} ms a call that is sent on")
+            print(f"CPU of the {host} server: {spent * 1000 / options.calls:.2f} ms a call of one way")
     return 0
 
 
@@ -90,14 +101,34 @@ def _conf(url: str, host: str, quorum: bool) -> Any:
 def _serve(url: str, quorum: bool, host: str, topic: str, ready: Any) -> None:
     conf = _conf(url, host, quorum)
     running = server.build(conf, transport.rpc_transport(conf), Manager(topic))
-    running.topics = server.Topics([forwarding.topic_of(host, 0)], lambda _taken: None)
+    running.own_queue = server.OwnQueue(forwarding.topic_of(host, 0), lambda _taken: None)
     running.start()
     ready.release()
     threading.Event().wait()
 
 
-def _measure(url: str, quorum: bool, calls: int) -> tuple[list[float], list[float]]:
-    """Return the milliseconds of each call, straight and by way of the other server."""
+def _serve_partition(url: str, quorum: bool, host: str, topic: str, ready: Any) -> None:
+    conf = _conf(url, host, quorum)
+    running = server.build(conf, transport.rpc_transport(conf), Manager())
+    running.topic = topic
+    running.start()
+    ready.release()
+    threading.Event().wait()
+
+
+def _route(url: str, quorum: bool, host: str, topic: str, ready: Any) -> None:
+    conf = _conf(url, host, quorum)
+    partitions.register(conf, "p")
+    conf.set_override("topic", topic, f"{partitions.PREFIX}p")
+    router = RouterService(conf)
+    router.start()
+    router.server().start()
+    ready.release()
+    threading.Event().wait()
+
+
+def _measure(url: str, quorum: bool, calls: int) -> dict[str, list[float]]:
+    """Return the milliseconds of each call: straight, by way of the other server, and of the router."""
     target = messaging.Target(topic="scheduler", version="4.5")
     bus = transport.rpc_transport(_conf(url, "caller", quorum))
     client = messaging.get_rpc_client(bus, target, timeout=60, serializer=serializer.ObjectSerializer())
@@ -110,18 +141,22 @@ def _measure(url: str, quorum: bool, calls: int) -> tuple[list[float], list[floa
         )
         return (time.perf_counter() - started) * 1000
 
-    times = [(ask(SECOND), ask(FIRST)) for _ in range(WARM_UP + calls)][WARM_UP:]
+    times = [(ask(SECOND), ask(FIRST), ask(ROUTER)) for _ in range(WARM_UP + calls)][WARM_UP:]
     bus.cleanup()
-    return [straight for straight, _ in times], [sent_on for _, sent_on in times]
+    straight, sent_on, routed = zip(*times, strict=True)
+    return {"straight": list(straight), "sent on": list(sent_on), "by a router": list(routed)}
 
 
-def _show(straight: list[float], sent_on: list[float]) -> None:
-    print(f"{len(straight)} calls each way, load {os.getloadavg()[0]:.1f}; milliseconds")
-    print(f"{'':10} {'p10':>7} {'p50':>7} {'p90':>7} {'p99':>7}")
-    rows = {"straight": _quantiles(straight), "sent on": _quantiles(sent_on)}
-    rows["added"] = [b - a for a, b in zip(rows["straight"], rows["sent on"], strict=True)]
-    for name, values in rows.items():
-        print(f"{name:10} " + " ".join(f"{value:7.2f}" for value in values))
+def _show(times: dict[str, list[float]]) -> None:
+    straight = _quantiles(times["straight"])
+    print(f"{len(times['straight'])} calls each way, load {os.getloadavg()[0]:.1f}; milliseconds")
+    print(f"{'':18} {'p10':>7} {'p50':>7} {'p90':>7} {'p99':>7}")
+    for name, found in times.items():
+        values = _quantiles(found)
+        print(f"{name:18} " + " ".join(f"{value:7.2f}" for value in values))
+        if values != straight:
+            added = [b - a for a, b in zip(straight, values, strict=True)]
+            print(f"{'  added':18} " + " ".join(f"{value:7.2f}" for value in added))
 
 
 def _quantiles(times: list[float]) -> list[float]:

@@ -20,8 +20,7 @@ from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.table import HostTable
 from scheduler.stream.broker import QUEUE, BrokerOptions, StreamBroker
 from scheduler.stream.decision_stream import DecisionStream
-from scheduler.stream.membership import Member
-from scheduler.stream.records import VERSION, Entry, Kind, Record, encode
+from scheduler.stream.records import VERSION, Entry, Kind, Member, Record, encode
 from scheduler.stream.shared_decisions import LocalState
 from tools import servers
 from tools.bench import hosts
@@ -127,5 +126,5 @@ def _read(url: str, table: HostTable) -> Reading:
     if not stream.wait_until_caught_up(TIMEOUT):
         raise RuntimeError("the stream was not read")
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    stream.stop(5)
+    stream.stop()
     return Reading(wall, cpu, len(pending))

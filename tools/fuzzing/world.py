@@ -36,7 +36,7 @@ from scheduler.request.network import NeutronNetwork
 from scheduler.rpc import payloads, server
 from scheduler.stream.broker import StreamConnection, StreamUnavailable
 from scheduler.stream.decision_stream import DecisionStream
-from scheduler.stream.membership import Member
+from scheduler.stream.records import Member
 from scheduler.stream.shared_decisions import LocalState
 from tools.cloud import CONFIGURATION
 from tools.fleet import Cell, Fleet, Host

@@ -102,6 +102,10 @@ class PartitionedCloud(Rig):
         """Return the routers and the schedulers of all partitions."""
         return [*self.routers, *(each for group in self.schedulers.values() for each in group)]
 
+    def killable(self) -> dict[str, list[SchedulerProcess]]:
+        """Return the schedulers of each partition, and the routers if there are several."""
+        return self.schedulers | ({"router": self.routers} if len(self.routers) > 1 else {})
+
     def processes(self) -> Mapping[str, int]:
         """Return the process IDs of all programs by name; each of the schedulers has a name of its own."""
         ours = {each.log.stem: each.pid for each in self.all_schedulers()}

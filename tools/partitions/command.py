@@ -17,7 +17,7 @@ from tools.partitions.cloud import PartitionedCloud, Shape
 from tools.partitions.kills import Kills
 from tools.partitions.results import Outcome, Result
 from tools.partitions.usage import Usage
-from tools.side_by_side.command import set_priority
+from tools.side_by_side.rig import set_priority
 from tools.side_by_side.software import Software
 
 #: Seconds in which schedulers give back what they claimed for requests that others answered.
@@ -75,7 +75,7 @@ def _run(cloud: PartitionedCloud, options: argparse.Namespace) -> Result:
     building = Building(cloud.conductor, options.callers)
     deadlocks = cloud.deadlocks()
     points = [share * options.builds for share in options.kill]
-    with Usage(cloud.processes) as usage, Kills(cloud.schedulers, points, lambda: building.placed) as kills:
+    with Usage(cloud.processes) as usage, Kills(cloud.killable(), points, lambda: building.placed) as kills:
         building.build(requests)
     records = {record.instance_uuid: record for record in cloud.conductor.journal.records()}
     outcome = Outcome(building.requests, records, cloud.partition_of_host())
@@ -133,8 +133,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--fail-rate", type=float, default=0.02, help="share of builds that fail (%(default)s)")
     add("--build-seconds", type=float, default=2.0, help="how long a build takes (%(default)s)")
     add("--seed", type=int, default=1, help="of the requests and the failures (%(default)s)")
-    shares = "shares of the instances that have hosts by then, such as 0.3 0.6"
-    kill = f"kill -9 a scheduler of each partition at these points, and start it again: {shares}"
+    shares = "these shares of the instances that have hosts, such as 0.3 0.6"
+    kill = f"kill -9 a scheduler of each partition, and one of several routers, at {shares}; start them again"
     add("--kill", type=float, nargs="+", default=[], metavar="SHARE", help=kill)
     add(
         "--nice",

@@ -9,8 +9,6 @@ from pathlib import Path
 import tempfile
 from typing import Any
 
-import psutil
-
 from tools import servers
 from tools.bench import report as bench_report
 from tools.bench import stages
@@ -80,6 +78,7 @@ def _measure(options: argparse.Namespace, path: Path) -> None:
         size = f"{options.hosts} hosts in {options.cells} cells, {options.filled} instances"
         print(f"Starting the rig with {size}", flush=True)
         with Rig(Path(directory), software, options.hosts, options.cells, options.filled) as rig:
+            rig.nice = options.nice
             for number in range(first, first + options.rounds):
                 turn = number % len(contenders)
                 for contender in (*contenders[turn:], *contenders[:turn]):
@@ -102,7 +101,6 @@ def _round(
             measuring.append(path, result)
             return result
 
-        set_priority(options.nice)
         measuring.warm_up(rig, running)
         for case in loads:
             with _locked(options.lock):
@@ -134,18 +132,6 @@ def _locked(path: Path | None) -> Iterator[None]:
     with path.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-def set_priority(nice: int) -> None:
-    """Set the priority of all processes of the rig: of each by itself, and of its autogroup."""
-    if not nice:
-        return
-    own = psutil.Process()
-    for process in (own, *own.children(recursive=True)):
-        process.nice(nice)
-        autogroup = Path(f"/proc/{process.pid}/autogroup")
-        if autogroup.exists():
-            autogroup.write_text(str(nice))
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -57,8 +57,10 @@ class Rig(Cloud):
         rabbit: The broker.
         placement_database: An engine of Placement's database.
         filled: The instances that are there before a load begins.
+        nice: The priority of all its processes.
     """
 
+    nice = 0
     rabbit: servers.Rabbit
     placement_database: sa.Engine
     _server: servers.Database
@@ -91,6 +93,10 @@ class Rig(Cloud):
     def processes(self) -> Mapping[str, int]:
         """Return the process IDs of the services by name."""
         return {"placement": self._placement.pid, "mariadb": self._server.pid, "rabbitmq": self.rabbit.pid}
+
+    def set_priority(self) -> None:
+        """Set the priority of all processes, those of the schedulers too."""
+        set_priority(self.nice)
 
     def reset(self) -> None:
         """Remove all allocations from Placement but those of the instances that were there."""
@@ -209,6 +215,18 @@ class Rig(Cloud):
             tables = connection.execute(sa.text("SHOW TABLES")).scalars().all()
             for table in tables:
                 connection.execute(sa.text(f"ANALYZE TABLE `{table}`")).all()
+
+
+def set_priority(nice: int) -> None:
+    """Set the priority of this process and those that it has started: of each, and of its autogroup."""
+    if not nice:
+        return
+    own = psutil.Process()
+    for process in (own, *own.children(recursive=True)):
+        autogroup = Path(f"/proc/{process.pid}/autogroup")
+        with contextlib.suppress(psutil.NoSuchProcess, FileNotFoundError):  # it has ended
+            process.nice(nice)
+            autogroup.write_text(str(nice))
 
 
 def stop_process(process: subprocess.Popen[bytes]) -> None:

@@ -5,8 +5,7 @@ Exit status: 0 if everything was as it must be in all runs, 1 if not, 2 for a wr
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, fields, replace
-import json
+from dataclasses import fields, replace
 import logging
 import multiprocessing
 from pathlib import Path
@@ -23,13 +22,8 @@ _NUMBERS = {
     "schedulers": (int, "schedulers"),
     "rate": (float, "requests a second"),
     "share": (float, "instances, as a share of the free places"),
-    "question": (float, "seconds of a question to Placement"),
-    "choice": (float, "seconds from its answer to the claim"),
-    "claim": (float, "seconds of a claim, on average"),
     "latency": (float, "seconds until others read a record of the stream"),
     "loss": (float, "share of the records that a scheduler misses"),
-    "report": (float, "seconds until a compute reports an instance"),
-    "outside": (float, "claims a second by something else"),
     "cut": (float, "seconds for which one scheduler is cut off from the stream"),
 }
 _LISTS = {
@@ -55,8 +49,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"\n{text}\n{len(results)} runs in {time.monotonic() - started:.0f} s")
     if options.output:
         options.output.with_suffix(".txt").write_text(text, encoding="utf-8")
-        lines = (json.dumps(asdict(result)) for result in results)
-        options.output.with_suffix(".jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
         plot.draw(options.output.with_suffix(".png"), results)
     wrong = [
         f"{result.scenario}, {result.strategy}: {text}" for result in results for text in result.problems

@@ -7,7 +7,6 @@ import uuid
 
 import numpy as np
 
-from scheduler.hosts.coordinates import TableRow
 from scheduler.hosts.pending import LIFETIME
 from tools.strategies.cloud import PLACES, REFRESH_INTERVAL, Cloud
 from tools.strategies.events import Events
@@ -17,8 +16,6 @@ from tools.strategies.stream import SimulatedStream
 
 LARGE = PLACES // 2
 """Places of the instance that fragmentation is measured with."""
-
-_OUTSIDE = "outside-"
 
 
 @dataclass(frozen=True)
@@ -94,12 +91,10 @@ class _Run:
         ]
         self.waits: dict[str, float] = {}
         self.placed: set[str] = set()
-        self.outside = 0
         self.requests = 0
         stream.begin()
         self._refresh()
         end = self._plan_requests(random.Random(f"{seed} requests"))
-        self._plan_outside(random.Random(f"{seed} outside"), end)
         if scenario.cut:
             first = self.schedulers[0].sender
             self.events.after(max(0.0, end - scenario.cut) / 2, lambda: stream.cut_off(first))
@@ -133,19 +128,6 @@ class _Run:
 
         self.events.start(at, serve)
 
-    def _plan_outside(self, rng: random.Random, end: float) -> None:
-        at = rng.expovariate(self.scenario.outside) if self.scenario.outside else end
-        while at < end:
-            row = TableRow(rng.randrange(len(self.cloud)))
-            self.events.after(at, lambda row=row: self._claim_outside(row))
-            at += rng.expovariate(self.scenario.outside)
-
-    def _claim_outside(self, row: TableRow) -> None:
-        if self.cloud.used[row] < PLACES:
-            self.outside += 1
-            name = f"{_OUTSIDE}{self.outside}"
-            self.cloud.claim(name, row, 1, self.events.now() + self.scenario.report)
-
     def _refresh(self) -> None:
         """Let all schedulers read what computes have reported."""
         reported = self.cloud.refresh(self.events.now())
@@ -176,7 +158,7 @@ class _Run:
         found = []
         if len(self.waits) != self.requests:
             found.append(f"{self.requests - len(self.waits)} requests were not answered")
-        claimed = {name for name in self.cloud.allocations if not name.startswith(_OUTSIDE)}
+        claimed = self.cloud.allocations.keys()
         if claimed != self.placed:
             found.append(f"{len(claimed ^ self.placed)} instances hold something else than was answered")
         for scheduler in self.schedulers:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from scheduler.stream.records import Kind
 
 CLAIMS = frozenset({Kind.CLAIMED, Kind.RELEASED})
-INTENTS = CLAIMS | {Kind.INTENT, Kind.REFUSED}
+INTENTS = CLAIMS | {Kind.INTENT}
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,9 @@ STRATEGIES = {
         Strategy("one after the other", alone=True),
         Strategy("none"),
         Strategy("random of top 10", options={"host_subset_size": 10}),
-        Strategy("random of top 100", options={"host_subset_size": 100}),
-        Strategy("shuffle equals", options={"shuffle_best_same_weighed_hosts": True}),
         Strategy("stream of claims", CLAIMS),
         Strategy("stream of intents", INTENTS),
-        Strategy("intents, top 10", INTENTS, options={"host_subset_size": 10}),
         Strategy("own slice", slices=True),
-        Strategy("claims, own slice", CLAIMS, slices=True),
         Strategy("intents, own slice", INTENTS, slices=True),
     )
 }
@@ -71,7 +67,6 @@ class Scenario:
         latency: Time until other schedulers read a record of the stream.
         loss: The probability with which a scheduler misses a record.
         report: Time until the compute reports an instance.
-        outside: Claims a second that something else makes on any host.
         cut: Time for which the first scheduler is cut off from the stream, in the middle of the run.
     """
 
@@ -91,7 +86,6 @@ class Scenario:
     latency: float = 0.01
     loss: float = 0.0
     report: float = 5.0
-    outside: float = 0.0
     cut: float = 0.0
 
 

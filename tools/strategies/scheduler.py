@@ -17,11 +17,10 @@ from scheduler.placement.answer import AllocationCandidate
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rules import load_filters, load_weighers
 from scheduler.selection.driver import FilterDriver
-from scheduler.stream.membership import BEAT_INTERVAL, Member, Membership
-from scheduler.stream.presence import SMOOTHING
-from scheduler.stream.records import Record, Sender
+from scheduler.stream.membership import Membership
+from scheduler.stream.owners import Divided, Owners
+from scheduler.stream.records import Member, Record
 from scheduler.stream.shared_decisions import LocalState, SharedDecisions
-from scheduler.stream.slices import OwnedSlices
 from tools.bench import requests
 from tools.no_mirror import NoMirror
 from tools.strategies.cloud import AMOUNTS, Cloud, flavor
@@ -81,10 +80,8 @@ class SimulatedScheduler:
         self._claims = claims
         self._events = events
         self._rng = rng
-        self._placed = 0
-        self._rate = 0.0
-        self._membership = Membership(Member(name, name), events.now)
-        slices = OwnedSlices(self._membership, lambda: strategy.slices)
+        self._membership = Membership(Member(name), events.now)
+        slices = Owners(self._membership, lambda: True, Divided(hosts=lambda: strategy.slices))
         state = LocalState(self.pending, cloud.table, NoMirror())
         self._sharing = SharedDecisions(state, partial(stream.publish, name))
         self.pending.listener = self._sharing
@@ -103,18 +100,14 @@ class SimulatedScheduler:
     def receive(self, record: Record, age: float) -> None:
         """Learn of a record of another scheduler."""
         if record.about:
-            self._membership.update(Member.of(record.sender, record.about), age)
+            self._membership.update(record.about, age)
         else:
             self._membership.hear(record.sender, age)
             self._sharing.apply(record, age)
 
-    def about(self) -> Sender:
-        """Return what a beat tells, and measure the rate anew."""
-        placed, self._placed = self._placed, 0
-        self._rate += SMOOTHING * (placed / BEAT_INTERVAL - self._rate)
-        about = Sender(host=self.sender, rate=self._rate)
-        self._membership.update(Member.of(self.sender, about))
-        return about
+    def about(self) -> Member:
+        """Return what a beat says."""
+        return self._membership.own
 
     # -- requests --------------------------------------------------------------------------------------------
 
@@ -134,7 +127,6 @@ class SimulatedScheduler:
             self._driver.select(view, request, _Claims(self, places))
         except NoValidHost:
             return False
-        self._placed += 1
         return True
 
     def claim(self, instance: str, candidate: AllocationCandidate, places: int) -> bool:

@@ -5,7 +5,7 @@ import random
 from typing import Protocol
 
 from scheduler.stream.membership import BEAT_INTERVAL
-from scheduler.stream.records import VERSION, Entry, Kind, Record, Sender
+from scheduler.stream.records import VERSION, Entry, Kind, Member, Record
 from tools.strategies.events import Events
 
 
@@ -17,7 +17,7 @@ class Reader(Protocol):
     def receive(self, record: Record, age: float) -> None:
         """Learn of a record that another scheduler wrote ``age`` seconds ago, if it is read again."""
 
-    def about(self) -> Sender:
+    def about(self) -> Member:
         """Return what the next beat tells of this scheduler."""
 
 
@@ -86,7 +86,7 @@ class SimulatedStream:
                     reader.receive(record, self._events.now() - record.time)
         self._held = held
 
-    def _record(self, kind: Kind, sender: str, *entries: Entry, about: Sender | None = None) -> Record:
+    def _record(self, kind: Kind, sender: str, *entries: Entry, about: Member | None = None) -> Record:
         self._counter += 1
         return Record(
             version=VERSION,

@@ -24,12 +24,13 @@ def main(argv: list[str] | None = None) -> int:
     # Select the backend before oslo.messaging is imported, which would select eventlet.
     backend.init_backend(backend.BackendType.THREADING)
     from tools import servers
-    from tools.worked_cases import cases
+    from tools.worked_cases import cases, plans
 
     with tempfile.TemporaryDirectory(prefix="berth-cases-") as directory, servers.rabbitmq() as rabbit:
         found = cases.run(Path(directory), rabbit.vhost())
     for name, text in found.items():
         (arguments.directory / f"{name}.txt").write_text(text)
+    plans.write(arguments.directory.parent / plans.DIRECTORY.name)
     return 0
 
 

@@ -140,7 +140,7 @@ CASES = (
         "numa",
         "m1.wide",
         "az2",
-        questions=("decision INSTANCE", "dry-run --flavor m1.wide-2 --az az2 --hosts 2"),
+        questions=("decision INSTANCE", "dry-run --flavor m1.wide-2 --az az2"),
     ),
     Case("lost-claims", "m1.large", "az2", lost_claims),
     Case("cell-away", "m1.gpu", "az2", cell_away),
@@ -165,10 +165,15 @@ def run(directory: Path, transport_url: str) -> dict[str, str]:
         return _told(cloud)
 
 
+def program(command: str) -> str:
+    """Return the program that answers a question."""
+    return "berth-plan" if command.startswith("dry-run") else "berth-explain"
+
+
 def _told(cloud: CasesCloud) -> dict[str, str]:
     asked = [(case.name, command) for case in CASES for command in case.commands]
-    printed = cloud.explain([f"{command} --max-width {WIDTH}" for _, command in asked])
+    printed = cloud.explain([f"{program(command)} {command} --max-width {WIDTH}" for _, command in asked])
     found: dict[str, list[str]] = {case.name: [] for case in CASES}
     for (name, command), output in zip(asked, printed, strict=True):
-        found[name].append(f"$ berth-explain {command}\n{output}")
+        found[name].append(f"$ {program(command)} {command}\n{output}")
     return {name: "\n".join(parts) for name, parts in found.items()}

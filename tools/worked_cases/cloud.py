@@ -34,12 +34,12 @@ PATIENCE = 180
 #: Runs commands one after the other, in a process whose connections end with it.
 EXPLAIN = """
 import io, json, sys
-from scheduler.cmd import explain
+from scheduler.cmd import explain, plan
 printed = []
-for argv in json.load(sys.stdin):
+for program, *argv in json.load(sys.stdin):
     printed.append(io.StringIO())
-    if status := explain.main(argv, stdout=printed[-1]):
-        sys.exit(f"berth-explain {' '.join(argv)} ends with status {status}")
+    if status := (plan if program == "berth-plan" else explain).main(argv, stdout=printed[-1]):
+        sys.exit(f"{program} {' '.join(argv)} ends with status {status}")
 print(json.dumps([each.getvalue() for each in printed]))
 """
 
@@ -138,8 +138,9 @@ class CasesCloud(Cloud):
         time.sleep(REFRESH_TIME)
 
     def explain(self, commands: Sequence[str]) -> list[str]:
-        """Return what berth-explain prints for each of some commands."""
-        argvs = [["--config-file", str(self.config_file), *command.split()] for command in commands]
+        """Return what each of some commands of berth-explain or berth-plan prints."""
+        words = [command.split() for command in commands]
+        argvs = [[program, "--config-file", str(self.config_file), *rest] for program, *rest in words]
         done = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", EXPLAIN],
             cwd=ROOT,

@@ -22,7 +22,8 @@ from scheduler.claims.result import OwnWrite
 from scheduler.nova_db import schema
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.scatter_gather import CellCalls
-from scheduler.placement.allocations import AllocationsApi, ConsumerAllocations, Owner
+from scheduler.placement.allocation_writer import AllocationWriter
+from scheduler.placement.allocations import ConsumerAllocations, Owner
 
 ROOT = Path(__file__).resolve().parents[3]
 MINUTE = timedelta(minutes=1)
@@ -236,7 +237,7 @@ def test_fix_gives_back_what_the_journal_proves_and_nothing_else(cloud, audit, c
         recorded(changed, {a: {"VCPU": 1, "MEMORY_MB": 1024}}),
         recorded(two_hosts, {a: {"VCPU": 1}, b: {"VCPU": 1}}),
     ]
-    outcomes = {one.subject: one.outcome for one in fix(audit().findings, notes, AllocationsApi(client))}
+    outcomes = {one.subject: one.outcome for one in fix(audit().findings, notes, AllocationWriter(client))}
     assert outcomes == {ours: FREED, changed: CHANGED, foreign: NOT_PROVED, two_hosts: ""}
     assert cloud.held(ours) == {}
     assert [len(cloud.held(one)) for one in (changed, foreign, two_hosts)] == [1, 1, 2]

@@ -1,4 +1,5 @@
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 import uuid
 
 import pytest
@@ -6,7 +7,7 @@ import pytest
 from scheduler.claims.result import Outcome
 from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.candidates import CandidateSource
-from tests.integration.placement_fixtures import request_for
+from tests.integration.placement_fixtures import QUICK, make_claimer, request_for
 from tests.support.faulty_proxy import concurrent_update, drop_after, drop_before, error, html, late
 
 POST = ("POST", "/allocations")
@@ -75,14 +76,15 @@ def test_faults(claim, candidates, cloud, proxy, fault):
     assert [cloud.used(candidate.root)["VCPU"] for candidate in candidates] == [4, 4]
 
 
-def test_second_piece_fails_and_all_is_given_back(claim, claimer, candidates, cloud, client, proxy):
+def test_second_piece_fails_and_all_is_given_back(candidates, cloud, client, proxy):
     roots = cloud.make(2, {"VCPU": {"total": 100}, "MEMORY_MB": {"total": 100000}})
     found = CandidateSource.of(client).fetch([cloud.query()], None)
     (one,), (other,) = (found.by_root[root] for root in roots)
-    proxy.on(*POST, lambda forward: forward(), html(503), html(503))
-    proxy.on("PUT", "/allocations", *[html(503)] * 99)
-    proxy.on("GET", "/allocations/", *[html(503)] * 99)
-    _, results = claim(*[one] * 20, *[other] * 20)
+    proxy.on(*POST, lambda forward: forward(), *[html(503)] * 9999)
+    proxy.on("GET", "/allocations/", *[html(503)] * 9999)
+    claimer = make_claimer(client, replace(QUICK, claim_timeout=0.5))
+    requests = [request_for(str(uuid.uuid4()), candidate) for candidate in [*[one] * 20, *[other] * 20]]
+    results = claimer.claim_many(requests)
     outcomes = {result.outcome for result in results.values()}
     assert outcomes == {Outcome.CLAIMED, Outcome.UNAVAILABLE}
     proxy.clear_faults()

@@ -9,11 +9,13 @@ import pytest
 from scheduler.claims.claim_request import ClaimRequest
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.result import Outcome
-from scheduler.placement.allocations import NOTHING, AllocationsApi, Owner, claim_body
+from scheduler.placement.allocation_writer import AllocationWriter
+from scheduler.placement.allocations import NOTHING, Owner
 from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.session import Timeouts
 from scheduler.placement.write_policy import Timing
-from tests.integration.placement_fixtures import OWNER, QUICK, request_for
+from scheduler.placement.writes import Write, WriteResult
+from tests.integration.placement_fixtures import OWNER, QUICK, QUICK_WRITES, make_claimer, put, request_for
 from tests.support.faulty_proxy import (
     HeldBack,
     after_doing,
@@ -86,7 +88,7 @@ def test_provider_deleted_on_the_way(claim, candidates, cloud, proxy):
 
 def test_empty_consumer_of_another_process(claim, candidates, cloud, instance):
     gone = AllocationCandidate.of("x", ("x",), {str(uuid.uuid4()): {"resources": {"VCPU": 1}}}, {})
-    assert "does not exist" in cloud.api.put_allocations(instance, claim_body(gone, OWNER, None)).detail
+    assert put(cloud.writer, instance, Write.of(gone, OWNER)).result is WriteResult.GONE
     assert claim(candidates[0]).claimed
     assert cloud.held(instance).generation == 1
 
@@ -113,7 +115,7 @@ def test_lost_answer_ends_in_one_host(claim, candidates, cloud, instance, proxy,
 
 
 def test_slow_answer_times_out_and_is_found(cloud, candidates, connect, proxy, instance):
-    claimer = Claimer(AllocationsApi(connect(proxy.url, Timeouts(connect=1.0, read=0.3, search=5.0))), QUICK)
+    claimer = make_claimer(connect(proxy.url, Timeouts(connect=1.0, read=0.3, search=5.0)))
     proxy.on(*PUT, delayed(0.8))
     result = claimer.claim(request_for(instance, candidates[0]))
     assert result.claimed
@@ -121,20 +123,21 @@ def test_slow_answer_times_out_and_is_found(cloud, candidates, connect, proxy, i
     assert cloud.held(instance).allocations == candidates[0].allocations
 
 
-def test_placement_goes_away_with_the_claim(claim, claimer, candidates, cloud, instance, proxy):
-    proxy.on(*PUT, drop_after, *[drop_before] * 50)
-    proxy.on("GET", "/allocations", *[drop_before] * 10)
-    result = claim(candidates[0])
+def test_placement_goes_away_with_the_claim(client, candidates, cloud, instance, proxy):
+    impatient = make_claimer(client, replace(QUICK, claim_timeout=0.5))
+    proxy.on(*PUT, drop_after, *[drop_before] * 9999)
+    proxy.on("GET", "/allocations", *[drop_before] * 9999)
+    result = impatient.claim(request_for(instance, candidates[0]))
     assert result.outcome is Outcome.UNAVAILABLE
     assert not result.try_next
     assert cloud.held(instance) != NOTHING
     proxy.clear_faults()
-    assert claimer.drain(5) == []
+    assert impatient.drain(5) == []
     assert cloud.held(instance) == NOTHING
 
 
 def test_placement_is_not_there(connect, candidates, instance):
-    claimer = Claimer(AllocationsApi(connect("http://127.0.0.1:1")), QUICK)
+    claimer = make_claimer(connect("http://127.0.0.1:1"))
     result = claimer.claim(request_for(instance, candidates[0]))
     assert result.outcome is Outcome.UNAVAILABLE
     # Nothing was sent, so there is nothing to clean up.
@@ -154,7 +157,7 @@ def test_concurrent_updates_are_ridden_out(claim, candidates, proxy):
 
 
 def test_endless_concurrent_updates_end(claim, candidates, proxy, caplog):
-    proxy.on(*PUT, *[concurrent_update] * QUICK.concurrent_update_tries)
+    proxy.on(*PUT, *[concurrent_update] * QUICK_WRITES.concurrent_update_tries)
     with caplog.at_level(logging.WARNING):
         result = claim(candidates[0])
     assert result.outcome is Outcome.CONTENDED
@@ -237,14 +240,16 @@ class TestEvacuation:
         assert claimer.drain(5) == []
         assert cloud.held(instance).allocations == candidates[0].allocations
 
-    def test_given_up_evacuation_restores_the_source(
-        self, evacuate, claimer, candidates, cloud, instance, proxy
-    ):
-        proxy.on(*PUT, lambda forward: forward(), drop_after)
-        proxy.on("GET", "/allocations", lambda forward: forward(), *[html(502)] * 3)
-        assert evacuate().outcome is Outcome.UNAVAILABLE
+    def test_given_up_evacuation_restores_the_source(self, claim, client, candidates, cloud, instance, proxy):
+        assert claim(candidates[0]).claimed
+        impatient = make_claimer(client, replace(QUICK, claim_timeout=0.5))
+        proxy.on(*PUT, lambda forward: forward(), drop_after, *[drop_before] * 9999)
+        proxy.on("GET", "/allocations", lambda forward: forward(), *[html(502)] * 9999)
+        evacuation = request_for(instance, candidates[1], evacuating_from={candidates[0].root})
+        assert impatient.claim(evacuation).outcome is Outcome.UNAVAILABLE
         assert cloud.held(instance).allocations == self.both(candidates)
-        assert claimer.drain(5) == []
+        proxy.clear_faults()
+        assert impatient.drain(5) == []
         assert cloud.held(instance).allocations == candidates[0].allocations
 
     def test_source_in_a_child_provider(self, claim, cloud, instance, candidates):
@@ -252,7 +257,7 @@ class TestEvacuation:
         (child,) = cloud.make(1, parent=root)
         entry = {"resources": {"VCPU": 1}}
         source = AllocationCandidate.of(root, (root,), {child: entry}, {})
-        assert cloud.api.put_allocations(instance, claim_body(source, OWNER, None)).status == 204
+        assert put(cloud.writer, instance, Write.of(source, OWNER)).result is WriteResult.DONE
         assert claim(candidates[1], evacuating_from={root}).claimed
         assert cloud.held(instance).allocations.keys() == {child, other}
 
@@ -283,8 +288,8 @@ class TestRelease:
         result = claim(candidates[0])
         proxy.on(*PUT, html(503))
         claimer.release(instance, result)
-        others = claim_body(candidates[1], OWNER, 1)
-        assert cloud.api.put_allocations(instance, others).status == 204
+        others = Write.of(candidates[1], OWNER, 1)
+        assert put(cloud.writer, instance, others).result is WriteResult.DONE
         assert claimer.drain(5) == []
         assert cloud.held(instance).allocations == candidates[1].allocations
 
@@ -305,7 +310,7 @@ class TestRelease:
         assert len(proxy.seen) == before
 
     def test_drain_names_what_is_left(self, connect, candidates, instance, proxy, caplog):
-        claimer = Claimer(AllocationsApi(connect(proxy.url)), QUICK)
+        claimer = make_claimer(connect(proxy.url))
         result = claimer.claim(request_for(instance, candidates[0]))
         proxy.on(*PUT, html(503))
         proxy.on("GET", "/allocations", *[html(503)] * 1000)
@@ -316,9 +321,10 @@ class TestRelease:
 
 def test_late_write_after_giving_up_is_cleaned_up(client, candidates, cloud, instance, proxy):
     skipped, write = [0.0], HeldBack()
-    policy = replace(QUICK, late_write_window=3600.0, cleanup_timeout=7200.0)
+    policy = replace(QUICK, claim_timeout=0.0, cleanup_timeout=7200.0)
+    writes = replace(QUICK_WRITES, late_write_window=3600.0)
     timing = Timing(monotonic=lambda: time.monotonic() + skipped[0])
-    claimer = Claimer(AllocationsApi(client), policy, timing)
+    claimer = Claimer(AllocationWriter(client, writes, timing), policy)
     proxy.on(*PUT, write, *[drop_before] * 5)
     assert claimer.claim(request_for(instance, candidates[0])).outcome is Outcome.UNAVAILABLE
     looked = len(proxy.seen)
@@ -327,7 +333,7 @@ def test_late_write_after_giving_up_is_cleaned_up(client, candidates, cloud, ins
     assert eventually(lambda: cloud.used(candidates[0].root)["VCPU"] == 0)
     assert cloud.held(instance) == NOTHING
     assert claimer.pending_cleanups(), "the other writes of the claim may come too"
-    skipped[0] = policy.late_write_window
+    skipped[0] = writes.late_write_window
     assert claimer.drain(5) == []
 
 

@@ -8,13 +8,11 @@ import pytest
 
 from scheduler.claims.capacity import OvercommitCheck
 from scheduler.claims.claim_session import ClaimSession
-from scheduler.claims.claimer import Claimer
-from scheduler.claims.group_commit import GroupCommit
 from scheduler.claims.result import Outcome
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.providers import read_usage
-from tests.integration.placement_fixtures import QUICK
+from tests.integration.placement_fixtures import make_claimer
 from tests.unit.selection.requests import make_request, make_spec
 from tools import servers
 from tools.embedded_placement import PlacementProcess
@@ -37,7 +35,7 @@ class Scheduler:
     """The claims of one process. It checks each."""
 
     def __init__(self, client):
-        self.claimer = Claimer(GroupCommit(client), QUICK)
+        self.claimer = make_claimer(client)
         self.check = OvercommitCheck(lambda _: {}, partial(read_usage, client), others=8)
 
     def claim(self, provider, instance):

@@ -4,12 +4,10 @@ import uuid
 
 import pytest
 
-from scheduler.claims.claimer import Claimer
-from scheduler.placement.allocations import AllocationsApi
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.provider_aggregates import ProviderAggregates
 from scheduler.selection.headroom import Headroom
-from tests.integration.placement_fixtures import QUICK, request_for
+from tests.integration.placement_fixtures import make_claimer, request_for
 from tests.support.faulty_proxy import delayed, drop_after, drop_before, error, html
 
 GET = ("GET", "/allocation_candidates")
@@ -135,7 +133,7 @@ def test_first_query_fails_and_the_fallback_does_not(source, cloud, proxy, clien
     found = source.fetch([cloud.query("resources=VCPU%3A1"), cloud.query()], None)
     (candidate,) = found.by_root[root]
     assert candidate.version == "1.36"
-    assert Claimer(AllocationsApi(client), QUICK).claim(request_for(instance, candidate)).claimed
+    assert make_claimer(client).claim(request_for(instance, candidate)).claimed
 
 
 def test_connection_closed_while_idle_is_no_failure(source, cloud, proxy):
@@ -164,7 +162,7 @@ def test_capacity_is_judged_by_the_summaries(source, cloud, client):
     assert headroom.fits(candidate)
     headroom.plan(candidate)
     assert not headroom.fits(candidate)
-    claimer = Claimer(AllocationsApi(client), QUICK)
+    claimer = make_claimer(client)
     for _ in range(2):
         assert claimer.claim(request_for(str(uuid.uuid4()), candidate)).claimed
     fresh = source.fetch([cloud.query("resources=VCPU%3A0")], None)

@@ -1,16 +1,17 @@
 """The mirror against a real Placement: the hosts that it offers and does not refuse are those of Placement."""
 
 import random
+from types import SimpleNamespace
 import uuid
 
 import pytest
 import requests
 
-from scheduler.claims.claimer import Claimer
-from scheduler.claims.group_commit import GroupCommit
+from scheduler.cmd.upgrade_check import cut_answers
 from scheduler.placement.candidates import FetchCandidates
 from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.plain_query import PlainQuery, plain_query
+from scheduler.request.query import MICROVERSION
 from tests.integration.placement.random_clouds import (
     TRAITS,
     fill_some,
@@ -18,7 +19,7 @@ from tests.integration.placement.random_clouds import (
     make_query,
     random_part,
 )
-from tests.integration.placement_fixtures import QUICK, request_for
+from tests.integration.placement_fixtures import make_claimer, request_for
 from tools.embedded_placement import PlacementProcess
 from tools.placement_fleet import HEADERS, Provider, create_fleet
 
@@ -153,6 +154,25 @@ def test_nodes_that_the_wide_question_does_not_name_are_known_too(tmp_path, conn
             assert set(fetch(query, None).by_root) <= offered(mirror, query)[1], query.querystring
 
 
+def test_an_answer_that_placement_cuts_is_reported_and_completed(tmp_path, connect, monkeypatch, caplog):
+    monkeypatch.setenv("OS_PLACEMENT__MAX_ALLOCATION_CANDIDATES", "3")
+    memory = {"MEMORY_MB": {"total": 4096}}
+    nodes = [Provider(f"node{number}", str(uuid.UUID(int=number)), memory) for number in range(1, 9)]
+    with PlacementProcess(tmp_path / "placement.db") as url:
+        create_fleet(url, nodes)
+        client = connect(url)
+        mirror = CandidateMirror(client, lambda: INTERVAL)
+        mirror.run_round()
+        assert "Placement names 3 of 8 compute nodes with free memory in one answer" in caplog.text
+        query = SimpleNamespace(params=(("resources", "MEMORY_MB:512"),))
+        assert mirror.find([query]) is None
+        mirror.run_round()
+        assert offered(mirror, query)[0] == {node.uuid for node in nodes}
+        headers = HEADERS | {"OpenStack-API-Version": f"placement {MICROVERSION}"}
+        (row,) = cut_answers(lambda path: requests.get(f"{url}{path}", headers=headers, timeout=10))
+        assert row.detail == "It names 3 of 8 compute nodes with free memory in one answer"
+
+
 @pytest.fixture(scope="module")
 def placement_url(tmp_path_factory):
     """A Placement without the nested and sharing providers of other modules, which stop the mirror."""
@@ -167,9 +187,7 @@ def own(cloud, client):
     noting = NotingClient(client)
     mirror = CandidateMirror(noting, lambda: INTERVAL)
     mirror.run_round()
-    api = GroupCommit(noting)
-    api.written = mirror.written
-    claimer = Claimer(api, QUICK)
+    claimer = make_claimer(noting, written=mirror.written)
     answer = mirror.find([cloud_query()])
     yield roots, mirror, claimer, noting, answer.candidate
     assert claimer.drain(5) == []

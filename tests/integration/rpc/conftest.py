@@ -31,7 +31,6 @@ class Manager:
         self.may_answer.set()
         self.claims = []
         self.redelivered = []
-        self.spent = []
         self.casts = []
 
     def update_aggregates(self, _context, aggregates):
@@ -41,7 +40,6 @@ class Manager:
         claims = Claims()
         self.claims.append(claims)
         self.redelivered.append(context.delivery.redelivered)
-        self.spent.append(context.delivery.spent)
         context.delivery.hold(claims)
         self.begun.release()
         assert self.may_answer.wait(30)
@@ -62,13 +60,12 @@ class Forwarding(Manager):
         self.sent = 0
 
     def select_destinations(self, context, *arguments):
-        if "test" not in context.delivery.tried:
-            time.sleep(self.seconds)
-            try:
-                context.delivery.forward(next(self.topics), "test", ["test"])
-            except delivery.Forwarded:
-                self.sent += 1
-                raise
+        time.sleep(self.seconds)
+        try:
+            context.delivery.forward(next(self.topics), "test")
+        except delivery.Forwarded:
+            self.sent += 1
+            raise
         return super().select_destinations(context, *arguments)
 
 
@@ -108,10 +105,12 @@ def serve(conf):
     """Start a server for a manager, which also takes what is sent on to some topics."""
     with contextlib.ExitStack() as started:
 
-        def serve(manager, *topics, announce=lambda _taken: None):
+        def serve(manager, queue="", topic="scheduler", announce=lambda _taken: None):
             bus = transport.rpc_transport(conf)
             running = server.build(conf, bus, manager)
-            running.topics = server.Topics(topics, announce)
+            running.topic = topic
+            if queue:
+                running.own_queue = server.OwnQueue(queue, announce)
             started.callback(bus.cleanup)
             running.start()
             started.callback(running.wait)

@@ -6,7 +6,6 @@ import time
 import pytest
 
 from scheduler.rpc import forwarding
-from scheduler.rpc.postponements import POSTPONE_DELAY
 from tests.integration.rpc.conftest import OTHER, Caller, Forwarding, Manager
 from tests.support.waiting import eventually
 
@@ -16,7 +15,7 @@ pytestmark = pytest.mark.rabbitmq
 @pytest.fixture
 def hurry(monkeypatch):
     """Calls come back after a second."""
-    monkeypatch.setitem(forwarding._MOVE_BACK, "x-message-ttl", 1000)
+    monkeypatch.setattr(forwarding, "WAIT_LIMIT", 1.0)
 
 
 def depth(broker, queue=OTHER):
@@ -39,21 +38,7 @@ def test_calls_are_answered_by_the_server_that_they_are_sent_on_to(serve, bus, b
     assert announced == [True]
     assert eventually(lambda: second.ends == [["confirmed"]] * 20)
     assert second.redelivered == [False] * 20
-    assert sum(spent > 0.3 for spent in second.spent) >= first.sent, "what the first one took"
     assert eventually(lambda: depth(broker) == depth(broker, "scheduler") == 0)
-
-
-def test_what_a_call_took_before_it_was_postponed_is_known(serve, bus):
-    class Postponing(Manager):
-        def select_destinations(self, context, *arguments):
-            if not context.delivery.redelivered:
-                context.delivery.postpone("a reason")
-            return super().select_destinations(context, *arguments)
-
-    manager = Postponing()
-    serve(manager)
-    assert answers([Caller(bus)]) == [[]]
-    assert POSTPONE_DELAY < manager.spent[0] < POSTPONE_DELAY + 10
 
 
 def test_calls_that_cannot_be_sent_on_are_answered_at_once(serve, bus):
@@ -71,7 +56,6 @@ def test_a_call_that_nobody_takes_comes_back_and_is_not_sent_on_again(serve, bus
     serve(manager)
     assert answers([Caller(bus)]) == [["here"]]
     assert (manager.sent, manager.redelivered) == (1, [True])
-    assert forwarding.WAIT_LIMIT < manager.spent[0] < forwarding.WAIT_LIMIT + 5
     assert depth(broker) == 0
 
 
@@ -127,7 +111,7 @@ def test_a_server_whose_broker_refuses_its_queue_answers_calls_of_all_and_takes_
     serve, bus, broker, caplog, monkeypatch
 ):
     monkeypatch.setattr(forwarding, "RETRY_INTERVAL", 0.2)
-    broker.queue_declare(OTHER, durable=True, auto_delete=False, arguments={"x-expires": 2000})
+    broker.queue_declare(OTHER, durable=True, auto_delete=False, arguments={"x-expires": 60_000})
     announced, manager = [], Manager(["here"])
     running = serve(manager, OTHER, announce=announced.append)
     assert announced == [False]
@@ -135,7 +119,8 @@ def test_a_server_whose_broker_refuses_its_queue_answers_calls_of_all_and_takes_
     manager.may_answer.clear()
     callers = [Caller(bus) for _ in range(3)]
     assert eventually(lambda: running.unanswered == 3)
-    assert eventually(lambda: announced == [False, True]), "the broker has deleted the queue"
+    broker.queue_delete(OTHER)
+    assert eventually(lambda: announced == [False, True])
     manager.may_answer.set()
     assert answers(callers) == [["here"]] * 3
     assert manager.redelivered == [False] * 3, "no retry has ended the channel of the calls"

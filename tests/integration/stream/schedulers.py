@@ -7,11 +7,10 @@ import uuid
 import numpy as np
 
 from scheduler.hosts.pending import PendingPlacements
-from scheduler.stream import broker, reader, writer
+from scheduler.stream import broker, connected_loop, reader, writer
 from scheduler.stream.broker import BrokerOptions, StreamBroker
 from scheduler.stream.decision_stream import DecisionStream
-from scheduler.stream.membership import Member
-from scheduler.stream.records import encode
+from scheduler.stream.records import Member, encode
 from scheduler.stream.shared_decisions import LocalState
 from tests.builders import make_host, make_table, uuid_of
 from tests.support.options import make_conf
@@ -26,14 +25,13 @@ def broker_of(url, first=0, **rabbit):
     """The broker of a transport URL; its hosts are tried from the ``first`` on."""
     options = {f"oslo_messaging_rabbit__{name}": value for name, value in rabbit.items()}
     found = BrokerOptions.from_conf(make_conf(_transport_url=url, **options))
-    return StreamBroker(found, "test", lambda _hosts: first)
+    return StreamBroker(found, "test", choice=lambda _hosts: first)
 
 
 def hurry(monkeypatch):
     """Let what is waited for take less time than in a daemon."""
     monkeypatch.setattr(reader, "SILENT_AFTER", 3.0)
-    monkeypatch.setattr(reader, "RETRY_INTERVAL", 0.2)
-    monkeypatch.setattr(writer, "RETRY_INTERVAL", 0.2)
+    monkeypatch.setattr(connected_loop, "RETRY_INTERVAL", 0.2)
     monkeypatch.setattr(writer, "BEAT_INTERVAL", 0.5)
     monkeypatch.setattr(broker, "CONFIRM_TIMEOUT", 1.0)
 
@@ -70,7 +68,7 @@ class Schedulers(contextlib.ExitStack):
 
     def start(self, stream, name, timeout=PATIENCE):
         made = Scheduler(stream, name)
-        self.callback(made.stream.stop, 2)
+        self.callback(made.stream.stop)
         made.stream.start()
         assert made.stream.wait_until_caught_up(timeout)
         return made

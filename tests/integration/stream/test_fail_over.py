@@ -26,7 +26,7 @@ def refusal(url, **options):
     """Why the first host cannot be used; "" if it can."""
     try:
         connection = broker_of(url, **options).connect("test")
-        connection.subscribe("5m", None)
+        connection.subscribe("5m")
         connection.close()
     except StreamUnavailable as error:
         return str(error)

@@ -159,6 +159,9 @@ class FakeConsumers:
 
     def _apply_all(self, bodies):
         before = dict(self.consumers)
+        for uuid, body in bodies.items():  # Placement looks at all consumers first
+            if conflict := self._conflict_of(uuid, body):
+                return conflict
         for uuid, body in bodies.items():
             reply = self._apply_one(uuid, body)
             if reply.status != 204:
@@ -169,15 +172,25 @@ class FakeConsumers:
                 return reply
         return DONE
 
+    def _generation_of(self, uuid):
+        held = self.consumers.get(uuid)
+        return None if held is None or uuid in self.hidden else held.generation
+
+    def _conflict_of(self, uuid, body):
+        generation = self._generation_of(uuid)
+        if body["consumer_generation"] == (None if body.get("begun") else generation):
+            return None
+        text = f"consumer generation conflict - expected {'null' if generation is None else generation} but got x"
+        return error(409, text, "placement.concurrent_update")
+
     def _apply_one(self, uuid, body):
         held = self.consumers.get(uuid)
-        generation = None if held is None or uuid in self.hidden else held.generation
+        generation = self._generation_of(uuid)
         if body.get("begun") and generation != 0:
             self.hidden.add(uuid)  # it is refused, and removes the record that it has made
             return CONCURRENT
-        if body["consumer_generation"] != (None if body.get("begun") else generation):
-            text = f"consumer generation conflict - expected {'null' if generation is None else generation} but got x"
-            return error(409, text, "placement.concurrent_update")
+        if conflict := self._conflict_of(uuid, body):
+            return conflict
         owner = Owner(body["project_id"], body["user_id"])
         for provider in body["allocations"]:
             if provider not in self.capacity:

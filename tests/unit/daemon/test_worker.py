@@ -68,7 +68,7 @@ class Manager:
     def stop_claiming(self):
         self.log.append("manager.stop_claiming")
 
-    def catch_up(self):
+    def catch_up(self, worker):
         self.log.append("manager.catch_up")
 
     def stop(self, timeout):

@@ -197,6 +197,21 @@ def test_there_is_a_bound_on_shared_placements_and_none_on_own_ones(clock):
     assert len(pending) == 3
 
 
+def test_of_many_shared_placements_some_are_looked_for_at_once_and_all_in_the_end(pending, monkeypatch):
+    """Anyone on the bus can announce placements that no compute will report; requests wait for the looks."""
+    monkeypatch.setattr("scheduler.hosts.pending.MOST_LOOKED_FOR", 10)
+    table, changed = table_of(three()), table_of(three(LATER))
+    for number in range(30):
+        pending.share(f"i{number}", uuid_of("h1"), ONE, None)
+    pending.add("own", table, 0, ONE)
+    seen = set()
+    while len(seen) < 31:
+        found = [one.instance for one in pending.on_changed_rows(changed)]
+        assert len(found) == 11
+        assert "own" in found
+        seen.update(found)
+
+
 ASKED_AT = 1000.0
 
 

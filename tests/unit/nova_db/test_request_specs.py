@@ -82,3 +82,29 @@ def test_a_server_group_comes_with_policy_and_members(nova, stored, rules):
 def test_what_is_missing_is_named(stored, method):
     with pytest.raises(NotFound, match="nothing"):
         getattr(stored, method)("nothing")
+
+
+def test_groups_are_read_together(nova, stored):
+    for name in ("a", "b"):
+        number = nova.insert_api(instance_groups, uuid=f"{name}{GROUP[1:]}", name=name)
+        nova.insert_api(instance_group_policy, group_id=number, policy="affinity", rules=None)
+        nova.insert_api(instance_group_member, group_id=number, instance_uuid=f"i-{name}")
+    found = stored.groups([f"a{GROUP[1:]}", f"b{GROUP[1:]}", GROUP])
+    assert {one.name: (one.policy, one.members) for one in found.values()} == {
+        "a": ("affinity", ["i-a"]),
+        "b": ("affinity", ["i-b"]),
+    }
+
+
+def test_the_latest_requests_come_oldest_first(nova, stored):
+    for number in range(4):
+        insert_request(nova, f"i{number}")
+    assert stored.latest(3) == ["i1", "i2", "i3"]
+    assert stored.latest(10, since=module.datetime(2999, 1, 1)) == []
+    assert dict(stored.texts(["i1", "i9"])).keys() == {"i1"}
+
+
+def test_all_flavors_are_read_in_order(nova, stored):
+    insert_flavor(nova, name="b", flavorid="1")
+    insert_flavor(nova, name="a", flavorid="2")
+    assert [one.name for one in stored.flavors()] == ["a", "b"]

@@ -49,9 +49,7 @@ class World:
         return self.write_all({UUID: replace(write, **options)}, until)[UUID]
 
     def write_all(self, writes, until=60.0, **options):
-        return self.writer.write(
-            writes, until=self.clock.now + until, on_lost=lambda uuids: self.lost.extend(uuids), **options
-        )
+        return self.writer.write(writes, until=self.clock.now + until, on_lost=self.lost.extend, **options)
 
     def release(self, generation, until=60.0):
         return self.write_all({UUID: Write({}, OWNER, generation)}, until)[UUID]

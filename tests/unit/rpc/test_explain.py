@@ -9,7 +9,6 @@ from scheduler import conf as configuration
 from scheduler.errors import InvalidRequest
 from scheduler.rpc import explain, transport
 from scheduler.rpc.context import RequestContext
-from tests.unit.selection.requests import make_spec
 
 TIMEOUT = 20
 
@@ -29,18 +28,6 @@ class Memory:
         if host == "broken":
             raise InvalidRequest("first line\nsecond line")
         return {"name": name, "host": host} if name == self.known else None
-
-    def dry_run(self, context, spec, most_hosts):
-        return {"flavor": spec.flavor.vcpus, "most_hosts": most_hosts, "admin": context.is_admin}
-
-    def partition(self):
-        return "a"
-
-    def capacity(self, context, spec):
-        return {"flavor": spec.flavor.vcpus}
-
-    def compare(self, settings, name, at_most, since):
-        return [settings, name, at_most, since]
 
     def decisions(self, **wanted):
         self.asked = wanted
@@ -85,25 +72,6 @@ def test_arguments_reach_the_explainer(workers):
     assert [memory.asked for memory in memories] == [wanted, wanted]
 
 
-def test_requests_reach_one_worker(workers):
-    asked = explain.Schedulers(workers[0], ["ctl", "other"], TIMEOUT)
-    found = asked.ask_one("dry_run", spec_obj=make_spec(num_instances=1), most_hosts=5).found
-    assert found == {"ctl.0": {"flavor": 2, "most_hosts": 5, "admin": True}}
-    assert asked.ask_one("capacity", spec_obj=make_spec(num_instances=1)).found == {"ctl.0": {"flavor": 2}}
-    assert asked.ask_one("partition").found == {"ctl.0": "a"}
-
-
-def test_the_next_scheduler_is_asked_if_one_does_not_answer(workers):
-    asked = explain.Schedulers(workers[0], ["away", "ctl"], 0.5)
-    answers = asked.ask_one("capacity", spec_obj=make_spec(num_instances=1))
-    assert (list(answers.found), list(answers.failed)) == (["ctl.0"], ["away.0"])
-
-
-def test_all_workers_compare(workers):
-    answers = explain.Schedulers(workers[0], ["ctl"], TIMEOUT).ask("compare", settings={"a": "1"}, at_most=3)
-    assert answers.found == {name: [{"a": "1"}, None, 3, 0] for name in ("ctl.0", "ctl.1")}
-
-
 def test_what_a_worker_raises_is_one_line(workers):
     answers = explain.Schedulers(workers[0], ["ctl"], TIMEOUT).ask("host", name="req-0", host="broken")
     assert answers.found == {}
@@ -123,10 +91,6 @@ def test_a_scheduler_that_does_not_answer_is_told_after_the_timeout(workers):
         ("decision", {"name": "req-0"}),
         ("host", {"name": "req-0", "host": "h"}),
         ("decisions", {}),
-        ("dry_run", {"spec_obj": make_spec(num_instances=1)}),
-        ("capacity", {"spec_obj": make_spec(num_instances=1)}),
-        ("partition", {}),
-        ("compare", {"settings": {"a": "1"}}),
     ],
 )
 def test_only_administrators_are_answered(endpoint, method, arguments):
@@ -146,11 +110,6 @@ def test_only_administrators_are_answered(endpoint, method, arguments):
         ("decisions", {"since": float("nan")}),
         ("decisions", {"project": 5}),
         ("host", {"name": "req-0", "host": None}),
-        ("dry_run", {"spec_obj": {"flavor": "m1"}}),
-        ("capacity", {"spec_obj": None}),
-        ("compare", {"settings": ["a"]}),
-        ("compare", {"settings": {"a": 1}}),
-        ("compare", {"settings": {"a": "1"}, "at_most": "all"}),
     ],
 )
 def test_wrong_arguments_are_refused(endpoint, method, arguments):

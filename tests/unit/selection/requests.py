@@ -1,11 +1,14 @@
 """Requests, candidates and claims for tests of the selection."""
 
+from dataclasses import replace
 import functools
 from types import SimpleNamespace
 
 from scheduler import objects
 from scheduler.claims.result import ClaimResult, Outcome
+from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.placement.answer import AllocationCandidate
+from scheduler.request.instance_state import all_waiting
 from scheduler.request.scheduling_request import SchedulingRequest
 from tests.builders import make_host
 from tests.support.options import make_conf as new_conf
@@ -68,28 +71,48 @@ class FakeClaims:
         return {uuid: self.claim(uuid, candidate) for uuid, candidate in candidates.items()}
 
 
+class NoSpool:
+    """Forgets everything."""
+
+    def note_lost(self, lost, owner, kept=None):
+        pass
+
+    def note_unknown(self, uuids, kept=None):
+        pass
+
+    def note_answered(self, held):
+        pass
+
+
 class FakeClaimer:
     """A ``Claimer`` over ``FakeClaims``; these are told what is released."""
+
+    batch_size = 20
+    spool = NoSpool()
+    states_of = staticmethod(all_waiting)
 
     def __init__(self, claims):
         self.claims = claims
 
-    def claim(self, request):
-        return self.claims.claim(request.uuid, request.candidate)
+    def claim(self, requests, deadline=None):
+        results = self.claims.claim_many({request.uuid: request.candidate for request in requests})
+        return {one.uuid: granted(results[one.uuid], one.candidate) for one in requests}
 
-    def claim_many(self, requests):
-        return self.claims.claim_many({request.uuid: request.candidate for request in requests})
+    def fence(self, held, owner, hosts, deadline, context=None):
+        return {uuid: ClaimResult(Outcome.CLAIMED, made=one) for uuid, one in held.items()}
 
     def begin_request(self, instance_uuids, deadline):
         return lambda: None
 
-    def release_many(self, claims, context=None):
-        for instance_uuid, claim in claims.items():
-            assert claim.claimed
-            self.claims.released.append(instance_uuid)
+    def release(self, held, left, kept, context=None):
+        self.claims.released.extend(held)
+        return set()
 
-    def confirm_claims(self, instance_uuids):
-        pass
+
+def granted(result, candidate):
+    """The same result, with what the instance holds if it is granted."""
+    made = result.made or ConsumerAllocations(candidate.allocations, 1)
+    return replace(result, made=made) if result.claimed else result
 
 
 def destination(**fields):

@@ -2,7 +2,7 @@
 
 import threading
 
-from scheduler.stream.broker import StreamUnavailable
+from scheduler.stream.broker import StreamUnavailable, UnreadableMessage
 
 
 class FakeBroker:
@@ -15,6 +15,7 @@ class FakeBroker:
         unconfirmed: How many of the next messages are written, but not confirmed.
         deaf: Whether readers get nothing, without being told.
         purposes: What each connection was for.
+        malformed: Positions of messages that the AMQP library cannot decode.
     """
 
     def __init__(self):
@@ -23,6 +24,7 @@ class FakeBroker:
         self.unconfirmed = 0
         self.refuses = False
         self.purposes = []
+        self.malformed = set()
         self.news = threading.Condition()
 
     def connect(self, purpose):
@@ -52,17 +54,20 @@ class FakeConnection:
             self._broker.unconfirmed -= 1
             raise StreamUnavailable("broker test: not confirmed")
 
-    def subscribe(self, offset, deliver):
+    def subscribe(self, offset):
         self._broker.check()
-        self._deliver = deliver
+        self._read = len(self._broker.bodies) if offset == "next" else 0
 
-    def poll(self, timeout):
+    def receive(self, timeout):
         self._broker.check()
         with self._broker.news:
             self._broker.news.wait_for(lambda: len(self._broker.bodies) > self._read, min(timeout, 0.01))
-        while not self._broker.deaf and self._read < len(self._broker.bodies):
-            self._read += 1
-            self._deliver(self._broker.bodies[self._read - 1])
+        if self._broker.deaf or self._read == len(self._broker.bodies):
+            return None
+        if self._read in self._broker.malformed:
+            raise UnreadableMessage("broker test: malformed")
+        self._read += 1
+        return self._broker.bodies[self._read - 1]
 
     def send_heartbeat(self):
         self._broker.check()

@@ -5,7 +5,9 @@ What that library keeps private and is used here: ``_drivers.common.ConfigOptsPr
 """
 
 import ssl
+from types import SimpleNamespace
 
+from amqp.exceptions import ConsumerCancelled
 from oslo_messaging import TransportURL
 from oslo_messaging._drivers import common
 from oslo_messaging._drivers.impl_rabbit import Connection
@@ -19,10 +21,10 @@ from scheduler.stream.broker import (
     StreamBroker,
     StreamConnection,
     StreamUnavailable,
+    UnreadableMessage,
+    stream_of,
 )
-from tests.support.clock import Clock
 from tests.support.options import make_conf
-from tests.unit.stream.fake_channel import FakeChannel, message
 
 
 def options_of(url, **rabbit):
@@ -112,45 +114,85 @@ def test_options_that_cannot_be_used_are_refused_without_a_secret(url, options):
 
 def test_the_first_host_is_chosen_at_random():
     chosen = []
-    StreamBroker(options_of("rabbit://u:p@a,u:p@b,u:p@c/")[0], "test", lambda n: chosen.append(n) or 2)
+    StreamBroker(options_of("rabbit://u:p@a,u:p@b,u:p@c/")[0], "test", choice=lambda n: chosen.append(n) or 2)
     assert chosen == [3]
 
 
-HOST = BrokerHost("a", 5672, "u", "p", "/")
+@pytest.mark.parametrize(("partition", "queue"), [("", "berth.decisions"), ("gpu", "berth.decisions.gpu")])
+def test_schedulers_of_a_partition_have_a_stream_of_their_own(partition, queue):
+    library = FakeLibrary()
+    StreamConnection(library, BrokerHost("a", 5672, "u", "p", "/"), stream_of(partition)).declare()
+    assert library.declared == [queue]
 
 
-def subscribed(channel, deliver, clock=lambda: 0.0):
-    connection = StreamConnection(channel, HOST, clock)
+class FakeLibrary:
+    """A connection of kombu, its channel, and the messages that it delivers, one at each call."""
+
+    def __init__(self, *messages):
+        self.messages, self.acknowledged, self.declared = list(messages), [], []
+
+    def channel(self):
+        return self
+
+    def queue_declare(self, queue, **_kwargs):
+        self.declared.append(queue)
+
+    def basic_qos(self, *_args):
+        pass
+
+    def basic_consume(self, queue, callback, arguments):
+        self.callback = callback
+
+    def basic_ack(self, tag, multiple):
+        assert multiple
+        self.acknowledged.append(tag)
+
+    def drain_events(self, timeout):
+        if not self.messages:
+            raise TimeoutError("timed out")
+        message = self.messages.pop(0)
+        if isinstance(message, Exception):
+            raise message
+        if message is not None:
+            self.callback(message)
+
+
+def subscribed(library):
+    connection = StreamConnection(library, BrokerHost("a", 5672, "u", "p", "/"))
     connection.declare()
-    connection.subscribe("5m", deliver)
+    connection.subscribe("5m")
     return connection
 
 
+def message(tag, body=b"[]"):
+    return SimpleNamespace(delivery_tag=tag, body=body)
+
+
 def test_messages_are_acknowledged_many_at_once():
-    bodies = []
     count = 2 * ACKNOWLEDGE_EVERY + 3
-    channel = FakeChannel(*(message(n + 1, b"[]") for n in range(count)))
-    connection = subscribed(channel, bodies.append)
-    for _ in range(4):
-        connection.poll(0.5)
-    assert len(bodies) == count
-    assert channel.acknowledged == [ACKNOWLEDGE_EVERY, 2 * ACKNOWLEDGE_EVERY, count]
+    library = FakeLibrary(*(message(n + 1) for n in range(count)))
+    connection = subscribed(library)
+    assert [connection.receive(1) for _ in range(count + 1)] == [b"[]"] * count + [None]
+    assert library.acknowledged == [ACKNOWLEDGE_EVERY, 2 * ACKNOWLEDGE_EVERY]
 
 
-def test_a_poll_ends_in_time_also_while_messages_keep_coming():
-    """Heartbeats are sent between polls."""
-    clock = Clock()
-
-    def take_time(_body):
-        clock.now += 0.2
-
-    channel = FakeChannel(*(message(n + 1, b"[]") for n in range(100)))
-    connection = subscribed(channel, take_time, clock)
-    connection.poll(0.5)
-    assert channel.acknowledged == [3]
+def test_what_is_no_message_is_nothing():
+    connection = subscribed(FakeLibrary(message(1), None, message(2, "[1]")))
+    assert [connection.receive(1) for _ in range(3)] == [b"[]", None, "[1]"]
 
 
-def test_a_broker_that_sends_something_else_is_left():
-    connection = subscribed(FakeChannel(b"HTTP/1.1 400 Bad Request\r\n\r\n"), lambda _body: None)
-    with pytest.raises(StreamUnavailable, match="broker a:5672: "):
-        connection.poll(0.5)
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (ConsumerCancelled("deleted"), StreamUnavailable),
+        (ConnectionResetError(), StreamUnavailable),
+        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"), UnreadableMessage),
+        (KeyError("x"), UnreadableMessage),
+    ],
+    ids=lambda value: value.__name__ if isinstance(value, type) else type(value).__name__,
+)
+def test_a_connection_that_cannot_be_read_is_left(error, expected):
+    connection = subscribed(FakeLibrary(error))
+    with pytest.raises(StreamUnavailable, match="broker a:5672: ") as raised:
+        connection.receive(1)
+    assert type(raised.value) is expected

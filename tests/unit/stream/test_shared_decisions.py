@@ -110,7 +110,7 @@ def test_a_refused_host_is_free_again(one, another):
     one.reserve("i1", 0)
     one.pending.remove(["i1"])
     one.reserve("i1", 1)
-    assert one.published == ["intent", "refused", "intent"]
+    assert one.published == ["intent", "released", "intent"]
     assert (another.on(0), another.on(1)) == (NOTHING.tolist(), ONE.tolist())
 
 
@@ -173,12 +173,5 @@ def test_columns_that_are_not_known_here_are_left_out(one):
 
 def test_a_refusal_on_another_node_leaves_the_placement(one):
     one.reserve("i1", 0)
-    one.shared.apply(record(Kind.REFUSED, node=H2))
+    one.shared.apply(record(Kind.RELEASED, node=H2))
     assert one.on(0) == ONE.tolist()
-
-
-@pytest.mark.parametrize(("kind", "left"), [(Kind.INTENT, True), (Kind.CLAIMED, False)])
-def test_an_instance_that_got_a_host_of_another_partition_is_not_expected_here_any_more(one, kind, left):
-    one.reserve("i1", 0)
-    one.shared.apply(record(kind, node=uuid_of("h9"), columns={"free_ram_mb": -512}))
-    assert (one.pending.get("i1") is not None) is left

@@ -7,7 +7,6 @@ import pytest
 
 from conductor_client import journal
 from conductor_client.journal import Event, Record
-from scheduler.conf.partitions import ROUTER
 from tools import demo, demo_moves, demo_report, demo_run, fleet, small_cloud, vhosts
 from tools.small_cloud import Schedulers
 from tools.truth import Truth
@@ -227,12 +226,12 @@ def test_the_broker_of_this_machine_is_taken(host):
         (5, ["flavors = a", "flavors = b", "flavors = c", "zones = az1", "zones = az2"]),
     ],
 )
-def test_each_partition_has_requests_of_its_own_and_the_router_gets_all(tmp_path, partitions, purposes):
+def test_each_partition_has_requests_of_its_own(tmp_path, partitions, purposes):
     cloud = small_cloud.SmallCloud(tmp_path, 6, 1, schedulers=Schedulers(partitions, 1, ("a", "b", "c")))
     lines = cloud._sections("part1").splitlines()
     assert [line for line in lines if line.startswith(("flavors", "zones"))] == purposes
-    assert "consumer_priority" not in " ".join(lines)
-    assert "consumer_priority = 1" in cloud._sections(ROUTER).splitlines()
+    assert lines[:2] == ["[berth]", "partition = part1"]
+    assert cloud._sections().splitlines() == lines[2:], "as a router has them"
 
 
 AT_ONCE = """

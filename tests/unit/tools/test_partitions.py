@@ -199,8 +199,8 @@ def test_logs_say_who_decided_and_who_sent_on(tmp_path):
     log = tmp_path / "router-1.log"
     log.write_text(
         "INFO x [req-1] Placed instance a on host b (cell1): ...\n"
-        "INFO x [req-1] Call 1 was sent on to berth.partition.large (partition)\n"
-        "INFO x [req-2] Call 2 was sent on to berth.partition.general (partition)\n"
+        "INFO x [req-1] Calling partition large (by flavor)\n"
+        "INFO x [req-2] Calling partition general (by instance)\n"
         "INFO x [req-3] Call 3 was sent on to berth.forwarded.x.0 (server_group)\n"
     )
     assert results.read_logs([log]) == {

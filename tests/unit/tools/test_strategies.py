@@ -30,7 +30,6 @@ def test_every_request_is_answered_and_nothing_is_over_committed_or_leaked(scena
     [
         {"loss": 0.3},
         {"cut": 20.0, "rate": 10.0},
-        {"outside": 30.0, "share": 0.9},
         {"share": 1.05},
         {"sizes": (1, 2, 8)},
         {"load": (0.7, 0.1, 0.1, 0.1)},

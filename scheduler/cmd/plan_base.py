@@ -1,0 +1,146 @@
+"""What the commands of berth-plan have in common: reading the cloud, progress, and showing a plan."""
+
+import argparse
+from collections.abc import Callable, Sequence
+import difflib
+import logging
+import sys
+import time
+from typing import Any, TextIO
+
+from cliff.lister import Lister
+
+from scheduler import conf as options
+from scheduler.cmd import explain_page
+from scheduler.cmd.explain_decisions import NotShown, Question, Shown
+from scheduler.errors import BerthError
+from scheduler.planning import page, snapshot
+from scheduler.planning.cloud import PlannedCloud
+
+NO_PLACE = 3
+
+#: Seconds between two states of the progress line, and the width of its bar.
+INTERVAL, WIDTH = 0.1, 30
+
+#: What decisions log; a plan makes thousands of them, and says itself why one fails.
+QUIET = ("scheduler", "nova")
+
+
+class WrongArgument(BerthError):
+    """An argument names what is not there, or does not go with another one."""
+
+
+class ProgressLine:
+    """One line on a terminal that says how far a plan is; nothing elsewhere."""
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        """Show nothing yet."""
+        self._stream = stream if stream.isatty() else None
+        self._clock = clock
+        self._shown_at = float("-inf")
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """Show how much is done of how much."""
+        if self._stream is None or self._clock() < self._shown_at + INTERVAL:
+            return
+        self._shown_at = self._clock()
+        full = WIDTH * done // max(total, 1)
+        bar = "█" * min(full, WIDTH) + "░" * max(WIDTH - full, 0)
+        self._stream.write(f"\r\x1b[K{bar} {what} {done} of {total}")
+        self._stream.flush()
+
+    def clear(self) -> None:
+        """Remove the line."""
+        if self._stream is not None:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+
+class PlanCommand(Question):
+    """The base of the commands. JSON and YAML have the whole plan, CSV has its last table."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser of the options that all commands have."""
+        parser = Lister.get_parser(self, prog_name)
+        parser.add_argument("--html", metavar="FILE", help="write a page with pictures to this file")
+        return parser
+
+    def plan(
+        self, cloud: PlannedCloud, args: argparse.Namespace, progress: snapshot.Progress
+    ) -> dict[str, Any]:
+        """Return the plan; its ``all_placed`` tells whether every instance finds a place."""
+        raise NotImplementedError
+
+    def shown(self, plan: dict[str, Any], args: argparse.Namespace) -> Shown:
+        """Return how the plan is shown."""
+        raise NotImplementedError
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Plan, show the plan, and return the exit status."""
+        options.require_databases(self.conf)
+        if self.app.options.verbose_level < 2:
+            for name in QUIET:
+                logging.getLogger(name).setLevel(logging.ERROR)
+        progress = ProgressLine(sys.stderr)
+        try:
+            with snapshot.read(self.conf, progress) as read:
+                plan = self.plan(PlannedCloud(read), parsed_args, progress)
+        finally:
+            progress.clear()
+        shown = self.shown(plan, parsed_args)
+        if parsed_args.html:
+            write_page(parsed_args.html, plan, shown)
+        self._print(shown, parsed_args)
+        return 0 if plan["all_placed"] else NO_PLACE
+
+
+def write_page(path: str, plan: dict[str, Any], shown: Shown) -> None:
+    """Write the page of a plan.
+
+    Raises:
+        NotShown: It cannot be written.
+    """
+    try:
+        explain_page.write(path, page.render(plan, shown.head, shown.tables))
+    except OSError as error:
+        raise NotShown(f"{path} cannot be written: {error}") from error
+
+
+def rows_of_hosts(cloud: PlannedCloud, args: argparse.Namespace) -> list[int]:
+    """Return the rows of the hosts that arguments name: by host, aggregate, zone and cell together.
+
+    Raises:
+        WrongArgument: There is no such host, aggregate, zone or cell, or none is named.
+    """
+    table, names = cloud.snapshot.table, cloud.snapshot.cell_names()
+    everywhere = range(len(table))
+    zones: dict[str, list[int]] = {}
+    cells: dict[str, list[int]] = {}
+    for row in everywhere:
+        zones.setdefault(cloud.snapshot.zone(row), []).append(row)
+        for name in {names[table.rows[row].cell_uuid], table.rows[row].cell_uuid}:
+            cells.setdefault(name, []).append(row)
+    aggregates = {
+        one.name: [row for host in one.hosts for row in table.rows_named.get(host, ())]
+        for one in table.aggregates
+    }
+    found: set[int] = set()
+    for what, wanted, known in (
+        ("host", args.host, table.rows_named),
+        ("aggregate", args.aggregate, aggregates),
+        ("availability zone", args.zone, zones),
+        ("cell", args.cell, cells),
+    ):
+        for name in wanted:
+            if name not in known:
+                raise WrongArgument(unknown(what, name, list(known)))
+            found.update(map(int, known[name]))
+    if not found:
+        raise WrongArgument("No host is named: give hosts, or --aggregate, --zone or --cell with hosts")
+    return sorted(found)
+
+
+def unknown(what: str, name: str, known: Sequence[str]) -> str:
+    """Return that there is no such thing, with the name that may be meant."""
+    near = difflib.get_close_matches(name, known, 1)
+    return f"There is no {what} {name}" + (f"; did you mean {near[0]}?" if near else "")

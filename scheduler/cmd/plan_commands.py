@@ -1,0 +1,185 @@
+"""berth-plan drain, survive, balance and policy: questions about the instances that exist."""
+
+import argparse
+from datetime import UTC, datetime, timedelta
+import re
+from typing import Any
+
+from scheduler import conf as options
+from scheduler.cmd import plan_text as text
+from scheduler.cmd.explain_decisions import Shown
+from scheduler.cmd.explain_text import positive_integer
+from scheduler.cmd.plan_base import PlanCommand, WrongArgument, rows_of_hosts
+from scheduler.planning import balance, drain, policy, survive
+from scheduler.planning.cloud import PlannedCloud
+from scheduler.planning.requests import pairs
+from scheduler.planning.snapshot import Progress
+
+Plan = dict[str, Any]
+
+_AGE = re.compile(r"(\d+)([smhd])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+#: Requests that are decided again at most.
+MOST_REQUESTS = 10_000
+
+
+class Drain(PlanCommand):
+    """Say where each instance of some hosts would go, in an order that works, or why it cannot.
+
+    Exit status: 0 every instance finds a place, 3 some do not, 255 no plan could be made.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser of the command's arguments."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("host", metavar="HOST", nargs="*", help="a service host that is to be empty")
+        for name in ("aggregate", "zone", "cell"):
+            parser.add_argument(
+                f"--{name}", action="append", default=[], metavar="NAME",
+                help=f"all hosts of this {name}; can be repeated",
+            )  # fmt: skip
+        parser.add_argument(
+            "--commands", action="store_true",
+            help="print only the openstack commands that carry out the moves, one a line",
+        )  # fmt: skip
+        return parser
+
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: Progress) -> Plan:
+        """Return the moves, and the instances without a place."""
+        found = drain.drain(cloud, rows_of_hosts(cloud, args), progress)
+        return found | {"all_placed": not found["without_place"]}
+
+    def shown(self, plan: Plan, args: argparse.Namespace) -> Shown:
+        """Return the moves."""
+        return text.drain(plan)
+
+    def _print(self, shown: Shown, args: argparse.Namespace) -> None:
+        if not args.commands:
+            super()._print(shown, args)
+            return
+        for line in drain.commands(shown.document):
+            self.app.stdout.write(f"{line}\n")
+
+
+class Survive(PlanCommand):
+    """Say for each failure domain whether all its instances would find a place on the rest.
+
+    Exit status: 0 all failures are survived, 3 some are not, 255 no plan could be made.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser of the command's arguments."""
+        parser = super().get_parser(prog_name)
+        what = parser.add_mutually_exclusive_group()
+        what.add_argument(
+            "--hosts", type=positive_integer, default=1, metavar="N",
+            help="hosts of a cell that fail together (default: %(default)d)",
+        )  # fmt: skip
+        what.add_argument(
+            "--by", metavar="zone|aggregate:PATTERN", help="what fails as a whole, such as aggregate:rack*"
+        )
+        parser.add_argument(
+            "--flavor", metavar="NAME|ID",
+            help="the flavor in which is counted what may still be sold (default: that of most instances)",
+        )  # fmt: skip
+        return parser
+
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: Progress) -> Plan:
+        """Return the answer for each failure domain."""
+        domains = survive.domains_of(cloud.snapshot, args.by, args.hosts)
+        found = survive.survive(cloud, domains, args.flavor, progress)
+        return found | {"all_placed": found["survived"] == found["domains"]}
+
+    def shown(self, plan: Plan, args: argparse.Namespace) -> Shown:
+        """Return the failure domains, the worst first."""
+        return text.survive(plan)
+
+
+class Balance(PlanCommand):
+    """Name the moves that help most, by the cloud's own weighers, each of which the filters allow.
+
+    Exit status: 0, or 255 if no plan could be made.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser of the command's arguments."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--goal", choices=(balance.SPREAD, balance.PACK), default=balance.SPREAD,
+            help="spread: instances on the hosts that the weighers prefer; pack: hosts that are empty "
+            "(default: %(default)s)",
+        )  # fmt: skip
+        parser.add_argument(
+            "--moves",
+            type=positive_integer,
+            default=20,
+            metavar="N",
+            help="moves at most (default: %(default)d)",
+        )
+        return parser
+
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: Progress) -> Plan:
+        """Return the moves, and how memory is used before and after them."""
+        return balance.balance(cloud, args.goal, args.moves, progress) | {"all_placed": True}
+
+    def shown(self, plan: Plan, args: argparse.Namespace) -> Shown:
+        """Return the moves."""
+        return text.balance(plan)
+
+
+class Policy(PlanCommand):
+    """Say what other options would change for the latest requests.
+
+    Exit status: 0 all find a host with the other options, 3 some do not, 255 no plan could be made.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser of the command's arguments."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--set", action="append", default=[], dest="settings", metavar="[GROUP.]OPTION=VALUE",
+            help="an option, of [filter_scheduler] if no group is named, with its value as in nova.conf; "
+            "can be repeated",
+        )  # fmt: skip
+        parser.add_argument(
+            "--other-config", metavar="FILE", help="another configuration file in place of all options"
+        )
+        parser.add_argument(
+            "--last", type=positive_integer, metavar="N", default=100,
+            help="the number of requests at most (default: %(default)d)",
+        )  # fmt: skip
+        parser.add_argument(
+            "--since", metavar="TIME|AGE", help="only requests since this time, or of this age, such as 1d"
+        )
+        return parser
+
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: Progress) -> Plan:
+        """Return how the choices differ."""
+        if not args.settings and not args.other_config:
+            raise WrongArgument("Nothing differs: give --set or --other-config")
+        other = options.load([f"--config-file={args.other_config}"]) if args.other_config else None
+        since = None if args.since is None else moment(args.since, datetime.now(UTC).replace(tzinfo=None))
+        at_most = MOST_REQUESTS if since is not None else min(args.last, MOST_REQUESTS)
+        uuids = cloud.snapshot.stored.latest(at_most, since)
+        found = policy.policy(cloud.snapshot, dict(pairs(args.settings)), uuids, progress, other)
+        return found | {"all_placed": not found["sides"]["changed"]["refused"]}
+
+    def shown(self, plan: Plan, args: argparse.Namespace) -> Shown:
+        """Return the choices that differ."""
+        return text.policy(plan)
+
+
+def moment(words: str, now: datetime) -> datetime:
+    """Return the time of an argument: one in ISO format, or an age such as ``2h``; naive UTC.
+
+    Raises:
+        WrongArgument: It is neither.
+    """
+    if age := _AGE.fullmatch(words):
+        return now - timedelta(seconds=int(age[1]) * _SECONDS[age[2]])
+    try:
+        found = datetime.fromisoformat(words)
+    except ValueError as error:
+        raise WrongArgument(f"{words} is neither a time in ISO format nor an age such as 1d") from error
+    return found.astimezone(UTC).replace(tzinfo=None) if found.tzinfo else found

@@ -1,0 +1,144 @@
+"""berth-plan capacity and dry-run: questions about requests that were not made."""
+
+import argparse
+from datetime import UTC, datetime, timedelta
+import logging
+from typing import Any
+
+from scheduler.cmd import plan_text as text
+from scheduler.cmd.explain_decisions import NotShown, Shown
+from scheduler.cmd.explain_text import positive_integer
+from scheduler.cmd.plan_base import PlanCommand, WrongArgument
+from scheduler.planning import capacity, dry_run, forecast, hints, requests, textfile
+from scheduler.planning.cloud import PlannedCloud
+from scheduler.planning.snapshot import Progress
+
+LOG = logging.getLogger("berth-plan")
+
+Plan = dict[str, Any]
+
+
+class RequestPlan(PlanCommand):
+    """A question about a request, which is described by a flavor, a file, or an instance that exists."""
+
+    needs_request = True
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser of the options that describe a request."""
+        parser = super().get_parser(prog_name)
+        what = parser.add_mutually_exclusive_group(required=self.needs_request)
+        what.add_argument("--flavor", metavar="NAME|ID", help="a flavor of nova's API database")
+        what.add_argument("--like", metavar="INSTANCE_UUID", help="the request that the instance was made of")
+        what.add_argument("--spec", metavar="FILE", help="a RequestSpec as nova stores and sends it, in JSON")
+        parser.add_argument(
+            "--image", metavar="UUID", help="an image that one of the latest requests in the API database has"
+        )
+        for name, meta, words in (
+            ("image-property", "KEY=VALUE", "a property of the image"),
+            ("hint", "KEY=VALUE", "a scheduler hint, such as group=UUID of a server group"),
+            ("ignore-host", "HOST", "a host that is left out"),
+        ):
+            parser.add_argument(
+                f"--{name}", action="append", default=[], metavar=meta, help=f"{words}; can be repeated"
+            )
+        parser.add_argument(
+            "--az",
+            metavar="ZONE[:HOST[:NODE]]",
+            help="the availability zone, with a host that is forced if it is named",
+        )
+        parser.add_argument("--project", metavar="ID", help="the project")
+        parser.add_argument(
+            "--boot-from-volume", action="store_true", help="the root disk is not on the host"
+        )
+        return parser
+
+    def request(self, cloud: PlannedCloud, args: argparse.Namespace) -> Any:
+        """Return the request that the arguments describe.
+
+        Raises:
+            BerthError: It cannot be made.
+        """
+        return requests.make_request(args, cloud.snapshot.stored, self.conf)
+
+
+class DryRun(RequestPlan):
+    """Say what would happen to a request now.
+
+    Exit status: 0 every instance finds a place, 3 some do not, 255 it could not be found out.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser of the command's arguments."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--count", type=positive_integer, default=1, metavar="N", help="instances (default: 1)"
+        )
+        return parser
+
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: Progress) -> Plan:
+        """Return what would be decided."""
+        found = dry_run.dry_run(cloud, self.request(cloud, args))
+        return found | {"all_placed": found["placed"] == found["instances"]}
+
+    def shown(self, plan: Plan, args: argparse.Namespace) -> Shown:
+        """Return the hosts that are chosen, or what left none."""
+        return text.dry_run(plan)
+
+
+class Capacity(RequestPlan):
+    """Say how many more instances of a request fit, by cell and zone, and what runs out first.
+
+    Exit status: 0 one more fits, 3 none does, 255 it could not be found out.
+    """
+
+    needs_request = False
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser of the command's arguments."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--forecast",
+            action="store_true",
+            help="the week in which it ends, by the growth of the last 30 days",
+        )
+        parser.add_argument(
+            "--all", action="store_true", help="all flavors, with the headroom after the loss of a host"
+        )
+        parser.add_argument(
+            "--textfile", metavar="FILE", help="with --all: write metrics for node-exporter to this file"
+        )
+        return parser
+
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, progress: Progress) -> Plan:
+        """Return how many fit."""
+        described = any((args.flavor, args.like, args.spec))
+        if args.all == described:
+            raise WrongArgument("Give either --all or one of --flavor, --like and --spec")
+        if args.textfile and not args.all:
+            raise WrongArgument("--textfile needs --all")
+        if args.all:
+            return self._all(cloud, args, progress)
+        spec = self.request(cloud, args)
+        hinted = any(name == hints.GROUP for name, _ in requests.pairs(args.hint))
+        if requests.without_group(spec, hinted=hinted):
+            LOG.warning("The server group of the request is left out: capacity is counted host by host")
+        flavor = spec.flavor
+        found = capacity.capacity(cloud, spec, progress)
+        if args.forecast:
+            now = datetime.now(UTC).replace(tzinfo=None)
+            changes = cloud.snapshot.all_instances.changes(flavor, now - timedelta(days=forecast.DAYS))
+            found["forecast"] = forecast.forecast(changes, found["instances"], now)
+        return found | {"all_placed": found["instances"] > 0}
+
+    def _all(self, cloud: PlannedCloud, args: argparse.Namespace, progress: Progress) -> Plan:
+        found = textfile.capacities(cloud, cloud.snapshot.stored.flavors(), progress)
+        if args.textfile:
+            try:
+                textfile.write(args.textfile, found)
+            except OSError as error:
+                raise NotShown(f"{args.textfile} cannot be written: {error}") from error
+        return {"plan": "capacities", "flavors": found, "all_placed": True}
+
+    def shown(self, plan: Plan, args: argparse.Namespace) -> Shown:
+        """Return the capacity by place, or by flavor."""
+        return text.capacities(plan) if plan["plan"] == "capacities" else text.capacity(plan)

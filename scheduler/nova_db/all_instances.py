@@ -1,0 +1,92 @@
+"""Every instance of every cell, page by page, and how many of some size were created and deleted."""
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from functools import partial
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from scheduler.nova_db.cells import Cell, Cells
+from scheduler.nova_db.scatter_gather import CellCalls
+from scheduler.nova_db.schema import instances
+from scheduler.objects import Flavor
+
+#: Instances that one statement reads.
+PAGE = 20_000
+
+
+class StoredInstance(NamedTuple):
+    """A live instance on some host."""
+
+    uuid: str
+    host: str
+    node: str | None
+    vm_state: str
+    hidden: bool
+
+
+class AllInstances:
+    """Reads instances of all cells. A cell that cannot be read raises its error."""
+
+    def __init__(self, cells: Cells, calls: CellCalls) -> None:
+        """Read nothing yet."""
+        self._cells = cells
+        self._calls = calls
+
+    def count(self) -> int:
+        """Return how many there are."""
+        query = sa.select(sa.func.count()).select_from(instances).where(*_LIVE)
+        return sum(rows[0][0] for _, rows in self._each(lambda _: query))
+
+    def pages(self) -> Iterator[tuple[Cell, list[StoredInstance]]]:
+        """Yield the live instances that are on a host, with their cell."""
+        columns = instances.c
+        names = (columns.uuid, columns.host, columns.node, columns.vm_state, columns.hidden)
+        for cell in self._cells.all:
+            last = 0
+            while True:
+                query = sa.select(columns.id, *names).where(*_LIVE, columns.id > last)
+                rows = self._ask(cell, query.order_by(columns.id).limit(PAGE))
+                if not rows:
+                    break
+                last = rows[-1].id
+                yield cell, [StoredInstance(uuid, host, node, str(state), bool(hidden))
+                             for _, uuid, host, node, state, hidden in rows]  # fmt: skip
+
+    def changes(self, flavor: Flavor, since: datetime) -> list[tuple[datetime, int]]:
+        """Return when instances of the size of a flavor were created (1) and deleted (-1).
+
+        Deleted instances that were archived are missing.
+        """
+        columns = instances.c
+        sizes = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb")
+        of_size = [columns[name] == getattr(flavor, name) for name in sizes]
+        query = sa.select(columns.created_at, columns.deleted_at, columns.deleted).where(
+            *of_size, sa.or_(columns.created_at >= since, columns.deleted_at >= since)
+        )
+        found = []
+        for _, rows in self._each(lambda _: query):
+            for created, deleted_at, deleted in rows:
+                if isinstance(created, datetime) and created >= since:
+                    found.append((created, 1))
+                if deleted and isinstance(deleted_at, datetime) and deleted_at >= since:
+                    found.append((deleted_at, -1))
+        return sorted(found)
+
+    def _each(self, query: Callable[[Cell], sa.Select]) -> Iterator[tuple[Cell, Any]]:
+        for cell in self._cells.all:
+            yield cell, self._ask(cell, query(cell))
+
+    def _ask(self, cell: Cell, query: sa.Select) -> Any:
+        answer = self._calls.scatter_gather([cell], partial(self._rows, query))[cell.uuid]
+        if answer.error:
+            raise answer.error
+        return answer.value
+
+    def _rows(self, query: sa.Select, cell: Cell) -> list[Any]:
+        with self._cells.engine(cell).connect() as connection:
+            return list(connection.execute(query))
+
+
+_LIVE = (instances.c.deleted == 0, instances.c.host.is_not(None))

@@ -1,0 +1,79 @@
+"""When a cloud will be full: the growth of the last month, carried on."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+import math
+from typing import Any
+
+import numpy as np
+
+#: Days of which the growth is taken.
+DAYS = 30
+
+#: Of ten such months eight end in the interval that is told.
+QUANTILE = 1.2816
+
+#: Days beyond which the end is not told.
+HORIZON = 3650
+
+
+def forecast(changes: Sequence[tuple[datetime, int]], left: int, now: datetime) -> dict[str, Any]:
+    """Return when the last of ``left`` instances will be there, if each day is like one of the last month.
+
+    The growth of a day has the mean and the deviation of the last days; both the chance of the days to come
+    and that of the mean itself make the interval wide.
+
+    Args:
+        changes: When instances were created (1) and deleted (-1).
+        left: How many more fit.
+        now: The time, as in ``changes``.
+
+    Returns:
+        ``per_day`` and ``deviation``; ``week``, the first day of the week in which it ends, ``earliest`` and
+        ``latest``, with eight chances of ten; null where it does not end within ten years.
+    """
+    days = np.zeros(DAYS)
+    for moment, change in changes:
+        ago = (now - moment).days
+        if 0 <= ago < DAYS:
+            days[ago] += change
+    mean, deviation = float(days.mean()), float(days.std(ddof=1))
+    return {
+        "created": sum(change > 0 for _, change in changes),
+        "deleted": sum(change < 0 for _, change in changes),
+        "per_day": round(mean, 2),
+        "deviation": round(deviation, 2),
+        "week": _week(now, end(left, mean, deviation, 0.0)),
+        "earliest": _week(now, end(left, mean, deviation, QUANTILE)),
+        "latest": _week(now, end(left, mean, deviation, -QUANTILE)),
+    }
+
+
+def end(left: int, mean: float, deviation: float, quantile: float) -> float | None:
+    """Return the days after which ``left`` instances have come; None if they never do.
+
+    The growth of t days is ``t * mean + quantile * deviation * sqrt(t + t * t / DAYS)``.
+    """
+    if left <= 0:
+        return 0.0
+
+    def grown(days: float) -> float:
+        return days * mean + quantile * deviation * math.sqrt(days + days * days / DAYS)
+
+    low, high = 0.0, float(HORIZON)
+    if quantile >= 0:
+        if grown(high) < left:
+            return None
+    elif grown(high) < left or mean <= 0:
+        return None
+    while high - low > 0.01:
+        middle = (low + high) / 2
+        low, high = (middle, high) if grown(middle) < left else (low, middle)
+    return high
+
+
+def _week(now: datetime, days: float | None) -> str | None:
+    if days is None:
+        return None
+    day = (now + timedelta(days=days)).date()
+    return (day - timedelta(days=day.weekday())).isoformat()

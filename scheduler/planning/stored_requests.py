@@ -1,0 +1,95 @@
+"""The requests that instances were made of; of equal ones one is kept."""
+
+from typing import Any
+
+import orjson
+
+from scheduler import objects
+from scheduler.errors import InvalidRequest
+from scheduler.request.reading import read
+
+UNREADABLE = -2
+"""In place of the number of a request that cannot be read."""
+
+DATA = "nova_object.data"
+
+#: What differs between instances of one request.
+OWN = ("instance_uuid", "num_instances", "id", "instance_group")
+
+#: Hints that name other instances, which may move too.
+OF_INSTANCES = ("same_host", "different_host")
+
+
+class StoredRequests:
+    """Distinct requests by number. Most of 100,000 stored texts differ in the UUID of the instance only."""
+
+    def __init__(self) -> None:
+        """Keep none yet."""
+        self._specs: list[Any] = []
+        self._forced: set[int] = set()
+        self._of_content: dict[bytes, int] = {}
+        self._of_text: dict[int, tuple[int, str | None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._specs)
+
+    def add(self, uuid: str, text: str) -> tuple[int, str | None]:
+        """Return the number of an instance's request, or ``UNREADABLE``, and the UUID of its server group.
+
+        Args:
+            uuid: The instance.
+            text: The request as stored.
+        """
+        key = hash(text.replace(uuid, ""))
+        known = self._of_text.get(key)
+        if known is None:
+            known = self._of_text[key] = self._add(text)
+        return known
+
+    def _add(self, text: str) -> tuple[int, str | None]:
+        try:
+            primitive = orjson.loads(text)
+            spec = objects.RequestSpec.obj_from_primitive(primitive)
+            data = primitive[DATA]
+            content = orjson.dumps({name: data[name] for name in sorted(data.keys() - set(OWN))})
+            group = read(read(spec, "instance_group"), "uuid")
+        except (ValueError, InvalidRequest, KeyError, TypeError):
+            return UNREADABLE, None
+        number = self._of_content.setdefault(content, len(self._specs))
+        if number == len(self._specs):
+            if read(spec, "force_hosts") or read(spec, "force_nodes"):
+                self._forced.add(number)
+            self._specs.append(_to_move(spec))
+        return number, group
+
+    def spec(self, number: int) -> objects.RequestSpec:
+        """Return a copy of a request."""
+        return self._specs[number].obj_clone()
+
+    def flavor(self, number: int) -> objects.Flavor:
+        """Return the flavor of a request."""
+        return self._specs[number].flavor
+
+    def is_forced(self, number: int) -> bool:
+        """Whether a request named the host that it was for. A move has no such host."""
+        return number in self._forced
+
+    def names_instances(self, number: int) -> bool:
+        """Whether hints of a request name other instances."""
+        return any(hint in read(self._specs[number], "scheduler_hints", {}) for hint in OF_INSTANCES)
+
+    def has_devices(self, number: int) -> bool:
+        """Whether a request has PCI requests."""
+        return bool(read(read(self._specs[number], "pci_requests"), "requests", ()))
+
+    def is_pinned(self, number: int) -> bool:
+        """Whether a request has a NUMA topology."""
+        return read(self._specs[number], "numa_topology") is not None
+
+
+def _to_move(spec: Any) -> Any:
+    """Return a request as a conductor sends it for a move: nothing of the first choice is left."""
+    spec.force_hosts = spec.force_nodes = spec.ignore_hosts = spec.retry = spec.requested_destination = None
+    spec.requested_resources = []
+    spec.num_instances = 1
+    return spec

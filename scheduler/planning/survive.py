@@ -1,0 +1,302 @@
+"""Losing hosts: for each failure domain, would all its instances find a place on the rest?
+
+Most answers need no decision. With k instances on a domain, one of them surely finds a place if k hosts of
+its cell outside of the domain pass for it now: each of the others fills one host at most. Only if that is not
+so for some instance of a domain its instances are evacuated one by one, on the snapshot.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+import fnmatch
+from itertools import combinations, islice
+from typing import NamedTuple
+
+import numpy as np
+
+from scheduler.errors import BerthError
+from scheduler.filters.affinity_filter import ServerGroupAffinityFilter, ServerGroupAntiAffinityFilter
+from scheduler.planning.capacity import fits
+from scheduler.planning.cloud import PlannedCloud
+from scheduler.planning.moves import Document, Mover, Stuck, stuck_document, summed
+from scheduler.planning.requests import of_flavor
+from scheduler.planning.snapshot import SOFT_DELETED, Progress, Snapshot, no_progress
+
+#: Failure domains that are told in full, and those of which it is told how much may still be sold.
+MOST_TOLD = 20
+MOST_SOLD = 3
+
+#: Instances without a place that are told of a domain.
+MOST_STUCK = 20
+
+#: Sets of several hosts that are tried: those with most instances.
+MOST_SETS = 2000
+
+
+class Domain(NamedTuple):
+    """Hosts that fail together.
+
+    Attributes:
+        name: What it is called.
+        rows: Their rows; sorted.
+    """
+
+    name: str
+    rows: tuple[int, ...]
+
+
+class UnknownDomain(BerthError):
+    """No failure domain is called so."""
+
+
+def by_hosts(snapshot: Snapshot, number: int) -> list[Domain]:
+    """Return each host as a domain; with a number above one the sets of so many hosts, the fullest first.
+
+    Sets are of hosts of one cell, since instances stay in their cell.
+    """
+    table = snapshot.table
+    counts = np.bincount(snapshot.instances.rows[snapshot.instances.rows >= 0], minlength=len(table))
+    memory = table.numbers["total_usable_ram_mb"] - table.numbers["free_ram_mb"]
+    hosts = [tuple(rows) for rows in table.rows_of_host.values()]
+    hosts.sort(key=lambda rows: (-int(memory[list(rows)].sum()), rows))
+    if number == 1:
+        used = (rows for rows in hosts if counts[list(rows)].any())
+        return [Domain(table.rows[rows[0]].host, tuple(map(int, rows))) for rows in used]
+    found = []
+    for cell in sorted({table.rows[rows[0]].cell_uuid for rows in hosts}):
+        here = [rows for rows in hosts if table.rows[rows[0]].cell_uuid == cell]
+        for chosen in islice(_sets(here, number), MOST_SETS):
+            names = "+".join(table.rows[rows[0]].host for rows in chosen)
+            found.append(Domain(names, tuple(sorted(int(row) for rows in chosen for row in rows))))
+    return found
+
+
+def _sets(hosts: Sequence[tuple[int, ...]], number: int) -> Iterator[tuple[tuple[int, ...], ...]]:
+    """Yield sets of so many hosts, those first of which all are among the first ones."""
+    for last in range(number - 1, len(hosts)):
+        yield from ((*others, hosts[last]) for others in combinations(hosts[:last], number - 1))
+
+
+def by_aggregate(snapshot: Snapshot, pattern: str) -> list[Domain]:
+    """Return the aggregates with names that match a pattern, as domains.
+
+    Raises:
+        UnknownDomain: None does.
+    """
+    rows_named = snapshot.table.rows_named
+    found = [
+        Domain(one.name, tuple(sorted({int(row) for host in one.hosts for row in rows_named.get(host, ())})))
+        for one in snapshot.table.aggregates
+        if fnmatch.fnmatchcase(one.name, pattern)
+    ]
+    if not any(each.rows for each in found):
+        raise UnknownDomain(f"No aggregate with a host has a name that matches {pattern}")
+    return sorted(each for each in found if each.rows)
+
+
+def by_zone(snapshot: Snapshot) -> list[Domain]:
+    """Return the availability zones as domains."""
+    zones: dict[str, list[int]] = {}
+    for row in range(len(snapshot.table)):
+        zones.setdefault(snapshot.zone(row), []).append(row)
+    return [Domain(zone, tuple(rows)) for zone, rows in sorted(zones.items())]
+
+
+NOBODY = "00000000-0000-4000-8000-000000000000"
+"""An instance that does not exist."""
+
+
+class _Answer(NamedTuple):
+    domain: Domain
+    instances: int
+    stuck: Sequence[Stuck]
+
+
+class Survival:
+    """Answers for one failure domain after the other; the cloud is as before after each of them."""
+
+    def __init__(self, cloud: PlannedCloud) -> None:
+        """Read nothing yet."""
+        self._cloud = cloud
+        self._snapshot = cloud.snapshot
+        self._mover = Mover(cloud)
+        self._passing: dict[tuple[int, str], np.ndarray] = {}
+        groups = ServerGroupAntiAffinityFilter, ServerGroupAffinityFilter
+        self._local = all(rule.local or isinstance(rule, groups) for rule in cloud.rules.chain.filters)
+
+    def instances_of(self, domain: Domain) -> list[int]:
+        """Return the instances that are to find another place."""
+        instances = self._snapshot.instances
+        return [at for at in instances.on(domain.rows).tolist() if instances.states[at] != SOFT_DELETED]
+
+    def stuck(self, domain: Domain, indices: Sequence[int]) -> list[Stuck]:
+        """Return the instances of a domain that find no place on the rest."""
+        if self._surely_fit(domain, indices):
+            return []
+        return self.evacuate(domain, indices)
+
+    def evacuate(self, domain: Domain, indices: Sequence[int], *, keep: bool = False) -> list[Stuck]:
+        """Decide for each instance of a domain; with ``keep`` the cloud stays as it is then."""
+        cloud = self._cloud
+        mark, closed = cloud.mark, cloud.closed.copy()
+        cloud.closed[list(domain.rows)] = True
+        try:
+            _, stuck = self._mover.move_all(self._mover.order(indices))
+        finally:
+            if not keep:
+                cloud.rewind(mark)
+                cloud.closed[:] = closed
+        return stuck
+
+    def _surely_fit(self, domain: Domain, indices: Sequence[int]) -> bool:
+        """Whether so many hosts pass for each instance that the others cannot fill them all."""
+        if not self._local:
+            return False
+        instances, requests = self._snapshot.instances, self._snapshot.requests
+        rows = np.array(domain.rows)
+        kinds = Counter[tuple[int, str, str]]()
+        for index in indices:
+            number = int(instances.specs[index])
+            if number < 0 or requests.names_instances(number):
+                return False
+            cell = self._snapshot.table.rows[int(instances.rows[index])].cell_uuid
+            kinds[number, cell, instances.group_of.get(instances.uuids[index], "")] += 1
+        for number, cell, group in kinds:
+            spare = self._spare(group)
+            if spare is None:
+                return False
+            passing = self._pass(number, cell)
+            if np.count_nonzero(passing) - np.count_nonzero(passing[rows]) < len(indices) + spare:
+                return False
+        return True
+
+    def _spare(self, group_uuid: str) -> int | None:
+        """Return how many hosts a server group may exclude; None if that has no such bound."""
+        group = self._snapshot.groups.get(group_uuid)
+        if group is None or group.policy.startswith("soft-"):
+            return 0
+        return len(group.members) if group.policy == "anti-affinity" else None
+
+    def _pass(self, number: int, cell: str) -> np.ndarray:
+        """Return which hosts of a cell pass for a request outside of any server group; bool, (hosts,)."""
+        key = number, cell
+        if key not in self._passing:
+            self._passing[key] = np.zeros(len(self._snapshot.table), bool)
+            self._passing[key][self._ask(number, cell)] = True
+        return self._passing[key]
+
+    def _ask(self, number: int, cell: str) -> np.ndarray:
+        spec = self._mover.to_cell(self._snapshot.requests.spec(number), cell)
+        try:
+            return self._cloud.passing(spec, NOBODY)
+        except BerthError:
+            return np.empty(0, np.int64)
+
+
+def survive(
+    cloud: PlannedCloud,
+    domains: Sequence[Domain],
+    flavor: str | None = None,
+    progress: Progress = no_progress,
+) -> Document:
+    """Return which failure domains the cloud would survive, the worst first.
+
+    Args:
+        cloud: The cloud; it stays as it is.
+        domains: What fails, each alone.
+        flavor: The flavor in which is counted what may still be sold; None: the one of most instances.
+        progress: Told of each domain.
+    """
+    snapshot, survival = cloud.snapshot, Survival(cloud)
+    rows = sorted({row for domain in domains for row in domain.rows})
+    snapshot.load_requests(snapshot.instances.on(rows).tolist(), progress)
+    answers = []
+    for done, domain in enumerate(domains):
+        progress("failure domains", done, len(domains))
+        indices = survival.instances_of(domain)
+        answers.append(_Answer(domain, len(indices), survival.stuck(domain, indices)))
+    answers.sort(key=lambda each: (-len(each.stuck), -each.instances))
+    lost = [each for each in answers if each.stuck]
+    return {
+        "plan": "survive",
+        "domains": len(answers),
+        "survived": len(answers) - len(lost),
+        "flavor": (flavor := flavor or most_common_flavor(snapshot)),
+        "answers": [_told(cloud, each) for each in answers[:MOST_TOLD]],
+        "missing": dict(sorted(_most(summed(each.stuck) for each in lost).items())),
+        "may_be_sold": _sold(cloud, survival, answers[:MOST_SOLD], flavor) if flavor and not lost else 0,
+    }
+
+
+def _most(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Return the largest amount of each class: what is missing for the worst case."""
+    found: dict[str, int] = {}
+    for each in amounts:
+        for name, amount in each.items():
+            found[name] = max(found.get(name, 0), amount)
+    return found
+
+
+def _told(cloud: PlannedCloud, answer: _Answer) -> Document:
+    rows = cloud.snapshot.instances.rows
+    return {
+        "domain": answer.domain.name,
+        "hosts": len(answer.domain.rows),
+        "instances": answer.instances,
+        "placed": answer.instances - len(answer.stuck),
+        "missing": summed(answer.stuck),
+        "without_place": [
+            stuck_document(cloud, each, int(rows[each.index])) for each in answer.stuck[:MOST_STUCK]
+        ],
+    }
+
+
+def most_common_flavor(snapshot: Snapshot) -> str | None:
+    """Return the name of the flavor that most instances have, of those whose requests were read."""
+    numbers, counts = np.unique(snapshot.instances.specs[snapshot.instances.specs >= 0], return_counts=True)
+    names: Counter[str] = Counter()
+    for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+        flavor = snapshot.requests.flavor(number)
+        if "name" in flavor:
+            names[flavor.name] += count
+    return names.most_common(1)[0][0] if names else None
+
+
+def _sold(cloud: PlannedCloud, survival: Survival, answers: Sequence[_Answer], flavor: str) -> int:
+    """Return how many instances of a flavor may be sold until one of the largest domains is not survived.
+
+    Wherever they are, after the failure each of them needs a place on the rest.
+    """
+    return min((_left(cloud, survival, each.domain, flavor) for each in answers), default=0)
+
+
+def _left(cloud: PlannedCloud, survival: Survival, domain: Domain, flavor: str) -> int:
+    mark, closed = cloud.mark, cloud.closed.copy()
+    try:
+        before = sum(fit.count for fit in fits(cloud, of_flavor(cloud.snapshot, flavor)).values())
+        survival.evacuate(domain, survival.instances_of(domain), keep=True)
+        after = sum(fit.count for fit in fits(cloud, of_flavor(cloud.snapshot, flavor)).values())
+    finally:
+        cloud.rewind(mark)
+        cloud.closed[:] = closed
+    return min(before, after)
+
+
+def domains_of(snapshot: Snapshot, by: str | None, hosts: int) -> list[Domain]:
+    """Return the failure domains that a command names.
+
+    Args:
+        snapshot: The cloud.
+        by: ``zone``, ``aggregate:PATTERN``, or None for hosts.
+        hosts: How many hosts fail together.
+
+    Raises:
+        UnknownDomain: There are no such domains.
+    """
+    if by is None:
+        return by_hosts(snapshot, hosts)
+    if by == "zone":
+        return by_zone(snapshot)
+    kind, colon, pattern = by.partition(":")
+    if kind != "aggregate" or not colon or not pattern:
+        raise UnknownDomain(f"--by takes zone or aggregate:PATTERN, not {by}")
+    return by_aggregate(snapshot, pattern)

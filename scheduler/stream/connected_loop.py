@@ -1,0 +1,90 @@
+"""A thread that works on a connection of its own, and connects again after a failure."""
+
+from collections.abc import Callable
+import time
+
+from scheduler.background import BackgroundLoop
+from scheduler.stream.broker import StreamConnection, StreamUnavailable
+
+RETRY_INTERVAL = 1.0
+"""Seconds between two attempts to connect."""
+
+
+class ConnectedLoop:
+    """Calls a function with a connection, again and again. Only its own thread uses the connection."""
+
+    def __init__(
+        self,
+        name: str,
+        connect: Callable[[], StreamConnection],
+        work: Callable[[StreamConnection], float],
+        on_failure: Callable[[StreamUnavailable], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Describe the loop; nothing is connected to before ``start``.
+
+        Args:
+            name: The name of the thread.
+            connect: Connects to the stream.
+            work: One round. Returns the seconds until the next one.
+            on_failure: Called with each reason for which the stream cannot be used, until ``stop``.
+            clock: Seconds that only grow.
+        """
+        self.failing = False
+        self._connect = connect
+        self._work = work
+        self._on_failure = on_failure
+        self._clock = clock
+        self._connection: StreamConnection | None = None
+        self._retry_at = 0.0
+        self._stopping = False
+        self._loop = BackgroundLoop(name, self.run_round)
+
+    @property
+    def running(self) -> bool:
+        """Whether the thread is alive."""
+        return self._loop.running
+
+    def start(self) -> None:
+        """Start the thread, unless it is running or was stopped."""
+        if not self._stopping:
+            self._loop.start()
+
+    def wake(self) -> None:
+        """Let the next round follow at once, unless it is too early to connect again."""
+        self._loop.wake()
+
+    def stop(self, timeout: float) -> None:
+        """End the thread, in ``timeout`` seconds at most.
+
+        A thread that needs longer closes the connection itself: closed by another thread, it would fail.
+        """
+        self._stopping = True
+        if self._loop.stop(timeout):
+            self._disconnect()
+
+    def run_round(self) -> float:
+        """Connect if necessary, and work. Return the seconds to wait before the next round."""
+        now = self._clock()
+        if now < self._retry_at:
+            return self._retry_at - now
+        try:
+            if self._connection is None:
+                self._connection = self._connect()
+            wait = self._work(self._connection)
+            self.failing = False
+            return wait
+        except StreamUnavailable as error:
+            self._disconnect()
+            self._retry_at, self.failing = self._clock() + RETRY_INTERVAL, True
+            if not self._stopping:
+                self._on_failure(error)
+            return RETRY_INTERVAL
+        finally:
+            if self._stopping:
+                self._disconnect()
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()

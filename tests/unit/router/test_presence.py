@@ -1,0 +1,54 @@
+import threading
+
+from scheduler.conf.partitions import Partition
+from scheduler.router.presence import IDLE, PING_INTERVAL, Presence
+from tests.support.waiting import eventually
+
+A, B = Partition("a", "topic.a"), Partition("b", "topic.b")
+
+
+def test_those_that_do_not_answer_are_pinged_until_they_do():
+    answers, pinged = {"a": False}, []
+
+    def ping(partition):
+        pinged.append(partition.name)
+        return answers[partition.name]
+
+    presence = Presence([A, B], ping)
+    assert (presence.look(), pinged) == (IDLE, [])
+    presence.miss(A)
+    assert (presence.look(), pinged) == (PING_INTERVAL, ["a"])
+    answers["a"] = True
+    assert (presence.look(), presence.is_silent(A)) == (IDLE, False)
+
+
+def test_the_first_one_that_answers_is_taken():
+    presence = Presence([A, B], lambda _partition: False)
+    assert presence.wait_for_one_of([B, A], 0.0) == B
+    presence.miss(B)
+    assert presence.wait_for_one_of([B, A], 0.0) == A
+    assert presence.wait_for_one_of([B], 0.0) is None
+    assert presence.wait_for_one_of([B], -1.0) is None
+
+
+def test_one_that_answers_again_is_waited_for_without_polling():
+    presence, found = Presence([A], lambda _partition: False), []
+    presence.miss(A)
+    waiting = threading.Thread(target=lambda: found.append(presence.wait_for_one_of([A], 30.0)))
+    waiting.start()
+    assert eventually(lambda: presence._changed._waiters)
+    presence.hear(A)
+    waiting.join(30)
+    assert found == [A]
+
+
+def test_the_thread_begins_at_once_when_one_does_not_answer():
+    pinged = threading.Event()
+    presence = Presence([A], lambda _partition: pinged.set() or True)
+    presence.start()
+    try:
+        presence.miss(A)
+        assert pinged.wait(30)
+        assert eventually(lambda: not presence.is_silent(A))
+    finally:
+        presence.stop()

@@ -1,0 +1,112 @@
+import oslo_messaging as messaging
+import pytest
+
+from scheduler import conf as options
+from scheduler.errors import ConfigError
+from scheduler.router import service
+from scheduler.router.proxy import Unreachable
+from scheduler.router.service import MOST_AT_ONCE, MOST_IN_FLIGHT, Calls, RouterService
+from scheduler.rpc.client import BrokerAway, Failure, Reply
+from scheduler.rpc.delivery import CURRENT, Delivery, Elsewhere, Postponed, Receipt
+
+SECTION = "[berth_partition_a]\naggregates = a\n"
+
+
+@pytest.fixture
+def load(tmp_path):
+    def load(text=SECTION):
+        path = tmp_path / "nova.conf"
+        path.write_text(f"[DEFAULT]\ntransport_url = fake://\nlong_rpc_timeout = 600\n{text}")
+        return options.load(["--config-file", str(path)], "berth-router")
+
+    return load
+
+
+class Router:
+    """Replies or raises what it is told to, and notes what it is asked."""
+
+    def __init__(self, reply):
+        self.reply, self.asked = reply, []
+
+    def reply_to(self, message, patience, *, again):
+        self.asked.append((message, patience, again))
+        if isinstance(self.reply, Exception):
+            raise self.reply
+        return self.reply
+
+
+@pytest.fixture
+def ask(load):
+    """Let a router answer a call; returns the reply or the error that is sent."""
+
+    def ask(router, delivery=None, in_flight=0):
+        calls = Calls(load(), router)
+        calls.unanswered = lambda: in_flight
+        token = CURRENT.set(delivery)
+        try:
+            return calls.select_destinations({"user_id": "u", "new_field": 1}, spec_obj={"x": 1})
+        except messaging.ExpectedException as expected:
+            return expected.exc_info[1]
+        finally:
+            CURRENT.reset(token)
+
+    return ask
+
+
+def test_a_call_is_handed_on_as_it_is(ask):
+    router = Router(Reply([["host"]]))
+    assert ask(router, Delivery(Receipt("m", redelivered=True, waited=20.0))) == [["host"]]
+    message = {
+        "method": "select_destinations",
+        "args": {"spec_obj": {"x": 1}},
+        "version": "4.5",
+        "_context_user_id": "u",
+        "_context_new_field": 1,
+    }
+    assert router.asked == [(message, 580.0, True)]
+
+
+def test_an_error_is_replied_as_the_scheduler_has_sent_it(ask):
+    failure = Failure(
+        "NoValidHost", "nova.exception", "No valid host was found.", {"code": 500, "final": True}
+    )
+    error = ask(Router(Reply(failure=failure)))
+    assert (type(error).__name__, type(error).__module__) == ("NoValidHost", "nova.exception")
+    assert (str(error), error.kwargs) == ("No valid host was found.", {"code": 500})
+
+
+def test_partitions_that_do_not_answer_are_an_outage(ask, caplog):
+    error = ask(Router(Unreachable("a, b")))
+    assert (type(error).__name__, error.kwargs) == ("CellTimeout", {"code": 503})
+    assert "partitions do not answer: a, b" in caplog.text
+
+
+def test_beyond_the_bound_calls_are_answered_with_an_error(ask):
+    router = Router(Reply([]))
+    assert ask(router, in_flight=MOST_IN_FLIGHT) == []
+    error = ask(router, in_flight=MOST_IN_FLIGHT + 1)
+    assert "takes no more" in str(error)
+    assert type(error).__name__ == "CellTimeout"
+    assert len(router.asked) == 1
+
+
+def test_a_call_of_which_nothing_is_known_is_returned_to_the_broker(ask):
+    with pytest.raises(Postponed):
+        ask(Router(BrokerAway("gone")), Delivery(elsewhere=Elsewhere(can_be_postponed=True)))
+    assert type(ask(Router(BrokerAway("gone")))).__name__ == "BrokerAway"
+
+
+def test_a_router_needs_a_partition(load):
+    with pytest.raises(ConfigError, match="There is no partition"):
+        RouterService(load(""))
+
+
+def test_as_many_calls_are_handled_at_once_as_may_wait_for_a_partition(load, monkeypatch):
+    monkeypatch.setattr(service, "Client", lambda *_args: None)
+    conf = load()
+    made = RouterService(conf).server()
+    assert conf.executor_thread_pool_size == MOST_AT_ONCE
+    assert (made.topic, made.takes_casts) == ("scheduler", False)
+    conf = load(f"[DEFAULT]\nexecutor_thread_pool_size = 5\n{SECTION}")
+    RouterService(conf)
+    assert conf.executor_thread_pool_size == 5

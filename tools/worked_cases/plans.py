@@ -1,0 +1,108 @@
+"""The plans of the documentation: what berth-plan says of one cloud, as text and as pictures of its pages."""
+
+from collections.abc import Iterator
+from pathlib import Path
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from typing import NamedTuple
+
+from tools.cloud import ROOT
+from tools.worked_cases.plan_cloud import PlanCloud
+
+DIRECTORY = ROOT / "doc" / "source" / "plans"
+
+HOSTS, INSTANCES = 24, 220
+
+#: The width of tables, and the size of pictures.
+WIDTH = 118
+PICTURE = "900,560"
+
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+
+#: What differs from day to day.
+VARYING = (re.compile(r"\d{4}-\d\d-\d\d"), re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"))
+
+
+class Case(NamedTuple):
+    """One plan: the name of its files, the command, and lines that are shown of its output; None: all."""
+
+    name: str
+    command: str
+    lines: int | None = None
+
+
+CASES = (
+    Case("drain", "drain cmp-00000 cmp-00002", 24),
+    Case("drain-commands", "drain cmp-00000 --commands", 4),
+    Case("survive", "survive --by aggregate:rack*"),
+    Case("survive-hosts", "survive", 14),
+    Case("balance", "balance --moves 5"),
+    Case("balance-pack", "balance --goal pack --moves 20", 16),
+    Case("capacity", "capacity --flavor c16 --forecast"),
+    Case("capacity-all", "capacity --all"),
+    Case("policy", "policy --set ram_weight_multiplier=-1 --last 40", 26),
+    Case("dry-run", "dry-run --flavor c16 --az az1 --count 2"),
+)
+
+
+def run(directory: Path) -> Iterator[tuple[Case, str, Path]]:
+    """Make each plan; yield it with what is printed, and the file of its page."""
+    with PlanCloud(directory, HOSTS, INSTANCES) as cloud:
+        for case in CASES:
+            page = directory / f"{case.name}.html"
+            argv = ["--config-file", str(cloud.config_file), *case.command.split(), "--html", str(page)]
+            yield case, printed(case, argv), page
+
+
+def printed(case: Case, argv: list[str]) -> str:
+    """Return the command as operators write it, and what it prints."""
+    wide = [] if "--commands" in argv else ["--max-width", str(WIDTH)]
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "scheduler.cmd.plan", *argv, *wide],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    if done.returncode not in {0, 3}:
+        raise RuntimeError(f"berth-plan {case.command} ends with status {done.returncode}")
+    lines = done.stdout.splitlines()
+    if case.lines is not None and len(lines) > case.lines:
+        lines = [*lines[: case.lines], "..."]
+    status = f"[exit status {done.returncode}]"
+    return "\n".join([f"$ berth-plan {case.command}", *lines, *([status] if done.returncode else [])]) + "\n"
+
+
+def normalised(text: str) -> str:
+    """Return what a plan tells, without what differs from day to day."""
+    for pattern in VARYING:
+        text = pattern.sub("VARYING", text)
+    return text
+
+
+def picture(page: Path, target: Path) -> None:
+    """Take a picture of a page with a browser, if there is one."""
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        return
+    options = ["--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--force-device-scale-factor=1"]
+    command = [browser, *options, f"--window-size={PICTURE}", f"--screenshot={target}", page.as_uri()]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60)
+
+
+def write(target: Path) -> None:
+    """Write the texts of all plans, and the pictures of those pages that the documentation shows."""
+    target.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="berth-plans-") as directory:
+        for case, text, page in run(Path(directory)):
+            (target / f"{case.name}.txt").write_text(text)
+            if "-" not in case.name or case.name == "dry-run":
+                picture(page, target / f"{case.name}.png")
+
+
+if __name__ == "__main__":
+    write(DIRECTORY if len(sys.argv) < 2 else Path(sys.argv[1]))
