@@ -6,6 +6,6 @@
 - placement_reader: providers and allocations, read from Placement
 - nova_reader: compute nodes, instances and migrations, read from the databases
 - run: an audit, page by page; each finding is confirmed by a second read
-- recorded_claims: the claims in the journal of the scheduler
-- fix: giving back what a recorded claim wrote
+- spooled: what the spools of schedulers have
+- fix: releasing what a scheduler could not release
 """

@@ -28,8 +28,8 @@ IDENTITY = [
         "state_path",
         default="$pybasedir",
         help="Directory for state that outlives the process, and $state_path in other values. If it is set, "
-        "the journal of claims is kept there, in a directory berth-claims-<host>: after the daemon was "
-        "killed or the machine was rebooted, the claims of unanswered requests are given back.",
+        "what could not be released in Placement is kept there, in a directory berth-spool-<host>, and "
+        "released after the next start.",
     ),
     cfg.StrOpt(
         "tempdir",

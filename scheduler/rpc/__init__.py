@@ -7,9 +7,8 @@
                heartbeats    objects)
 
 ``amqp`` acknowledges a request after its reply, and confirms replies; ``delivery`` tells the manager the
-outcome. ``dispatcher`` sees to it that each request gets a reply. ``redelivery`` bounds how often a request
-runs again, and ``postponements`` how often it is returned to the broker. ``reply_queues`` has the requests
-whose reply queue is missing. ``activity`` says whether the threads of a server are stuck or dead.
+outcome. ``dispatcher`` sees to it that each request gets a reply. ``reply_queues`` has the requests
+whose reply queue is missing, and ``dropped_calls`` counts those whose callers have left. ``activity`` says whether the threads of a server are stuck or dead.
 ``forwarding`` sends a request on to another scheduler, and a router calls schedulers by ``client``.
 ``broker_errors`` says what to do if the broker refuses the server. ``errors`` turns exceptions into what
 callers can read. ``notifications`` are sent beside all this, and ``payloads`` makes their bodies. ``explain``

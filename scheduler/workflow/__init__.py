@@ -2,6 +2,7 @@
 
 - request_run: the order of the steps
 - candidate_hosts: which hosts a request is decided among
+- callers: whether somebody still waits for it
 - held_hosts: what its instances hold already
 - claim_sessions: how it claims
 """

@@ -170,6 +170,9 @@ class RequestRun:
             self._past = True
             self._steps.callers.check(request, self._kept(request))
             held = self._find_held(request)
+            if 0 < len(held) < len(request.instance_uuids):
+                # They are read one by one, and another run may have claimed for all meanwhile, in one write.
+                held = self._find_held(request)
             if len(held) == len(request.instance_uuids):
                 return self._answer_with(held, request)
             self._steps.callers.release(held, self._kept(request), request)
@@ -313,7 +316,7 @@ class RequestRun:
         with self._open(each[0].host.table, request) as claims:
             self._trace.held(len(each))
             if claims is not None:
-                claims.hold({uuid: one.held for uuid, one in held.items()}, self._kept(request).providers)
+                claims.hold({uuid: one.held for uuid, one in held.items()})
             driver, chosen = self._driver.without_rules(), AlreadyHeld()
             selections = [
                 row for one in each for row in driver.select(one.host, one.request.restarted(), chosen)
@@ -345,8 +348,8 @@ class RequestRun:
         """
         if claims is None:
             return
-        past = self._past or request.has_past
         waited = request.delivery.waited if request.delivery else 0.0
+        past = self._past or request.has_past
         if past or claims.took_several_writes:
             for uuid, result in claims.fence().items():
                 if not result.claimed:

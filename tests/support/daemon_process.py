@@ -34,17 +34,14 @@ def tell(*words):
 
 
 class Manager:
-    journal = None  # of the master
     outages = None
 
     def __init__(self, conf):
         self.conf = conf
-        from scheduler.claims.journal import ClaimJournal
         from scheduler.stream.decision_stream import NoStream
 
         self.parts = SimpleNamespace(claimer=SimpleNamespace(on_event=None))
         self.stream = NoStream()
-        self.message_runs = ClaimJournal()
         attempts = conf.scheduler.max_attempts
         if attempts == 13:
             raise errors.HostFilterNotFound(["NoSuchFilter"])
@@ -76,7 +73,6 @@ class Manager:
     def start(self):
         if os.environ.get("TEST_FAIL"):
             raise errors.HostFilterNotFound(["NoSuchFilter"])
-        self.message_runs.open_page(self.journal, lambda *_: None)
         tell("manager starts", os.getpid())
 
     def stop_claiming(self):
@@ -141,11 +137,9 @@ original = command.parts
 
 
 def parts(conf):
-    from scheduler.claims.journal import Journal
     from scheduler.daemon.parts import WorkerParts
     from scheduler.daemon.periodics import Periodic
 
-    Manager.journal = Journal.from_conf(conf)
     fail_to_fork(int(os.environ.get("TEST_NO_FORK", "0")))
     if "TEST_HANGUP" in os.environ:
         os.kill(os.getpid(), signal.SIGHUP)

@@ -39,7 +39,6 @@ LEAVES = {
     "bounded_http",
     "keystone_access",
     "temporary_directories",
-    "message_runs",
 }
 
 #: package -> packages of ours that it may import, beside itself and the leaves

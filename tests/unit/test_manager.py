@@ -16,14 +16,12 @@ import pytest
 
 from scheduler import conf as options
 from scheduler import objects
-from scheduler.placement.allocations import ConsumerAllocations
-from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.claims.result import ClaimResult, Outcome
 from scheduler.conf.partitions import Partition
 from scheduler.errors import (
     AllocationUpdateFailed,
-    CallerLeft,
     BerthError,
+    CallerLeft,
     HostsUnknown,
     NoValidHost,
     PlacementUnavailable,
@@ -61,7 +59,7 @@ from tests.support.fake_placement import FakeProvider
 from tests.support.mirrors import no_mirror
 from tests.support.waiting import eventually
 from tests.unit.placement.test_log import ask_in_full
-from tests.unit.selection.requests import NoSpool, granted, REFUSED, group, host_with_candidate, make_spec
+from tests.unit.selection.requests import REFUSED, NoSpool, granted, group, host_with_candidate, make_spec
 from tests.unit.stream.fake_broker import FakeBroker
 
 CONF = """
@@ -483,12 +481,12 @@ def test_a_call_with_a_past_is_answered_with_the_host_that_its_instance_holds(ma
     assert world.placement.released == []
 
 
-def test_what_an_earlier_run_claimed_is_released_if_the_reply_cannot_be_delivered(make_world):
+def test_what_an_earlier_run_claimed_is_left_to_the_spool_if_the_reply_cannot_be_delivered(make_world):
     world, delivery = make_world(two_hosts()), with_past()
     world.placement.held = {"i1": held("h2")}
     ask(world, None, delivery=delivery)
     delivery.give_back()
-    assert world.placement.released == ["i1"]
+    assert world.placement.released == []
 
 
 def test_each_instance_of_a_call_with_a_past_keeps_its_host(make_world):

@@ -100,6 +100,14 @@ def _whatever_generation(release: Any) -> Any:
     return released
 
 
+def _as_its_own(hold: Any) -> Any:
+    def held(session: ClaimSession, found: Any) -> None:
+        hold(session, found)
+        session._found.clear()  # noqa: SLF001
+
+    return held
+
+
 def _one_by_one(write: Any) -> Any:
     return lambda *given, **options: write(*given, **{**options, "all_or_none": False})
 
@@ -265,9 +273,9 @@ BREAKS: dict[str, tuple[str, Break]] = {
     ),
     "the release is skipped if a reply cannot be delivered": ("reply", _alias(Delivery, "give_back", "keep")),
     "what a reply may have named is released": ("unconfirmed", _alias(Delivery, "keep", "give_back")),
-    "the error of a call that was answered releases": (
-        "unconfirmed",
-        _wrap(ClaimSession, "_in_use", _constant(frozenset())),
+    "what another run wrote is released": (
+        "redelivery",
+        _wrap(ClaimSession, "hold", _as_its_own),
     ),
     # writes
     "a write replaces what another one wrote": ("redelivery", _wrap(AllocationWriter, "write", _overwriting)),
@@ -302,7 +310,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
     ),
     "no message counts as redelivered": ("kill", _wrap(ConfirmedMessage, "redelivered", _property(False))),
     "the backlog is taken for new calls": ("backlog", _wrap(LateListener, "expect_queued", _constant(None))),
-    "no message has a past": ("kill", _wrap(ConfirmedMessage, "has_past", _property(False))),
+    "no message has a past": ("backlog", _wrap(ConfirmedMessage, "has_past", _property(False))),
     "a lost channel is not noticed": ("channel", _wrap(LateListener, "_is_held", _constant(True))),
     "a message is acknowledged in the place of being requeued": (
         "stop",

@@ -14,7 +14,6 @@ from tests.unit.claims.builders import (
     OWNER,
     READS,
     UUID,
-    A,
     B,
     SleepClock,
     claim,
@@ -35,7 +34,7 @@ def fence(claimer, held, deadline=math.inf):
 
 
 def make_many(names="abc", batch_size=20):
-    api = FakeConsumers({name: 1 for name in names})
+    api = FakeConsumers(dict.fromkeys(names, 1))
     return claimer_of(api, batch_size=batch_size), api, [make_request(f"i-{name}", name) for name in names]
 
 

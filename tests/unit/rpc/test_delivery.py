@@ -1,9 +1,8 @@
-import contextlib
 import weakref
 
 import pytest
 
-from scheduler.rpc.delivery import Delivery, Forwarded, Receipt, Requeued, Sent
+from scheduler.rpc.delivery import Delivery, Forwarded, Receipt, Sent
 
 
 class Held:
@@ -76,13 +75,6 @@ def test_a_message_that_may_have_been_sent_on_and_is_answered_here_has_a_past(ou
     delivery = Delivery(Receipt("m", has_past=lambda: past, forward=Bus(outcome).send))
     delivery.forward("t1", "why")
     assert delivery.has_past is (past or maybe)
-
-
-@pytest.mark.parametrize("can_be_requeued", [False, True])
-def test_only_a_message_that_is_not_acknowledged_is_requeued(can_be_requeued):
-    delivery = Delivery(Receipt(can_be_requeued=can_be_requeued))
-    with pytest.raises(Requeued) if can_be_requeued else contextlib.nullcontext():
-        delivery.requeue("why")
 
 
 def test_a_message_that_is_over_takes_no_memory():

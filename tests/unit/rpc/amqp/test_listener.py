@@ -55,7 +55,6 @@ def run_operations(listener):
 @pytest.mark.parametrize("msg_id", [None, "call"], ids=["cast", "call"])
 @pytest.mark.parametrize("identity", ["\ud800", ["x"], 2**70, "", "x" * 256], ids=repr)
 def test_a_message_whose_identity_cannot_be_recorded_has_none(identity, msg_id):
-    """In the journal it would keep the ends of all later messages from being recorded."""
     listener, raw = make_listener(), RawMessage(1, msg_id, identity=identity)
     listener(raw)
     (message,) = listener.incoming
@@ -169,3 +168,74 @@ def test_after_a_message_calls_are_acknowledged_without_many_looks_at_the_connec
     assert [listener.poll()[0].unique_id for _ in range(2)] == ["unique-1", "unique-2"]
     shortest = late_listener.ACKNOWLEDGE_AFTER
     assert waits == [shortest, shortest, 2 * shortest, 4 * shortest]
+
+
+# -- calls with a past
+
+
+def take(listener, number, **fields):
+    """Receive a call, and return it as the server sees it; None if it is a repetition."""
+    before = len(listener.incoming)
+    listener(RawMessage(number, "call", **fields))
+    return listener.incoming[-1] if len(listener.incoming) > before else None
+
+
+def lose_channel(listener):
+    listener._channel_number += 1
+    listener._last_tag = 0
+
+
+def test_as_many_calls_as_were_in_the_queue_at_the_beginning_have_a_past():
+    listener = make_listener()
+    listener.expect_queued(2)
+    assert [take(listener, number).was_queued for number in (1, 2, 3)] == [True, True, False]
+
+
+def test_after_a_quiet_time_nothing_is_left_of_the_queue(monkeypatch):
+    listener, now = make_listener(), [1000.0]
+    monkeypatch.setattr(late_listener.time, "monotonic", lambda: now[0])
+    listener._note_alive()
+    listener.expect_queued(9)
+    for _ in range(3):
+        now[0] += 2.0
+        run_operations(listener)
+    assert not take(listener, 1).was_queued
+
+
+def test_what_is_received_after_this_process_was_frozen_has_a_past(monkeypatch):
+    listener, now = make_listener(), [1000.0]
+    monkeypatch.setattr(late_listener.time, "monotonic", lambda: now[0])
+    run_operations(listener)
+    now[0] += late_listener.FROZEN + 1.0
+    assert take(listener, 1).was_queued
+    for _ in range(40):
+        now[0] += 1.0
+        run_operations(listener)
+    assert not take(listener, 2).was_queued
+
+
+def test_a_call_whose_channel_was_lost_is_with_the_broker_again():
+    listener = make_listener()
+    call = take(listener, 1)
+    assert not (call.is_lost or call.has_past)
+    lose_channel(listener)
+    assert call.is_lost
+    assert call.has_past
+
+
+def test_a_call_that_comes_again_while_it_is_run_is_not_lost_and_has_a_past():
+    listener = make_listener()
+    call = take(listener, 1)
+    lose_channel(listener)
+    assert take(listener, 2, identity="unique-1") is None
+    assert not call.is_lost
+    assert call.has_past
+
+
+def test_a_call_that_was_acknowledged_before_its_reply_is_not_delivered_again():
+    listener = make_listener()
+    call = take(listener, 1)
+    call.message._raw_message.acknowledged = True
+    lose_channel(listener)
+    assert not call.is_lost
+    assert not listener.can_requeue(call)
