@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from oslo_messaging import MessageUndeliverable
+
 from scheduler import manager
 from scheduler.claims import claim_session, spool_file
 from scheduler.claims.capacity import CheckedClaims, OvercommitCheck
@@ -207,10 +209,10 @@ def _swallowing(*kinds: type[BaseException]) -> Callable[[Any], Any]:
     """Count a reply as sent after these errors; without any: after all that are not permanent."""
 
     def make(send: Any) -> Any:
-        def sent(message: ConfirmedMessage, *arguments: Any) -> None:
+        def sent(message: ConfirmedMessage, *arguments: Any, **options: Any) -> None:
             try:
-                send(message, *arguments)
-            except (*PERMANENT, ReplyQueueMissing) as error:
+                send(message, *arguments, **options)
+            except (*PERMANENT, ReplyQueueMissing, MessageUndeliverable) as error:
                 if not isinstance(error, kinds):
                     raise
             except Exception:
@@ -261,7 +263,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
     "a fence that failed counts": ("redelivery", _wrap(ClaimSession, "fence", _fence_counts)),
     "the fence is not all or none": ("redelivery", _wrap(AllocationWriter, "write", _one_by_one)),
     "claims of several writes need no fence": (
-        "repeat",
+        "hosts",
         _wrap(ClaimSession, "took_several_writes", _property(False)),
     ),
     # releases
@@ -293,10 +295,10 @@ BREAKS: dict[str, tuple[str, Break]] = {
     ),
     "a refusal counts as done": ("placement", _wrap(_Exchange, "_refuse", _ending(WriteResult.DONE))),
     "a refusal that follows a lost write counts": (
-        "placement",
+        "scarce",
         _wrap(_Exchange, "_may_come", _constant(False)),
     ),
-    "rows are taken to be shown": ("placement", _wrap(_Exchange, "_accept", _accepted_is_shown)),
+    "rows are taken to be shown": ("hosts", _wrap(_Exchange, "_accept", _accepted_is_shown)),
     "a failed read counts as nothing held": ("kill", _wrap(AllocationReader, "read_many", _nothing_on_error)),
     "an evacuated instance loses what it had": ("placement", _wrap(Claim, "_keep_source", _without_source)),
     "writes have no order": ("crowd", _wrap(Lanes, "_entry", _without_keys)),
@@ -322,7 +324,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
     ),
     "a reply that was not confirmed counts": (
         "unconfirmed",
-        _wrap(ConfirmedMessage, "_send_until_confirmed", _swallowing()),
+        _wrap(ConfirmedMessage, "_send_once", _swallowing()),
     ),
     "a reply without a queue counts": (
         "reply",
@@ -339,7 +341,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
     "the spool is never worked through": ("kill", _wrap(Spool, "_settle_due", _constant(False))),
     "what is in doubt is looked at before late writes have come": ("delete", _wrap(Spool, "_put", _at_once)),
     "nothing is noted of a write without a response": (
-        "placement",
+        "scarce",
         _wrap(ClaimSession, "_note_lost", _constant(None)),
     ),
     "nothing is noted of earlier runs": ("kill", _wrap(RequestRun, "note_earlier_runs", _constant(None))),

@@ -113,7 +113,9 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--breaks", action="store_true", help="break the product on purpose, in one way after the other"
     )
-    parser.add_argument("--only", default="", help="only the breaks that have this in their names")
+    parser.add_argument(
+        "--only", default="", help="only the breaks whose names have one of these words, which | divides"
+    )
     parser.add_argument("--also", help="run first the histories of this file: lines of a seed and a profile")
     parser.add_argument("--shrink", action="store_true", help="make the first failing history smaller")
     parser.add_argument("--trace", action="store_true", help="print what happens in a history")
@@ -180,7 +182,7 @@ def _break(arguments: argparse.Namespace) -> int:
     """Run histories with each break until one is noticed; return 1 if one was not."""
     from tools.simulation.breaks import BREAKS, MOST
 
-    chosen = [name for name in BREAKS if arguments.only in name]
+    chosen = [name for name in BREAKS if any(words in name for words in arguments.only.split("|"))]
     most, noticed = min(arguments.histories, MOST), 0
     left = [(name, arguments.seed, 0, most) for name in chosen]
     fork = multiprocessing.get_context("fork")

@@ -98,6 +98,8 @@ PROFILES["channel"] = {
 PROFILES["channel on hosts"] = {**PROFILES["hosts"], "channel": 8, "delete": 3, "absence": 3}
 # Fair weather, and more requests than there is room for, at the same time.
 PROFILES["crowd"] = {"outside": 1, "crowd": 1}
+# The same in bad weather, and hosts that go and come back.
+PROFILES["scarce"] = {"weather": 4, "slow": 6, "provider": 6, "delete": 4, "outside": 2, "crowd": 1}
 
 
 @dataclass(frozen=True)
