@@ -209,10 +209,11 @@ class ClaimSession:
         """Release claims and reservations: the request has failed, or its reply cannot be delivered."""
         held, self._held = self._held, {}
         try:
-            # A run that does not know that the broker has the message again may be answered with it, without
-            # a fence: what nova says later decides.
-            self.claimer.spool.note_unknown(self._found, self.nodes.kept)
-            self._release({uuid: one for uuid, one in held.items() if uuid not in self._found})
+            # Another run of the message wrote it, or may have. That one may be answered with it, without a
+            # fence if it does not know that it is not the only one. What nova says later decides.
+            unclear = {uuid for uuid in held if uuid in self._found | self._lost}
+            self.claimer.spool.note_unknown(unclear, self.nodes.kept)
+            self._release({uuid: one for uuid, one in held.items() if uuid not in unclear})
             self.reservations.remove(self.request.instance_uuids)
         finally:
             self._end()

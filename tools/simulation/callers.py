@@ -222,9 +222,13 @@ class Callers:
     def _is_served(self, call: Call) -> bool:
         """Return whether a process has served a call for as long as its caller heard nothing, undisturbed."""
         since = self._runtime.clock - self._silence
-        return self._broker.disturbed < since and any(
-            process.alive and not process.was_paused and begun < since
-            for process, begun in call.message.working.items()
+        return (
+            self._broker.up
+            and self._broker.disturbed < since
+            and any(
+                process.alive and not process.was_paused and begun < since
+                for process, begun in call.message.working.items()
+            )
         )
 
     def _accept(self, call: Call, reply: Reply) -> None:
