@@ -5,7 +5,6 @@ Its parts are put together in ``manager_parts.py``; the steps of a request are i
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-import math
 from typing import Any
 
 from oslo_config import cfg
@@ -26,12 +25,13 @@ from scheduler.explain.constraint_names import RequestNames
 from scheduler.explain.empty_answers import EmptyAnswers, PlacementQuestions
 from scheduler.explain.recorder import DecisionRecorder, Observe, ignore_decision
 from scheduler.explain.summary import with_summary
-from scheduler.explain.trace import Trace
+from scheduler.explain.trace import Names, Trace
+from scheduler.filters.chain import FilterChain
 from scheduler.filters.numa_topology_filter import fitter_of
 from scheduler.health.reports import MOST_CELLS, CellState, WorkerState
 from scheduler.manager_parts import ManagerParts, make_steps
 from scheduler.outages import IDLE_INTERVAL, Outages
-from scheduler.placement.partition_members import PartitionMembers
+from scheduler.placement.candidates import Candidates
 from scheduler.request.decision_line import placed_lines, refused_line
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rules import nova_modules
@@ -60,7 +60,7 @@ class SchedulerManager:
         notifications: Where requests are announced.
         parts: What the manager works with.
         steps: What takes the steps of requests.
-        decisions: The records of the latest requests.
+        decisions: The documents of the latest requests.
         stream: What other schedulers decide, if it is shared.
         outages: What requests wait for that cannot be decided now.
     """
@@ -78,7 +78,7 @@ class SchedulerManager:
             conf: The options.
             notifications: Where requests are announced.
             parts: What to work with.
-            on_decision: Called with the record of each decision.
+            on_decision: Called with what was noted of each decision.
 
         Raises:
             HostFilterNotFound: An enabled filter does not exist.
@@ -94,14 +94,16 @@ class SchedulerManager:
         self.stream = parts.stream
         self._clock = parts.clock
         self.steps = make_steps(conf, parts, notifications)
-        self._partition_members = self._watch_members() if parts.hosts.partition.name else None
         self._empty_answers = EmptyAnswers(
             PlacementQuestions(parts.placement),
             lambda: parts.placement.answers is not False,
             lambda spec: RequestNames(spec, parts.hosts.aggregates()),
+            lambda decision: self.decisions.memory.amend(decision),  # noqa: PLW0108 - made below
             parts.clock,
         )
-        self.decisions = DecisionRecorder(conf, parts.clock, on_decision, self._empty_answers.consider)
+        self.decisions = DecisionRecorder(
+            conf, parts.clock, on_decision, self._empty_answers.consider, self.names
+        )
         self.outages = Outages(
             self._find_outage, lambda: conf.berth.outage_patience, parts.stream, parts.clock
         )
@@ -123,6 +125,25 @@ class SchedulerManager:
         )
         return Rules(chain, weighers)
 
+    def names(self) -> Names:
+        """Return what cells and hosts without a zone are called."""
+        return Names(self.hosts.cell_names(), self.conf.default_availability_zone)
+
+    def candidates(self, request: SchedulingRequest) -> Candidates:
+        """Return what Placement offers for a request that is only asked about.
+
+        Raises:
+            NoValidHost: It offers nothing.
+            PlacementUnavailable: It gives no usable answer.
+        """
+        candidate_hosts, trace = self.steps.candidate_hosts, Trace(request)
+        return candidate_hosts.ask_placement(candidate_hosts.queries(request), request, trace)
+
+    @property
+    def filters(self) -> FilterChain:
+        """The filters in use."""
+        return self._driver.chain
+
     # -- life ------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
@@ -137,8 +158,6 @@ class SchedulerManager:
         self._mirror.start()
         self.decisions.start()
         self._empty_answers.start()
-        if self._partition_members:
-            self._partition_members.start()
         self.outages.start()
 
     def wait_until_ready(self, timeout: float) -> bool:
@@ -191,8 +210,6 @@ class SchedulerManager:
     def stop(self, timeout: float) -> None:
         """After the last request: finish background work, in ``timeout`` seconds at most."""
         self.outages.stop()
-        if self._partition_members:
-            self._partition_members.stop()
         self._empty_answers.stop()
         self._claimer.stop_claiming()
         self._claimer.drain(timeout)
@@ -224,19 +241,6 @@ class SchedulerManager:
             mirror_age=self._mirror.age(),
             stalled=self.hosts.refresh_overdue(),
         )
-
-    def _watch_members(self) -> PartitionMembers:
-        partition = self.hosts.partition
-        return PartitionMembers(
-            self._placement,
-            partition.name,
-            partition.aggregates,
-            self._hosts_of_nodes,
-            self.hosts.hosts_without_partition,
-        )
-
-    def _hosts_of_nodes(self) -> dict[str, str]:
-        return {row.uuid: row.host for row in self.hosts.snapshot(math.inf).rows}
 
     def _find_outage(self, suspect: DependencyUnavailable | None) -> DependencyUnavailable | None:
         """Return why no request can be decided now; see ``Outages``."""
@@ -326,7 +330,7 @@ class SchedulerManager:
                 request.delivery.dropped = str(error)
             raise
         except BerthError as error:
-            reason = with_summary(str(error), trace.record.summary)
+            reason = with_summary(str(error), trace.decision.summary)
             LOG.info("%s", refused_line(uuids, counts, self._clock() - started, reason))
             raise
         for line in placed_lines(uuids, counts, self._clock() - started, self.hosts.cell_names()):

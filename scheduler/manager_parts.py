@@ -72,15 +72,14 @@ class ManagerParts:
             placement, lambda: conf.berth.mirror_interval, aggregates=hosts.partition.aggregates
         )
         stream = make_stream(conf, LocalState(hosts.pending, partial(hosts.snapshot, math.inf), mirror))
+        writer = AllocationWriter(
+            placement, written=mirror.written, alone=lambda: stream.status().schedulers < 2
+        )
         return cls(
             hosts=hosts,
             placement=placement,
             candidates=CandidateSource.of(placement, hosts.begin_reading),
-            claimer=Claimer(
-                AllocationWriter(placement, written=mirror.written),
-                hosts.states.of,
-                SpoolFile(spool_directory),
-            ),
+            claimer=Claimer(writer, hosts.states.of, SpoolFile(spool_directory)),
             network=NeutronNetwork.from_conf(conf),
             mirror=mirror,
             stream=stream,

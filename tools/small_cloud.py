@@ -21,7 +21,6 @@ from conductor_client.move_conductor import MoveConductor
 from conductor_client.moving_compute import MovingCompute
 from conductor_client.super_conductor import CellConductors, SuperConductor
 from scheduler.cmd import worker_parts
-from scheduler.explain.summary import summarize
 from scheduler.health import catalogue
 from scheduler.health.counters import Counters
 from scheduler.manager import SchedulerManager
@@ -81,14 +80,14 @@ class Decider:
         sent = sum(amount for (name, _), (amount, *_) in counts.items() if name == catalogue.FORWARDED.name)
         return round(sent)
 
-    def note(self, record, error) -> None:
+    def note(self, trace, error) -> None:
         """Count a decision."""
         with self._lock:
             if error is None:
                 self.placed += 1
             else:
                 self.refused += 1
-                self.causes |= dict.fromkeys(record.request.instance_uuids, summarize(record) or str(error))
+                self.causes |= dict.fromkeys(trace.decision.instances, trace.decision.summary or str(error))
 
 
 class SmallCloud(Cloud):

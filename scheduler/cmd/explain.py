@@ -18,7 +18,7 @@ def commands() -> CommandManager:
     from scheduler.cmd import explain_decisions
 
     manager = CommandManager()
-    manager.add_command("decision", explain_decisions.Decision)
+    manager.add_command("decision", explain_decisions.DecisionCommand)
     manager.add_command("host", explain_decisions.Host)
     manager.add_command("list", explain_decisions.ListDecisions)
     return manager

@@ -4,12 +4,12 @@ import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 import contextlib
 from datetime import UTC, datetime, timedelta
-from functools import partial
 import logging
 import re
 from typing import Any, NamedTuple
 
 from cliff.lister import Lister
+import msgspec
 from oslo_config import cfg
 
 from scheduler import conf as options
@@ -17,9 +17,9 @@ from scheduler.cmd import explain_page
 from scheduler.cmd import explain_text as text
 from scheduler.cmd.explain_tables import UNLIMITED, Table, fits, fitted, printable, table_width, wrapped_cells
 from scheduler.errors import BerthError
-from scheduler.explain import page
-from scheduler.explain.explainer import seconds_of
-from scheduler.explain.explanation import LOG_FILE, explain_document, explain_host_of
+from scheduler.explain import page, rendering
+from scheduler.explain.document import REJECTED, Decision, decode, decode_entry, seconds_of
+from scheduler.explain.hosts_now import HostNow
 from scheduler.explain.log_reader import DecisionLogReader
 from scheduler.logs import brief, sanitize
 from scheduler.nova_db.cells import UNREADABLE
@@ -39,6 +39,9 @@ TIMEOUT = 5.0
 WIDTH = 70
 
 Document = dict[str, Any]
+
+#: Where a decision comes from.
+MEMORY, LOG_FILE = "memory", "log"
 
 _AGE = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -216,6 +219,30 @@ def scheduler_hosts(conf: cfg.ConfigOpts) -> list[str]:
     return [*live, conf.host]
 
 
+class Told(NamedTuple):
+    """A document, and who tells it.
+
+    Attributes:
+        text: The document as JSON.
+        source: ``memory`` of a scheduler, or ``log``.
+        scheduler: The worker that answered, or the file.
+    """
+
+    text: str
+    source: str
+    scheduler: str
+
+    @property
+    def decision(self) -> Decision:
+        """The document as it is rendered."""
+        return decode(self.text)
+
+    @property
+    def document(self) -> Document:
+        """The document as JSON and YAML have it."""
+        return {"source": self.source, "scheduler": self.scheduler, **msgspec.json.decode(self.text)}
+
+
 class RecordedQuestion(Question):
     """A question about decisions that schedulers keep in memory, or have written to a decision log."""
 
@@ -230,13 +257,19 @@ class RecordedQuestion(Question):
         )
         return parser
 
-    def find(
-        self,
-        args: argparse.Namespace,
-        asked: Callable[[], explain.Answers],
-        logged: Callable[[DecisionLogReader], Any],
-    ) -> tuple[str, Any] | None:
-        """Return who answered, and what: the latest answer of a scheduler, else that of the decision log.
+    def told(self, args: argparse.Namespace, name: str) -> Told | None:
+        """Return the latest decision on a name; if there is none, log that.
+
+        Raises:
+            NotAnswered: Nothing could be asked.
+        """
+        found = self._find(args, name)
+        if found is None:
+            LOG.error("There is no decision on %s, or it is no longer kept", name)
+        return found
+
+    def _find(self, args: argparse.Namespace, name: str) -> Told | None:
+        """Return the latest decision on a name that a scheduler knows, else that of the decision log.
 
         Raises:
             NotAnswered: Nothing could be asked.
@@ -244,16 +277,16 @@ class RecordedQuestion(Question):
         failed: Mapping[str, str] = {}
         if not args.log:
             try:
-                answers = asked()
+                answers = self.ask(args, "decision", name=name)
             except BrokerUnavailable as error:
                 if not self.conf.berth.decision_log:
                     raise
                 LOG.warning("%s", error)
                 answers = explain.Answers({}, {})
             failed = answers.failed
-            found = [(name, answer) for name, answer in answers.found.items() if answer]
+            found = [Told(answer, MEMORY, who) for who, answer in answers.found.items() if answer]
             if found:
-                return max(found, key=lambda pair: text.time_of(pair[1]))
+                return max(found, key=lambda told: decode_entry(told.text).time)
             if answers.found and not self.conf.berth.decision_log:
                 complain(failed)
                 return None
@@ -261,20 +294,20 @@ class RecordedQuestion(Question):
         if not directory:
             raise not_answered(failed)
         complain(failed)
-        return read_log(directory, logged)
+        logged = read_log(directory, lambda log: log.find(name))
+        return Told(logged[0].decode(), LOG_FILE, logged[1]) if logged else None
 
 
-def read_log(directory: str, logged: Callable[[DecisionLogReader], Any]) -> tuple[str, Any] | None:
-    """Return the directory and what was found there; None if nothing was.
+def read_log(directory: str, logged: Callable[[DecisionLogReader], Any]) -> Any:
+    """Return what was found in a decision log.
 
     Raises:
         NotAnswered: The directory cannot be read.
     """
     try:
-        found = logged(DecisionLogReader(directory))
+        return logged(DecisionLogReader(directory))
     except OSError as error:
         raise NotAnswered(f"The decision log cannot be read: {error}") from error
-    return (directory, found) if found else None
 
 
 def complain(failed: Mapping[str, str]) -> None:
@@ -310,12 +343,17 @@ def add_hosts_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def shown_explanation(explained: Document) -> Shown:
-    """Return how the explanation of a decision is shown."""
-    return Shown(explained, text.decision_lines(explained), [text.funnel(explained), text.hosts(explained)])
+def shown_decision(told: Told, most_hosts: int) -> Shown:
+    """Return how a decision is shown, with so many hosts; 0: all that it names."""
+    decision = told.decision
+    return Shown(
+        told.document,
+        text.decision_lines(decision, f"{told.source} of {told.scheduler}"),
+        [text.funnel(decision), text.hosts(decision, most_hosts or None)],
+    )
 
 
-class Decision(RecordedQuestion):
+class DecisionCommand(RecordedQuestion):
     """Explain a decision: what became of the hosts stage by stage, then one by one with reasons.
 
     JSON and YAML have the whole document, CSV has the hosts.
@@ -340,11 +378,12 @@ class Decision(RecordedQuestion):
         """Ask, then print what was answered, or write or serve it as a page."""
         if parsed_args.html is None and parsed_args.serve is None:
             return super().run(parsed_args)
-        explained = self._explained(parsed_args, parsed_args.hosts or explain.MOST_HOSTS)
-        if explained is None:
+        told = self.told(parsed_args, parsed_args.name)
+        if told is None:
             return UNKNOWN
         try:
-            self._show_page(page.render(explained), parsed_args)
+            source = f"{told.scheduler} ({told.source})"
+            self._show_page(page.render(told.decision, source, parsed_args.hosts or None), parsed_args)
         except OSError as error:
             raise NotShown(f"The page cannot be shown: {error}") from error
         return 0
@@ -364,45 +403,12 @@ class Decision(RecordedQuestion):
 
     def show(self, args: argparse.Namespace) -> Shown | None:
         """Return the explanation of a decision."""
-        explained = self._explained(args, args.hosts or explain.MOST_HOSTS)
-        if explained is None:
-            return None
-        return shown_explanation(explained)
-
-    def _explained(self, args: argparse.Namespace, most_hosts: int) -> Document | None:
-        explained = self.explanation(args, most_hosts)
-        if explained is None:
-            LOG.error("There is no decision on %s, or it is no longer kept", args.name)
-        return explained
-
-    def explanation(self, args: argparse.Namespace, most_hosts: int) -> Document | None:
-        """Return the explanation of the decision that is asked for; None if it is not known.
-
-        Raises:
-            BerthError: It could not be asked for.
-        """
-        found = self.find(
-            args,
-            partial(self.ask, args, "decision", name=args.name, most_hosts=most_hosts),
-            partial(logged_decision, args.name, most_hosts),
-        )
-        if found is None:
-            return None
-        who, explained = found
-        return {**explained, "scheduler": explained["scheduler"] or who}
-
-
-def logged_decision(name: str, most_hosts: int, log: DecisionLogReader) -> Document | None:
-    """Return the explanation of a decision in the decision log; None if it is not there."""
-    found = log.find(name)
-    if found is None:
-        return None
-    explained = explain_document(found[0], LOG_FILE)
-    return {**explained, "hosts": explained["hosts"][:most_hosts], "scheduler": found[1]}
+        told = self.told(args, args.name)
+        return told and shown_decision(told, args.hosts)
 
 
 class Host(RecordedQuestion):
-    """Say what each filter says of one host for a decision, not only the first one that turned it down."""
+    """Say what each filter said of one host for a decision; as of now, if the decision does not tell."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser of the command's arguments."""
@@ -411,29 +417,66 @@ class Host(RecordedQuestion):
         parser.add_argument(
             "--decision", required=True, metavar="REQUEST_ID|INSTANCE_UUID", help="the latest decision on it"
         )
+        parser.add_argument(
+            "--now",
+            action="store_true",
+            help="also say what Placement and every filter say of the host as of now",
+        )
         return parser
 
     def show(self, args: argparse.Namespace) -> Shown | None:
         """Return what each filter says of a host."""
-        found = self.find(
-            args,
-            partial(self.ask, args, "host", name=args.decision, host=args.host),
-            partial(_logged_host, args.decision, args.host),
+        told = self.told(args, args.decision)
+        if told is None:
+            return None
+        decision = told.decision
+        named = list(rendering.hosts(decision))
+        found = [line for line in named if args.host in (line.host, line.node)]
+        is_told = found and all(line.reason or line.outcome != REJECTED for line in found)
+        now = None if is_told and not args.now else self._now(args, told)
+        if not found and now:
+            places = {(node.host, node.node) for node in now.nodes}
+            found = [line for line in named if (line.host, line.node) in places]
+        if not found and not (now and now.nodes):
+            LOG.error("No compute node of an enabled cell has the host, node name or UUID %s", args.host)
+            return None
+        then = [(line, list(rendering.verdicts(decision, line))) for line in found]
+        document = {
+            "request_id": decision.request_id,
+            "time": decision.time,
+            "scheduler": told.scheduler,
+            "host": args.host,
+            "then": [
+                {**line._asdict(), "verdicts": [one._asdict() for one in verdicts]} for line, verdicts in then
+            ],
+            "now": msgspec.to_builtins(now),
+        }
+        lines = [
+            f"Request {decision.request_id or 'without id'}, from {told.scheduler}",
+            *text.host_lines(decision, found, now),
+        ]
+        tables = [text.verdicts([(line.node, verdicts) for line, verdicts in then])] if then else []
+        if now:
+            tables.append(text.verdicts([(node.node, node.verdicts) for node in now.nodes]))
+        return Shown(document, lines, tables)
+
+    def _now(self, args: argparse.Namespace, told: Told) -> HostNow | None:
+        """Return what is said of a host as of now; None if no scheduler is to be asked, or can be.
+
+        Raises:
+            NotAnswered: No scheduler answers.
+        """
+        spec = told.decision.request_spec()
+        if args.log or spec is None:
+            LOG.warning("The decision tells no more of %s, and no scheduler can be asked about it", args.host)
+            return None
+        answers = self.schedulers(args).ask_one(
+            "host_now", spec_obj=spec, instances=told.decision.instances, host=args.host
         )
-        if found is None:
-            LOG.error("There is no decision on %s, or it is no longer kept", args.decision)
-            return None
-        who, answer = found
-        answer["scheduler"] = answer["scheduler"] or who
-        if not answer["nodes"]:
-            LOG.error("%s", answer["note"])
-            return None
-        return Shown(answer, text.host_lines(answer), [text.verdicts(answer)])
-
-
-def _logged_host(name: str, host: str, log: DecisionLogReader) -> Document | None:
-    explained = logged_decision(name, explain.MOST_HOSTS, log)
-    return None if explained is None else explain_host_of(explained, host)
+        if not answers.found:
+            raise not_answered(answers.failed)
+        (answer,) = answers.found.values()
+        return msgspec.convert(answer, HostNow)
 
 
 class ListDecisions(RecordedQuestion):
@@ -469,8 +512,7 @@ class ListDecisions(RecordedQuestion):
             "at_most": args.limit,
         }
         if args.log:
-            found = read_log(args.log, lambda log: log.entries(**wanted))
-            entries = found[1] if found else []
+            entries = read_log(args.log, lambda log: log.entries(**wanted))
         else:
             entries = self._entries(self.ask(args, "decisions", **wanted))
         entries = sorted(entries, key=lambda one: one["time"], reverse=True)[: wanted["at_most"]]

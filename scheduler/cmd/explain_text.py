@@ -4,9 +4,15 @@ A cell of several lines is a tuple of them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 from urllib.parse import unquote_plus
 
+from msgspec import to_builtins
+
+from scheduler.explain import rendering
+from scheduler.explain.document import REFUSED, Candidates, Decision
+from scheduler.explain.hosts_now import HostNow
 from scheduler.explain.requested import requested_lines
 
 Document = Mapping[str, Any]
@@ -41,40 +47,32 @@ def positive_number(words: str) -> float:
     return value
 
 
-def time_of(answer: Any) -> str:
-    """Return the time of the decision that an answer is about; "" if it tells none."""
-    return str(answer.get("decision", answer).get("time", "")) if isinstance(answer, dict) else ""
-
-
 # -- a decision ------------------------------------------------------------------------------------------
 
 
-def decision_lines(explained: Document) -> list[str]:
-    """Return the lines on a decision as a whole."""
-    decision = explained["decision"]
-    uuids = decision["instances"]
-    zone = decision["availability_zone"]
-    project = f"project {decision['project_id']}" if decision["project_id"] else "no project"
-    source = " of ".join(filter(None, (explained["source"], explained["scheduler"])))
-    lines = [
-        f"Request {decision['request_id'] or 'without id'}: {decision['kind']} of {_first(uuids, 1)}",
-        f"  {project}, {flavor(decision['flavor'])}" + (f", zone {zone}" if zone else ""),
-        f"  {decision['time']}, {decision['milliseconds'].get('total', 0):.0f} ms, from the {source}",
+def decision_lines(decision: Decision, source: str) -> list[str]:
+    """Return the lines on a decision as a whole; ``source`` is who tells of it."""
+    zone = decision.availability_zone
+    project = f"project {decision.project_id}" if decision.project_id else "no project"
+    milliseconds = decision.milliseconds.get("total", 0)
+    return [
+        f"Request {decision.request_id or 'without id'}: {decision.kind} of {_first(decision.instances, 1)}",
+        f"  {project}, {flavor(to_builtins(decision.flavor))}" + (f", zone {zone}" if zone else ""),
+        f"  {decision.time}, {milliseconds:.0f} ms, from the {source}",
         *(f"  {title} {words}" for title, words in requested_lines(decision)),
-        *(f"  query {unquote_plus(query)}" for query in decision["queries"]),
-        *_candidates(decision["candidates"]),
-        *([f"  partition {decision['partition']}"] if decision.get("partition") else []),
-        *(f"  note: {note}" for note in decision.get("notes", ())),
+        *(f"  query {unquote_plus(query)}" for query in decision.queries),
+        *_candidates(decision.candidates),
+        *([f"  partition {decision.partition}"] if decision.partition else []),
+        *(f"  note: {note}" for note in decision.notes),
+        f"Result: {outcome(decision)}",
     ]
-    return [*lines, f"Result: {outcome(decision)}"]
 
 
-def outcome(decision: Document) -> str:
+def outcome(decision: Decision) -> str:
     """Return what became of a request, in one line."""
-    if decision["result"] == "failed":
-        return f"no host ({decision['error']['class']}): {decision['summary']}"
-    places = [one["host"]["host"] for one in decision["chosen"]]
-    return f"scheduled to {_first(places, NAMED)}"
+    if decision.error:
+        return f"no host ({decision.error.kind}): {decision.summary}"
+    return f"scheduled to {_first([one.host.host for one in decision.chosen], NAMED)}"
 
 
 def flavor(values: Document) -> str:
@@ -84,57 +82,50 @@ def flavor(values: Document) -> str:
         for name, unit in (("vcpus", "VCPU"), ("memory_mb", "MiB"), ("root_gb", "GiB root disk"))
         if values.get(name) is not None
     ]
-    specs = ", ".join(f"{key}={value}" for key, value in sorted(values["extra_specs"].items()))
+    specs = ", ".join(f"{key}={value}" for key, value in sorted((values["extra_specs"] or {}).items()))
     return f"flavor {values['name']} ({', '.join(amounts)}{'; ' + specs if specs else ''})"
 
 
-def _candidates(found: Document) -> Iterator[str]:
+def _candidates(found: Candidates) -> Iterator[str]:
     notes = []
-    if found["source"] in {"placement", "coalesced"} and found["hosts"]:
-        notes.append(f"Placement's answer was {found['age'] * 1000:.0f} ms old")
-    if found["requests"] > 1:
-        notes.append(f"{found['requests']} requests shared it")
-    if found["source"] == "mirror":
-        notes.append(f"the mirror was refreshed {found['age']:.1f} s before")
-    if found["truncated"]:
+    if found.asked == "placement" and found.hosts:
+        notes.append(f"Placement's answer was {found.age * 1000:.0f} ms old")
+    if found.requests > 1:
+        notes.append(f"{found.requests} requests shared it")
+    if found.source == "mirror":
+        notes.append(f"the mirror was refreshed {found.age:.1f} s before")
+    if found.truncated:
         notes.append("a limit may have cut the answer")
-    if found.get("relaxed_at"):
-        notes.append(f"Placement was asked again at {found['relaxed_at']}")
+    if found.relaxed_at:
+        notes.append(f"Placement was asked again at {found.relaxed_at}")
     if notes:
         yield f"  {'; '.join(notes)}"
 
 
-def funnel(explained: Document) -> Table:
-    """Return the stages of a decision as a table, without those that no host has reached."""
-    several = len(explained["decision"]["instances"]) > 1
+def funnel(decision: Decision) -> Table:
+    """Return the stages of a decision as a table."""
+    several = len(decision.instances) > 1
     rows = [
         (
-            _stage_name(stage, several=several),
-            "" if stage["start"] is None else stage["start"],
-            stage["end"],
+            f"{stage.name} ({stage.instance})" if several and stage.instance else stage.name,
+            "" if stage.start is None else stage.start,
+            stage.end,
             tuple(_causes(stage)),
         )
-        for stage in explained["funnel"]
-        if stage["start"] != 0
+        for stage in rendering.funnel(decision)
+        if stage.start != 0
     ]
     return ("Stage", "Before", "After", "Why others are out"), rows
 
 
-def _stage_name(stage: Document, *, several: bool) -> str:
-    return f"{stage['name']} ({stage['instance']})" if several and stage["instance"] else stage["name"]
-
-
-def _causes(stage: Document) -> Iterator[str]:
-    most = len(stage["reasons"]) if stage["stage"] == "candidates" else CAUSES
-    for cause in stage["reasons"][:most]:
-        yield cause["reason"] + (
-            f" ({_first(cause['hosts'], NAMED, cause['count'])})" if cause["hosts"] else ""
-        )
-    rest = sum(cause["count"] for cause in stage["reasons"][most:])
-    if rest:
-        yield f"{len(stage['reasons']) - most} other reasons ({rest} hosts)"
-    if stage["unasked"]:
-        yield f"{stage['unasked']} hosts were not asked for a reason"
+def _causes(stage: rendering.Stage) -> Iterator[str]:
+    most = len(stage.causes) if stage.kind == "candidates" else CAUSES
+    for cause in stage.causes[:most]:
+        yield cause.reason + (f" ({_first(cause.hosts, NAMED, cause.number)})" if cause.hosts else "")
+    if rest := sum(cause.number for cause in stage.causes[most:]):
+        yield f"{len(stage.causes) - most} other reasons ({rest} hosts)"
+    if stage.unasked:
+        yield f"{stage.unasked} hosts were not asked for a reason"
 
 
 def _first(names: Sequence[str], most: int, count: int | None = None) -> str:
@@ -142,76 +133,72 @@ def _first(names: Sequence[str], most: int, count: int | None = None) -> str:
     return ", ".join(names[:most]) + (f" and {left} more" if left > 0 else "")
 
 
-def hosts(explained: Document) -> Table:
-    """Return the hosts of a decision as a table."""
-    lines = explained["hosts"]
-    nodes = any(not _is_named_after(line["node"], line["host"]) for line in lines)
+def hosts(decision: Decision, most: int | None) -> Table:
+    """Return the first hosts of a decision as a table; ``most`` None: all that are named."""
+    lines = list(islice(rendering.hosts(decision), most))
+    nodes = any(line.node.partition(".")[0] != line.host.partition(".")[0] for line in lines)
     columns = ("Host", *(("Node",) if nodes else ()), "Cell", "Zone", "Outcome", "Why", "Weight")
     rows = [
         (
-            line["host"],
-            *((line["node"] or "",) if nodes else ()),
-            line["cell"] or "",
-            line["zone"] or "",
-            line["outcome"],
+            line.host,
+            *((line.node,) if nodes else ()),
+            line.cell,
+            line.zone,
+            line.outcome,
             _why(line),
-            "" if line["total"] is None else f"{line['total']:.4g}",
+            "" if line.total is None else f"{line.total:.4g}",
         )
         for line in lines
     ]
-    left = explained["hosts_total"] - len(lines)
-    if left > 0:
+    left = rendering.hosts_total(decision) - len(lines)
+    if left > 0 and lines:
         rows.append((f"{left} more", *[""] * (len(columns) - 1)))
     return columns, rows
 
 
-def _is_named_after(node: str | None, host: str) -> bool:
-    """Return whether a node's name is that of its host, perhaps with a domain."""
-    return node is None or node.partition(".")[0] == host.partition(".")[0]
+def _why(line: rendering.Host) -> str:
+    if line.filter or line.outcome == REFUSED:
+        return ": ".join(filter(None, (line.filter, line.reason)))
+    return "; ".join(filter(None, (line.reason, weights(line.weights))))
 
 
-def _why(line: Document) -> str:
-    if line["filter"]:
-        return f"{line['filter']}: {line['reason']}" if line["reason"] else line["filter"]
-    if line["outcome"] == "claim refused":
-        return str(line["reason"])
-    return "; ".join(filter(None, (line["reason"], weights(line["weights"]))))
-
-
-def weights(parts: Iterable[Document]) -> str:
+def weights(parts: Iterable[tuple[str, float]]) -> str:
     """Return what each weigher adds to the weight of a host, those that add nothing left out."""
-    return ", ".join(f"{one['weigher']} {one['weighted']:.3g}" for one in parts if one["weighted"])
+    return ", ".join(f"{weigher} {added:.3g}" for weigher, added in parts if added)
 
 
 # -- one host --------------------------------------------------------------------------------------------
 
 
-def host_lines(answer: Document) -> list[str]:
-    """Return the lines on a host in a decision."""
-    lines = [f"Request {answer['request_id'] or 'without id'}, from {answer['scheduler']}"]
-    for node in answer["nodes"]:
-        lines.append(
-            f"Host {node['host']}, node {node['node'] or 'not known'}, cell {node['cell'] or 'not known'}: "
-            f"{node['outcome']}" + (f" ({_why(node)})" if _why(node) else "")
+def host_lines(decision: Decision, found: Iterable[rendering.Host], now: HostNow | None) -> Iterator[str]:
+    """Yield the lines on a host: what the decision says of it, and what is said as of now."""
+    for line in found:
+        why = _why(line)
+        yield f"Host {line.host}, node {line.node}, cell {line.cell}: {line.outcome}" + (
+            f" ({why})" if why else ""
         )
-        lines += [
-            f"  claim for {event['instance']}, try {event['attempt']}: {event['cause']}; {event['next_step']}"
-            for event in node["claims"]
-        ]
-    return [*lines, answer["note"]] if answer["note"] else lines
+        for uuid, events in decision.claims.items():
+            for event in events:
+                if event.host == line.host:
+                    yield f"  claim for {uuid}, try {event.attempt}: {event.cause}; {event.next_step}"
+    if now is None:
+        return
+    for node in now.nodes:
+        offered = (
+            f"Placement does not offer it: {node.unoffered}" if node.unoffered else "Placement offers it"
+        )
+        yield (
+            f"Host {node.host}, node {node.node}, cell {node.cell}, zone {node.zone}, as of now, {now.time}, "
+            f"not of the decision: {'; '.join(filter(None, (node.excluded, offered)))}"
+        )
 
 
-def verdicts(answer: Document) -> Table:
-    """Return what each filter says of the nodes of a host as a table."""
+def verdicts(pairs: Iterable[tuple[str, Iterable[rendering.FilterVerdict]]]) -> Table:
+    """Return what each filter says of nodes as a table."""
     rows = [
-        (
-            node["node"],
-            one["filter"],
-            one["verdict"] + (" (decisive)" if one["decisive"] else ""),
-            one["reason"],
-        )
-        for node in answer["nodes"]
-        for one in node["verdicts"]
+        (node, one.filter, one.verdict + (" (decisive)" if one.decisive else ""), one.reason)
+        for node, found in pairs
+        for one in found
     ]
     return ("Node", "Filter", "Verdict", "Reason"), rows
 

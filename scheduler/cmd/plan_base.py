@@ -1,7 +1,8 @@
 """What the commands of berth-plan have in common: reading the cloud, progress, and showing a plan."""
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+import contextlib
 import difflib
 import logging
 import sys
@@ -78,12 +79,9 @@ class PlanCommand(Question):
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Plan, show the plan, and return the exit status."""
         options.require_databases(self.conf)
-        if self.app.options.verbose_level < 2:
-            for name in QUIET:
-                logging.getLogger(name).setLevel(logging.ERROR)
         progress = ProgressLine(sys.stderr)
         try:
-            with snapshot.read(self.conf, progress) as read:
+            with quiet(self.app.options.verbose_level < 2), snapshot.read(self.conf, progress) as read:
                 plan = self.plan(PlannedCloud(read), parsed_args, progress)
         finally:
             progress.clear()
@@ -92,6 +90,20 @@ class PlanCommand(Question):
             write_page(parsed_args.html, plan, shown)
         self._print(shown, parsed_args)
         return 0 if plan["all_placed"] else NO_PLACE
+
+
+@contextlib.contextmanager
+def quiet(wanted: bool) -> Iterator[None]:
+    """Log only the errors of decisions, if that is wanted."""
+    loggers = [logging.getLogger(name) for name in QUIET if wanted]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def write_page(path: str, plan: dict[str, Any], shown: Shown) -> None:

@@ -186,7 +186,7 @@ def policy(plan: Plan) -> Shown:
 def dry_run(plan: Plan) -> Shown:
     """Return what would be decided for a request."""
     head = [
-        f"{plan['placed']} of {count(plan['instances'], 'instance')} of flavor {plan['flavor']} find a place"
+        f"A place for {plan['placed']} of {count(plan['instances'], 'instance')} of flavor {plan['flavor']}"
     ]
     head += [f"  asked of Placement: {plan['asked']}"] if plan["asked"] else []
     head += [f"  {note}" for note in plan["notes"]]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import partial
+import math
 from pathlib import Path
 import random
 from typing import Any
@@ -16,12 +17,13 @@ from scheduler.conf.partitions import own_partition
 from scheduler.daemon.parts import WorkerParts
 from scheduler.daemon.periodics import Periodic
 from scheduler.explain.explainer import Explainer
-from scheduler.explain.explanation import Names
+from scheduler.explain.hosts_now import HostsNow
 from scheduler.health.counters import Counters
 from scheduler.health.decisions import DecisionCounter, TrafficCounter
 from scheduler.health.reports import WorkerState
 from scheduler.manager_parts import ManagerParts
 from scheduler.nova_service import host_discovery, service_record
+from scheduler.placement import partition_members
 from scheduler.router.service import RouterService
 from scheduler.rpc import context, explain, forwarding, notifications, serializer, server, transport
 
@@ -105,10 +107,15 @@ def make_explanations(
     conf: cfg.ConfigOpts, serving: manager.SchedulerManager, bus: Any, worker_id: int
 ) -> Any:
     """Return the server that answers questions about the decisions of a manager, not started."""
-    explainer = Explainer(
-        serving.decisions.memory,
-        lambda: Names(serving.hosts.cell_names(), conf.default_availability_zone),
+    hosts_now = HostsNow(
+        lambda: serving.hosts.snapshot(math.inf),
+        serving.candidates,
+        lambda: serving.filters,
+        serving.hosts.instances,
+        serving.hosts.pending,
+        serving.names,
     )
+    explainer = Explainer(serving.decisions.memory, hosts_now)
     return explain.build(conf, bus, explainer, worker_id, options.worker_count(conf))
 
 
@@ -131,7 +138,7 @@ def _with_traffic(state: WorkerState, answering: server.Server | None) -> Worker
 
 
 def make_periodics(conf: cfg.ConfigOpts, serving: manager.SchedulerManager) -> Iterator[Periodic]:
-    """Yield the heartbeats of the daemon's service record, and host discovery if it is enabled."""
+    """Yield the heartbeats of the service record; discovery and a look at the partition if wanted."""
     engines = serving.hosts.engines
     notifier: Any = serving.notifications
     tell = partial(notifier.service_created, context.RequestContext(is_admin=True))
@@ -144,3 +151,13 @@ def make_periodics(conf: cfg.ConfigOpts, serving: manager.SchedulerManager) -> I
         finder = host_discovery.Discovery(conf, engines, options.service_down_time(conf))
         delay = random.uniform(0, conf.periodic_fuzzy_delay)
         yield Periodic("host discovery", finder.run, interval, delay)
+    hosts = serving.hosts
+    if hosts.partition.name:
+        members = partition_members.PartitionMembers(
+            serving.parts.placement,
+            hosts.partition.name,
+            hosts.partition.aggregates,
+            lambda: {row.uuid: row.host for row in hosts.snapshot(math.inf).rows},
+            hosts.hosts_without_partition,
+        )
+        yield Periodic("partition members", members.look, partition_members.INTERVAL, partition_members.FIRST)

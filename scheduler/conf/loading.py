@@ -162,7 +162,7 @@ def reload(
             raise errors.ConfigError(
                 "the files changed while they were read; send SIGHUP once they are complete"
             )
-        if partitions.fingerprints(changed) != partitions.fingerprints(conf):
+        if partitions.all_partitions(changed) != partitions.all_partitions(conf):
             LOG.warning("Changed [%sNAME] sections take effect at the next start", partitions.PREFIX)
         conf.mutate_config_files()
     except (errors.ConfigError, cfg.Error) as error:

@@ -4,8 +4,7 @@ Their names are the operator's, so their options are registered once the files w
 """
 
 from collections.abc import Iterator
-from dataclasses import astuple, dataclass
-from hashlib import blake2b
+from dataclasses import dataclass
 import re
 
 from oslo_config import cfg
@@ -150,19 +149,6 @@ def own_partition(conf: cfg.ConfigOpts) -> Partition | None:
 def own_name(conf: cfg.ConfigOpts) -> str:
     """Return the partition that this scheduler serves; "" for all hosts."""
     return (conf.berth.partition or "").lower()
-
-
-def fingerprints(conf: cfg.ConfigOpts) -> tuple[str, ...]:
-    """Return the name of each partition with a digest of its options, by which changes are found."""
-    return tuple(f"{each.name} {_digest(each)}" for each in all_partitions(conf))
-
-
-def _digest(partition: Partition) -> str:
-    values = [
-        sorted(value, key=str) if isinstance(value, (tuple, frozenset)) else value
-        for value in astuple(partition)
-    ]
-    return blake2b(repr(values).encode(), digest_size=6).hexdigest()
 
 
 def _groups(conf: cfg.ConfigOpts) -> dict[str, str]:

@@ -12,11 +12,8 @@ import threading
 import time
 from typing import IO
 
-import orjson
 from oslo_log import log as logging
 
-from scheduler.explain.document import document
-from scheduler.explain.record import DecisionRecord
 from scheduler.logs import OutageLog, RateLimitedLogger
 
 LOG = logging.getLogger(__name__)
@@ -126,7 +123,7 @@ class DecisionLog:
     def __init__(self, file: DecisionFile) -> None:
         """Write to a file from ``start`` on."""
         self._file = file
-        self._queue: queue.Queue[DecisionRecord | None] = queue.Queue(MOST_WAITING)
+        self._queue: queue.Queue[bytes | None] = queue.Queue(MOST_WAITING)
         self._outage = OutageLog(
             LOG, "The decision log cannot be written", "The decision log is written again"
         )
@@ -137,10 +134,10 @@ class DecisionLog:
         """Begin to write."""
         self._thread.start()
 
-    def add(self, record: DecisionRecord) -> None:
-        """Write a record that is complete, or leave it out if too many wait."""
+    def add(self, encoded: bytes) -> None:
+        """Write a document, or leave it out if too many wait."""
         try:
-            self._queue.put_nowait(record)
+            self._queue.put_nowait(encoded)
         except queue.Full:
             self._warnings.warning("behind", "The decision log is behind: decisions are left out")
 
@@ -153,17 +150,11 @@ class DecisionLog:
         self._thread.join(timeout)
 
     def _run(self) -> None:
-        while (record := self._queue.get()) is not None:
-            self._write(record)
+        while (line := self._queue.get()) is not None:
+            try:
+                self._file.write(line)
+            except OSError as error:
+                self._outage.report_failure(error)
+            else:
+                self._outage.report_success()
         self._file.close()
-
-    def _write(self, record: DecisionRecord) -> None:
-        try:
-            self._file.write(orjson.dumps(document(record)))
-        except OSError as error:
-            self._outage.report_failure(error)
-        except BaseException:
-            # operators' filters give reasons; SystemExit would end the thread without a word
-            LOG.exception("Decision on request %s cannot be written", record.request_id)
-        else:
-            self._outage.report_success()

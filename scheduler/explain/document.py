@@ -1,235 +1,309 @@
-"""A decision as plain values: what is written to disk, and what is shown (see doc/source/explain.rst)."""
+"""The document of a decision: what is kept in memory, written to the decision log, and rendered.
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+It is filled while a request is decided (``trace``), encoded once when the request ends, and not interpreted
+before somebody asks. doc/source/explain.rst has the keys.
+"""
+
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
-from scheduler.explain.record import DecisionRecord, HostData, RankedHost, Rejection
+import msgspec
+
+from scheduler import objects
 from scheduler.explain.relaxation import NOTHING_HELPS
-from scheduler.explain.replay import Replay, StepRejections
-from scheduler.explain.requested import requested
-from scheduler.explain.unoffered import Unoffered
 from scheduler.placement.claim_events import ClaimEvent
-from scheduler.request.scheduling_request import RequestKind, SchedulingRequest
 
 #: The version of the schema; it grows if a key changes its meaning or goes away.
-VERSION = 1
+VERSION = 2
 
-#: Hosts of each filter that are asked for their reason, and hosts that are named for each reason.
-ASKED = 500
-NAMED = 20
+SCHEDULED, FAILED = "scheduled", "failed"
 
-#: Sources of candidates that do not name hosts which Placement knows to be disabled.
-ASKED_OF_PLACEMENT = frozenset({"placement", "coalesced", "mirror"})
-
-KINDS = {RequestKind.BUILD: "build", RequestKind.REBUILD_CHECK: "rebuild check"}
-Rejections = list[list[StepRejections]]
-"""What each filter turned down, by round of filtering."""
-
-AMOUNTS = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap")
+CHOSEN, ALTERNATE, PASSED = "chosen", "alternate", "passed"
+REFUSED, REJECTED, EXCLUDED = "claim refused", "rejected", "excluded by the request"
 
 
-def document(record: DecisionRecord, rejections: Rejections | None = None) -> dict[str, Any]:
-    """Return a record that is complete as values that JSON has.
+class Flavor(msgspec.Struct, gc=False):
+    """Name, amounts and extra specs of the flavor, as the caller sent them."""
 
-    Args:
-        record: The record.
-        rejections: What ``rejections_of`` returned, if more hosts were asked for their reasons than usual.
+    name: Any = None
+    vcpus: Any = None
+    memory_mb: Any = None
+    root_gb: Any = None
+    ephemeral_gb: Any = None
+    swap: Any = None
+    extra_specs: Any = None
+
+
+class Error(msgspec.Struct, gc=False):
+    """The name of the exception's class, and its text."""
+
+    kind: str = msgspec.field(name="class")
+    text: str
+
+
+class Disabled(msgspec.Struct, gc=False):
+    """Hosts that Placement hides since their services are disabled: their number, and some names."""
+
+    count: int = 0
+    hosts: list[str] = msgspec.field(default_factory=list)
+
+
+class Relaxed(msgspec.Struct, gc=False):
+    """What Placement would offer without some constraints (``Relaxation``)."""
+
+    without: list[str]
+    hosts: int
+    cut: bool
+    limits: list[str]
+    text: str
+
+
+class Candidates(msgspec.Struct, gc=False):
+    """Where the candidates came from.
+
+    Attributes:
+        source: ``placement``, ``coalesced`` (one answer of Placement for several requests), ``mirror``,
+            ``table`` (rebuild checks) or ``held`` (by the instances of a redelivered request); "" if none
+            were looked for.
+        hosts: The number of compute nodes that it names.
+        known: How many of them the table has in cells that take part; None if that was not looked at.
+        allowed: How many of these the request itself allows.
+        age: Seconds, at the time of the decision, since the answer was asked for.
+        requests: The number of requests that waited for the same answer.
+        truncated: Whether a limit may have cut the answer.
+        reason: Why there are none.
+        failed: Whether Placement gave no answer, so that it is not known which there are.
+        disabled: Hosts that Placement hides; looked for if the request failed.
+        relaxed: What Placement would offer without some constraints, once that was found out.
+        relaxed_at: When that was found out.
     """
-    error = record.error
-    return {
-        "version": VERSION,
-        "time": time_text(record.started_at),
-        "request_id": record.request_id,
-        **_request(record.request),
-        "requested": requested(record.request),
-        "notes": list(record.request.counts.notes),
-        "result": "failed" if record.error else "scheduled",
-        "partition": record.partition or None,
-        "error": {"class": error[0], "text": error[1]} if error else None,
-        "summary": record.summary,
-        "queries": list(record.queries),
-        "candidates": _candidates(record),
-        "excluded": [_rejection(each) for each in record.excluded],
-        "filters": _filters(record, rejections),
-        "best": [
-            {"host": one.host, "node": one.node, "total": one.total, "weights": weight_values(one)}
-            for one in record.best
-        ],
-        "claims": {uuid: [event_values(event) for event in events] for uuid, events in record.claims.items()},
-        "chosen": [
-            {
-                "instance": one.instance_uuid,
-                "host": _place(one.host),
-                "alternates": [_place(other) for other in one.alternates],
-            }
-            for one in record.chosen
-        ],
-        "milliseconds": {stage: round(seconds * 1000, 3) for stage, seconds in record.times.items()},
-    }
+
+    source: str = ""
+    hosts: int = 0
+    known: int | None = None
+    allowed: int | None = None
+    age: float = 0.0
+    requests: int = 1
+    truncated: bool = False
+    reason: str = ""
+    failed: bool = False
+    disabled: Disabled = msgspec.field(default_factory=Disabled)
+    relaxed: list[Relaxed] = msgspec.field(default_factory=list)
+    relaxed_at: str | None = None
+
+    @property
+    def asked(self) -> str:
+        """What was asked, however many requests shared the answer."""
+        return "placement" if self.source == "coalesced" else self.source
+
+    def findings(self) -> Iterator[str]:
+        """Yield what was found out about an empty answer of Placement; nothing before that."""
+        yield from (each.text for each in self.relaxed)
+        if self.relaxed_at and not self.relaxed:
+            yield NOTHING_HELPS
 
 
-def entry(record: DecisionRecord) -> dict[str, Any]:
-    """Return a record as one entry of a list of decisions."""
-    return {
-        "time": time_text(record.started_at),
-        "request_id": record.request_id,
-        **_request(record.request),
-        "result": "failed" if record.error else "scheduled",
-        "summary": "; ".join(filter(None, (record.summary, *relaxed_texts(_candidates(record))))),
-        "hosts": [one.host[0] for one in record.chosen],
-        "milliseconds": round(record.times.get("total", 0.0) * 1000, 3),
-    }
+class Step(msgspec.Struct, gc=False):
+    """One filter for one instance: the hosts before and after it.
+
+    ``applies`` is false for a filter that had nothing to say on the request.
+    """
+
+    instance: str
+    filter: str
+    start: int
+    end: int
+    applies: bool
 
 
-def entry_of(decision: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of ``document`` as one entry of a list of decisions."""
-    kept = "time request_id kind project_id instances flavor availability_zone result summary".split()
-    return {
-        **{name: decision[name] for name in kept},
-        "hosts": [one["host"]["host"] for one in decision["chosen"]],
-        "milliseconds": decision["milliseconds"].get("total", 0.0),
-    }
+class Verdict(msgspec.Struct, gc=False):
+    """What hosts have in common.
+
+    Attributes:
+        outcome: ``chosen``, ``rejected`` and so on.
+        step: The index of the filter among ``filters``, if one rejected them.
+        reason: Why; "" for rejected hosts that were not asked.
+        count: The number of hosts, more perhaps than are named.
+    """
+
+    outcome: str
+    step: int | None = None
+    reason: str = ""
+    count: int = 0
+
+
+class Hosts(msgspec.Struct, gc=False):
+    """Hosts that are named, those that matter most first: one entry for each in all columns.
+
+    Attributes:
+        complete: Whether these are all hosts that were offered.
+        host: The service host.
+        node: The name of the node.
+        cell: A key of ``cells``.
+        zone: A key of ``zones``.
+        verdict: An index of the decision's ``verdicts``.
+        cells: Names of cells.
+        zones: Names of availability zones.
+    """
+
+    complete: bool = False
+    host: list[str] = msgspec.field(default_factory=list)
+    node: list[str] = msgspec.field(default_factory=list)
+    cell: list[int] = msgspec.field(default_factory=list)
+    zone: list[int] = msgspec.field(default_factory=list)
+    verdict: list[int] = msgspec.field(default_factory=list)
+    cells: dict[int, str] = msgspec.field(default_factory=dict)
+    zones: dict[int, str] = msgspec.field(default_factory=dict)
+
+
+class Weights(msgspec.Struct, gc=False):
+    """What one weigher says of the best hosts, in their order.
+
+    Attributes:
+        weigher: Its name.
+        raw: The raw weights, clamped.
+        low: The raw weight of any host that becomes 0.
+        high: The one that becomes 1.
+        multiplier: The factor of all, or of each host.
+    """
+
+    weigher: str
+    raw: Sequence[float | None]
+    low: float | None
+    high: float | None
+    multiplier: float | Sequence[float | None] | None
+
+    def added(self, index: int) -> float:
+        """Return what it adds to the total of one of the hosts."""
+        raw, factor = self.raw[index], self.multiplier
+        if isinstance(factor, Sequence):
+            factor = factor[index]
+        if raw is None or factor is None or self.low is None or self.high is None:
+            return 0.0
+        return factor * (raw - self.low) / (self.high - self.low)
+
+
+class Best(msgspec.Struct, gc=False):
+    """The best hosts of the first instance, best first.
+
+    Attributes:
+        host: Indices of ``hosts``.
+        total: The total weight of each; None for one that refused a claim before.
+        weights: The weighers that tell them apart from other hosts.
+    """
+
+    host: list[int] = msgspec.field(default_factory=list)
+    total: list[float | None] = msgspec.field(default_factory=list)
+    weights: list[Weights] = msgspec.field(default_factory=list)
+
+
+class Place(msgspec.Struct, frozen=True, gc=False):
+    """A service host and its node."""
+
+    host: str
+    node: str
+
+
+class Chosen(msgspec.Struct, gc=False):
+    """The host of an instance, and its alternates."""
+
+    instance: str
+    host: Place
+    alternates: list[Place]
+
+
+class Entry(msgspec.Struct, kw_only=True, gc=False):
+    """What a list of decisions needs of a document."""
+
+    version: int = VERSION
+    time: str
+    request_id: str
+    kind: str
+    project_id: str | None
+    instances: list[str]
+    flavor: Flavor
+    availability_zone: str | None
+    result: str = SCHEDULED
+    summary: str = ""
+    candidates: Candidates = msgspec.field(default_factory=Candidates)
+    chosen: list[Chosen] = msgspec.field(default_factory=list)
+    milliseconds: dict[str, float] = msgspec.field(default_factory=dict)
+
+    def is_wanted(self, *, failed: bool, since: float, project: str | None) -> bool:
+        """Return whether it failed, began at ``since`` or later, and is of a project, if these say so."""
+        if (failed and self.result == SCHEDULED) or project not in (None, self.project_id):
+            return False
+        return seconds_of(self.time) >= since
+
+    def values(self) -> dict[str, Any]:
+        """Return it as one entry of a list."""
+        return {
+            "time": self.time,
+            "request_id": self.request_id,
+            "kind": self.kind,
+            "project_id": self.project_id,
+            "instances": self.instances,
+            "flavor": msgspec.to_builtins(self.flavor),
+            "availability_zone": self.availability_zone,
+            "result": self.result,
+            "summary": "; ".join(filter(None, (self.summary, *self.candidates.findings()))),
+            "hosts": [one.host.host for one in self.chosen],
+            "milliseconds": self.milliseconds.get("total", 0.0),
+        }
+
+
+class Decision(Entry, kw_only=True, gc=False):
+    """All that is kept of one decision.
+
+    Attributes:
+        spec: The RequestSpec as received, without secrets; null if it is too large.
+        notes: What a user may not expect, in a sentence each.
+        partition: The partition of the scheduler, if there are any.
+        error: What ended a request that was not served.
+        queries: The query strings for Placement.
+        filters: All filters for the first instance; for others those that rejected a host.
+        verdicts: What became of hosts; ``hosts`` refers to them.
+        hosts: All hosts of a failed request, some of one that was served.
+        best: The best hosts of the first instance.
+        claims: By instance, what happened to its claims.
+    """
+
+    spec: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"null"))
+    notes: list[str] = msgspec.field(default_factory=list)
+    partition: str | None = None
+    error: Error | None = None
+    queries: list[str] = msgspec.field(default_factory=list)
+    filters: list[Step] = msgspec.field(default_factory=list)
+    verdicts: list[Verdict] = msgspec.field(default_factory=list)
+    hosts: Hosts = msgspec.field(default_factory=Hosts)
+    best: Best = msgspec.field(default_factory=Best)
+    claims: dict[str, list[ClaimEvent]] = msgspec.field(default_factory=dict)
+
+    def request_spec(self) -> objects.RequestSpec | None:
+        """Return the request as received; None if it was not kept."""
+        envelope = msgspec.json.decode(self.spec)
+        return envelope and objects.hydrate(envelope, None)
+
+
+encode = msgspec.json.Encoder().encode
+decode = msgspec.json.Decoder(Decision).decode
+decode_entry = msgspec.json.Decoder(Entry).decode
 
 
 def time_text(seconds: float) -> str:
     """Return a time in UTC, to the millisecond, from seconds since the epoch."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+    milliseconds = int(seconds * 1000)
+    return f"{_second_text(milliseconds // 1000)}.{milliseconds % 1000:03}+00:00"
 
 
-def _request(request: SchedulingRequest) -> dict[str, Any]:
-    spec, flavor = request.spec, request.flavor
-    return {
-        "kind": KINDS[request.kind],
-        "project_id": spec.project_id if "project_id" in spec else None,
-        "instances": list(request.instance_uuids),
-        "flavor": {
-            "name": flavor.name if "name" in flavor else None,
-            **{name: getattr(flavor, name) for name in AMOUNTS if name in flavor},
-            "extra_specs": dict(request.extra_specs),
-        },
-        "availability_zone": spec.availability_zone if "availability_zone" in spec else None,
-    }
+@lru_cache(4)
+def _second_text(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-def _candidates(record: DecisionRecord) -> dict[str, Any]:
-    found, data = record.candidates, record.hosts
-    disabled = _disabled(data) if data is not None and found.name in ASKED_OF_PLACEMENT else []
-    return {
-        "source": found.name,
-        "age": round(found.age, 3),
-        "requests": found.requests,
-        "hosts": found.offered,
-        "known": found.known,
-        "allowed": record.allowed,
-        "truncated": found.truncated,
-        "reason": found.reason,
-        "disabled": {"count": len(disabled), "hosts": disabled[:NAMED]},
-        "relaxed": [each.values() for each in record.relaxed],
-        "relaxed_at": time_text(record.relaxed_at) if record.relaxed_at else None,
-    }
-
-
-def _disabled(data: HostData) -> list[str]:
-    """Return the hosts that Placement does not offer since their services are disabled."""
-    rows = Unoffered(data.table, data.request).disabled(data.rows.tolist())
-    return [data.table.rows[row].host for row in rows]
-
-
-def relaxed_texts(candidates: Mapping[str, Any]) -> list[str]:
-    """Return what was found out about an empty answer of Placement; nothing before that."""
-    texts = [each["text"] for each in candidates.get("relaxed", ())]
-    return texts or ([NOTHING_HELPS] if candidates.get("relaxed_at") else [])
-
-
-def rejections_of(replay: Replay, data: HostData, asked: int | None = None) -> Rejections:
-    """Return what filters turned down, by round.
-
-    Args:
-        replay: Explains single hosts.
-        data: What it explains.
-        asked: Hosts of each filter that are asked for their reason; None: all.
-    """
-    return [list(replay.rejections(number, asked)) for number in range(len(data.rounds))]
-
-
-def _filters(record: DecisionRecord, rejections: Rejections | None) -> list[dict[str, Any]]:
-    """Return what the filters did, instance by instance; the counts of the last one if no more is known."""
-    data = record.hosts
-    if data is None:
-        return list(_sampled_filters(record))
-    replay = Replay(data)
-    found = rejections_of(replay, data, ASKED) if rejections is None else rejections
-    kept = [
-        {
-            "instance": this.instance_uuid,
-            "filter": each.step.rule.name,
-            "start": each.step.start,
-            "end": each.step.end,
-            "asked": len(each.reasons),
-            "rejected": _grouped(replay, each),
-        }
-        for number, (this, steps) in enumerate(zip(data.rounds, found, strict=True))
-        if not number or this.moment is not None
-        for each in steps
-    ]
-    return [*kept, *_sampled_filters(record)] if record.later_counts else kept
-
-
-def _sampled_filters(record: DecisionRecord) -> Iterator[dict[str, Any]]:
-    for count in record.last_counts:
-        sampled = [each for each in record.rejections if each.filter == count.name]
-        yield {
-            "instance": None,
-            "filter": count.name,
-            "start": count.start,
-            "end": count.end,
-            "asked": sum(each.count for each in sampled),
-            "rejected": [_rejection(each) for each in sampled],
-        }
-
-
-def _rejection(each: Rejection) -> dict[str, Any]:
-    return {"reason": each.reason, "count": each.count, "hosts": list(each.hosts)}
-
-
-def _grouped(replay: Replay, each: StepRejections) -> list[dict[str, Any]]:
-    names: defaultdict[str, list[str]] = defaultdict(list)
-    for position, reason in zip(each.positions.tolist(), each.reasons, strict=False):
-        names[reason].append(replay.row(position).host)
-    return [
-        {"reason": reason, "count": len(names[reason]), "hosts": names[reason][:NAMED]}
-        for reason in sorted(names, key=lambda reason: -len(names[reason]))
-    ]
-
-
-def weight_values(one: RankedHost) -> list[dict[str, Any]]:
-    """Return what each weigher says of one of the best hosts."""
-    return [
-        {
-            "weigher": each.weigher,
-            "raw": each.raw,
-            "normalised": each.normalised,
-            "multiplier": each.multiplier,
-            "weighted": each.weighted + 0.0,  # no -0.0
-        }
-        for each in one.weights
-    ]
-
-
-def event_values(event: ClaimEvent) -> dict[str, Any]:
-    """Return one step of a claim."""
-    return {
-        "attempt": event.attempt,
-        "host": event.host,
-        "status": event.status,
-        "cause": event.cause,
-        "next_step": str(event.next_step),
-        "ended": event.ended,
-        "granted": event.granted,
-    }
-
-
-def _place(names: tuple[str, str]) -> dict[str, str]:
-    return {"host": names[0], "node": names[1]}
+def seconds_of(text: str) -> float:
+    """Return the seconds since the epoch of a time in ISO format; one without a zone is UTC."""
+    moment = datetime.fromisoformat(text)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

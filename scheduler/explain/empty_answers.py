@@ -14,17 +14,17 @@ from oslo_log import log as logging
 
 from scheduler import objects
 from scheduler.background import BackgroundLoop
-from scheduler.explain.record import DecisionRecord
+from scheduler.explain.document import Decision, Relaxed, time_text
 from scheduler.explain.refusals import Inventory
 from scheduler.explain.relaxation import (
     NOTHING_HELPS,
     ConstraintNames,
     Offer,
     Questions,
-    Relaxation,
     RelaxationSearch,
     read_offer,
 )
+from scheduler.explain.trace import Trace
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementError
 from scheduler.request.query import MICROVERSION
@@ -82,8 +82,8 @@ class PlacementQuestions:
 
 
 class _Finding(NamedTuple):
-    relaxed: tuple[Relaxation, ...]
-    at: float
+    relaxed: list[Relaxed]
+    at: str
 
 
 class EmptyAnswers:
@@ -97,6 +97,7 @@ class EmptyAnswers:
         questions: Questions,
         is_wanted: Callable[[], bool],
         names: Callable[[objects.RequestSpec], ConstraintNames],
+        amend: Callable[[Decision], None],
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
@@ -106,17 +107,19 @@ class EmptyAnswers:
             questions: Asks Placement.
             is_wanted: Whether questions may be sent now; not while Placement is away.
             names: Returns what the constraints of a request are called.
+            amend: Called with a document that has grown since it was kept.
             clock: Seconds that only grow.
             wall_clock: Seconds since the epoch.
         """
         self._search = RelaxationSearch(questions, clock)
         self._is_wanted = is_wanted
         self._names = names
+        self._amend = amend
         self._clock = clock
         self._wall_clock = wall_clock
         self._next_at = clock()
         self._lock = threading.Lock()
-        self._waiting: deque[DecisionRecord] = deque()
+        self._waiting: deque[Trace] = deque()
         self._known: cachetools.TTLCache[str, _Finding] = cachetools.TTLCache(
             REMEMBERED, REMEMBERED_FOR, timer=clock
         )
@@ -132,57 +135,61 @@ class EmptyAnswers:
             self._waiting.clear()
         self._loop.stop(0)
 
-    def consider(self, record: DecisionRecord) -> None:
+    def consider(self, failed: Trace) -> None:
         """Have the query of a failed request looked into, if Placement offered no host and said so itself.
 
         A Placement that failed has offered none either: then there is nothing to be found out.
         """
-        found = record.candidates
-        if not record.queries or found.offered or found.failed or found.asked != "placement":
+        queries, found = failed.decision.queries, failed.decision.candidates
+        if not queries or found.hosts or found.failed or found.asked != "placement":
             return
         with self._lock:
-            known = self._known.get(record.queries[0])
-            if known is not None:
-                record.relaxed, record.relaxed_at = known
-            elif len(self._waiting) < MOST_WAITING:
-                self._waiting.append(record)
+            known = self._known.get(queries[0])
+            if known is None and len(self._waiting) < MOST_WAITING:
+                self._waiting.append(failed)
                 if self._clock() >= self._next_at:
                     self._loop.wake()
+        if known is not None:
+            self._note(failed.decision, known)
 
     def run_round(self) -> float:
         """Look into one query; return the seconds to wait."""
         with self._lock:
-            record = self._waiting.popleft() if self._waiting else None
-            if record is not None:
+            failed = self._waiting.popleft() if self._waiting else None
+            if failed is not None:
                 self._next_at = math.inf
-        if record is None:
+        if failed is None:
             return INTERVAL
         try:
             if self._is_wanted():
-                self._look_into(record)
+                self._look_into(failed)
         finally:
             with self._lock:
                 self._next_at = self._clock() + INTERVAL
         return INTERVAL
 
-    def _look_into(self, record: DecisionRecord) -> None:
-        query = record.queries[0]
+    def _look_into(self, failed: Trace) -> None:
+        query, request = failed.decision.queries[0], failed.request
         with self._lock:
             known = self._known.get(query)
         if known is None:
             try:
-                found = self._search.find(query, self._names(record.request.spec))
+                found = self._search.find(query, self._names(request.spec))
             except PlacementError as error:
                 LOG.debug("Why Placement offers no host for %s is not known: %s", query, error)
                 return
-            known = _Finding(tuple(found), self._wall_clock())
+            known = _Finding([Relaxed(**each.values()) for each in found], time_text(self._wall_clock()))
             if all(each.constraints for each in found):
                 with self._lock:
                     self._known[query] = known
-        record.relaxed, record.relaxed_at = known
+        self._note(failed.decision, known)
         LOG.info(
             "Placement offered no host for request %s: %s",
-            record.request_id,
+            failed.decision.request_id,
             "; ".join(each.text for each in known.relaxed) or NOTHING_HELPS,
-            context=record.request.context,
+            context=request.context,
         )
+
+    def _note(self, decision: Decision, known: _Finding) -> None:
+        decision.candidates.relaxed, decision.candidates.relaxed_at = known
+        self._amend(decision)

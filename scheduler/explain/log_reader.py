@@ -7,13 +7,10 @@ import os
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import orjson
+import msgspec
 
 from scheduler.explain.decision_log import PREFIX, SUFFIX
-from scheduler.explain.document import entry_of
-from scheduler.explain.explainer import seconds_of
-
-Decision = dict[str, Any]
+from scheduler.explain.document import VERSION, Entry, decode_entry, seconds_of
 
 #: Bytes that are read at once.
 BLOCK = 1 << 20
@@ -26,30 +23,30 @@ class DecisionLogReader:
         """Read nothing yet."""
         self._directory = Path(directory)
 
-    def find(self, name: str) -> tuple[Decision, str] | None:
-        """Return the latest decision on a request id or an instance, and the name of its file.
+    def find(self, name: str) -> tuple[bytes, str] | None:
+        """Return the latest document of a request id or an instance, and the name of its file.
 
         Raises:
             OSError: The directory or a file cannot be read.
         """
-        latest: tuple[Decision, str] | None = None
+        latest: tuple[str, bytes, str] | None = None
         for path, written in self._files():
-            if latest and seconds_of(latest[0]["time"]) > written:
+            if latest and seconds_of(latest[0]) > written:
                 break  # what stands in this file and the others began earlier
             found = _latest(path, name)
-            if found and (latest is None or found["time"] > latest[0]["time"]):
-                latest = found, path.name
-        return latest
+            if found and (latest is None or found[0] > latest[0]):
+                latest = *found, path.name
+        return latest and latest[1:]
 
     def entries(
         self, *, failed: bool = False, since: float = 0.0, project: str | None = None, at_most: int = 100
-    ) -> list[Decision]:
+    ) -> list[dict[str, Any]]:
         """Return one entry for each decision, the latest first; arguments are those of ``Explainer``.
 
         Raises:
             OSError: The directory or a file cannot be read.
         """
-        found: list[Decision] = []
+        found: list[dict[str, Any]] = []
         for path, _ in self._files(since):
             found += _wanted(path, failed=failed, since=since, project=project, at_most=at_most)
         return sorted(found, key=lambda one: one["time"], reverse=True)[:at_most]
@@ -70,44 +67,39 @@ class DecisionLogReader:
         )
 
 
-def _latest(path: Path, name: str) -> Decision | None:
-    """Return the last decision of one file on a request id or an instance."""
+def _latest(path: Path, name: str) -> tuple[str, bytes] | None:
+    """Return the last document of a request id or an instance in one file, after its time."""
     wanted = name.encode()
     for line in _lines_backwards(path):
-        if wanted in line:
-            decision = _parsed(line)
-            if decision and (name == decision["request_id"] or name in decision["instances"]):
-                return decision
+        if wanted in line and (entry := _parsed(line)) and name in (entry.request_id, *entry.instances):
+            return entry.time, line
     return None
 
 
 def _wanted(
     path: Path, *, failed: bool, since: float, project: str | None, at_most: int
-) -> Iterable[Decision]:
+) -> Iterable[dict[str, Any]]:
     """Yield the entries of one file, the latest first."""
     count = 0
     for line in _lines_backwards(path):
-        decision = _parsed(line)
-        if decision is None:
+        entry = _parsed(line)
+        if entry is None:
             continue
-        began = seconds_of(decision["time"])
-        if count == at_most or began + decision["milliseconds"].get("total", 0.0) / 1000 < since:
+        began = seconds_of(entry.time)
+        if count == at_most or began + entry.milliseconds.get("total", 0.0) / 1000 < since:
             return  # lines are in the order in which requests ended
-        if began < since:
-            continue
-        if (failed and decision["result"] != "failed") or project not in (None, decision["project_id"]):
-            continue
-        count += 1
-        yield entry_of(decision)
+        if entry.is_wanted(failed=failed, since=since, project=project):
+            count += 1
+            yield entry.values()
 
 
-def _parsed(line: bytes) -> Decision | None:
-    """Return a decision; None for a line that is none, as the last one of a process that was killed."""
+def _parsed(line: bytes) -> Entry | None:
+    """Return an entry; None for a line of another release, or the last one of a process that was killed."""
     try:
-        decision = orjson.loads(line)
-    except orjson.JSONDecodeError:
+        entry = decode_entry(line)
+    except msgspec.DecodeError:
         return None
-    return decision if isinstance(decision, dict) and {"request_id", "instances"} <= decision.keys() else None
+    return entry if entry.version == VERSION else None
 
 
 def _lines_backwards(path: Path) -> Iterator[bytes]:

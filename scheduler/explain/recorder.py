@@ -7,29 +7,29 @@ from typing import Any
 
 from oslo_config import cfg
 
+from scheduler.conf.partitions import own_name
 from scheduler.errors import NoValidHost
 from scheduler.explain.decision_log import DecisionFile, DecisionLog
+from scheduler.explain.document import encode
 from scheduler.explain.memory import DecisionMemory
-from scheduler.explain.record import DecisionRecord
-from scheduler.explain.summary import summarize
-from scheduler.explain.trace import Trace
+from scheduler.explain.trace import Names, Trace
 from scheduler.request.scheduling_request import SchedulingRequest
 
 MIB = 2**20
 
-Observe = Callable[[DecisionRecord, BaseException | None], None]
-"""(record, error) -> None; it must not raise."""
+Observe = Callable[[Trace, BaseException | None], None]
+"""(what was noted, error) -> None; it must not raise."""
 
 
-def ignore_decision(_record: DecisionRecord, _error: BaseException | None) -> None:
+def ignore_decision(_trace: Trace, _error: BaseException | None) -> None:
     """Do nothing."""
 
 
 class DecisionRecorder:
-    """Keeps a record of each request, with the reason in one line if the request failed.
+    """Keeps the document of each request, with the reason in one line if the request failed.
 
     Attributes:
-        memory: The latest records.
+        memory: The latest documents.
     """
 
     def __init__(
@@ -37,20 +37,23 @@ class DecisionRecorder:
         conf: cfg.ConfigOpts,
         clock: Callable[[], float] = time.monotonic,
         observe: Observe = ignore_decision,
-        analyse: Callable[[DecisionRecord], None] = lambda _record: None,
+        analyse: Callable[[Trace], None] = lambda _trace: None,
+        names: Callable[[], Names] = Names,
     ) -> None:
-        """Keep no record yet.
+        """Keep nothing yet.
 
         Args:
             conf: The options.
             clock: Seconds that only grow.
-            observe: Called with each record that is complete, and the error that ended the request, if any.
-            analyse: Called with the record of each failed request, if the options want it; it must not raise.
+            observe: Called with what was noted of each request, and the error that ended it, if any.
+            analyse: Called with each failed request, if the options want it; it must not raise.
+            names: Returns what cells are called.
         """
         self._conf: Any = conf
         self._observe = observe
         self._analyse = analyse
         self._clock = clock
+        self._names = names
         self.memory = DecisionMemory(*self._bounds())
         options = self._conf.berth
         self._log = (
@@ -77,8 +80,8 @@ class DecisionRecorder:
 
     def begin(self, request: SchedulingRequest) -> Trace:
         """Return what notes the decision on a request."""
-        trace = Trace(request, self._clock)
-        trace.record.partition = (self._conf.berth.partition or "").lower()
+        trace = Trace(request, self._clock, names=self._names)
+        trace.decision.partition = own_name(self._conf) or None
         return trace
 
     @contextmanager
@@ -87,42 +90,29 @@ class DecisionRecorder:
         try:
             yield
         except BaseException as error:
-            record = trace.finish(error)
-            self._observe(record, error)
-            self._keep_failed(record, error)
+            self._end(trace, error)
+            self._explain_failure(trace, error)
             raise
-        record = trace.finish(None)
-        # first, as a record that is kept may lose its hosts at any time
-        self._observe(record, None)
-        self._keep(record)
+        self._end(trace, None)
 
-    def _keep_failed(self, record: DecisionRecord, error: BaseException) -> None:
-        record.summary = summarize(record)
-        self._keep(record)
+    def _end(self, trace: Trace, error: BaseException | None) -> None:
+        trace.finish(error)
+        self._observe(trace, error)
+        self._keep(trace)
+
+    def _keep(self, trace: Trace) -> None:
+        encoded = encode(trace.decision)
+        self.memory.add(trace.decision, encoded)
+        if self._log is not None:
+            self._log.add(encoded)
+
+    def _explain_failure(self, trace: Trace, error: BaseException) -> None:
         if self._conf.berth.analyse_empty_answers:
-            self._analyse(record)
+            self._analyse(trace)
         if not isinstance(error, NoValidHost) or not self._conf.berth.explain_no_valid_host:
             return
-        if str(error).strip() not in record.summary:
-            error.add_detail(record.summary)
-
-    def _keep(self, record: DecisionRecord) -> None:
-        self.memory.add(record)
-        if self._log is not None:
-            self._log.add(record)
+        if str(error).strip() not in trace.decision.summary:
+            error.add_detail(trace.decision.summary)
 
     def _bounds(self) -> tuple[int, int]:
         return self._conf.berth.decision_records, self._conf.berth.decision_memory * MIB
-
-
-class LastRecord(DecisionRecorder):
-    """Keeps the record of the last request only, for a caller that asks for it.
-
-    Attributes:
-        record: The record; None before the first request has ended.
-    """
-
-    record: DecisionRecord | None = None
-
-    def _keep(self, record: DecisionRecord) -> None:
-        self.record = record

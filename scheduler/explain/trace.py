@@ -1,58 +1,91 @@
-"""Noting a decision while it is made: on the path of every request, so that arrays are packed at most."""
+"""Noting a decision while it is made: on the path of every request, straight into its document."""
 
-from collections import defaultdict
-from collections.abc import Callable, Sequence
-from copy import copy
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, repeat
 import time
 
+import msgspec
 import numpy as np
 
 from scheduler.claims.claim_session import ClaimSession
-from scheduler.explain.record import (
-    NO_BEST,
-    CandidateSource,
-    Consumed,
-    DecisionRecord,
-    HostData,
-    Moment,
-    Rejection,
-    Round,
-    StepCount,
-    StepRecord,
-    WeighedHosts,
+from scheduler.explain import document
+from scheduler.explain.document import (
+    ALTERNATE,
+    CHOSEN,
+    EXCLUDED,
+    PASSED,
+    REFUSED,
+    REJECTED,
+    Best,
+    Decision,
+    Hosts,
+    Place,
+    Verdict,
+    Weights,
 )
-from scheduler.filters.chain import Filtered, PreparedChain, Step
-from scheduler.hosts.coordinates import ViewIndex, ViewPosition
+from scheduler.explain.summary import summarize
+from scheduler.explain.unoffered import Unoffered
+from scheduler.filters.chain import PATIENCE, Filtered, PreparedChain
+from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
 from scheduler.logs import mask_credentials
 from scheduler.objects import Selection
+from scheduler.objects.base import DATA
 from scheduler.placement.candidates import Candidates
 from scheduler.request.query import Query
-from scheduler.request.scheduling_request import SchedulingRequest
-from scheduler.selection.narrowing import Exclusion, Narrowed
+from scheduler.request.scheduling_request import RequestKind, SchedulingRequest
+from scheduler.selection.narrowing import Narrowed
 from scheduler.selection.observer import DecisionObserver
 from scheduler.weights.scores import Scores
 
-#: Hosts of which all weights are kept, so that the best are looked for only when they are asked for.
-MOST_WEIGHED = 500
+#: Hosts that are named for each filter or exclusion of a request that is served.
+NAMED = 5
 
-#: Instances of a request whose answer is kept as it is.
-MOST_SELECTIONS = 4
+#: Hosts of each filter that are asked for their reason if no host is left, within ``PATIENCE``.
+ASKED = 500
 
-#: Runs of the filters that are kept of one request; a request for more instances is explained up to there.
-MOST_ROUNDS = 1000
+#: Hosts whose weights are kept.
+BEST = 10
 
-#: Hosts with a reason that are named in a sample.
-NAMED = 3
+#: Filters that are noted; of a request for more instances also those of the last one.
+MOST_STEPS = 1000
 
-CHARGED = ("numa_topology", "pci_stats")
+#: Bytes of a request as received beyond which it is not kept, as with a server group of thousands.
+LARGEST_SPEC = 64 * 1024
+
+#: Hidden hosts that are named, of those that are disabled.
+NAMED_DISABLED = 20
+
+#: Sources of candidates that do not name hosts which Placement knows to be disabled.
+ASKED_OF_PLACEMENT = frozenset({"placement", "coalesced", "mirror"})
+
+KINDS = {RequestKind.BUILD: "build", RequestKind.REBUILD_CHECK: "rebuild check"}
+FLAVOR = ("name", "vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap", "extra_specs")
+
+
+@dataclass(frozen=True)
+class Names:
+    """The names of what a table has numbers or UUIDs for.
+
+    Attributes:
+        cells: The names of the cells by UUID.
+        default_zone: The availability zone of hosts that no aggregate puts in one.
+    """
+
+    cells: Mapping[str, str | None] = field(default_factory=dict)
+    default_zone: str = "nova"
 
 
 class Trace(DecisionObserver):
     """Notes one decision.
 
     Attributes:
-        record: What was noted so far.
+        request: The request.
+        decision: Its document, complete once the trace has finished.
+        times: Seconds by stage.
+        sent_at: When Placement was asked, monotonic seconds, by which shared answers are recognised; 0: not.
     """
 
     def __init__(
@@ -60,6 +93,7 @@ class Trace(DecisionObserver):
         request: SchedulingRequest,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
+        names: Callable[[], Names] = Names,
     ) -> None:
         """Begin to note the decision on a request.
 
@@ -67,35 +101,45 @@ class Trace(DecisionObserver):
             request: The request.
             clock: Seconds that only grow; the one by which Placement's answers are stamped.
             wall_clock: Seconds since the epoch.
+            names: Returns what cells are called.
         """
         self._clock = clock
+        self._names = names
         self._started = self._marked = clock()
         self._claims: list[ClaimSession] = []
-        self._error: BaseException | None = None
-        request_id = getattr(request.context, "request_id", None) or ""
-        self.record = DecisionRecord(request, request_id, wall_clock())
+        self._offered: HostView | None = None
+        self._left: int | None = None
+        self._last_round = 0
+        self._excluded: list[tuple[int, np.ndarray]] = []
+        self._rejected: list[tuple[int, np.ndarray, list[int]]] = []
+        self._codes: dict[tuple[str, int | None, str], int] = {}
+        self._best_rows: list[int] = []
+        self._rows: list[list[int]] = []
+        self.request = request
+        self.times: dict[str, float] = {}
+        self.sent_at = 0.0
+        self.decision = _begun(request, wall_clock())
 
-    # -- told by the manager ---------------------------------------------------------------------------------
+    # -- called by the manager -------------------------------------------------------------------------------
 
     def mark(self, stage: str) -> None:
         """Note that a stage ends now; times of a stage that occurs twice are added up."""
         now = self._clock()
-        times = self.record.times
-        times[stage] = times.get(stage, 0.0) + now - self._marked
+        self.times[stage] = self.times.get(stage, 0.0) + now - self._marked
         self._marked = now
 
     def asked(self, queries: Sequence[Query]) -> None:
         """Note what Placement is to be asked."""
-        self.record.queries = tuple(query.querystring for query in queries)
+        self.decision.queries = [query.querystring for query in queries]
         self.mark("query")
 
     def answered(self, found: Candidates) -> None:
         """Note what Placement has answered."""
-        self.record.candidates = CandidateSource(
-            "coalesced" if found.requests > 1 else "placement",
-            len(found.by_root),
+        self.sent_at = found.sent_at
+        self.decision.candidates = document.Candidates(
+            source="coalesced" if found.requests > 1 else "placement",
+            hosts=len(found.by_root),
             age=max(0.0, self._clock() - found.sent_at) if found.sent_at else 0.0,
-            sent_at=found.sent_at,
             requests=found.requests,
             truncated=found.truncated,
             reason=found.reason,
@@ -105,136 +149,230 @@ class Trace(DecisionObserver):
 
     def mirrored(self, offered: int, age: float) -> None:
         """Note that the mirror names ``offered`` hosts, and the seconds since it was refreshed."""
-        self.record.candidates = CandidateSource("mirror", offered, age=age)
-        self.mark("mirror")
+        self._found("mirror", offered, age)
 
     def looked_up(self, hosts: HostView) -> None:
         """Note that the hosts were taken from the table alone."""
-        self.record.candidates = CandidateSource("table", len(hosts))
-        self.mark("table")
+        self._found("table", len(hosts))
 
     def held(self, hosts: int) -> None:
         """Note that a redelivered request is answered with the ``hosts`` that its instances hold."""
-        self.record.candidates = CandidateSource("held", hosts)
-        self.mark("held")
+        self._found("held", hosts)
+
+    def _found(self, source: str, hosts: int, age: float = 0.0) -> None:
+        self.decision.candidates = document.Candidates(source=source, hosts=hosts, age=age)
+        self.mark(source)
 
     def claiming(self, claims: ClaimSession | None) -> None:
         """Note what claims for the request."""
         if claims is not None:
             self._claims.append(claims)
 
-    def finish(self, error: BaseException | None) -> DecisionRecord:
-        """Return the record of a request that was served, or ended with an error."""
-        record = self.record
-        self.mark("selection" if record.allowed is not None else "failed")
-        self._split_claims(record.times)
-        record.times["total"] = self._clock() - self._started
-        for uuid in record.request.instance_uuids:
-            events = tuple(event for claims in self._claims for event in claims.events_of(uuid))
-            if events:
-                record.claims[uuid] = events
+    def finish(self, error: BaseException | None) -> Decision:
+        """Return the document of a request that was served, or ended with an error."""
+        decision = self.decision
+        self.mark("failed" if self._left is None else "selection")
+        self._split_claims()
+        self.times["total"] = self._clock() - self._started
+        decision.milliseconds = {stage: int(seconds * 1e6) / 1e3 for stage, seconds in self.times.items()}
+        decision.candidates.age = round(decision.candidates.age, 3)
+        decision.notes = list(self.request.counts.notes)
+        for uuid in self.request.instance_uuids if self._claims else ():
+            if events := [event for claims in self._claims for event in claims.events_of(uuid)]:
+                decision.claims[uuid] = events
         if error is not None:
-            record.error = type(error).__name__, mask_credentials(str(error))
-        return record
+            decision.result = document.FAILED
+            decision.error = document.Error(type(error).__name__, mask_credentials(str(error)))
+            last = decision.filters[self._last_round :]
+            decision.summary = summarize(decision, last, self._left, claimed=self.request.claims)
+        self._name_hosts()
+        return decision
 
-    def _split_claims(self, times: dict[str, float]) -> None:
+    def _split_claims(self) -> None:
         """Show the time of claims, which are made while hosts are selected, as a stage of their own."""
         claims = sum(each.seconds for each in self._claims)
-        if claims and "selection" in times:
-            times["claims"] = claims
-            times["selection"] = max(0.0, times["selection"] - claims)
+        if claims and "selection" in self.times:
+            self.times["claims"] = claims
+            self.times["selection"] = max(0.0, self.times["selection"] - claims)
 
-    # -- told by the selection -------------------------------------------------------------------------------
+    # -- called by the selection -----------------------------------------------------------------------------
 
     def begin_ranking(
         self, offered: HostView, narrowed: Narrowed, chain: PreparedChain, request: SchedulingRequest
     ) -> None:
-        """Note the hosts and the filters."""
-        looks_at_candidates = bool(request.guest or request.pci_requests)
-        self.record.candidates.known = len(offered)
-        self.record.allowed = len(narrowed.hosts)
-        self.record.excluded = tuple(map(_excluded, narrowed.excluded))
-        self.record.best = NO_BEST
-        self.record.later_counts = ()
-        self.record.hosts = HostData(
-            offered.table,
-            offered.table_rows.astype(np.int32),
-            tuple([(each.reason, each.hosts.positions.astype(np.int32)) for each in narrowed.excluded]),
-            chain,
-            request,
-            offered if looks_at_candidates else None,
-        )
+        """Note the hosts; what was noted before of others is void."""
+        decision = self.decision
+        decision.candidates.known = len(offered)
+        decision.candidates.allowed = self._left = len(narrowed.hosts)
+        decision.filters, decision.verdicts, decision.best = [], [], Best()
+        self._offered, self._last_round, self._best_rows = offered, 0, []
+        self._codes, self._rejected = {}, []
+        self._excluded = [
+            (self._code(EXCLUDED, None, each.reason, len(each.hosts)), each.hosts.positions)
+            for each in narrowed.excluded
+        ]
 
     def filtered(self, number: int, hosts: HostView, filtered: Filtered) -> None:
-        """Note the verdicts."""
-        data = self.record.hosts
-        if data is None:
-            return
-        if not len(filtered.hosts):
-            self.record.rejections = tuple(
-                each for step in filtered.steps for each in sampled_rejections(step)
-            )
-        if len(data.rounds) >= MOST_ROUNDS:
-            self.record.later_counts = tuple(map(_step_count, filtered.steps, _ends(filtered)))
-            return
-        progress = data.request.progress
-        if len(filtered.hosts) == len(hosts):
-            data.rounds.append(Round(number, progress.instance_uuid, len(hosts), data.chain))
-            return
-        steps = tuple(map(_step_record, filtered.steps, _ends(filtered)))
-        moment = Moment(copy(progress), hosts.known_instances(), hosts.pending_counters(), len(data.consumed))
-        data.rounds.append(Round(number, progress.instance_uuid, len(hosts), data.chain, steps, moment))
+        """Note the counts, and why filters rejected hosts: of all if none is left, otherwise of some."""
+        steps, uuid = self.decision.filters, self.request.instance_uuids[number]
+        first, end = not steps, self._clock() + PATIENCE
+        self._left = len(filtered.hosts)
+        del steps[MOST_STEPS:]
+        self._last_round = len(steps)
+        ends = [len(step.hosts) for step in filtered.steps[1:]] + [self._left]
+        for step, left in zip(filtered.steps, ends, strict=False):
+            start = len(step.hosts)
+            if left == start and not first:
+                continue
+            steps.append(document.Step(uuid, step.filter.name, start, left, step.judge is not None))
+            if left == start:
+                continue
+            asked = step.reasons(NAMED) if self._left else step.reasons(ASKED, lambda: self._clock() > end)
+            codes = [self._code(REJECTED, len(steps) - 1, reason) for _, reason in asked]
+            self._rejected.append((len(steps) - 1, step.hosts.positions[~step.kept], codes))
 
     def weighed(self, number: int, hosts: HostView, scores: Scores, totals: np.ndarray) -> None:
         """Note the weights of the best hosts of the first instance."""
-        if number:
+        if number or self._best_rows:
             return
-        few = len(totals) <= MOST_WEIGHED
-        weighed = WeighedHosts(hosts.table, hosts.table_rows, totals, scores.frozen(copied=few))
-        self.record.best = weighed if few else weighed.settled()
-
-    def consumed(self, number: int, hosts: HostView, index: ViewIndex) -> None:
-        """Note the chosen host, and what rules on NUMA cells and devices see of it from now on."""
-        data = self.record.hosts
-        if data is None:
-            return
-        values = {} if data.offered is None else {name: hosts.coded(name)[index] for name in CHARGED}
-        data.consumed.append(Consumed(ViewPosition(int(hosts.positions[index])), values))
+        indices = best_indices(totals, BEST)
+        self._best_rows = hosts.table_rows[indices].tolist()
+        weights = [Weights(*each) for each in scores.weights(indices)]
+        self.decision.best = Best(total=totals[indices].tolist(), weights=weights)
 
     def selected(self, selections: Sequence[Sequence[Selection]]) -> None:
         """Note hosts and alternates."""
-        record = self.record
-        record.selections = selections
-        if len(selections) > MOST_SELECTIONS and record.chosen:
-            record.selections = ()
+        places = [list(map(_place, some)) for some in selections]
+        self.decision.chosen = [
+            document.Chosen(uuid, first, others)
+            for uuid, (first, *others) in zip(self.request.instance_uuids, places, strict=True)
+        ]
+        if self._offered:
+            index = self._offered.table.row_of_uuid
+            self._rows = [[index.get(each.compute_node_uuid, -1) for each in some] for some in selections]
+
+    def _code(self, outcome: str, step: int | None = None, reason: str = "", count: int = 1) -> int:
+        """Return the index of a verdict, which ``count`` hosts more have."""
+        key = (outcome, step, reason)
+        code = self._codes.get(key)
+        if code is None:
+            code = self._codes[key] = len(self.decision.verdicts)
+            self.decision.verdicts.append(Verdict(outcome, step, reason))
+        self.decision.verdicts[code].count += count
+        return code
+
+    # -- hosts by name ---------------------------------------------------------------------------------------
+
+    def _name_hosts(self) -> None:
+        """Name the hosts of the document: all, or those that matter most."""
+        offered, self._offered = self._offered, None  # which refers to all that Placement answered
+        if offered is None:
+            return
+        decision, table, verdicts = self.decision, offered.table, self._special(offered.table)
+        if decision.error is not None:
+            self._name_all(offered.table_rows, verdicts)
+            if decision.candidates.source in ASKED_OF_PLACEMENT:
+                hidden = Unoffered(table, self.request).disabled(offered.table_rows.tolist())
+                names = [table.rows[row].host for row in hidden[:NAMED_DISABLED]]
+                decision.candidates.disabled = document.Disabled(len(hidden), names)
+        else:
+            others = [row for row in self._best_rows if row not in verdicts]
+            if others:
+                verdicts.update(dict.fromkeys(others, self._code(PASSED, count=len(others))))
+            if self._rejected or self._excluded:
+                for row, code in self._out(offered.table_rows, whole=False):
+                    verdicts.setdefault(row, code)
+        decision.hosts = _columns(table, verdicts, self._names(), complete=decision.error is not None)
+        index_of = {row: index for index, row in enumerate(verdicts)}
+        decision.best.host = [index_of[row] for row in self._best_rows]
+
+    def _name_all(self, rows: np.ndarray, verdicts: dict[int, int]) -> None:
+        out = dict(self._out(rows, whole=True))
+        passed = dict.fromkeys(
+            row for row in chain(self._best_rows, rows.tolist()) if row not in out and row not in verdicts
+        )
+        if passed:
+            verdicts.update(dict.fromkeys(passed, self._code(PASSED, count=len(passed))))
+        for row, code in out.items():
+            verdicts.setdefault(row, code)
+
+    def _out(self, rows: np.ndarray, *, whole: bool) -> Iterator[tuple[int, int]]:
+        """Yield the rows of hosts that are out with their verdicts: rejected ones, of the last filter first.
+
+        Args:
+            rows: The rows of the offered hosts.
+            whole: Whether all are wanted, also those that were not asked for a reason.
+        """
+        for step, positions, codes in reversed(self._rejected):
+            some = rows[positions if whole else positions[: len(codes)]].tolist()
+            if len(some) > len(codes):
+                unasked = self._code(REJECTED, step, "", len(some) - len(codes))
+                yield from zip(some, [*codes, *repeat(unasked, len(some) - len(codes))], strict=True)
+            else:
+                yield from zip(some, codes, strict=True)
+        for code, positions in self._excluded:
+            some = rows[positions if whole else positions[:NAMED]].tolist()
+            yield from zip(some, repeat(code), strict=False)
+
+    def _special(self, table: HostTable) -> dict[int, int]:
+        """Return the verdicts of chosen, alternate and refused hosts by row."""
+        chosen = [rows[0] for rows in self._rows]
+        counts = Counter(chosen) if len(chosen) > 1 else dict.fromkeys(chosen, 1)
+        found = {
+            row: self._code(CHOSEN, None, f"for {count} instances" if count > 1 else "")
+            for row, count in counts.items()
+        }
+        for row in chain.from_iterable(rows[1:] for rows in self._rows):
+            if row not in found:
+                found[row] = self._code(ALTERNATE)
+        for event in chain.from_iterable(self.decision.claims.values()):
+            if event.ended and not event.granted:
+                for row in table.rows_named.get(event.host, ()):
+                    if row not in found:
+                        found[row] = self._code(REFUSED, None, event.cause)
+        return found
 
 
-def sampled_rejections(step: Step) -> list[Rejection]:
-    """Return why a filter turned down the first hosts, the most frequent reason first."""
-    names: defaultdict[str, list[str]] = defaultdict(list)
-    for host, reason in step.reasons():
-        names[reason].append(host.host)
-    return [
-        Rejection(step.filter.name, reason, tuple(names[reason][:NAMED]), len(names[reason]))
-        for reason in sorted(names, key=lambda reason: -len(names[reason]))
-    ]
+def _begun(request: SchedulingRequest, started_at: float) -> Decision:
+    envelope = request.spec.as_received()
+    received, data = document.encode(envelope), envelope[DATA]
+    flavor = data["flavor"][DATA]
+    return Decision(
+        time=document.time_text(started_at),
+        request_id=getattr(request.context, "request_id", None) or "",
+        kind=KINDS[request.kind],
+        project_id=data.get("project_id"),
+        instances=list(request.instance_uuids),
+        flavor=document.Flavor(*map(flavor.get, FLAVOR)),
+        availability_zone=data.get("availability_zone"),
+        spec=msgspec.Raw(received if len(received) <= LARGEST_SPEC else b"null"),
+    )
 
 
-def _excluded(each: Exclusion) -> Rejection:
-    names = tuple([row.host for row in each.hosts.at(range(len(each.hosts))[:NAMED]).rows])
-    return Rejection("", each.reason, names, len(each.hosts))
+def _columns(table: HostTable, verdicts: Mapping[int, int], names: Names, *, complete: bool) -> Hosts:
+    rows = [table.rows[number] for number in verdicts]
+    numbers = np.fromiter(verdicts, np.int64, len(verdicts))
+    cell, aggregates = (table.coded[name].take(numbers) for name in ("cell", "aggregates"))
+    cells, zones = cell.codes.tolist(), aggregates.codes.tolist()
+    return Hosts(
+        complete,
+        [row.host for row in rows],
+        [row.nodename for row in rows],
+        cells,
+        zones,
+        list(verdicts.values()),
+        {code: names.cells.get(cell.values[code]) or cell.values[code] for code in set(cells)},
+        {code: aggregates.values[code].availability_zone(names.default_zone) for code in set(zones)},
+    )
 
 
-def _ends(filtered: Filtered) -> list[int]:
-    """Return how many hosts each filter left."""
-    return [len(step.hosts) for step in filtered.steps[1:]] + [len(filtered.hosts)]
+def best_indices(totals: np.ndarray, count: int) -> np.ndarray:
+    """Return the indices of the largest totals, largest first; equal ones in their order."""
+    indices = np.arange(len(totals))
+    if len(totals) > count:
+        indices = np.flatnonzero(totals >= np.partition(totals, -count)[-count])
+    return indices[np.argsort(-totals[indices], kind="stable")[:count]]
 
 
-def _step_count(step: Step, end: int) -> StepCount:
-    return StepCount(step.filter.name, len(step.hosts), end)
-
-
-def _step_record(step: Step, end: int) -> StepRecord:
-    start = len(step.hosts)
-    packed = None if end == start else np.packbits(step.kept)
-    return StepRecord(step.filter, step.judge, start, end, packed)
+def _place(selection: Selection) -> Place:
+    return Place(selection.service_host, selection.nodename)

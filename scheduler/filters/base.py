@@ -67,8 +67,6 @@ class HostFilter:
             built-in filter. Base classes have none.
         removed_from_nova: Only past releases of nova had the filter: ``enabled_filters`` may name it,
             ``all_filters`` does not offer it.
-        repeatable: An explanation may ask a judge for verdicts again after the request. False for classes of
-            operators, which may have effects.
     """
 
     RUN_ON_REBUILD = False
@@ -77,7 +75,6 @@ class HostFilter:
     needs: frozenset[str] = frozenset()
     nova_modules: tuple[str, ...] = ()
     removed_from_nova = False
-    repeatable = True
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self.conf: Any = conf
@@ -107,7 +104,6 @@ class BaseHostFilter(HostFilter):
     """
 
     local = False
-    repeatable = False
 
     def __init__(self, conf: cfg.ConfigOpts | None = None) -> None:
         self.conf = conf

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
 import time
 
 import numpy as np
@@ -10,8 +9,8 @@ from oslo_log import log as logging
 
 from scheduler.filters.base import HostFilter, Judge, all_pass
 from scheduler.filters.causes import group as causes_of
-from scheduler.hosts.host_state import HostState
 from scheduler.hosts.request_instances import Needs
+from scheduler.hosts.rows import HostRow
 from scheduler.hosts.view import HostView
 from scheduler.request.scheduling_request import SchedulingRequest
 
@@ -40,20 +39,34 @@ class Step:
     judge: Judge | None
     hosts: HostView
     kept: np.ndarray
+    _asked: list[str] = field(default_factory=list, repr=False)
 
     @property
     def counts(self) -> tuple[int, int]:
         """The number of hosts before and after."""
         return len(self.hosts), int(np.count_nonzero(self.kept))
 
-    def reasons(self, at_most: int | None = SAMPLE) -> Iterator[tuple[HostState, str]]:
-        """Yield the first rejected hosts, or all, with the reason for each."""
+    def reasons(
+        self, at_most: int | None = SAMPLE, give_up: Callable[[], bool] = lambda: False
+    ) -> Iterator[tuple[HostRow, str]]:
+        """Yield the first rejected hosts, or all, with the reason for each.
+
+        A host is asked once, when its reason is first wanted: true only until something more is consumed.
+
+        Args:
+            at_most: The number of hosts; None: all.
+            give_up: Whether to ask no more hosts.
+        """
         if self.judge is None:
             return
         rejected = np.flatnonzero(~self.kept)[:at_most]
-        for start in range(0, len(rejected), SAMPLE):
-            for host in self.hosts.at(rejected[start : start + SAMPLE]).hosts():
-                yield host, self.judge.reason(host)
+        hosts = self.hosts.at(rejected)
+        for index, row in enumerate(hosts.rows):
+            if index == len(self._asked):
+                if give_up():
+                    return
+                self._asked.append(self.judge.reason(hosts.host(index)))
+            yield row, self._asked[index]
 
     def summary(self, at_most: int, give_up: Callable[[], bool]) -> Iterator[str]:
         """Yield the causes of most hosts, then how many hosts there are for others, or were not asked.
@@ -63,8 +76,7 @@ class Step:
             give_up: Whether to ask no more hosts for their reasons.
         """
         rejected = len(self.hosts) - self.counts[1]
-        asked = takewhile(lambda _: not give_up(), self.reasons(None))
-        causes = causes_of((host.host, reason) for host, reason in asked)
+        causes = causes_of((row.host, reason) for row, reason in self.reasons(None, give_up))
         yield from map(str, causes[:at_most])
         rest = sum(cause.count for cause in causes[at_most:])
         if rest:
@@ -96,8 +108,8 @@ class Filtered:
         True only until something more is consumed from the hosts.
         """
         for step in self.steps:
-            for host, reason in step.reasons(at_most):
-                yield host.host, host.nodename, f"{step.filter.name}: {reason}"
+            for row, reason in step.reasons(at_most):
+                yield row.host, row.nodename, f"{step.filter.name}: {reason}"
 
     def summary(self, at_most: int = 3, clock: Callable[[], float] = time.monotonic) -> Iterator[str]:
         """Yield ``Filter: cause (hosts)``, at most so many causes a filter, and how many hosts are left.

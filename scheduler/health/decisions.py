@@ -1,11 +1,13 @@
-"""What the record of a decision adds to the counters; on the path of every request."""
+"""What a decision adds to the counters; on the path of every request."""
 
+from collections import Counter
 import threading
 
 from cachetools import LRUCache
 
 from scheduler.errors import DependencyUnavailable, InvalidRequest, NoValidHost, ReturnedToBroker
-from scheduler.explain.record import CandidateSource, DecisionRecord
+from scheduler.explain.document import Decision
+from scheduler.explain.trace import Trace
 from scheduler.health import catalogue
 from scheduler.health.counters import Counters
 from scheduler.placement.claim_events import ClaimState
@@ -13,12 +15,12 @@ from scheduler.placement.claim_events import ClaimState
 #: Queries that are remembered, to tell the requests that share one from those with one of their own.
 QUERIES = 256
 
-_CLAIM_OUTCOMES = {
+_CLAIM_OUTCOMES: dict[str, str] = {
     ClaimState.GRANTED: "granted",
     ClaimState.NEXT_HOST: "next_host",
     ClaimState.GIVEN_UP: "given_up",
 }
-_CAPACITY_RESULTS = {ClaimState.WITHIN_CAPACITY: "within", ClaimState.OVER_CAPACITY: "over"}
+_CAPACITY_RESULTS: dict[str, str] = {ClaimState.WITHIN_CAPACITY: "within", ClaimState.OVER_CAPACITY: "over"}
 _OUTCOMES = {
     NoValidHost: "no_valid_host",
     DependencyUnavailable: "outage",
@@ -36,50 +38,46 @@ class DecisionCounter:
         self._lock = threading.Lock()
         self._seen: LRUCache[float, bool] = LRUCache(QUERIES)
 
-    def count(self, record: DecisionRecord, error: BaseException | None) -> None:
+    def count(self, trace: Trace, error: BaseException | None) -> None:
         """Count a decision that is complete, or ended with an error."""
-        counters = self._counters
+        counters, decision = self._counters, trace.decision
         outcome = outcome_of(error)
         counters.add(catalogue.REQUESTS, 1, outcome)
-        counters.add(catalogue.INSTANCES, len(record.request.instance_uuids), outcome)
-        self._count_times(record)
-        if record.candidates.name:
-            counters.observe(catalogue.CANDIDATES, record.candidates.offered, record.candidates.asked)
-            counters.add(catalogue.ANSWERED, 1, self._answer(record.candidates))
-        self._count_filtered(record)
-        self._count_claims(record)
+        counters.add(catalogue.INSTANCES, len(decision.instances), outcome)
+        self._count_times(trace)
+        if decision.candidates.source:
+            counters.observe(catalogue.CANDIDATES, decision.candidates.hosts, decision.candidates.asked)
+            counters.add(catalogue.ANSWERED, 1, self._answer(trace))
+        filtered: Counter[str] = Counter()
+        for step in decision.filters:
+            filtered[step.filter] += step.start - step.end
+        for name, number in (+filtered).items():
+            counters.add(catalogue.FILTERED, number, name)
+        self._count_claims(decision)
 
-    def _count_times(self, record: DecisionRecord) -> None:
-        delivery = record.request.delivery
+    def _count_times(self, trace: Trace) -> None:
+        delivery = trace.request.delivery
         if delivery is not None:
             self._counters.observe(catalogue.STAGE_SECONDS, delivery.waited, "queue")
-        for stage, seconds in record.times.items():
+        for stage, seconds in trace.times.items():
             if stage in _STAGES:
                 self._counters.observe(catalogue.STAGE_SECONDS, seconds, stage)
-        self._counters.observe(catalogue.REQUEST_SECONDS, record.times["total"])
+        self._counters.observe(catalogue.REQUEST_SECONDS, trace.times["total"])
 
-    def _answer(self, source: CandidateSource) -> str:
+    def _answer(self, trace: Trace) -> str:
         """Return how a request got its candidates."""
-        if source.asked != "placement":
-            return source.asked
-        if source.failed or not source.sent_at:
+        found = trace.decision.candidates
+        if found.asked != "placement":
+            return found.asked
+        if found.failed or not trace.sent_at:
             return "failed"
         with self._lock:
-            shared = source.sent_at in self._seen
-            self._seen[source.sent_at] = True
+            shared = trace.sent_at in self._seen
+            self._seen[trace.sent_at] = True
         return "shared" if shared else "own"
 
-    def _count_filtered(self, record: DecisionRecord) -> None:
-        filtered: dict[str, int] = {}
-        for each in record.hosts.rounds if record.hosts else ():
-            for step in each.rejecting or ():
-                if step.start != step.end:
-                    filtered[step.rule.name] = filtered.get(step.rule.name, 0) + step.start - step.end
-        for name, number in filtered.items():
-            self._counters.add(catalogue.FILTERED, number, name)
-
-    def _count_claims(self, record: DecisionRecord) -> None:
-        for events in record.claims.values():
+    def _count_claims(self, decision: Decision) -> None:
+        for events in decision.claims.values():
             for event in events:
                 if event.next_step in _CLAIM_OUTCOMES:
                     self._counters.add(catalogue.CLAIMS, 1, _CLAIM_OUTCOMES[event.next_step])

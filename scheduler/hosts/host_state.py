@@ -141,12 +141,12 @@ class HostState:
         left = self._shared.candidates[self._position]
         if not isinstance(left, list):
             left = list(left)
-            self._shared.narrow(self._position, left)
+            self._shared.candidates[self._position] = left
         return left
 
     @allocation_candidates.setter
     def allocation_candidates(self, value: list[Any]) -> None:
-        self._shared.narrow(self._position, value)
+        self._shared.candidates[self._position] = value
 
     def update(self, *_args: Any, **_kwargs: Any) -> None:
         """Do nothing: nova has this method, but here the table is always up to date."""

@@ -66,27 +66,6 @@ class NoInstances:
         return {}
 
 
-class KnownInstances:
-    """An ``InstanceSource`` of what one request knew at one moment; it reads nothing."""
-
-    def __init__(
-        self,
-        places: Mapping[str, Sequence[HostKey]],
-        images: Mapping[HostKey, Sequence[Mapping[str, str]]],
-    ) -> None:
-        self._places = places
-        self._images = images
-
-    def locate(self, uuids: Iterable[str]) -> Mapping[str, Sequence[HostKey]]:
-        return {uuid: self._places[uuid] for uuid in uuids if uuid in self._places}
-
-    def on_host(self, cell_uuid: str, host: str) -> Mapping[str, Any]:
-        return {}
-
-    def image_properties(self, places: Iterable[HostKey]) -> Mapping[HostKey, Sequence[Mapping[str, str]]]:
-        return {place: self._images[place] for place in places if place in self._images}
-
-
 class RequestInstances:
     """Where instances are: as the source reported once for each instance and host, and as chosen since.
 
@@ -146,15 +125,6 @@ class RequestInstances:
         if unread:
             self._images.update(dict.fromkeys(unread, ()))
             self._images.update(self.source.image_properties(unread))
-
-    def known(self) -> KnownInstances:
-        """Return where the located instances are or will be now, and the image properties that were read."""
-        places = {
-            uuid: tuple({(self._table.rows[row].cell_uuid, self._table.rows[row].host): None for row in rows})
-            for uuid in self._located
-            if (rows := self._rows_holding(uuid))
-        }
-        return KnownInstances(places, self._images)
 
     def _rows_holding(self, uuid: str) -> set[int]:
         """Return the rows of the hosts that hold an instance, or will after a choice of any request.

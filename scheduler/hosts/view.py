@@ -21,7 +21,6 @@ from scheduler.hosts.pending import AMOUNTS, COUNTERS, GUARDED, PendingPlacement
 from scheduler.hosts.request_instances import (
     HostKey,
     InstanceSource,
-    KnownInstances,
     Needs,
     NoInstances,
     RequestInstances,
@@ -68,7 +67,6 @@ class _Request:
         self.coded: dict[str, EncodedColumn] = {}
         self.limits: dict[int, dict[str, Any]] = {}
         self.limit_columns: dict[str, np.ndarray] = {}
-        self.offered: dict[int, Sequence[Any]] = {}
 
     def refresh_pending(self) -> ViewPositions:
         """Read what other requests have pending; counters include it at once. Return where it has changed."""
@@ -76,11 +74,6 @@ class _Request:
         for name in COUNTERS:
             self.numbers[name][positions] += more[AMOUNTS.index(name)]
         return positions
-
-    def narrow(self, position: int, candidates: Sequence[Any]) -> None:
-        """Leave a host only these candidates; the offered ones are kept for explanations."""
-        self.offered.setdefault(position, self.candidates[position])
-        self.candidates[position] = candidates
 
     def column(self, name: str) -> np.ndarray:
         column = self.numbers.get(name)
@@ -261,10 +254,6 @@ class HostView:
         """
         return self._shared.instances.image_properties(self._places())
 
-    def known_instances(self) -> KnownInstances:
-        """Return what the request knows of instances now."""
-        return self._shared.instances.known()
-
     def _places(self) -> list[HostKey]:
         return [(row.cell_uuid, row.host) for row in self.rows]
 
@@ -288,12 +277,7 @@ class HostView:
 
     def narrow(self, index: int, candidates: Sequence[Any]) -> None:
         """Leave a host only these candidates for the rest of the request."""
-        self._shared.narrow(int(self.positions[index]), candidates)
-
-    def offered_candidates(self, index: int) -> Sequence[Any]:
-        """Return the allocation candidates of a host as they were before any rule took some away."""
-        position = int(self.positions[index])
-        return self._shared.offered.get(position) or self._shared.candidates[position]
+        self._shared.candidates[int(self.positions[index])] = candidates
 
     def limits(self, index: int) -> dict[str, Any]:
         """Return the limits that rules wrote for a host: a dict of its own, writable."""
@@ -392,16 +376,6 @@ class HostView:
     def serialized(self) -> AbstractContextManager[None]:
         """Let requests whose host was taken by another one choose one after the other."""
         return self._shared.reservations.pending.serialized()
-
-    def pending_counters(self) -> tuple[ViewPositions, np.ndarray]:
-        """Return what pending placements of other requests add to ``COUNTERS``.
-
-        Returns:
-            The positions in the root view of the hosts with any; int64, shape (counters, positions).
-        """
-        others = self._shared.reservations.others[[AMOUNTS.index(name) for name in COUNTERS]]
-        positions = np.flatnonzero(others.any(axis=0))
-        return ViewPositions(positions), others[:, positions]
 
     def refresh_pending(self) -> ViewPositions:
         """Read what others have reserved since; return the positions in the root view of such hosts."""

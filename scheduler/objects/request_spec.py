@@ -80,6 +80,7 @@ class RequestLevelParams(base.WireObject):
 
 
 _REBUILD_HINT = "_nova_check_type"
+_CELL_SECRETS = ("transport_url", "database_connection")
 
 
 @base.register
@@ -124,6 +125,35 @@ class RequestSpec(base.WireObject):
         "request_level_params": RequestLevelParams,
         "requested_networks": NetworkRequestList,
     }
+    _received = None
+
+    @classmethod
+    def _read(cls, context, version, data, changes):
+        spec = super()._read(context, version, data, changes)
+        spec._received = {  # noqa: SLF001 - of this class
+            base.NAME: "RequestSpec",
+            base.NAMESPACE: cls.OBJ_PROJECT_NAMESPACE,
+            base.VERSION: version,
+            base.DATA: data,
+        }
+        return spec
+
+    def as_received(self):
+        """Return the envelope that this was read from, whatever has changed since, without secrets of a cell.
+
+        For a request that was made here it is what would be sent now.
+        """
+        envelope = self._received or self.obj_to_primitive()
+        data = envelope[base.DATA]
+        destination = data.get("requested_destination")
+        cell = destination and destination[base.DATA].get("cell")
+        if not cell:
+            return envelope
+        known = {name: value for name, value in cell[base.DATA].items() if name not in _CELL_SECRETS}
+        target = destination[base.DATA] | {"cell": cell | {base.DATA: known}}
+        return envelope | {
+            base.DATA: data | {"requested_destination": destination | {base.DATA: target}},
+        }
 
     @property
     def vcpus(self):

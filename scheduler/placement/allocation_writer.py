@@ -78,13 +78,14 @@ class AllocationWriter:
         policy: WritePolicy = WritePolicy(),  # noqa: B008 - it is immutable
         timing: Timing = Timing(),  # noqa: B008 - it is immutable
         written: Callable[..., None] = _ignore_try,
+        alone: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Write through ``client``; nothing is sent yet."""
+        """Write through ``client``; nothing is sent yet. ``alone``: whether no other scheduler writes."""
         self._client = client
         self.policy, self.timing, self.written = policy, timing, written
         self.before_try: Callable[[Collection[str]], None] = _ignore
         self.reader = AllocationReader(client, policy.reads_at_once)
-        self.lanes = Lanes(self._post, timing.monotonic, policy.queue_timeout)
+        self.lanes = Lanes(self._post, timing.monotonic, policy.queue_timeout, alone)
         self.empty = EmptyConsumers(policy.empty_consumers)
 
     def write(
@@ -367,9 +368,12 @@ class _Exchange:
         reply: Reply | None = None,
         held: Mapping[str, ConsumerAllocations] | None = None,
     ) -> None:
-        name, provider = refused_resource(reply) if reply else ("", "")
+        done = result is WriteResult.DONE
         # Of tries that expect the same generation, one is carried out.
-        lost = 0 if result is WriteResult.DONE and not unit.is_new else unit.lost
+        lost = 0 if done and not unit.is_new else unit.lost
+        refusal = None if done else reply  # to look into a response takes long
+        name, provider = refused_resource(refusal) if refusal else ("", "")
+        reason = refusal.summary if refusal else cause
         unit.written = {
             uuid: Written(
                 result,
@@ -377,14 +381,14 @@ class _Exchange:
                 lost,
                 reply.status if reply else None,
                 cause,
-                reply.summary if reply else cause,
+                reason,
                 name,
                 provider,
             )
             for uuid in unit.writes
         }
         for uuid, write in unit.writes.items():
-            if result is WriteResult.DONE:
+            if done:
                 self._empty.discard(uuid)
             elif write.generation is None and unit.generations[uuid] == 0:
                 self._empty.add(uuid)

@@ -4,7 +4,8 @@ Placement deletes the rows of a consumer before it inserts new ones. For a new c
 InnoDB locks the gap of the index that its UUID falls in. Two transactions in one gap deadlock, and Placement
 repeats the loser after a second. So the consumers are divided by the first digit of their UUIDs: each half, a
 *lane*, has at most one POST in flight. In a database with a few hundred instances the lanes share no gap.
-Where they do, a POST takes a second, and for some minutes there is one lane.
+Where they do, a POST takes a second, and for some minutes there is one lane. So there is while another
+scheduler is alive: Placement's database is busy with the POSTs of both, and more consumers share one.
 
 A provider has at most one POST in flight, too: writes on one provider that overlap can over-commit it.
 
@@ -78,17 +79,21 @@ class _Entry:
 class Lanes:
     """Sends units; shared by all threads."""
 
-    def __init__(self, post: Post, clock: Callable[[], float], queue_timeout: float) -> None:
+    def __init__(
+        self, post: Post, clock: Callable[[], float], queue_timeout: float, alone: Callable[[], bool]
+    ) -> None:
         """Begin with nothing in flight.
 
         Args:
             post: Sends units in one request.
             clock: Seconds that only grow.
             queue_timeout: Seconds that units wait before they are given up, unsent.
+            alone: Returns whether no other scheduler writes.
         """
         self._post = post
         self._clock = clock
         self._queue_timeout = queue_timeout
+        self._alone = alone
         self._one_lane_until = -math.inf
         self._most = MOST_TOGETHER
         self._lock = threading.Lock()
@@ -104,7 +109,7 @@ class Lanes:
     @property
     def lanes(self) -> int:
         """The number of lanes now."""
-        return LANES if self._clock() >= self._one_lane_until else 1
+        return LANES if self._alone() and self._clock() >= self._one_lane_until else 1
 
     def send(self, units: Sequence[Unit], context: Any = None) -> None:
         """Send each unit once; afterwards each has a ``reply`` or an ``error``.
@@ -136,14 +141,20 @@ class Lanes:
         return _Entry(units, context, frozenset(lanes if self.lanes > 1 else range(LANES)), providers)
 
     def _choose_leaders(self) -> None:
-        """Let each entry lead whose keys are free, and that none before it waits for. The lock is held."""
+        """Let each entry lead whose keys are free, and that none before it waits for. The lock is held.
+
+        One that waits for its lanes lets others have its providers: it could not use them now.
+        """
         taken = set(self._busy)
         for entry in self._queue:
-            if not entry.leads and taken.isdisjoint(entry.keys):
+            if entry.leads:
+                continue
+            has_lanes = taken.isdisjoint(entry.lanes)
+            if has_lanes and taken.isdisjoint(entry.providers):
                 entry.leads = True
                 self._busy |= entry.keys
                 entry.ready.set()
-            taken |= entry.keys
+            taken |= entry.keys if has_lanes else entry.lanes
 
     def _wait(self, entry: _Entry) -> None:
         """Wait until the entry was sent with others, or is to be sent by this thread."""
@@ -175,13 +186,12 @@ class Lanes:
             self._queue.remove(leader)
             group, consumers, own = [leader], leader.consumers, set(leader.keys)
             for other in [each for each in self._queue if not leader.lanes.isdisjoint(each.lanes)]:
-                free = other.lanes <= leader.lanes and self._busy.isdisjoint(other.providers - own)
-                if (
-                    not free
-                    or len(consumers) + len(other.consumers) > self._most
-                    or consumers & other.consumers
-                ):
+                if other.leads or not other.lanes <= leader.lanes:
                     break
+                if len(consumers) + len(other.consumers) > self._most or consumers & other.consumers:
+                    break
+                if not self._busy.isdisjoint(other.providers - own):
+                    continue  # it is sent once the other lane has ended with its provider
                 self._queue.remove(other)
                 group.append(other)
                 consumers |= other.consumers

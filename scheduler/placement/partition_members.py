@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from oslo_log import log as logging
 
-from scheduler.background import BackgroundLoop
 from scheduler.logs import RateLimitedLogger
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementError
@@ -26,7 +25,7 @@ NAMED = 5
 
 
 class PartitionMembers:
-    """Compares the hosts of a partition with Placement, in the background."""
+    """Compares the hosts of a partition with Placement."""
 
     def __init__(
         self,
@@ -51,18 +50,9 @@ class PartitionMembers:
         self._aggregates = aggregates
         self._nodes = nodes
         self._reports = RateLimitedLogger(LOG, REPORT_INTERVAL)
-        self._loop = BackgroundLoop("partition-members", self.run_round)
 
-    def start(self) -> None:
-        """Begin to compare."""
-        self._loop.start(FIRST)
-
-    def stop(self) -> None:
-        """Compare no more."""
-        self._loop.stop(0)
-
-    def run_round(self) -> float:
-        """Compare once, and report the hosts that Placement lacks. Return the seconds to wait."""
+    def look(self) -> None:
+        """Compare once, and report the hosts that Placement lacks."""
         missing, stray = self.missing(), self._without_partition()
         if missing:
             self._reports.warning(
@@ -80,7 +70,6 @@ class PartitionMembers:
                 len(stray),
                 _first(stray),
             )
-        return INTERVAL
 
     def missing(self) -> list[str]:
         """Return the hosts that Placement lacks, in order; none if it does not answer."""

@@ -44,8 +44,9 @@ Document = dict[str, Any]
 MOST_ON_HOST = 1000
 
 #: Filters that look at what is left on a host. Others reject hosts on which such instances may not be.
+OF_TOPOLOGY = (NUMATopologyFilter, PciPassthroughFilter)
 OF_ROOM = (
-    *(NUMATopologyFilter, PciPassthroughFilter, CountFilter),
+    *(*OF_TOPOLOGY, CountFilter),
     *(RamFilter, CoreFilter, DiskFilter, ExactRamFilter, ExactCoreFilter, ExactDiskFilter),
 )
 

@@ -35,6 +35,9 @@ from scheduler.selection.ranking import Ranking, rank
 from scheduler.selection.server_groups import ServerGroups
 from scheduler.weights.scores import prepare_weighers
 
+ANY = Query((("resources", "MEMORY_MB:1"),), "resources=MEMORY_MB%3A1", None)
+"""The query that all hosts with free memory meet."""
+
 
 class Chosen(NamedTuple):
     """A host that an instance gets.
@@ -196,6 +199,7 @@ class PlannedCloud:
         """
         request = SchedulingRequest.of(spec, uuids, with_alternates=alternates)
         decision, claims = Decision(), _Planned()
+        self.snapshot.keep_time()
         watcher = Watcher(request, self.snapshot.table, partial(self._chosen, claims))
         try:
             decision.queries = self.snapshot.candidate_hosts.queries(request)
@@ -228,6 +232,7 @@ class PlannedCloud:
             BerthError: A pre-filter or Placement refuses the request.
         """
         request = SchedulingRequest.of(spec, None if uuid is None else [uuid])
+        self.snapshot.keep_time()
         queries = self.snapshot.candidate_hosts.queries(request)
         with self._groups.serialized(request, self.places) as current:
             hosts, usages = self._hosts(queries, current)
@@ -299,6 +304,18 @@ class PlannedCloud:
             for name, amount in entry["resources"].items()
             if name in usages[provider]
         )
+
+    def free(self, resource_class: str) -> np.ndarray:
+        """Return what Placement has left of a mirrored class on each host, 0 for nothing; int64, (hosts,)."""
+        answer = self.snapshot.mirror.find([ANY])
+        left = np.zeros(len(self.snapshot.table), np.int64)
+        if answer is not None:
+            usage, row_of = answer.usage, self.snapshot.table.row_of_uuid
+            for uuid in answer.uuids:
+                one = usage(uuid).get(resource_class)
+                if uuid in row_of and one is not None:
+                    left[row_of[uuid]] = max(0, one.capacity - one.used)
+        return left
 
     # -- changes ---------------------------------------------------------------------------------------------
 

@@ -195,12 +195,16 @@ class Mover:
 
     def held(self, index: int) -> Mapping[str, Any] | None:
         """Return what an instance holds in Placement; None if more than its node gives it."""
+        amounts = self.amounts(index)
+        node = self._snapshot.table.rows[int(self._cloud.places.rows[index])].uuid
+        return None if amounts is None else {node: {"resources": dict(amounts)}}
+
+    def amounts(self, index: int) -> Mapping[str, int] | None:
+        """Return what an instance takes of its node, by class; None if it takes of other providers too."""
         number = int(self._snapshot.instances.specs[index])
         if number not in self._amounts:
             self._amounts[number] = self._amounts_of(index)
-        amounts = self._amounts[number]
-        node = self._snapshot.table.rows[int(self._cloud.places.rows[index])].uuid
-        return None if amounts is None else {node: {"resources": dict(amounts)}}
+        return self._amounts[number]
 
     def _amounts_of(self, index: int) -> Mapping[str, int] | None:
         request = SchedulingRequest.of(self._snapshot.request(index), [self._snapshot.instances.uuids[index]])

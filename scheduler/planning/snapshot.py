@@ -6,6 +6,7 @@ import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
+import time
 from typing import Any, Self
 
 import numpy as np
@@ -110,6 +111,7 @@ class Snapshot:
         instances: All instances.
         requests: The distinct requests that were read.
         groups: Server groups by UUID, with their members.
+        read_at: When the heartbeats of services were read, in seconds since the epoch.
     """
 
     conf: cfg.ConfigOpts
@@ -123,6 +125,14 @@ class Snapshot:
     instances: Instances = field(default_factory=Instances)
     requests: StoredRequests = field(default_factory=StoredRequests)
     groups: dict[str, objects.InstanceGroup] = field(default_factory=dict)
+    read_at: float = field(default_factory=time.time)
+
+    def __post_init__(self) -> None:
+        self._seen = self.table.numbers["service_seen"]
+
+    def keep_time(self) -> None:
+        """Let heartbeats be as old as when they were read: a plan may take longer than they are good for."""
+        self.table.numbers["service_seen"] = self._seen + (time.time() - self.read_at)
 
     def load_requests(self, indices: Iterable[int], progress: Progress = no_progress) -> None:
         """Read the requests of some instances, and their server groups.
@@ -204,7 +214,7 @@ def _read(conf: cfg.ConfigOpts, hosts: Inventory, progress: Progress) -> Snapsho
     try:
         if not hosts.wait_until_ready(0.0):
             raise Unreadable("The API database cannot be read")
-        table = copy.copy(hosts.snapshot(0))
+        table, read_at = copy.copy(hosts.snapshot(0)), time.time()
     finally:
         hosts.stop()
     names = hosts.cell_names()
@@ -237,6 +247,7 @@ def _read(conf: cfg.ConfigOpts, hosts: Inventory, progress: Progress) -> Snapsho
             hosts.cells, CellCalls(lambda: max(conf.berth.cell_timeout, PAGE_TIMEOUT))
         ),
         stored=RequestSpecs(hosts.engines),
+        read_at=read_at,
     )
     with _readable("A cell's database"):
         snapshot.instances = _read_instances(snapshot, progress)

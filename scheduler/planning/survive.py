@@ -1,12 +1,14 @@
 """Losing hosts: for each failure domain, would all its instances find a place on the rest?
 
 Most answers need no decision. With k instances on a domain, one of them surely finds a place if k hosts of
-its cell outside of the domain pass for it now: each of the others fills one host at most. Only if that is not
-so for some instance of a domain its instances are evacuated one by one, on the snapshot.
+its cell outside of the domain pass for it now: each of the others fills one host at most. Or if these hosts
+have more slots of its size in Placement than the instances before it can take, however they are spread. Only
+if neither is so for some instance of a domain its instances are evacuated one by one, on the snapshot.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 import fnmatch
 from itertools import combinations, islice
 from typing import NamedTuple
@@ -15,7 +17,7 @@ import numpy as np
 
 from scheduler.errors import BerthError
 from scheduler.filters.affinity_filter import ServerGroupAffinityFilter, ServerGroupAntiAffinityFilter
-from scheduler.planning.capacity import fits
+from scheduler.planning.capacity import OF_ROOM, OF_TOPOLOGY, fits
 from scheduler.planning.cloud import PlannedCloud
 from scheduler.planning.moves import Document, Mover, Stuck, stuck_document, summed
 from scheduler.planning.requests import of_flavor
@@ -111,6 +113,27 @@ class _Answer(NamedTuple):
     stuck: Sequence[Stuck]
 
 
+@dataclass
+class _Kind:
+    """Instances of one request, cell and server group.
+
+    Attributes:
+        number: The number of the request.
+        cell: The UUID of the cell.
+        amounts: What each takes in Placement, of its node alone.
+        spare: How many hosts the server group may exclude.
+        passing: Which hosts pass for one of them now; bool, (hosts,).
+        count: Their number.
+    """
+
+    number: int
+    cell: str
+    amounts: Mapping[str, int]
+    spare: int
+    passing: np.ndarray
+    count: int = 0
+
+
 class Survival:
     """Answers for one failure domain after the other; the cloud is as before after each of them."""
 
@@ -121,7 +144,13 @@ class Survival:
         self._mover = Mover(cloud)
         self._passing: dict[tuple[int, str], np.ndarray] = {}
         groups = ServerGroupAntiAffinityFilter, ServerGroupAffinityFilter
-        self._local = all(rule.local or isinstance(rule, groups) for rule in cloud.rules.chain.filters)
+        rules = cloud.rules.chain.filters
+        self._local = all(rule.local or isinstance(rule, groups) for rule in rules)
+        # with these a host with room in Placement may be full
+        self._room_rules = any(
+            isinstance(rule, OF_ROOM) and not isinstance(rule, OF_TOPOLOGY) for rule in rules
+        )
+        self._rooms: dict[tuple[tuple[str, int], ...], np.ndarray] = {}
 
     def instances_of(self, domain: Domain) -> list[int]:
         """Return the instances that are to find another place."""
@@ -130,7 +159,7 @@ class Survival:
 
     def stuck(self, domain: Domain, indices: Sequence[int]) -> list[Stuck]:
         """Return the instances of a domain that find no place on the rest."""
-        if self._surely_fit(domain, indices):
+        if self._surely_fit(indices, domain):
             return []
         return self.evacuate(domain, indices)
 
@@ -147,27 +176,68 @@ class Survival:
                 cloud.closed[:] = closed
         return stuck
 
-    def _surely_fit(self, domain: Domain, indices: Sequence[int]) -> bool:
-        """Whether so many hosts pass for each instance that the others cannot fill them all."""
-        if not self._local:
+    def _surely_fit(self, indices: Sequence[int], domain: Domain) -> bool:
+        """Whether all instances of a domain find a place whatever hosts the others get."""
+        kinds = self._kinds(indices)
+        if kinds is None:
             return False
+        rest = np.ones(len(self._snapshot.table), bool)
+        rest[list(domain.rows)] = False
+        if all(np.count_nonzero(each.passing & rest) >= len(indices) + each.spare for each in kinds):
+            return True
+        return not self._room_rules and self._slots_suffice(kinds, rest)
+
+    def _kinds(self, indices: Sequence[int]) -> "list[_Kind] | None":
+        """Return the kinds of instances in the order in which they are moved; None if one has no bound."""
         instances, requests = self._snapshot.instances, self._snapshot.requests
-        rows = np.array(domain.rows)
-        kinds = Counter[tuple[int, str, str]]()
-        for index in indices:
+        found: dict[tuple[int, str, str], _Kind] = {}
+        if not self._local:
+            return None
+        for index in self._mover.order(indices):
             number = int(instances.specs[index])
-            if number < 0 or requests.names_instances(number):
-                return False
             cell = self._snapshot.table.rows[int(instances.rows[index])].cell_uuid
-            kinds[number, cell, instances.group_of.get(instances.uuids[index], "")] += 1
-        for number, cell, group in kinds:
-            spare = self._spare(group)
-            if spare is None:
+            key = number, cell, instances.group_of.get(instances.uuids[index], "")
+            if key not in found:
+                if number < 0 or requests.names_instances(number) or requests.has_devices(number):
+                    return None
+                spare, amounts = self._spare(key[2]), self._mover.amounts(index)
+                if spare is None or amounts is None:
+                    return None
+                found[key] = _Kind(number, cell, amounts, spare, self._pass(number, cell))
+            found[key].count += 1
+        return list(found.values())
+
+    def _slots_suffice(self, kinds: "Sequence[_Kind]", rest: np.ndarray) -> bool:
+        """Whether hosts have slots enough for each kind, less those that the kinds before it may take.
+
+        An instance takes at most as many slots of a smaller one as that fits into it, rounded up.
+        """
+        for at, kind in enumerate(kinds):
+            if self._snapshot.requests.is_pinned(kind.number):
                 return False
-            passing = self._pass(number, cell)
-            if np.count_nonzero(passing) - np.count_nonzero(passing[rows]) < len(indices) + spare:
+            # kinds of one request take turns
+            others = [
+                each
+                for number, each in enumerate(kinds)
+                if number != at and each.cell == kind.cell and (number < at or each.number == kind.number)
+            ]
+            lost = sum(
+                each.count
+                * max(-(-each.amounts.get(name, 0) // amount) for name, amount in kind.amounts.items())
+                for each in others
+            )
+            slots = self._slots(kind)[kind.passing & rest]
+            excluded = int(np.sort(slots)[len(slots) - min(kind.spare, len(slots)) :].sum())
+            if int(slots.sum()) - excluded < lost + kind.count:
                 return False
         return True
+
+    def _slots(self, kind: "_Kind") -> np.ndarray:
+        """Return how many instances of a kind each host has room for in Placement; int64, (hosts,)."""
+        key = tuple(sorted(kind.amounts.items()))
+        if key not in self._rooms:
+            self._rooms[key] = np.min([self._cloud.free(name) // amount for name, amount in key], axis=0)
+        return self._rooms[key]
 
     def _spare(self, group_uuid: str) -> int | None:
         """Return how many hosts a server group may exclude; None if that has no such bound."""

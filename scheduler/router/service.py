@@ -57,7 +57,7 @@ class RouterService:
         """Return True: a partition that does not answer is waited for by the requests."""
         return True
 
-    def catch_up(self) -> None:
+    def catch_up(self, worker: int = 0) -> None:
         """Do nothing: a router knows nothing of earlier decisions."""
 
     def reset(self) -> None:

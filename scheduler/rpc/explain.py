@@ -26,13 +26,9 @@ from scheduler.rpc.serializer import ObjectSerializer, ServerSerializer
 LOG = logging.getLogger(__name__)
 
 TOPIC = "berth-explain"
-VERSION = "1.3"
+VERSION = "2.0"
 
-#: The version that a scheduler must have: all questions are as in 1.1.
-OLDEST = "1.1"
-
-#: Hosts of one explanation, and entries of one list.
-MOST_HOSTS = 20_000
+#: Entries of one list.
 MOST_ENTRIES = 10_000
 
 
@@ -64,17 +60,17 @@ class Explanations(Endpoint):
         self._workers = workers
 
     @answering
-    def decision(self, context: Any, name: Any, most_hosts: Any = 1000) -> dict[str, Any]:
-        """Explain the latest decision on a request id or an instance."""
+    def decision(self, context: Any, name: Any) -> dict[str, Any]:
+        """Return the document of the latest decision on a request id or an instance, as JSON."""
         _require_admin(context)
-        count = min(checks.number(most_hosts, "most_hosts"), MOST_HOSTS)
-        return self._answer(self._explainer.decision(checks.text(name, "name"), count))
+        return self._answer(self._explainer.decision(checks.text(name, "name")))
 
     @answering
-    def host(self, context: Any, name: Any, host: Any) -> dict[str, Any]:
-        """Say what each filter says of a host for the latest decision on a request id or an instance."""
+    def host_now(self, context: Any, spec_obj: Any, instances: Any, host: Any) -> dict[str, Any]:
+        """Say what Placement and each filter say of a host for a recorded request as of now."""
         _require_admin(context)
-        return self._answer(self._explainer.host(checks.text(name, "name"), checks.text(host, "host")))
+        spec, uuids = checks.request_spec(spec_obj), checks.text_list(instances, "instances")
+        return self._answer(self._explainer.host_now(spec, uuids, checks.text(host, "host")))
 
     @answering
     def decisions(
@@ -169,7 +165,7 @@ class Schedulers:
         self._clock = clock
         self._client = messaging.get_rpc_client(
             transport,
-            messaging.Target(topic=TOPIC, version=OLDEST),
+            messaging.Target(topic=TOPIC, version=VERSION),
             timeout=timeout,
             serializer=ObjectSerializer(),
             retry=0,
@@ -186,6 +182,15 @@ class Schedulers:
             for number in range(1, replies.get(name, {}).get("workers", 1))
         ]
         self._ask_all(more, method, arguments, answers)
+        return answers
+
+    def ask_one(self, method: str, **arguments: Any) -> Answers:
+        """Return what the first scheduler answers that does; the others are not asked."""
+        answers = Answers({}, {})
+        for host in self._hosts:
+            self._ask_all([server_name(host, 0)], method, arguments, answers)
+            if answers.found:
+                break
         return answers
 
     def _ask_all(

@@ -23,8 +23,6 @@ from scheduler.rules.dotted_paths import blamed
 class GuardedFilter(HostFilter):
     """A filter that derives from Berth's classes, in either style."""
 
-    repeatable = False
-
     def __init__(self, inner: HostFilter, conf: cfg.ConfigOpts) -> None:
         super().__init__(conf)
         self.inner = inner
@@ -74,7 +72,6 @@ class ForeignFilter(HostFilter):
 
     RUN_ON_REBUILD = True
     local = False
-    repeatable = False
 
     def __init__(self, inner: Any, conf: cfg.ConfigOpts) -> None:
         super().__init__(conf)

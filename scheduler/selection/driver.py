@@ -25,7 +25,11 @@ More = Callable[[], HostView | None]
 
 
 class FilterDriver:
-    """Filters and weighs all hosts, claims the best, and offers the next best as alternates."""
+    """Filters and weighs all hosts, claims the best, and offers the next best as alternates.
+
+    Attributes:
+        chain: The enabled filters.
+    """
 
     def __init__(
         self,
@@ -50,7 +54,7 @@ class FilterDriver:
         self._is_mapped = is_mapped
         self._owned = owned
         self._conf = conf
-        self._chain = chain
+        self.chain = chain
         self._weighers = weighers
         self._fitter = fitter
 
@@ -107,7 +111,7 @@ class FilterDriver:
         self, hosts: HostView, request: SchedulingRequest, more: More, observer: DecisionObserver
     ) -> tuple[HostView, Ranking]:
         """Rank hosts, or further ones if none of these passes; return which, and their ranking."""
-        chain, weighers = self._chain.prepare(request), prepare_weighers(self._weighers, request)
+        chain, weighers = self.chain.prepare(request), prepare_weighers(self._weighers, request)
         options = self._conf.filter_scheduler
 
         def ranked(hosts: HostView) -> Ranking:

@@ -3,9 +3,7 @@
 Raw weights are kept between the instances of a request: after a choice only what it changed is weighed again.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -14,54 +12,8 @@ from scheduler.hosts.view import HostView
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.weights.base import HostWeigher, Scorer
 
-
-@dataclass(frozen=True, slots=True)
-class Weight:
-    """What one weigher says of one host.
-
-    Attributes:
-        weigher: The name of the weigher.
-        raw: The raw weight, clamped.
-        normalised: The raw weight on the scale of all hosts; 0 if all are alike.
-        multiplier: The factor of the host.
-    """
-
-    weigher: str
-    raw: float
-    normalised: float
-    multiplier: float
-
-    @property
-    def weighted(self) -> float:
-        """What the weigher adds to the total."""
-        return self.multiplier * self.normalised
-
-
-class SomeWeights(NamedTuple):
-    """The weights of some hosts by one weigher.
-
-    Attributes:
-        weigher: The name of the weigher.
-        raw: The raw weight of all, or float64, shape (some hosts,).
-        scale: The raw weights that become 0 and 1.
-        multiplier: The factor of all, or of each of these hosts.
-    """
-
-    weigher: str
-    raw: float | np.ndarray
-    scale: tuple[float, float]
-    multiplier: float | np.ndarray
-
-    def of(self, index: int) -> Weight:
-        """Return the weight of one of the hosts."""
-        low, high = self.scale
-        raw = _at(self.raw, index)
-        normal = 0.0 if low == high else (raw - low) / (high - low)
-        return Weight(self.weigher, raw, normal, _at(self.multiplier, index))
-
-
-def _at(value: float | np.ndarray, index: int) -> float:
-    return float(value[index] if isinstance(value, np.ndarray) else value)
+SomeWeights = tuple[str, list[float], float, float, float | list[float]]
+"""(weigher, raw weights of some hosts, the raw weights that become 0 and 1, the factor of all or of each)."""
 
 
 class PreparedWeighers:
@@ -87,42 +39,6 @@ def prepare_weighers(weighers: Sequence[HostWeigher], request: SchedulingRequest
     """Prepare all weighers for a request. Does no I/O."""
     prepared = ((weigher, weigher.prepare(request)) for weigher in weighers)
     return PreparedWeighers([(weigher, scorer) for weigher, scorer in prepared if scorer is not None])
-
-
-class FrozenScores:
-    """What weighers said of some hosts at one moment.
-
-    Attributes:
-        nbytes: Bytes of the raw weights.
-    """
-
-    def __init__(
-        self,
-        names: Sequence[str],
-        raw: Sequence[np.ndarray],
-        scales: Sequence[tuple[float, float]],
-        multipliers: Sequence[float | np.ndarray],
-    ) -> None:
-        """Keep arrays that no one changes; all arguments by weigher."""
-        self._names = names
-        self._raw = raw
-        self._scales = scales
-        self._multipliers = multipliers
-        self.nbytes = len(raw) * raw[0].nbytes if raw else 0  # all are of the same length and type
-
-    def weights(self, indices: np.ndarray) -> list[SomeWeights]:
-        """Return what each weigher says of the hosts at these indices."""
-        return [
-            SomeWeights(
-                name,
-                scale[0] if scale[0] == scale[1] else raw[indices],
-                scale,
-                multiplier[indices] if isinstance(multiplier, np.ndarray) else multiplier,
-            )
-            for name, multiplier, raw, scale in zip(
-                self._names, self._multipliers, self._raw, self._scales, strict=True
-            )
-        ]
 
 
 class Scores:
@@ -167,19 +83,18 @@ class Scores:
                     added.append((weigher.name, multiplier * ((raw - low) / (high - low))))
         return added
 
-    def frozen(self, *, copied: bool) -> FrozenScores:
-        """Return what each weigher says now; nothing if a host is alone.
+    def weights(self, indices: np.ndarray) -> Iterator[SomeWeights]:
+        """Yield what the weighers say of the hosts at these indices that do not say the same of all.
 
         Call it after ``totals``, with nothing in between.
-
-        Args:
-            copied: Whether later changes must not touch it; if not, it is to be used at once.
         """
         if self._alone or self._length <= 1:
-            return FrozenScores((), (), (), ())
-        names = [weigher.name for weigher, _ in self._weighers]
-        raw = [each.copy() for each in self._raw] if copied else self._raw
-        return FrozenScores(names, raw, self._scales, self._multipliers)
+            return
+        for number, (low, high) in enumerate(self._scales):
+            if low != high:
+                factor = self._multipliers[number]
+                each = factor[indices].tolist() if isinstance(factor, np.ndarray) else float(factor)
+                yield self._weighers[number][0].name, self._raw[number][indices].tolist(), low, high, each
 
     def totals(self) -> np.ndarray:
         """Return the total of each host; float64, shape (hosts,). A host that is alone is not weighed: 0.

@@ -13,9 +13,9 @@ from keystoneauth1.session import Session
 import pytest
 import requests
 
-from scheduler.claims.claim_request import ClaimRequest
+from scheduler.claims.claim import ClaimRequest
 from scheduler.claims.claimer import Claimer
-from scheduler.claims.policy import ClaimPolicy
+from scheduler.claims.spool import NOTHING_KEPT
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.allocations import Owner
 from scheduler.placement.candidates import CandidateSource
@@ -24,15 +24,10 @@ from scheduler.placement.session import Timeouts
 from scheduler.placement.write_policy import WritePolicy
 from scheduler.request.query import Query
 from tests.support.faulty_proxy import FaultyProxy
+from tests.support.waiting import eventually
 from tools.placement_fleet import HEADERS, Provider, create_fleet
 
 # The same rules as a daemon's, with shorter times.
-QUICK = ClaimPolicy(
-    claim_timeout=20.0,
-    lock_timeout=10.0,
-    cleanup_delays=(0.05, 0.1),
-    cleanup_timeout=10.0,
-)
 QUICK_WRITES = WritePolicy(
     retry_delay=(0.001, 0.01),
     longest_retry_delay=0.1,
@@ -42,9 +37,31 @@ QUICK_WRITES = WritePolicy(
 )
 
 
-def make_claimer(client, policy=QUICK, **writer):
+class OneByOne(Claimer):
+    """A claimer that takes single requests too, and whose spool is worked through."""
+
+    def claim(self, requests, deadline=math.inf):
+        """As ``Claimer.claim``; for one request, its result."""
+        if isinstance(requests, ClaimRequest):
+            return super().claim([requests], deadline)[requests.uuid]
+        return super().claim(requests, deadline)
+
+    def give_back(self, instance, result):
+        """Release a claim that was granted."""
+        if result.made:
+            left = result.previous.allocations if result.previous else {}
+            self.release({instance: result.made}, {instance: left}, NOTHING_KEPT)
+
+    def is_settled(self):
+        """Wait until nothing is left in the spool."""
+        return eventually(lambda: not len(self.spool))
+
+
+def make_claimer(client, **writer):
     """Return the claimer of a process."""
-    return Claimer(AllocationWriter(client, **{"policy": QUICK_WRITES, **writer}), policy)
+    claimer = OneByOne(AllocationWriter(client, **{"policy": QUICK_WRITES, **writer}))
+    claimer.spool.start()
+    return claimer
 
 
 def put(writer, consumer, write):
@@ -89,7 +106,7 @@ def client(proxy, connect):
 def claimer(client):
     claimer = make_claimer(client)
     yield claimer
-    assert claimer.drain(5) == []
+    assert claimer.is_settled()
 
 
 @pytest.fixture

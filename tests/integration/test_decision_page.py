@@ -8,8 +8,9 @@ import subprocess
 import pytest
 
 from scheduler.explain import page
+from scheduler.explain.document import Best, Hosts, Verdict, Weights
 from tests.integration import services
-from tests.unit.explain.test_page import explained
+from tests.unit.explain.test_page import made
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -56,18 +57,17 @@ told.id = "told"; told.textContent = JSON.stringify(seen); document.body.append(
 """
 
 
-def host(name, outcome, reason="", total=None):
-    names = dict.fromkeys(("host", "node", "uuid"), name)
-    ruled_out = "ComputeFilter" if reason else ""
-    where = {"cell": "cell1", "zone": "az1"}
-    return names | where | {"outcome": outcome, "filter": ruled_out, "reason": reason, "total": total}
-
-
-HOSTS = [
-    host("h2", "chosen", total=10.5),
-    host("h10", "alternate", total=9.25),
-    host("h1", "rejected", "service disabled (kernel update)"),
-]
+def decision():
+    """The decision of the unit test, with hosts to be searched and sorted."""
+    verdicts = [
+        Verdict("chosen", count=1),
+        Verdict("alternate", count=1),
+        Verdict("rejected", 0, "service disabled (kernel update)", 1),
+    ]
+    names = ["h2", "h10", "h1"]
+    hosts = Hosts(True, names, names, [0] * 3, [0] * 3, [0, 1, 2], {0: "cell1"}, {0: "az1"})
+    best = Best([0, 1], [10.5, 9.25], [Weights("RAMWeigher", [10.5, 9.25], 0.0, 1.0, 1.0)])
+    return made(verdicts=verdicts, hosts=hosts, best=best)
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def dump(browser, tmp_path):
 
 
 def rendered():
-    return page.render({**explained(), "hosts": HOSTS, "hosts_total": len(HOSTS)})
+    return page.render(decision(), "ctl.0 (memory)", None)
 
 
 def told(dom):

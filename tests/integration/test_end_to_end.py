@@ -117,9 +117,9 @@ def test_a_decision_is_explained_whichever_worker_made_it(booted, cloud):
     assert {entry["instances"][0] for entry in entries} >= {request.uuids[0] for request in requests}
     assert len({entry["scheduler"] for entry in entries}) == 2
     explained = explain(cloud, "decision", requests[0].uuids[0])
-    assert explained["decision"]["result"] == "scheduled"
-    assert explained["decision"]["instances"] == requests[0].uuids
-    assert explained["hosts"][0]["outcome"] == "chosen"
+    assert explained["result"] == "scheduled"
+    assert explained["instances"] == requests[0].uuids
+    assert explained["verdicts"][explained["hosts"]["verdict"][0]]["outcome"] == "chosen"
 
 
 def test_every_process_stops_cleanly_when_asked(booted, cloud):

@@ -10,7 +10,6 @@ import requests
 from conductor_client.client import SchedulerClient
 from conductor_client.errors import NoValidHost
 from scheduler import objects
-from scheduler.dry_run import DryRuns
 from scheduler.rpc.context import RequestContext
 from tests.support.waiting import eventually
 from tools.cloud import BerthRouterProcess, BerthSchedulerProcess
@@ -272,9 +271,3 @@ def test_a_partition_that_is_frozen_costs_its_callers_some_seconds_and_keeps_not
 def _processes_of(daemon):
     master = psutil.Process(daemon.pid)
     return [master, *master.children(recursive=True)]
-
-
-def test_a_dry_run_tells_the_partition(cloud):
-    spec = Request([str(uuid.uuid4())], NAMED, None).spec()
-    record = DryRuns(cloud.running["part1"][0]).decide(RequestContext(is_admin=True), spec)
-    assert record.partition == "part1"

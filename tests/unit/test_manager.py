@@ -28,7 +28,7 @@ from scheduler.errors import (
     RequestFilterFailed,
     SchedulerStopping,
 )
-from scheduler.explain.document import document
+from scheduler.explain.document import Chosen, Place, decode
 from scheduler.hosts.aggregates import Aggregates
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.manager import SchedulerManager
@@ -400,9 +400,9 @@ def test_an_outage_is_waited_out_and_the_request_is_served_without_a_second_run_
     finally:
         world.manager.outages.stop()
     assert len(runs) == 1
-    (record,) = world.manager.decisions.memory.latest_first()
+    (record,) = map(decode, world.manager.decisions.memory.latest_first())
     assert record.error is None
-    assert "outage" in record.times
+    assert "outage" in record.milliseconds
 
 
 def test_a_query_that_placement_refuses_ends_with_the_words_of_placement(make_world):
@@ -429,7 +429,7 @@ def test_a_request_that_placement_rejects_ends_with_its_words(make_world):
         ask(world)
     assert str(caught.value) == f"No valid host was found. {reason}"
     assert caught.value.final
-    (record,) = world.manager.decisions.memory.latest_first()
+    (record,) = map(decode, world.manager.decisions.memory.latest_first())
     assert reason in record.summary
 
 
@@ -972,9 +972,9 @@ def test_a_zone_that_restricts_nothing_is_said_to_do_so(make_world, caplog, zone
     caplog.set_level("INFO")
     world = make_world([*two_hosts(), *(host_with_candidate(f"in-{name}").az(name) for name in zones)])
     ask(world, make_spec(project_id="p", availability_zone=zone))
-    (record,) = world.manager.decisions.memory.latest_first()
+    (record,) = map(decode, world.manager.decisions.memory.latest_first())
     text = f"No aggregate is availability zone {zone}: hosts of any zone may be chosen"
-    assert document(record)["notes"] == ([text] if noted else [])
+    assert record.notes == ([text] if noted else [])
     assert (text in caplog.messages) == noted
 
 
@@ -1051,8 +1051,7 @@ def test_a_host_that_has_changed_in_placement_is_not_claimed(make_world, mirrore
     assert "Claim for instance i1 on host h1 refused (changed in Placement since the mirror was read: " in (
         caplog.text
     )
-    record = world.manager.decisions.memory.find("i1")
-    assert "changed in Placement" in str(record)
+    assert b"changed in Placement" in world.manager.decisions.memory.find("i1")
 
 
 def test_the_hosts_of_several_instances_are_looked_at_together(make_world, mirrored):
@@ -1265,19 +1264,19 @@ def test_the_exception_says_what_left_no_host_only_if_an_option_allows_it(make_w
 def test_a_request_leaves_a_record(make_world):
     world = make_world(two_hosts())
     ask(world)
-    record = world.manager.decisions.memory.find("i1")
-    assert record.candidates.name == "placement"
-    assert record.candidates.offered == 2
-    assert [(one.host, one.alternates) for one in record.chosen] == [(("h1", "h1"), (("h2", "h2"),))]
+    record = decode(world.manager.decisions.memory.find("i1"))
+    assert record.candidates.source == "placement"
+    assert record.candidates.hosts == 2
+    assert record.chosen == [Chosen("i1", Place("h1", "h1"), [Place("h2", "h2")])]
     assert record.request_id
-    assert set(record.times) >= {"query", "placement", "total"}
+    assert set(record.milliseconds) >= {"query", "placement", "total"}
     assert record.error is None
 
 
 def test_a_record_says_that_the_mirror_answered(make_world):
     world = make_world(mirrored_hosts(), mirror=Mirrored(["h1", "h2"]).mirror)
     ask(world)
-    assert world.manager.decisions.memory.find("i1").candidates.name == "mirror"
+    assert decode(world.manager.decisions.memory.find("i1")).candidates.source == "mirror"
 
 
 # -- several schedulers

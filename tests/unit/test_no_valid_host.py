@@ -1,4 +1,4 @@
-"""Each cause of a failed request has its words, in the log, in the record and, if wanted, in the exception."""
+"""Each cause of a failed request has its words, in the log, in the document and, if wanted, in the exception."""
 
 import pytest
 
@@ -6,6 +6,7 @@ from scheduler import objects
 from scheduler.claims.claimer import TOO_LATE
 from scheduler.claims.result import ClaimResult, Outcome
 from scheduler.errors import DependencyUnavailable, HostsUnknown, NoValidHost, RequestFilterFailed
+from scheduler.explain.document import decode
 from scheduler.placement.answer import Candidates
 from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.placement.errors import PlacementUnanswered
@@ -172,10 +173,10 @@ def test_each_cause_is_told(make, words, make_world, conf, monkeypatch, caplog):
         ask(world, **request)
     told = [one.getMessage() for one in caplog.records if one.name == "scheduler.manager"]
     (line,) = [text for text in told if text.startswith("No host for instance")]
-    (record,) = world.manager.decisions.memory.latest_first()
+    (decision,) = map(decode, world.manager.decisions.memory.latest_first())
     assert words in line
-    assert record.summary in line
-    assert record.error == (type(caught.value).__name__, str(caught.value))
+    assert decision.summary in line
+    assert (decision.error.kind, decision.error.text) == (type(caught.value).__name__, str(caught.value))
 
 
 @pytest.mark.parametrize(
@@ -193,7 +194,7 @@ def test_the_exception_tells_it_only_if_an_option_allows_that(
     world, request = make(make_world, conf, monkeypatch)
     with pytest.raises(NoValidHost) as caught:
         ask(world, **request)
-    (record,) = world.manager.decisions.memory.latest_first()
-    says_it_anyway = record.error[1].strip() in record.summary
-    assert (record.summary in caught.value.reason) is (wanted and not says_it_anyway)
+    (decision,) = map(decode, world.manager.decisions.memory.latest_first())
+    says_it_anyway = decision.error.text.strip() in decision.summary
+    assert (decision.summary in caught.value.reason) is (wanted and not says_it_anyway)
     assert str(caught.value).count("No valid host was found.") == 1

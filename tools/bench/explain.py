@@ -5,8 +5,9 @@ from statistics import median
 import time
 from typing import Any
 
+from scheduler import objects
+from scheduler.explain.document import encode
 from scheduler.explain.memory import DecisionMemory
-from scheduler.explain.record import DecisionRecord
 from scheduler.explain.trace import Trace
 from scheduler.health.counters import Counters
 from scheduler.health.decisions import DecisionCounter
@@ -40,7 +41,9 @@ class _Recording:
         self.stages = Stages(count)
         self.memory = DecisionMemory(1000, 64 * 2**20)
         self.counter = DecisionCounter(Counters())
-        self.last: DecisionRecord | None = None
+        self.last: Trace | None = None
+        # as from the wire, like the requests that are recorded
+        self.stages.spec = objects.hydrate(self.stages.primitive, None)
 
     def plain(self) -> Any:
         self.stages.decoded_to_selections()
@@ -55,8 +58,9 @@ class _Recording:
         view = stages.view()
         trace.mark("table")
         stages.driver.select(view, request, Granting(), observer=trace)
-        self.last = trace.finish(None)
-        self.memory.add(self.last)
+        decision = trace.finish(None)
+        self.memory.add(decision, encode(decision))
+        self.last = trace
 
     def count(self) -> None:
         if self.last is not None:

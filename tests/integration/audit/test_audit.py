@@ -5,7 +5,6 @@ import json
 from pathlib import Path
 import subprocess
 import sys
-from types import SimpleNamespace
 import uuid
 
 import pytest
@@ -14,16 +13,13 @@ from scheduler.audit.findings import Kind
 from scheduler.audit.fix import CHANGED, FREED, NOT_PROVED, fix
 from scheduler.audit.nova_reader import NovaReader
 from scheduler.audit.placement_reader import PlacementReader
-from scheduler.audit.recorded_claims import RecordedClaim
 from scheduler.audit.run import Audit, Settings
-from scheduler.claims.journal import DIRECTORY_PREFIX, ClaimJournal, Journal
-from scheduler.claims.journal_page import read_records
-from scheduler.claims.result import OwnWrite
+from scheduler.claims.spool import Entry
+from scheduler.claims.spool_file import DIRECTORY_PREFIX, SpoolFile
 from scheduler.nova_db import schema
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.scatter_gather import CellCalls
 from scheduler.placement.allocation_writer import AllocationWriter
-from scheduler.placement.allocations import ConsumerAllocations, Owner
 
 ROOT = Path(__file__).resolve().parents[3]
 MINUTE = timedelta(minutes=1)
@@ -205,11 +201,6 @@ def test_findings_beyond_the_limit_are_counted(cloud, audit):
     assert (len(report.findings), report.left_out) == (1, 2)
 
 
-def recorded(consumer, amounts):
-    allocations = {provider: {"resources": resources} for provider, resources in amounts.items()}
-    return RecordedClaim(consumer, OwnWrite(ConsumerAllocations(allocations, 1)))
-
-
 def test_an_instance_in_a_cell_that_is_new_is_not_taken_for_none(cloud, audit):
     """It is in a cell that was added after the audit had read the list of cells, by an audit of many hours."""
     a = cloud.host("a")
@@ -228,16 +219,16 @@ def test_an_instance_in_a_cell_that_is_new_is_not_taken_for_none(cloud, audit):
     ]
 
 
-def test_fix_gives_back_what_the_journal_proves_and_nothing_else(cloud, audit, client):
+def test_fix_releases_what_a_spool_has_and_nothing_else(cloud, audit, client):
     a, b = cloud.host("a"), cloud.host("b")
     ours, changed, foreign = (cloud.holds(str(uuid.uuid4()), a) for _ in range(3))
     two_hosts = cloud.holds(cloud.instance("a", vcpus=1), a, b, resources={"VCPU": 1})
-    notes = [
-        recorded(ours, {a: {"VCPU": 2, "MEMORY_MB": 1024}}),
-        recorded(changed, {a: {"VCPU": 1, "MEMORY_MB": 1024}}),
-        recorded(two_hosts, {a: {"VCPU": 1}, b: {"VCPU": 1}}),
-    ]
-    outcomes = {one.subject: one.outcome for one in fix(audit().findings, notes, AllocationWriter(client))}
+    entries = {
+        ours: Entry(ours, 0.0, 0.0),
+        changed: Entry(changed, 0.0, 0.0, generation=7),
+        two_hosts: Entry(two_hosts, 0.0, 0.0),
+    }
+    outcomes = {one.subject: one.outcome for one in fix(audit().findings, entries, AllocationWriter(client))}
     assert outcomes == {ours: FREED, changed: CHANGED, foreign: NOT_PROVED, two_hosts: ""}
     assert cloud.held(ours) == {}
     assert [len(cloud.held(one)) for one in (changed, foreign, two_hosts)] == [1, 1, 2]
@@ -275,17 +266,10 @@ def test_the_command_prints_findings_and_exits_with_their_status(cloud, command)
     assert "Compared 1 resource providers, 2 consumers, 1 instances, 1 provider trees. Findings: 1." in errors
 
 
-def test_the_command_gives_back_what_the_kept_journal_proves(cloud, command, tmp_path):
+def test_the_command_releases_what_the_spool_has(cloud, command, tmp_path):
     a = cloud.host("a")
     ours, foreign = (cloud.holds(str(uuid.uuid4()), a) for _ in range(2))
-    page = Journal(tmp_path / f"{DIRECTORY_PREFIX}me").open_page()
-    claims = ClaimJournal()
-    claims.open_page(SimpleNamespace(open_page=lambda: page), lambda *_: None)
-    written = {a: {"resources": {"VCPU": 2, "MEMORY_MB": 1024}}}
-    made = ConsumerAllocations(written, 1, Owner("project", "user"))
-    claims.record_writes({ours: OwnWrite(made)}, "message")
-    claims.mark_sent([ours])
-    page.close()
+    SpoolFile(tmp_path / f"{DIRECTORY_PREFIX}me").append([Entry(ours, 0.0, 0.0).to_line()])
     status, rows, errors = command("--fix")
     assert status == 1, errors
     assert {row["Subject"]: row["Next step"].startswith(FREED) for row in rows} == {
@@ -293,6 +277,3 @@ def test_the_command_gives_back_what_the_kept_journal_proves(cloud, command, tmp
         foreign: False,
     }
     assert (cloud.held(ours), len(cloud.held(foreign))) == ({}, 1)
-    assert [
-        consumer for consumer, _ in read_records(tmp_path / f"{DIRECTORY_PREFIX}me" / "page-0.sqlite")
-    ] == [ours]

@@ -1,13 +1,11 @@
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 import uuid
 
 import pytest
 
 from scheduler.claims.result import Outcome
 from scheduler.placement.answer import AllocationCandidate
-from scheduler.placement.candidates import CandidateSource
-from tests.integration.placement_fixtures import QUICK, make_claimer, request_for
+from tests.integration.placement_fixtures import request_for
 from tests.support.faulty_proxy import concurrent_update, drop_after, drop_before, error, html, late
 
 POST = ("POST", "/allocations")
@@ -17,7 +15,7 @@ POST = ("POST", "/allocations")
 def claim(claimer):
     def claim(*candidates):
         plan = {str(uuid.uuid4()): candidate for candidate in candidates}
-        return plan, claimer.claim_many([request_for(uuid_, candidate) for uuid_, candidate in plan.items()])
+        return plan, claimer.claim([request_for(uuid_, candidate) for uuid_, candidate in plan.items()])
 
     return claim
 
@@ -74,24 +72,6 @@ def test_faults(claim, candidates, cloud, proxy, fault):
     plan, results = claim(*candidates, *candidates)
     assert holds_its_own(cloud, plan, results) == [Outcome.CLAIMED] * 4
     assert [cloud.used(candidate.root)["VCPU"] for candidate in candidates] == [4, 4]
-
-
-def test_second_piece_fails_and_all_is_given_back(candidates, cloud, client, proxy):
-    roots = cloud.make(2, {"VCPU": {"total": 100}, "MEMORY_MB": {"total": 100000}})
-    found = CandidateSource.of(client).fetch([cloud.query()], None)
-    (one,), (other,) = (found.by_root[root] for root in roots)
-    proxy.on(*POST, lambda forward: forward(), *[html(503)] * 9999)
-    proxy.on("GET", "/allocations/", *[html(503)] * 9999)
-    claimer = make_claimer(client, replace(QUICK, claim_timeout=0.5))
-    requests = [request_for(str(uuid.uuid4()), candidate) for candidate in [*[one] * 20, *[other] * 20]]
-    results = claimer.claim_many(requests)
-    outcomes = {result.outcome for result in results.values()}
-    assert outcomes == {Outcome.CLAIMED, Outcome.UNAVAILABLE}
-    proxy.clear_faults()
-    for uuid_, result in results.items():
-        claimer.release(uuid_, result)
-    assert claimer.drain(5) == []
-    assert [cloud.used(root)["VCPU"] for root in roots] == [0, 0]
 
 
 def test_two_requests_for_the_same_hosts(claim, candidates, cloud):

@@ -1,10 +1,9 @@
-"""What several instances hold is confirmed by a real Placement for all or for none."""
+"""What several instances hold is fenced by a real Placement for all or for none."""
 
 import uuid
 
 import pytest
 
-from scheduler.claims.fence import HeldClaim
 from scheduler.claims.result import Outcome
 from scheduler.placement.writes import Write
 from tests.integration.placement_fixtures import OWNER, put, request_for
@@ -18,14 +17,14 @@ def requests_(claimer, candidates):
     """Requests for instances that hold what they ask for."""
     first, second = candidates
     requests = [request_for(str(uuid.uuid4()), one) for one in (first, first, second)]
-    assert all(result.claimed for result in claimer.claim_many(requests).values())
+    assert all(result.claimed for result in claimer.claim(requests).values())
     return requests
 
 
 def confirm(claimer, requests, then=lambda: None):
     held = claimer.get_held_many([request.uuid for request in requests])
     then()
-    return claimer.confirm_many([HeldClaim(request, held[request.uuid]) for request in requests])
+    return claimer.fence(held, OWNER, {})
 
 
 def generations(cloud, requests):

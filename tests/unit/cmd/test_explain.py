@@ -2,24 +2,24 @@
 
 import contextlib
 import csv
-from dataclasses import replace
 import io
 import json
 from types import SimpleNamespace
 from urllib.parse import quote_plus
 import uuid
 
+import msgspec
 import pytest
 import yaml
 
 from scheduler import conf as options
 from scheduler.cmd import explain as command
 from scheduler.cmd import explain_decisions, operator_app
-from scheduler.explain.document import document
+from scheduler.explain.document import Error, encode, time_text
 from scheduler.explain.explainer import Explainer
-from scheduler.explain.explanation import Names
+from scheduler.explain.hosts_now import HostNow, NodeNow
 from scheduler.explain.memory import DecisionMemory
-from scheduler.explain.record import DecisionRecord
+from scheduler.explain.rendering import FilterVerdict
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rpc import explain, transport
 from tests.support.options import make_conf
@@ -37,7 +37,7 @@ connection = sqlite:///{directory}/api.db
 """
 
 
-def make_record() -> DecisionRecord:
+def make_trace(**fields):
     """A request that no host could take."""
     conf = make_conf(
         enabled_filters=["ComputeFilter", "RamFilter"],
@@ -47,17 +47,16 @@ def make_record() -> DecisionRecord:
         ],
     )
     hosts = [host_with_candidate("h1").down(), host_with_candidate("h2"), host_with_candidate("h3")]
-    spec = make_spec(sizes={"memory_mb": 99999}, instance_uuid="i", project_id="p")
-    found, *_ = decide(conf, hosts, SchedulingRequest.of(spec, ["i"]))
-    found.request_id, found.summary = "req-1", "RamFilter turned down 2"
-    found.candidates.name, found.candidates.offered = "placement", 3
-    return found
+    spec = make_spec(sizes={"memory_mb": 99999}, instance_uuid="i", project_id="p", **fields)
+    trace = decide(conf, hosts, SchedulingRequest.of(spec, ["i"]))
+    trace.decision.request_id, trace.decision.summary = "req-1", "RamFilter turned down 2"
+    return trace
 
 
-@pytest.fixture(scope="module")
-def record() -> DecisionRecord:
+@pytest.fixture
+def trace():
     """A request that no host could take."""
-    return make_record()
+    return make_trace()
 
 
 @pytest.fixture
@@ -82,13 +81,13 @@ def run(config, caplog):
 
 
 @contextlib.contextmanager
-def serving(config, host, record):
-    """Run a scheduler on a host that knows a record."""
+def serving(config, host, trace):
+    """Run a scheduler on a host that knows a decision."""
     conf = options.load(["--config-file", str(config)])
     conf.set_override("host", host)
     memory = DecisionMemory(10, 2**30)
-    memory.add(record)
-    explainer = Explainer(memory, Names)
+    memory.add(trace.decision, encode(trace.decision))
+    explainer = Explainer(memory, HostNows())
     server = explain.build(conf, transport.rpc_transport(conf), explainer, 0, 1)
     server.start()
     try:
@@ -99,18 +98,31 @@ def serving(config, host, record):
 
 
 @pytest.fixture
-def scheduler(config, record):
-    """A running scheduler that knows the record."""
-    with serving(config, "ctl", record):
+def scheduler(config, trace):
+    """A running scheduler that knows the decision."""
+    with serving(config, "ctl", trace):
         yield
 
 
+class HostNows:
+    """Knows what is said of hosts h1 and h9 now."""
+
+    def explain(self, spec, instances, name):
+        if name not in {"h1", "h9"}:
+            return HostNow("later", [])
+        verdicts = [
+            FilterVerdict("ComputeFilter", "passed"),
+            FilterVerdict("RamFilter", "rejected", "too few"),
+        ]
+        return HostNow("later", [NodeNow(name, name, "cell1", "az1", "", "disabled", verdicts)])
+
+
 @pytest.fixture
-def log(tmp_path, record):
-    """A decision log with the record."""
+def log(tmp_path, trace):
+    """A decision log with the decision."""
     directory = tmp_path / "log"
     directory.mkdir()
-    (directory / "decisions-1-1-1.jsonl").write_text(json.dumps(document(record)) + "\n")
+    (directory / "decisions-1-1-1.jsonl").write_bytes(encode(trace.decision) + b"\n")
     return str(directory)
 
 
@@ -132,11 +144,11 @@ def test_a_scheduler_explains_a_decision(run, scheduler):
     assert "RamFilter: " in cells(output, "| h2")[4]
 
 
-def test_the_header_has_what_was_asked_for_and_what_may_surprise(run, config, record):
-    spec = make_spec(hints={"same_host": ["A"]}, image={"hw_disk_bus": "virtio"}, force_hosts=["h1"])
-    request = SchedulingRequest.of(spec, ["i"])
-    request.counts.notes.append("No aggregate is availability zone az77")
-    with serving(config, "ctl", replace(record, request=request, relaxed_at=1.0)):
+def test_the_header_has_what_was_asked_for_and_what_may_surprise(run, config):
+    trace = make_trace(hints={"same_host": ["A"]}, image={"hw_disk_bus": "virtio"}, force_hosts=["h1"])
+    trace.decision.notes.append("No aggregate is availability zone az77")
+    trace.decision.candidates.relaxed_at = time_text(1.0)
+    with serving(config, "ctl", trace):
         status, output, _ = run("decision", "req-1")
     assert status == 0
     assert "\n  forced to h1\n  hints same_host=A\n  image hw_disk_bus=virtio\n" in output
@@ -144,9 +156,10 @@ def test_the_header_has_what_was_asked_for_and_what_may_surprise(run, config, re
     assert "Placement was asked again at 1970-01-01T00:00:01.000+00:00" in output
 
 
-def test_the_partition_that_decided_is_shown(run, scheduler, record):
-    record.partition = "b"
-    status, output, _ = run("decision", "req-1")
+def test_the_partition_that_decided_is_shown(run, config, trace):
+    trace.decision.partition = "b"
+    with serving(config, "ctl", trace):
+        status, output, _ = run("decision", "req-1")
     assert status == 0
     assert "\n  partition b\n" in output
 
@@ -155,12 +168,18 @@ def test_the_document_is_the_same_in_json_and_yaml(run, scheduler):
     _, as_json, _ = run("decision", "i", "-f", "json")
     _, as_yaml, _ = run("decision", "i", "-f", "yaml")
     assert json.loads(as_json) == yaml.safe_load(as_yaml)
-    assert json.loads(as_json)["scheduler"] == "ctl.0"
+    assert json.loads(as_json).items() >= {"source": "memory", "scheduler": "ctl.0", "version": 2}.items()
+
+
+def test_json_has_the_keys_of_the_decision_log(run, scheduler, log):
+    told = json.loads(run("decision", "i", "-f", "json")[1])
+    logged = json.loads(run("decision", "i", "-f", "json", "--log", log)[1])
+    assert {**logged, "source": "memory", "scheduler": "ctl.0"} == told
 
 
 def test_csv_has_the_hosts(run, scheduler):
     _, output, _ = run("decision", "req-1", "-f", "csv", "--hosts", "0")
-    assert [row["Host"] for row in csv.DictReader(io.StringIO(output))] == ["h3", "h2", "h1"]
+    assert [row["Host"] for row in csv.DictReader(io.StringIO(output))] == ["h2", "h3", "h1"]
 
 
 NASTY = "\x1b]0;PWN\x07\u202e\nResult: forged"
@@ -168,14 +187,16 @@ NASTY = "\x1b]0;PWN\x07\u202e\nResult: forged"
 
 @pytest.fixture
 def nasty():
-    """A record in which all that users can choose has escape sequences."""
-    found = make_record()
-    found.request_id, found.summary = f"req-1{NASTY}", f"RamFilter turned down {NASTY}"
-    found.queries = (f"required=CUSTOM_{quote_plus(NASTY)}",)
-    found.request.spec.availability_zone = found.request.spec.project_id = NASTY
-    found.error = ("NoValidHost", NASTY)
-    found.candidates.reason = NASTY
-    return found
+    """A decision in which all that users can choose has escape sequences."""
+    trace = make_trace(availability_zone=NASTY, hints={NASTY: [NASTY]})
+    decision = trace.decision
+    decision.request_id, decision.summary = f"req-1{NASTY}", f"RamFilter turned down {NASTY}"
+    decision.queries = [f"required=CUSTOM_{quote_plus(NASTY)}"]
+    decision.availability_zone = decision.project_id = NASTY
+    decision.error = Error("NoValidHost", NASTY)
+    decision.partition = NASTY
+    decision.candidates.reason = NASTY
+    return trace
 
 
 @pytest.mark.parametrize(
@@ -208,20 +229,47 @@ def test_hosts_beyond_the_bound_are_counted(run, scheduler):
     assert cells(output, "2 more")[0] == "2 more"
 
 
-def test_a_host_is_explained_by_every_filter(run, scheduler):
+def test_a_host_is_explained_up_to_the_filter_that_rejected_it(run, scheduler):
     status, output, _ = run("host", "h1", "--decision", "req-1")
     assert status == 0
     assert cells(output, "| ComputeFilter ")[2] == "rejected (decisive)"
-    assert cells(output, "| RamFilter ")[2] == "rejected"
+    assert cells(output, "| RamFilter ")[2] == "not run"
+    assert "as of now" not in output
+
+
+def test_on_request_a_host_is_also_explained_as_of_now(run, scheduler):
+    output = run("host", "h1", "--decision", "req-1", "--now")[1]
+    assert "cell cell1: rejected (ComputeFilter: " in output
+    assert "as of now, later, not of the decision: Placement does not offer it: disabled" in output
+    assert output.count("| ComputeFilter ") == 2
+    assert "too few" in output
+
+
+def test_a_host_that_the_decision_does_not_name_is_explained_as_of_now(run, scheduler):
+    status, output, _ = run("host", "h9", "--decision", "req-1")
+    assert status == 0
+    assert "as of now, later, not of the decision" in output
+    assert cells(output, "| RamFilter ")[2:] == ["rejected", "too few"]
+    told = json.loads(run("host", "h9", "--decision", "req-1", "-f", "json")[1])
+    assert (told["then"], told["now"]["nodes"][0]["unoffered"]) == ([], "disabled")
+
+
+def test_a_rejected_host_that_was_not_asked_for_its_reason_is_explained_as_of_now_too(run, config, trace):
+    trace.decision.verdicts = [msgspec.structs.replace(each, reason="") for each in trace.decision.verdicts]
+    with serving(config, "ctl", trace):
+        output = run("host", "h1", "--decision", "req-1")[1]
+    assert "cell cell1: rejected (ComputeFilter)" in output
+    assert "as of now" in output
 
 
 @pytest.mark.parametrize("later", ["ctl", "ctl2"])
-def test_the_latest_decision_of_all_schedulers_on_an_instance_is_told(run, config, record, later):
+def test_the_latest_decision_of_all_schedulers_on_an_instance_is_told(run, config, later):
     with contextlib.ExitStack() as stack:
         for host in ("ctl", "ctl2"):
-            moment = record.started_at + (10 if host == later else 0)
-            decision = replace(record, request_id=f"req-{host}", started_at=moment)
-            stack.enter_context(serving(config, host, decision))
+            trace = make_trace()
+            trace.decision.request_id = f"req-{host}"
+            trace.decision.time = time_text(20.0 if host == later else 10.0)
+            stack.enter_context(serving(config, host, trace))
         asked = ("--scheduler", "ctl", "--scheduler", "ctl2", "-f", "json")
         for argv in (("decision", "i"), ("host", "h1", "--decision", "i")):
             answer = json.loads(run(*argv, *asked)[1])
@@ -240,7 +288,7 @@ def test_decisions_are_listed(run, scheduler):
     [
         (["decision", "req-9"], "There is no decision on req-9"),
         (["host", "h1", "--decision", "req-9"], "There is no decision on req-9"),
-        (["host", "h9", "--decision", "req-1"], "No compute node"),
+        (["host", "h8", "--decision", "req-1"], "No compute node"),
     ],
     ids=" ".join,
 )
@@ -259,7 +307,7 @@ def test_without_schedulers_and_log_the_failure_is_one_line(run, argv):
 
 
 @pytest.mark.parametrize("argv", [["decision", "req-1"], ["list"]], ids=" ".join)
-def test_a_broker_that_is_unavailable_is_named(run, config, monkeypatch, argv):
+def test_a_broker_that_is_unavailable_is_named(run, config, argv):
     config.write_text(config.read_text().replace("fake://", "rabbit://u:secret@127.0.0.1:1/"))
     status, _, logged = run(*argv)
     assert status == operator_app.NOT_RUN
@@ -278,13 +326,25 @@ def test_with_a_broker_that_is_unavailable_the_decision_log_is_read(run, config,
     assert "RabbitMQ is unavailable" in logged
 
 
+def test_an_error_of_a_scheduler_is_not_called_silence(run, config, trace, monkeypatch):
+    monkeypatch.setattr(DecisionMemory, "find", lambda *_: 1 / 0)
+    with serving(config, "ctl", trace):
+        status, _, logged = run("decision", "req-1", "--scheduler", "ctl")
+    assert status == operator_app.NOT_RUN
+    assert "Scheduler ctl.0 answered with an error: " in logged
+    assert "No scheduler could answer" not in logged
+
+
 def test_a_decision_log_is_read_without_schedulers(run, log):
     status, output, _ = run("decision", "req-1", "--log", log)
     assert status == 0
     assert "from the log of decisions-1-1-1.jsonl" in output
     assert cells(output, "| RamFilter")[1:3] == ["2", "0"]
     assert "req-1" in run("list", "--log", log)[1]
-    assert "no longer kept" in run("host", "h1", "--decision", "i", "--log", log)[1]
+    assert "rejected (ComputeFilter: " in run("host", "h1", "--decision", "i", "--log", log)[1]
+    status, _, logged = run("host", "h9", "--decision", "i", "--log", log)
+    assert status == explain_decisions.UNKNOWN
+    assert "no scheduler can be asked" in logged
 
 
 def test_the_configured_decision_log_is_read_if_no_scheduler_knows_the_decision(run, config, log):

@@ -6,6 +6,10 @@ import pytest
 
 from scheduler.cmd import explain_text
 from scheduler.cmd.explain_tables import fits, fitted, wrapped_cells
+from scheduler.explain import document
+from scheduler.explain.trace import Trace
+from scheduler.request.scheduling_request import SchedulingRequest
+from tests.unit.filters.asking import make_spec
 
 UUID = "6f970628-0de2-43df-af13-b920d0a830fa"
 TABLE = (("Host", "Why"), [(UUID, "one two three four"), ("h2", "")])
@@ -38,13 +42,14 @@ def test_lines_of_a_cell_stay_lines():
 
 
 @pytest.mark.parametrize(
-    ("node", "shown"),
-    [("cmp-1", False), ("cmp-1.example.net", False), (None, False), ("baremetal-7", True)],
+    ("node", "shown"), [("cmp-1", False), ("cmp-1.example.net", False), ("baremetal-7", True)]
 )
 def test_nodes_are_shown_if_their_names_are_not_those_of_their_hosts(node, shown):
-    line = {"host": "cmp-1", "node": node, "cell": "c", "zone": "z", "outcome": "passed", "total": None}
-    line |= {"filter": "", "reason": "", "weights": []}
-    columns, rows = explain_text.hosts({"hosts": [line], "hosts_total": 1})
+    hosts = document.Hosts(True, ["cmp-1"], [node], [0], [0], [0], {0: "c"}, {0: "z"})
+    request = SchedulingRequest.of(make_spec(instance_uuid="i"), ["i"])
+    decision = Trace(request).decision
+    decision.hosts, decision.verdicts = hosts, [document.Verdict("passed", count=1)]
+    columns, rows = explain_text.hosts(decision, None)
     assert ("Node" in columns) is shown
     assert (node in rows[0]) is (shown or node == "cmp-1")
 

@@ -1,6 +1,9 @@
+import inspect
+
 import pytest
 
 from scheduler.cmd import router, worker_parts
+from scheduler.manager import SchedulerManager
 from scheduler.router.service import RouterService
 from tests.support.options import make_conf
 
@@ -28,6 +31,15 @@ def test_a_router_needs_no_database(check):
 def test_a_router_without_partitions_does_not_start(check):
     status, printed = check("")
     assert (status, "There is no partition to call" in printed) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["start", "wait_until_ready", "catch_up", "wait_until_able", "reset", "stop_claiming", "stop"],
+)
+def test_the_daemon_can_call_a_router_as_it_calls_a_scheduler(name):
+    expected = inspect.signature(getattr(SchedulerManager, name))
+    assert inspect.signature(getattr(RouterService, name)) == expected
 
 
 def test_a_router_is_ready_without_a_database_and_placement():

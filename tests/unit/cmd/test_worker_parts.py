@@ -37,9 +37,8 @@ class Row:
 @pytest.fixture
 def serving(monkeypatch):
     monkeypatch.setattr(service_record, "OwnService", Row)
-    return SimpleNamespace(
-        hosts=SimpleNamespace(engines=object()), notifications=notifications.Notifications(())
-    )
+    hosts = SimpleNamespace(engines=object(), partition=SimpleNamespace(name=""))
+    return SimpleNamespace(hosts=hosts, notifications=notifications.Notifications(()))
 
 
 def periodics(conf, serving):
@@ -50,6 +49,15 @@ def test_the_row_is_registered_at_once_and_beats_after_five_seconds(make_conf, s
     (work,) = periodics(make_conf(), serving).values()
     assert (work.name, work.interval, work.delay) == ("heartbeat", 10, 5)
     assert work.call.__self__.beats == 1
+
+
+def test_the_hosts_of_a_partition_are_compared_with_placement_after_a_minute(make_conf, serving):
+    serving.hosts.partition = SimpleNamespace(name="p", aggregates=frozenset)
+    serving.hosts.hosts_without_partition = list
+    serving.parts = SimpleNamespace(placement=None)
+    work = periodics(make_conf(), serving)["partition members"]
+    assert (work.interval, work.delay) == (600, 60)
+    work.call()
 
 
 def test_a_row_that_had_to_be_made_is_told(make_conf, serving):

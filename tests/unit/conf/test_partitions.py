@@ -1,7 +1,7 @@
 import pytest
 
 from scheduler import conf as options
-from scheduler.conf.partitions import Partition, all_partitions, fingerprints, own_partition
+from scheduler.conf.partitions import Partition, all_partitions, own_partition
 from scheduler.errors import ConfigError
 from scheduler.stream.broker import BrokerOptions
 
@@ -111,28 +111,6 @@ def test_all_problems_are_named_at_once(load):
     with pytest.raises(ConfigError) as refused:
         load("[berth]\npartition = z\n[berth_partition_x]\nzones = a\n[berth_partition_y]\nzones = a\n")
     assert [name in str(refused.value) for name in ("_x]: neither", "_y]: neither", "_z], or")] == [True] * 3
-
-
-def test_the_order_in_which_a_section_is_written_does_not_matter_to_others(load):
-    one = "[berth_partition_a]\naggregates = x, y\nflavors = f, g\n[berth_partition_b]\ncells = c\n"
-    other = "[berth_partition_b]\ncells = c\n[berth_partition_A]\nflavors = g, f\naggregates = y, x\n"
-    assert fingerprints(load(one)) == fingerprints(load(other))
-    assert fingerprints(load("")) == ()
-
-
-@pytest.mark.parametrize(
-    ("other", "same"),
-    [
-        ("[berth_partition_a]\naggregates = x", False),
-        ("[berth_partition_a]\naggregates = x, z\n[berth_partition_b]\ncells = c", False),
-        ("[berth_partition_a]\naggregates = x\n[berth_partition_b]\ncells = c\ntopic = t", False),
-        ("[berth_partition_a]\naggregates = x\n[berth_partition_c]\ncells = c", False),
-        ("[berth_partition_a]\naggregates = x\n[berth_partition_b]\ncells = c", True),
-    ],
-)
-def test_sections_that_differ_have_other_fingerprints(load, other, same):
-    own = fingerprints(load("[berth_partition_a]\naggregates = x\n[berth_partition_b]\ncells = c\n"))
-    assert (own == fingerprints(load(other))) is same
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,15 @@
 import numpy as np
 
 from scheduler.errors import NoValidHost
-from scheduler.explain.trace import Trace
+from scheduler.explain.document import Candidates
+from scheduler.explain.trace import Names, Trace
 from scheduler.filters.chain import FilterChain
 from scheduler.hosts.pending import AMOUNTS, PendingPlacements
 from scheduler.hosts.view import HostView
 from scheduler.numa.fit import Fitter
 from scheduler.rules import load_filters, load_weighers
 from scheduler.selection.driver import FilterDriver
-from tests.builders import Instances, make_table
+from tests.builders import CELL, OTHER_CELL, Instances, make_table
 from tests.unit.selection.requests import FakeClaims
 
 
@@ -22,8 +23,13 @@ def pending_on(table, rows):
     return placements
 
 
-def decide(conf, hosts, request, claims=None, pending_rows=(), others=()):
-    """Choose hosts with the configured rules; return the record and what stays alive of the request.
+NAMES = Names({CELL: "cell1", OTHER_CELL: "cell2"}, "default zone")
+
+
+def decide(
+    conf, hosts, request, claims=None, pending_rows=(), others=(), source="placement", make=Trace, **options
+):
+    """Choose hosts with the configured rules; return the trace, which has finished.
 
     Placement does not offer the ``others``.
     """
@@ -39,10 +45,12 @@ def decide(conf, hosts, request, claims=None, pending_rows=(), others=()):
     driver = FilterDriver(
         conf, FilterChain(load_filters.load(conf)), load_weighers.load(conf), Fitter(), lambda host: True
     )
-    trace = Trace(request)
+    trace = make(request, names=lambda: NAMES, **options)
+    trace.decision.candidates = Candidates(source=source, hosts=len(hosts))
     error = None
     try:
         driver.select(view, request, claims or FakeClaims(), observer=trace)
     except NoValidHost as caught:
         error = caught
-    return trace.finish(error), view, pending
+    trace.finish(error)
+    return trace

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from scheduler.explain.decision_log import DAY, DecisionFile, DecisionLog
-from scheduler.explain.document import document
+from scheduler.explain.document import encode
 from scheduler.request.scheduling_request import SchedulingRequest
 from tests.support.clock import Clock
 from tests.support.options import make_conf
@@ -26,13 +26,13 @@ def open_file(tmp_path):
         )
 
 
-def make_record(memory_mb=64):
+def make_document(memory_mb=64):
     conf = make_conf(
         enabled_filters=["RamFilter"], available_filters=["nova.scheduler.filters.ram_filter.RamFilter"]
     )
     spec = make_spec(sizes={"memory_mb": memory_mb}, instance_uuid="i")
     hosts = [host_with_candidate(f"h{number}").ram(1024 * number, 8192) for number in (1, 2)]
-    return decide(conf, hosts, SchedulingRequest.of(spec, ["i"], with_alternates=True))[0]
+    return encode(decide(conf, hosts, SchedulingRequest.of(spec, ["i"], with_alternates=True)).decision)
 
 
 def lines(directory):
@@ -44,12 +44,14 @@ def lines(directory):
 def test_a_decision_is_written_as_it_is_documented(tmp_path):
     log = DecisionLog(DecisionFile(str(tmp_path), 1 << 20, 1))
     log.start()
-    log.add(make_record())
-    log.add(make_record(memory_mb=2000))
+    log.add(make_document())
+    log.add(make_document(memory_mb=2000))
     log.stop(10)
     served, short = lines(tmp_path)
+    assert served["version"] == 2
     assert served["result"] == "scheduled"
     assert served["flavor"]["memory_mb"] == 64
+    assert served["spec"]["nova_object.data"]["flavor"]["nova_object.data"]["memory_mb"] == 64
     assert served["chosen"] == [
         {
             "instance": "i",
@@ -57,19 +59,11 @@ def test_a_decision_is_written_as_it_is_documented(tmp_path):
             "alternates": [{"host": "h1", "node": "h1"}],
         }
     ]
-    assert [one["host"] for one in served["best"]] == ["h2", "h1"]
+    assert [served["hosts"]["host"][number] for number in served["best"]["host"]] == ["h2", "h1"]
     assert [(one["filter"], one["start"], one["end"]) for one in short["filters"]] == [("RamFilter", 2, 1)]
-    (rejected,) = short["filters"][0]["rejected"]
-    assert (rejected["count"], rejected["hosts"]) == (1, ["h1"])
-
-
-def test_a_record_whose_hosts_were_dropped_still_has_counts_and_reasons():
-    record = make_record(memory_mb=9000)
-    whole = document(record)["filters"]
-    record.drop_hosts()
-    (entry,) = document(record)["filters"]
-    assert (entry["start"], entry["end"]) == (2, 0)
-    assert entry["rejected"] == whole[0]["rejected"]
+    (rejected,) = [number for number, one in enumerate(short["verdicts"]) if one["outcome"] == "rejected"]
+    assert (short["verdicts"][rejected]["step"], short["verdicts"][rejected]["count"]) == (0, 1)
+    assert short["hosts"]["host"][short["hosts"]["verdict"].index(rejected)] == "h1"
 
 
 def test_a_full_file_is_followed_by_the_next(tmp_path, open_file):
@@ -137,28 +131,9 @@ def test_after_its_file_was_removed_the_log_goes_on_in_another(tmp_path, open_fi
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"2\n"]
 
 
-class Leaving:
-    """A record of a filter whose reason ends its thread."""
-
-    request_id = "req-leaving"
-
-    def __getattr__(self, name):
-        raise SystemExit(name)
-
-
-def test_a_filter_that_exits_does_not_end_the_log(tmp_path, caplog):
-    log = DecisionLog(DecisionFile(str(tmp_path), 1 << 20, 1))
-    log.start()
-    log.add(Leaving())
-    log.add(make_record())
-    log.stop(10)
-    assert len(lines(tmp_path)) == 1
-    assert "Decision on request req-leaving cannot be written" in caplog.text
-
-
 def test_a_directory_that_cannot_be_written_is_reported(tmp_path, caplog):
     log = DecisionLog(DecisionFile(str(tmp_path / "none"), 1000, 1))
     log.start()
-    log.add(make_record())
+    log.add(make_document())
     log.stop(10)
     assert "The decision log cannot be written" in caplog.text

@@ -6,9 +6,9 @@ import pytest
 
 from scheduler.background import BackgroundLoop
 from scheduler.errors import PlacementUnavailable
-from scheduler.explain import empty_answers
+from scheduler.explain import document, empty_answers
+from scheduler.explain.document import time_text
 from scheduler.explain.empty_answers import EmptyAnswers
-from scheduler.explain.record import CandidateSource, DecisionRecord
 from scheduler.explain.relaxation import UUIDS, Offer
 from scheduler.explain.trace import Trace
 from scheduler.placement.candidates import Candidates
@@ -22,22 +22,31 @@ from tests.unit.filters.asking import make_spec
 QUERY = "required=CUSTOM_GPU&resources=VCPU%3A1"
 
 
-def record(query=QUERY, name="placement", offered=0, request_id="req-1", **source):
+def failed_request(query=QUERY, source="placement", hosts=0, request_id="req-1", **found):
     context = RequestContext(request_id=request_id)
-    found = DecisionRecord(
-        SchedulingRequest.of(make_spec(instance_uuid="i"), ["i"], context), request_id, 0.0
-    )
-    found.queries, found.candidates = (query,), CandidateSource(name=name, offered=offered, **source)
-    return found
+    trace = Trace(SchedulingRequest.of(make_spec(instance_uuid="i"), ["i"], context))
+    trace.decision.queries = [query]
+    trace.decision.candidates = document.Candidates(source=source, hosts=hosts, **found)
+    return trace
+
+
+def found_for(trace):
+    return [each.text for each in trace.decision.candidates.relaxed]
 
 
 class World:
     def __init__(self):
+        self.amended = []
         self.asked, self.clock, self.wanted, self.error = [], Clock(), True, None
         self.refused = ["CUSTOM_GPU"]
         self.ask_during = lambda: None
         self.analysis = EmptyAnswers(
-            self, lambda: self.wanted, lambda spec: UUIDS, self.clock, lambda: self.clock.now
+            self,
+            lambda: self.wanted,
+            lambda spec: UUIDS,
+            self.amended.append,
+            self.clock,
+            lambda: self.clock.now,
         )
 
     def offer(self, querystring):
@@ -48,10 +57,10 @@ class World:
         nodes = frozenset(map(str, range(12)))
         return Offer() if any(word in querystring for word in self.refused) else Offer(nodes)
 
-    def run(self, *records):
-        for one in records:
+    def run(self, *traces):
+        for one in traces:
             self.analysis.consider(one)
-        for _ in records:
+        for _ in traces:
             self.analysis.run_round()
 
 
@@ -62,9 +71,9 @@ def world():
 
 def test_the_record_and_the_log_say_what_would_have_helped(world, caplog):
     caplog.set_level(logging.INFO)
-    failed = record()
+    failed = failed_request()
     world.run(failed)
-    assert [each.text for each in failed.relaxed] == ["without required trait CUSTOM_GPU: 12 hosts"]
+    assert found_for(failed) == ["without required trait CUSTOM_GPU: 12 hosts"]
     assert (
         "Placement offered no host for request req-1: without required trait CUSTOM_GPU: 12 hosts"
         in caplog.text
@@ -73,7 +82,7 @@ def test_the_record_and_the_log_say_what_would_have_helped(world, caplog):
 
 def test_the_line_has_the_context_of_the_request(world, caplog):
     caplog.set_level(logging.INFO)
-    world.run(record(request_id="req-7"))
+    world.run(failed_request(request_id="req-7"))
     (line,) = [each for each in caplog.records if each.name == empty_answers.__name__]
     assert line.context.request_id == "req-7"
 
@@ -81,65 +90,67 @@ def test_the_line_has_the_context_of_the_request(world, caplog):
 def test_nothing_that_helps_is_said_too(world, caplog):
     caplog.set_level(logging.INFO)
     world.refused.append("VCPU")
-    failed = record("resources=VCPU%3A1")
+    failed = failed_request("resources=VCPU%3A1")
     world.run(failed)
     assert "leaving out one or two constraints gives no host either" in caplog.text
-    assert (failed.relaxed, failed.relaxed_at) == ((), world.clock.now)
+    assert (found_for(failed), failed.decision.candidates.relaxed_at) == ([], time_text(world.clock.now))
 
 
 def test_a_cloud_that_has_changed_since_is_said_and_not_remembered(world, caplog):
     caplog.set_level(logging.INFO)
     world.refused = []
-    first, second = record(), record()
+    first, second = failed_request(), failed_request()
     world.run(first)
     assert "req-1: the same query, asked again, has 12 hosts: the cloud has changed since" in caplog.text
     world.refused = ["CUSTOM_GPU"]
     world.clock.now += 20
     world.run(second)
-    assert [each.text for each in second.relaxed] == ["without required trait CUSTOM_GPU: 12 hosts"]
-    assert second.relaxed_at == world.clock.now
+    assert found_for(second) == ["without required trait CUSTOM_GPU: 12 hosts"]
+    assert second.decision.candidates.relaxed_at == time_text(world.clock.now)
 
 
 @pytest.mark.parametrize(
     "other",
-    [{"offered": 3}, {"name": "mirror"}, {"name": ""}],
+    [{"hosts": 3}, {"source": "mirror"}, {"source": ""}],
     ids=["hosts were offered", "from the mirror", "Placement was not asked"],
 )
 def test_other_failures_are_not_looked_into(world, other):
-    world.run(record(**other))
+    world.run(failed_request(**other))
     assert world.asked == []
 
 
 @pytest.mark.parametrize("requests", [1, 2], ids=["alone", "shared with another request"])
 def test_an_outage_is_not_taken_for_an_empty_answer(world, requests):
     """Once Placement is back each constraint would seem to decide: without it there are hosts again."""
-    trace = Trace(record().request)
+    trace = Trace(failed_request().request)
     trace.asked([Query((), QUERY, None)])
     trace.answered(Candidates(reason="Placement answers 500", failed=True, requests=requests))
     world.refused = []
-    world.run(trace.finish(PlacementUnavailable("Placement answers 500")))
+    trace.finish(PlacementUnavailable("Placement answers 500"))
+    world.run(trace)
     assert world.asked == []
 
 
 def test_nothing_is_asked_while_placement_is_away(world):
     world.wanted = False
-    world.run(record())
+    world.run(failed_request())
     assert world.asked == []
 
 
 def test_a_placement_that_gives_no_answer_ends_the_attempt(world):
     world.error = PlacementSilent("away")
-    failed = record()
+    failed = failed_request()
     world.run(failed)
-    assert (len(world.asked), failed.relaxed) == (1, ())
+    assert (len(world.asked), found_for(failed), world.amended) == (1, [], [])
 
 
 def test_equal_queries_are_asked_once_until_that_is_forgotten(world):
-    first, second, late = record(), record(), record()
+    first, second, late = failed_request(), failed_request(), failed_request()
     world.run(first)
     asked = len(world.asked)
     world.run(second)
-    assert (len(world.asked), second.relaxed) == (asked, first.relaxed)
+    assert (len(world.asked), found_for(second)) == (asked, found_for(first))
+    assert world.amended == [first.decision, second.decision]
     world.clock.now += empty_answers.REMEMBERED_FOR + 1
     world.run(late)
     assert len(world.asked) == 2 * asked
@@ -147,7 +158,9 @@ def test_equal_queries_are_asked_once_until_that_is_forgotten(world):
 
 def test_only_some_queries_wait(world):
     more = empty_answers.MOST_WAITING + 5
-    world.run(*(record(f"required=CUSTOM_GPU&resources=VCPU%3A{number}") for number in range(1, more + 1)))
+    world.run(
+        *(failed_request(f"required=CUSTOM_GPU&resources=VCPU%3A{number}") for number in range(1, more + 1))
+    )
     as_it_was = [query for query in world.asked if "CUSTOM_GPU" in query]
     assert len(as_it_was) == empty_answers.MOST_WAITING
 
@@ -159,13 +172,13 @@ def test_the_first_query_is_looked_into_at_once_and_others_later(world, monkeypa
         woken.append(loop)
 
     monkeypatch.setattr(BackgroundLoop, "wake", wake)
-    other = record("required=CUSTOM_GPU&resources=VCPU%3A2")
-    world.analysis.consider(record())
+    other = failed_request("required=CUSTOM_GPU&resources=VCPU%3A2")
+    world.analysis.consider(failed_request())
     assert len(woken) == 1
     world.ask_during = lambda: world.analysis.consider(other)
     assert world.analysis.run_round() == empty_answers.INTERVAL
     world.analysis.run_round()
     assert len(woken) == 1
     world.clock.now += empty_answers.INTERVAL
-    world.analysis.consider(record("required=CUSTOM_GPU&resources=VCPU%3A3"))
+    world.analysis.consider(failed_request("required=CUSTOM_GPU&resources=VCPU%3A3"))
     assert len(woken) == 2

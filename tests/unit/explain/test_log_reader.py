@@ -7,26 +7,27 @@ import pytest
 
 from scheduler.explain import log_reader
 from scheduler.explain.decision_log import DecisionFile
-from scheduler.explain.document import document
+from scheduler.explain.document import decode, encode
 from scheduler.explain.log_reader import DecisionLogReader
-from tests.unit.explain.test_memory import records
+from tests.unit.explain.test_memory import decisions as some_decisions
+
+#: A line of an earlier release.
+OLD = b'{"version": 1, "time": "1970-01-01T00:16:45.000+00:00", "request_id": "req-0", "instances": ["i0"]}'
 
 
 @pytest.fixture(scope="module")
 def decisions():
     """Three decisions; the second one failed, the third is of another project."""
-    made = records(1, 99999, 1)
-    for number, record in enumerate(made):
-        record.started_at = 1000.0 + number
-        record.request_id = f"req-{number}"
-        record.request.spec.project_id = "a" if number < 2 else "b"
-    return [json.dumps(document(record)).encode() for record in made]
+    made = some_decisions(1, 99999, 1)
+    for number, decision in enumerate(made):
+        decision.project_id = "a" if number < 2 else "b"
+    return [encode(decision) for decision in made]
 
 
 @pytest.fixture
 def directory(tmp_path, decisions):
-    """The first two decisions in one file, then a line that was cut; the third in a later file."""
-    for pid, lines in ((1, [*decisions[:2], decisions[0][:50], b"[]"]), (2, decisions[2:])):
+    """The first two decisions in one file, then a line that was cut, and others that are none; the third in a later file."""
+    for pid, lines in ((1, [*decisions[:2], decisions[0][:50], b"[]", OLD]), (2, decisions[2:])):
         file = DecisionFile(str(tmp_path), 1 << 20, 1, clock=lambda: 1000.0, pid=pid)
         for line in lines:
             file.write(line)
@@ -41,8 +42,8 @@ def test_a_decision_is_found_by_request_and_instance(directory, monkeypatch, blo
     monkeypatch.setattr(log_reader, "BLOCK", block)
     reader = DecisionLogReader(directory)
     for name in ("req-0", "i0"):
-        decision, file = reader.find(name)
-        assert decision["request_id"] == "req-0"
+        found, file = reader.find(name)
+        assert decode(found).request_id == "req-0"
         assert "-1-1" in file
     assert reader.find("req-9") is None
 
@@ -52,7 +53,7 @@ def test_the_latest_of_two_decisions_on_an_instance_is_found(directory, decision
     again = json.loads(decisions[0]) | {"request_id": "req-again"}
     file.write(json.dumps(again).encode())
     file.close()
-    assert DecisionLogReader(directory).find("i0")[0]["request_id"] == "req-again"
+    assert DecisionLogReader(directory).find("i0")[0] == json.dumps(again).encode()
 
 
 def test_the_latest_decision_counts_and_not_the_file_that_was_written_last(directory, decisions):
@@ -63,7 +64,7 @@ def test_the_latest_decision_counts_and_not_the_file_that_was_written_last(direc
     file.close()
     (path,) = directory.glob("*-3-1*")
     os.utime(path, (1001.6, 1001.6))
-    assert DecisionLogReader(directory).find("i0") == (again, path.name)
+    assert DecisionLogReader(directory).find("i0") == (json.dumps(again).encode(), path.name)
 
 
 def test_a_long_request_does_not_hide_those_that_began_after_it(tmp_path, decisions):

@@ -1,7 +1,7 @@
 """The latest decisions are kept, within bounds of number and bytes."""
 
+from scheduler.explain.document import Relaxed, decode, encode
 from scheduler.explain.memory import DecisionMemory
-from scheduler.explain.record import BASE_SIZE, ROW_SIZE
 from scheduler.request.scheduling_request import SchedulingRequest
 from tests.support.options import make_conf
 from tests.unit.explain.decisions import decide
@@ -11,68 +11,69 @@ from tests.unit.selection.requests import host_with_candidate
 PLENTY = 2**30
 
 
-def records(*wanted_mb):
-    """A record for a request of each of these sizes, on a host of 4 GiB; all have a table of their own."""
+def traces(*wanted_mb):
+    """A decision on a request of each of these sizes, on a host of 4 GiB."""
     conf = make_conf(
         enabled_filters=["RamFilter"], available_filters=["nova.scheduler.filters.ram_filter.RamFilter"]
     )
     made = []
     for number, size in enumerate(wanted_mb):
         spec = make_spec(sizes={"memory_mb": size}, instance_uuid=f"i{number}")
-        request = SchedulingRequest.of(spec, [f"i{number}"])
-        made.append(decide(conf, [host_with_candidate("h")], request)[0])
+        made.append(decide(conf, [host_with_candidate("h")], SchedulingRequest.of(spec, [f"i{number}"])))
     return made
 
 
-def test_the_oldest_record_goes_first():
-    memory, made = DecisionMemory(2, PLENTY), records(1, 1, 1)
-    for record in made:
-        memory.add(record)
-    assert list(memory.latest_first()) == [made[2], made[1]]
+def decisions(*wanted_mb):
+    """The documents of ``traces``, each with a request id and a second of its own."""
+    made = [trace.decision for trace in traces(*wanted_mb)]
+    for number, decision in enumerate(made):
+        decision.request_id, decision.time = f"req-{number}", f"1970-01-01T00:16:4{number}.000+00:00"
+    return made
+
+
+def memory_of(made, count=10, max_bytes=PLENTY):
+    memory = DecisionMemory(count, max_bytes)
+    for decision in made:
+        memory.add(decision, encode(decision))
+    return memory
+
+
+def kept(memory):
+    return [decode(encoded).request_id for encoded in memory.latest_first()]
+
+
+def test_the_oldest_decision_goes_first():
+    memory = memory_of(decisions(1, 1, 1), 2)
+    assert kept(memory) == ["req-2", "req-1"]
     assert memory.find("i0") is None
-    assert memory.find("i1") is made[1]
+    assert decode(memory.find("i1")).request_id == decode(memory.find("req-1")).request_id == "req-1"
 
 
-def test_no_record_is_kept_if_none_is_wanted():
-    memory = DecisionMemory(0, PLENTY)
-    memory.add(*records(1))
-    assert (len(memory), memory.bytes) == (0, 0)
+def test_no_decision_is_kept_if_none_is_wanted():
+    assert len(memory_of(decisions(1), 0)) == 0
 
 
-def test_of_short_memory_the_hosts_of_served_requests_go_first():
-    made = records(9999, 1, 9999, 1)
-    memory = DecisionMemory(10, 4 * BASE_SIZE + 2 * (made[0].hosts.size + ROW_SIZE))
-    for record in made:
-        memory.add(record)
-    assert [record.hosts is not None for record in made] == [True, False, True, False]
-    assert made[1].last_counts[0].name == "RamFilter"
-    assert memory.bytes <= 4 * BASE_SIZE + 2 * (made[0].hosts.size + ROW_SIZE)
-
-
-def test_whole_records_go_if_nothing_else_helps():
-    made = records(1, 1, 1)
-    memory = DecisionMemory(10, 2 * BASE_SIZE)
-    for record in made:
-        memory.add(record)
-    assert list(memory.latest_first()) == [made[2], made[1]]
-    assert memory.bytes == 2 * BASE_SIZE
-
-
-def test_a_table_that_records_share_counts_once():
-    (first,), (second,) = records(1), records(1)
-    second.hosts.table = first.hosts.table
-    memory = DecisionMemory(10, PLENTY)
-    memory.add(first)
-    one = memory.bytes
-    memory.add(second)
-    assert memory.bytes - one == second.size
-    memory.resize(0, PLENTY)
-    assert memory.bytes == 0
+def test_bytes_are_those_of_the_documents():
+    made = decisions(1, 1, 1)
+    two = len(encode(made[1])) + len(encode(made[2]))
+    assert kept(memory_of(made, max_bytes=two)) == ["req-2", "req-1"]
+    assert kept(memory_of(made, max_bytes=two - 1)) == ["req-2"]
 
 
 def test_smaller_bounds_apply_at_once():
-    memory = DecisionMemory(10, PLENTY)
-    for record in records(1, 1, 1):
-        memory.add(record)
+    memory = memory_of(decisions(1, 1, 1))
     memory.resize(1, PLENTY)
     assert len(memory) == 1
+
+
+def test_what_was_found_out_later_is_in_the_document():
+    made = decisions(1, 1)
+    memory = memory_of(made, max_bytes=len(encode(made[0])) + len(encode(made[1])) + 200)
+    made[1].candidates.relaxed = [Relaxed(["a trait"], 3, cut=False, limits=[], text="without a trait")]
+    memory.amend(made[1])
+    assert [each.text for each in decode(memory.find("req-1")).candidates.relaxed] == ["without a trait"]
+    made[1].summary = "x" * 200
+    memory.amend(made[1])
+    assert kept(memory) == ["req-1"]
+    memory.amend(made[0])
+    assert kept(memory) == ["req-1"]

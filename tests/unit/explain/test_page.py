@@ -7,83 +7,60 @@ from hypothesis import strategies as st
 import pytest
 
 from scheduler.explain import page
+from scheduler.explain.document import (
+    Best,
+    Candidates,
+    Decision,
+    Error,
+    Flavor,
+    Hosts,
+    Step,
+    Verdict,
+    Weights,
+)
+from scheduler.explain.rendering import Host, Stage
+from scheduler.placement.claim_events import ClaimEvent, ClaimState
 
 
 def stage(name, start, end, kind="filter"):
-    return {
-        "stage": kind,
-        "name": name,
-        "instance": None,
-        "start": start,
-        "end": end,
-        "reasons": [],
-        "unasked": 0,
-    }
+    return Stage(kind, name, start, end)
 
 
 def host(name, **weights):
-    return {
-        "host": name,
-        "node": name,
-        "total": sum(weights.values()),
-        "weights": [
-            {"weigher": weigher, "raw": 1.0, "normalised": 1.0, "multiplier": 1.0, "weighted": weighted}
-            for weigher, weighted in weights.items()
-        ],
-    }
+    return Host(name, name, "c", "z", "passed", "", "", None, sum(weights.values()), list(weights.items()))
 
 
-def explained(**changes):
-    decision = {
+def made(**changes):
+    """A decision with something in each part of the page."""
+    values = {
         "time": "2026-01-01T00:00:00.000+00:00",
         "request_id": "req-1",
         "kind": "build",
         "project_id": "p",
         "instances": ["i"],
-        "flavor": {"name": "m1", "vcpus": 1, "extra_specs": {}},
+        "flavor": Flavor("m1", 1),
         "availability_zone": None,
         "result": "failed",
-        "error": {"class": "NoValidHost", "text": "none"},
+        "error": Error("NoValidHost", "none"),
         "summary": "RamFilter turned down 2",
         "queries": ["GET /allocation_candidates"],
-        "best": [host("h1", RAMWeigher=1.0, IoOpsWeigher=-0.5)],
-        "claims": {
-            "i": [
-                {
-                    "attempt": 1,
-                    "host": "h1",
-                    "status": 409,
-                    "cause": "taken",
-                    "next_step": "give up",
-                    "ended": True,
-                    "granted": False,
-                }
-            ]
-        },
-        "chosen": [],
+        "candidates": Candidates(source="placement", hosts=3),
+        "filters": [Step("i", "RamFilter", 3, 1, applies=True)],
+        "verdicts": [Verdict("passed", count=1), Verdict("rejected", 0, "few", 2)],
+        "hosts": Hosts(True, ["h1", "h3"], ["h1", "n3"], [0, 0], [0, 0], [0, 1], {0: "c"}, {0: "z"}),
+        "best": Best(
+            [0],
+            [0.5],
+            [Weights("RAMWeigher", [4.0], 0.0, 4.0, 1.0), Weights("IoOpsWeigher", [1.0], 0.0, 2.0, [-1.0])],
+        ),
+        "claims": {"i": [ClaimEvent(1, "h1", 409, "taken", ClaimState.GIVEN_UP)]},
         "milliseconds": {"total": 3.2},
     }
-    return {
-        "source": "memory",
-        "scheduler": "ctl.0",
-        "decision": decision | changes,
-        "funnel": [stage("Placement", None, 3, "candidates"), stage("RamFilter", 3, 1)],
-        "hosts": [
-            {
-                "host": "h1",
-                "node": "h1",
-                "uuid": "u",
-                "cell": "c",
-                "zone": "z",
-                "outcome": "rejected",
-                "filter": "RamFilter",
-                "reason": "few",
-                "total": None,
-            }
-        ],
-        "hosts_total": 1,
-        "hosts_complete": True,
-    }
+    return Decision(**(values | changes))
+
+
+def render(decision):
+    return page.render(decision, "ctl.0 (memory)", None)
 
 
 class Checker(HTMLParser):
@@ -112,14 +89,14 @@ def parsed(html):
 
 
 def test_the_page_is_well_formed_and_loads_nothing():
-    elements = parsed(page.render(explained()))
+    elements = parsed(render(made()))
     assert not [tag for tag, attributes in elements if {"src", "href"} & set(attributes)]
     assert sum(tag == "svg" for tag, _ in elements) == 3
 
 
 @pytest.mark.parametrize("part", ["request_id", "summary", "project_id", "availability_zone"])
 def test_texts_of_the_document_are_no_markup(part):
-    html = page.render(explained(**{part: "<script>alert(1)</script>"}))
+    html = render(made(**{part: "<script>alert(1)</script>"}))
     assert "<script>alert" not in html
     assert "&lt;script&gt;alert" in html
 
@@ -131,7 +108,7 @@ def test_bars_are_shares_of_the_widest_stage_and_claims_have_none():
         stage("B", 50, 0),
         stage("claims", 2, 1, "claims"),
     ]
-    assert [(bar.stage["name"], bar.entered, bar.left) for bar in page.funnel_bars(stages)] == [
+    assert [(bar.stage.name, bar.entered, bar.left) for bar in page.funnel_bars(stages)] == [
         ("Placement", 100, 100),
         ("A", 100, 25),
         ("B", 25, 0),

@@ -1,15 +1,25 @@
-"""Who is told of a decision, and when."""
+"""Who learns of a decision, and when."""
 
 import contextlib
 
 import pytest
 
 from scheduler.errors import NoValidHost
+from scheduler.explain.document import decode
 from scheduler.explain.recorder import DecisionRecorder
 from scheduler.health.counters import Counters
 from scheduler.health.decisions import DecisionCounter
 from tests.support.options import make_conf
-from tests.unit.explain.test_memory import records
+from tests.unit.explain.test_memory import traces
+
+
+def recorder_with(**options):
+    conf = make_conf()
+    for name, value in options.items():
+        conf.set_override(name, value, "berth")
+    counters, analysed = Counters(), []
+    recorder = DecisionRecorder(conf, observe=DecisionCounter(counters).count, analyse=analysed.append)
+    return recorder, counters, analysed
 
 
 @pytest.mark.parametrize(
@@ -17,17 +27,25 @@ from tests.unit.explain.test_memory import records
 )
 @pytest.mark.parametrize("options", [{}, {"decision_memory": 0}, {"decision_records": 0}], ids=str)
 def test_decisions_are_counted_however_few_are_kept(options, size, error):
-    counters = Counters()
-    conf = make_conf()
-    for name, value in options.items():
-        conf.set_override(name, value, "berth")
-    recorder = DecisionRecorder(conf, observe=DecisionCounter(counters).count)
-    (decided,) = records(size)
+    recorder, counters, analysed = recorder_with(**options)
+    (decided,) = traces(size)
     trace = recorder.begin(decided.request)
-    trace.record.hosts = decided.hosts
+    trace.decision.filters = decided.decision.filters
     with contextlib.suppress(NoValidHost), recorder.recording(trace):
         if error:
             raise error
     counted = {key: values for key, values in counters.take().items() if key[0] == "berth_hosts_filtered"}
     assert counted == ({("berth_hosts_filtered", ("RamFilter",)): [1]} if error else {})
-    assert len(recorder.memory) <= 1
+    assert len(recorder.memory) == (0 if options else 1)
+    assert analysed == ([trace] if error else [])
+
+
+def test_a_failed_request_is_kept_with_its_reason():
+    recorder, *_ = recorder_with(explain_no_valid_host=True)
+    (decided,) = traces(1)
+    error = NoValidHost("none")
+    with contextlib.suppress(NoValidHost), recorder.recording(recorder.begin(decided.request)):
+        raise error
+    decision = decode(recorder.memory.find("i0"))
+    assert (decision.result, decision.error.kind) == ("failed", "NoValidHost")
+    assert decision.summary in str(error)

@@ -1,9 +1,11 @@
 """What a request asks for beside its flavor, as the header of a decision has it."""
 
+import msgspec
 import pytest
 
 from scheduler import objects
-from scheduler.explain.requested import requested, requested_lines
+from scheduler.explain.requested import requested_lines
+from scheduler.explain.trace import Trace
 from tests.builders import uuid_of
 from tests.unit.filters.asking import make_request
 
@@ -12,7 +14,7 @@ GROUP = {"uuid": uuid_of("group"), "policy": "anti-affinity", "members": ["a", "
 
 
 def lines(**fields):
-    return list(requested_lines({"requested": requested(make_request(**fields))}))
+    return list(requested_lines(Trace(make_request(**fields)).decision))
 
 
 @pytest.mark.parametrize(
@@ -63,5 +65,7 @@ def test_what_is_not_asked_for_is_not_mentioned():
     assert lines(image={}, requested_destination=objects.Destination(aggregates=["a"])) == []
 
 
-def test_a_decision_log_of_an_earlier_release_has_no_such_lines():
-    assert list(requested_lines({"request_id": "r"})) == []
+def test_of_a_request_that_was_not_kept_nothing_is_said():
+    decision = Trace(make_request(force_hosts=["h1"])).decision
+    decision.spec = msgspec.Raw(b"null")
+    assert list(requested_lines(decision)) == []

@@ -5,25 +5,29 @@ from types import SimpleNamespace
 import pytest
 
 from scheduler import errors
-from scheduler.explain.record import CandidateSource, DecisionRecord, StepRecord
+from scheduler.explain.document import Candidates, Step
+from scheduler.explain.trace import Trace
 from scheduler.health import catalogue
 from scheduler.health.counters import Counters
 from scheduler.health.decisions import DecisionCounter, TrafficCounter
 from scheduler.placement.claim_events import ClaimEvent, ClaimState
-
-
-def step(name, start, end):
-    return StepRecord(SimpleNamespace(name=name), None, start, end, None)
+from scheduler.request.scheduling_request import SchedulingRequest
+from tests.unit.filters.asking import make_spec
 
 
 def event(next_step, attempt=1):
     return ClaimEvent(attempt, "host", 204, "cause", next_step)
 
 
-def record(**changes):
-    request = SimpleNamespace(instance_uuids=("i1", "i2"), delivery=None)
-    values = {"times": {"total": 0.2}, "candidates": CandidateSource("placement", 12, sent_at=5.0)}
-    return DecisionRecord(request, "req-1", 0.0, **(values | changes))
+def noted(times=None, sent_at=5.0, delivery=None, **changes):
+    trace = Trace(SchedulingRequest.of(make_spec(instance_uuid="i1"), ["i1", "i2"]))
+    if delivery:
+        trace.request = SimpleNamespace(delivery=delivery)
+    trace.times, trace.sent_at = times or {"total": 0.2}, sent_at
+    trace.decision.candidates = Candidates(source="placement", hosts=12)
+    for name, value in changes.items():
+        setattr(trace.decision, name, value)
+    return trace
 
 
 class World:
@@ -31,8 +35,8 @@ class World:
         self.counters = Counters()
         self.counter = DecisionCounter(self.counters)
 
-    def count(self, *records, error=None):
-        for each in records:
+    def count(self, *traces, error=None):
+        for each in traces:
             self.counter.count(each, error)
         return self.counters.take()
 
@@ -59,14 +63,14 @@ def world():
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
 def test_requests_and_instances_are_counted_by_outcome(world, error, outcome):
-    counts = world.count(record(), error=error)
+    counts = world.count(noted(), error=error)
     assert counts["berth_requests", (outcome,)] == [1]
     assert counts["berth_instances", (outcome,)] == [2]
     assert outcome in catalogue.OUTCOMES
 
 
 def test_times_are_counted_by_stage_and_as_a_whole(world):
-    counts = world.count(record(times={"query": 0.5, "claims": 0.25, "unheard of": 1.0, "total": 2.0}))
+    counts = world.count(noted(times={"query": 0.5, "claims": 0.25, "unheard of": 1.0, "total": 2.0}))
     sums = {key: values[-1] for key, values in counts.items() if "duration" in key[0]}
     assert sums == {
         ("berth_stage_duration_seconds", ("query",)): 0.5,
@@ -76,14 +80,13 @@ def test_times_are_counted_by_stage_and_as_a_whole(world):
 
 
 def test_the_wait_for_a_thread_is_a_stage(world):
-    each = record()
-    each.request.delivery = SimpleNamespace(waited=0.75)
+    each = noted(delivery=SimpleNamespace(waited=0.75))
     assert world.count(each)["berth_stage_duration_seconds", ("queue",)][-1] == 0.75
 
 
 def test_requests_that_share_a_query_are_told_from_those_with_their_own(world):
     asked = [
-        record(candidates=CandidateSource(name, 3, sent_at=at))
+        noted(candidates=Candidates(source=name, hosts=3), sent_at=at)
         for name, at in (("coalesced", 5.0), ("placement", 6.0), ("coalesced", 5.0), ("coalesced", 5.0))
     ]
     counts = world.count(*asked)
@@ -94,24 +97,25 @@ def test_requests_that_share_a_query_are_told_from_those_with_their_own(world):
 
 @pytest.mark.parametrize("name", ["mirror", "table", "held"])
 def test_other_answers_are_counted_by_their_source(world, name):
-    counts = world.count(record(candidates=CandidateSource(name, 3)))
+    counts = world.count(noted(candidates=Candidates(source=name, hosts=3)))
     assert counts["berth_candidate_answers", (name,)] == [1]
     assert counts["berth_candidates", (name,)][-1] == 3
 
 
 def test_a_query_that_failed_and_a_request_without_one(world):
-    for failed in (CandidateSource("placement"), CandidateSource("placement", sent_at=5.0, failed=True)):
-        assert world.count(record(candidates=failed))["berth_candidate_answers", ("failed",)] == [1]
-    assert not [key for key in world.count(record(candidates=CandidateSource())) if "candidate" in key[0]]
+    asked = Candidates(source="placement", failed=True)
+    for failed in (noted(sent_at=0.0), noted(candidates=asked)):
+        assert world.count(failed)["berth_candidate_answers", ("failed",)] == [1]
+    assert not [key for key in world.count(noted(candidates=Candidates())) if "candidate" in key[0]]
 
 
 def test_hosts_are_counted_by_the_filter_that_turned_them_down(world):
-    rounds = [
-        SimpleNamespace(rejecting=(step("A", 10, 8), step("B", 8, 8), step("C", 8, 5))),
-        SimpleNamespace(rejecting=(step("A", 5, 4),)),
-    ]
-    counts = world.count(record(hosts=SimpleNamespace(rounds=rounds)))
-    filtered = {labels: values for (name, labels), values in counts.items() if name == "berth_hosts_filtered"}
+    counts = (("A", 10, 8), ("B", 8, 8), ("C", 8, 5), ("A", 5, 4))
+    steps = [Step("i", *each, applies=True) for each in counts]
+    counted = world.count(noted(filters=steps))
+    filtered = {
+        labels: values for (name, labels), values in counted.items() if name == "berth_hosts_filtered"
+    }
     assert filtered == {("A",): [3], ("C",): [3]}
 
 
@@ -121,7 +125,7 @@ def test_claims_are_counted_by_outcome_and_tries(world):
         event(ClaimState.NEXT_HOST, 2),
         event(ClaimState.GRANTED, 1),
     )
-    counts = world.count(record(claims={"i1": events, "i2": (event(ClaimState.GIVEN_UP, 5),)}))
+    counts = world.count(noted(claims={"i1": events, "i2": (event(ClaimState.GIVEN_UP, 5),)}))
     claims = {labels: values for (name, labels), values in counts.items() if name == "berth_claims"}
     assert claims == {("granted",): [1], ("next_host",): [1], ("given_up",): [1]}
     assert counts["berth_claim_tries", ()] == [1, 1, 0, 1, 0, 0, 8]
@@ -142,7 +146,7 @@ def test_messages_that_are_not_answered_here_are_counted(world):
 def test_only_known_metrics_and_stages_are_counted(world):
     """What is counted under an unknown name is dropped by the totals."""
     stages = dict.fromkeys([*catalogue.STAGES, "total"], 0.1)
-    counts = world.count(record(times=stages))
+    counts = world.count(noted(times=stages))
     known = {metric.name: metric for metric in catalogue.COUNTED}
     assert {name for name, _labels in counts} <= known.keys()
     assert {labels[0] for name, labels in counts if name == "berth_stage_duration_seconds"} == set(

@@ -234,6 +234,23 @@ def test_after_a_slow_write_beside_another_there_is_one_lane_for_some_minutes(he
     assert api.lanes == LANES
 
 
+def test_while_another_scheduler_is_alive_there_is_one_lane(held):
+    """Each of them sends fewer POSTs, with more consumers."""
+    alone = True
+    api = AllocationWriter(held, alone=lambda: alone).lanes
+    assert api.lanes == LANES
+    alone = False
+    held.begin(send, api, *put("1a", "a"))
+    held.wait_for(["1a"])
+    for number, uuid in enumerate(["9a", "2a", "9b"], 1):
+        held.begin(send, api, *put(uuid, uuid))
+        wait_for_queue(api, number)
+    held.open("1a")
+    held.wait_for(["1a"], ["2a", "9a", "9b"])  # in the order of their providers
+    held.open("2a")
+    held.join()
+
+
 def test_consumers_of_a_group_are_sorted_by_provider(client, run):
     run(make(client), put("a"), put("b", "p3"), put("c", "p1"), put("d", "p2"))
     assert client.sent == [("PUT", ["a"]), ("POST", ["c", "d", "b"])]
@@ -415,3 +432,38 @@ def test_a_context_is_sent_along(client):
     context = SimpleNamespace(request_id="r")
     send(make(client), *put("a"), context=context)
     assert seen == [context]
+
+
+def test_what_waits_for_its_lane_lets_others_have_its_provider(held):
+    api = make(held)
+    held.begin(send, api, *put("1a", "p"))
+    held.wait_for(["1a"])
+    held.begin(send, api, *put("2a", "q"))
+    wait_for_queue(api, 1)
+    held.begin(send, api, *put("9a", "q"))
+    held.wait_for(["1a"], ["9a"])
+    held.begin(send, api, *put("3a", "r"))
+    wait_for_queue(api, 2)
+    held.open("1a")
+    held.open("9a")
+    held.wait_for(["1a"], ["9a"], ["2a", "3a"])
+    held.open("2a")
+    held.join()
+
+
+def test_what_cannot_go_along_because_of_its_provider_does_not_hold_up_the_others(held):
+    api = make(held)
+    held.begin(send, api, *put("1a", "p"))
+    held.wait_for(["1a"])
+    held.begin(send, api, *put("9a", "q"))
+    held.wait_for(["1a"], ["9a"])
+    for number, (uuid, provider) in enumerate([("2a", "o"), ("3a", "q"), ("4a", "r")]):
+        held.begin(send, api, *put(uuid, provider))
+        wait_for_queue(api, number + 1)
+    held.open("1a")
+    held.wait_for(["1a"], ["9a"], ["2a", "4a"])
+    held.open("9a")
+    held.open("2a")
+    held.wait_for(["1a"], ["9a"], ["2a", "4a"], ["3a"])
+    held.open("3a")
+    held.join()

@@ -46,7 +46,7 @@ class MadeCloud:
 
     def __init__(self, *hosts, **options):
         self.hosts = list(hosts)
-        self.conf = make_conf(enabled_filters=FILTERS, **options)
+        self.conf = make_conf(**{"enabled_filters": FILTERS, **options})
         self.requests = {}
         self.groups = {}
         self.flavors = {}

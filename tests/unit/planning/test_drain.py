@@ -1,6 +1,9 @@
+from dataclasses import replace
+
 import pytest
 
 from scheduler.numa.topology import HostCell, HostTopology
+from scheduler.planning.cloud import PlannedCloud
 from scheduler.planning.drain import commands, drain
 from tests.builders import OTHER_CELL, uuid_of
 from tests.unit.planning.clouds import MadeCloud, flavor, group, node
@@ -164,3 +167,13 @@ def test_the_reason_is_that_of_the_first_instance_without_a_place():
     texts = set(reasons_of(plan).values())
     assert len(texts) == 1
     assert "leaves 0" in texts.pop()
+
+
+def test_services_do_not_go_down_while_a_plan_is_made():
+    hour = 3600.0
+    cloud = MadeCloud(node("h1"), node("h2"), node("h3", ram=65536).seen(hour)).put("i1", "h1")
+    snapshot = cloud.snapshot()
+    snapshot.table.numbers["service_seen"] -= hour
+    long_ago = replace(snapshot, read_at=snapshot.read_at - hour)
+    # h3 would be better, but was down when it was read
+    assert moves_of(drain(PlannedCloud(long_ago), [0])) == {uuid_of("i1"): "h2"}

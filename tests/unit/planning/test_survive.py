@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.planning.moves import Mover
 from scheduler.planning.survive import Survival, UnknownDomain, by_hosts, domains_of, survive
-from tests.unit.planning.clouds import MadeCloud, flavor, group, node
+from tests.unit.planning.clouds import FILTERS, MadeCloud, flavor, group, node
 
 SIZES = {"small": 1024, "middle": 2048, "large": 4096}
 
@@ -21,7 +21,8 @@ def made(rams, instances):
     """A cloud in which each host has room for its instances."""
     free = list(rams)
     groups = {"apart": group("apart", "anti-affinity"), "soft": group("soft", "soft-anti-affinity")}
-    cloud = MadeCloud(*(node(f"h{number}", ram=ram) for number, ram in enumerate(rams)))
+    hosts = [node(f"h{number}", ram=ram) for number, ram in enumerate(rams)]
+    cloud = MadeCloud(*hosts, enabled_filters=[name for name in FILTERS if name != "NumInstancesFilter"])
     for number, (at, size, name) in enumerate(instances):
         host = at % len(rams)
         if free[host] < SIZES[size]:
@@ -75,7 +76,7 @@ def test_the_answer_is_that_of_brute_force(rams, instances):
     assert (planned.places.rows == planned.snapshot.instances.rows).all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(HOSTS, INSTANCES)
 def test_what_is_answered_without_a_decision_is_what_decisions_say(rams, instances):
     planned = made(rams, instances).planned()
@@ -133,3 +134,19 @@ def test_domains_are_hosts_sets_of_hosts_aggregates_and_zones():
     for wrong in ("aggregate:none*", "rack", "aggregate:"):
         with pytest.raises(UnknownDomain):
             domains_of(snapshot, wrong, 1)
+
+
+def test_slots_answer_where_there_are_fewer_hosts_than_instances(monkeypatch):
+    filters = [name for name in FILTERS if name != "NumInstancesFilter"]
+    cloud = MadeCloud(
+        *(node(f"h{number}", ram=16384, vcpus=64) for number in range(3)), enabled_filters=filters
+    )
+    for number in range(6):
+        cloud.put(f"a{number}", "h0", flavor("small", ram=1024))
+    cloud.put("b", "h0", flavor("large", ram=4096))
+    planned = cloud.planned()
+    (domain,) = by_hosts(planned.snapshot, 1)
+    planned.snapshot.load_requests(range(7))
+    survival = Survival(planned)
+    monkeypatch.setattr(survival, "evacuate", None)
+    assert survival.stuck(domain, survival.instances_of(domain)) == []

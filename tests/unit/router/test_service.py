@@ -7,7 +7,7 @@ from scheduler.router import service
 from scheduler.router.proxy import Unreachable
 from scheduler.router.service import MOST_AT_ONCE, MOST_IN_FLIGHT, Calls, RouterService
 from scheduler.rpc.client import BrokerAway, Failure, Reply
-from scheduler.rpc.delivery import CURRENT, Delivery, Elsewhere, Postponed, Receipt
+from scheduler.rpc.delivery import CURRENT, Delivery, Receipt, Requeued
 
 SECTION = "[berth_partition_a]\naggregates = a\n"
 
@@ -55,7 +55,9 @@ def ask(load):
 
 def test_a_call_is_handed_on_as_it_is(ask):
     router = Router(Reply([["host"]]))
-    assert ask(router, Delivery(Receipt("m", redelivered=True, waited=20.0))) == [["host"]]
+    assert ask(router, Delivery(Receipt("m", redelivered=True, waited=20.0, has_past=lambda: True))) == [
+        ["host"]
+    ]
     message = {
         "method": "select_destinations",
         "args": {"spec_obj": {"x": 1}},
@@ -91,8 +93,8 @@ def test_beyond_the_bound_calls_are_answered_with_an_error(ask):
 
 
 def test_a_call_of_which_nothing_is_known_is_returned_to_the_broker(ask):
-    with pytest.raises(Postponed):
-        ask(Router(BrokerAway("gone")), Delivery(elsewhere=Elsewhere(can_be_postponed=True)))
+    with pytest.raises(Requeued):
+        ask(Router(BrokerAway("gone")), Delivery(Receipt(can_be_requeued=True)))
     assert type(ask(Router(BrokerAway("gone")))).__name__ == "BrokerAway"
 
 

@@ -9,8 +9,11 @@ from scheduler import conf as configuration
 from scheduler.errors import InvalidRequest
 from scheduler.rpc import explain, transport
 from scheduler.rpc.context import RequestContext
+from tests.unit.selection.requests import make_spec
 
 TIMEOUT = 20
+
+HOST_NOW = {"spec_obj": make_spec(num_instances=1), "instances": ["i"], "host": "h"}
 
 
 class Memory:
@@ -20,14 +23,14 @@ class Memory:
         self.known = known
         self.asked = None
 
-    def decision(self, name, most_hosts):
-        self.asked = name, most_hosts
-        return {"name": name} if name == self.known else None
+    def decision(self, name):
+        self.asked = name
+        return "a document" if name == self.known else None
 
-    def host(self, name, host):
+    def host_now(self, spec, instances, host):
         if host == "broken":
             raise InvalidRequest("first line\nsecond line")
-        return {"name": name, "host": host} if name == self.known else None
+        return {"vcpus": spec.flavor.vcpus, "instances": instances, "host": host}
 
     def decisions(self, **wanted):
         self.asked = wanted
@@ -61,7 +64,7 @@ def endpoint():
 
 def test_all_workers_of_a_host_are_asked(workers):
     answers = explain.Schedulers(workers[0], ["ctl", "ctl"], TIMEOUT).ask("decision", name="req-1")
-    assert answers.found == {"ctl.0": None, "ctl.1": {"name": "req-1"}}
+    assert answers.found == {"ctl.0": None, "ctl.1": "a document"}
     assert answers.failed == {}
 
 
@@ -72,24 +75,36 @@ def test_arguments_reach_the_explainer(workers):
     assert [memory.asked for memory in memories] == [wanted, wanted]
 
 
+def test_the_next_scheduler_is_asked_if_one_does_not_answer(workers):
+    answers = explain.Schedulers(workers[0], ["away", "ctl"], 0.5).ask_one("host_now", **HOST_NOW)
+    assert (list(answers.found), list(answers.failed)) == (["ctl.0"], ["away.0"])
+
+
+def test_a_host_is_asked_about_with_the_request(workers):
+    answers = explain.Schedulers(workers[0], ["ctl"], TIMEOUT).ask_one("host_now", **HOST_NOW)
+    assert answers.found == {"ctl.0": {"vcpus": 2, "instances": ["i"], "host": "h"}}
+
+
 def test_what_a_worker_raises_is_one_line(workers):
-    answers = explain.Schedulers(workers[0], ["ctl"], TIMEOUT).ask("host", name="req-0", host="broken")
+    answers = explain.Schedulers(workers[0], ["ctl"], TIMEOUT).ask(
+        "host_now", **HOST_NOW | {"host": "broken"}
+    )
     assert answers.found == {}
     assert answers.failed["ctl.0"].startswith("InternalError: InvalidRequest: first line")
     assert "\n" not in answers.failed["ctl.0"]
 
 
 def test_a_scheduler_that_does_not_answer_is_told_after_the_timeout(workers):
-    answers = explain.Schedulers(workers[0], ["ctl", "away"], 0.5).ask("host", name="req-0", host="h")
+    answers = explain.Schedulers(workers[0], ["ctl", "away"], 0.5).ask("decision", name="req-0")
     assert answers.failed == {"away.0": "no answer within 0.5 seconds"}
-    assert answers.found["ctl.0"] == {"name": "req-0", "host": "h"}
+    assert answers.found["ctl.0"] == "a document"
 
 
 @pytest.mark.parametrize(
     ("method", "arguments"),
     [
         ("decision", {"name": "req-0"}),
-        ("host", {"name": "req-0", "host": "h"}),
+        ("host_now", HOST_NOW),
         ("decisions", {}),
     ],
 )
@@ -104,12 +119,14 @@ def test_only_administrators_are_answered(endpoint, method, arguments):
     ("method", "arguments"),
     [
         ("decision", {"name": ""}),
-        ("decision", {"name": "req-0", "most_hosts": "all"}),
-        ("decision", {"name": "req-0", "most_hosts": True}),
+        ("decisions", {"at_most": "all"}),
+        ("decisions", {"at_most": True}),
         ("decisions", {"since": -1}),
         ("decisions", {"since": float("nan")}),
         ("decisions", {"project": 5}),
-        ("host", {"name": "req-0", "host": None}),
+        ("host_now", HOST_NOW | {"host": None}),
+        ("host_now", HOST_NOW | {"instances": [5]}),
+        ("host_now", HOST_NOW | {"spec_obj": {"flavor": "m1"}}),
     ],
 )
 def test_wrong_arguments_are_refused(endpoint, method, arguments):
@@ -120,7 +137,5 @@ def test_wrong_arguments_are_refused(endpoint, method, arguments):
 
 def test_counts_are_bounded(endpoint):
     context = RequestContext(is_admin=True)
-    endpoint.decision(context, name="req-0", most_hosts=10**9)
-    assert endpoint._explainer.asked == ("req-0", explain.MOST_HOSTS)
     endpoint.decisions(context, at_most=10**9)
     assert endpoint._explainer.asked["at_most"] == explain.MOST_ENTRIES

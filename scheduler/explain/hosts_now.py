@@ -1,0 +1,155 @@
+"""What Placement and each filter say of one host for a recorded request as of now.
+
+For hosts that the document of a decision does not name. Nothing is decided or claimed.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+import time
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from scheduler import objects
+from scheduler.errors import NoValidHost
+from scheduler.explain.document import REJECTED, time_text
+from scheduler.explain.rendering import ACCEPTED, NOT_APPLICABLE, FilterVerdict
+from scheduler.explain.trace import Names
+from scheduler.explain.unoffered import Unoffered
+from scheduler.filters.base import Judge
+from scheduler.filters.chain import FilterChain
+from scheduler.hosts.coordinates import TableRows
+from scheduler.hosts.pending import PendingPlacements
+from scheduler.hosts.request_instances import InstanceSource
+from scheduler.hosts.table import HostTable
+from scheduler.hosts.view import HostView
+from scheduler.placement.candidates import AllocationCandidate, Candidates
+from scheduler.request.scheduling_request import SchedulingRequest
+from scheduler.selection.narrowing import narrow
+
+#: Nodes of one service host that are explained.
+MOST_NODES = 20
+
+
+class NodeNow(msgspec.Struct):
+    """One compute node as of now.
+
+    Attributes:
+        host: Its service host.
+        node: Its name.
+        cell: The name of its cell.
+        zone: Its availability zone.
+        excluded: Why the request itself excludes it; "" if it does not.
+        unoffered: Why Placement does not offer it; "" if it does.
+        verdicts: What each filter says of it.
+    """
+
+    host: str
+    node: str
+    cell: str
+    zone: str
+    excluded: str
+    unoffered: str
+    verdicts: list[FilterVerdict]
+
+
+class HostNow(msgspec.Struct):
+    """All nodes of a host at a time."""
+
+    time: str
+    nodes: list[NodeNow]
+
+
+@dataclass(frozen=True)
+class HostsNow:
+    """Explains single hosts.
+
+    Attributes:
+        table: Returns the hosts.
+        candidates: Returns what Placement offers for a request, after its pre-filters; raises NoValidHost if
+            it offers nothing.
+        chain: Returns the filters.
+        instances: Where instances are.
+        pending: What other requests have decided.
+        names: Returns what cells are called.
+    """
+
+    table: Callable[[], HostTable]
+    candidates: Callable[[SchedulingRequest], Candidates]
+    chain: Callable[[], FilterChain]
+    instances: InstanceSource
+    pending: PendingPlacements
+    names: Callable[[], Names]
+
+    def explain(self, spec: objects.RequestSpec, instances: list[str], name: str) -> HostNow:
+        """Return what is said of the compute nodes of a host.
+
+        Args:
+            spec: The request as received.
+            instances: The UUIDs of its instances.
+            name: A service host, a node name or the UUID of a node; there may be none of it.
+
+        Raises:
+            InvalidRequest: The request cannot be read.
+            PlacementUnavailable: Placement gives no usable answer.
+        """
+        table = self.table()
+        rows = [row for row, each in enumerate(table.rows) if name in (each.host, each.nodename, each.uuid)]
+        received = spec.as_received()
+        nodes = [
+            self._node(table, row, objects.hydrate(received, None), instances) for row in rows[:MOST_NODES]
+        ]
+        return HostNow(time_text(time.time()), nodes)
+
+    def _node(self, table: HostTable, row: int, spec: objects.RequestSpec, instances: list[str]) -> NodeNow:
+        request = SchedulingRequest.of(spec, instances)
+        host, names = table.rows[row], self.names()
+        rows = TableRows(np.array([row]))
+        excluded = [each.reason for each in narrow(HostView.of(table, rows), request).excluded]
+        offered, unoffered = self._ask(table, row, request)
+        view = HostView.of(table, rows, [offered], self.instances, self.pending)
+        chain = self.chain().prepare(request)
+        view.load(chain.needs)
+        return NodeNow(
+            host.host,
+            host.nodename,
+            names.cells.get(host.cell_uuid) or host.cell_uuid,
+            table.coded["aggregates"][row].availability_zone(names.default_zone),
+            "; ".join(excluded),
+            unoffered,
+            [_verdict(rule.name, judge, view) for rule, judge in chain.rules],
+        )
+
+    def _ask(
+        self, table: HostTable, row: int, request: SchedulingRequest
+    ) -> tuple[tuple[AllocationCandidate, ...], str]:
+        """Return the candidates that Placement offers on one host, or why there are none."""
+        host = table.rows[row]
+        spec: Any = request.spec  # its fields are made at run time
+        asked_for: Any = spec.requested_destination or objects.Destination()
+        asked_for.host, asked_for.node = host.host, host.nodename
+        spec.requested_destination = asked_for
+        try:
+            found = self.candidates(request).by_root.get(host.uuid, ())
+        except NoValidHost:
+            found = ()
+        if found:
+            return found, ""
+        reasons = list(Unoffered(table, request).reasons(row))
+        return (), "; ".join(reasons) or "its inventory or traits do not suit the query"
+
+
+def _verdict(name: str, judge: Judge | None, view: HostView) -> FilterVerdict:
+    if judge is None:
+        return FilterVerdict(name, NOT_APPLICABLE)
+    try:
+        verdict = judge.passes(view)
+        passes = verdict is not None and bool(verdict[0])
+        return (
+            FilterVerdict(name, ACCEPTED)
+            if passes
+            else FilterVerdict(name, REJECTED, judge.reason(view.host(0)))
+        )
+    except Exception as error:  # noqa: BLE001 - as the request would end
+        return FilterVerdict(name, REJECTED, f"{type(error).__name__}: {error}")

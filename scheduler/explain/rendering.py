@@ -1,0 +1,190 @@
+"""Stages and hosts of a document, in the order in which a reader wants them: for text and page alike."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+from scheduler.explain.document import EXCLUDED, REJECTED, Candidates, Decision
+from scheduler.explain.unoffered import DISABLED
+from scheduler.filters.causes import group
+from scheduler.placement.claim_events import ClaimEvent
+
+#: What names the stage before the hosts are known, by the source of the candidates.
+SOURCES = {
+    "placement": "Placement",
+    "coalesced": "Placement, one answer for several requests",
+    "mirror": "Mirror of Placement",
+    "table": "Host table",
+    "held": "Earlier delivery",
+}
+
+NOT_RUN, NOT_APPLICABLE, ACCEPTED = "not run", "does not apply", "passed"
+
+
+class Cause(NamedTuple):
+    """Why hosts did not pass a stage, their number, and some of them; number 0: it is about no host."""
+
+    reason: str
+    number: int = 0
+    hosts: Sequence[str] = ()
+
+
+class Stage(NamedTuple):
+    """How many hosts entered a stage and left it; ``start`` of the first stage is None.
+
+    Attributes:
+        kind: ``candidates``, ``cells``, ``request``, ``filter`` or ``claims``.
+        name: Its name.
+        start: Hosts before; claims made.
+        end: Hosts after; claims granted.
+        causes: Why others did not pass, the cause of most hosts first.
+        instance: The instance, of a filter.
+        unasked: Hosts that were not asked for a reason.
+    """
+
+    kind: str
+    name: str
+    start: int | None
+    end: int
+    causes: Sequence[Cause] = ()
+    instance: str = ""
+    unasked: int = 0
+
+
+class Host(NamedTuple):
+    """What became of a host; ``weights`` are what each weigher adds to the total of one of the best."""
+
+    host: str
+    node: str
+    cell: str
+    zone: str
+    outcome: str
+    filter: str
+    reason: str
+    step: int | None
+    total: float | None
+    weights: Sequence[tuple[str, float]]
+
+
+class FilterVerdict(NamedTuple):
+    """What a filter says of a host: ``passed``, ``rejected``, ``does not apply`` or ``not run``; and why."""
+
+    filter: str
+    verdict: str
+    reason: str = ""
+    decisive: bool = False
+
+
+# -- stages ----------------------------------------------------------------------------------------------
+
+
+def funnel(decision: Decision) -> Iterator[Stage]:
+    """Yield the stages of a decision, without those that no host has reached."""
+    found = decision.candidates
+    if found.source:
+        yield Stage(
+            "candidates",
+            SOURCES.get(found.source, found.source),
+            None,
+            found.hosts,
+            list(_absent(found)),
+        )
+    named = defaultdict[int, list[str]](list)
+    for host, verdict in zip(decision.hosts.host, decision.hosts.verdict, strict=True):
+        named[verdict].append(host)
+    if found.known is not None and found.allowed is not None:
+        unknown = Cause("unknown, or in a cell that is disabled, away or not wanted")
+        yield Stage(
+            "cells",
+            "Known in cells",
+            found.hosts,
+            found.known,
+            [unknown] if found.known < found.hosts else [],
+        )
+        excluded = [
+            Cause(each.reason, each.count, named[code])
+            for code, each in enumerate(decision.verdicts)
+            if each.outcome == EXCLUDED
+        ]
+        yield Stage("request", "Allowed by request", found.known, found.allowed, excluded)
+    yield from _filters(decision, named)
+    if decision.claims:
+        yield _claims(list(chain.from_iterable(decision.claims.values())))
+
+
+def _absent(found: Candidates) -> Iterator[Cause]:
+    yield from (Cause(text) for text in filter(None, (found.reason, *found.findings())))
+    if found.disabled.count:
+        yield Cause(DISABLED, found.disabled.count, found.disabled.hosts)
+
+
+def _filters(decision: Decision, named: defaultdict[int, list[str]]) -> Iterator[Stage]:
+    reasons = defaultdict[int | None, list[tuple[str, str]]](list)
+    for code, each in enumerate(decision.verdicts):
+        if each.reason:
+            hosts = named[code] + [""] * (each.count - len(named[code]))
+            reasons[each.step] += [(host, each.reason) for host in hosts]
+    for number, step in enumerate(decision.filters):
+        if step.start:
+            causes = [
+                Cause(each.reason, each.count, list(filter(None, each.names)))
+                for each in group(reasons[number])
+            ]
+            unasked = step.start - step.end - len(reasons[number])
+            yield Stage("filter", step.filter, step.start, step.end, causes, step.instance, unasked)
+
+
+def _claims(events: Sequence[ClaimEvent]) -> Stage:
+    refused = [event for event in events if event.ended and not event.granted]
+    granted = sum(event.granted for event in events)
+    causes = [
+        Cause(each.reason, each.count, list(dict.fromkeys(each.names)))
+        for each in group((event.host, event.cause) for event in refused)
+    ]
+    return Stage("claims", "Claims in Placement", granted + len(refused), granted, causes)
+
+
+# -- hosts -----------------------------------------------------------------------------------------------
+
+
+def hosts(decision: Decision) -> Iterator[Host]:
+    """Yield the hosts that a document names, those that matter most first."""
+    named, best = decision.hosts, decision.best
+    place_of = {number: place for place, number in enumerate(best.host)}
+    for number, (host, node, cell, zone, code) in enumerate(
+        zip(named.host, named.node, named.cell, named.zone, named.verdict, strict=True)
+    ):
+        verdict, place = decision.verdicts[code], place_of.get(number)
+        yield Host(
+            host,
+            node,
+            named.cells[cell],
+            named.zones[zone],
+            verdict.outcome,
+            "" if verdict.step is None else decision.filters[verdict.step].filter,
+            verdict.reason,
+            verdict.step,
+            None if place is None else best.total[place],
+            () if place is None else [(each.weigher, each.added(place)) for each in best.weights],
+        )
+
+
+def hosts_total(decision: Decision) -> int:
+    """Return how many hosts were offered, or are named."""
+    return max(len(decision.hosts.host), decision.candidates.known or 0)
+
+
+def verdicts(decision: Decision, host: Host) -> Iterator[FilterVerdict]:
+    """Yield what each filter said of a host, as far as it was run."""
+    first = [step for step in decision.filters if step.instance == decision.filters[0].instance]
+    before = host.outcome != EXCLUDED
+    for step in first:
+        if not before:
+            why = "an earlier filter rejected the host" if host.filter else "the request excludes the host"
+            yield FilterVerdict(step.filter, NOT_RUN, why)
+        elif step.filter == host.filter:
+            before = False
+            yield FilterVerdict(step.filter, REJECTED, host.reason, decisive=True)
+        else:
+            yield FilterVerdict(step.filter, ACCEPTED if step.applies else NOT_APPLICABLE)
