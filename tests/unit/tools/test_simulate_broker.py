@@ -114,7 +114,7 @@ def test_a_call_of_a_killed_process_is_delivered_once_more(arguments, count):
 
 def test_a_process_that_loses_its_connection_unnoticed_goes_on_and_its_acknowledgement_is_lost():
     """It is told late. Meanwhile another one has the call."""
-    events = (0.0, setting("redelivery", 1.0)), (1.5, setting("redelivery", 0.0))
+    events = (0.0, setting("redelivery", 1.0)), (1.001, setting("redelivery", 0.0))
     workers, arrived, call, _ = play(working(30.0), *events, workers=2)
     assert sum(len(each.received) for each in workers) == 2
     assert call.acknowledged
