@@ -16,7 +16,7 @@ what may be unset; ``network`` asks Neutron for the pre-filters.
 ``guest_topology`` and ``pci_aliases`` make of a flavor what requests that arrive have already: NUMA topology
 and PCI requests.
 
-``instance_state`` is what nova says of an instance. ``scheduling_request`` is the request as everything
-after the query knows it, ``progress`` the part of it that changes. ``decision_line`` makes the log line on
-the decision.
+``scheduling_request`` is the request as everything after the query knows it, ``progress`` the part of it that
+changes. ``instance_state`` is what nova says of an instance whose caller may have left.
+``decision_line`` makes the log line on the decision.
 """

@@ -67,6 +67,7 @@ ALLOWED = {
         *("conf", "numa", "rules"),
     },
     "workflow": {*FLOW, "explain"},
+    "shadow": {*FLOW, "explain", "manager", "manager_parts", "rpc", "workflow"},
     "manager_parts": {*FLOW, "workflow"},
     "planning": {
         *(
@@ -89,7 +90,7 @@ ALLOWED = {
     "daemon": {"conf", "guru_meditation", "health"},
     "cmd": {
         *(*FLOW, "explain", "health", "manager", "rpc", "guru_meditation", "daemon", "nova_service", "audit"),
-        *("planning", "manager_parts", "router"),
+        *("planning", "manager_parts", "router", "shadow"),
     },
 }
 

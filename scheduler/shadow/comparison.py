@@ -1,0 +1,54 @@
+"""How a decision of the shadow compares with what nova-scheduler chose."""
+
+from collections import Counter
+from collections.abc import Mapping
+from enum import StrEnum
+
+from scheduler.shadow.decisions import ShadowDecision
+
+
+class Verdict(StrEnum):
+    """How two decisions compare.
+
+    Attributes:
+        SAME: The same hosts.
+        EQUAL: Other hosts of equal weight: either may be chosen.
+        UNREPORTED: Other hosts, as Berth counts placements that no compute has reported yet.
+        OTHER: Other hosts.
+        NOVA_REFUSED: nova-scheduler found no host, Berth did.
+        BERTH_REFUSED: Berth found no host, nova-scheduler did.
+        BOTH_REFUSED: Neither found a host.
+        UNKNOWN: It was not seen in time what nova-scheduler chose, or the request could not be decided.
+    """
+
+    SAME = "same"
+    EQUAL = "equal"
+    UNREPORTED = "unreported"
+    OTHER = "other"
+    NOVA_REFUSED = "nova-refused"
+    BERTH_REFUSED = "berth-refused"
+    BOTH_REFUSED = "both-refused"
+    UNKNOWN = "unknown"
+
+
+def compare(decision: ShadowDecision, nodes: Mapping[str, str]) -> Verdict:
+    """Return how a decision compares with the hosts of its instances.
+
+    Args:
+        decision: What Berth would have answered.
+        nodes: Instance -> the UUID of the compute node that nova-scheduler chose; empty: it refused.
+    """
+    if not nodes:
+        return Verdict.BOTH_REFUSED if decision.refusal else Verdict.NOVA_REFUSED
+    if decision.refusal:
+        return Verdict.BERTH_REFUSED
+    # Which instance of a request goes to which of its hosts does not matter
+    if Counter(choice.node for choice in decision.choices) == Counter(nodes.values()):
+        return Verdict.SAME
+    for choices, verdict in ((decision.choices, Verdict.EQUAL), (decision.unreported, Verdict.UNREPORTED)):
+        if all(
+            decision.allows(choices, number, nodes.get(uuid, ""))
+            for number, uuid in enumerate(decision.instance_uuids)
+        ):
+            return verdict
+    return Verdict.OTHER

@@ -1,0 +1,178 @@
+"""Copies of the requests that nova-scheduler serves: a queue of its own on the exchange of nova.
+
+The exchange gives each request to all queues that are bound for its topic. The queue is exclusive: it ends
+with its connection. It is bounded, and the oldest copies are dropped first: a slow shadow loses copies, never
+the messages of the cloud.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+import random
+import threading
+import time
+from typing import Any
+import uuid
+
+from amqp import exceptions as amqp_errors
+import kombu
+from kombu import exceptions as kombu_errors
+import orjson
+from oslo_log import log as logging
+
+from scheduler import objects
+from scheduler.errors import BerthError
+from scheduler.logs import OutageLog
+from scheduler.rpc.context import RequestContext
+from scheduler.rpc.serializer import ServerSerializer, Unreadable
+from scheduler.stream.broker import BrokerOptions
+
+LOG = logging.getLogger(__name__)
+
+METHOD = "select_destinations"
+
+#: Copies that wait in the queue, and the seconds after which one is dropped: then nova-scheduler has decided.
+MOST_WAITING = 1000
+LONGEST_WAIT = 60.0
+
+#: Copies that the broker sends before they are acknowledged.
+PREFETCH = 20
+
+CONNECT_TIMEOUT = 5.0
+RETRY_INTERVAL = 5.0
+POLL_INTERVAL = 0.5
+
+_FAILURES = (amqp_errors.AMQPError, kombu_errors.KombuError, OSError, EOFError, BerthError)
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A request for hosts that nova-scheduler serves.
+
+    Attributes:
+        context: The request context of the caller.
+        spec: The request.
+        instance_uuids: The instances that hosts are claimed for.
+        received_at: When the copy was received, in seconds of ``time.monotonic``.
+    """
+
+    context: RequestContext
+    spec: objects.RequestSpec
+    instance_uuids: tuple[str, ...]
+    received_at: float
+
+
+def read_copy(body: bytes, now: float) -> Copy | None:
+    """Return the request of a message; None if it is another call, or claims nothing.
+
+    Raises:
+        ValueError: It cannot be read.
+    """
+    try:
+        envelope = orjson.loads(body)
+        message = orjson.loads(envelope["oslo.message"])
+        if message.get("method") != METHOD:
+            return None
+        arguments = message["args"]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"a message is not one of oslo.messaging: {error!r}") from error
+    if "spec_obj" not in arguments or not arguments.get("instance_uuids"):
+        return None
+    serializer = ServerSerializer()
+    values = {key.removeprefix("_context_"): message[key] for key in message if key.startswith("_context_")}
+    context = serializer.deserialize_context(values)
+    spec = serializer.deserialize_entity(context, arguments["spec_obj"])
+    if not isinstance(spec, objects.RequestSpec):
+        reason = spec.take() if isinstance(spec, Unreadable) else "no RequestSpec"
+        raise ValueError(f"a request cannot be read: {reason}")  # noqa: TRY004 - as for JSON
+    return Copy(context, spec, tuple(arguments["instance_uuids"]), now)
+
+
+class Copies:
+    """Receives copies, in the thread that calls ``run``."""
+
+    def __init__(
+        self,
+        options: BrokerOptions,
+        exchange: str,
+        topic: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Connect to nothing yet.
+
+        Args:
+            options: How to connect.
+            exchange: The exchange of nova's calls, ``[DEFAULT] control_exchange``.
+            topic: The topic of the calls.
+            clock: Seconds that only grow.
+        """
+        self._options = options
+        self._exchange = exchange
+        self._topic = topic
+        self._clock = clock
+        self._stopped = threading.Event()
+        self._outage = OutageLog(
+            LOG, "Copies of requests cannot be received", "Copies of requests are received again"
+        )
+
+    def stop(self) -> None:
+        """Let ``run`` return."""
+        self._stopped.set()
+
+    def run(self, take: Callable[[Copy], None]) -> None:
+        """Receive copies until ``stop``; while the broker is away, try again.
+
+        Args:
+            take: Called with each copy, in this thread.
+        """
+        while not self._stopped.is_set():
+            for host in random.sample(self._options.hosts, len(self._options.hosts)):
+                try:
+                    with self._options.connection_to(host, CONNECT_TIMEOUT) as connection:
+                        self._receive(connection, take)
+                except _FAILURES as error:
+                    self._outage.report_failure(error)
+                if self._stopped.is_set():
+                    return
+            self._stopped.wait(RETRY_INTERVAL)
+
+    def _receive(self, connection: kombu.Connection, take: Callable[[Copy], None]) -> None:
+        channel = connection.channel()
+        queue = self._declare(channel)
+        self._outage.report_success()
+        LOG.info("Copies of requests on %s are received in queue %s", self._topic, queue.name)
+
+        def receive(message: Any) -> None:
+            copy = self._read(message.body)
+            if copy is not None:
+                take(copy)
+            message.ack()
+
+        with kombu.Consumer(channel, [queue], on_message=receive, prefetch_count=PREFETCH, accept=None):
+            while not self._stopped.is_set():
+                try:
+                    connection.drain_events(timeout=POLL_INTERVAL)
+                except TimeoutError:
+                    connection.heartbeat_check()
+
+    def _declare(self, channel: Any) -> kombu.Queue:
+        queue = kombu.Queue(
+            f"berth-shadow.{uuid.uuid4().hex}",
+            exclusive=True,
+            durable=False,
+            queue_arguments={
+                "x-max-length": MOST_WAITING,
+                "x-overflow": "drop-head",
+                "x-message-ttl": int(LONGEST_WAIT * 1000),
+            },
+        )(channel)
+        queue.queue_declare()
+        # The exchange is nova's: it is used as it is, whatever its properties.
+        channel.queue_bind(queue.name, self._exchange, self._topic)
+        return queue
+
+    def _read(self, body: Any) -> Copy | None:
+        try:
+            return read_copy(body, self._clock())
+        except ValueError as error:
+            LOG.warning("A copy is skipped: %s", error)
+            return None

@@ -1,0 +1,296 @@
+"""Deciding a copy without claims.
+
+It is decided twice: with the placements that no compute has reported yet, as Berth would, and without them,
+as nova-scheduler does, so that a difference can be told from them.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+import math
+from typing import Any
+
+import numpy as np
+from oslo_config import cfg
+
+from scheduler.claims.claim_session import Check, check_nothing
+from scheduler.claims.held import AlreadyHeld
+from scheduler.deadline import Deadline, limit_to
+from scheduler.errors import BerthError, NoValidHost
+from scheduler.explain.trace import Trace
+from scheduler.filters.chain import Filtered, PreparedChain
+from scheduler.hosts.coordinates import ViewIndex
+from scheduler.hosts.pending import PendingPlacement, PendingPlacements
+from scheduler.hosts.table import HostTable
+from scheduler.hosts.view import HostView
+from scheduler.manager import DECISIONS_TIMEOUT, MIRROR_START_TIMEOUT, SchedulerManager
+from scheduler.manager_parts import ManagerParts
+from scheduler.objects import RequestSpec, Selection
+from scheduler.request.instance_state import OVER
+from scheduler.request.scheduling_request import SchedulingRequest
+from scheduler.selection.driver import FilterDriver
+from scheduler.selection.headroom import Usages, no_usages
+from scheduler.selection.mirrored_hosts import MirroredHosts
+from scheduler.selection.narrowing import Narrowed
+from scheduler.selection.observer import NO_OBSERVER, DecisionObserver
+from scheduler.shadow.copies import Copy
+from scheduler.weights.scores import Scores
+from scheduler.workflow.candidate_hosts import MoreHosts
+from scheduler.workflow.claim_sessions import host_of_provider
+from scheduler.workflow.request_run import Reply, RequestRun, Steps
+
+#: Seconds for one decision: no caller waits for it.
+LONGEST = 60.0
+
+#: Weights that differ by less are equal.
+EQUAL = 1e-9
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen for one instance.
+
+    Attributes:
+        node: The UUID of the compute node.
+        equal: The rows of the table whose hosts had the same weight, packed into bits.
+    """
+
+    node: str
+    equal: np.ndarray
+
+
+@dataclass(frozen=True)
+class ShadowDecision:
+    """What Berth would have answered.
+
+    Attributes:
+        request_id: The id of the request.
+        instance_uuids: Its instances.
+        table: The hosts.
+        choices: For each instance what was chosen; empty if there was no host.
+        unreported: The same without placements that no compute has reported.
+        reserved: What each instance takes of its host, for ``ShadowManager.follow``.
+        refusal: Why there was no host; "" if there was one.
+        seconds: How long the first of the two decisions took.
+    """
+
+    request_id: str
+    instance_uuids: Sequence[str]
+    table: HostTable
+    choices: Sequence[Choice] = ()
+    unreported: Sequence[Choice] = ()
+    reserved: Sequence[PendingPlacement] = ()
+    refusal: str = ""
+    seconds: float = 0.0
+
+    def allows(self, choices: Sequence[Choice], number: int, node: str) -> bool:
+        """Return whether a node had the same weight as the one chosen for instance ``number``."""
+        row = self.table.row_of_uuid.get(node)
+        if row is None or number >= len(choices):
+            return False
+        return bool(np.unpackbits(choices[number].equal, count=len(self.table))[row])
+
+
+class Ranking(DecisionObserver):
+    """Notes for each instance which hosts had the weight of the best, and passes all on to another observer.
+
+    Attributes:
+        choices: What was chosen.
+        table: The hosts; None before any were weighed.
+    """
+
+    def __init__(self, subset: int, other: DecisionObserver = NO_OBSERVER) -> None:
+        """Note nothing yet.
+
+        Args:
+            subset: One of so many best hosts is chosen.
+            other: Is told of each step.
+        """
+        self.choices: list[Choice] = []
+        self.table: HostTable | None = None
+        self._subset = subset
+        self._other = other
+        self._equal: dict[int, np.ndarray] = {}
+
+    def begin_ranking(
+        self, offered: HostView, narrowed: Narrowed, chain: PreparedChain, request: SchedulingRequest
+    ) -> None:
+        """Note the table."""
+        self.table = offered.table
+        self.choices.clear()
+        self._other.begin_ranking(offered, narrowed, chain, request)
+
+    def filtered(self, number: int, hosts: HostView, filtered: Filtered) -> None:
+        """Pass it on."""
+        self._other.filtered(number, hosts, filtered)
+
+    def weighed(self, number: int, hosts: HostView, scores: Scores, totals: np.ndarray) -> None:
+        """Note the hosts that may be chosen as well as the best one."""
+        least = np.sort(totals)[-min(self._subset, len(totals))]
+        best = np.zeros(len(hosts.table), bool)
+        best[hosts.table_rows[totals >= least - EQUAL]] = True
+        self._equal[number] = np.packbits(best)
+        self._other.weighed(number, hosts, scores, totals)
+
+    def consumed(self, number: int, hosts: HostView, index: ViewIndex) -> None:
+        """Note the chosen host."""
+        self.choices.append(Choice(hosts.row(index).uuid, self._equal[number]))
+        self._other.consumed(number, hosts, index)
+
+    def selected(self, selections: Sequence[Sequence[Selection]]) -> None:
+        """Pass it on."""
+        self._other.selected(selections)
+
+
+class ShadowRun(RequestRun):
+    """The steps of a request, without claims."""
+
+    def __init__(self, steps: Steps, driver: FilterDriver, trace: Trace, ranking: Ranking) -> None:
+        """Begin; ``ranking`` notes what is chosen."""
+        super().__init__(steps, driver, list, trace)
+        self._ranking = ranking
+
+    def reply_to(self, request: SchedulingRequest) -> Reply:
+        """Return what the reply would be.
+
+        Raises:
+            NoValidHost: An instance would be left without a host.
+            DependencyUnavailable: It is not known whether there is a host.
+        """
+        self._ask_queries(request)
+        return self._schedule_anew(request)
+
+    def _choose(
+        self,
+        hosts: HostView,
+        request: SchedulingRequest,
+        more: MoreHosts = lambda: None,
+        usages: Usages = no_usages,
+        check: Check = check_nothing,
+    ) -> Reply:
+        return self._driver.select(hosts, request, AlreadyHeld(), more, usages, self._ranking)
+
+
+class ShadowManager(SchedulerManager):
+    """Decides requests without effects."""
+
+    @classmethod
+    def from_conf(cls, conf: cfg.ConfigOpts) -> "ShadowManager":
+        """Put the parts together; nothing is connected to yet.
+
+        Raises:
+            BerthError: The options cannot work.
+        """
+        conf.set_override("decision_stream", False, "berth")  # others must not count on what it decides
+        return cls(conf, Unannounced(), ManagerParts.from_conf(conf))
+
+    def start(self) -> None:
+        """Begin to read hosts and Placement, and nothing else."""
+        self._placement.start()
+        self.hosts.start()
+        self._mirror.start()
+        self.decisions.start()
+
+    def wait_until_mirrored(self) -> None:
+        """Wait for the first reading of Placement, for a bounded time; without it Placement is asked."""
+        self._mirror.wait_until_tried(MIRROR_START_TIMEOUT)
+
+    def stop_reading(self) -> None:
+        """End what ``start`` has begun."""
+        self.decisions.stop(DECISIONS_TIMEOUT)
+        self._mirror.stop()
+        self.hosts.stop()
+
+    def decide(self, copy: Copy) -> ShadowDecision:
+        """Return what would be decided now. Nothing is claimed, and no placement stays pending.
+
+        Raises:
+            BerthError: It cannot be decided now: a dependency is unavailable, or the request cannot be read.
+        """
+        begun = self._clock()
+        request = SchedulingRequest.of(
+            copy.spec, copy.instance_uuids, copy.context, deadline=begun + LONGEST, arrived_at=begun
+        )
+        trace, refusal = self.decisions.begin(request), ""
+        ranking = self._ranking(trace)
+        with limit_to(Deadline(request.deadline, self._clock)):
+            try:
+                with self.decisions.recording(trace):
+                    ShadowRun(self.steps, self._driver, trace, ranking).reply_to(request)
+            except NoValidHost as error:
+                refusal = str(error)
+            seconds = self._clock() - begun
+            reserved = [self.hosts.pending.get(uuid) for uuid in copy.instance_uuids]
+            self.hosts.pending.remove(copy.instance_uuids)
+            return ShadowDecision(
+                copy.context.request_id or "",
+                copy.instance_uuids,
+                ranking.table or self.hosts.snapshot(math.inf),
+                () if refusal else ranking.choices,
+                () if refusal else self._decide_unreported(request.restarted()),
+                [each for each in reserved if each],
+                refusal,
+                seconds,
+            )
+
+    def _decide_unreported(self, request: SchedulingRequest) -> Sequence[Choice]:
+        """Return what would be chosen without placements that no compute has reported."""
+        parts = self.parts
+        alone = MirroredHosts(parts.mirror, parts.hosts.instances, PendingPlacements())
+        ranking = self._ranking()
+        run = ShadowRun(
+            replace(self.steps, mirrored_hosts=alone), self._driver, self.decisions.begin(request), ranking
+        )
+        try:
+            run.reply_to(request)
+        except BerthError:
+            return ()
+        finally:
+            self.hosts.pending.remove(request.instance_uuids)
+        return ranking.choices
+
+    def _ranking(self, other: DecisionObserver = NO_OBSERVER) -> Ranking:
+        return Ranking(self.conf.filter_scheduler.host_subset_size, other)
+
+    def held_nodes(self, instance_uuids: Collection[str]) -> dict[str, str]:
+        """Return the compute nodes that instances hold in Placement; without those that hold none.
+
+        Raises:
+            PlacementSilent: Placement does not tell.
+        """
+        known = self.hosts.snapshot(math.inf).row_of_uuid
+        held = self._claimer.get_held_many(list(instance_uuids))
+        nodes = {
+            uuid: [each for each in held[uuid].allocations if each in known]
+            for uuid in instance_uuids
+            if uuid in held
+        }
+        return {uuid: found[-1] for uuid, found in nodes.items() if found}
+
+    def nobody_waits(self, instance_uuids: Collection[str]) -> bool:
+        """Return whether nova has given up, deleted or placed all instances."""
+        return OVER.issuperset(self._claimer.states_of(instance_uuids, ()).values())
+
+    def follow(self, decision: ShadowDecision, nodes: Mapping[str, str]) -> None:
+        """Count what nova-scheduler has chosen, until the computes report it."""
+        table = self.hosts.snapshot(math.inf)
+        for placement in decision.reserved:
+            row = table.row_of_uuid.get(nodes.get(placement.instance, ""))
+            if row is not None:
+                self.hosts.pending.add(placement.instance, table, row, placement.amounts)
+
+    def name_of(self, node: str) -> str:
+        """Return the service host of a compute node."""
+        return host_of_provider(self.hosts.snapshot(math.inf), node)
+
+
+class Unannounced:
+    """Notifications that are not sent."""
+
+    def select_destinations_start(self, context: Any, spec: RequestSpec) -> None:
+        """Do nothing."""
+
+    def select_destinations_end(self, context: Any, spec: RequestSpec) -> None:
+        """Do nothing."""
+
+    def stop(self, timeout: float) -> None:
+        """Do nothing."""

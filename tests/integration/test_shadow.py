@@ -1,0 +1,84 @@
+"""A shadow beside a scheduler that serves: it decides the same, and leaves nothing behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from conductor_client.client import SchedulerClient
+from scheduler.shadow import report
+from tests.integration.deployed import ROOT, DeployedCloud, until
+from tools.side_by_side.load import ask, make_requests
+
+pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow, pytest.mark.timeout(300)]
+
+REQUESTS = 12
+
+
+@pytest.fixture(scope="module")
+def cloud(tmp_path_factory, rabbit):
+    with DeployedCloud(tmp_path_factory.mktemp("cloud"), rabbit, 8, 2, conductors=False) as running:
+        yield running
+
+
+def shadow_queues(cloud):
+    vhost = cloud.transport_url.rpartition("/")[2]
+    return [name for name in cloud.rabbit.queue_types(vhost) if "shadow" in name]
+
+
+def test_a_shadow_decides_as_the_scheduler_and_leaves_nothing(cloud):
+    directory = cloud.directory / "shadow"
+    directory.mkdir()
+    shadow = cloud.run(
+        "scheduler.cmd.shadow",
+        "--config-file",
+        cloud.config_file,
+        "run",
+        "--directory",
+        directory,
+        name="shadow",
+    )
+    shadow.wait_for_line("are received in queue")
+    assert len(shadow_queues(cloud)) == 1
+    client = SchedulerClient(cloud.bus, timeout=60)
+    requests = make_requests(REQUESTS, 1)
+    assert [ask(client, request).error for request in requests] == [""] * REQUESTS
+    until(lambda: len(list(report.read(directory))) == REQUESTS, "not all requests are compared")
+    shadow.assert_runs()
+    os.kill(shadow.pid, signal.SIGTERM)
+    until(lambda: shadow.status is not None, "the shadow does not stop")
+    assert shadow.status == 0
+    assert shadow_queues(cloud) == []
+    found = json.loads(printed_report(cloud, directory, "-f", "json"))
+    assert found["compared"] == REQUESTS
+    counts = {line["verdict"]: line["count"] for line in found["lines"]}
+    assert counts["nova-refused"] == counts["berth-refused"] == counts["unknown"] == 0
+    # Identical hosts: what differs is the placement that the other one had not reported, or its random choice
+    assert counts["same"] + counts["equal"] + counts["unreported"] + counts["other"] == REQUESTS
+    assert "Traceback" not in shadow.text()
+    assert f"Of {REQUESTS} requests" in printed_report(cloud, directory)
+
+
+def printed_report(cloud, directory, *arguments):
+    command = [
+        sys.executable,
+        "-W",
+        "ignore",
+        "-m",
+        "scheduler.cmd.shadow",
+        "--config-file",
+        cloud.config_file,
+    ]
+    done = subprocess.run(
+        [*command, "report", "--directory", directory, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
