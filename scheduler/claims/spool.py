@@ -318,9 +318,11 @@ class Spool:
         if waits and self._wall_clock() < entry.since + PATIENCE:
             return False
         held = self._writer.reader.read(entry.consumer)
-        if state is InstanceState.PLACED:
-            missing = entry.answered and not held.allocations
-            return self._show(entry, entry.answered) if missing else True
+        # If nova does not know an instance, nothing says that the caller who was told of it does not use it.
+        told = state is InstanceState.MISSING and bool(entry.answered)
+        if state is InstanceState.PLACED or told:
+            hidden = entry.answered and not held.allocations and not told
+            return self._show(entry, entry.answered) if hidden else True
         if not held.allocations:
             # Written once more it shows, and is released at the next look.
             return not (entry.lost and self._show(entry, entry.lost))

@@ -53,7 +53,8 @@ def installed(tmp_path_factory):
 
 
 def environment():
-    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return kept | {"PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def test_what_is_imported_is_what_was_installed(installed, tmp_path):

@@ -1,17 +1,21 @@
 """Callers that ask for hosts all the time, and what each of them was told."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+import contextlib
 from dataclasses import dataclass, field
 import random
 import threading
 import time
+from typing import Any
 import uuid
 
 import oslo_messaging as messaging
+import sqlalchemy as sa
 
 from conductor_client.client import SchedulerClient
 from conductor_client.errors import NoValidHost
 from scheduler import objects
+from scheduler.nova_db.schema import build_requests, instance_mappings
 from scheduler.rpc.context import RequestContext
 
 CALLERS = 4
@@ -54,6 +58,29 @@ class Call:
         return bool(self.nodes) and self.seconds <= limit
 
 
+class Requested:
+    """What nova's API database says of instances whose callers wait, as the API writes it before a build."""
+
+    def __init__(self, connection: str) -> None:
+        """Write to the API database behind a URL."""
+        self._engine = sa.create_engine(connection, pool_pre_ping=True)
+
+    def begin(self, uuids: Sequence[str]) -> None:
+        """Write that a caller waits for hosts of these instances; as far as the database takes it."""
+        rows = [{"instance_uuid": uuid, "project_id": "project"} for uuid in uuids]
+        self._execute((instance_mappings.insert(), rows), (build_requests.insert(), rows))
+
+    def give_up(self, uuids: Sequence[str]) -> None:
+        """Write that the builds of these instances were given up."""
+        gone = build_requests.delete().where(build_requests.c.instance_uuid.in_(uuids))
+        self._execute((gone, None))
+
+    def _execute(self, *statements: tuple[Any, Any]) -> None:
+        with contextlib.suppress(sa.exc.SQLAlchemyError), self._engine.begin() as connection:
+            for statement, rows in statements:
+                connection.execute(statement, rows)
+
+
 class Load:
     """Callers in threads of their own, from ``start`` to ``stop``.
 
@@ -61,9 +88,12 @@ class Load:
         calls: All calls since ``start``.
     """
 
-    def __init__(self, scheduler: SchedulerClient, rng: random.Random, callers: int = CALLERS) -> None:
+    def __init__(
+        self, scheduler: SchedulerClient, rng: random.Random, requested: Requested, callers: int = CALLERS
+    ) -> None:
         """Send requests to the schedulers behind a client, by so many callers."""
         self._callers = callers
+        self._requested = requested
         self.calls: list[Call] = []
         self._scheduler = scheduler
         self._rng = rng
@@ -97,6 +127,7 @@ class Load:
 
     def _send(self, call: Call) -> None:
         context = RequestContext(user_id="user", project_id="project")
+        self._requested.begin(call.uuids)
         try:
             selections = self._scheduler.select_destinations(context, _spec(call.uuids), call.uuids)
         except NoValidHost:
@@ -107,6 +138,8 @@ class Load:
             call.error = type(error).__name__
         else:
             call.nodes = [chosen.nodename for chosen, *_ in selections]
+        if call.error:
+            self._requested.give_up(call.uuids)
 
 
 def recovery_time(calls: Iterable[Call], healed: float, limit: float) -> float:

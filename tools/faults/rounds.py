@@ -15,6 +15,7 @@ from tools.faults.load import (
     CALLERS,
     Call,
     Load,
+    Requested,
     expected_allocations,
     is_as_usual,
     recovery_time,
@@ -75,7 +76,8 @@ class Rounds:
         """Load the schedulers of a cloud by some callers; ``rng`` draws times and requests."""
         self._cloud = cloud
         self._rng = rng
-        self._load = Load(SchedulerClient(cloud.bus, timeout=CALL_TIMEOUT), rng, callers)
+        requested = Requested(cloud.conf.api_database.connection)
+        self._load = Load(SchedulerClient(cloud.bus, timeout=CALL_TIMEOUT), rng, requested, callers)
         self._allocations = Allocations(placement_adapter(cloud.conf))
         self._providers = [host.provider() for host in cloud.fleet.hosts]
         self._uuids = {host.nodename: host.uuid for host in cloud.fleet.hosts}

@@ -26,6 +26,7 @@ UNLISTED = {
 LOCAL = {
     "DEFAULT/pybasedir",
     "DEFAULT/host",
+    "oslo_messaging_rabbit/heartbeat_timeout_threshold",  # so that callers outlast a frozen scheduler
     "oslo_messaging_rabbit/hostname",
     "oslo_messaging_rabbit/processname",
 }
