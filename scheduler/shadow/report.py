@@ -144,7 +144,7 @@ def text(report: Report) -> Iterator[str]:
         yield f"{line.count:9,}  {share:>7}  {line.meaning}"
     if report.differences:
         yield ""
-        yield "Latest differences: Berth / nova-scheduler; why: berth-explain decision --log DIRECTORY REQUEST"
+        yield "Latest differences, Berth / nova; why: berth-explain decision --log DIRECTORY REQUEST"
     for each in report.differences:
         berth = ", ".join(each.berth) or "no host"
         yield f"  {each.request_id}  {each.verdict}: {berth} / {', '.join(each.nova) or 'no host'}"
