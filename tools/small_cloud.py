@@ -112,6 +112,7 @@ class SmallCloud(Cloud):
         self.announce = announce
         self.schedulers = schedulers
         self.deciders = []
+        self.managers = []
         # Never the virtual host of the URL: on a cloud's broker the scheduler would take real requests
         self.rabbit = vhosts.of_run(rabbit) if rabbit else None
         self.failures = failures
@@ -187,6 +188,7 @@ class SmallCloud(Cloud):
         parts = ManagerParts.from_conf(self.conf)
         announced = notifications.Notifications(())
         manager = SchedulerManager(self.conf, announced, parts, on_decision=decider.note)
+        self.managers.append(manager)
         manager.start()
         self.callback(manager.stop, 10)
         manager.wait_until_ready(0)

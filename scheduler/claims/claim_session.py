@@ -24,7 +24,6 @@ from scheduler.placement.allocations import ConsumerAllocations, Owner
 from scheduler.placement.answer import AllocationCandidate, Resources
 from scheduler.placement.claim_events import ClaimEvent, ClaimHistory, ClaimState
 from scheduler.placement.errors import PlacementError
-from scheduler.request.instance_state import InstanceState
 from scheduler.request.scheduling_request import SchedulingRequest
 
 LOG = logging.getLogger(__name__)
@@ -104,6 +103,7 @@ class ClaimSession:
     overtaken: bool = field(default=False, init=False)
     _held: dict[str, ConsumerAllocations] = field(default_factory=dict, init=False)
     _left: dict[str, Resources] = field(default_factory=dict, init=False)
+    _found: set[str] = field(default_factory=set, init=False)
     _lost: set[str] = field(default_factory=set, init=False)
     _writes: int = field(default=0, init=False)
     _events: dict[str, list[ClaimEvent]] = field(default_factory=dict, init=False)
@@ -139,16 +139,14 @@ class ClaimSession:
         self._remember(results, candidates)
         return self._checked(results, candidates)
 
-    def hold(self, held: Mapping[str, ConsumerAllocations], kept: Collection[str]) -> None:
-        """Take what instances hold for the claims of this request: an earlier run of it has made them.
+    def hold(self, held: Mapping[str, ConsumerAllocations]) -> None:
+        """Take what instances hold for the claims of this request: another run of it has made them.
 
         Args:
             held: What each instance holds, as it was read.
-            kept: The providers on which it keeps what it holds when its claim is released.
         """
         self._held |= held
-        for uuid, one in held.items():
-            self._left[uuid] = {each: one.allocations[each] for each in one.allocations.keys() & kept}
+        self._found |= held.keys()
 
     def fence(self) -> Mapping[str, ClaimResult]:
         """Write all claims once more, all or none; as ``Claimer.fence``.
@@ -211,20 +209,14 @@ class ClaimSession:
         """Release claims and reservations: the request has failed, or its reply cannot be delivered."""
         held, self._held = self._held, {}
         try:
-            in_use = self._in_use(held)
-            self._release({uuid: one for uuid, one in held.items() if uuid not in in_use})
+            # Another run of the message wrote it, or may have. That one may be answered with it, without a
+            # fence if it does not know that it is not the only one. What nova says later decides.
+            unclear = {uuid for uuid in held if uuid in self._found | self._lost}
+            self.claimer.spool.note_unknown(unclear, self.nodes.kept)
+            self._release({uuid: one for uuid, one in held.items() if uuid not in unclear})
             self.reservations.remove(self.request.instance_uuids)
         finally:
             self._end()
-
-    def _in_use(self, held: Collection[str]) -> set[str]:
-        """Return the instances that another run of the request was answered with, or may have been."""
-        if not held or not self.request.has_past:
-            return set()
-        states = self.claimer.states_of(list(held), self.nodes.kept.hosts)
-        unknown = {uuid for uuid in held if states[uuid] is InstanceState.UNKNOWN}
-        self.claimer.spool.note_unknown(unknown, self.nodes.kept)
-        return unknown | {uuid for uuid in held if states[uuid] is InstanceState.PLACED}
 
     def _release(self, held: Mapping[str, ConsumerAllocations]) -> None:
         for uuid, one in held.items():

@@ -14,6 +14,7 @@
 - aggregate_store: the host aggregates
 - partition_hosts: which hosts belong to the partition that this scheduler serves
 - instances: where instances are, asked of the cells
+- instance_states: whether the callers of instances still wait
 - all_instances: every instance of every cell
 - request_specs: flavors, and the requests of instances that exist
 - compute_versions: the lowest version of the computes

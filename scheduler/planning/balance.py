@@ -6,6 +6,7 @@ would decide for the instance then, so every filter allows it, in that order.
 """
 
 from collections.abc import Iterator, Sequence
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -43,23 +44,36 @@ class Balance:
         self._snapshot = cloud.snapshot
         self._mover = Mover(cloud)
         self._moved: set[int] = set()
+        self._known: dict[int, float] = {}  # gains as they were when last looked at
 
     def spread(self, most: int, progress: Progress) -> Iterator[tuple[Move, float]]:
         """Yield moves with their gains: the one of largest gain each time."""
         for number in range(most):
             progress("moves", number, most)
-            best = max(self._candidates(), key=lambda each: each.gain, default=None)
+            best = self._best()
             if best is None or best.gain <= LEAST_GAIN:
                 return
             yield self._take(best.instance, best.chosen), best.gain
 
-    def _candidates(self) -> Iterator[_Found]:
-        """Yield for each kind of instances the best moves off the hosts that are worst for it."""
-        for indices in self._kinds():
-            for index in self._worst(indices):
+    def _best(self) -> _Found | None:
+        """Return the move of the largest gain among those off the hosts that are worst for each kind.
+
+        Gains change little by one move: those known from before say in which order to look again.
+        """
+        candidates = [index for indices in self._kinds() for index in self._worst(indices)]
+        for index in candidates:
+            if index not in self._known:
                 found = self.gain_of(index)
-                if found is not None:
-                    yield found
+                self._known[index] = -math.inf if found is None else found.gain
+        best: _Found | None = None
+        for index in sorted(candidates, key=lambda index: -self._known[index]):
+            if self._known[index] <= (LEAST_GAIN if best is None else best.gain):
+                break
+            found = self.gain_of(index)
+            self._known[index] = -math.inf if found is None else found.gain
+            if found is not None and (best is None or found.gain > best.gain):
+                best = found
+        return best
 
     def _kinds(self) -> list[np.ndarray]:
         """Return the instances that can be moved, those of one request and cell together.

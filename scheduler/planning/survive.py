@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 import fnmatch
 from itertools import combinations, islice
+import sys
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +27,9 @@ from scheduler.planning.snapshot import SOFT_DELETED, Progress, Snapshot, no_pro
 #: Failure domains that are told in full, and those of which it is told how much may still be sold.
 MOST_TOLD = 20
 MOST_SOLD = 3
+
+#: Instances of a domain that are evacuated one by one to find out what may be sold then.
+MOST_DECIDED = 2000
 
 #: Instances without a place that are told of a domain.
 MOST_STUCK = 20
@@ -134,6 +138,11 @@ class _Kind:
     count: int = 0
 
 
+def _slots_in(large: Mapping[str, int], small: Mapping[str, int]) -> int:
+    """Return how many slots of a small instance a large one takes at most."""
+    return max((-(-large.get(name, 0) // amount) for name, amount in small.items()), default=0)
+
+
 class Survival:
     """Answers for one failure domain after the other; the cloud is as before after each of them."""
 
@@ -221,11 +230,7 @@ class Survival:
                 for number, each in enumerate(kinds)
                 if number != at and each.cell == kind.cell and (number < at or each.number == kind.number)
             ]
-            lost = sum(
-                each.count
-                * max(-(-each.amounts.get(name, 0) // amount) for name, amount in kind.amounts.items())
-                for each in others
-            )
+            lost = sum(each.count * _slots_in(each.amounts, kind.amounts) for each in others)
             slots = self._slots(kind)[kind.passing & rest]
             excluded = int(np.sort(slots)[len(slots) - min(kind.spare, len(slots)) :].sum())
             if int(slots.sum()) - excluded < lost + kind.count:
@@ -238,6 +243,13 @@ class Survival:
         if key not in self._rooms:
             self._rooms[key] = np.min([self._cloud.free(name) // amount for name, amount in key], axis=0)
         return self._rooms[key]
+
+    def slots_of(self, indices: Sequence[int], amounts: Mapping[str, int]) -> int:
+        """Return how many slots of an instance that takes these amounts some instances may take, at most."""
+        kinds = self._kinds(indices)
+        if kinds is None:
+            return sys.maxsize
+        return sum(each.count * _slots_in(each.amounts, amounts) for each in kinds)
 
     def _spare(self, group_uuid: str) -> int | None:
         """Return how many hosts a server group may exclude; None if that has no such bound."""
@@ -340,10 +352,17 @@ def _sold(cloud: PlannedCloud, survival: Survival, answers: Sequence[_Answer], f
 
 
 def _left(cloud: PlannedCloud, survival: Survival, domain: Domain, flavor: str) -> int:
+    """Return how many instances of a flavor fit beside those of a failed domain; a large one is bounded."""
+    indices = survival.instances_of(domain)
+    found = fits(cloud, of_flavor(cloud.snapshot, flavor))
+    before = sum(fit.count for fit in found.values())
+    if len(indices) > MOST_DECIDED:
+        taken = next((fit.taken for fit in found.values() if fit.taken), {})
+        rest = sum(fit.count for row, fit in found.items() if row not in set(domain.rows))
+        return max(0, min(before, rest - survival.slots_of(indices, taken)))
     mark, closed = cloud.mark, cloud.closed.copy()
     try:
-        before = sum(fit.count for fit in fits(cloud, of_flavor(cloud.snapshot, flavor)).values())
-        survival.evacuate(domain, survival.instances_of(domain), keep=True)
+        survival.evacuate(domain, indices, keep=True)
         after = sum(fit.count for fit in fits(cloud, of_flavor(cloud.snapshot, flavor)).values())
     finally:
         cloud.rewind(mark)

@@ -17,5 +17,6 @@ what may be unset; ``network`` asks Neutron for the pre-filters.
 and PCI requests.
 
 ``scheduling_request`` is the request as everything after the query knows it, ``progress`` the part of it that
-changes. ``decision_line`` makes the log line on the decision.
+changes. ``instance_state`` is what nova says of an instance whose caller may have left.
+``decision_line`` makes the log line on the decision.
 """

@@ -49,11 +49,6 @@ class Callers:
         reasons = sorted({REASONS[state] for state in states.values()})
         raise CallerLeft(", ".join(reasons))
 
-    def note_earlier_runs(self, request: SchedulingRequest, kept: Kept) -> None:
-        """Look at the instances once more when no write of an earlier run can come any more."""
-        if request.was_redelivered:
-            self._claimer.spool.note_unknown(request.instance_uuids, kept)
-
     def note_unknown(self, request: SchedulingRequest, kept: Kept) -> None:
         """Look at the instances later: what they hold is not known."""
         self._claimer.spool.note_unknown(request.instance_uuids, kept)

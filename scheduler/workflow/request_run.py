@@ -116,9 +116,9 @@ class RequestRun:
         self._sessions: list[ClaimSession] = []
 
     def note_earlier_runs(self, request: SchedulingRequest) -> None:
-        """Look at the instances of a call that was run before once more, however it ends now."""
-        if request.claims:
-            self._steps.callers.note_earlier_runs(request, self._kept(request))
+        """Let it be looked at later what earlier runs of a request have written, however this one ends."""
+        if request.claims and request.was_redelivered:
+            self._steps.callers.note_unknown(request, self._kept(request))
 
     def reply_to(self, request: SchedulingRequest) -> Reply:
         """Return the reply.
@@ -170,6 +170,9 @@ class RequestRun:
             self._past = True
             self._steps.callers.check(request, self._kept(request))
             held = self._find_held(request)
+            if 0 < len(held) < len(request.instance_uuids):
+                # They are read one by one, and another run may have claimed for all meanwhile, in one write.
+                held = self._find_held(request)
             if len(held) == len(request.instance_uuids):
                 return self._answer_with(held, request)
             self._steps.callers.release(held, self._kept(request), request)
@@ -313,7 +316,7 @@ class RequestRun:
         with self._open(each[0].host.table, request) as claims:
             self._trace.held(len(each))
             if claims is not None:
-                claims.hold({uuid: one.held for uuid, one in held.items()}, self._kept(request).providers)
+                claims.hold({uuid: one.held for uuid, one in held.items()})
             driver, chosen = self._driver.without_rules(), AlreadyHeld()
             selections = [
                 row for one in each for row in driver.select(one.host, one.request.restarted(), chosen)
@@ -347,19 +350,13 @@ class RequestRun:
             return
         waited = request.delivery.waited if request.delivery else 0.0
         past = self._past or request.has_past
-        checked_at = self._check_caller(claims, request) if past else self._begun - waited
         if past or claims.took_several_writes:
             for uuid, result in claims.fence().items():
                 if not result.claimed:
                     raise final_refusal(uuid, result)
-        if self._steps.clock() > checked_at + SOON:
-            self._check_caller(claims, request)
-
-    def _check_caller(self, claims: ClaimSession, request: SchedulingRequest) -> float:
-        """Check that the caller still waits; return when that began."""
-        begun = self._steps.clock()
-        self._steps.callers.check(request, claims.nodes.kept, release=False)
-        return begun
+        # After the fence, which may take long.
+        if past or self._steps.clock() > self._begun - waited + SOON:
+            self._steps.callers.check(request, claims.nodes.kept, release=False)
 
     def _check_rebuild(self, request: SchedulingRequest) -> Reply:
         self._announce_start(request)

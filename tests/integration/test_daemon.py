@@ -8,7 +8,7 @@ import oslo_messaging as messaging
 import pytest
 
 from scheduler import conf as options
-from scheduler.rpc import redelivery
+from scheduler.rpc import server
 from tests.support.daemon import Daemon
 from tests.support.wire_examples import message
 
@@ -88,7 +88,7 @@ def test_a_request_that_kills_its_worker_is_answered_with_an_error_after_some_wo
     try:
         daemon.expect("beat .*")
         call = Call(rabbit_url)
-        daemon.expect("request begins .*", times=1 + redelivery.MOST_INTERRUPTED)
+        daemon.expect("request begins .*", times=server.MOST_DEATHS)
         call.join(60)
         assert "ended while they served it" in str(call.reply)
         daemon.signal(signal.SIGTERM)

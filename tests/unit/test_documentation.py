@@ -21,7 +21,8 @@ FOREIGN = {
     ("placement", "max_allocation_candidates"),
     ("oslo_concurrency", "lock_path"),
     ("oslo_messaging_rabbit", "heartbeat_timeout_threshold"),
-    *(("DEFAULT", name) for name in ("graceful_shutdown_timeout", "log_dir", "state_path", "use_journal")),
+    *(("DEFAULT", name) for name in ("control_exchange", "graceful_shutdown_timeout", "log_dir")),
+    *(("DEFAULT", name) for name in ("state_path", "use_journal")),
 }
 
 

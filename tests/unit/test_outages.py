@@ -168,7 +168,7 @@ def test_a_request_that_has_waited_for_a_thread_has_no_more_patience_than_others
     world.problem = REFUSED
     world.outages.look()
     world.clock.now = 70.0
-    delivery = SimpleNamespace(waited=70.0, can_be_returned=True)
+    delivery = SimpleNamespace(waited=70.0, can_be_requeued=True)
     with pytest.raises(PlacementUnavailable):
         world.run(lambda _now: "hosts", delivery=delivery)
     assert world.clock.now == 70.0
@@ -228,7 +228,7 @@ def test_requests_do_not_keep_each_other_in_memory(world):
 
 
 def returnable():
-    return SimpleNamespace(waited=0.0, can_be_returned=True)
+    return SimpleNamespace(waited=0.0, can_be_requeued=True)
 
 
 def test_while_another_scheduler_can_decide_no_requests_are_taken_and_those_that_wait_are_returned(world):

@@ -4,12 +4,14 @@
 - threads: ``threading``, ``time`` and the other modules of the standard library, on that runtime
 - imports: the product's modules, imported so that they use those
 - placement, http: a model of Placement, and the connection to it with its faults
-- broker: a model of the message broker, as a driver of oslo.messaging
+- amqp: kombu's connections without a network
+- broker: a model of RabbitMQ, down to the methods of AMQP
 - callers: conductors that ask, time out and repeat, and users who delete
 - daemon: a master and its workers, made of the product's code
 - plan: what one history consists of, drawn from its seed
 - history: one history from start to quiet
 - promise: what must be true after each history
+- breaks: what the promise must not survive
 - shrink: the smallest part of a plan that still fails
 - command: the command line
 """

@@ -1,20 +1,38 @@
-"""Deliberate breaks of the rules of recovery, which the simulation must notice.
+"""Deliberate breaks of the product's recovery, which the simulation must notice.
 
-Each break replaces a method of the model of the protocol. ``tools/simulate --faults --breaks`` runs histories
-with each until one violates the promise.
+Each break replaces a function of the product for the rest of the process. ``tools/simulate --faults
+--breaks`` runs histories with each until one violates the promise.
+
+Imported after ``imports.install``.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-import math
 from typing import Any
 
-from tools.simulation.callers import State
-from tools.simulation.protocol.channel import Channel
-from tools.simulation.protocol.run import Run
-from tools.simulation.protocol.spool import Spool
-from tools.simulation.protocol.worker import Worker
-from tools.simulation.protocol.writing import Held, Outcome, Writer, Written
+from oslo_messaging import MessageUndeliverable
+
+from scheduler import manager
+from scheduler.claims import claim_session, spool_file
+from scheduler.claims.capacity import CheckedClaims, OvercommitCheck
+from scheduler.claims.claim import Claim
+from scheduler.claims.claim_session import ClaimSession, Overtaken
+from scheduler.claims.claimer import Claimer
+from scheduler.claims.spool import Spool
+from scheduler.errors import CallerLeft
+from scheduler.placement.allocation_writer import AllocationWriter, _Exchange
+from scheduler.placement.allocations import NOTHING, AllocationReader
+from scheduler.placement.errors import PlacementSilent
+from scheduler.placement.lanes import Lanes
+from scheduler.placement.writes import WriteResult
+from scheduler.rpc.amqp.listener import LateListener
+from scheduler.rpc.amqp.message import PERMANENT, ConfirmedMessage, ReplyQueueMissing
+from scheduler.rpc.delivery import Delivery
+from scheduler.rpc.heartbeats import Heartbeats
+from scheduler.workflow.callers import Callers
+from scheduler.workflow.held_hosts import HeldHosts
+from scheduler.workflow.request_run import RequestRun
+from tools.simulation import threads
 
 #: Histories within which a break is to be noticed.
 MOST = 2000
@@ -22,212 +40,314 @@ MOST = 2000
 Break = Callable[[], None]
 
 
-def _wrap(owner: type, name: str, make: Callable[[Any], Any]) -> Break:
-    """Return what replaces a method by what ``make`` makes of it."""
+def _wrap(owner: Any, name: str, make: Callable[[Any], Any]) -> Break:
+    """Return what replaces a function by what ``make`` makes of it."""
     return lambda: setattr(owner, name, make(getattr(owner, name)))
 
 
 def _constant(value: Any) -> Callable[[Any], Any]:
-    return lambda _method: lambda *_arguments, **_options: value
+    return lambda _function: lambda *_arguments, **_options: value
 
 
-def _without_source(method: Any) -> Any:
-    def without(run: Run, *arguments: Any) -> Any:
-        run._source, source = frozenset(), run._source  # noqa: SLF001
+def _property(value: Any) -> Callable[[Any], Any]:
+    return lambda _property: property(lambda _self: value)
+
+
+def _alias(owner: Any, name: str, other: str) -> Break:
+    """Return what replaces a method by another one."""
+    return lambda: setattr(owner, name, getattr(owner, other))
+
+
+# -- who waits -----------------------------------------------------------------------------------------------
+
+
+def _inverted(check: Any) -> Any:
+    def inverted(callers: Callers, *arguments: Any, **options: Any) -> None:
         try:
-            return method(run, *arguments)
-        finally:
-            run._source = source  # noqa: SLF001
+            check(callers, *arguments, **options)
+        except CallerLeft:
+            return
+        raise CallerLeft("inverted")
+
+    return inverted
+
+
+# -- fence and releases --------------------------------------------------------------------------------------
+
+
+def _fence_counts(fence: Any) -> Any:
+    def fenced(session: ClaimSession) -> Mapping[str, Any]:
+        try:
+            return {uuid: one for uuid, one in fence(session).items() if one.claimed}
+        except Overtaken:
+            return {}
+
+    return fenced
+
+
+def _first_only(release: Any) -> Any:
+    return lambda claimer, held, *rest: release(claimer, dict(list(held.items())[:1]), *rest)
+
+
+def _whatever_generation(release: Any) -> Any:
+    """Release what an instance holds now, whoever wrote it."""
+
+    def released(claimer: Claimer, held: Any, *rest: Any) -> Any:
+        try:
+            now = claimer.get_held_many(list(held))
+        except PlacementSilent:
+            now = held
+        return release(claimer, {uuid: now[uuid] for uuid in held if now[uuid].allocations}, *rest)
+
+    return released
+
+
+def _as_its_own(hold: Any) -> Any:
+    def held(session: ClaimSession, found: Any) -> None:
+        hold(session, found)
+        session._found.clear()  # noqa: SLF001
+
+    return held
+
+
+def _one_by_one(write: Any) -> Any:
+    return lambda *given, **options: write(*given, **{**options, "all_or_none": False})
+
+
+# -- writes --------------------------------------------------------------------------------------------------
+
+
+def _overwriting(write: Any) -> Any:
+    """Write with whatever generation a consumer has."""
+
+    def overwrite(writer: AllocationWriter, writes: Any, **options: Any) -> Any:
+        written = dict(write(writer, writes, **options))
+        again = {
+            uuid: replace(writes[uuid], generation=one.held.generation)
+            for uuid, one in written.items()
+            if one.result is WriteResult.CHANGED and one.held.allocations
+        }
+        return written | write(writer, again, **options) if again else written
+
+    return overwrite
+
+
+def _ending(result: WriteResult) -> Callable[[Any], Any]:
+    """Let a try that is not clear end the write with this result."""
+
+    def make(_function: Any) -> Any:
+        def end(exchange: _Exchange, unit: Any, *_details: Any, **_more: Any) -> None:
+            exchange._end(unit, result, "broken", unit.reply, unit.made())  # noqa: SLF001
+
+        return end
+
+    return make
+
+
+def _changed_is_done(write: Any) -> Any:
+    def written(writer: AllocationWriter, writes: Any, **options: Any) -> Any:
+        return {
+            uuid: replace(one, result=WriteResult.DONE, held=writes[uuid].made(writes[uuid].generation))
+            if one.result is WriteResult.CHANGED
+            else one
+            for uuid, one in write(writer, writes, **options).items()
+        }
+
+    return written
+
+
+def _nothing_on_error(read_many: Any) -> Any:
+    def read(reader: AllocationReader, uuids: Any, *rest: Any) -> Any:
+        try:
+            return read_many(reader, uuids, *rest)
+        except PlacementSilent:
+            return dict.fromkeys(uuids, NOTHING)
+
+    return read
+
+
+def _without_source(keep_source: Any) -> Any:
+    def keep(claim: Claim, source: Any) -> None:
+        keep_source(claim, source)
+        claim.write = replace(claim.write, allocations=claim.request.candidate.allocations)
+
+    return keep
+
+
+def _without_keys(entry: Any) -> Any:
+    def without(lanes: Lanes, units: Any, context: Any) -> Any:
+        made = entry(lanes, units, context)
+        made.lanes = made.providers = frozenset()
+        return made
 
     return without
 
 
-def _acknowledging_first(method: Any) -> Any:
-    def answer(run: Run, *arguments: Any) -> Any:
-        run._around.channel.acknowledge(run.delivery)  # noqa: SLF001
-        return method(run, *arguments)
+def _accepted_is_shown(accept: Any) -> Any:
+    def accepted(exchange: _Exchange, unit: Any, reply: Any) -> None:
+        unit.verified = True
+        accept(exchange, unit, reply)
 
-    return answer
-
-
-def _past_is(choose: Callable[[Any], bool]) -> Callable[[Any], Any]:
-    def make(method: Any) -> Any:
-        def take(channel: Channel, stopped: Any) -> Any:
-            delivery = method(channel, stopped)
-            return delivery and replace(delivery, past=choose(delivery))
-
-        return take
-
-    return make
+    return accepted
 
 
-def _outcome_instead(before: Outcome, after: Outcome) -> Callable[[Any], Any]:
-    def make(method: Any) -> Any:
-        def write(writer: Writer, wanted: Any, *arguments: Any) -> Written:
-            written = method(writer, wanted, *arguments)
-            held = {uuid: Held(one.rows, (one.generation or 0) + 1) for uuid, one in wanted.items()}
-            return Written(after, held) if written.outcome is before else written
-
-        return write
-
-    return make
+# -- messages ------------------------------------------------------------------------------------------------
 
 
-def _giving_up_lost(instead: Outcome) -> Callable[[Any], Any]:
-    """A try without a response ends the write, with a made-up outcome."""
+def _acknowledging_first(reply: Any) -> Any:
+    def replied(message: ConfirmedMessage, *arguments: Any, **options: Any) -> None:
+        message.undelivered = None
+        message.settle()
+        # long enough for the thread that acknowledges
+        threads.sleep(0.05)
+        reply(message, *arguments, **options)
 
-    def make(method: Any) -> Any:
-        def write(writer: Writer, wanted: Any, deadline: float, lost: Any = lambda: None) -> Written:
-            marks: list[bool] = []
-            written = method(writer, wanted, -math.inf if not marks else deadline, lambda: marks.append(True))
-            if written.outcome is Outcome.UNKNOWN:
-                held = {uuid: Held(one.rows, (one.generation or 0) + 1) for uuid, one in wanted.items()}
-                return Written(instead, held)
-            return written if written.outcome is not Outcome.AWAY else method(writer, wanted, deadline, lost)
+    return replied
 
-        return write
+
+def _swallowing(*kinds: type[BaseException]) -> Callable[[Any], Any]:
+    """Count a reply as sent after these errors; without any: after all that are not permanent."""
+
+    def make(send: Any) -> Any:
+        def sent(message: ConfirmedMessage, *arguments: Any, **options: Any) -> None:
+            try:
+                send(message, *arguments, **options)
+            except (*PERMANENT, ReplyQueueMissing, MessageUndeliverable) as error:
+                if not isinstance(error, kinds):
+                    raise
+            except Exception:
+                if kinds:
+                    raise
+
+        return sent
 
     return make
 
 
-def _overwriting(method: Any) -> Any:
-    """Write with whatever generation a consumer has."""
-
-    def write(writer: Writer, wanted: Any, deadline: float, lost: Any = lambda: None) -> Written:
-        written = method(writer, wanted, deadline, lost)
-        if written.outcome is not Outcome.CHANGED:
-            return written
-        found = writer.read_many(wanted, deadline) or {}
-        return method(
-            writer,
-            {uuid: Held(one.rows, found.get(uuid, Held()).generation) for uuid, one in wanted.items()},
-            deadline,
-            lost,
-        )
-
-    return write
-
-
-def _forgetting(method: Any) -> Any:
-    def make(worker: Worker, parts: Any, entries: Any) -> None:
-        entries.clear()
-        method(worker, parts, entries)
-
-    return make
-
-
-def _at_once(method: Any) -> Any:
-    """Look at a consumer before a late write can have come."""
-
-    def note(spool: Spool, wanted: Any, source: Any = frozenset()) -> None:
-        method(spool, wanted, source)
-        for uuid in wanted:
-            spool._entries[uuid].due = spool._clock()  # noqa: SLF001
-
-    return note
-
-
-def _without_lost(method: Any) -> Any:
-    return lambda spool, wanted, source=frozenset(): method(spool, {uuid: {} for uuid in wanted}, source)
-
-
-def _not_releasing(method: Any) -> Any:
-    def drop(run: Run, reason: str) -> None:
-        run._states = lambda: dict.fromkeys(run.uuids, State.PLACED)  # type: ignore[method-assign]  # noqa: SLF001
-        method(run, reason)
-
-    return drop
-
-
-def _as_sent(method: Any) -> Any:
-    return lambda worker, reply: method(worker, reply) is not False
-
-
-def _with_or_without_queue(method: Any) -> Any:
-    return lambda worker, reply: method(worker, reply) is not None or None
-
-
-def _endless(method: Any) -> Any:
-    return lambda run, around, delivery, _timeout: method(run, around, delivery, 4000.0)
-
-
-def _first_only(method: Any) -> Any:
-    """Release one instance of several."""
-
-    def release(run: Run) -> bool:
-        for uuid in run.uuids[1:]:
-            run._held.pop(uuid, None)  # noqa: SLF001
-        return method(run)
-
-    return release
-
-
-def _partly(method: Any) -> Any:
+def _one_for_all(of_each: Any) -> Any:
     """Take a call for settled of which one instance holds a host."""
 
-    def claim(run: Run) -> bool:
-        held = [one for one in run.uuids if run._has_host(one)]  # noqa: SLF001
-        if not held:
-            return method(run)
-        run._held |= dict.fromkeys(run.uuids, run._held[held[0]])  # noqa: SLF001
-        run._past = False  # noqa: SLF001
-        return True
+    def found(hosts: HeldHosts, queries: Any, request: Any) -> Any:
+        held = of_each(hosts, queries, request)
+        first = next(iter(held.values()), None)
+        return held if first is None else {uuid: held.get(uuid, first) for uuid in request.instance_uuids}
 
-    return claim
+    return found
 
 
-BREAKS: dict[str, Break] = {
-    "a call with a past is wanted, whatever nova says": _wrap(Run, "_is_wanted", _constant(True)),
-    "wanted and not wanted are mixed up": _wrap(
-        Run, "_is_wanted", lambda method: lambda run: not method(run)
+# -- the spool -----------------------------------------------------------------------------------------------
+
+
+def _at_once(put: Any) -> Any:
+    """Look at a consumer before a late write can have come."""
+    return lambda spool, entry, **options: put(spool, replace(entry, due=entry.since), **options)
+
+
+#: By name: the profile whose histories bring it out, and what is broken.
+BREAKS: dict[str, tuple[str, Break]] = {
+    # who waits
+    "a call with a past is wanted, whatever nova says": ("backlog", _wrap(Callers, "check", _constant(None))),
+    "wanted and not wanted are mixed up": ("backlog", _wrap(Callers, "check", _inverted)),
+    "a call that is not wanted keeps what its instances hold": (
+        "channel",
+        _wrap(Callers, "_release_over", _constant(None)),
     ),
-    "a call that is not wanted keeps what its instances hold": _wrap(Run, "_drop", _not_releasing),
-    "no fence": _wrap(Run, "_fence", _constant(True)),
-    "a fence that failed counts": _wrap(Run, "_fence", lambda method: lambda run: method(run) or True),
-    "nothing is released before an error": _wrap(Run, "_release_before_error", _constant(True)),
-    "one instance of several is released before an error": _wrap(Run, "_release_before_error", _first_only),
-    "the error of a call that was answered releases": _wrap(
-        Run, "_states", lambda _method: lambda run: dict.fromkeys(run.uuids, State.WAITING)
+    "the deadline is ignored": ("many", _wrap(manager.options, "caller_patience", _constant(1e6))),
+    "no heartbeats are sent": ("many", _wrap(Heartbeats, "send_due", _constant(None))),
+    "a caller that heard nothing for long counts as waiting": (
+        "pause",
+        _wrap(Heartbeats, "caller_is_gone", _constant(False)),
     ),
-    "a write replaces what another one wrote": _wrap(Writer, "write", _overwriting),
-    "a message is acknowledged before its reply": _wrap(Run, "_answer", _acknowledging_first),
-    "no message counts as redelivered": _wrap(Channel, "take", _past_is(lambda _delivery: False)),
-    "the backlog is taken for new calls": _wrap(
-        Channel, "take", _past_is(lambda delivery: delivery.message.redelivered)
+    # the fence
+    "no fence": ("redelivery", _wrap(ClaimSession, "fence", _constant({}))),
+    "a fence that failed counts": ("redelivery", _wrap(ClaimSession, "fence", _fence_counts)),
+    "the fence is not all or none": ("redelivery", _wrap(AllocationWriter, "write", _one_by_one)),
+    "claims of several writes need no fence": (
+        "hosts",
+        _wrap(ClaimSession, "took_several_writes", _property(False)),
     ),
-    "the file of the spool is not read": _wrap(Worker, "__init__", _forgetting),
-    "the spool is never worked through": _wrap(Spool, "work", _constant(None)),
-    "what is in doubt is looked at before late writes have come": _wrap(Spool, "note_lost", _at_once),
-    "nothing is noted of a write without a response": _wrap(Run, "_note_lost", _constant(None)),
-    "nothing is noted of earlier runs": _wrap(Run, "_note_earlier_runs", _constant(None)),
-    "nothing is noted of a claim that was not released": _wrap(Spool, "note_unreleased", _constant(None)),
-    "a write without a response counts as done": _wrap(Writer, "write", _giving_up_lost(Outcome.DONE)),
-    "a write without a response counts as refused": _wrap(Writer, "write", _giving_up_lost(Outcome.REFUSED)),
-    "a refusal counts as done": _wrap(Writer, "write", _outcome_instead(Outcome.REFUSED, Outcome.DONE)),
-    "another run that was first is ignored": _wrap(
-        Writer, "write", _outcome_instead(Outcome.CHANGED, Outcome.DONE)
+    # releases
+    "nothing is released before an error": ("placement", _wrap(ClaimSession, "_release", _constant(None))),
+    "one instance of several is released": ("placement", _wrap(Claimer, "release", _first_only)),
+    "a release removes what another run wrote": (
+        "redelivery",
+        _wrap(Claimer, "release", _whatever_generation),
     ),
-    "one held instance answers for all": _wrap(Run, "_claim_missing", _partly),
-    "a message is acknowledged in the place of being requeued": _wrap(
-        Channel, "requeue", lambda _method: Channel.acknowledge
+    "the release is skipped if a reply cannot be delivered": ("reply", _alias(Delivery, "give_back", "keep")),
+    "what a reply may have named is released": ("unconfirmed", _alias(Delivery, "keep", "give_back")),
+    "what another run wrote is released": (
+        "redelivery",
+        _wrap(ClaimSession, "hold", _as_its_own),
     ),
-    "a reply that was not confirmed counts": _wrap(Worker, "send", _as_sent),
-    "a reply without a queue counts": _wrap(
-        Worker, "send", lambda method: lambda *given: method(*given) or True
+    # writes
+    "a write replaces what another one wrote": ("redelivery", _wrap(AllocationWriter, "write", _overwriting)),
+    "another run that was first is ignored": (
+        "redelivery",
+        _wrap(AllocationWriter, "write", _changed_is_done),
     ),
-    "the deadline is ignored": _wrap(Run, "__init__", _endless),
-    "an evacuated instance loses what it had": _wrap(Run, "_without_host", _without_source),
-    "a failed read counts as nothing held": _wrap(
-        Writer, "read_many", lambda method: lambda *given: method(*given) or dict.fromkeys(given[1], Held())
+    "a write without a response counts as done": (
+        "placement",
+        _wrap(_Exchange, "_lose", _ending(WriteResult.DONE)),
     ),
+    "a write without a response counts as refused": (
+        "placement",
+        _wrap(_Exchange, "_lose", _ending(WriteResult.REFUSED)),
+    ),
+    "a refusal counts as done": ("placement", _wrap(_Exchange, "_refuse", _ending(WriteResult.DONE))),
+    "a refusal that follows a lost write counts": (
+        "scarce",
+        _wrap(_Exchange, "_may_come", _constant(False)),
+    ),
+    "rows are taken to be shown": ("hosts", _wrap(_Exchange, "_accept", _accepted_is_shown)),
+    "a failed read counts as nothing held": ("kill", _wrap(AllocationReader, "read_many", _nothing_on_error)),
+    "an evacuated instance loses what it had": ("placement", _wrap(Claim, "_keep_source", _without_source)),
+    "writes have no order": ("crowd", _wrap(Lanes, "_entry", _without_keys)),
+    "no check for over-commit": ("crowd", _wrap(OvercommitCheck, "check", _constant(CheckedClaims()))),
+    "no locks of requests": ("repeat", _wrap(Claimer, "begin_request", _constant(lambda: None))),
+    "claims go on while the process stops": ("stop", _wrap(Claimer, "stop_claiming", _constant(None))),
+    # messages
+    "a message is acknowledged before its reply": (
+        "kill",
+        _wrap(ConfirmedMessage, "reply", _acknowledging_first),
+    ),
+    "no message counts as redelivered": ("kill", _wrap(ConfirmedMessage, "redelivered", _property(False))),
+    "the backlog is taken for new calls": ("backlog", _wrap(LateListener, "expect_queued", _constant(None))),
+    "no message has a past": ("backlog", _wrap(ConfirmedMessage, "has_past", _property(False))),
+    "a lost channel is not noticed": ("channel", _wrap(LateListener, "_is_held", _constant(True))),
+    "a message is acknowledged in the place of being requeued": (
+        "stop",
+        _alias(LateListener, "requeue", "settle"),
+    ),
+    "an answered call is run again": (
+        "placement",
+        _wrap(LateListener, "settle", lambda _settle: lambda listener, message: listener.requeue(message)),
+    ),
+    "a reply that was not confirmed counts": (
+        "unconfirmed",
+        _wrap(ConfirmedMessage, "_send_once", _swallowing()),
+    ),
+    "a reply without a queue counts": (
+        "reply",
+        _wrap(ConfirmedMessage, "_send_until_confirmed", _swallowing(ReplyQueueMissing)),
+    ),
+    "a call whose reply is not confirmed ends": (
+        "unconfirmed",
+        _wrap(ConfirmedMessage, "may_be_run_again", _property(False)),
+    ),
+    "one held instance answers for all": ("kill", _wrap(HeldHosts, "of_each", _one_for_all)),
+    "a call is begun once": ("repeat", _wrap(RequestRun, "_is_answered_elsewhere", _constant(False))),
+    # the spool
+    "the file of the spool is not read": ("kill", _wrap(spool_file.SpoolFile, "take_over", _constant(()))),
+    "the spool is never worked through": ("kill", _wrap(Spool, "_settle_due", _constant(False))),
+    "what is in doubt is looked at before late writes have come": ("delete", _wrap(Spool, "_put", _at_once)),
+    "nothing is noted of a write without a response": (
+        "scarce",
+        _wrap(ClaimSession, "_note_lost", _constant(None)),
+    ),
+    "nothing is noted of earlier runs": ("kill", _wrap(RequestRun, "note_earlier_runs", _constant(None))),
+    "nothing is noted of a claim that was not released": (
+        "placement",
+        _wrap(Spool, "note_unreleased", _constant(None)),
+    ),
+    "nothing is noted of a slow reply": ("pause", lambda: setattr(claim_session, "SOON", 1e9)),
 }
-
-
-def apply(name: str) -> None:
-    """Break what has this name, for the rest of the process."""
-    BREAKS[name]()
-
-
-def names() -> Iterable[str]:
-    """Return the names of all."""
-    return BREAKS

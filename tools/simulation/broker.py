@@ -20,20 +20,26 @@ from tools.simulation.runtime import Process, Runtime, Task
 # Seconds after which a client notices at the latest that its connection is gone, if nobody tells it.
 UNNOTICED = 20.0
 
+# Seconds after an outage in which clients connect again.
+RECONNECTED = 31.0
+
+# Seconds from a delivery after which its connection is lost at the latest: one of these. So two runs of a
+# call begin almost together, or while the first one claims.
+SOON = (0.02, 0.3, 5.0)
+
 # Seconds after which a connection breaks at the latest on which a message was not confirmed.
 UNCONFIRMED = 60.0
 
 
 @dataclass(eq=False)
 class Message:
-    """A call, with all copies of it.
+    """A call.
 
     Attributes:
         published: When its caller sent it.
         replies: Times at which the broker took a reply.
         waits: For each time that a thread served it: seconds from the begin to the end.
-        working: The processes in which a thread serves it.
-        receivers: The processes that it was delivered to, and that have not sent it on.
+        working: The processes in which a thread serves it, and since when.
         abandoned: Times at which it was acknowledged without a reply.
     """
 
@@ -43,10 +49,8 @@ class Message:
     acknowledged: bool = False
     replies: list[float] = field(default_factory=list)
     waits: list[float] = field(default_factory=list)
-    working: set[Process] = field(default_factory=set)
+    working: dict[Process, float] = field(default_factory=dict)
     abandoned: list[float] = field(default_factory=list)
-    receivers: set[Process] = field(default_factory=set)
-    sent_on: set[Process] = field(default_factory=set)
 
     @property
     def name(self) -> str:
@@ -74,7 +78,6 @@ class Stored:
 
     message: Message
     body: str
-    headers: Mapping[str, Any] = field(default_factory=dict)
     deliveries: int = 0
 
 
@@ -109,7 +112,7 @@ class Session:
 
 
 class Broker:
-    """The queue of all schedulers, those of calls that are sent on, and the reply queues of callers.
+    """The queue of all schedulers, and the reply queues of callers.
 
     Attributes:
         active: The broker of the history that runs.
@@ -118,7 +121,7 @@ class Broker:
         redelivery: Probability that the connection is lost on which a call was just delivered, so that it
             comes once more, while its process goes on and notices it late.
         silence: Probability that a reply is taken and not confirmed.
-        unsent: Probability that a call that is sent on is returned, or taken or lost without a confirmation.
+        disturbed: When a connection was lost last, or a message not confirmed.
         unconfirmed: The replies that were taken and not confirmed. Their callers may have received them.
         queues: The reply queues of callers: what takes a reply out of each.
     """
@@ -131,7 +134,7 @@ class Broker:
         self.largest = 16 << 20
         self.redelivery = 0.0
         self.silence = 0.0
-        self.unsent = 0.0
+        self.disturbed = 0.0
         self.unconfirmed: list[Reply] = []
         self.queues: dict[str, Callable[[Reply], None]] = {}
         self.messages: dict[str, Message] = {}
@@ -252,7 +255,7 @@ class Broker:
 
     def start(self) -> None:
         """Accept connections again."""
-        self.up = True
+        self.up, self.disturbed = True, self.runtime.clock + RECONNECTED
         self.runtime.wake_all(self._outage)
 
     def _has_consumers(self, connection: Any) -> bool:
@@ -265,6 +268,7 @@ class Broker:
     def _break(self, connection: Any, after: float = 0.0) -> None:
         """Lose a connection, which its client notices some seconds later."""
         self.disconnect(connection)
+        self.disturbed = self.runtime.clock + after
         error = ConnectionResetError(104, "Connection reset by peer")
         self.runtime.after(after, connection.fail, error)
 
@@ -324,19 +328,11 @@ class Broker:
                 session, 406, f"PRECONDITION_FAILED - unknown delivery tag {tag}", spec.Basic.Ack
             )
             return
-        message, process = found[1].message, session.connection.process
+        message = found[1].message
         message.acknowledged = True
-        if process in message.sent_on:
-            message.sent_on.discard(process)
-            message.receivers.discard(process)
-        elif not message.replies and not self._has_copy(message):
+        if not message.replies:
             message.abandoned.append(self.runtime.clock)
             self.told(f"broker forgets {message.name} without a reply")
-
-    def _has_copy(self, message: Message) -> bool:
-        sessions = [each for sessions in self._sessions.values() for each in sessions.values()]
-        delivered = [stored.message for each in sessions for _, stored in each.unacknowledged.values()]
-        return message in delivered or message in self.waiting
 
     def _reject(self, session: Session, tag: int, requeue: bool) -> None:
         queue, stored = session.unacknowledged.pop(tag, (None, None))
@@ -347,7 +343,7 @@ class Broker:
         elif requeue:
             self._enqueue(queue, stored)
         else:
-            self._move(queue, stored, "rejected")
+            stored.message.abandoned.append(self.runtime.clock)
 
     def _publish(
         self, session: Session, _t: int, _e: str, key: str, _m: bool, _i: bool, content: Any
@@ -358,23 +354,21 @@ class Broker:
             text = f"PRECONDITION_FAILED - message size {len(body)} is larger than configured max size"
             self._close_with(session, 406, text)
             return
-        inner = orjson.loads(orjson.loads(body)["oslo.message"])
-        message = self.messages[inner["_msg_id"]]
-        taken = self._answer if "result" in inner else self._send_on
-        fate = taken(key, message, body, inner, content.properties.get("application_headers") or {}, session)
+        fate = self._answer(key, orjson.loads(orjson.loads(body)["oslo.message"]))
         if fate == "returned":
             session.send(spec.Basic.Return, 312, "NO_ROUTE", "", key, content=content)
         if fate != "unconfirmed":
             session.send(spec.Basic.Ack, confirmed, False)
-        elif self.random.random() < 0.5:
+            return
+        self.disturbed = self.runtime.clock + UNCONFIRMED
+        if self.random.random() < 0.5:
             self.runtime.after(UNCONFIRMED * self.random.random(), self._break, session.connection)
 
     # -- messages --------------------------------------------------------------------------------------------
 
-    def _answer(
-        self, key: str, message: Message, _body: str, inner: Any, _headers: Any, _session: Session
-    ) -> str:
+    def _answer(self, key: str, inner: Mapping[str, Any]) -> str:
         """Put a reply into its queue; return what becomes of it: "", "returned" or "unconfirmed"."""
+        message = self.messages[inner["_msg_id"]]
         failure = orjson.loads(inner["failure"])["class"] if inner["failure"] else None
         reply = Reply(message, inner["result"], failure)
         fate, delivered = "", True
@@ -393,37 +387,9 @@ class Broker:
             message.replies.append(self.runtime.clock)
         return fate
 
-    def _send_on(
-        self, key: str, message: Message, body: str, _inner: Any, headers: Any, session: Session
-    ) -> str:
-        """Put a call that is sent on into another queue; return what becomes of it, as above."""
-        fate = self.random.choice(("returned", "lost", "there")) if self.random.random() < self.unsent else ""
-        self.told(f"broker has {message.name} for {key}{f', {fate} and not confirmed' if fate else ''}")
-        if fate == "returned" or key not in self._calls:
-            return "returned"
-        message.sent_on.add(session.connection.process)
-        if fate != "lost":
-            self._enqueue(self._calls[key], Stored(message, body, headers))
-        return "unconfirmed" if fate else ""
-
     def _enqueue(self, queue: Queue, stored: Stored) -> None:
         queue.ready.append(stored)
-        lifetime = queue.arguments.get("x-message-ttl")
-        if lifetime is not None:
-            self.runtime.after(lifetime / 1000, self._expire, queue, stored)
         self._deliver(queue)
-
-    def _expire(self, queue: Queue, stored: Stored) -> None:
-        if stored in queue.ready:
-            queue.ready.remove(stored)
-            self._move(queue, stored, "expired")
-
-    def _move(self, queue: Queue, stored: Stored, reason: str) -> None:
-        """Move a call to the queue that another one names for what it does not keep."""
-        self.told(f"broker moves {stored.message.name} back from {queue.name}: {reason}")
-        headers = {**stored.headers, "x-death": [{"reason": reason, "count": 1}]}
-        target = self._calls[queue.arguments["x-dead-letter-routing-key"]]
-        self._enqueue(target, Stored(stored.message, stored.body, headers))
 
     def _deliver(self, queue: Queue) -> None:
         while queue.ready and queue.consumers and self.up:
@@ -432,20 +398,18 @@ class Broker:
             again, stored.deliveries = stored.deliveries, stored.deliveries + 1
             tag = next(session.tags)
             session.unacknowledged[tag] = queue, stored
-            stored.message.receivers.add(process)
             self.told(f"{process} receives {stored.message.name}{' (redelivered)' if again else ''}")
-            headers = dict(stored.headers)
-            if again and queue.arguments.get("x-queue-type") == "quorum":
-                headers["x-delivery-count"] = again
+            counts = again and queue.arguments.get("x-queue-type") == "quorum"
             content = amqp.Message(
                 stored.body,
                 content_type="application/json",
                 content_encoding="utf-8",
-                application_headers=headers,
+                application_headers={"x-delivery-count": again} if counts else {},
             )
             session.send(spec.Basic.Deliver, consumer, tag, bool(again), "", queue.name, content=content)
             if self.random.random() < self.redelivery:
-                self.runtime.after(5.0 * self.random.random(), self._lose, session.connection)
+                soon = self.random.choice(SOON) * self.random.random()
+                self.runtime.after(soon, self._lose, session.connection)
 
     def _lose(self, connection: Any) -> None:
         if connection in self._sessions:

@@ -75,6 +75,7 @@ class Call:
         settled: It was answered, or given up.
         ended: When that was.
         answered: A reply came in time.
+        neglected: It was given up as nothing was heard, although a process served it that could have said so.
         orphaned: Its conductor is gone.
     """
 
@@ -85,6 +86,7 @@ class Call:
     settled: bool = False
     ended: float = math.inf
     answered: bool = False
+    neglected: bool = False
     orphaned: bool = False
 
 
@@ -208,6 +210,7 @@ class Callers:
         while not call.settled:
             left = min(self._silence, end - self._runtime.clock)
             if left <= 0 or not self._runtime.wait(call.waiters, left):
+                call.neglected = left == self._silence and self._is_served(call)
                 break
             while call.replies:
                 reply = call.replies.pop(0)
@@ -215,6 +218,18 @@ class Callers:
                     call.settled = call.answered = True
                     self._accept(call, reply)
         call.settled, call.ended = True, self._runtime.clock
+
+    def _is_served(self, call: Call) -> bool:
+        """Return whether a process has served a call for as long as its caller heard nothing, undisturbed."""
+        since = self._runtime.clock - self._silence
+        return (
+            self._broker.up
+            and self._broker.disturbed < since
+            and any(
+                process.alive and not process.was_paused and begun < since
+                for process, begun in call.message.working.items()
+            )
+        )
 
     def _accept(self, call: Call, reply: Reply) -> None:
         self._told(f"conductor has the answer to {call.message.name}: {reply.failure or 'hosts'}")

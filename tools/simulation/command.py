@@ -81,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         chosen = plan.Plan.from_json(pathlib.Path(arguments.plan).read_text())
         return _replay(chosen, arguments)
     if arguments.histories == 1:
-        return _replay(_draw(arguments.seed, arguments.profile), arguments)
+        return _replay(plan.draw(arguments.seed, arguments.profile), arguments)
     return _campaign(arguments)
 
 
@@ -111,10 +111,10 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         help="kinds of faults (default: each in turn)",
     )
     parser.add_argument(
-        "--protocol", action="store_true", help="run the model of the protocol in the place of the product"
+        "--breaks", action="store_true", help="break the product on purpose, in one way after the other"
     )
     parser.add_argument(
-        "--breaks", action="store_true", help="break the protocol on purpose, one rule after the other"
+        "--only", default="", help="only the breaks whose names have one of these words, which | divides"
     )
     parser.add_argument("--also", help="run first the histories of this file: lines of a seed and a profile")
     parser.add_argument("--shrink", action="store_true", help="make the first failing history smaller")
@@ -139,21 +139,17 @@ def _fix_hashes() -> None:
 
 
 def _replay(chosen: plan.Plan, arguments: argparse.Namespace) -> int:
-    outcome = _run(chosen, trace=arguments.trace, model=arguments.protocol)
+    outcome = _run(chosen, trace=arguments.trace)
     _show(outcome)
     if outcome.violations and (arguments.shrink or arguments.save):
         _shrink(outcome, arguments)
     return 1 if outcome.violations else 0
 
 
-def _draw(seed: int, profile: str) -> plan.Plan:
-    return plan.draw(seed, profile or plan.profile_of(seed))
-
-
-def _run(chosen: plan.Plan, *, trace: bool = False, model: bool = False) -> Any:
+def _run(chosen: plan.Plan, *, trace: bool = False) -> Any:
     from tools.simulation.history import History
 
-    return History(chosen, trace=trace, model=model).run()
+    return History(chosen, trace=trace).run()
 
 
 def _show(outcome: Any) -> None:
@@ -172,9 +168,9 @@ def _shrink(outcome: Any, arguments: argparse.Namespace) -> None:
         print(f"Shrinking ({kind}) ...", flush=True)
         smallest = shrink.shrink(
             outcome.plan,
-            lambda one: any(found.kind == kind for found in _run(one, model=arguments.protocol).violations),
+            lambda one: any(found.kind == kind for found in _run(one).violations),
         )
-        _show(_run(smallest, trace=True, model=arguments.protocol))
+        _show(_run(smallest, trace=True))
     if arguments.save:
         pathlib.Path(arguments.save).write_text(smallest.to_json())
 
@@ -186,25 +182,37 @@ def _break(arguments: argparse.Namespace) -> int:
     """Run histories with each break until one is noticed; return 1 if one was not."""
     from tools.simulation.breaks import BREAKS, MOST
 
-    unnoticed = 0
-    most = min(arguments.histories, MOST)
-    with multiprocessing.get_context("fork").Pool(arguments.jobs, maxtasksperchild=1) as pool:
-        tasks = [(name, arguments.seed, most) for name in BREAKS]
-        for name, number, text in pool.imap(_notice, tasks, 1):
-            unnoticed += not number
-            print(f"{number or 'NOT'!s:>5}  {name}: {text}" if number else f"  NOT  {name}", flush=True)
-    print(f"{len(BREAKS) - unnoticed} of {len(BREAKS)} breaks were noticed within {most} histories.")
-    return 1 if unnoticed else 0
+    chosen = [name for name in BREAKS if any(words in name for words in arguments.only.split("|"))]
+    most, noticed = min(arguments.histories, MOST), 0
+    left = [(name, arguments.seed, 0, most) for name in chosen]
+    fork = multiprocessing.get_context("fork")
+    with fork.Pool(arguments.jobs, maxtasksperchild=1) as pool, fork.Pool(1) as unbroken:
+        while left:
+            tasks, left = left, []
+            for name, number, text in pool.imap_unordered(_notice, tasks, 1):
+                if not number:
+                    print(f"  NOT  {name}", flush=True)
+                elif unbroken.apply(run_seed, [(arguments.seed + number - 1, BREAKS[name][0])])[1][
+                    "violations"
+                ]:
+                    # It is not the break that was noticed.
+                    left.append((name, arguments.seed, number, most))
+                else:
+                    noticed += 1
+                    print(f"{number:5}  {name}: {text}", flush=True)
+    print(f"{noticed} of {len(chosen)} breaks were noticed within {most} histories.")
+    return 0 if noticed == len(chosen) else 1
 
 
-def _notice(task: tuple[str, int, int]) -> tuple[str, int, str]:
+def _notice(task: tuple[str, int, int, int]) -> tuple[str, int, str]:
     """Return the break, after how many histories it was noticed (0: it was not), and what was found."""
-    from tools.simulation import breaks
+    from tools.simulation.breaks import BREAKS
 
-    name, seed, most = task
-    breaks.apply(name)
-    for number in range(most):
-        _, result = run_seed((seed + number, "", True))
+    name, seed, first, most = task
+    profile, apply = BREAKS[name]
+    apply()
+    for number in range(first, most):
+        _, result = run_seed((seed + number, profile))
         if result["violations"]:
             kind, text = result["violations"][0]
             return name, number + 1, f"{kind}: {text}"
@@ -214,10 +222,10 @@ def _notice(task: tuple[str, int, int]) -> tuple[str, int, str]:
 # -- many histories ------------------------------------------------------------------------------------------
 
 
-def run_seed(task: tuple[int, str, bool]) -> tuple[int, dict[str, Any]]:
+def run_seed(task: tuple[int, str]) -> tuple[int, dict[str, Any]]:
     """Run one history; returns its seed and what came of it, as plain values."""
-    seed, profile, model = task
-    outcome = _run(_draw(seed, profile), model=model)
+    seed, profile = task
+    outcome = _run(plan.draw(seed, profile))
     result = {
         "profile": outcome.plan.profile,
         "violations": [(violation.kind, violation.text) for violation in outcome.violations],
@@ -254,7 +262,7 @@ def _results(arguments: argparse.Namespace, start: float) -> Iterator[tuple[int,
     else:
         seeds = range(arguments.seed, arguments.seed + arguments.histories)
     chosen = itertools.chain(_listed(arguments.also), ((seed, arguments.profile) for seed in seeds))
-    tasks = ((seed, profile, arguments.protocol) for seed, profile in chosen)
+    tasks = ((seed, profile) for seed, profile in chosen)
     if arguments.jobs == 1:
         yield from map(run_seed, tasks)
         return
@@ -271,7 +279,7 @@ def _listed(path: str | None) -> Iterator[tuple[int, str]]:
             yield int(words[0]), words[1]
 
 
-def _batches(tasks: Iterator[tuple[int, str, bool]], size: int) -> Iterator[list[tuple[int, str, bool]]]:
+def _batches(tasks: Iterator[tuple[int, str]], size: int) -> Iterator[list[tuple[int, str]]]:
     """Yield lists, so that no more tasks are drawn than can be begun."""
     while some := list(itertools.islice(tasks, size)):
         yield some
@@ -294,7 +302,7 @@ def _report(found: Found, arguments: argparse.Namespace) -> int:
         return 0
     (profile, _), (seed, _) = min(found.first.items(), key=lambda item: item[1][0])
     print(f"\nThe first failing history is tools/simulate --faults --seed {seed} --profile {profile} --trace")
-    outcome = _run(plan.draw(seed, profile), trace=True, model=arguments.protocol)
+    outcome = _run(plan.draw(seed, profile), trace=True)
     _show(outcome)
     if arguments.shrink or arguments.save:
         _shrink(outcome, arguments)

@@ -27,7 +27,7 @@ class Daemon:
         name: The host that it runs on; "" if there is no other one.
 
     Attributes:
-        journal_lost: When the journal was lost last, as it was not kept below state_path; 0 for never.
+        spool_lost: When the spool was lost last, as it was not kept below state_path; 0 for never.
         alarms: Workers that were ended by their alarm, although they were never paused.
         processes: All its workers, also those that have ended.
     """
@@ -55,16 +55,16 @@ class Daemon:
         self._starts = 0
         self.alarms: list[str] = []
         self.processes: set[Process] = set()
-        self.journal_lost = 0.0
+        self.spool_lost = 0.0
         self._shared: Any = None
 
     def start(self) -> None:
         """Start a master, which starts its workers."""
         self._incarnation += 1
         self._stopping = False
-        self._shared = self._parts.make_journal()
+        self._shared = self._parts.make_shared()
         if self._incarnation > 1 and not self._shared.durable:
-            self.journal_lost = self._runtime.clock
+            self.spool_lost = self._runtime.clock
         for number in range(len(self._workers)):
             self._start_worker(number, self._incarnation)
 
@@ -87,6 +87,7 @@ class Daemon:
             return
         self._told(f"SIGTERM to {process}")
         self._terminating.add(process)
+        process.stopping_since = self._runtime.clock
         product = self._products.get(process)
         if product is None:
             self._runtime.kill(process)

@@ -7,27 +7,34 @@ import pathlib
 import tempfile
 from typing import Any
 
+import orjson
+
 from tools.simulation import product, threads
 from tools.simulation.broker import Broker
 from tools.simulation.callers import Callers, Instance
 from tools.simulation.daemon import Daemon
 from tools.simulation.http import Adapter, Faults, Server, Weather
 from tools.simulation.placement import Consumer, Placement, Provider
-from tools.simulation.plan import Event, Plan
-from tools.simulation.promise import Violation, check_allocations, check_calls, check_receipts, check_waits
-from tools.simulation.protocol import worker as protocol
-from tools.simulation.protocol.broker import Broker as SimpleBroker
+from tools.simulation.plan import PROFILES, Event, Plan
+from tools.simulation.promise import (
+    Violation,
+    check_allocations,
+    check_calls,
+    check_capacity,
+    check_receipts,
+    check_waits,
+)
 from tools.simulation.runtime import Process, Runtime
 
 # Seconds of quiet: longer than the product goes on with a clean-up. Most histories end before: if nothing was
 # written for some of them, and the promise holds.
 QUIET = 4000.0
-SETTLED = 600.0
+SETTLED = 400.0
 
 # One of so many histories lasts to the end all the same.
 THOROUGH = 10
 
-# Seconds for which a reply may come after its caller has left: that long the protocol does not look again.
+# Seconds for which a reply may come after its caller has left: that long it is not looked at again.
 LATE = 10.0
 
 # Seconds after which faults have stopped, whatever was drawn.
@@ -98,12 +105,10 @@ class History:
     Args:
         plan: What is to happen.
         trace: Whether to write down what happens.
-        model: Whether the model of the protocol takes the place of the product.
     """
 
-    def __init__(self, plan: Plan, *, trace: bool = False, model: bool = False) -> None:
+    def __init__(self, plan: Plan, *, trace: bool = False) -> None:
         self.plan = plan
-        self._model = model
         self._runtime = Runtime(plan.seed, plan.limits.preemption)
         self._trace = Trace(self._runtime, wanted=trace)
         tell = self._trace.tell
@@ -112,8 +117,7 @@ class History:
         self._placement = Placement([Provider(product.host_uuid(n), dict(room)) for n in range(limits.hosts)])
         self._server = Server(self._runtime, self._placement, plan.seed, tell)
         self._faults = Faults(Weather(), plan.seed)
-        make_broker: Any = SimpleBroker if model else Broker
-        self._broker = make_broker(self._runtime, plan.seed, tell)
+        self._broker = Broker(self._runtime, plan.seed, tell)
         self._callers = Callers(
             self._runtime,
             self._broker,
@@ -124,6 +128,7 @@ class History:
             tell,
             LATE,
         )
+        self._adapters: list[Adapter] = []
         self._database = ""
         self._paused = 0.0
         self._directory = tempfile.TemporaryDirectory(prefix="berth-simulation-", dir=_memory_directory())
@@ -131,7 +136,7 @@ class History:
 
     def _make_daemon(self, number: int) -> Daemon:
         limits = self.plan.limits
-        parts = self._make_model() if self._model else self._make_product(number)
+        parts = self._make_product(number)
         name = f"{chr(ord('a') + number)} " if limits.schedulers > 1 else ""
         return Daemon(self._runtime, parts, limits.workers, float(limits.alarm), self._trace.tell, name)
 
@@ -148,16 +153,6 @@ class History:
             directory,
         )
 
-    def _make_model(self) -> protocol.Parts:
-        return protocol.Parts(
-            self._runtime,
-            self.plan.limits,
-            self._broker,
-            self._adapter,
-            lambda: self._database,
-            self._callers.state_of,
-        )
-
     def run(self) -> Outcome:
         """Run to the end and check the promise."""
         logger = logging.getLogger()
@@ -166,7 +161,7 @@ class History:
         try:
             with self._runtime as runtime:
                 self._begin()
-                runtime.run(LAST_FAULT)
+                runtime.run(self._end_of_faults())
                 self._calm()
                 violations = self._let_settle(runtime)
         finally:
@@ -177,10 +172,16 @@ class History:
             self.plan, violations, self._trace.lines, runtime.clock, runtime.steps, self._statistics()
         )
 
+    def _end_of_faults(self) -> float:
+        """Return when the last fault of the plan ends, or LAST_FAULT."""
+        events = [each.at + each.details.get("duration", 0.0) for each in self.plan.events]
+        ends = [*events, *(job.at for job in self.plan.jobs)]
+        return min(LAST_FAULT, max(ends) + 2.0)
+
     def _let_settle(self, runtime: Runtime) -> list[Violation]:
         """Run until nothing happens any more; return the violations."""
         thorough = self._broker.random.random() < 1 / THOROUGH
-        until, end = runtime.clock, LAST_FAULT + QUIET
+        until, end = runtime.clock, runtime.clock + QUIET
         while until < end:
             until += SETTLED
             runtime.run(until)
@@ -213,14 +214,16 @@ class History:
         self._trace.tell("quiet")
         self._faults.weather = Weather()
         self._database = ""
-        self._broker.redelivery = self._broker.silence = self._broker.unsent = 0.0
+        self._broker.redelivery = self._broker.silence = 0.0
         self._broker.largest = 16 << 20
         self._broker.start()
 
     # -- what parts ask for ----------------------------------------------------------------------------------
 
     def _adapter(self) -> Adapter:
-        return Adapter(self._runtime, self._server, self._faults, self._trace.tell)
+        adapter = Adapter(self._runtime, self._server, self._faults, self._trace.tell)
+        self._adapters.append(adapter)
+        return adapter
 
     def _request(self, numbers: Any, node: str) -> Any:
         return product.request(numbers, f"h{int(node[-12:])}" if node else "")
@@ -266,6 +269,22 @@ class History:
         self._for_a_time(
             event, lambda: providers.pop(node, None), lambda: providers.setdefault(node, provider)
         )
+
+    def _on_outside(self, event: Event) -> None:
+        """Let others claim a host, as conductors do with alternates."""
+        node = product.host_uuid(event.details["host"])
+        for number in range(event.details["number"]):
+            path = f"/allocations/{product.outside_uuid(int(event.at * 1000), number)}"
+            body = {
+                "allocations": {node: {"resources": dict(product.AMOUNTS)}},
+                "consumer_generation": None,
+                "project_id": "project",
+                "user_id": "user",
+            }
+            done = lambda _answer: None  # noqa: E731
+            self._runtime.after(
+                0.01 * number, self._server.handle, "PUT", path, orjson.dumps(body), 0.0, done
+            )
 
     def _on_delete(self, event: Event) -> None:
         self._callers.delete(event.details["instance"])
@@ -369,7 +388,7 @@ class History:
 
     def _check(self) -> list[Violation]:
         callers = self._callers
-        lost = max(daemon.journal_lost for daemon in self._daemons)
+        lost = max(daemon.spool_lost for daemon in self._daemons)
         forgotten = {
             instance.name
             for call in callers.calls
@@ -379,6 +398,8 @@ class History:
         callers.note_possibly_told(self._broker.unconfirmed)
         instances = list(callers.instances.values())
         found = list(check_allocations(self._placement, instances, product.AMOUNTS, forgotten))
+        if "weather" not in PROFILES[self.plan.profile]:
+            found += check_capacity(self._placement, instances)
         found += check_calls(callers.calls, self._broker.waiting)
         found += check_receipts(callers.calls)
         found = [each for each in found if each.kind != "moved" or not self._was_overtaken(each)]
@@ -388,6 +409,7 @@ class History:
             Violation("crash", f"thread {where} of {process}: {type(error).__name__}: {error}")
             for process, where, error in self._runtime.crashes
         ]
+        found += [Violation("late claim", text) for each in self._adapters for text in each.late_claims]
         found += [Violation("traceback", text) for text in self._trace.errors]
         found += [
             Violation("alarm", f"{name} did not stop in time")

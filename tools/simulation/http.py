@@ -33,6 +33,9 @@ FAULTS = {
     "denied": 1,
 }
 
+# Seconds after it is told to stop from which on a process claims nothing.
+STOPPED = 1.0
+
 # Seconds after which no server still works on a request.
 LATEST = 25.0
 
@@ -188,6 +191,9 @@ class Adapter:
         server: Where requests go.
         faults: What happens to them.
         told: Called with a text for each request.
+
+    Attributes:
+        late_claims: Those of processes that stop.
     """
 
     connect_retries = 0
@@ -195,6 +201,7 @@ class Adapter:
     raise_exc = False
 
     def __init__(self, runtime: Runtime, server: Server, faults: Faults, told: Callable[[str], None]) -> None:
+        self.late_claims: list[str] = []
         self._runtime = runtime
         self._server = server
         self._faults = faults
@@ -225,6 +232,8 @@ class Adapter:
     ) -> Response:
         """Send one request and wait for its answer as long as ``timeout`` says."""
         self._runtime.step()
+        if method != "GET":
+            self._note_late_claim(data)
         fault = self._faults.draw(method)
         if fault:
             self._told(f"{method} {path} meets {fault}")
@@ -237,6 +246,13 @@ class Adapter:
             self._fail(requests.exceptions.ConnectionError("Connection aborted."))
         read = timeout[1] if isinstance(timeout, tuple) else timeout
         return self._await(self._exchange(method, path, data, fault), fault, read or 60.0)
+
+    def _note_late_claim(self, data: bytes | None) -> None:
+        """Note a claim of a process that was told to stop before."""
+        task = self._runtime.current
+        late = self._runtime.clock > task.process.stopping_since + STOPPED
+        if late and task.name.startswith("pool") and b'"resources"' in (data or b""):
+            self.late_claims.append(f"{task.process} claims while it stops")
 
     def _exchange(self, method: str, path: str, data: bytes | None, fault: str) -> Exchange:
         exchange = Exchange()

@@ -4,7 +4,8 @@ spec: placement-and-workflow 2.1, 4.2-4.9, 6.1, 6.2
 
 A write has three moments, between which others may come: it looks at its consumers, makes records for new
 ones, and commits. So two writes for one new consumer can overlap, and the loser can take the winner's record
-away, whose rows are then counted but not shown.
+away, whose rows are then counted but not shown. And two writes that overlap on one provider can over-commit
+it: each counts what was used when it began.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -76,12 +77,14 @@ class Write:
     Attributes:
         bodies: Consumer uuid to body.
         seen: The generation that each consumer had when it was looked at; None for a new one.
+        used: What others used of each provider and resource class then.
         answer: The outcome, once it is known.
     """
 
     number: int
     bodies: Mapping[str, Mapping[str, Any]]
     seen: dict[str, int | None] = field(default_factory=dict)
+    used: dict[tuple[str, str], int] = field(default_factory=dict)
     answer: Answer | None = None
 
 
@@ -90,6 +93,7 @@ class Placement:
 
     Attributes:
         overtaken: Consumers for which a write began before another one was carried out, and ended after it.
+        overfilled: Provider to the consumers of the last write that left it over its capacity.
     """
 
     def __init__(self, providers: Sequence[Provider]) -> None:
@@ -98,6 +102,7 @@ class Placement:
         self.rows: dict[str, Rows] = {}
         self._numbers = itertools.count(1)
         self.overtaken: set[str] = set()
+        self.overfilled: dict[str, set[str]] = {}
 
     # -- what a checker looks at -----------------------------------------------------------------------------
 
@@ -241,6 +246,8 @@ class Placement:
                 write.answer = concurrent(text)
                 return
             write.seen[uuid] = generation
+        for provider, name in _needed(write):
+            write.used[provider, name] = self.used(provider, name, list(write.bodies))
 
     def make_records(self, write: Write) -> None:
         """Make records for new consumers; one that somebody else just made is used."""
@@ -274,7 +281,14 @@ class Placement:
             self._store(uuid, rows, body)
         for provider in named & self.providers.keys():
             self.providers[provider].generation += 1
+            if self.is_over(provider):
+                self.overfilled[provider] = set(write.bodies)
         write.answer = DONE
+
+    def is_over(self, provider: str) -> bool:
+        """Return whether more is used of a provider than it has."""
+        inventory = self.providers[provider].inventory
+        return any(self.used(provider, name) > most for name, most in inventory.items())
 
     def _store(self, uuid: str, rows: Rows, body: Mapping[str, Any]) -> None:
         had = self.rows.pop(uuid, None)
@@ -301,18 +315,13 @@ class Placement:
                 del self.consumers[uuid]
 
     def _over_capacity(self, write: Write) -> Answer | None:
-        needed: dict[tuple[str, str], int] = {}
-        for body in write.bodies.values():
-            for provider, entry in body["allocations"].items():
-                for name, amount in entry["resources"].items():
-                    needed[provider, name] = needed.get((provider, name), 0) + amount
         consumers = list(write.bodies)
-        for (provider, name), amount in needed.items():
+        for (provider, name), amount in _needed(write).items():
             if provider not in self.providers:
                 text = f"Inventory for '{name}' on resource provider '{provider}' invalid."
                 return refusal(409, f"Unable to allocate inventory: {text}")
-            used = self.used(provider, name, consumers)
-            before = self.used(provider, name) - used
+            used = write.used[provider, name]
+            before = self.used(provider, name) - self.used(provider, name, consumers)
             if used + amount > self.providers[provider].inventory.get(name, 0) and amount > before:
                 return refusal(
                     409,
@@ -320,6 +329,16 @@ class Placement:
                     f"provider '{provider}'. The requested amount would exceed the capacity.",
                 )
         return None
+
+
+def _needed(write: Write) -> dict[tuple[str, str], int]:
+    """Return what a write takes, by provider and resource class."""
+    needed: dict[tuple[str, str], int] = {}
+    for body in write.bodies.values():
+        for provider, entry in body["allocations"].items():
+            for name, amount in entry["resources"].items():
+                needed[provider, name] = needed.get((provider, name), 0) + amount
+    return needed
 
 
 def _wanted(asked: Mapping[str, Sequence[str]]) -> Amounts:

@@ -17,10 +17,21 @@ PLACEMENT = {"weather": 3, "down": 1, "hang": 1, "provider": 1}
 DATABASES = ("slow", "away", "broken", "empty", "unmapped")
 
 # Kinds that change the requests, or where they are served; they are no events.
-OF_REQUESTS = {"impatient", "many", "several hosts"}
+OF_REQUESTS = {"impatient", "many", "several hosts", "crowd"}
 
 # Events that do not last for a time.
-MOMENTS = {"channel", "delete", "kill", "kill later", "kill master", "absence", "stop", "restart", "reload"}
+MOMENTS = {
+    "outside",
+    "channel",
+    "delete",
+    "kill",
+    "kill later",
+    "kill master",
+    "absence",
+    "stop",
+    "restart",
+    "reload",
+}
 
 # Events of one scheduler, of several on hosts of their own.
 OF_SCHEDULERS = {
@@ -85,6 +96,10 @@ PROFILES["channel"] = {
     "impatient": 1,
 }
 PROFILES["channel on hosts"] = {**PROFILES["hosts"], "channel": 8, "delete": 3, "absence": 3}
+# Fair weather, and more requests than there is room for, at the same time.
+PROFILES["crowd"] = {"outside": 1, "crowd": 1}
+# The same in bad weather, and hosts that go and come back.
+PROFILES["scarce"] = {"weather": 4, "slow": 6, "provider": 6, "delete": 4, "outside": 2, "crowd": 1}
 
 
 @dataclass(frozen=True)
@@ -124,7 +139,7 @@ class Limits:
     """Sizes and times, most of them options of the product.
 
     ``schedulers`` are daemons on hosts of their own, each with its own spool; each has ``workers``. With
-    ``quorum`` queues the broker counts deliveries.
+    ``quorum`` queues the broker counts deliveries. ``others`` is the option ``overlapping_claims``.
     """
 
     workers: int = 1
@@ -141,6 +156,7 @@ class Limits:
     preemption: float = 0.2
     schedulers: int = 1
     quorum: bool = False
+    others: int = 8
 
     @property
     def alarm(self) -> int:
@@ -200,10 +216,12 @@ def draw(seed: int, profile: str = "") -> Plan:
     limits = replace(_draw_limits(chance), quorum=random.Random(f"queues {seed}").random() < 0.3)
     if "several hosts" in kinds:
         limits = replace(limits, schedulers=chance.choice((2, 2, 3)), state_path=True)
+    if "crowd" in kinds:
+        limits = _crowd(chance, limits)
     jobs = tuple(_draw_jobs(chance, kinds))
     if "many" in kinds:
         limits = replace(limits, room=60)
-    events = tuple(_draw_events(chance, kinds, limits, jobs))
+    events = tuple(_draw_events(chance, kinds, limits, jobs)) if limits.others else ()
     return Plan(f"{seed} {profile}", profile, limits, jobs, events)
 
 
@@ -224,14 +242,23 @@ def _draw_limits(chance: random.Random) -> Limits:
     )
 
 
+def _crowd(chance: random.Random, limits: Limits) -> Limits:
+    """Leave little room, to one process that knows of all claims, or to several and others."""
+    limits = replace(limits, hosts=chance.choice((1, 1, 2)), room=chance.choice((2, 4, 6)), threads=8)
+    if chance.random() < 0.3:
+        return replace(limits, workers=1, others=0)
+    return replace(limits, workers=chance.choice((1, 2, 3)), schedulers=chance.choice((1, 1, 2)))
+
+
 def _draw_jobs(chance: random.Random, kinds: Mapping[str, int]) -> list[Job]:
     jobs, number = [], 1
-    for _ in range(chance.choice((1, 2, 4, 6))):
-        evacuates = chance.random() < 0.2
+    crowd = "crowd" in kinds
+    for _ in range(chance.choice((4, 8) if crowd else (1, 2, 4, 6))):
+        evacuates = not crowd and chance.random() < 0.2
         many = 1 if evacuates else chance.choice(_sizes(kinds))
         hurried = "impatient" in kinds and chance.random() < 0.7
         job = Job(
-            at=round(chance.choice((1.0, SPAN)) * chance.random(), 3),
+            at=round(chance.choice((0.02, 0.3) if crowd else (1.0, SPAN)) * chance.random(), 3),
             instances=tuple(range(number, number + many)),
             evacuates=evacuates,
             patience=round(chance.choice((0.1, 2.0, 30.0)) * chance.random(), 3) if hurried else None,
@@ -244,6 +271,8 @@ def _draw_jobs(chance: random.Random, kinds: Mapping[str, int]) -> list[Job]:
 
 def _sizes(kinds: Mapping[str, int]) -> tuple[int, ...]:
     """Return how many instances a request may be for."""
+    if "crowd" in kinds:
+        return (1, 1, 2)
     if "several hosts" in kinds:
         return (1, 2, 3, 5)
     return (20, 40) if "many" in kinds else (1, 1, 1, 2, 3, 5)
@@ -311,6 +340,10 @@ def _draw_rate(chance: random.Random, _limits: Limits, _jobs: tuple[Job, ...]) -
     return {"rate": chance.choice((0.3, 1.0)), "duration": _duration(chance)}
 
 
+def _draw_outside(chance: random.Random, limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
+    return {"host": chance.randrange(limits.hosts), "number": chance.choice((1, 3, 8))}
+
+
 def _draw_size(chance: random.Random, _limits: Limits, _jobs: tuple[Job, ...]) -> dict[str, Any]:
     return {"bytes": chance.choice((1000, 5000, 20000)), "duration": _duration(chance)}
 
@@ -335,6 +368,7 @@ _DETAILS = {
     "broker": _draw_duration,
     "reply queue": _draw_duration,
     "unconfirmed": _draw_rate,
+    "outside": _draw_outside,
     "absence": _draw_duration,
     "large": _draw_size,
     "pause": _draw_worker,

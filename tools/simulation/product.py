@@ -20,7 +20,7 @@ from oslo_messaging._drivers import common, impl_rabbit
 from sqlalchemy.exc import OperationalError
 
 from scheduler import conf as options
-from scheduler import objects
+from scheduler import objects, outages
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.spool_file import SpoolFile
 from scheduler.daemon import worker
@@ -91,6 +91,11 @@ def host_uuid(number: int) -> str:
 def instance_uuid(number: int) -> str:
     """Return the uuid of an instance."""
     return f"10000000-0000-4000-8000-{number:012d}"
+
+
+def outside_uuid(event: int, number: int) -> str:
+    """Return the uuid of an instance that others claim for."""
+    return f"20000000-0000-4000-8000-{event:08d}{number:04d}"
 
 
 _HOST = re.compile(r"a0000000-0000-4000-8000-0*(\d+)")
@@ -311,6 +316,7 @@ def apply(limits: Limits) -> cfg.ConfigOpts:
         (None, "manager_shutdown_timeout"): limits.shutdown_timeout,
         (None, "graceful_shutdown_timeout"): limits.alarm,
         ("filter_scheduler", "host_subset_size"): limits.subset,
+        ("berth", "overlapping_claims"): limits.others,
     }
     for (group, name), value in values.items():
         conf.set_override(name, value, group)
@@ -322,12 +328,11 @@ def prepare_libraries() -> None:
     executors = type("Executors", (), {"__init__": lambda *_args: None, "driver": Pool})
     library_server.driver = type("driver", (), {"DriverManager": executors})
     amqp.install()
-    del (
-        common.ConnectionContext.__del__
-    )  # a process that was killed closes nothing, whenever that is collected
-    amqp_listener.LOOK_INTERVAL = (
-        1.0  # not four times a second: half of all steps of a history would be these
-    )
+    # A process that was killed closes nothing, whenever it is collected.
+    del common.ConnectionContext.__del__
+    # Half of all steps of a history would be looks at whether something has happened.
+    amqp_listener.LOOK_INTERVAL = 1.0
+    outages.IDLE_INTERVAL = 60.0
     stop_consuming = impl_rabbit.Connection.stop_consuming
 
     def stop(connection: Any) -> None:
@@ -374,14 +379,14 @@ class Parts:
         self._masters = itertools.count(1)
 
     def of(self, shared: Any) -> WorkerParts:
-        """Return the parts of the workers of one master, which share its journal."""
+        """Return the parts of the workers of one master, which share its spool."""
         return WorkerParts(
             manager=lambda conf: self._make_manager(conf, shared.directory),
             server=self._make_server,
             periodics=lambda _conf, _manager: (),
         )
 
-    def make_journal(self) -> Any:
+    def make_shared(self) -> Any:
         """Return what a master makes before it starts workers."""
         durable = self._limits.state_path
         name = "state" if durable else f"master-{next(self._masters)}"
@@ -435,11 +440,11 @@ class Parts:
         def timed(incoming: Any) -> None:
             message, runtime = self._broker.messages[incoming[0].msg_id], self._broker.runtime
             process, begun = runtime.current.process, runtime.clock
-            message.working.add(process)
+            message.working[process] = begun
             try:
                 serve(incoming)
             finally:
-                message.working.discard(process)
+                message.working.pop(process, None)
                 message.waits.append(runtime.clock - begun)
 
         return timed

@@ -36,7 +36,7 @@ def check_allocations(
         placement: What they hold.
         instances: What callers were told.
         amounts: What each gets.
-        forgotten: Names of instances that may keep a host of which no caller was told: the journal was lost
+        forgotten: Names of instances that may keep a host of which no caller was told: the spool was lost
             before their request was over.
     """
     for instance in instances:
@@ -88,11 +88,23 @@ def _node(uuid: str) -> str:
     return f"h{int(uuid[-12:])}"
 
 
+def check_capacity(placement: Placement, instances: list[Instance]) -> Iterator[Violation]:
+    """Find providers over their capacity for which Berth's claim was the last one, so that it could know."""
+    for provider, consumers in placement.overfilled.items():
+        left = [
+            one.name for one in instances if one.uuid in consumers and provider in placement.held(one.uuid)
+        ]
+        if left and placement.is_over(provider):
+            yield Violation("over capacity", f"{_node(provider)} is over its capacity with {', '.join(left)}")
+
+
 def check_calls(calls: list[Call], waiting: list[Message]) -> Iterator[Violation]:
     """Find calls that got no reply and are not in the queue any more, although their callers waited."""
     queued = {each.number for each in waiting}
     for call in calls:
         message = call.message
+        if call.neglected:
+            yield Violation("neglected", f"the caller of {message.name} heard nothing while it was served")
         if call.orphaned or message.replies or message.number in queued:
             continue
         if message.abandoned and min(message.abandoned) >= call.ended:

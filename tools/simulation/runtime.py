@@ -11,6 +11,7 @@ process keeps its place: its timers fire, but its tasks wait until it is resumed
 from collections.abc import Callable
 import heapq
 import itertools
+import math
 import random
 from typing import Any, Self
 
@@ -34,7 +35,7 @@ class Process:
         alive: False after it exited or was killed.
         paused: Whether its tasks wait for ``Runtime.resume``.
         was_paused: Whether they ever did.
-        resumed_at: When they went on last.
+        stopping_since: When it was told to stop; infinity before.
         at_exit: Called without arguments when the process ends, in whatever way.
     """
 
@@ -44,7 +45,7 @@ class Process:
         self.alive = True
         self.paused = False
         self.was_paused = False
-        self.resumed_at = 0.0
+        self.stopping_since = math.inf
         self.at_exit: list[Callable[[], None]] = []
         self.tasks: set[Task] = set()
         self.held_back: list[Task] = []
@@ -167,7 +168,6 @@ class Runtime:
     def resume(self, process: Process) -> None:
         """Continue a process as SIGCONT does."""
         process.paused = False
-        process.resumed_at = self.clock
         held, process.held_back = process.held_back, []
         self._ready.extend(held)
 

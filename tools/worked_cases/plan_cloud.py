@@ -189,18 +189,19 @@ class PlanCloud(Cloud):
     def _write_allocations(self, path: Path) -> None:
         engine = sa.create_engine(database_url(path), poolclass=sa.NullPool)
         with engine.begin() as connection:
-            ids = dict(connection.execute(sa.text("SELECT uuid, id FROM resource_providers")).tuples().all())
+            rows = connection.execute(sa.text("SELECT uuid, id FROM resource_providers"))
+            ids = {row.uuid: row.id for row in rows}
             insert = sa.text(
                 "INSERT INTO allocations (resource_provider_id, consumer_id, resource_class_id, used) "
                 "VALUES (:provider, :consumer, :name, :used)"
             )
             for piece in schema.chunks(self.placed, 5000):
-                rows = [
+                taken = [
                     {"provider": ids[one.host.uuid], "consumer": one.uuid, "name": number, "used": amount}
                     for one in piece
                     for number, amount in zip(CLASSES.values(), amounts(one.flavor), strict=True)
                 ]
-                connection.execute(insert, rows)
+                connection.execute(insert, taken)
 
 
 def amounts(flavor: str) -> tuple[int, int, int]:

@@ -1,6 +1,7 @@
 """The plans of the documentation: what berth-plan says of one cloud, as text and as pictures of its pages."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+import json
 from pathlib import Path
 import re
 import shutil
@@ -21,6 +22,20 @@ WIDTH = 118
 PICTURE = "900,560"
 
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+
+#: Seconds that all commands may take.
+PATIENCE = 600
+
+#: Runs commands one after the other.
+PLAN = """
+import io, json, sys
+from scheduler.cmd import plan
+found = []
+for argv in json.load(sys.stdin):
+    output = io.StringIO()
+    found.append((plan.main(argv, stdout=output), output.getvalue()))
+print(json.dumps(found))
+"""
 
 #: What differs from day to day.
 VARYING = (re.compile(r"\d{4}-\d\d-\d\d"), re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"))
@@ -51,30 +66,39 @@ CASES = (
 def run(directory: Path) -> Iterator[tuple[Case, str, Path]]:
     """Make each plan; yield it with what is printed, and the file of its page."""
     with PlanCloud(directory, HOSTS, INSTANCES) as cloud:
-        for case in CASES:
-            page = directory / f"{case.name}.html"
-            argv = ["--config-file", str(cloud.config_file), *case.command.split(), "--html", str(page)]
-            yield case, printed(case, argv), page
+        pages = [directory / f"{case.name}.html" for case in CASES]
+        found = planned(cloud.config_file, pages)
+    for case, page, (status, output) in zip(CASES, pages, found, strict=True):
+        yield case, printed(case, status, output), page
 
 
-def printed(case: Case, argv: list[str]) -> str:
-    """Return the command as operators write it, and what it prints."""
-    wide = [] if "--commands" in argv else ["--max-width", str(WIDTH)]
+def planned(config_file: Path, pages: Sequence[Path]) -> list[tuple[int, str]]:
+    """Return exit status and output of each command; they run one after the other in one process."""
+    argvs = []
+    for case, page in zip(CASES, pages, strict=True):
+        wide = [] if "--commands" in case.command else ["--max-width", str(WIDTH)]
+        argvs.append(["--config-file", str(config_file), *case.command.split(), "--html", str(page), *wide])
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "scheduler.cmd.plan", *argv, *wide],
+        [sys.executable, "-W", "ignore", "-c", PLAN],
         cwd=ROOT,
+        input=json.dumps(argvs),
         stdout=subprocess.PIPE,
         text=True,
-        check=False,
-        timeout=120,
+        check=True,
+        timeout=PATIENCE,
     )
-    if done.returncode not in {0, 3}:
-        raise RuntimeError(f"berth-plan {case.command} ends with status {done.returncode}")
-    lines = done.stdout.splitlines()
+    return [(status, output) for status, output in json.loads(done.stdout)]
+
+
+def printed(case: Case, status: int, output: str) -> str:
+    """Return the command as operators write it, and what it prints."""
+    if status not in {0, 3}:
+        raise RuntimeError(f"berth-plan {case.command} ends with status {status}")
+    lines = output.splitlines()
     if case.lines is not None and len(lines) > case.lines:
         lines = [*lines[: case.lines], "..."]
-    status = f"[exit status {done.returncode}]"
-    return "\n".join([f"$ berth-plan {case.command}", *lines, *([status] if done.returncode else [])]) + "\n"
+    last = [f"[exit status {status}]"] if status else []
+    return "\n".join([f"$ berth-plan {case.command}", *lines, *last]) + "\n"
 
 
 def normalised(text: str) -> str:

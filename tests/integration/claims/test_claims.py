@@ -239,17 +239,6 @@ class TestRelease:
         assert claimer.is_settled()
         assert cloud.held(instance) == NOTHING
 
-    def test_background_leaves_alone_what_somebody_else_wrote(
-        self, claim, claimer, candidates, cloud, instance, proxy
-    ):
-        result = claim(candidates[0])
-        proxy.on(*PUT, html(503))
-        claimer.give_back(instance, result)
-        others = Write.of(candidates[1], OWNER, 1)
-        assert put(cloud.writer, instance, others).result is WriteResult.DONE
-        assert claimer.is_settled()
-        assert cloud.held(instance).allocations == candidates[1].allocations
-
     def test_failed_claim_needs_none(self, claimer, candidates, instance, proxy):
         result = claimer.claim(ClaimRequest(instance, candidates[0], Owner(None, "user")))
         before = len(proxy.seen)

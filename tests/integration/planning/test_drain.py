@@ -1,6 +1,7 @@
 """A drain is carried out through conductors and computes: what the plan says happens."""
 
 import json
+import time
 import uuid
 
 import pytest
@@ -94,7 +95,16 @@ class Operated:
                 row = schema.services
                 connection.execute(sa.update(row).where(row.c.host.in_(hosts)).values(disabled=True))
 
+    def settle(self):
+        """Wait until the scheduler has seen in the databases what it decided, and counts it once."""
+        (manager,) = self.cloud.managers
+        end = time.monotonic() + TIMEOUT
+        while len(manager.hosts.pending):
+            assert time.monotonic() < end
+            manager.hosts.snapshot(0)
+
     def migrate(self, instance, host):
+        self.settle()
         migration = str(uuid.uuid4())
         where = {"instance_uuid": instance, "migration_uuid": migration, "host": host}
         self._call("live_migrate_instance", request_spec=self.spec(instance), **where)
@@ -126,6 +136,7 @@ def busiest(places, hosts, count):
 def test_what_the_plan_says_happens(operated):
     first = [host.name for host in operated.cloud.fleet.hosts if host.cell.name == "cell1"]
     second = [host.name for host in operated.cloud.fleet.hosts if host.cell.name == "cell2"]
+    operated.settle()
     places = operated.places()
     drained = [*busiest(places, first, 2), *busiest(places, second, 1)]
     with snapshot.read(operated.cloud.conf) as read:

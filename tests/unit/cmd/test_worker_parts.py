@@ -104,8 +104,8 @@ def test_discovery_begins_within_the_fuzzy_delay(make_conf, serving):
 def test_notifications_only_where_a_driver_is_set(make_conf, monkeypatch, text, channels):
     made, make = [], transport.notification_transport
     monkeypatch.setattr(transport, "notification_transport", lambda conf: made.append(conf) or make(conf))
-    monkeypatch.setattr(ManagerParts, "from_conf", lambda conf: None)
-    monkeypatch.setattr(manager, "SchedulerManager", lambda conf, told, parts, journal, on_decision: told)
+    monkeypatch.setattr(ManagerParts, "from_conf", lambda conf, spool_directory: None)
+    monkeypatch.setattr(manager, "SchedulerManager", lambda conf, told, parts, on_decision: told)
     told = worker_parts.make_manager(make_conf(text), None, Counters())
     assert isinstance(told, notifications.Notifications)
     assert len(made) == channels
@@ -127,7 +127,7 @@ class Stream(NoStream):
 
 def make_server(make_conf, stream, host="me", more="", claimer=None):
     parts = SimpleNamespace(claimer=claimer or SimpleNamespace(on_event=None))
-    serving = SimpleNamespace(message_runs=None, outages=None, stream=stream, parts=parts)
+    serving = SimpleNamespace(outages=None, stream=stream, parts=parts)
     return worker_parts.make_server(make_conf(f"host={host}\n{more}"), serving, 2)
 
 

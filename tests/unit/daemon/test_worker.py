@@ -29,6 +29,7 @@ def shared_state():
         accepted=SimpleNamespace(value=0),
         taken_over=0,
         reloads=SimpleNamespace(value=0),
+        calls=SimpleNamespace(of=lambda worker_id: None),
         monitor=SimpleNamespace(channel=ReportChannel(), close_in_child=lambda: None),
     )
 

@@ -299,19 +299,6 @@ def test_the_nodes_of_ignored_hosts_are_found_in_other_partitions_too(nova, part
     assert inventory.nodes_of_hosts(table, []) == frozenset()
 
 
-@pytest.mark.parametrize("queued", [None, False, True])
-def test_an_instance_is_deleted_once_its_user_has_asked_for_that_or_its_mapping_is_gone(
-    nova, inventory, caplog, queued
-):
-    nova.insert_api(instance_mappings, instance_uuid="i1", project_id="p", queued_for_delete=queued)
-    assert inventory.is_deleted("i1") is bool(queued)
-    assert inventory.is_deleted("unknown") is True
-    nova.conf.set_override("connection", "sqlite:////no/such/directory/x.db", "api_database")
-    inventory.reset()
-    assert inventory.is_deleted("i1") is None
-    assert "Whether instance i1 is deleted cannot be read" in caplog.text
-
-
 def test_members_of_a_group(nova, inventory, caplog):
     groups = [nova.insert_api(instance_groups, uuid=f"g{number}") for number in (1, 2)]
     for number, member in enumerate(["a", "b", "c"]):

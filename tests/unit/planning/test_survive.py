@@ -1,9 +1,12 @@
 """What would be survived, against brute force on random small clouds."""
 
+from unittest import mock
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 import pytest
 
+from scheduler.planning import survive as module
 from scheduler.planning.moves import Mover
 from scheduler.planning.survive import Survival, UnknownDomain, by_hosts, domains_of, survive
 from tests.unit.planning.clouds import FILTERS, MadeCloud, flavor, group, node
@@ -150,3 +153,15 @@ def test_slots_answer_where_there_are_fewer_hosts_than_instances(monkeypatch):
     survival = Survival(planned)
     monkeypatch.setattr(survival, "evacuate", None)
     assert survival.stuck(domain, survival.instances_of(domain)) == []
+
+
+@settings(max_examples=40, deadline=None)
+@given(HOSTS, INSTANCES)
+def test_what_may_be_sold_is_bounded_for_large_domains(rams, instances):
+    cloud = made(rams, [(at, size, None) for at, size, _ in instances])
+    planned = cloud.planned()
+    domains = by_hosts(planned.snapshot, 1)
+    exact = survive(planned, domains)
+    with mock.patch.object(module, "MOST_DECIDED", 0):
+        bound = survive(planned, domains)
+    assert 0 <= bound["may_be_sold"] <= exact["may_be_sold"]

@@ -113,8 +113,8 @@ class Call:
 
     msg_id = "m1"
 
-    def __init__(self, error=None, redelivered=False):
-        self.error, self.redelivered, self.sent = error, redelivered, []
+    def __init__(self, error=None, has_past=False):
+        self.error, self.has_past, self.sent = error, has_past, []
 
     def send_on(self, queue, headers, timeout):
         self.sent.append((queue, headers, timeout))
@@ -139,7 +139,7 @@ def test_a_call_is_sent_on_if_the_broker_confirms_it(error, outcome, counted):
 
 
 def test_another_scheduler_learns_that_a_call_was_delivered_before():
-    call = Call(redelivered=True)
+    call = Call(has_past=True)
     Forwarder().forward(call, "t1", "why")
     assert call.sent[0][1]["berth-redelivered"] is True
 

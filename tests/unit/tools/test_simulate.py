@@ -22,6 +22,22 @@ HISTORIES = 96
 PATIENCE = 1800
 pytestmark = pytest.mark.slow
 
+#: Breaks of the product that are noticed within a few histories.
+NOTICED_SOON = (
+    "wanted and not wanted are mixed up",
+    "no heartbeats are sent",
+    "the release is skipped if a reply cannot be delivered",
+    "a write replaces what another one wrote",
+    "an evacuated instance loses what it had",
+    "writes have no order",
+    "no check for over-commit",
+    "claims go on while the process stops",
+    "a message is acknowledged before its reply",
+    "the backlog is taken for new calls",
+    "a message is acknowledged in the place of being requeued",
+    "a reply without a queue counts",
+)
+
 
 def simulate(*arguments, hash_seed=None):
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
@@ -61,23 +77,11 @@ def test_the_promise_holds(found, profile):
     assert {kind: text for (each, kind), text in found.items() if each == profile} == {}
 
 
-def test_the_protocol_holds_in_each_profile():
-    done = simulate("--protocol", "--seed", str(SEED), "--histories", "90", "--jobs", "2", "--json")
-    assert json.loads(done.stdout) == {"histories": 90, "failing": 0, "violations": []}, done.stderr
-
-
-def test_breaks_of_the_protocol_are_noticed():
-    """The first ones that are noticed in the fewest histories; ``--breaks`` runs all of them."""
-    done = simulate("--breaks", "--seed", "40000000", "--histories", "12", "--jobs", "2")
-    noticed = {line.partition(":")[0].strip() for line in done.stdout.splitlines() if "NOT" not in line}
-    names = {
-        "a write replaces what another one wrote",
-        "a message is acknowledged before its reply",
-        "a refusal counts as done",
-        "another run that was first is ignored",
-        "one held instance answers for all",
-    }
-    assert names <= {name.lstrip("0123456789 ") for name in noticed}, done.stdout
+def test_breaks_of_the_product_are_noticed():
+    """Those that are noticed in the fewest histories; ``--breaks`` runs all of them."""
+    only = "|".join(NOTICED_SOON)
+    done = simulate("--breaks", "--only", only, "--seed", "60000000", "--histories", "100", "--jobs", "2")
+    assert f"{len(NOTICED_SOON)} of {len(NOTICED_SOON)} breaks" in done.stdout, done.stdout
 
 
 def test_a_seed_is_replayed_exactly_whatever_the_hashes_of_texts():

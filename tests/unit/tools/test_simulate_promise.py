@@ -85,8 +85,8 @@ def processes():
 def test_calls_without_a_reply_are_found():
     alive, dead = processes()
     working, killed, answered, queued = (
-        message(1, working={alive}),
-        message(2, working={dead}),
+        message(1, working={alive: 0.0}),
+        message(2, working={dead: 0.0}),
         message(3, replies=[1.0]),
         message(4),
     )
