@@ -8,6 +8,7 @@ import signal
 
 import pytest
 
+from scheduler.explain.log_reader import DecisionLogReader
 from scheduler.shadow import report
 from scheduler.shadow.comparison import Verdict
 from tests.integration.deployed import until
@@ -77,6 +78,7 @@ def test_a_shadow_decides_as_nova_does(cloud):
     for one in built:
         found = compared[one["request"]]
         assert sorted(found.nova) == sorted(one["hosts"])
+        assert DecisionLogReader(cloud.directory / "quiet").find(one["request"]) is not None
         assert bool(found.berth) == bool(one["hosts"]), found
         assert (found.verdict is Verdict.BOTH_REFUSED) == (not one["hosts"])
     counts = Counter(each.verdict for each in compared.values())
