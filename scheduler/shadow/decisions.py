@@ -232,7 +232,8 @@ class ShadowManager(SchedulerManager):
                 refusal,
                 seconds,
             )
-        self.follow(decision, {each.instance: each.node for each in decision.reserved})
+        for placement in decision.reserved:
+            self._count(decision, placement, placement.node)
         return decision
 
     def _decide_unreported(self, request: SchedulingRequest) -> Sequence[Choice]:
@@ -282,15 +283,19 @@ class ShadowManager(SchedulerManager):
             decision: The decision.
             nodes: Instance -> the UUID of its compute node; empty: it has none.
         """
-        pending, table = self.hosts.pending, decision.table
-        pending.remove(decision.instance_uuids)
         for placement in decision.reserved:
-            row = table.row_of_uuid.get(node := nodes.get(placement.instance, ""))
-            if row is not None:
-                # By the stamp of the decision: the compute may have reported the instance since
-                pending.share(
-                    placement.instance, node, placement.amounts, table.rows[row].updated, granted=True
-                )
+            # One on the decided node is counted, or its compute has reported it
+            if (node := nodes.get(placement.instance, "")) != placement.node:
+                self.hosts.pending.remove([placement.instance])
+                self._count(decision, placement, node)
+
+    def _count(self, decision: ShadowDecision, placement: PendingPlacement, node: str) -> None:
+        table = decision.table
+        row = table.row_of_uuid.get(node)
+        if row is not None:
+            # By the stamp of the decision: the compute may have reported the instance since
+            stamp = table.rows[row].updated
+            self.hosts.pending.share(placement.instance, node, placement.amounts, stamp, granted=True)
 
     def name_of(self, node: str) -> str:
         """Return the service host of a compute node."""

@@ -1,11 +1,13 @@
 """Run by nova's own Python: builds instances through nova's conductor code, and reports them as their computes do.
 
-nova_builds.py NOVA_CONF NOVA_CONF COUNT prints for each request its id, its instances and their hosts, as JSON on the
-last line. Of ten requests one fits nowhere, one is for three instances, and one is for a member of a server group.
+nova_builds.py NOVA_CONF NOVA_CONF COUNT [FILE] prints for each request its id, its instances and their hosts, as JSON on the
+last line. Each request but the first waits until FILE has the id of the one before. Of ten requests one fits nowhere, one is for three instances, and one is for a member of a server group.
 """
 
 import json
+import pathlib
 import sys
+import time
 
 from nova_conductor import PROJECT, USER, Cloud, prepare
 
@@ -48,10 +50,15 @@ class Builds:
 
 
 def main():
-    *config_files, count = sys.argv[1:]
+    *config_files, count = [word for word in sys.argv[1:] if not word.endswith(".jsonl")]
+    seen = [pathlib.Path(word) for word in sys.argv[1:] if word.endswith(".jsonl")]
     prepare(*config_files)
-    builds = Builds()
-    sys.stdout.write(json.dumps([builds.build(number) for number in range(int(count))]) + "\n")
+    builds, built = Builds(), []
+    for number in range(int(count)):
+        built.append(builds.build(number))
+        while any(built[-1]["request"] not in path.read_text() for path in seen):
+            time.sleep(0.05)
+    sys.stdout.write(json.dumps(built) + "\n")
 
 
 if __name__ == "__main__":

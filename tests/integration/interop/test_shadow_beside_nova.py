@@ -11,6 +11,7 @@ import pytest
 from scheduler.explain.log_reader import DecisionLogReader
 from scheduler.shadow import report
 from scheduler.shadow.comparison import Verdict
+from scheduler.shadow.shadow import FILE
 from tests.integration.deployed import until
 from tests.integration.interop.nova_deployment import NovaDeployment
 from tests.integration.test_shadow import printed_report, shadow_queues
@@ -68,7 +69,7 @@ def assert_all_built(built):
 
 def test_a_shadow_decides_as_nova_does(cloud):
     shadow = cloud.start_shadow("quiet")
-    built = cloud.run_nova("nova_builds", REQUESTS)
+    built = cloud.run_nova("nova_builds", REQUESTS, cloud.directory / "quiet" / FILE)
     assert_all_built(built)
     until(lambda: len(cloud.compared("quiet")) == REQUESTS, "not all requests are compared", 150)
     assert shadow.stop() == 0
@@ -83,7 +84,6 @@ def test_a_shadow_decides_as_nova_does(cloud):
         assert (found.verdict is Verdict.BOTH_REFUSED) == (not one["hosts"])
     counts = Counter(each.verdict for each in compared.values())
     explained = counts[Verdict.SAME] + counts[Verdict.EQUAL] + counts[Verdict.UNREPORTED]
-    # The shadow decides a copy before it has seen where nova put the instances of the last one
     assert explained + counts[Verdict.BOTH_REFUSED] >= REQUESTS * 0.8, compared
     printed = json.loads(printed_report(cloud, cloud.directory / "quiet", "-f", "json"))
     assert (printed["requests"], printed["compared"]) == (REQUESTS, REQUESTS)
