@@ -43,10 +43,11 @@ def compare(decision: ShadowDecision, nodes: Mapping[str, str]) -> Verdict:
     if decision.refusal:
         return Verdict.BERTH_REFUSED
     # Which instance of a request goes to which of its hosts does not matter
-    if Counter(choice.node for choice in decision.choices) == Counter(nodes.values()):
+    chosen = Counter(nodes.values())
+    if Counter(choice.node for choice in decision.choices) == chosen:
         return Verdict.SAME
     for choices, verdict in ((decision.choices, Verdict.EQUAL), (decision.unreported, Verdict.UNREPORTED)):
-        if all(
+        if Counter(choice.node for choice in choices) == chosen or all(
             decision.allows(choices, number, nodes.get(uuid, ""))
             for number, uuid in enumerate(decision.instance_uuids)
         ):

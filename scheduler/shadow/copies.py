@@ -84,6 +84,8 @@ def read_copy(body: bytes, now: float) -> Copy | None:
     if not isinstance(spec, objects.RequestSpec):
         reason = spec.take() if isinstance(spec, Unreadable) else "no RequestSpec"
         raise ValueError(f"a request cannot be read: {reason}")  # noqa: TRY004 - as for JSON
+    if spec.is_rebuild:
+        return None
     return Copy(context, spec, tuple(arguments["instance_uuids"]), now)
 
 

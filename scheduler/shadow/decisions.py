@@ -201,7 +201,9 @@ class ShadowManager(SchedulerManager):
         self.hosts.stop()
 
     def decide(self, copy: Copy) -> ShadowDecision:
-        """Return what would be decided now. Nothing is claimed, and no placement stays pending.
+        """Return what would be decided now. Nothing is claimed.
+
+        Its placements stay pending, as those of a scheduler that serves, until ``follow`` replaces them.
 
         Raises:
             BerthError: It cannot be decided now: a dependency is unavailable, or the request cannot be read.
@@ -220,8 +222,7 @@ class ShadowManager(SchedulerManager):
                 refusal = str(error)
             seconds = self._clock() - begun
             reserved = [self.hosts.pending.get(uuid) for uuid in copy.instance_uuids]
-            self.hosts.pending.remove(copy.instance_uuids)
-            return ShadowDecision(
+            decision = ShadowDecision(
                 copy.context.request_id or "",
                 copy.instance_uuids,
                 ranking.table or self.hosts.snapshot(math.inf),
@@ -231,6 +232,9 @@ class ShadowManager(SchedulerManager):
                 refusal,
                 seconds,
             )
+        for placement in decision.reserved:
+            self._count(decision, placement, placement.node)
+        return decision
 
     def _decide_unreported(self, request: SchedulingRequest) -> Sequence[Choice]:
         """Return what would be chosen without placements that no compute has reported."""
@@ -251,32 +255,47 @@ class ShadowManager(SchedulerManager):
     def _ranking(self, other: DecisionObserver = NO_OBSERVER) -> Ranking:
         return Ranking(self.conf.filter_scheduler.host_subset_size, other)
 
-    def held_nodes(self, instance_uuids: Collection[str]) -> dict[str, str]:
+    def held_nodes(self, copy: Copy) -> dict[str, str]:
         """Return the compute nodes that instances hold in Placement; without those that hold none.
+
+        A host that the request ignores is left out: an evacuated instance holds its source, too.
 
         Raises:
             PlacementSilent: Placement does not tell.
         """
-        known = self.hosts.snapshot(math.inf).row_of_uuid
-        held = self._claimer.get_held_many(list(instance_uuids))
-        nodes = {
-            uuid: [each for each in held[uuid].allocations if each in known]
-            for uuid in instance_uuids
-            if uuid in held
+        table, ignored = self.hosts.snapshot(math.inf), set(copy.spec.ignore_hosts or ())
+        held = self._claimer.get_held_many(copy.instance_uuids)
+        return {
+            uuid: node
+            for uuid, one in held.items()
+            for node in one.allocations
+            if node in table.row_of_uuid and host_of_provider(table, node) not in ignored
         }
-        return {uuid: found[-1] for uuid, found in nodes.items() if found}
 
     def nobody_waits(self, instance_uuids: Collection[str]) -> bool:
         """Return whether nova has given up, deleted or placed all instances."""
         return OVER.issuperset(self._claimer.states_of(instance_uuids, ()).values())
 
     def follow(self, decision: ShadowDecision, nodes: Mapping[str, str]) -> None:
-        """Count what nova-scheduler has chosen, until the computes report it."""
-        table = self.hosts.snapshot(math.inf)
+        """Count what was chosen until computes report it, in place of what is counted for the instances.
+
+        Args:
+            decision: The decision.
+            nodes: Instance -> the UUID of its compute node; empty: it has none.
+        """
         for placement in decision.reserved:
-            row = table.row_of_uuid.get(nodes.get(placement.instance, ""))
-            if row is not None:
-                self.hosts.pending.add(placement.instance, table, row, placement.amounts)
+            # One on the decided node is counted, or its compute has reported it
+            if (node := nodes.get(placement.instance, "")) != placement.node:
+                self.hosts.pending.remove([placement.instance])
+                self._count(decision, placement, node)
+
+    def _count(self, decision: ShadowDecision, placement: PendingPlacement, node: str) -> None:
+        table = decision.table
+        row = table.row_of_uuid.get(node)
+        if row is not None:
+            # By the stamp of the decision: the compute may have reported the instance since
+            stamp = table.rows[row].updated
+            self.hosts.pending.share(placement.instance, node, placement.amounts, stamp, granted=True)
 
     def name_of(self, node: str) -> str:
         """Return the service host of a compute node."""

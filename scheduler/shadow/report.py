@@ -124,11 +124,12 @@ def sentence(report: Report) -> str:
     """Return the report in one sentence."""
     if not report.compared:
         return f"{report.requests} requests, none of which was compared yet."
-    hours = (report.until - report.since) / 3600
+    minutes = (report.until - report.since) / 60
+    period = f"{minutes / 60:.1f} h" if minutes >= 60 else f"{minutes:.0f} min"
     refused = next(line.count for line in report.lines if line.verdict is Verdict.BERTH_REFUSED)
     alike = report.alike_percent
     return (
-        f"Of {report.compared:,} requests in {hours:.1f} h: {alike:.1f} % the same or of equal weight, "
+        f"Of {report.compared:,} requests in {period}: {alike:.1f} % the same or of equal weight, "
         f"{100 - alike:.1f} % otherwise, {refused or 'none'} refused that nova-scheduler served; decided in "
         f"{report.berth_seconds * 1000:.0f} ms (median), where the choice of nova-scheduler was seen after "
         f"{report.nova_seconds:.1f} s."
@@ -144,7 +145,7 @@ def text(report: Report) -> Iterator[str]:
         yield f"{line.count:9,}  {share:>7}  {line.meaning}"
     if report.differences:
         yield ""
-        yield "Latest differences; why: berth-explain decision REQUEST"
+        yield "Latest differences, Berth / nova; why: berth-explain decision --log DIRECTORY REQUEST"
     for each in report.differences:
         berth = ", ".join(each.berth) or "no host"
         yield f"  {each.request_id}  {each.verdict}: {berth} / {', '.join(each.nova) or 'no host'}"

@@ -65,14 +65,14 @@ class Decides(Protocol):
     def decide(self, copy: Copy) -> ShadowDecision:
         """Return what would be decided now."""
 
-    def held_nodes(self, instance_uuids: tuple[str, ...]) -> dict[str, str]:
-        """Return the compute nodes that instances hold."""
+    def held_nodes(self, copy: Copy) -> dict[str, str]:
+        """Return the compute nodes that its instances hold."""
 
     def nobody_waits(self, instance_uuids: tuple[str, ...]) -> bool:
         """Return whether the caller got its answer."""
 
     def follow(self, decision: ShadowDecision, nodes: Mapping[str, str]) -> None:
-        """Count what nova-scheduler has chosen."""
+        """Count what nova-scheduler has chosen, in place of what was decided."""
 
     def name_of(self, node: str) -> str:
         """Return the service host of a compute node."""
@@ -129,8 +129,9 @@ class Shadow:
         """Decide a copy; its comparison follows."""
         try:
             decision = self._deciding.decide(copy)
-        except BerthError as error:
-            LOG.warning("A copy cannot be decided: %s", error)
+        except Exception as error:
+            # One copy that meets a defect must not end the others
+            LOG.warning("A copy cannot be decided: %s", error, exc_info=not isinstance(error, BerthError))
             self._write(Verdict.UNKNOWN, copy.context.request_id, len(copy.instance_uuids))
             return
         self._decided.put(_Waiting(copy, decision, copy.received_at + FIRST_LOOK))
@@ -155,7 +156,7 @@ class Shadow:
         if now < each.look_at:
             return False
         try:
-            nodes = self._deciding.held_nodes(each.copy.instance_uuids)
+            nodes = self._deciding.held_nodes(each.copy)
             # In this order: an instance that was placed in between is no refusal
             refused = not nodes and self._deciding.nobody_waits(each.copy.instance_uuids)
         except PlacementSilent:
@@ -186,6 +187,7 @@ class Shadow:
         )
 
     def _write_unknown(self, each: _Waiting) -> None:
+        self._deciding.follow(each.decision, {})
         self._write(Verdict.UNKNOWN, each.decision.request_id, len(each.decision.instance_uuids))
 
     def _write(self, verdict: Verdict, request_id: str | None, instances: int, **more: object) -> None:

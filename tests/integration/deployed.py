@@ -73,6 +73,10 @@ class DeployedCloud(Cloud):
         self.bus = Bus(self.conf)
         self.callback(self.bus.close)
         self.callback(self.stop_processes)
+        self.start_scheduler()
+
+    def start_scheduler(self):
+        """Start the scheduler and, if they are wanted, conductors and computes."""
         self.scheduler = self.run(
             "scheduler.cmd.scheduler", "--config-file", self.config_file, name="scheduler"
         )

@@ -100,10 +100,11 @@ class Cloud:
         self.small, self.large = self.flavor("small", 1, 1024), self.flavor("large", 2, 2048)
 
     def flavor(self, name, vcpus, memory_mb):
+        flavorid = str(uuid.uuid4())
         flavor = self.objects.Flavor(
             self.context,
-            name=name,
-            flavorid=name,
+            name=f"{name}-{flavorid}",
+            flavorid=flavorid,
             vcpus=vcpus,
             memory_mb=memory_mb,
             root_gb=1,

@@ -43,6 +43,11 @@ def decided(*choices, unreported=(), refusal=""):
         (decided(choice(ONE), unreported=[choice(TWO)]), [TWO], Verdict.UNREPORTED),
         (decided(choice(ONE), unreported=[choice(TWO, THREE)]), [THREE], Verdict.UNREPORTED),
         (decided(choice(ONE), choice(TWO)), [TWO, ONE], Verdict.SAME),
+        (
+            decided(choice(ONE), choice(TWO), unreported=[choice(TWO), choice(THREE)]),
+            [THREE, TWO],
+            Verdict.UNREPORTED,
+        ),
         (decided(choice(ONE), choice(TWO, THREE)), [ONE, THREE], Verdict.EQUAL),
         (decided(choice(ONE), choice(TWO)), [ONE, ONE], Verdict.OTHER),
         (decided(choice(ONE)), ["unknown to the table"], Verdict.OTHER),
@@ -70,6 +75,12 @@ def test_a_copy_has_the_request_and_its_context():
 def test_other_calls_are_no_copies():
     assert read_copy(body(method="update_aggregates"), 0) is None
     assert read_copy(body(args={"spec_obj": {}, "instance_uuids": []}), 0) is None
+
+
+def test_a_rebuild_is_no_copy_as_its_instance_holds_its_host_already():
+    message = wire_examples.message("rebuild_check_current_host")
+    assert message["args"]["instance_uuids"]
+    assert read_copy(body(**message), 0) is None
 
 
 @pytest.mark.parametrize(
@@ -107,10 +118,10 @@ class World:
             raise self.decision
         return self.decision
 
-    def held_nodes(self, uuids):
+    def held_nodes(self, copy):
         if self.held is None:
             raise PlacementSilent("away")
-        return {uuid: self.held[uuid] for uuid in uuids if uuid in self.held}
+        return {uuid: self.held[uuid] for uuid in copy.instance_uuids if uuid in self.held}
 
     def nobody_waits(self, uuids):
         return self.over >= set(uuids)
@@ -182,10 +193,12 @@ def test_a_choice_that_is_never_seen_is_given_up(world):
     for _ in range(12):
         found = world.look(LONGEST_WAIT / 8)
     assert [each.verdict for each in found] == [Verdict.UNKNOWN]
+    assert world.followed == [{}]
 
 
-def test_what_cannot_be_decided_is_written(world):
-    world.decision = PlacementUnavailable("away")
+@pytest.mark.parametrize("error", [PlacementUnavailable("away"), KeyError("a defect")])
+def test_what_cannot_be_decided_is_written(world, error):
+    world.decision = error
     world.take()
     assert [each.verdict for each in world.look()] == [Verdict.UNKNOWN]
 
