@@ -100,6 +100,15 @@ def test_what_was_answered_and_does_not_show_is_written_once_more():
     assert world.held == [A]
 
 
+def test_what_a_caller_was_told_stays_though_nova_does_not_know_the_instance():
+    world = World(state=MISSING, held=holding(A))
+    world.spool.note_unknown([UUID])
+    world.spool.note_answered({UUID: candidate(A).allocations})
+    world.work(LATE_WRITE_WINDOW)
+    assert world.held == [A]
+    assert len(world.spool) == 0
+
+
 def test_what_cannot_be_released_is_tried_for_ever():
     world = World(held=holding(A))
     world.spool.note_unreleased(UUID, 1)
