@@ -181,25 +181,6 @@ class HostTable:
             return TableRows(rows[self.cell_enabled[rows]]) if self.disabled_cells else rows
         return TableRows(rows[self.coded["cell"].take(rows).spread(cell_uuid.__eq__)])
 
-    def in_aggregates(
-        self, rows: TableRows, member_of: Iterable[frozenset[str]], not_member_of: frozenset[str]
-    ) -> TableRows:
-        """Return those of the rows that are in an aggregate of each set, and in none of the others."""
-        wanted = tuple(member_of)
-        if not wanted and not not_member_of:
-            return rows
-        column = self.coded["aggregates"].take(rows)
-        return TableRows(
-            rows[
-                column.spread(
-                    lambda aggregates: (
-                        not aggregates.uuids & not_member_of
-                        and all(aggregates.uuids & any_of for any_of in wanted)
-                    )
-                )
-            ]
-        )
-
     def with_totals(self, rows: TableRows, amounts: Mapping[str, int]) -> TableRows:
         """Return those of the rows whose totals reach these amounts of one instance, by resource class.
 

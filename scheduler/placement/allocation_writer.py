@@ -42,16 +42,12 @@ from scheduler.placement.write_outcomes import (
     write_outcome,
 )
 from scheduler.placement.write_policy import Timing, WritePolicy
-from scheduler.placement.writes import OnLost, Unit, Write, WriteResult, Written
+from scheduler.placement.writes import Unit, Write, WriteResult, Written
 from scheduler.request.query import MICROVERSION
 
 ANOTHER_WRITER = "another writer changes the allocations of the instance"
 
 TIME_OVER = "Placement does not answer any write"
-
-
-def _ignore(_uuids: Collection[str]) -> None:
-    """Ignore consumers."""
 
 
 def _ignore_try(_bodies: Collection[Mapping[str, Any]], _begun: float, *, done: bool | None) -> None:
@@ -67,7 +63,6 @@ class AllocationWriter:
         policy: The bounds.
         timing: Clock, sleep and randomness.
         empty: Consumers of which Placement has a record without allocations.
-        before_try: Called with the consumers right before a try is sent.
         written: Called after each try with what was sent for each consumer, when it was begun in seconds of
             the clock, and ``done``: whether it was carried out; None: that is not known.
     """
@@ -83,7 +78,6 @@ class AllocationWriter:
         """Write through ``client``; nothing is sent yet. ``alone``: whether no other scheduler writes."""
         self._client = client
         self.policy, self.timing, self.written = policy, timing, written
-        self.before_try: Callable[[Collection[str]], None] = _ignore
         self.reader = AllocationReader(client, policy.reads_at_once)
         self.lanes = Lanes(self._post, timing.monotonic, policy.queue_timeout, alone)
         self.empty = EmptyConsumers(policy.empty_consumers)
@@ -95,7 +89,6 @@ class AllocationWriter:
         all_or_none: bool = False,
         until: float = math.inf,
         refusal: Callable[[], str] = lambda: "",
-        on_lost: OnLost = _ignore,
         context: Any = None,
     ) -> Mapping[str, Written]:
         """Write what consumers shall hold. Never raises for a failure of Placement.
@@ -110,14 +103,13 @@ class AllocationWriter:
                 ``held`` is what each of them holds.
             until: No try but the first is begun later; seconds of the clock.
             refusal: Returns why nothing more is to be sent (the process stops); "" while it may.
-            on_lost: Called right after a try that had no response.
             context: The context of the request, for Placement's log.
 
         Returns:
             By consumer UUID what became of its write.
         """
         parts = [writes] if all_or_none else [{uuid: write} for uuid, write in writes.items()]
-        exchange = _Exchange(self, [self._unit(part) for part in parts], until, refusal, on_lost, context)
+        exchange = _Exchange(self, [self._unit(part) for part in parts], until, refusal, context)
         done = exchange.run()
         return {uuid: done[uuid] for uuid in writes}
 
@@ -133,7 +125,6 @@ class AllocationWriter:
         bodies = {uuid: body for unit in units for uuid, body in unit.bodies().items()}
         for unit in units:
             unit.begin_try()
-        self.before_try(bodies.keys())
         begun, done = self.timing.monotonic(), None
         (uuid, body), *more = bodies.items()
         method, path, data = ("POST", "/allocations", bodies) if more else ("PUT", path_of(uuid), body)
@@ -158,7 +149,6 @@ class _Exchange:
         units: Sequence[Unit],
         until: float,
         refusal: Callable[[], str],
-        on_lost: OnLost,
         context: Any,
     ) -> None:
         self._reader, self._lanes, self._empty = writer.reader, writer.lanes, writer.empty
@@ -166,7 +156,6 @@ class _Exchange:
         self._units = units
         self._until = until
         self._refusal = refusal
-        self._on_lost = on_lost
         self._context = context
         self._reactions: Mapping[WriteOutcome, Callable[[Unit, Reply], None]] = {
             WriteOutcome.DONE: self._accept,
@@ -296,7 +285,6 @@ class _Exchange:
         unit.verified = False
         unit.late_until = self._timing.monotonic() + self._policy.late_write_window
         unit.note(ClaimState.OUTCOME_UNKNOWN, f"no clear response ({cause})", status)
-        self._on_lost(unit.writes.keys())
         policy = self._policy
         self._unclear[unit] = cause
         self._read_delays = policy.reads_after_timeout if timed_out else policy.reads_after_reset

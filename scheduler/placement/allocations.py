@@ -1,6 +1,6 @@
 """What consumers hold in Placement (spec: placement-and-workflow 4.1-4.3)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -63,18 +63,13 @@ class AllocationReader:
             text = f"Placement answers {reply.status} to a request for allocations: {reply.text}"
             raise PlacementUnreachable(text) from None
 
-    def read_many(
-        self,
-        uuids: Sequence[str],
-        context: Any = None,
-        ends: Callable[[ConsumerAllocations], bool] = lambda _held: False,
-    ) -> Mapping[str, ConsumerAllocations]:
-        """Return what consumers hold now, by UUID; the first for which ``ends`` is true ends the reading.
+    def read_many(self, uuids: Sequence[str], context: Any = None) -> Mapping[str, ConsumerAllocations]:
+        """Return what consumers hold now, by UUID.
 
         Raises:
             PlacementSilent: Placement does not tell what one of them holds.
         """
-        return read_each(partial(self.read, context=context), uuids, self._at_once, ends)
+        return read_each(partial(self.read, context=context), uuids, self._at_once)
 
     def root_of(self, provider: str, context: Any = None) -> str | None:
         """Return the root of a provider's tree; None for a provider that does not exist.

@@ -12,28 +12,22 @@ from scheduler.placement.errors import PlacementUnreachable
 Found = TypeVar("Found")
 
 
-def read_each(
-    read: Callable[[str], Found],
-    names: Sequence[str],
-    at_once: int,
-    is_last: Callable[[Found], bool] = lambda _found: False,
-) -> dict[str, Found]:
+def read_each(read: Callable[[str], Found], names: Sequence[str], at_once: int) -> dict[str, Found]:
     """Read what some names stand for, some at a time.
 
     Args:
         read: Reads one. It bounds its own time.
         names: What to read.
         at_once: How many are read at the same time at most; fewer if the system has no thread left.
-        is_last: Whether nothing more is to be read after what was found.
 
     Returns:
-        What was read, by name in the given order: of all, or of some, one of which was the last.
+        What was read, by name in the given order.
 
     Raises:
         PlacementUnreachable: The deadline has passed.
         Exception: What ``read`` raises.
     """
-    reading = _Reading(read, is_last, iter(names))
+    reading = _Reading(read, iter(names))
     threads = []
     for _ in range(min(at_once, len(names)) - 1):
         run = contextvars.copy_context().run  # the deadline of the request is the thread's too
@@ -48,7 +42,7 @@ def read_each(
         thread.join()
     if reading.error is not None:
         raise reading.error
-    return {name: reading.found[name] for name in names if name in reading.found}
+    return {name: reading.found[name] for name in names}
 
 
 @dataclass(slots=True)
@@ -56,7 +50,6 @@ class _Reading(Generic[Found]):
     """What several threads read together, each the next name that is left."""
 
     read: Callable[[str], Found]
-    is_last: Callable[[Found], bool]
     left: Iterator[str]
     found: dict[str, Found] = field(default_factory=dict)
     error: BaseException | None = None
@@ -67,17 +60,12 @@ class _Reading(Generic[Found]):
             while (name := self._next()) is not None:
                 if deadline.current().expired:
                     raise PlacementUnreachable("the caller no longer waits for an answer")
-                found = self.found[name] = self.read(name)
-                if self.is_last(found):
-                    self._end()
+                self.found[name] = self.read(name)
         except BaseException as error:  # noqa: BLE001 - the thread of the request raises it
             self.error = error
-            self._end()
+            with self.lock:
+                self.left = iter(())
 
     def _next(self) -> str | None:
         with self.lock:
             return next(self.left, None)
-
-    def _end(self) -> None:
-        with self.lock:
-            self.left = iter(())

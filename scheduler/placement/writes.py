@@ -1,6 +1,6 @@
 """What consumers shall hold, and what became of that."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 import math
@@ -204,7 +204,3 @@ class Unit:
         for write in self.writes.values():
             if write.history:
                 write.history.add(state, cause, status)
-
-
-OnLost = Callable[[Collection[str]], None]
-"""Consumers of which a try had no response."""

@@ -90,15 +90,6 @@ def text(value: Any, name: str) -> str:
     return value
 
 
-def text_by_name(value: Any, name: str) -> dict[str, str]:
-    """Return a dict from strings to strings."""
-    found = _require(value, dict, name, "a dict")
-    for key, item in found.items():
-        text(key, name)
-        _require(item, str, f"{name}.{key}", "a string")
-    return found
-
-
 def number(value: Any, name: str) -> Any:
     """Return a number that is not negative.
 

@@ -40,7 +40,9 @@ class World:
             self.api.consumers[UUID] = held
         self.clock, self.lost = SleepClock(), []
         policy = {"concurrent_update_tries": 4, **policy}
-        self.writer = AllocationWriter(self.api, replace(WritePolicy(), **policy), self.clock.timing)
+        self.writer = AllocationWriter(
+            self.api, replace(WritePolicy(), **policy), self.clock.timing, written=self._note_try
+        )
         self.history = ClaimHistory(UUID, "host 1")
 
     def write(self, where=A, generation=None, until=60.0, **options):
@@ -49,7 +51,11 @@ class World:
         return self.write_all({UUID: replace(write, **options)}, until)[UUID]
 
     def write_all(self, writes, until=60.0, **options):
-        return self.writer.write(writes, until=self.clock.now + until, on_lost=self.lost.extend, **options)
+        return self.writer.write(writes, until=self.clock.now + until, **options)
+
+    def _note_try(self, bodies, _begun, *, done):
+        if done is None:
+            self.lost.extend(bodies)
 
     def release(self, generation, until=60.0):
         return self.write_all({UUID: Write({}, OWNER, generation)}, until)[UUID]
@@ -423,12 +429,10 @@ REFUSED_BODY = b'{"errors": [{"status": 409, "code": "placement.undefined_code",
     ids=["done", "refused", "unclear", "not sent", "no response"],
 )
 def test_each_try_is_reported_with_its_outcome(answer, done):
-    client, told, before = Recording(answer), [], []
+    client, told = Recording(answer), []
     timing = replace(SleepClock().timing, monotonic=client.clock)
     writer = AllocationWriter(
         client, timing=timing, written=lambda bodies, begun, *, done: told.append((list(bodies), begun, done))
     )
-    writer.before_try = lambda uuids: before.append(list(uuids))
     writer.write({"i": Write.of(candidate(A), OWNER)}, until=-math.inf)
     assert told == [([client.sent[0][-1]], 7.0, done)]
-    assert before == [["i"]]

@@ -23,11 +23,6 @@ def test_some_instances_are_read_at_a_time():
     assert list(read_each(read, uuids, 2).items()) == [(uuid, SOMETHING) for uuid in uuids]
 
 
-def test_what_is_the_last_ends_the_reading():
-    found = read_each(str.upper, [f"i{n}" for n in range(9)], 1, lambda text: text == "I2")
-    assert found == {"i0": "I0", "i1": "I1", "i2": "I2"}
-
-
 @pytest.mark.parametrize("at_once", [1, 3])
 def test_a_read_that_is_not_answered_ends_the_reading(at_once):
     asked = []
