@@ -1,4 +1,4 @@
-"""The claims of one request: for whom, until when, and what became of them.
+"""The claims of one request: for which project, until when, and what became of them.
 
 A request is over when its reply is delivered, or cannot be: ``confirm``, ``keep`` or ``give_back`` of its
 session is called then.
@@ -18,12 +18,13 @@ from scheduler.claims.claim import ClaimRequest
 from scheduler.claims.claimer import BUSY, TOO_LATE, Claimer
 from scheduler.claims.observers import ClaimObserver, NoObserver
 from scheduler.claims.result import ClaimResult, Outcome, unsent_claim
-from scheduler.claims.spool import LATE_WRITE_WINDOW, NOTHING_KEPT, Kept
+from scheduler.claims.spool import NOTHING_KEPT, Kept
 from scheduler.errors import NoValidHost
 from scheduler.placement.allocations import ConsumerAllocations, Owner
 from scheduler.placement.answer import AllocationCandidate, Resources
 from scheduler.placement.claim_events import ClaimEvent, ClaimHistory, ClaimState
 from scheduler.placement.errors import PlacementError
+from scheduler.placement.write_policy import LATE_WRITE_WINDOW
 from scheduler.request.scheduling_request import SchedulingRequest
 
 LOG = logging.getLogger(__name__)
@@ -81,7 +82,8 @@ class ClaimSession:
     Attributes:
         claimer: Makes the claims.
         reservations: Where hosts are reserved for the instances.
-        request: For whom and until when is claimed. Without a user in its spec, that of its context counts.
+        request: Says for which project and until when to claim. Without a user in its spec, that of its
+            context counts.
         nodes: What is known of the compute nodes.
         clock: Returns the time in seconds.
         observer: Is told what becomes of the claims.

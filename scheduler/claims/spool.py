@@ -22,14 +22,11 @@ from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.allocations import Owner
 from scheduler.placement.answer import Resources
 from scheduler.placement.errors import PlacementSilent
+from scheduler.placement.write_policy import LATE_WRITE_WINDOW
 from scheduler.placement.writes import Write, WriteResult
 from scheduler.request.instance_state import InstanceState, ReadStates
 
 LOG = log.getLogger(__name__)
-
-#: Seconds after which a write without a response is not carried out any more: the usual time limit of web
-#: servers and proxies in front of Placement.
-LATE_WRITE_WINDOW = 30.0
 
 #: Seconds for which an instance is left alone while its caller waits: longer than any caller does.
 PATIENCE = 1900.0
@@ -180,7 +177,7 @@ class Spool:
 
     # -- entries ---------------------------------------------------------------------------------------------
 
-    def note_lost(self, lost: Mapping[str, Resources], owner: Owner, kept: Kept = Kept()) -> None:
+    def note_lost(self, lost: Mapping[str, Resources], owner: Owner, kept: Kept = NOTHING_KEPT) -> None:
         """Note that writes had no response and may come late.
 
         Args:
@@ -204,11 +201,11 @@ class Spool:
                 )
             )
 
-    def note_unknown(self, uuids: Iterable[str], kept: Kept = Kept()) -> None:
+    def note_unknown(self, uuids: Iterable[str], kept: Kept = NOTHING_KEPT) -> None:
         """Note that it is not known what consumers hold, or will hold when late writes have come."""
         self.note_lost({uuid: {} for uuid in uuids}, NOBODY, kept)
 
-    def note_unreleased(self, uuid: str, generation: int | None, kept: Kept = Kept()) -> None:
+    def note_unreleased(self, uuid: str, generation: int | None, kept: Kept = NOTHING_KEPT) -> None:
         """Note a release that was not carried out. A lost write of the consumer is looked at in any case."""
         now = self._wall_clock()
         if uuid not in self._entries:

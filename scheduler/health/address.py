@@ -11,8 +11,9 @@ from scheduler.errors import ConfigError
 
 UNIX = "unix:"
 
-#: Connections that wait to be accepted.
-BACKLOG = 32
+#: Connections at a time. A further one takes the place of the oldest: probes send their request at once, so
+#: an old connection is idle, and any local user can open idle ones.
+MOST_CONNECTIONS = 32
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class Address:
         if self.path:
             return self._listen_on_path()
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
-        return socket.create_server((self.host, self.port), family=family, backlog=BACKLOG)
+        return socket.create_server((self.host, self.port), family=family, backlog=MOST_CONNECTIONS)
 
     def _listen_on_path(self) -> socket.socket:
         listener = socket.socket(socket.AF_UNIX)
@@ -71,7 +72,7 @@ class Address:
             self._remove_abandoned()
             listener.bind(self.path)
             Path(self.path).chmod(0o660)
-            listener.listen(BACKLOG)
+            listener.listen(MOST_CONNECTIONS)
         except BaseException:
             listener.close()
             raise

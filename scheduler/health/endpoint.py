@@ -17,14 +17,10 @@ from oslo_log import log as logging
 
 from scheduler.errors import ConfigError
 from scheduler.health.access import ANYBODY, Access
-from scheduler.health.address import Address
+from scheduler.health.address import MOST_CONNECTIONS, Address
 from scheduler.logs import OutageLog
 
 LOG = logging.getLogger(__name__)
-
-#: Connections at a time. A further one takes the place of the oldest: probes send their request at once, so
-#: an old connection is idle, and any local user can open idle ones.
-MOST_CONNECTIONS = 32
 
 #: Seconds that a connection may last, from its begin to its end.
 LONGEST = 5.0

@@ -5,6 +5,10 @@ from dataclasses import dataclass
 import random
 import time
 
+#: Seconds after which a write without a response is not carried out any more: the usual time limit of web
+#: servers and proxies in front of Placement.
+LATE_WRITE_WINDOW = 30.0
+
 
 @dataclass(frozen=True, slots=True)
 class Timing:
@@ -57,6 +61,6 @@ class WritePolicy:
     consumer_conflicts: int = 4
     reads_after_reset: tuple[float, ...] = (0.0, 0.3, 1.0)
     reads_after_timeout: tuple[float, ...] = (0.0, 1.0, 2.0, 4.0, 8.0)
-    late_write_window: float = 30.0
+    late_write_window: float = LATE_WRITE_WINDOW
     reads_at_once: int = 4
     empty_consumers: int = 10_000
