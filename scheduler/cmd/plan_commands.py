@@ -1,13 +1,12 @@
 """berth-plan drain, survive, balance and policy: questions about the instances that exist."""
 
 import argparse
-from datetime import UTC, datetime, timedelta
-import re
+from datetime import UTC, datetime
 from typing import Any
 
 from scheduler import conf as options
 from scheduler.cmd import plan_text as text
-from scheduler.cmd.explain_decisions import Shown
+from scheduler.cmd.explain_decisions import Shown, since
 from scheduler.cmd.explain_text import positive_integer
 from scheduler.cmd.plan_base import PlanCommand, WrongArgument, rows_of_hosts
 from scheduler.planning import balance, drain, policy, survive
@@ -17,8 +16,6 @@ from scheduler.planning.snapshot import Progress
 
 Plan = dict[str, Any]
 
-_AGE = re.compile(r"(\d+)([smhd])")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 #: Requests that are decided again at most.
 MOST_REQUESTS = 10_000
@@ -159,9 +156,9 @@ class Policy(PlanCommand):
         if not args.settings and not args.other_config:
             raise WrongArgument("Nothing differs: give --set or --other-config")
         other = options.load([f"--config-file={args.other_config}"]) if args.other_config else None
-        since = None if args.since is None else moment(args.since, datetime.now(UTC).replace(tzinfo=None))
-        at_most = MOST_REQUESTS if since is not None else min(args.last, MOST_REQUESTS)
-        uuids = cloud.snapshot.stored.latest(at_most, since)
+        begin = None if args.since is None else moment(args.since)
+        at_most = MOST_REQUESTS if begin is not None else min(args.last, MOST_REQUESTS)
+        uuids = cloud.snapshot.stored.latest(at_most, begin)
         found = policy.policy(cloud.snapshot, dict(pairs(args.settings)), uuids, progress, other)
         return found | {"all_placed": not found["sides"]["changed"]["refused"]}
 
@@ -170,16 +167,14 @@ class Policy(PlanCommand):
         return text.policy(plan)
 
 
-def moment(words: str, now: datetime) -> datetime:
+def moment(words: str) -> datetime:
     """Return the time of an argument: one in ISO format, or an age such as ``2h``; naive UTC.
 
     Raises:
         WrongArgument: It is neither.
     """
-    if age := _AGE.fullmatch(words):
-        return now - timedelta(seconds=int(age[1]) * _SECONDS[age[2]])
     try:
-        found = datetime.fromisoformat(words)
-    except ValueError as error:
+        found = since(words)
+    except argparse.ArgumentTypeError as error:
         raise WrongArgument(f"{words} is neither a time in ISO format nor an age such as 1d") from error
-    return found.astimezone(UTC).replace(tzinfo=None) if found.tzinfo else found
+    return datetime.fromtimestamp(found, UTC).replace(tzinfo=None)

@@ -12,7 +12,8 @@ import threading
 from cliff.command import Command
 from cliff.commandmanager import CommandManager
 
-from scheduler.cmd import operator_app
+from scheduler.cmd import explain_page, operator_app
+from scheduler.cmd.explain_decisions import NotShown, since
 from scheduler.cmd.operator_app import NOT_RUN
 
 __all__ = ["NOT_RUN", "commands", "main"]
@@ -79,30 +80,33 @@ class ReportCommand(Command):
         """Return the parser of the arguments."""
         parser = super().get_parser(prog_name)
         _add_directory(parser)
-        parser.add_argument("--since", default="1d", metavar="TIME", help="As 30m, 24h or 7d; default: 1d.")
+        parser.add_argument(
+            "--since",
+            type=since,
+            default="1d",
+            metavar="TIME|AGE",
+            help="Only requests since this time, or of this age, such as 24h; default: 1d.",
+        )
         parser.add_argument(
             "-f", "--format", choices=("text", "json"), default="text", help="How it is printed."
         )
-        parser.add_argument(
-            "--html", metavar="FILE", help="Write it as a page, too. The file must not exist."
-        )
+        parser.add_argument("--html", metavar="FILE", help="Write it as a page to this file, too.")
         return parser
 
     def take_action(self, parsed_args) -> int:
         """Print the report."""
-        import time
-
         import msgspec
 
         from scheduler.shadow import report
 
         conf = self.app.conf  # type: ignore[attr-defined]
         directory = Path(parsed_args.directory or conf.state_path)
-        since = time.time() - _seconds(parsed_args.since)
-        found = report.summarize(report.read(directory, since))
+        found = report.summarize(report.read(directory, parsed_args.since))
         if parsed_args.html:
-            with Path(parsed_args.html).open("x", encoding="utf-8") as page:
-                page.write(report.page(found))
+            try:
+                explain_page.write(parsed_args.html, report.page(found))
+            except OSError as error:
+                raise NotShown(f"{parsed_args.html} cannot be written: {error}") from error
         if parsed_args.format == "json":
             self.app.stdout.write(msgspec.json.format(msgspec.json.encode(found)).decode() + "\n")
         else:
@@ -115,14 +119,6 @@ def _add_directory(parser) -> None:
     parser.add_argument(
         "--directory", metavar="DIRECTORY", help="Where comparisons are; default: [DEFAULT] state_path."
     )
-
-
-def _seconds(text: str) -> float:
-    units = {"m": 60.0, "h": 3600.0, "d": 86400.0}
-    try:
-        return float(text[:-1]) * units[text[-1]]
-    except (KeyError, ValueError, IndexError):
-        raise ValueError(f"--since {text}: a number and m, h or d is needed") from None
 
 
 def commands() -> CommandManager:

@@ -8,12 +8,14 @@ the messages of the cloud.
 from collections.abc import Callable
 from dataclasses import dataclass
 import random
+import struct
 import threading
 import time
 from typing import Any
 import uuid
 
 from amqp import exceptions as amqp_errors
+from amqp.basic_message import Message
 import kombu
 from kombu import exceptions as kombu_errors
 import orjson
@@ -41,7 +43,10 @@ CONNECT_TIMEOUT = 5.0
 RETRY_INTERVAL = 5.0
 POLL_INTERVAL = 0.5
 
-_FAILURES = (amqp_errors.AMQPError, kombu_errors.KombuError, OSError, EOFError, BerthError)
+_AWAY = (amqp_errors.AMQPError, kombu_errors.KombuError, OSError, EOFError, BerthError)
+
+#: What the AMQP library raises for a message that it cannot decode. The queue ends with the connection.
+_MALFORMED = (ValueError, LookupError, struct.error)
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,7 @@ class Copy:
     received_at: float
 
 
-def read_copy(body: bytes, now: float) -> Copy | None:
+def read_copy(body: bytes | str, now: float) -> Copy | None:
     """Return the request of a message; None if it is another call, or claims nothing.
 
     Raises:
@@ -131,7 +136,7 @@ class Copies:
                 try:
                     with self._options.connection_to(host, CONNECT_TIMEOUT) as connection:
                         self._receive(connection, take)
-                except _FAILURES as error:
+                except (*_AWAY, *_MALFORMED) as error:
                     self._outage.report_failure(error)
                 if self._stopped.is_set():
                     return
@@ -141,38 +146,36 @@ class Copies:
         channel = connection.channel()
         queue = self._declare(channel)
         self._outage.report_success()
-        LOG.info("Copies of requests on %s are received in queue %s", self._topic, queue.name)
+        LOG.info("Copies of requests on %s are received in queue %s", self._topic, queue)
 
-        def receive(message: Any) -> None:
+        def receive(message: Message) -> None:
             copy = self._read(message.body)
             if copy is not None:
                 take(copy)
-            message.ack()
+            channel.basic_ack(message.delivery_tag)
 
-        with kombu.Consumer(channel, [queue], on_message=receive, prefetch_count=PREFETCH, accept=None):
-            while not self._stopped.is_set():
-                try:
-                    connection.drain_events(timeout=POLL_INTERVAL)
-                except TimeoutError:
-                    connection.heartbeat_check()
+        # Messages of the AMQP library: those of kombu would decompress whatever was sent, without a bound
+        channel.basic_qos(0, PREFETCH, False)
+        channel.basic_consume(queue, callback=receive)
+        while not self._stopped.is_set():
+            try:
+                connection.drain_events(timeout=POLL_INTERVAL)
+            except TimeoutError:
+                connection.heartbeat_check()
 
-    def _declare(self, channel: Any) -> kombu.Queue:
-        queue = kombu.Queue(
-            f"berth-shadow.{uuid.uuid4().hex}",
-            exclusive=True,
-            durable=False,
-            queue_arguments={
-                "x-max-length": MOST_WAITING,
-                "x-overflow": "drop-head",
-                "x-message-ttl": int(LONGEST_WAIT * 1000),
-            },
-        )(channel)
-        queue.queue_declare()
+    def _declare(self, channel: Any) -> str:
+        queue = f"berth-shadow.{uuid.uuid4().hex}"
+        arguments = {
+            "x-max-length": MOST_WAITING,
+            "x-overflow": "drop-head",
+            "x-message-ttl": int(LONGEST_WAIT * 1000),
+        }
+        channel.queue_declare(queue, exclusive=True, auto_delete=False, arguments=arguments)
         # The exchange is nova's: it is used as it is, whatever its properties.
-        channel.queue_bind(queue.name, self._exchange, self._topic)
+        channel.queue_bind(queue, self._exchange, self._topic)
         return queue
 
-    def _read(self, body: Any) -> Copy | None:
+    def _read(self, body: bytes | str) -> Copy | None:
         try:
             return read_copy(body, self._clock())
         except ValueError as error:

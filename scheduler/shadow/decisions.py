@@ -125,7 +125,8 @@ class Ranking(DecisionObserver):
 
     def weighed(self, number: int, hosts: HostView, scores: Scores, totals: np.ndarray) -> None:
         """Note the hosts that may be chosen as well as the best one."""
-        least = np.sort(totals)[-min(self._subset, len(totals))]
+        size = min(self._subset, len(totals))
+        least = np.partition(totals, -size)[-size]
         best = np.zeros(len(hosts.table), bool)
         best[hosts.table_rows[totals >= least - EQUAL]] = True
         self._equal[number] = np.packbits(best)
