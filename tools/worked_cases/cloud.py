@@ -1,6 +1,6 @@
 """A small cloud in which builds can be made to fail, and what is asked of its scheduler."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 import contextlib
 import json
 from pathlib import Path
@@ -32,16 +32,19 @@ HOSTS = 12
 PATIENCE = 180
 
 #: Runs commands one after the other, in a process whose connections end with it.
-EXPLAIN = """
+COMMANDS = """
 import io, json, sys
 from scheduler.cmd import explain, plan
-printed = []
+found = []
 for program, *argv in json.load(sys.stdin):
-    printed.append(io.StringIO())
-    if status := (plan if program == "berth-plan" else explain).main(argv, stdout=printed[-1]):
-        sys.exit(f"{program} {' '.join(argv)} ends with status {status}")
-print(json.dumps([each.getvalue() for each in printed]))
+    output = io.StringIO()
+    main = (plan if program == "berth-plan" else explain).main
+    found.append((main(argv, stdout=output), output.getvalue()))
+print(json.dumps(found))
 """
+
+Flavor = tuple[str, int, int, int, Mapping[str, str]]
+"""Name, vCPUs, MiB of memory, GiB of disk, extra specs."""
 
 PROJECT, OTHER_PROJECT = "5f6d2f0f3c2b4d0c9f3e7f2e5c9a1b22", "0c1f4f8e7a3b4d659e2b7a10c4d5e6f7"
 
@@ -60,7 +63,7 @@ mirror_interval = 1
 REFRESH_TIME = 2.5
 
 #: Name, vCPUs, MiB of memory, GiB of disk, extra specs.
-FLAVORS: tuple[tuple[str, int, int, int, Mapping[str, str]], ...] = (
+FLAVORS: tuple[Flavor, ...] = (
     ("m1.large", 4, 8192, 80, {}),
     ("m1.gpu", 4, 8192, 80, {"trait:CUSTOM_GPU": "required"}),
     ("m1.huge", 128, 8192, 80, {}),
@@ -122,7 +125,7 @@ class CasesCloud(Cloud):
     def boot(self, request_id: str, instance_uuid: str, flavor: str, zone: str | None) -> None:
         """Ask for a host as a conductor does, for a build that is to fail."""
         context = RequestContext(user_id="u", project_id=PROJECT, request_id=request_id)
-        spec = make_spec(instance_uuid, flavor, zone)
+        spec = make_spec(FLAVORS, flavor, zone, instance_uuid=instance_uuid)
         try:
             self._client.select_destinations(context, spec, [instance_uuid], return_alternates=True)
         except Exception:  # noqa: BLE001 - the caller's error is not what the cases show
@@ -141,16 +144,31 @@ class CasesCloud(Cloud):
         """Return what each of some commands of berth-explain or berth-plan prints."""
         words = [command.split() for command in commands]
         argvs = [[program, "--config-file", str(self.config_file), *rest] for program, *rest in words]
-        done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", EXPLAIN],
-            cwd=ROOT,
-            input=json.dumps(argvs),
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-            timeout=PATIENCE,
-        )
-        return json.loads(done.stdout)
+        printed = []
+        for command, (status, output) in zip(commands, run_commands(argvs, PATIENCE), strict=True):
+            if status:
+                raise RuntimeError(f"{command} ends with status {status}")
+            printed.append(output)
+        return printed
+
+
+def run_commands(argvs: Sequence[Sequence[str]], timeout: float) -> list[tuple[int, str]]:
+    """Return exit status and output of commands of berth-explain and berth-plan, run in one process.
+
+    Args:
+        argvs: The program, then its arguments.
+        timeout: Seconds that all may take.
+    """
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", COMMANDS],
+        cwd=ROOT,
+        input=json.dumps(argvs),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=timeout,
+    )
+    return [(status, output) for status, output in json.loads(done.stdout)]
 
 
 class PlacementAdmin:
@@ -207,12 +225,13 @@ class PlacementAdmin:
         self._send("DELETE", f"/allocations/{consumer}")
 
 
-def make_spec(instance_uuid: str, flavor: str, zone: str | None) -> objects.RequestSpec:
-    """Return a request for one instance, as nova-api and a conductor make it."""
-    name, vcpus, memory_mb, root_gb, extra_specs = next(one for one in FLAVORS if one[0] == flavor)
+def make_spec(
+    flavors: Iterable[Flavor], flavor: str, zone: str | None = None, **more: Any
+) -> objects.RequestSpec:
+    """Return a request for one instance, as nova-api and a conductor make it; ``more``: further fields."""
+    name, vcpus, memory_mb, root_gb, extra_specs = next(one for one in flavors if one[0] == flavor)
     amounts = {"vcpus": vcpus, "memory_mb": memory_mb, "root_gb": root_gb, "ephemeral_gb": 0, "swap": 0}
     spec = objects.RequestSpec(
-        instance_uuid=instance_uuid,
         num_instances=1,
         flavor=objects.Flavor(name=name, flavorid=name, extra_specs=dict(extra_specs), **amounts),
         image=objects.ImageMeta(name="debian", properties=objects.ImageMetaProps()),
@@ -222,6 +241,7 @@ def make_spec(instance_uuid: str, flavor: str, zone: str | None) -> objects.Requ
         instance_group=None,
         scheduler_hints={},
         pci_requests=objects.InstancePCIRequests(requests=[]),
+        **more,
     )
     spec.numa_topology = guest_topology(FlavorAndImage(spec))
     return spec

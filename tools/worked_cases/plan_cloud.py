@@ -3,7 +3,7 @@
 The same arguments give the same cloud, with the same UUIDs.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 import dataclasses
 from datetime import timedelta
 import json
@@ -16,17 +16,13 @@ import sqlalchemy as sa
 
 from scheduler import objects
 from scheduler.nova_db import schema
-from scheduler.request.flavor_and_image import FlavorAndImage
-from scheduler.request.guest_topology import guest_topology
 from tools.cloud import Cloud
 from tools.embedded_placement import PlacementProcess
 from tools.fleet import RESERVED_MB, Aggregate, Cell, Host
 from tools.placement_fleet import database_url
+from tools.worked_cases.cloud import PROJECT, Flavor, make_spec
 
-PROJECT = "5f6d2f0f3c2b4d0c9f3e7f2e5c9a1b22"
-
-#: Name, vCPUs, MiB of memory, GiB of disk, extra specs.
-FLAVORS: tuple[tuple[str, int, int, int, Mapping[str, str]], ...] = (
+FLAVORS: tuple[Flavor, ...] = (
     ("c4", 4, 16384, 40, {}),
     ("c16", 16, 65536, 160, {}),
     ("db8", 8, 32768, 80, {}),
@@ -136,7 +132,7 @@ class PlanCloud(Cloud):
             connection.execute(sa.insert(schema.instance_group_policy).values(policy))
             members = [{"group_id": 1, "instance_uuid": one.uuid} for one in self.placed if one.grouped]
             connection.execute(sa.insert(schema.instance_group_member), members)
-            specs = {name: make_spec(name) for name, *_ in FLAVORS}
+            specs = {name: make_spec(FLAVORS, name) for name, *_ in FLAVORS}
             for piece in schema.chunks(self.placed, 5000):
                 rows = [self._request(one, specs[one.flavor], group) for one in piece]
                 connection.execute(sa.insert(schema.request_specs), rows)
@@ -217,22 +213,3 @@ def used(placed: Sequence[Placed]) -> dict[str, list[int]]:
         for number, amount in enumerate((*amounts(one.flavor), 1)):
             row[number] += amount
     return found
-
-
-def make_spec(flavor: str) -> Any:
-    """Return a request for one instance of a flavor, as nova-api stores it."""
-    name, vcpus, memory_mb, root_gb, extra_specs = next(one for one in FLAVORS if one[0] == flavor)
-    sizes = {"vcpus": vcpus, "memory_mb": memory_mb, "root_gb": root_gb, "ephemeral_gb": 0, "swap": 0}
-    spec = objects.RequestSpec(
-        num_instances=1,
-        flavor=objects.Flavor(name=name, flavorid=name, extra_specs=dict(extra_specs), **sizes),
-        image=objects.ImageMeta(name="debian", properties=objects.ImageMetaProps()),
-        availability_zone=None,
-        project_id=PROJECT,
-        user_id="u",
-        instance_group=None,
-        scheduler_hints={},
-        pci_requests=objects.InstancePCIRequests(requests=[]),
-    )
-    spec.numa_topology = guest_topology(FlavorAndImage(spec))
-    return spec

@@ -1,7 +1,6 @@
 """The plans of the documentation: what berth-plan says of one cloud, as text and as pictures of its pages."""
 
 from collections.abc import Iterator, Sequence
-import json
 from pathlib import Path
 import re
 import shutil
@@ -11,6 +10,7 @@ import tempfile
 from typing import NamedTuple
 
 from tools.cloud import ROOT
+from tools.worked_cases.cloud import run_commands
 from tools.worked_cases.plan_cloud import PlanCloud
 
 DIRECTORY = ROOT / "doc" / "source" / "plans"
@@ -25,17 +25,6 @@ BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-c
 
 #: Seconds that all commands may take.
 PATIENCE = 600
-
-#: Runs commands one after the other.
-PLAN = """
-import io, json, sys
-from scheduler.cmd import plan
-found = []
-for argv in json.load(sys.stdin):
-    output = io.StringIO()
-    found.append((plan.main(argv, stdout=output), output.getvalue()))
-print(json.dumps(found))
-"""
 
 #: What differs from day to day.
 VARYING = (re.compile(r"\d{4}-\d\d-\d\d"), re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"))
@@ -77,17 +66,18 @@ def planned(config_file: Path, pages: Sequence[Path]) -> list[tuple[int, str]]:
     argvs = []
     for case, page in zip(CASES, pages, strict=True):
         wide = [] if "--commands" in case.command else ["--max-width", str(WIDTH)]
-        argvs.append(["--config-file", str(config_file), *case.command.split(), "--html", str(page), *wide])
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", PLAN],
-        cwd=ROOT,
-        input=json.dumps(argvs),
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-        timeout=PATIENCE,
-    )
-    return [(status, output) for status, output in json.loads(done.stdout)]
+        argvs.append(
+            [
+                "berth-plan",
+                "--config-file",
+                str(config_file),
+                *case.command.split(),
+                "--html",
+                str(page),
+                *wide,
+            ]
+        )
+    return run_commands(argvs, PATIENCE)
 
 
 def printed(case: Case, status: int, output: str) -> str:
