@@ -113,7 +113,7 @@ class _SecurePool(HTTPSConnectionPool):
 
 
 def bound_responses(session: requests.Session) -> None:
-    """Bound the responses of all connections that a session opens from now on, be it to an HTTP proxy."""
+    """Bound the responses of all connections that a session opens from now on, those to HTTP proxies too."""
     for transport in session.adapters.values():
         if isinstance(transport, HTTPAdapter):
             _bound(transport.poolmanager)

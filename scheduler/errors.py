@@ -77,7 +77,7 @@ class NoValidHost(BerthError):
 
     Attributes:
         reason: One of a few texts (spec: placement-and-workflow 5.7).
-        final: Whether this holds for all hosts of the cloud, be they of this scheduler's partition or not.
+        final: Whether this holds for all hosts of the cloud, also for those of other partitions.
     """
 
     nova_name = "NoValidHost"

@@ -254,7 +254,7 @@ class Outages:
     def _give_up_at(self, error: DependencyUnavailable, request: Request, since: float) -> float:
         """Return when the error is to be answered.
 
-        A dependency that is slow has answered since the last failure, so its outage begins anew each time,
+        A dependency that is slow has answered since the last failure, so its outage begins again each time,
         and the caller's patience counts.
         """
         patience = self._patience()

@@ -50,7 +50,7 @@ DRAIN_POLL = 0.05
 
 
 class Claimer:
-    """Claims and releases of a process; any thread may use it. It is made anew after a fork.
+    """Claims and releases of a process; any thread may use it. Each process makes its own after a fork.
 
     Attributes:
         writer: Writes and reads allocations.

@@ -1,4 +1,4 @@
-"""What stands in the configuration files, be it known or not."""
+"""What stands in the configuration files, whether it is known or not."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -86,7 +86,7 @@ class DecisionRecorder:
 
     @contextmanager
     def recording(self, trace: Trace) -> Iterator[None]:
-        """Keep what was noted until the end of the context, be it an error."""
+        """Keep what was noted until the end of the context, also if that is an error."""
         try:
             yield
         except BaseException as error:

@@ -66,7 +66,7 @@ def mappings(hosts: HostView, index: int) -> list[Any]:
 
 
 def keep(hosts: HostView, group: Iterable[int], accepted: Sequence[int]) -> None:
-    """Leave each host of a group the accepted ones of its candidates, be it none."""
+    """Leave each host of a group the accepted ones of its candidates, if any."""
     for index in group:
         candidates = hosts.candidates(index)
         if len(accepted) < len(candidates):

@@ -47,7 +47,7 @@ class Counters:
             found[-1] += value
 
     def take(self) -> Counts:
-        """Return what was counted, and begin anew."""
+        """Return what was counted, and begin at zero."""
         with self._lock:
             counts, self._counts = self._counts, {}
         return counts

@@ -1,4 +1,4 @@
-"""The columns of a host table, made anew or from those of the table before it.
+"""The columns of a host table, built from its rows or from the columns of the table before it.
 
 ``changed`` always holds the rows that are other objects than in the table before; None stands for all rows.
 """
@@ -122,7 +122,7 @@ def _patched(old: EncodedColumn, name: str, rows: Sequence[HostRow], changed: Ta
 def _updated_texts(
     old: EncodedColumn, attribute: str, rows: Sequence[HostRow], changed: TableRows
 ) -> EncodedColumn:
-    """Return the old column if no text differs. Texts rarely change; the column is then encoded anew."""
+    """Return the old column if no text differs. Texts rarely change; the column is then encoded again."""
     if all(getattr(rows[row], attribute) == old[row] for row in changed):
         return old
     return EncodedColumn.of_texts(map(attrgetter(attribute), rows))

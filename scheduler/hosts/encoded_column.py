@@ -9,7 +9,7 @@ import numpy as np
 
 from scheduler.hosts.coordinates import Code, Codes
 
-# Up to so many values that no host has are kept: encoding anew would cost more than they do.
+# Up to so many values that no host has are kept: encoding again would cost more than they do.
 MAX_UNUSED_VALUES = 64
 
 

@@ -38,7 +38,7 @@ class Fit:
 
     @property
     def reason(self) -> str:
-        """Why the guest does not fit; empty if it does. Computed anew for each call."""
+        """Why the guest does not fit; empty if it does. Computed at each call."""
         return self.problem or (explain_failure(self.failure) if self.failure else "")
 
     @property

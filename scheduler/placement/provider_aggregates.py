@@ -10,7 +10,7 @@ VERSION = "1.19"
 
 
 class ProviderAggregates:
-    """Asks Placement for the aggregates of a provider, each time anew."""
+    """Asks Placement for the aggregates of a provider, each time."""
 
     def __init__(self, client: PlacementClient) -> None:
         self._client = client

@@ -8,7 +8,7 @@ import orjson
 #: Characters of a body or of an error's text that go into log lines.
 LONGEST_TEXT = 2000
 
-#: Bytes of a body that is looked into for an error, for each claim anew. Those of Placement are far shorter.
+#: Bytes of a body that is looked into for an error, for each claim. Those of Placement are far shorter.
 LARGEST_ERROR = 1 << 20
 
 #: What the detail of each 400 begins with.

@@ -1,7 +1,7 @@
 """Reading the hosts that were chosen by the mirror, right before they are claimed.
 
 A host whose generation is the expected one has not changed since it was read, except for allocations that
-were removed. Any other host is read anew, corrected in the mirror, and judged again.
+were removed. Any other host is read again, corrected in the mirror, and judged again.
 """
 
 from collections.abc import Callable, Collection, Mapping

@@ -89,7 +89,7 @@ class ResourceRequest:
         return sum(1 for suffix in self.groups if suffix != UNSUFFIXED)
 
     def mentions(self, resource_class: str) -> bool:
-        """Return whether some group names the class, be it with amount 0."""
+        """Return whether some group names the class, also with amount 0."""
         return any(resource_class in group.resources for group in self.groups.values())
 
     def required_traits(self) -> set[str]:

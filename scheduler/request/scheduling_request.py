@@ -22,7 +22,7 @@ class RequestKind(Enum):
     """What a request wants.
 
     Attributes:
-        BUILD: Hosts for instances, be it for a new instance or for one that moves.
+        BUILD: Hosts for instances: new ones, or one that moves.
         REBUILD_CHECK: Whether the host of an instance suits another image (spec: filters-and-weighers 1.4).
     """
 

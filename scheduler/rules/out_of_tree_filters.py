@@ -144,7 +144,7 @@ class CandidateFilterMixin:
     """For filters that look at a host's allocation candidates."""
 
     def filter_candidates(self, host_state: Any, filter_func: Callable[[Any], bool]) -> list[Any]:
-        """Leave the host only the accepted candidates, be it none, and return them."""
+        """Leave the host only the accepted candidates, if any, and return them."""
         host_state.allocation_candidates = [c for c in host_state.allocation_candidates if filter_func(c)]
         return host_state.allocation_candidates
 

@@ -11,7 +11,7 @@ from scheduler.weights.base import HostWeigher, Scorer
 
 
 class RandomScorer(Scorer):
-    """Raw weights at random, anew at each call."""
+    """Raw weights at random, different at each call."""
 
     def __init__(self, source: random.Random) -> None:
         self._source = source

@@ -273,7 +273,7 @@ class LateListener(amqpdriver.RpcAMQPListener):
             self._acknowledge(call)
 
     def _number_of_channel(self, raw: Any) -> int:
-        """Return a number that is different for each channel: delivery tags begin anew on each."""
+        """Return a number that is different for each channel: delivery tags begin at 1 on each."""
         if raw.channel is not self._channel or raw.delivery_tag <= self._last_tag:
             self._channel, self._channel_number = raw.channel, self._channel_number + 1
         self._last_tag = raw.delivery_tag
@@ -416,7 +416,7 @@ def listen(
 def _watch(consumer: Any, listener: LateListener, priority: int) -> None:
     """Let a consumer consume with a priority, and tell how many messages were in its queue before.
 
-    It makes its queue anew after each loss of the connection.
+    It declares its queue again after each loss of the connection.
     """
     consume = consumer.consume
 
