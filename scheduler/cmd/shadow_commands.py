@@ -1,0 +1,109 @@
+"""berth-shadow run and report: decisions on copies of requests, and how they compare."""
+
+from pathlib import Path
+import signal
+import threading
+
+from cliff.command import Command
+import msgspec
+
+from scheduler.cmd import explain_page
+from scheduler.cmd.explain_decisions import NotShown, since
+from scheduler.errors import BerthError, ConfigError
+from scheduler.rpc.transport import TOPIC
+from scheduler.shadow import report
+from scheduler.shadow.copies import Copies
+from scheduler.shadow.decisions import ShadowManager
+from scheduler.shadow.shadow import ComparisonFile, Shadow
+from scheduler.stream.broker import BrokerOptions
+
+
+class RunCommand(Command):
+    """Decide copies of nova-scheduler's requests until SIGTERM. Nothing is claimed, nobody is answered."""
+
+    needs_conf = True
+
+    def get_parser(self, prog_name):
+        """Return the parser of the arguments."""
+        parser = super().get_parser(prog_name)
+        _add_directory(parser)
+        return parser
+
+    def take_action(self, parsed_args) -> int:
+        """Run until a signal."""
+        conf = self.app.conf  # type: ignore[attr-defined]
+        directory = Path(parsed_args.directory or conf.state_path)
+        try:
+            file = ComparisonFile(directory)
+            broker = BrokerOptions.from_conf(conf)
+            if broker is None:
+                raise ConfigError("[DEFAULT]/transport_url: a shadow needs RabbitMQ")
+            manager = ShadowManager.from_conf(conf)
+            manager.start()
+        except (BerthError, OSError) as error:
+            self.app.LOG.error("The shadow cannot start: %s", error)
+            return 1
+        shadow = Shadow(manager, file)
+        copies = Copies(broker, conf.control_exchange, TOPIC)
+
+        def stop(*_: object) -> None:
+            copies.stop()
+            shadow.stop()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, stop)
+        manager.wait_until_ready(conf.berth.database_start_timeout)
+        manager.wait_until_mirrored()
+        receiver = threading.Thread(target=copies.run, args=(shadow.take,), name="copies")
+        receiver.start()
+        shadow.run()
+        receiver.join()
+        manager.stop_reading()
+        file.close()
+        return 0
+
+
+class ReportCommand(Command):
+    """Report how the decisions of a shadow compare with those of nova-scheduler."""
+
+    needs_conf = True
+
+    def get_parser(self, prog_name):
+        """Return the parser of the arguments."""
+        parser = super().get_parser(prog_name)
+        _add_directory(parser)
+        parser.add_argument(
+            "--since",
+            type=since,
+            default="1d",
+            metavar="TIME|AGE",
+            help="Only requests since this time, or of this age, such as 24h; default: 1d.",
+        )
+        parser.add_argument(
+            "-f", "--format", choices=("text", "json"), default="text", help="How it is printed."
+        )
+        parser.add_argument("--html", metavar="FILE", help="Write it as a page to this file, too.")
+        return parser
+
+    def take_action(self, parsed_args) -> int:
+        """Print the report."""
+        conf = self.app.conf  # type: ignore[attr-defined]
+        directory = Path(parsed_args.directory or conf.state_path)
+        found = report.summarize(report.read(directory, parsed_args.since))
+        if parsed_args.html:
+            try:
+                explain_page.write(parsed_args.html, report.page(found))
+            except OSError as error:
+                raise NotShown(f"{parsed_args.html} cannot be written: {error}") from error
+        if parsed_args.format == "json":
+            self.app.stdout.write(msgspec.json.format(msgspec.json.encode(found)).decode() + "\n")
+        else:
+            for line in report.text(found):
+                self.app.stdout.write(f"{line}\n")
+        return 0 if found.requests else 1
+
+
+def _add_directory(parser) -> None:
+    parser.add_argument(
+        "--directory", metavar="DIRECTORY", help="Where comparisons are; default: [DEFAULT] state_path."
+    )
