@@ -29,8 +29,8 @@ MOST_ANSWERED = 100_000
 #: Characters of the identity of a message. oslo.messaging writes 32.
 LONGEST_IDENTITY = 255
 
-#: Seconds between two looks at the connection at most. oslo.messaging waits for five once no call comes, which
-#: would count as a frost.
+#: Seconds between two looks at the connection at most. oslo.messaging waits for five once no call comes,
+#: which would count as a frost.
 LONGEST_WAIT = 1.0
 
 #: Seconds without a look at the connection after which its thread counts as stuck.

@@ -10,6 +10,7 @@ import pytest
 from scheduler.rpc import forwarding
 from scheduler.rpc.delivery import Sent
 from scheduler.rpc.forwarding import AVOIDED_FOR, FORWARDED, Forwarder
+from scheduler.stream import membership
 from tests.support.clock import Clock
 
 
@@ -48,12 +49,6 @@ def listener(**fields):
     return SimpleNamespace(conn=RabbitConnection(**fields), forwarding_queues=frozenset())
 
 
-def started(made, announce=lambda _taken: None):
-    queue = forwarding.ForwardingQueue(made, "t1", "scheduler", announce)
-    queue.start()
-    return queue
-
-
 @pytest.mark.parametrize(
     ("quorum", "more"),
     [
@@ -70,7 +65,7 @@ def started(made, announce=lambda _taken: None):
 )
 def test_the_queue_of_a_topic_moves_calls_back_to_the_queue_of_all_schedulers(quorum, more):
     made = listener(quorum=quorum)
-    started(made)
+    assert forwarding.read_from(made, "t1", "scheduler")
     consumer = made.conn.declared[0]
     assert consumer.queue_arguments == more | {
         "x-expires": 600_000,
@@ -89,23 +84,26 @@ def refusal():
 
 
 def test_a_server_whose_broker_refuses_the_queue_works_without(caplog):
-    made, announced = listener(error=refusal()), []
-    started(made, announced.append).stop()
+    made = listener(error=refusal())
+    assert not forwarding.read_from(made, "t1", "scheduler")
     assert made.forwarding_queues == frozenset()
-    assert "cannot send calls on to t1; it is tried again every 60 s: RabbitMQ refuses" in caplog.text
-    assert announced == [False, False]
+    assert "cannot send calls on to t1: RabbitMQ refuses" in caplog.text
 
 
 def test_another_error_of_the_broker_ends_the_start():
     with pytest.raises(messaging.MessageDeliveryFailure):
-        started(listener(error=messaging.MessageDeliveryFailure("away")))
+        forwarding.read_from(listener(error=messaging.MessageDeliveryFailure("away")), "t1", "scheduler")
 
 
-@pytest.mark.parametrize(
-    ("host", "expected"), [("ctl1", "berth.ctl1.3"), ("h" * 247, f"berth.{'h' * 247}.3"), ("h" * 248, "")]
-)
-def test_each_worker_has_a_topic_unless_its_name_is_too_long_for_a_queue(host, expected):
-    assert forwarding.topic_of(host, 3) == expected
+def test_each_start_has_a_topic_of_its_own_that_others_take_for_one_of_the_host():
+    topics = {forwarding.new_topic("ctl1") for _ in range(20)}
+    assert len(topics) == 20
+    assert {membership.is_of_host(topic, "ctl1") for topic in topics} == {True}
+
+
+@pytest.mark.parametrize(("length", "has_one"), [(230, True), (249, False)])
+def test_a_host_has_a_topic_unless_its_name_is_too_long_for_a_queue(length, has_one):
+    assert bool(forwarding.new_topic("h" * length)) is has_one
 
 
 class Call:
