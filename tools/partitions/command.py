@@ -69,11 +69,13 @@ def _run(cloud: PartitionedCloud, options: argparse.Namespace) -> int:
     outcome = Outcome(building.requests, records, cloud.partition_of_host())
     problems = outcome.problems(cloud.fleet.hosts, _settled(cloud, outcome))
     print(*outcome.lines(), *lines_of_logs(each.log for each in cloud.all_schedulers()), sep="\n")
-    print(*(f"Killed and started again: {', '.join(names)}" for names in killer.done), sep="\n")
+    for names in killer.done:
+        print("Killed and started again:", ", ".join(names))
     built = max(1, len(outcome.built))
     cpu = {name: after[name] - before[name] for name in services} | {"the machine": busy}
     print("CPU, ms a build:", ", ".join(f"{name} {1000 * spent / built:.1f}" for name, spent in cpu.items()))
-    print(*(f"NOT TRUE: {problem}" for problem in problems), sep="\n" if problems else "")
+    for problem in problems:
+        print("NOT TRUE:", problem)
     if not problems:
         print("True: each instance holds its allocation, nothing else is held, no host is over-committed,")
         print("zones and anti-affinity are kept.")
