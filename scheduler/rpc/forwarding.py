@@ -29,7 +29,7 @@ from scheduler.logs import RateLimitedLogger
 from scheduler.rpc.amqp.listener import LateListener
 from scheduler.rpc.amqp.message import DELIVERED_BEFORE, ConfirmedMessage
 from scheduler.rpc.broker_errors import advice, refusal_in
-from scheduler.rpc.delivery import Sent
+from scheduler.rpc.delivery import Forwarded
 
 LOG = logging.getLogger(__name__)
 
@@ -136,7 +136,7 @@ class Forwarder:
         self._avoided_until: dict[str, float] = {}
         self._warnings = RateLimitedLogger(LOG, clock=clock)
 
-    def forward(self, call: ConfirmedMessage, topic: str, reason: str) -> Sent:
+    def forward(self, call: ConfirmedMessage, topic: str, reason: str) -> bool:
         """Send a call on to a topic, and acknowledge it. Takes ``timeout`` seconds, or little more.
 
         Args:
@@ -145,23 +145,27 @@ class Forwarder:
             reason: Why, in one word.
 
         Returns:
-            What became of it. Unless it was sent, it is to be answered here.
+            Whether the broker may have it there all the same. It is to be answered here.
+
+        Raises:
+            Forwarded: It was sent on.
         """
         if self._clock() < self._avoided_until.get(topic, 0.0):
-            return Sent.NO
+            return False
         try:
             call.send_on(topic, {FORWARDED: True, DELIVERED_BEFORE: call.has_past}, self._timeout)
         except messaging.MessageUndeliverable:
-            return self._fail(topic, Sent.NO, "there is no such queue")
+            self._fail(topic, "there is no such queue")
+            return False
         except Exception as error:  # noqa: BLE001 - whatever the driver raises, the call is answered here
-            return self._fail(topic, Sent.UNKNOWN, str(error) or type(error).__name__)
+            self._fail(topic, str(error) or type(error).__name__)
+            return True
         LOG.info("Call %s was sent on to %s (%s)", call.msg_id, topic, reason)
         self._on_sent(reason)
-        return Sent.YES
+        raise Forwarded(f"the call was sent to {topic}")
 
-    def _fail(self, topic: str, outcome: Sent, why: str) -> Sent:
+    def _fail(self, topic: str, why: str) -> None:
         self._avoided_until[topic] = self._clock() + AVOIDED_FOR
         self._warnings.warning(
             topic, "Calls cannot be sent on to %s and are answered here: %.300s", topic, why
         )
-        return outcome
