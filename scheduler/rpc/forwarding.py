@@ -4,7 +4,7 @@
 
     caller ──▶ scheduler (queue) ──▶ A ──▶ berth.HOST.N (queue) ──▶ B ──▶ reply queue of the caller
                      ▲                            │
-                     └── not taken in 10 s ───────┘
+                     └── not taken in 5 s  ───────┘
 
 A call is sent on as it was received, byte for byte: with its reply address, its context, and its timeouts.
 So B answers the caller, and sends the heartbeats. A acknowledges the call once the broker has confirmed that
@@ -42,8 +42,9 @@ SEND_TIMEOUT = 3.0
 #: Seconds for which nothing is sent to a topic that could not be reached.
 AVOIDED_FOR = 15.0
 
-#: Seconds that a call waits for the scheduler that it was sent on to. Some callers wait for sixty.
-WAIT_LIMIT = 10.0
+#: Seconds that a call waits for the scheduler that it was sent on to. A router that hears nothing for eight
+#: seconds gives up the partition.
+WAIT_LIMIT = 5.0
 
 #: Seconds after which the queue of a scheduler that is gone is deleted; longer than a call waits there.
 QUEUE_LIFETIME = 600

@@ -82,10 +82,12 @@ class PartitionedCloud(Rig):
         conductor: The super-conductor, which is in this process.
         schedulers: Those of each partition, by its name.
         routers: The routers.
+        api_database: An engine of nova's API database.
     """
 
     bus: Bus
     conductor: SuperConductor
+    api_database: sa.Engine
 
     def __init__(self, directory: Path, software: Software, shape: Shape) -> None:
         """Describe a cloud; it is started on entry."""
@@ -145,7 +147,8 @@ class PartitionedCloud(Rig):
 
     def _start_conductors(self) -> None:
         self.bus = self._bus()
-        cells = CellMap(self._engine(self.database("api")), self._transport_url)
+        self.api_database = self._engine(self.database("api"))
+        cells = CellMap(self.api_database, self._transport_url)
         cell_conductors = CellConductors(lambda cell: self._bus(cell.transport_url))
         self.conductor = SuperConductor(SchedulerClient.from_conf(self.bus), cells, cell_conductors)
         server = self.bus.server(journal.TOPIC, "super", self.conductor)

@@ -56,7 +56,7 @@ def _run(cloud: PartitionedCloud, options: argparse.Namespace) -> int:
     requests = make_requests(options.builds, options.seed)
     parts = ", ".join(f"{len(each)} of {name or 'all hosts'}" for name, each in cloud.schedulers.items())
     print(f"{options.hosts:,} hosts; schedulers: {parts}; routers: {len(cloud.routers)}", flush=True)
-    building = Building(cloud.conductor, options.callers)
+    building = Building(cloud.conductor, options.callers, cloud.api_database)
     points = [share * options.builds for share in options.kill]
     services = {name: [pid] for name, pid in cloud.services().items()}
     before, busy = cpu_seconds(services), busy_seconds()

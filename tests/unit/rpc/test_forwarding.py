@@ -69,7 +69,7 @@ def test_the_queue_of_a_topic_moves_calls_back_to_the_queue_of_all_schedulers(qu
     consumer = made.conn.declared[0]
     assert consumer.queue_arguments == more | {
         "x-expires": 600_000,
-        "x-message-ttl": 10_000,
+        "x-message-ttl": 5_000,
         "x-dead-letter-exchange": "",
         "x-dead-letter-routing-key": "scheduler",
     }
