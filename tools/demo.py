@@ -80,7 +80,7 @@ def number(kind, least, most, text):
 
 def rabbit_url(text):
     """Return the URL of a RabbitMQ; raise ArgumentTypeError if it cannot be used."""
-    from tools import vhosts
+    from tools.rig import vhosts
 
     try:
         return vhosts.check(text)
@@ -103,7 +103,8 @@ def main(argv=None):
 
     # Select the backend before oslo.messaging is imported, which would select eventlet.
     backend.init_backend(backend.BackendType.THREADING)
-    from tools import demo_run, servers
+    from tools import demo_run
+    from tools.rig import servers
 
     servers.stop_on_sigterm()
     signal.signal(signal.SIGINT, before)

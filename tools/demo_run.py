@@ -16,8 +16,9 @@ from conductor_client.errors import NoValidHost
 from conductor_client.fake_compute import Failures
 from scheduler import objects
 from scheduler.rpc.context import RequestContext
-from tools import demo_moves, demo_report, fleet, servers, truth
-from tools.small_cloud import Schedulers, SmallCloud
+from tools import demo_moves, demo_report
+from tools.rig import fleet, servers, truth
+from tools.rig.small_cloud import Schedulers, SmallCloud
 
 PROJECT, USER = "5f6d2f0f3c2b4d0c9f3e7f2e5c9a1b22", "a6bfbc0a4b1d4f3f8a4a5d2f1f0c7e11"
 TIMEOUT = 120

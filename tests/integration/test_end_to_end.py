@@ -9,9 +9,9 @@ import pytest
 from conductor_client import journal
 from tests.integration.deployed import DeployedCloud
 from tests.unit.conductor_client.doubles import context, new_uuid
-from tools import truth
 from tools.demo_moves import Resized
 from tools.demo_run import check, make_requests
+from tools.rig import truth
 
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -11,9 +11,9 @@ from conductor_client import journal
 from conductor_client.claims import Allocations, placement_adapter
 from conductor_client.fake_compute import Failures
 from scheduler.rpc.context import RequestContext
-from tools import truth
 from tools.demo_run import FLAVORS, PROJECT, USER, Request
-from tools.small_cloud import SmallCloud
+from tools.rig import truth
+from tools.rig.small_cloud import SmallCloud
 
 SMALL, LARGE = FLAVORS[0], FLAVORS[2]
 HOSTS = 8

@@ -12,9 +12,9 @@ from conductor_client.errors import NoValidHost
 from scheduler import objects
 from scheduler.rpc.context import RequestContext
 from tests.support.waiting import eventually
-from tools.cloud import BerthRouterProcess, BerthSchedulerProcess
 from tools.demo_run import FLAVORS, Request
-from tools.small_cloud import FLAVOR_OF_PARTITION, Schedulers, SmallCloud
+from tools.rig.cloud import BerthRouterProcess, BerthSchedulerProcess
+from tools.rig.small_cloud import FLAVOR_OF_PARTITION, Schedulers, SmallCloud
 
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.slow]
 

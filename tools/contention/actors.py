@@ -11,11 +11,11 @@ import uuid
 from scheduler.errors import NoValidHost
 from scheduler.manager import SchedulerManager
 from scheduler.rpc.context import RequestContext
-from tools import truth
 from tools.contention.cloud import ContentionCloud, PlacementCaller
 from tools.contention.history import History, Holding, Verdict
 from tools.demo_run import PROJECT, USER, Request
-from tools.fleet import ZONES
+from tools.rig import truth
+from tools.rig.fleet import ZONES
 
 #: Share, name, vCPUs, MiB of memory, GiB of disk: four to eight of the first fill a host.
 FLAVORS = ((1, "c1.half", 8, 61440, 100), (1, "c1.whole", 16, 122880, 200))

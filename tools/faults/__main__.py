@@ -11,11 +11,10 @@ import sys
 import tempfile
 import time
 
-from tools import servers
-from tools.faults import catalog
-from tools.faults.cloud import QUEUES, ChaosCloud
 from tools.faults.load import CALLERS
 from tools.faults.rounds import LONGEST, RECOVERY_LIMIT, SHORTEST, Outcome, Rounds
+from tools.rig import faults, servers
+from tools.rig.chaos_cloud import QUEUES, ChaosCloud
 
 COLUMNS = ("requests", "answered", "refused", "lost", "wrong", "leaked")
 MOST_PROBLEMS = 5  # lines of each round that are printed
@@ -26,7 +25,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parse(arguments)
     servers.stop_on_sigterm()
     logging.disable(logging.CRITICAL)  # of the callers' libraries, which tell of each lost connection
-    drawn = draw(options.only or list(catalog.NAMES), options.rounds, random.Random(options.seed))
+    drawn = draw(options.only or list(faults.NAMES), options.rounds, random.Random(options.seed))
     with contextlib.ExitStack() as stack:
         directory = options.directory or stack.enter_context(
             tempfile.TemporaryDirectory(prefix="berth-chaos-")
@@ -81,7 +80,7 @@ def _run(cloud: ChaosCloud, drawn: Sequence[str], options: argparse.Namespace) -
     for number, name in enumerate(drawn):
         # of its own for each round: what a round draws does not depend on how many requests others sent
         rng = random.Random(f"{options.seed} {number} {name}")
-        fault = catalog.make(name, cloud, rng)
+        fault = faults.make(name, cloud, rng)
         if fault is None:
             continue
         rounds = Rounds(cloud, rng, options.callers)
@@ -112,7 +111,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--only",
         action="append",
-        choices=catalog.NAMES,
+        choices=faults.NAMES,
         metavar="FAULT",
         help="this fault; repeatable",
     )

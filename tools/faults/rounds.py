@@ -7,9 +7,6 @@ import time
 
 from conductor_client.claims import Allocations, placement_adapter
 from conductor_client.client import SchedulerClient
-from tools import truth
-from tools.faults.catalog import MAY_REFUSE, Fault
-from tools.faults.cloud import ChaosCloud
 from tools.faults.load import (
     CALL_TIMEOUT,
     CALLERS,
@@ -20,6 +17,9 @@ from tools.faults.load import (
     is_as_usual,
     recovery_time,
 )
+from tools.rig import truth
+from tools.rig.chaos_cloud import ChaosCloud
+from tools.rig.faults import MAY_REFUSE, Fault
 
 CALM = 3.0  # seconds of load before a fault, at least
 CALM_REQUESTS = 8  # requests that are answered before a fault, at least

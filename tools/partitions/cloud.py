@@ -13,11 +13,11 @@ from conductor_client.bus import Bus
 from conductor_client.cells import CellMap
 from conductor_client.client import SchedulerClient
 from conductor_client.super_conductor import CellConductors, SuperConductor
-from tools.cloud import BerthRouterProcess, BerthSchedulerProcess, SchedulerProcess, ServiceProcess
-from tools.fleet import Cell, Host
-from tools.side_by_side.load import FLAVORS, flavor_name
-from tools.side_by_side.rig import NOVA_SECTIONS, Rig
-from tools.side_by_side.software import Software
+from tools.rig.cloud import BerthRouterProcess, BerthSchedulerProcess, SchedulerProcess, ServiceProcess
+from tools.rig.fleet import Cell, Host
+from tools.rig.load import FLAVORS, flavor_name
+from tools.rig.nova_cloud import NOVA_SECTIONS, Rig
+from tools.rig.software import Software
 
 #: Seconds until all schedulers take requests: they start together, and read all hosts.
 START_TIMEOUT = 600

@@ -9,16 +9,16 @@ import shutil
 import tempfile
 import time
 
-from tools import servers, truth
-from tools.cloud import ROOT
 from tools.partitions import plot, report, results
 from tools.partitions.building import Building, make_requests
 from tools.partitions.cloud import PartitionedCloud, Shape
 from tools.partitions.kills import Kills
 from tools.partitions.results import Outcome, Result
 from tools.partitions.usage import Usage
-from tools.side_by_side.rig import set_priority
-from tools.side_by_side.software import Software
+from tools.rig import servers, truth
+from tools.rig.cloud import ROOT
+from tools.rig.nova_cloud import set_priority
+from tools.rig.software import Software
 
 #: Seconds in which schedulers give back what they claimed for requests that others answered.
 CLEAN_UP_TIMEOUT = 60

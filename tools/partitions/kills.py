@@ -6,8 +6,8 @@ import threading
 import time
 from typing import Self
 
-from tools.cloud import SchedulerProcess
 from tools.partitions.cloud import READY, START_TIMEOUT
+from tools.rig.cloud import SchedulerProcess
 
 #: Seconds until a killed scheduler is started again, as ``RestartSec`` of its unit.
 RESTART_AFTER = 5.0

@@ -10,11 +10,11 @@ from typing import Any
 
 from conductor_client import journal
 from conductor_client.errors import NoValidHost
-from tools import truth
-from tools.fleet import Host
 from tools.partitions.building import KINDS, kind_of
 from tools.partitions.kills import Kill
-from tools.side_by_side.load import BootRequest
+from tools.rig import truth
+from tools.rig.fleet import Host
+from tools.rig.load import BootRequest
 from tools.side_by_side.measuring import percentile
 
 #: The target: all builds are at an end within these seconds.

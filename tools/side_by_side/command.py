@@ -9,10 +9,12 @@ from pathlib import Path
 import tempfile
 from typing import Any
 
-from tools import servers
 from tools.bench import report as bench_report
 from tools.bench import stages
-from tools.cloud import ROOT
+from tools.rig import servers
+from tools.rig.cloud import ROOT
+from tools.rig.nova_cloud import Rig
+from tools.rig.software import Software
 from tools.side_by_side import measuring, plot, report
 from tools.side_by_side.contenders import (
     REFRESHING,
@@ -22,8 +24,6 @@ from tools.side_by_side.contenders import (
     NovaScheduler,
 )
 from tools.side_by_side.measuring import Case, Result, cases
-from tools.side_by_side.rig import Rig
-from tools.side_by_side.software import Software
 
 #: The contenders by the names of the command line.
 CONTENDERS: dict[str, Contender] = {

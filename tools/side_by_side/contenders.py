@@ -9,9 +9,9 @@ from typing import Protocol
 from conductor_client.bus import Bus
 from conductor_client.client import SchedulerClient
 from scheduler.rpc.context import RequestContext
-from tools.cloud import BerthSchedulerProcess, NovaSchedulerProcess
-from tools.side_by_side.load import make_requests, send
-from tools.side_by_side.rig import PLACEMENT_KEEPALIVE, Rig
+from tools.rig.cloud import BerthSchedulerProcess, NovaSchedulerProcess
+from tools.rig.load import make_requests, send
+from tools.rig.nova_cloud import PLACEMENT_KEEPALIVE, Rig
 
 NOVA, BERTH = "nova-scheduler", "Berth"
 #: Berth that refreshes what it knows of Placement as often as it can, and one that does not refresh it.

@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 import psutil
 
+from tools.rig.load import Answer, BootRequest, make_large_request, make_requests, send
+from tools.rig.nova_cloud import Rig
 from tools.side_by_side.contenders import Running
-from tools.side_by_side.load import Answer, BootRequest, make_large_request, make_requests, send
-from tools.side_by_side.rig import Rig
 from tools.side_by_side.truthfulness import problems
 
 T = TypeVar("T")

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 import json
 from typing import Any
 
-from tools import truth
-from tools.side_by_side.load import Answer
-from tools.side_by_side.rig import Rig
+from tools.rig import truth
+from tools.rig.load import Answer
+from tools.rig.nova_cloud import Rig
 
 ALTERNATES = 2
 

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from conductor_client.claims import Allocations, placement_adapter
 from conductor_client.client import SchedulerClient
-from tools import servers, truth
+from tools.rig import servers, truth
 from tools.soaking import plot, samples, verdict
 from tools.soaking.churn import Churn
 from tools.soaking.cloud import SoakCloud

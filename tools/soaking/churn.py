@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from conductor_client.client import SchedulerClient
 from scheduler import objects
 from scheduler.nova_db import schema
-from tools.fleet import Fleet, Host, compute_node_row, service_row
-from tools.placement_fleet import HEADERS, create_fleet
+from tools.rig.fleet import Fleet, Host, compute_node_row, service_row
+from tools.rig.providers import HEADERS, create_fleet
 
 #: The first number of hosts that are added; those of the fleet have smaller ones.
 FIRST_NEW_HOST = 100_000

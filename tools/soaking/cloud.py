@@ -5,10 +5,10 @@ from pathlib import Path
 import sqlite3
 
 from conductor_client.bus import Bus
-from tools import servers
-from tools.cloud import BerthSchedulerProcess, Cloud, SchedulerProcess
-from tools.embedded_placement import PlacementProcess
-from tools.fleet import Cell
+from tools.rig import servers
+from tools.rig.cloud import BerthSchedulerProcess, Cloud, SchedulerProcess
+from tools.rig.fleet import Cell
+from tools.rig.placement import PlacementProcess
 
 #: Each worker keeps decisions in memory, 1000 by default: fewer are complete before growth is judged.
 FEW_DECISIONS = "[berth]\ndecision_records = 100\n"

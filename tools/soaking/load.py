@@ -15,7 +15,7 @@ from conductor_client.client import SchedulerClient
 from conductor_client.errors import NoValidHost
 from scheduler import objects
 from scheduler.rpc.context import RequestContext
-from tools.fleet import ZONES
+from tools.rig.fleet import ZONES
 from tools.soaking.churn import Churn
 
 FLAVORS = ((1, 2048, 20), (2, 4096, 40), (4, 8192, 80))

@@ -9,10 +9,10 @@ import sys
 import tempfile
 import time
 
-from tools import servers
-from tools.cloud import ROOT
+from tools.rig import servers
+from tools.rig.cloud import ROOT
+from tools.rig.software import Software
 from tools.side_by_side.command import FEWEST_HOSTS
-from tools.side_by_side.software import Software
 from tools.swapping.building import Building
 from tools.swapping.cloud import CUT_CELL, VHOST, SwapCloud
 from tools.swapping.transcript import Transcript

@@ -11,10 +11,10 @@ import sqlalchemy as sa
 from conductor_client.bus import Bus
 from conductor_client.client import SchedulerClient
 from conductor_client.observers import CellRows
-from tools import truth
-from tools.cloud import Cloud
-from tools.fleet import Cell
-from tools.side_by_side.load import CALL_TIMEOUT, Answer, BootRequest, ask, make_requests
+from tools.rig import truth
+from tools.rig.cloud import Cloud
+from tools.rig.fleet import Cell
+from tools.rig.load import CALL_TIMEOUT, Answer, BootRequest, ask, make_requests
 
 #: Requests that a caller has; more than are sent in any run.
 MOST_REQUESTS = 10_000

@@ -5,11 +5,11 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from conductor_client.bus import Bus
-from tools import servers
-from tools.cloud import BerthSchedulerProcess, NovaSchedulerProcess, SchedulerProcess
-from tools.side_by_side.rig import DATABASE_OPTIONS, NOVA_SECTIONS, Rig
-from tools.side_by_side.software import Software
-from tools.tcp_proxy import Direction, Passage, TcpProxy
+from tools.rig import servers
+from tools.rig.cloud import BerthSchedulerProcess, NovaSchedulerProcess, SchedulerProcess
+from tools.rig.nova_cloud import DATABASE_OPTIONS, NOVA_SECTIONS, Rig
+from tools.rig.software import Software
+from tools.rig.tcp_proxy import Direction, Passage, TcpProxy
 
 VHOST = "nova"
 CELLS = 2

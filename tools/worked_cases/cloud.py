@@ -21,10 +21,10 @@ from scheduler.request.flavor_and_image import FlavorAndImage
 from scheduler.request.guest_topology import guest_topology
 from scheduler.rpc.context import RequestContext
 from tests.support.faulty_proxy import FaultyProxy
-from tools import placement_fleet
-from tools.cloud import ROOT, BerthSchedulerProcess, Cloud
-from tools.embedded_placement import PlacementProcess
-from tools.fleet import Aggregate, Cell, Host
+from tools.rig.cloud import ROOT, BerthSchedulerProcess, Cloud
+from tools.rig.fleet import Aggregate, Cell, Host
+from tools.rig.placement import PlacementProcess
+from tools.rig.providers import HEADERS, create_fleet
 
 HOSTS = 12
 
@@ -85,7 +85,7 @@ class CasesCloud(Cloud):
 
     def _start(self) -> None:
         direct = self.enter_context(PlacementProcess(self.directory / "placement.sqlite"))
-        placement_fleet.create_fleet(direct, self.fleet.providers())
+        create_fleet(direct, self.fleet.providers())
         self.placement = PlacementAdmin(direct)
         self.placement.make_trait("CUSTOM_GPU")
         self.proxy = self.enter_context(FaultyProxy(direct))
@@ -179,9 +179,7 @@ class PlacementAdmin:
         self._url = url
 
     def _send(self, method: str, path: str, body: Any = None) -> Any:
-        reply = requests.request(
-            method, f"{self._url}{path}", json=body, headers=placement_fleet.HEADERS, timeout=30
-        )
+        reply = requests.request(method, f"{self._url}{path}", json=body, headers=HEADERS, timeout=30)
         reply.raise_for_status()
         return reply.json() if reply.content else None
 

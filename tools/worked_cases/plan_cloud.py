@@ -16,10 +16,10 @@ import sqlalchemy as sa
 
 from scheduler import objects
 from scheduler.nova_db import schema
-from tools.cloud import Cloud
-from tools.embedded_placement import PlacementProcess
-from tools.fleet import RESERVED_MB, Aggregate, Cell, Host
-from tools.placement_fleet import database_url
+from tools.rig.cloud import Cloud
+from tools.rig.fleet import RESERVED_MB, Aggregate, Cell, Host
+from tools.rig.placement import PlacementProcess
+from tools.rig.providers import database_url
 from tools.worked_cases.cloud import PROJECT, Flavor, make_spec
 
 FLAVORS: tuple[Flavor, ...] = (

@@ -12,7 +12,7 @@ from scheduler.planning.capacity import fits
 from scheduler.planning.cloud import PlannedCloud
 from scheduler.rpc.context import RequestContext
 from tools.demo_run import PROJECT, USER, Request
-from tools.small_cloud import SmallCloud
+from tools.rig.small_cloud import SmallCloud
 
 HOSTS, TIMEOUT = 4, 60
 

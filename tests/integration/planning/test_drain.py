@@ -16,7 +16,7 @@ from scheduler.planning.cloud import PlannedCloud
 from scheduler.planning.drain import drain
 from scheduler.rpc.context import RequestContext
 from tools.demo_run import FLAVORS, PROJECT, USER, Request
-from tools.small_cloud import SmallCloud
+from tools.rig.small_cloud import SmallCloud
 
 HOSTS, INSTANCES, GROUPED = 12, 36, 4
 TIMEOUT = 60

@@ -7,9 +7,10 @@ import pytest
 
 from conductor_client import journal
 from conductor_client.journal import Event, Record
-from tools import demo, demo_moves, demo_report, demo_run, fleet, small_cloud, vhosts
-from tools.small_cloud import Schedulers
-from tools.truth import Truth
+from tools import demo, demo_moves, demo_report, demo_run
+from tools.rig import fleet, small_cloud, vhosts
+from tools.rig.small_cloud import Schedulers
+from tools.rig.truth import Truth
 
 
 def test_requests_are_the_same_again_and_as_many_as_asked_for():

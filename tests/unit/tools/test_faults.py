@@ -9,10 +9,10 @@ import time
 import pytest
 
 from tools.faults import __main__ as command
-from tools.faults import catalog
 from tools.faults.load import AMOUNTS, CALL_TIMEOUT, Call, expected_allocations, is_as_usual, recovery_time
-from tools.faults.resources import Clock
 from tools.faults.rounds import RECOVERY_LIMIT, Outcome
+from tools.rig import faults
+from tools.rig.machine import Clock
 
 LIMIT = 5.0
 HEALED = 100.0
@@ -86,9 +86,9 @@ def test_each_fault_is_drawn_before_any_is_drawn_again():
 
 
 def test_the_same_seed_draws_the_same_faults():
-    first, second = (command.draw(catalog.NAMES, None, random.Random(3)) for _ in range(2))
+    first, second = (command.draw(faults.NAMES, None, random.Random(3)) for _ in range(2))
     assert first == second
-    assert sorted(first) == sorted(catalog.NAMES)
+    assert sorted(first) == sorted(faults.NAMES)
 
 
 @pytest.mark.parametrize(

@@ -11,16 +11,16 @@ from conductor_client import journal
 from conductor_client.journal import Event, Record
 from scheduler.conf import partitions as conf_partitions
 from tests.support.waiting import eventually
-from tools import truth
-from tools.cloud import Cloud
-from tools.fleet import Cell, Fleet
 from tools.partitions import plot, report, results
 from tools.partitions.building import KINDS, Building, again, kind_of, make_requests
 from tools.partitions.cloud import PARTITIONS, partition_of
 from tools.partitions.kills import Kill, Kills
 from tools.partitions.results import ALL, Outcome, Result
 from tools.partitions.usage import CALLERS, Usage
-from tools.side_by_side.load import FLAVORS, BootRequest
+from tools.rig import truth
+from tools.rig.cloud import Cloud
+from tools.rig.fleet import Cell, Fleet
+from tools.rig.load import FLAVORS, BootRequest
 
 FLEET = Fleet(12, [Cell("cell1", "sqlite://"), Cell("cell2", "sqlite://")])
 HOSTS = {host.name: partition_of(host) for host in FLEET.hosts}

@@ -11,16 +11,16 @@ import sqlalchemy as sa
 
 from scheduler import objects
 from scheduler.nova_db import schema
-from tools import truth
 from tools.bench import stages
 from tools.bench.timing import Measurement
-from tools.cloud import Cloud
-from tools.fleet import RESERVED_MB, Cell, Fleet
-from tools.side_by_side import command, contenders, filling, measuring, plot, report, truthfulness
-from tools.side_by_side.load import FLAVORS, Answer, BootRequest, make_large_request, make_requests
+from tools.rig import instances, truth
+from tools.rig.cloud import Cloud
+from tools.rig.fleet import RESERVED_MB, Cell, Fleet
+from tools.rig.load import FLAVORS, Answer, BootRequest, make_large_request, make_requests
+from tools.rig.nova_cloud import Rig
+from tools.rig.software import Software
+from tools.side_by_side import command, contenders, measuring, plot, report, truthfulness
 from tools.side_by_side.measuring import Result
-from tools.side_by_side.rig import Rig
-from tools.side_by_side.software import Software
 
 FLEET = Fleet(12, [Cell("cell1", "sqlite://"), Cell("cell2", "sqlite://")])
 RESULT = Result(
@@ -248,8 +248,8 @@ def test_own_cost_is_drawn(tmp_path):
 
 
 def test_instances_are_spread_over_hosts_with_room():
-    placed = filling.place(FLEET, 300)
-    assert placed == filling.place(FLEET, 300)
+    placed = instances.place(FLEET, 300)
+    assert placed == instances.place(FLEET, 300)
     assert len({each.uuid for each in placed}) == 300
     held = [each for each in placed if each.host == FLEET.hosts[0]]
     assert 8 < len(held) < 60
@@ -258,16 +258,16 @@ def test_instances_are_spread_over_hosts_with_room():
 
 def test_hosts_cannot_be_filled_beyond_their_room():
     with pytest.raises(ValueError, match="12 hosts have no room for 5000 instances"):
-        filling.place(FLEET, 5000)
+        instances.place(FLEET, 5000)
 
 
 def test_computes_report_what_they_were_filled_with(tmp_path):
     url = f"sqlite:///{tmp_path}/cell1.sqlite"
     fleet = Fleet(3, [Cell("cell1", url)])
     fleet.write(f"sqlite:///{tmp_path}/api.sqlite", f"sqlite:///{tmp_path}/cell0.sqlite")
-    placed = filling.place(fleet, 20)
+    placed = instances.place(fleet, 20)
     engine = sa.create_engine(url)
-    filling.fill_cell(engine, placed)
+    instances.fill_cell(engine, placed)
     nodes = schema.compute_nodes
     with engine.connect() as connection:
         rows = connection.execute(sa.select(nodes).order_by(nodes.c.host)).all()

@@ -1,8 +1,8 @@
 import pytest
 import sqlalchemy as sa
 
-from tools import truth
-from tools.placement_fleet import Provider
+from tools.rig import truth
+from tools.rig.providers import Provider
 
 URL = "http://placement"
 AMOUNTS = {"VCPU": 2, "MEMORY_MB": 512}

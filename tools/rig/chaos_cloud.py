@@ -6,13 +6,13 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from conductor_client.bus import Bus
-from tools import servers
-from tools.cloud import BerthSchedulerProcess, Cloud, SchedulerProcess
-from tools.embedded_placement import PlacementProcess
-from tools.faults.resources import Clock, SmallDisk
-from tools.fleet import Cell
-from tools.placement_fleet import create_fleet
-from tools.tcp_proxy import TcpProxy
+from tools.rig import servers
+from tools.rig.cloud import BerthSchedulerProcess, Cloud, SchedulerProcess
+from tools.rig.fleet import Cell
+from tools.rig.machine import Clock, SmallDisk
+from tools.rig.placement import PlacementProcess
+from tools.rig.providers import create_fleet
+from tools.rig.tcp_proxy import TcpProxy
 
 HOSTS = 12
 DAEMONS = 2

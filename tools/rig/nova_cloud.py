@@ -11,12 +11,11 @@ import psutil
 import requests
 import sqlalchemy as sa
 
-from tools import servers
-from tools.cloud import Cloud
-from tools.fleet import Cell
-from tools.placement_fleet import HEADERS, fill
-from tools.side_by_side import filling
-from tools.side_by_side.software import Software
+from tools.rig import instances, servers
+from tools.rig.cloud import Cloud
+from tools.rig.fleet import Cell
+from tools.rig.providers import HEADERS, fill
+from tools.rig.software import Software
 
 PLACEMENT_PORTS = range(17000, 20000)
 PLACEMENT_PROCESSES, PLACEMENT_THREADS = 2, 4
@@ -121,11 +120,11 @@ class Rig(Cloud):
         self._analyze()
 
     def _fill(self) -> None:
-        placed = filling.place(self.fleet, self._to_fill)
-        filling.fill_placement(self.placement_database, placed)
+        placed = instances.place(self.fleet, self._to_fill)
+        instances.fill_placement(self.placement_database, placed)
         for cell in self.fleet.cells:
             engine = sa.create_engine(cell.database_url, poolclass=sa.NullPool)
-            filling.fill_cell(engine, [each for each in placed if each.host.cell == cell])
+            instances.fill_cell(engine, [each for each in placed if each.host.cell == cell])
         self.filled = frozenset(each.uuid for each in placed)
         with self.placement_database.connect() as connection:
             for table in self._last_ids:

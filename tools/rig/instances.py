@@ -14,8 +14,8 @@ import uuid
 import sqlalchemy as sa
 
 from scheduler.nova_db import schema
-from tools.fleet import CPU_RATIO, RESERVED_MB, Fleet, Host, compute_node_row
-from tools.side_by_side.load import FLAVORS, PROJECT, USER, amounts_of
+from tools.rig.fleet import CPU_RATIO, RESERVED_MB, Fleet, Host, compute_node_row
+from tools.rig.load import FLAVORS, PROJECT, USER, amounts_of
 
 #: Tries of an instance to find a host with room, and rows of one statement.
 TRIES = 50

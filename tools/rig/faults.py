@@ -14,11 +14,11 @@ from typing import Any, Protocol
 
 import psutil
 
-from tools import loopback
-from tools.cloud import SchedulerProcess
-from tools.faults.cloud import ChaosCloud
-from tools.faults.resources import Clock
-from tools.tcp_proxy import Direction, Passage, TcpProxy
+from tools.rig import loopback
+from tools.rig.chaos_cloud import ChaosCloud
+from tools.rig.cloud import SchedulerProcess
+from tools.rig.machine import Clock
+from tools.rig.tcp_proxy import Direction, Passage, TcpProxy
 
 JUMPS = (-86400, -3600, -60, 60, 3600, 86400)  # seconds
 THROTTLED_FOR = 0.05  # seconds for which a throttled server runs at a time

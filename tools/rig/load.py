@@ -17,7 +17,7 @@ from conductor_client.client import SchedulerClient
 from conductor_client.errors import NoValidHost
 from scheduler import objects
 from scheduler.rpc.context import RequestContext
-from tools.fleet import ZONES
+from tools.rig.fleet import ZONES
 
 PROJECT, USER = "5f6d2f0f3c2b4d0c9f3e7f2e5c9a1b22", "a6bfbc0a4b1d4f3f8a4a5d2f1f0c7e11"
 IMAGE = "155d900f-4e14-4e4c-a73d-069cbf4541e6"

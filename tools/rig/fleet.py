@@ -13,7 +13,7 @@ import uuid
 import sqlalchemy as sa
 
 from scheduler.nova_db import schema
-from tools.placement_fleet import Provider
+from tools.rig.providers import Provider
 
 CELL0_UUID = "00000000-0000-0000-0000-000000000000"
 ZONES = ("az1", "az2", "az3")

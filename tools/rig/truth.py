@@ -7,7 +7,7 @@ from typing import Any
 import requests
 import sqlalchemy as sa
 
-from tools.placement_fleet import HEADERS, Provider
+from tools.rig.providers import HEADERS, Provider
 
 Amounts = Mapping[str, int]
 

@@ -27,10 +27,10 @@ from scheduler.manager import SchedulerManager
 from scheduler.manager_parts import ManagerParts
 from scheduler.router.service import RouterService
 from scheduler.rpc import notifications
-from tools import vhosts
-from tools.cloud import Cloud
-from tools.embedded_placement import EmbeddedPlacement
-from tools.fleet import ZONES, Cell
+from tools.rig import vhosts
+from tools.rig.cloud import Cloud
+from tools.rig.fleet import ZONES, Cell
+from tools.rig.placement import EmbeddedPlacement
 
 IN_MEMORY = "fake://"
 

@@ -6,7 +6,7 @@
     with EmbeddedPlacement("/tmp/placement.db") as url: ...
     with PlacementProcess("/tmp/placement.db") as url: ...
     with PlacementProcess("mysql+pymysql://...") as url: ...
-    python -m tools.embedded_placement --db FILE --port 8778
+    python -m tools.rig.placement --db FILE --port 8778
 
 Clients send the token ``admin`` (Placement's ``noauth2``). SQLite allows one writer, so with it
 writes go one at a time (spec: placement-and-workflow 8.2). Placement's database layer is global to a process:
@@ -28,7 +28,7 @@ import warnings
 from cheroot import wsgi
 from cheroot.ssl.builtin import BuiltinSSLAdapter
 
-from tools.placement_fleet import database_url
+from tools.rig.providers import database_url
 
 LOG = logging.getLogger(__name__)
 
@@ -114,7 +114,7 @@ class PlacementProcess:
         arguments = {"--db": database, "--port": port, "--conflict-retries": conflict_retries}
         if certificate:
             arguments["--certificate"] = certificate
-        self._command = [sys.executable, "-m", "tools.embedded_placement"]
+        self._command = [sys.executable, "-m", "tools.rig.placement"]
         self._command += [str(word) for pair in arguments.items() for word in pair]
         self._process: subprocess.Popen | None = None
 
@@ -127,7 +127,7 @@ class PlacementProcess:
         Raises:
             RuntimeError: It did not start.
         """
-        root = Path(__file__).resolve().parent.parent
+        root = Path(__file__).resolve().parents[2]
         with self._log.open("a") if self._log else contextlib.nullcontext() as errors:
             self._process = subprocess.Popen(
                 self._command, cwd=root, stdout=subprocess.PIPE, stderr=errors, text=True

@@ -20,11 +20,11 @@ import psutil
 from conductor_client.bus import Bus
 from scheduler import conf as options
 from scheduler.rpc.context import RequestContext
-from tools.embedded_placement import EmbeddedPlacement
-from tools.fleet import Cell, Fleet
-from tools.placement_fleet import fill
+from tools.rig.fleet import Cell, Fleet
+from tools.rig.placement import EmbeddedPlacement
+from tools.rig.providers import fill
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 START_TIMEOUT = 60  # seconds until a scheduler answers
 STOP_TIMEOUT = 60  # seconds until a stopped scheduler has ended
 
