@@ -5,9 +5,9 @@ import random
 import pytest
 
 from tests.integration import services
-from tools.faults.rounds import Rounds
 from tools.rig import faults
 from tools.rig.chaos_cloud import ChaosCloud
+from tools.scenarios.chaos import Rounds
 
 pytestmark = [
     pytest.mark.rabbitmq,

@@ -14,11 +14,11 @@ from tools.partitions.building import Building, make_requests
 from tools.partitions.cloud import PartitionedCloud, Shape
 from tools.partitions.kills import Kills
 from tools.partitions.results import Outcome, Result
-from tools.partitions.usage import Usage
 from tools.rig import servers, truth
 from tools.rig.cloud import ROOT
 from tools.rig.nova_cloud import set_priority
 from tools.rig.software import Software
+from tools.rig.usage import Usage
 
 #: Seconds in which schedulers give back what they claimed for requests that others answered.
 CLEAN_UP_TIMEOUT = 60
@@ -75,7 +75,10 @@ def _run(cloud: PartitionedCloud, options: argparse.Namespace) -> Result:
     building = Building(cloud.conductor, options.callers)
     deadlocks = cloud.deadlocks()
     points = [share * options.builds for share in options.kill]
-    with Usage(cloud.processes) as usage, Kills(cloud.killable(), points, lambda: building.placed) as kills:
+    with (
+        Usage(lambda: cloud.processes().items()) as usage,
+        Kills(cloud.killable(), points, lambda: building.placed) as kills,
+    ):
         building.build(requests)
     records = {record.instance_uuid: record for record in cloud.conductor.journal.records()}
     outcome = Outcome(building.requests, records, cloud.partition_of_host())

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.partitions.results import Result
-from tools.side_by_side.plot import pyplot, save
+from tools.rig.plot import pyplot, save
 
 
 def draw(path: Path, results: Sequence[Result]) -> None:

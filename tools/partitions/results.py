@@ -14,8 +14,7 @@ from tools.partitions.building import KINDS, kind_of
 from tools.partitions.kills import Kill
 from tools.rig import truth
 from tools.rig.fleet import Host
-from tools.rig.load import BootRequest
-from tools.side_by_side.measuring import percentile
+from tools.rig.load import BootRequest, percentile
 
 #: The target: all builds are at an end within these seconds.
 TARGET = 15 * 60

@@ -4,7 +4,7 @@ A cloud has a fleet in nova's databases and in Placement, a configuration file, 
 process, or in processes of its own (``BerthSchedulerProcess``).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 import contextlib
 import os
 from pathlib import Path
@@ -234,19 +234,28 @@ class ServiceProcess:
             return self._process.wait()
 
     def wait_for_line(self, words: str, timeout: float = START_TIMEOUT, times: int = 1) -> None:
-        """Wait until its output has these words, so many times in all its lives.
+        """Wait until its output has these words, so many times in all its lives; raises as ``wait_until``."""
+        self.wait_until(
+            lambda: self.log.read_text().count(words) >= times,
+            f"{self.log.stem} does not say {words!r}",
+            timeout,
+        )
+
+    def wait_until(
+        self, condition: Callable[[], bool], complaint: str, timeout: float = START_TIMEOUT
+    ) -> None:
+        """Wait until a condition holds.
 
         Raises:
-            RuntimeError: It has ended, or the time is over; the text has the end of the output.
+            RuntimeError: It has ended, or the time is over; the text has the complaint, and the end of the
+                output.
         """
         deadline = time.monotonic() + timeout
-        while self.log.read_text().count(words) < times:
+        while not condition():
             if time.monotonic() > deadline or self.status is not None:
-                raise self._failure(f"{self.log.stem} does not say {words!r}")
+                end = self.log.read_text()[-2000:]
+                raise RuntimeError(f"{complaint}; its log ends with:\n{end}")
             time.sleep(0.1)
-
-    def _failure(self, complaint: str) -> RuntimeError:
-        return RuntimeError(f"{complaint}; its log ends with:\n{self.log.read_text()[-2000:]}")
 
 
 class SchedulerProcess(ServiceProcess):
@@ -271,12 +280,14 @@ class SchedulerProcess(ServiceProcess):
         """
         client = bus.client("scheduler", "1.1")
         client = client.prepare(server=host, namespace="baseapi", version="1.1", timeout=1)
-        deadline = time.monotonic() + timeout
-        while time.monotonic() < deadline and self.status is None:
+
+        def answers() -> bool:
             with contextlib.suppress(messaging.MessagingTimeout):
                 client.call(RequestContext(user_id="u", project_id="p"), "ping", arg=1)
-                return
-        raise self._failure("The scheduler does not answer")
+                return True
+            return False
+
+        self.wait_until(answers, "The scheduler does not answer", timeout)
 
 
 class BerthSchedulerProcess(SchedulerProcess):

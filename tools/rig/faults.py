@@ -1,11 +1,11 @@
-"""The faults: how each begins and how it is healed.
+"""The faults: what breaks on entry of a context, and is healed on its exit.
 
-A fault is a class with one instance for each use: ``begin`` breaks something, ``heal`` puts it right. What is
-hit, and when, is drawn from a generator of random numbers.
+What is hit, and when, is drawn from a generator of random numbers.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 import contextlib
+from functools import partial
 import random
 import signal
 import threading
@@ -24,15 +24,9 @@ JUMPS = (-86400, -3600, -60, 60, 3600, 86400)  # seconds
 THROTTLED_FOR = 0.05  # seconds for which a throttled server runs at a time
 KILL_INTERVAL = 2.0  # seconds between two kills of workers
 
-
-class Fault(Protocol):
-    """Something that breaks for a while."""
-
-    def begin(self, seconds: float) -> None:
-        """Break it. A fault that takes its time ends within ``seconds``."""
-
-    def heal(self) -> None:
-        """Put it right; afterwards the service must be as before."""
+#: A function from seconds to the context in which something is broken. A fault that takes its time, as kills
+#: one after the other, enters within so many seconds. After the exit the service must be as before.
+Fault = Callable[[float], contextlib.AbstractContextManager[None]]
 
 
 class Server(Protocol):
@@ -48,64 +42,51 @@ class Server(Protocol):
         """Start it again."""
 
 
-class Stop:
-    """A server that stands still: its connections stay open, nothing answers."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-
-    def begin(self, seconds: float) -> None:
-        self._server.signal(signal.SIGSTOP)
-
-    def heal(self) -> None:
-        self._server.signal(signal.SIGCONT)
+@contextlib.contextmanager
+def stopped(server: Server, _seconds: float) -> Iterator[None]:
+    """A server stands still: its connections stay open, nothing answers."""
+    server.signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        server.signal(signal.SIGCONT)
 
 
-class Restart:
-    """A server that is killed, and started again some time later."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-
-    def begin(self, seconds: float) -> None:
-        self._server.kill()
-
-    def heal(self) -> None:
-        self._server.start()
+@contextlib.contextmanager
+def killed(server: Server, _seconds: float) -> Iterator[None]:
+    """A server is killed, and started again some time later."""
+    server.kill()
+    try:
+        yield
+    finally:
+        server.start()
 
 
-class Disturb:
-    """A connection that holds, loses or trickles what is sent in one direction or both."""
-
-    def __init__(self, proxy: TcpProxy, rng: random.Random, passage: Passage) -> None:
-        self._proxy = proxy
-        self._passage = passage
-        one_or_both = [[Direction.TO_SERVER], [Direction.TO_CLIENT], list(Direction)]
-        self._directions = rng.choice(one_or_both)
-
-    def begin(self, seconds: float) -> None:
-        self._proxy.disturb(self._passage, *self._directions)
-
-    def heal(self) -> None:
-        self._proxy.heal()
+@contextlib.contextmanager
+def disturbed(
+    proxy: TcpProxy, passage: Passage, directions: Sequence[Direction], _seconds: float
+) -> Iterator[None]:
+    """A connection holds, loses or trickles what is sent in one direction or both."""
+    proxy.disturb(passage, *directions)
+    try:
+        yield
+    finally:
+        proxy.heal()
 
 
-class Throttle:
-    """A server that runs for a tenth of the time only, as in a container with too little CPU."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-
-    def begin(self, seconds: float) -> None:
-        end = time.monotonic() + seconds
+@contextlib.contextmanager
+def throttled(server: Server, seconds: float) -> Iterator[None]:
+    """A server runs for a tenth of the time only, as in a container with too little CPU."""
+    end = time.monotonic() + seconds
+    try:
         while time.monotonic() < end:
-            self._server.signal(signal.SIGSTOP)
+            server.signal(signal.SIGSTOP)
             time.sleep(9 * THROTTLED_FOR)
-            self._server.signal(signal.SIGCONT)
+            server.signal(signal.SIGCONT)
             time.sleep(THROTTLED_FOR)
-
-    def heal(self) -> None:
-        self._server.signal(signal.SIGCONT)
+        yield
+    finally:
+        server.signal(signal.SIGCONT)
 
 
 class _Refusing(loopback.Handler):
@@ -120,213 +101,160 @@ class _Refusing(loopback.Handler):
     do_GET = do_PUT = do_POST = do_DELETE = _refuse  # noqa: N815 - names of http.server
 
 
-class Refuse:
-    """Placement refuses the requests of some daemons."""
-
-    def __init__(self, ways: Sequence[TcpProxy], port: int) -> None:
-        """Redirect the ways to Placement; ``port`` is where they lead after healing."""
-        self._ways = ways
-        self._port = port
-        self._server = loopback.Server(_Refusing)
-
-    def begin(self, seconds: float) -> None:
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        for way in self._ways:
-            way.redirect(self._server.server_port)
-
-    def heal(self) -> None:
-        for way in self._ways:
-            way.redirect(self._port)
-        self._server.shutdown()
-        self._server.hang_up()
-        self._server.server_close()
+@contextlib.contextmanager
+def refused(ways: Sequence[TcpProxy], port: int, _seconds: float) -> Iterator[None]:
+    """Placement refuses the requests that come by some ways, which lead to ``port`` after healing."""
+    with loopback.Server(_Refusing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        for way in ways:
+            way.redirect(server.server_port)
+        try:
+            yield
+        finally:
+            for way in ways:
+                way.redirect(port)
+            server.shutdown()
+            server.hang_up()
 
 
-class Together:
-    """Several faults at once."""
-
-    def __init__(self, *faults: Fault) -> None:
-        self._faults = faults
-
-    def begin(self, seconds: float) -> None:
-        for fault in self._faults:
-            fault.begin(seconds)
-
-    def heal(self) -> None:
-        for fault in self._faults:
-            fault.heal()
+@contextlib.contextmanager
+def together(faults: Sequence[Fault], seconds: float) -> Iterator[None]:
+    """Several faults at once, healed in the same order: Placement is started after its database."""
+    with contextlib.ExitStack() as stack:
+        for fault in reversed(faults):
+            stack.enter_context(fault(seconds))
+        yield
 
 
-class KillWorkers:
+@contextlib.contextmanager
+def workers_killed(cloud: ChaosCloud, rng: random.Random, seconds: float) -> Iterator[None]:
     """Workers are killed one after the other; their master starts others."""
-
-    def __init__(self, cloud: ChaosCloud, rng: random.Random) -> None:
-        self._cloud = cloud
-        self._rng = rng
-
-    def begin(self, seconds: float) -> None:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            for worker in self._rng.sample(self._rng.choice(self._cloud.schedulers).workers(), 1):
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    worker.kill()
-            time.sleep(self._rng.uniform(0, KILL_INTERVAL))
-
-    def heal(self) -> None:
-        """Do nothing: the master does it."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        for worker in rng.sample(rng.choice(cloud.schedulers).workers(), 1):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                worker.kill()
+        time.sleep(rng.uniform(0, KILL_INTERVAL))
+    yield
 
 
-class StopWorker:
+@contextlib.contextmanager
+def worker_stopped(worker: psutil.Process, _seconds: float) -> Iterator[None]:
     """A worker stands still, with the requests that the broker gave it."""
-
-    def __init__(self, cloud: ChaosCloud, rng: random.Random) -> None:
-        self._worker = rng.choice(rng.choice(cloud.schedulers).workers())
-
-    def begin(self, seconds: float) -> None:
-        self._worker.suspend()
-
-    def heal(self) -> None:
-        self._worker.resume()
+    worker.suspend()
+    try:
+        yield
+    finally:
+        worker.resume()
 
 
-class KillMaster:
-    """The master of a daemon is killed; a service manager ends its workers and starts it again."""
-
-    def __init__(self, schedulers: list[SchedulerProcess]) -> None:
-        self._schedulers = schedulers
-
-    def begin(self, seconds: float) -> None:
-        for scheduler in self._schedulers:
-            psutil.Process(scheduler.pid).kill()
-
-    def heal(self) -> None:
-        for scheduler in self._schedulers:
+@contextlib.contextmanager
+def masters_killed(schedulers: Sequence[SchedulerProcess], _seconds: float) -> Iterator[None]:
+    """Masters of daemons are killed; a service manager ends their workers and starts them again."""
+    for scheduler in schedulers:
+        psutil.Process(scheduler.pid).kill()
+    try:
+        yield
+    finally:
+        for scheduler in schedulers:
             scheduler.kill()  # what is left of the group
             scheduler.start()
 
 
-class RestartDaemon:
+@contextlib.contextmanager
+def daemon_restarted(scheduler: SchedulerProcess, _seconds: float) -> Iterator[None]:
     """A daemon is stopped by SIGTERM and started again, while others serve."""
-
-    def __init__(self, scheduler: SchedulerProcess) -> None:
-        self._scheduler = scheduler
-
-    def begin(self, seconds: float) -> None:
-        status = self._scheduler.stop()
+    status = scheduler.stop()
+    try:
         if status != 0:
             raise RuntimeError(f"A scheduler that was asked to stop ended with status {status}")
+        yield
+    finally:
+        scheduler.start()
 
-    def heal(self) -> None:
-        self._scheduler.start()
 
-
-class FillDisks:
-    """The disks with the journals and the decision logs are full."""
-
-    def __init__(self, cloud: ChaosCloud) -> None:
-        self._cloud = cloud
-
-    def begin(self, seconds: float) -> None:
-        for disk, scheduler in zip(self._cloud.disks, self._cloud.schedulers, strict=True):
-            disk.fill(scheduler)
-
-    def heal(self) -> None:
-        for disk, scheduler in zip(self._cloud.disks, self._cloud.schedulers, strict=True):
+@contextlib.contextmanager
+def disks_full(cloud: ChaosCloud, kills: Fault | None, seconds: float) -> Iterator[None]:
+    """The disks with what daemons keep, and the decision logs, are full; meanwhile workers may be killed."""
+    pairs = list(zip(cloud.disks, cloud.schedulers, strict=True))
+    for disk, scheduler in pairs:
+        disk.fill(scheduler)
+    try:
+        with kills(seconds) if kills else contextlib.nullcontext():
+            yield
+    finally:
+        for disk, scheduler in pairs:
             disk.empty(scheduler)
 
 
-class FillDisksAndKill(FillDisks):
-    """Workers are killed while the disks are full."""
-
-    def __init__(self, cloud: ChaosCloud, rng: random.Random) -> None:
-        super().__init__(cloud)
-        self._kills = KillWorkers(cloud, rng)
-
-    def begin(self, seconds: float) -> None:
-        super().begin(seconds)
-        self._kills.begin(seconds)
+@contextlib.contextmanager
+def clock_shifted(clock: Clock, jump: int, _seconds: float) -> Iterator[None]:
+    """The wall clock of a daemon jumps, and jumps back."""
+    clock.shift(jump)
+    try:
+        yield
+    finally:
+        clock.shift(0)
 
 
-class ShiftClock:
-    """The wall clock of a daemon jumps; healing lets it jump back."""
-
-    def __init__(self, clock: Clock, rng: random.Random) -> None:
-        self._clock = clock
-        self._seconds = rng.choice(JUMPS)
-
-    def begin(self, seconds: float) -> None:
-        self._clock.shift(self._seconds)
-
-    def heal(self) -> None:
-        self._clock.shift(0)
-
-
-CONNECTIONS = {Passage.HOLD: "held", Passage.LOSE: "lossy", Passage.TRICKLE: "trickling"}
+CONNECTIONS = {"held": Passage.HOLD, "lossy": Passage.LOSE, "trickling": Passage.TRICKLE}
 SERVERS = ("broker", "mariadb", "postgresql", "placement")
-PROCESSES = (
-    "worker killed",
-    "worker stopped",
-    "daemon restarted",
-    "master killed",
-    "all masters killed",
-    "disk full",
-    "disk full, worker killed",
-    "clock jumps",
-)
-OUTAGES = (
-    "placement throttled",
-    "placement refuses",
-    "placement refuses one daemon",
-    "everything stopped",
-    "everything killed",
-)
+
+#: Makes the fault of a name in a cloud.
+Maker = Callable[[ChaosCloud, random.Random], Fault]
+
+_PROCESSES: dict[str, Maker] = {
+    "worker killed": lambda cloud, rng: partial(workers_killed, cloud, rng),
+    "worker stopped": lambda cloud, rng: partial(
+        worker_stopped, rng.choice(rng.choice(cloud.schedulers).workers())
+    ),
+    "daemon restarted": lambda cloud, rng: partial(daemon_restarted, rng.choice(cloud.schedulers)),
+    "master killed": lambda cloud, rng: partial(masters_killed, [rng.choice(cloud.schedulers)]),
+    "all masters killed": lambda cloud, _rng: partial(masters_killed, cloud.schedulers),
+    "disk full": lambda cloud, _rng: partial(disks_full, cloud, None),
+    "disk full, worker killed": lambda cloud, rng: partial(
+        disks_full, cloud, partial(workers_killed, cloud, rng)
+    ),
+    "clock jumps": lambda cloud, rng: partial(clock_shifted, cloud.clock, rng.choice(JUMPS)),
+}
+_OUTAGES: dict[str, Maker] = {
+    "placement throttled": lambda cloud, _rng: partial(throttled, cloud.placement),
+    "placement refuses": lambda cloud, _rng: _refusing(cloud, cloud.ways_to_placement),
+    "placement refuses one daemon": lambda cloud, rng: _refusing(
+        cloud, [rng.choice(cloud.ways_to_placement)]
+    ),
+    "everything stopped": lambda cloud, rng: _all_servers("stopped", cloud, rng),
+    "everything killed": lambda cloud, rng: _all_servers("killed", cloud, rng),
+}
 #: Faults by which a request may end the process in which it runs too often, and is answered with an error.
 MAY_REFUSE = ("worker killed", "disk full, worker killed")
-
 #: All faults. "held" is a connection whose bytes arrive after healing.
 NAMES = (
-    *PROCESSES,
-    *OUTAGES,
-    *(f"{name} {what}" for name in SERVERS for what in ("stopped", "killed", *CONNECTIONS.values())),
+    *_PROCESSES,
+    *_OUTAGES,
+    *(f"{name} {what}" for name in SERVERS for what in ("stopped", "killed", *CONNECTIONS)),
 )
 
 
 def make(name: str, cloud: ChaosCloud, rng: random.Random) -> Fault | None:
     """Return a fault by its name; None if this machine cannot have it."""
-    if name in OUTAGES:
-        return _outage(name, cloud, rng)
-    if name not in PROCESSES:
-        return _server_fault(*name.split(), cloud, rng)
-    if name == "clock jumps":
-        return ShiftClock(cloud.clock, rng) if cloud.clock else None
-    makers: dict[str, Callable[[], Fault]] = {
-        "worker killed": lambda: KillWorkers(cloud, rng),
-        "worker stopped": lambda: StopWorker(cloud, rng),
-        "daemon restarted": lambda: RestartDaemon(rng.choice(cloud.schedulers)),
-        "master killed": lambda: KillMaster([rng.choice(cloud.schedulers)]),
-        "all masters killed": lambda: KillMaster(cloud.schedulers),
-        "disk full": lambda: FillDisks(cloud),
-        "disk full, worker killed": lambda: FillDisksAndKill(cloud, rng),
-    }
-    return makers[name]()
+    if name == "clock jumps" and not cloud.clock:
+        return None
+    maker = _PROCESSES.get(name) or _OUTAGES.get(name)
+    return maker(cloud, rng) if maker else _of_server(*name.split(), cloud, rng)
 
 
-def _outage(name: str, cloud: ChaosCloud, rng: random.Random) -> Fault:
-    if name == "placement throttled":
-        return Throttle(cloud.placement)
-    if name.startswith("everything"):
-        what = name.removeprefix("everything ")
-        # Placement is started after its database
-        return Together(*[_server_fault(each, what, cloud, rng) for each in SERVERS])
-    ways = cloud.ways_to_placement
-    return Refuse(
-        [rng.choice(ways)] if name.endswith("one daemon") else ways, cloud.proxies["placement"].port
-    )
+def _refusing(cloud: ChaosCloud, ways: Sequence[TcpProxy]) -> Fault:
+    return partial(refused, ways, cloud.proxies["placement"].port)
 
 
-def _server_fault(name: str, what: str, cloud: ChaosCloud, rng: random.Random) -> Fault:
-    if what in CONNECTIONS.values():
-        passage = next(passage for passage, word in CONNECTIONS.items() if word == what)
-        return Disturb(cloud.proxies[name], rng, passage)
+def _all_servers(what: str, cloud: ChaosCloud, rng: random.Random) -> Fault:
+    return partial(together, [_of_server(name, what, cloud, rng) for name in SERVERS])
+
+
+def _of_server(name: str, what: str, cloud: ChaosCloud, rng: random.Random) -> Fault:
+    if what in CONNECTIONS:
+        directions = rng.choice([[Direction.TO_SERVER], [Direction.TO_CLIENT], list(Direction)])
+        return partial(disturbed, cloud.proxies[name], CONNECTIONS[what], directions)
     server: Server = cloud.rabbit if name == "broker" else getattr(cloud, name)
-    return Stop(server) if what == "stopped" else Restart(server)
+    return partial(stopped if what == "stopped" else killed, server)

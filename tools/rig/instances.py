@@ -1,6 +1,6 @@
-"""Instances that are there before a load begins: what they hold in Placement, and what computes report.
+"""Instances that are there before anything is asked: what they hold in Placement, and what computes report.
 
-Their rows in ``instances`` are not made: neither scheduler reads these for the requests of the loads.
+Their rows in ``instances`` are not made: no scheduler reads these for a request.
 """
 
 from collections import defaultdict
@@ -9,13 +9,12 @@ from dataclasses import dataclass
 import json
 import random
 from typing import Any
-import uuid
 
 import sqlalchemy as sa
 
 from scheduler.nova_db import schema
 from tools.rig.fleet import CPU_RATIO, RESERVED_MB, Fleet, Host, compute_node_row
-from tools.rig.load import FLAVORS, PROJECT, USER, amounts_of
+from tools.rig.load import FLAVORS, PROJECT, USER, Flavor, random_uuid
 
 #: Tries of an instance to find a host with room, and rows of one statement.
 TRIES = 50
@@ -26,17 +25,16 @@ _TABLES = ("resource_providers", "resource_classes", "allocations", "consumers",
 
 @dataclass(frozen=True)
 class Placed:
-    """An instance on a host.
-
-    Attributes:
-        uuid: The instance.
-        host: Its host.
-        amounts: What it holds of each resource class.
-    """
+    """An instance on a host."""
 
     uuid: str
     host: Host
-    amounts: Mapping[str, int]
+    flavor: Flavor
+
+    @property
+    def amounts(self) -> dict[str, int]:
+        """What it holds of each resource class."""
+        return self.flavor.amounts
 
 
 def place(fleet: Fleet, count: int, seed: int = 1) -> list[Placed]:
@@ -46,21 +44,21 @@ def place(fleet: Fleet, count: int, seed: int = 1) -> list[Placed]:
         ValueError: The hosts have no room for so many.
     """
     rng = random.Random(seed)
-    flavors = [flavor for flavor in FLAVORS for _ in range(flavor[0])]
+    flavors = [flavor for flavor in FLAVORS for _ in range(flavor.share)]
     left = {host.number: _room(host) for host in fleet.hosts}
     placed = []
     for _ in range(count):
-        amounts = amounts_of(rng.choice(flavors))
+        flavor = rng.choice(flavors)
         for _ in range(TRIES):
             host = rng.choice(fleet.hosts)
             room = left[host.number]
-            if all(room[name] >= amount for name, amount in amounts.items()):
+            if all(room[name] >= amount for name, amount in flavor.amounts.items()):
                 break
         else:
             raise ValueError(f"{len(fleet.hosts)} hosts have no room for {count} instances")
-        for name, amount in amounts.items():
+        for name, amount in flavor.amounts.items():
             room[name] -= amount
-        placed.append(Placed(str(uuid.UUID(int=rng.getrandbits(128), version=4)), host, amounts))
+        placed.append(Placed(random_uuid(rng), host, flavor))
     return placed
 
 
@@ -79,28 +77,25 @@ def fill_placement(engine: sa.Engine, placed: Sequence[Placed]) -> None:
     tables.reflect(engine, only=_TABLES)
     providers, classes, allocations, consumers, projects, users = (tables.tables[name] for name in _TABLES)
     with engine.begin() as connection:
-        ids = _ids(connection, providers.c.uuid, providers.c.id)
-        class_ids = _ids(connection, classes.c.name, classes.c.id)
+        ids = dict(connection.execute(sa.select(providers.c.uuid, providers.c.id)).all())
+        class_ids = dict(connection.execute(sa.select(classes.c.name, classes.c.id)).all())
         project, user = (
             connection.execute(sa.insert(table), {"external_id": name}).inserted_primary_key[0]
             for table, name in ((projects, f"{PROJECT}-filled"), (users, f"{USER}-filled"))
         )
         owner = {"project_id": project, "user_id": user, "generation": 1}
         _insert(connection, consumers, ({"uuid": each.uuid, **owner} for each in placed))
-        _insert(
-            connection,
-            allocations,
-            (
-                {
-                    "resource_provider_id": ids[each.host.uuid],
-                    "consumer_id": each.uuid,
-                    "resource_class_id": class_ids[name],
-                    "used": amount,
-                }
-                for each in placed
-                for name, amount in each.amounts.items()
-            ),
+        rows = (
+            {
+                "resource_provider_id": ids[each.host.uuid],
+                "consumer_id": each.uuid,
+                "resource_class_id": class_ids[name],
+                "used": amount,
+            }
+            for each in placed
+            for name, amount in each.amounts.items()
         )
+        _insert(connection, allocations, rows)
 
 
 def fill_cell(engine: sa.Engine, placed: Iterable[Placed]) -> None:
@@ -133,10 +128,6 @@ def _usage(host: Host, held: Sequence[Mapping[str, int]]) -> dict[str, Any]:
         "running_vms": len(held),
         "stats": json.dumps({"failed_builds": "0", "num_instances": str(len(held))}),
     }
-
-
-def _ids(connection: sa.Connection, key: Any, number: Any) -> dict[str, int]:
-    return dict(connection.execute(sa.select(key, number)).all())
 
 
 def _insert(connection: sa.Connection, table: sa.Table, rows: Iterable[Mapping[str, Any]]) -> None:

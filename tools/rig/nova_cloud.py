@@ -4,15 +4,13 @@ from collections.abc import Mapping
 import contextlib
 import os
 from pathlib import Path
-import subprocess
-import time
 
 import psutil
 import requests
 import sqlalchemy as sa
 
 from tools.rig import instances, servers
-from tools.rig.cloud import Cloud
+from tools.rig.cloud import Cloud, ServiceProcess
 from tools.rig.fleet import Cell
 from tools.rig.providers import HEADERS, fill
 from tools.rig.software import Software
@@ -22,7 +20,6 @@ PLACEMENT_PROCESSES, PLACEMENT_THREADS = 2, 4
 #: Seconds, as Apache's. A nova-scheduler that reuses a connection at this moment reports NoValidHost.
 PLACEMENT_KEEPALIVE = 5
 PLACEMENT_START_TIMEOUT = 120
-STOP_TIMEOUT = 30
 
 DATABASE_OPTIONS = (
     "--character-set-server=utf8mb3",
@@ -48,7 +45,7 @@ lock_path = {directory}
 """
 
 
-class Rig(Cloud):
+class NovaCloud(Cloud):
     """Everything that a scheduler needs; a context manager.
 
     Attributes:
@@ -63,7 +60,7 @@ class Rig(Cloud):
     rabbit: servers.Rabbit
     placement_database: sa.Engine
     _server: servers.Database
-    _placement: subprocess.Popen[bytes]
+    _placement: ServiceProcess
 
     def __init__(self, directory: Path, software: Software, hosts: int, cells: int, filled: int = 0) -> None:
         """Describe a rig; it is started on entry.
@@ -154,14 +151,14 @@ class Rig(Cloud):
                         sa.text(f"CREATE TABLE nova_{cell}.`{table}` LIKE nova_cell0.`{table}`")
                     )
 
-    def configure_nova(self, transport_url: str, sections: str = "", host: str = "controller") -> Path:
+    def configure_nova(
+        self, transport_url: str, sections: str = "", host: str = "controller", defaults: str | None = None
+    ) -> Path:
         """Write the configuration of a scheduler, which nova reads as well; ``sections`` are appended."""
-        return self.configure(
-            transport_url,
-            host=host,
-            defaults=NOVA_DEFAULTS.format(directory=self.directory),
-            sections=NOVA_SECTIONS.format(directory=self.directory) + sections,
-        )
+        if defaults is None:
+            defaults = NOVA_DEFAULTS.format(directory=self.directory)
+        sections = NOVA_SECTIONS.format(directory=self.directory) + sections
+        return self.configure(transport_url, host=host, defaults=defaults, sections=sections)
 
     def _start_placement(self) -> None:
         directory = self.directory / "placement"
@@ -183,31 +180,19 @@ class Rig(Cloud):
         }
         command = [self.software.program("gunicorn")]
         command += [str(word) for pair in options.items() for word in pair]
-        with (self.directory / "placement.log").open("w") as log:
-            self._placement = subprocess.Popen(
-                [*command, "placement.wsgi.api:application"],
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        self.callback(stop_process, self._placement)
+        command.append("placement.wsgi.api:application")
+        self._placement = ServiceProcess(command, self.directory / "placement.log", environment)
+        self._placement.start()
+        self.callback(self._placement.stop)
         self.placement_url = f"http://127.0.0.1:{port}"
-        self._await_placement()
+        self._placement.wait_until(self._creates_traits, "Placement does not answer", PLACEMENT_START_TIMEOUT)
 
-    def _await_placement(self) -> None:
-        deadline = time.monotonic() + PLACEMENT_START_TIMEOUT
-        while time.monotonic() < deadline and self._placement.poll() is None:
-            with contextlib.suppress(requests.RequestException):
-                # The first request creates the traits.
-                url = f"{self.placement_url}/traits?name=in:COMPUTE_NODE"
-                if requests.get(url, headers=HEADERS, timeout=60).ok:
-                    return
-            time.sleep(0.2)
-        raise RuntimeError(
-            f"Placement does not answer:\n{(self.directory / 'placement.log').read_text()[-2000:]}"
-        )
+    def _creates_traits(self) -> bool:
+        """Return whether Placement answers its first request, which creates the traits."""
+        with contextlib.suppress(requests.RequestException):
+            url = f"{self.placement_url}/traits?name=in:COMPUTE_NODE"
+            return requests.get(url, headers=HEADERS, timeout=60).ok
+        return False
 
     def _analyze(self) -> None:
         with self.placement_database.connect() as connection:
@@ -226,14 +211,3 @@ def set_priority(nice: int) -> None:
         with contextlib.suppress(psutil.NoSuchProcess, FileNotFoundError):  # it has ended
             process.nice(nice)
             autogroup.write_text(str(nice))
-
-
-def stop_process(process: subprocess.Popen[bytes]) -> None:
-    """Stop a process and, if it does not end in time, kill it with its children."""
-    process.terminate()
-    try:
-        process.wait(STOP_TIMEOUT)
-    except subprocess.TimeoutExpired:
-        for each in [*psutil.Process(process.pid).children(recursive=True), process]:
-            each.kill()
-        process.wait()

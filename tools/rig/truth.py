@@ -1,15 +1,40 @@
-"""Compare the allocations in Placement with the expected allocations."""
+"""What Placement has, against what callers were told.
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+How a provider is read and what is wrong with its numbers is the audit's (``scheduler.audit``), which compares
+Placement with nova's databases. Here it is compared with replies, down to the amounts.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+import contextlib
 import dataclasses
-from typing import Any
+import json
+import time
+from typing import Any, Self
 
-import requests
+from keystoneauth1 import token_endpoint
+from keystoneauth1.adapter import Adapter
+from keystoneauth1.session import Session
 import sqlalchemy as sa
 
-from tools.rig.providers import HEADERS, Provider
+from scheduler.audit.compare import inventories
+from scheduler.audit.findings import Kind
+from scheduler.audit.placement_reader import PlacementReader
+from scheduler.audit.values import Amounts, ProviderState
+from scheduler.audit.values import Provider as Audited
+from scheduler.placement.client import PlacementClient
+from scheduler.placement.errors import PlacementSilent
+from scheduler.placement.session import Timeouts
+from tools.rig.fleet import Fleet
+from tools.rig.load import Call
+from tools.rig.providers import Provider
 
-Amounts = Mapping[str, int]
+#: Instance UUID -> provider UUID and amounts.
+Expected = Mapping[str, tuple[str, Amounts]]
+ALTERNATES = 2
+#: Requests to Placement at once, and their seconds.
+AT_ONCE = 4
+TIMEOUTS = Timeouts(connect=5.0, read=30.0, search=60.0)
 
 #: All allocations, in the order in which they were written.
 _ALLOCATIONS = sa.text(
@@ -45,27 +70,28 @@ class Truth:
     problems: list[str] = dataclasses.field(default_factory=list)
     overcommitted: dict[str, list[str]] = dataclasses.field(default_factory=dict)
 
-    def compare(
-        self,
-        provider: tuple[str, str],
-        inventories: Mapping[str, Mapping[str, Any]],
-        allocations: Mapping[str, Amounts],
-    ) -> None:
-        """Compare what the consumers of one provider (UUID, name) hold with its inventories."""
-        self.resources += len(inventories)
-        found = list(_overcommitted(provider[1], inventories, allocations))
-        self.problems += found
-        if found:
-            self.overcommitted[provider[0]] = list(allocations)
+    @classmethod
+    def of(
+        cls, states: Iterable[ProviderState], expected: Expected | None, unknown: Collection[str] = ()
+    ) -> Self:
+        """Compare what providers have with what is expected of all consumers; None: only their numbers."""
+        truth, held = cls(), {}
+        for state in states:
+            truth.resources += len(state.capacity)
+            found = inventories(state, state.provider.name)
+            truth.problems += [each.detail for each in found]
+            if any(each.kind is Kind.OVER_COMMITTED for each in found):
+                truth.overcommitted[state.provider.uuid] = list(state.allocations)
+            for consumer, amounts in state.allocations.items():
+                held.setdefault(consumer, {})[state.provider.uuid] = amounts
+        truth.consumers = len(held)
+        if expected is not None:
+            truth._compare(held, expected, unknown)
+        return truth
 
-    def compare_consumers(
-        self,
-        held: Mapping[str, Mapping[str, Amounts]],
-        expected: Mapping[str, tuple[str, Amounts]],
-        unknown: Collection[str] = (),
+    def _compare(
+        self, held: Mapping[str, Mapping[str, Amounts]], expected: Expected, unknown: Collection[str]
     ) -> None:
-        """Compare what consumers hold (UUID -> provider UUID -> amounts) with what they should hold."""
-        self.consumers = len(held)
         for instance, (provider, amounts) in expected.items():
             found = held.get(instance, {})
             if found != {provider: dict(amounts)}:
@@ -79,81 +105,106 @@ class Truth:
 
 
 def check(
-    url: str,
-    providers: Iterable[Provider],
-    expected: Mapping[str, tuple[str, Amounts]],
-    unknown: Collection[str] = (),
+    url: str, providers: Iterable[Provider], expected: Expected, unknown: Collection[str] = ()
 ) -> Truth:
-    """Compare all allocations on the providers with ``expected``: instance UUID -> (provider UUID, amounts).
+    """Compare all allocations on the providers with what is expected, over HTTP.
 
     A problem is an over-committed inventory, an instance without its allocation or with a wrong one, or an
     allocation that belongs to no instance. The ``unknown`` consumers may hold anything or nothing.
+
+    Raises:
+        PlacementSilent: Placement does not answer.
     """
-    truth = Truth()
-    held: dict[str, dict[str, Amounts]] = {}
-    with requests.Session() as session:
-        session.headers.update(HEADERS)
-        for provider in providers:
-            base = f"{url}/resource_providers/{provider.uuid}"
-            inventories = _get(session, f"{base}/inventories", "inventories")
-            found = _get(session, f"{base}/allocations", "allocations")
-            allocations = {consumer: each["resources"] for consumer, each in found.items()}
-            truth.compare((provider.uuid, provider.name), inventories, allocations)
-            for consumer, amounts in allocations.items():
-                held.setdefault(consumer, {})[provider.uuid] = amounts
-    truth.compare_consumers(held, expected, unknown)
-    return truth
+    session = Session(auth=token_endpoint.Token(url, "admin"))
+    adapter = Adapter(session, service_type="placement", raise_exc=False)
+    with contextlib.closing(PlacementReader(PlacementClient(adapter, TIMEOUTS), AT_ONCE)) as reader:
+        states = reader.states(Audited(each.uuid, each.name, each.uuid) for each in providers)
+    for state in states:
+        if isinstance(state, PlacementSilent):
+            raise state
+    return Truth.of((state for state in states if state), expected, unknown)
 
 
 def check_database(
-    engine: sa.Engine,
-    expected: Mapping[str, tuple[str, Amounts]] | None = None,
-    unknown: Collection[str] = (),
+    engine: sa.Engine, expected: Expected | None = None, unknown: Collection[str] = ()
 ) -> Truth:
     """Compare as ``check`` does, in Placement's database: fast for large fleets, and one consistent view.
 
     Args:
         engine: An engine of Placement's database.
-        expected: Instance UUID -> (provider UUID, amounts); None: look for over-committed inventories only.
+        expected: What consumers should hold; None: look for over-committed inventories only.
         unknown: Consumers that may hold anything or nothing.
     """
-    truth = Truth()
-    held: dict[str, dict[str, dict[str, int]]] = {}
-    by_provider: dict[tuple[str, str], dict[str, dict[str, int]]] = {}
+    held: dict[Audited, dict[str, dict[str, int]]] = {}
+    used: dict[str, Counter[str]] = {}
     # In one statement of the allocations is one view; inventories do not change.
     with engine.connect() as connection:
-        for uuid, name, consumer, resource_class, used in connection.execute(_ALLOCATIONS):
-            amounts = held.setdefault(consumer, {}).setdefault(uuid, {})
-            amounts[resource_class] = used
-            by_provider.setdefault((uuid, name), {})[consumer] = amounts
-        inventories = _inventories_of(connection)
-    for provider, allocations in by_provider.items():
-        truth.compare(provider, inventories.get(provider[0], {}), allocations)
-    truth.consumers = len(held)
-    if expected is not None:
-        truth.compare_consumers(held, expected, unknown)
-    return truth
+        for uuid, name, consumer, resource_class, amount in connection.execute(_ALLOCATIONS):
+            held.setdefault(Audited(uuid, name, uuid), {}).setdefault(consumer, {})[resource_class] = amount
+            used.setdefault(uuid, Counter())[resource_class] += amount
+        capacity: dict[str, dict[str, int]] = {}
+        for uuid, name, total, reserved, ratio in connection.execute(_INVENTORIES):
+            capacity.setdefault(uuid, {})[name] = int((total - reserved) * ratio)
+    states = (
+        ProviderState(each, capacity.get(each.uuid, {}), used[each.uuid], allocations)
+        for each, allocations in held.items()
+    )
+    return Truth.of(states, expected, unknown)
 
 
-def _inventories_of(connection: sa.Connection) -> dict[str, dict[str, dict[str, Any]]]:
-    found: dict[str, dict[str, dict[str, Any]]] = {}
-    for uuid, name, total, reserved, ratio in connection.execute(_INVENTORIES):
-        fields = {"total": total, "reserved": reserved, "allocation_ratio": ratio}
-        found.setdefault(uuid, {})[name] = fields
-    return found
+def settled(look: Callable[[], Truth], seconds: float) -> Truth:
+    """Compare again until there is no problem or the time is over: what was claimed in vain is released."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = look()
+        if not found.problems or time.monotonic() > deadline:
+            return found
+        time.sleep(1)
 
 
-def _get(session: requests.Session, url: str, key: str) -> Any:
-    answer = session.get(url, timeout=30)
-    answer.raise_for_status()
-    return answer.json()[key]
+def promised(calls: Iterable[Call], fleet: Fleet) -> dict[str, tuple[str, Amounts]]:
+    """Return what each instance must hold whose caller was told a host: on that host, as its flavor says."""
+    providers = {host.name: host.uuid for host in fleet.hosts}
+    return {
+        instance: (providers[selections[0].service_host], call.request.amounts)
+        for call in calls
+        for instance, selections in zip(call.request.uuids, call.selections, strict=False)
+    }
 
 
-def _overcommitted(
-    name: str, inventories: Mapping[str, Mapping[str, Any]], allocations: Mapping[str, Amounts]
-) -> Iterator[str]:
-    for resource_class, inventory in inventories.items():
-        capacity = int((inventory["total"] - inventory["reserved"]) * inventory["allocation_ratio"])
-        used = sum(amounts.get(resource_class, 0) for amounts in allocations.values())
-        if used > capacity:
-            yield f"{name} is over-committed: {used} of {capacity} {resource_class}"
+def untrue_replies(calls: Iterable[Call], fleet: Fleet) -> list[str]:
+    """Return what is wrong with replies as such: zones, cells, alternates, anti-affinity; a line a kind."""
+    hosts = {host.name: host for host in fleet.hosts}
+    counted = Counter(line for call in calls if call.selections for line in _of_reply(call, hosts))
+    return [f"{number} times: {line}" for line, number in counted.items()]
+
+
+def _of_reply(call: Call, hosts: Mapping[str, Any]) -> Iterator[str]:
+    request = call.request
+    if len(call.selections) != len(request.uuids):
+        yield "the reply has another number of instances"
+    chosen = [selections[0].service_host for selections in call.selections]
+    if request.group and len(set(chosen)) != len(chosen):
+        yield "two members of an anti-affinity group are on one host"
+    for selections in call.selections:
+        yield from _of_instance(selections, request.zone, hosts)
+
+
+def _of_instance(selections: Sequence[Any], zone: str | None, hosts: Mapping[str, Any]) -> Iterator[str]:
+    names = [selection.service_host for selection in selections]
+    if len(names) != ALTERNATES + 1:
+        yield f"not {ALTERNATES} alternates"
+    if len(set(names)) != len(names):
+        yield "a host is twice in a reply"
+    for selection in selections:
+        host = hosts[selection.service_host]
+        if selection.compute_node_uuid != host.uuid:
+            yield "wrong compute node"
+        if selection.cell_uuid != host.cell.uuid:
+            yield "wrong cell"
+        if selection.cell_uuid != selections[0].cell_uuid:
+            yield "alternate in another cell"
+        if zone and host.zone != zone:
+            yield "wrong zone"
+        if json.loads(selection.allocation_request)["allocations"].keys() != {host.uuid}:
+            yield "allocation request for another host"

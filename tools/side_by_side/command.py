@@ -13,7 +13,7 @@ from tools.bench import report as bench_report
 from tools.bench import stages
 from tools.rig import servers
 from tools.rig.cloud import ROOT
-from tools.rig.nova_cloud import Rig
+from tools.rig.nova_cloud import NovaCloud
 from tools.rig.software import Software
 from tools.side_by_side import measuring, plot, report
 from tools.side_by_side.contenders import (
@@ -77,7 +77,7 @@ def _measure(options: argparse.Namespace, path: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="berth-side-by-side-") as directory:
         size = f"{options.hosts} hosts in {options.cells} cells, {options.filled} instances"
         print(f"Starting the rig with {size}", flush=True)
-        with Rig(Path(directory), software, options.hosts, options.cells, options.filled) as rig:
+        with NovaCloud(Path(directory), software, options.hosts, options.cells, options.filled) as rig:
             rig.nice = options.nice
             for number in range(first, first + options.rounds):
                 turn = number % len(contenders)
@@ -86,7 +86,7 @@ def _measure(options: argparse.Namespace, path: Path) -> None:
 
 
 def _round(
-    rig: Rig,
+    rig: NovaCloud,
     contender: Contender,
     number: int,
     loads: Sequence[Case],

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from tools.rig.plot import pyplot
 from tools.strategies.run import Result
 
 _PANELS = (
@@ -17,11 +18,7 @@ def draw(path: Path, results: Sequence[Result]) -> None:
 
     matplotlib has to be installed.
     """
-    import matplotlib as mpl
-
-    mpl.use("agg")
-    from matplotlib import pyplot as plt
-
+    plt = pyplot()
     scenarios = list(dict.fromkeys(result.scenario for result in results))
     strategies = list(dict.fromkeys(result.strategy for result in results))
     width = 0.8 / len(scenarios)

@@ -16,11 +16,11 @@ from tools.partitions.building import KINDS, Building, again, kind_of, make_requ
 from tools.partitions.cloud import PARTITIONS, partition_of
 from tools.partitions.kills import Kill, Kills
 from tools.partitions.results import ALL, Outcome, Result
-from tools.partitions.usage import CALLERS, Usage
 from tools.rig import truth
 from tools.rig.cloud import Cloud
 from tools.rig.fleet import Cell, Fleet
 from tools.rig.load import FLAVORS, BootRequest
+from tools.rig.usage import CALLERS, Usage
 
 FLEET = Fleet(12, [Cell("cell1", "sqlite://"), Cell("cell2", "sqlite://")])
 HOSTS = {host.name: partition_of(host) for host in FLEET.hosts}
@@ -312,7 +312,7 @@ def test_what_programs_used_is_known_also_of_one_that_has_ended():
     command = [sys.executable, "-c", "while True: pass"]
     child = subprocess.Popen(command)
     try:
-        with Usage(lambda: {"child": child.pid}, interval=0.05) as usage:
+        with Usage(lambda: [("child", child.pid)], interval=0.05) as usage:
             assert eventually(lambda: usage.cpu_seconds().get("child", 0) >= 0.1)
             child.kill()
             child.wait()

@@ -6,22 +6,10 @@ import uuid
 from conductor_client import journal
 from conductor_client.claims import Allocations, placement_adapter
 from scheduler.rpc.context import RequestContext
-from tools import demo_report
+from tools.rig.load import PROJECT, USER
+from tools.scenarios import demo_report
 
 TIMEOUT = 60
-
-
-@dataclasses.dataclass
-class Resized:
-    """The result of a resize.
-
-    Attributes:
-        holds: By instance the provider and the amounts that it should hold, if they have changed.
-        problems: What Placement had otherwise while the resize waited to be confirmed.
-    """
-
-    holds: dict = dataclasses.field(default_factory=dict)
-    problems: list = dataclasses.field(default_factory=list)
 
 
 def choose(requests, records, flavors):
@@ -38,42 +26,43 @@ def choose(requests, records, flavors):
     return None
 
 
-def resize(cloud, chosen):
-    """Resize what ``choose`` returned, confirm it, and print each step."""
-    before, after, built = chosen
+def resize(cloud, before, after, built):
+    """Resize what ``choose`` returned, confirm it, and print each step.
+
+    Returns:
+        What consumers should hold in another way than before, as ``truth.Expected``, and what was wrong while
+        the resize waited to be confirmed.
+    """
     instance, migration = built.instance_uuid, str(uuid.uuid4())
     demo_report.say("Resizing an instance")
-    print(f"  {instance} from {before.flavor[1]} on {built.host} to {after.flavor[1]}; its first host fails")
-    spec = after.spec()
-    context = RequestContext(user_id=spec.user_id, project_id=spec.project_id)
-    cloud.client.prepare(timeout=TIMEOUT).call(
-        context,
-        "resize_instance",
-        instance_uuid=instance,
-        migration_uuid=migration,
-        request_spec=spec,
-        host=built.host,
+    print(
+        f"  {instance} from {before.flavor.name} on {built.host} to {after.flavor.name}; its first host fails"
     )
+    context = RequestContext(user_id=USER, project_id=PROJECT)
+    arguments = {"instance_uuid": instance, "migration_uuid": migration, "host": built.host}
+    client = cloud.client.prepare(timeout=TIMEOUT)
+    client.call(context, "resize_instance", request_spec=after.spec(), **arguments)
     if not cloud.conductor.journal.wait([migration], TIMEOUT):
-        return Resized(problems=[f"The resize of instance {instance} did not end in time"])
+        return {}, [f"The resize of instance {instance} did not end in time"]
     (record,) = cloud.conductor.journal.records([migration])
     print(f"  hosts    {demo_report.story(record)}")
     if record.state == journal.ERROR:
         print("  The instance stays where it was.")
-        return Resized()
-    return _confirm(cloud, context, built, before, record, after)
-
-
-def _confirm(cloud, context, built, before, record, after):
-    """Compare what both consumers hold, then confirm the resize."""
+        return {}, []
     host_of = {host.name: host for host in cloud.fleet.hosts}
     source, target = host_of[built.host], host_of[record.host]
+    problems = _compare(cloud, (migration, source, before.amounts), (instance, target, after.amounts))
+    compute = cloud.computes(source.cell).prepare(timeout=TIMEOUT)
+    compute.call(context, "confirm_resize", migration_uuid=migration)
+    print("  The resize is confirmed: the migration should hold nothing any more.")
+    return {instance: (target.uuid, after.amounts)}, problems
+
+
+def _compare(cloud, *consumers):
+    """Compare what the migration and the instance hold before the resize is confirmed."""
     allocations = Allocations(placement_adapter(cloud.conf))
     rows, problems = [], []
-    for what, consumer, host, amounts in (
-        ("migration", record.instance_uuid, source, before.amounts),
-        ("instance", built.instance_uuid, target, after.amounts),
-    ):
+    for what, (consumer, host, amounts) in zip(("migration", "instance"), consumers, strict=True):
         held = allocations.held(consumer)["allocations"]
         found = {provider: value["resources"] for provider, value in held.items()}
         right = found == {host.uuid: amounts}
@@ -84,7 +73,4 @@ def _confirm(cloud, context, built, before, record, after):
         if not right:
             problems.append(f"Before the resize was confirmed {what} {consumer} held {found}")
     demo_report.table(("CONSUMER", "UUID", "SHOULD HOLD", "ON", ""), rows)
-    compute = cloud.computes(source.cell)
-    compute.prepare(timeout=TIMEOUT).call(context, "confirm_resize", migration_uuid=record.instance_uuid)
-    print("  The resize is confirmed: the migration should hold nothing any more.")
-    return Resized({built.instance_uuid: (target.uuid, after.amounts)}, problems)
+    return problems

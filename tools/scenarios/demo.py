@@ -2,6 +2,7 @@
 
 import argparse
 from functools import partial
+import logging
 import os
 import signal
 import sys
@@ -12,44 +13,25 @@ INTERRUPTED = 130
 def arguments(argv):
     """Parse the command line."""
     parser = argparse.ArgumentParser(prog="tools/demo", description=__doc__)
-    whole = partial(number, int, 1)
-    parser.add_argument(
-        "--hosts", type=partial(whole, 20000), default=100, help="compute hosts, 1 to 20000 (%(default)s)"
-    )
-    parser.add_argument(
-        "--cells",
-        type=partial(whole, 50),
-        default=2,
-        help="cells to spread the hosts over, 1 to 50, at most as many as hosts (%(default)s)",
-    )
-    parser.add_argument(
-        "--instances",
-        type=partial(whole, 100000),
-        default=20,
-        help="instances to boot, at least 1 (%(default)s)",
-    )
-    parser.add_argument(
-        "--fail-rate",
-        type=partial(number, float, 0, 1),
-        default=0.15,
-        help="share of builds that fail, 0 to 1 (%(default)s)",
-    )
+
+    def add(name, kind, least, most, default, text):
+        parser.add_argument(
+            name,
+            type=partial(number, kind, least, most),
+            default=default,
+            help=f"{text}, {least} to {most} (%(default)s)",
+        )
+
+    add("--hosts", int, 1, 20000, 100, "compute hosts")
+    add("--cells", int, 1, 50, 2, "cells to spread the hosts over, at most as many as hosts")
+    add("--instances", int, 1, 100000, 20, "instances to boot")
+    add("--fail-rate", float, 0, 1, 0.15, "share of builds that fail")
     parser.add_argument(
         "--seed", type=int, default=1, help="seed of the random requests and failures (%(default)s)"
     )
-    parser.add_argument(
-        "--partitions",
-        type=partial(whole, 8),
-        default=1,
-        help="groups of hosts with schedulers of their own, 1 to 8, at most as many as hosts; with more than "
-        "one there is a router besides (%(default)s)",
-    )
-    parser.add_argument(
-        "--schedulers",
-        type=partial(whole, 8),
-        default=1,
-        help="schedulers of each partition, 1 to 8 (%(default)s)",
-    )
+    text = "groups of hosts with schedulers of their own and a router before them, at most as many as hosts"
+    add("--partitions", int, 1, 8, 1, text)
+    add("--schedulers", int, 1, 8, 1, "schedulers of each partition")
     parser.add_argument(
         "--rabbit",
         metavar="URL",
@@ -60,10 +42,9 @@ def arguments(argv):
     )
     parser.add_argument("--verbose", action="store_true", help="also show the log")
     options = parser.parse_args(argv)
-    if options.cells > options.hosts:
-        parser.error(f"argument --cells: {options.cells} cells need at least as many hosts")
-    if options.partitions > options.hosts:
-        parser.error(f"argument --partitions: {options.partitions} partitions need at least as many hosts")
+    for name in ("cells", "partitions"):
+        if getattr(options, name) > options.hosts:
+            parser.error(f"argument --{name}: {getattr(options, name)} {name} need at least as many hosts")
     return options
 
 
@@ -103,15 +84,17 @@ def main(argv=None):
 
     # Select the backend before oslo.messaging is imported, which would select eventlet.
     backend.init_backend(backend.BackendType.THREADING)
-    from tools import demo_run
-    from tools.rig import servers
+    from tools.rig import command
+    from tools.scenarios import demo_run
 
-    servers.stop_on_sigterm()
     signal.signal(signal.SIGINT, before)
     # The table has signs that a terminal without UTF-8 cannot show
     sys.stdout.reconfigure(errors="replace")
     try:
-        return demo_run.run(options)
+        with command.running(
+            "demo", level=logging.INFO if options.verbose else logging.CRITICAL
+        ) as directory:
+            return demo_run.run(options, directory)
     except KeyboardInterrupt:
         print("\ntools/demo: interrupted, everything is stopped and removed", file=sys.stderr)
         return INTERRUPTED

@@ -1,6 +1,6 @@
 import pytest
 
-from tools.swapping.transcript import WIDTH, Transcript
+from tools.scenarios.transcript import WIDTH, Transcript
 
 
 @pytest.fixture

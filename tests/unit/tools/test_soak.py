@@ -5,15 +5,15 @@ import os
 
 import pytest
 
-from tools.soaking import plot, samples, verdict
-from tools.soaking.samples import Sample
+from tools.scenarios import flatness
+from tools.scenarios.flatness import Sample
 
 
 def series(count=100, memory=lambda n: 200.0, threads=lambda n: 20):
     return [
         Sample(
             number * 100,
-            verdict.WARM_UP_TIME + float(number),
+            flatness.WARM_UP_TIME + float(number),
             memory(number),
             threads(number),
             descriptors=50,
@@ -24,7 +24,7 @@ def series(count=100, memory=lambda n: 200.0, threads=lambda n: 20):
 
 
 def not_flat(taken):
-    return [growth.measure for growth in verdict.judge(taken) if not growth.flat]
+    return [growth.measure for growth in flatness.judge(taken) if not growth.flat]
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_growth_after_the_warm_up_is_judged(taken, growing):
 
 
 def test_a_growth_says_how_much_and_in_how_many_requests():
-    (memory, *_) = verdict.judge(series(memory=lambda n: 200.0 + n))
+    (memory, *_) = flatness.judge(series(memory=lambda n: 200.0 + n))
     assert memory.per_10000 == pytest.approx(100.0)
     assert "GROWS" in str(memory)
 
@@ -57,14 +57,16 @@ def test_samples_before_the_end_of_the_warm_up_time_are_not_judged():
 
 def test_too_few_samples_are_not_judged():
     with pytest.raises(ValueError, match="too few"):
-        verdict.judge(series(count=5))
+        flatness.judge(series(count=5))
     with pytest.raises(ValueError, match="too few"):
-        verdict.judge([])
+        flatness.judge([])
 
 
 def test_samples_are_kept_in_a_file(tmp_path):
-    samples.write(tmp_path / "soak.csv", series(count=3))
-    assert samples.read(tmp_path / "soak.csv") == series(count=3)
+    flatness.write(tmp_path / "soak.csv", series(count=3))
+    header, *rows = (tmp_path / "soak.csv").read_text().splitlines()
+    assert header == "requests,seconds,memory_mb,threads,descriptors,connections"
+    assert rows[1:] == ["100,901.0,200.0,20,50,10", "200,902.0,200.0,20,50,10"]
 
 
 def test_a_sample_of_a_process_counts_all_that_is_judged():
@@ -77,5 +79,5 @@ def test_a_sample_of_a_process_counts_all_that_is_judged():
 
 def test_the_plot_has_a_panel_for_each_measure(tmp_path):
     pytest.importorskip("matplotlib")
-    plot.draw(tmp_path / "soak.png", series(count=20))
+    flatness.draw(tmp_path / "soak.png", series(count=20))
     assert (tmp_path / "soak.png").read_bytes().startswith(b"\x89PNG")

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 import random
 import threading
-from typing import Any
 import uuid
 
 import requests
@@ -12,9 +11,11 @@ import sqlalchemy as sa
 from conductor_client.client import SchedulerClient
 from scheduler import objects
 from scheduler.nova_db import schema
+from scheduler.rpc.context import RequestContext
 from tools.rig.fleet import Fleet, Host, compute_node_row, service_row
 from tools.rig.providers import HEADERS, create_fleet
 
+OPERATOR = RequestContext(user_id="user", project_id="operator")
 #: The first number of hosts that are added; those of the fleet have smaller ones.
 FIRST_NEW_HOST = 100_000
 
@@ -58,7 +59,7 @@ class Churn:
         self._newest: Host | None = None
         self._leaving: list[Host] = []
         self._aggregate_ids = len(fleet.aggregates)
-        self._steps: Sequence[Callable[[Any], None]] = (
+        self._steps: Sequence[Callable[[], None]] = (
             self._sync_instances,
             self._change_metadata,
             self._replace_aggregate,
@@ -66,7 +67,7 @@ class Churn:
             self._replace_host,
         )
 
-    def built(self, context: Any, host_name: str, instance: str, memory_mb: int) -> None:
+    def built(self, host_name: str, instance: str, memory_mb: int) -> None:
         """Record an instance that was built, and the usage of its host."""
         with self._lock:
             host = self.hosts.get(host_name)
@@ -77,9 +78,9 @@ class Churn:
                 connection.execute(sa.insert(schema.instances).values(row))
                 connection.execute(_usage(host, memory_mb))
         instances = objects.InstanceList(objects=[objects.Instance(uuid=instance)])
-        self._scheduler.update_instance_info(context, host_name, instances)
+        self._scheduler.update_instance_info(OPERATOR, host_name, instances)
 
-    def deleted(self, context: Any, host_name: str, instance: str, memory_mb: int) -> None:
+    def deleted(self, host_name: str, instance: str, memory_mb: int) -> None:
         """Remove an instance, and its usage from its host."""
         with self._lock:
             host = self.hosts.get(host_name)
@@ -88,25 +89,25 @@ class Churn:
             with self._engines[host.cell.name].begin() as connection:
                 connection.execute(sa.delete(schema.instances).where(schema.instances.c.uuid == instance))
                 connection.execute(_usage(host, -memory_mb))
-        self._scheduler.delete_instance_info(context, host_name, instance)
+        self._scheduler.delete_instance_info(OPERATOR, host_name, instance)
 
-    def step(self, context: Any) -> None:
+    def step(self) -> None:
         """Make one change that is chosen at random."""
         with self._lock:
-            self._rng.choice(self._steps)(context)
+            self._rng.choice(self._steps)()
 
     # -- one change each
 
-    def _sync_instances(self, context: Any) -> None:
+    def _sync_instances(self) -> None:
         host = self._some_host()
         with self._engines[host.cell.name].connect() as connection:
             found = connection.scalars(
                 sa.select(schema.instances.c.uuid).where(schema.instances.c.host == host.name)
             )
             uuids = list(found)
-        self._scheduler.sync_instance_info(context, host.name, uuids)
+        self._scheduler.sync_instance_info(OPERATOR, host.name, uuids)
 
-    def _change_metadata(self, context: Any) -> None:
+    def _change_metadata(self) -> None:
         value = str(self._rng.randrange(10**6))
         number = len(self._fleet.aggregates)  # the last one, which is no zone
         metadata = schema.aggregate_metadata
@@ -115,25 +116,25 @@ class Churn:
                 sa.delete(metadata).where(metadata.c.aggregate_id == number, metadata.c.key == "round")
             )
             connection.execute(sa.insert(metadata).values(aggregate_id=number, key="round", value=value))
-        self._cast_aggregate(context, number, self._fleet.aggregates[-1].name, {"round": value}, ())
+        self._cast_aggregate(number, self._fleet.aggregates[-1].name, {"round": value}, ())
 
-    def _replace_aggregate(self, context: Any) -> None:
+    def _replace_aggregate(self) -> None:
         self._aggregate_ids += 1
         number, members = self._aggregate_ids, [self._some_host().name]
         name = f"short-lived-{number}"
-        self._cast_aggregate(context, number, name, {"made": name}, members)
+        self._cast_aggregate(number, name, {"made": name}, members)
         gone = objects.Aggregate(id=number, name=name)
-        self._scheduler.delete_aggregate(context, gone)
+        self._scheduler.delete_aggregate(OPERATOR, gone)
 
     def _cast_aggregate(
-        self, context: Any, number: int, name: str, metadata: dict[str, str], members: Sequence[str]
+        self, number: int, name: str, metadata: dict[str, str], members: Sequence[str]
     ) -> None:
         found = objects.Aggregate(
             id=number, uuid=_uuid(name), name=name, hosts=list(members), metadata=metadata
         )
-        self._scheduler.update_aggregates(context, [found])
+        self._scheduler.update_aggregates(OPERATOR, [found])
 
-    def _disable_service(self, context: Any) -> None:
+    def _disable_service(self) -> None:
         """Disable a service, and enable the one that was disabled before it."""
         if self._disabled:
             self._set_disabled(self._disabled, disabled=False)
@@ -148,7 +149,7 @@ class Churn:
                 sa.update(services).where(here).values(disabled=disabled, updated_at=schema.utcnow())
             )
 
-    def _replace_host(self, context: Any) -> None:
+    def _replace_host(self) -> None:
         """Add a host, disable the one added before it, and remove the disabled ones that are empty."""
         self._leaving = [host for host in self._leaving if not self._remove_host(host)]
         if self._newest:

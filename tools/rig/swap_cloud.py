@@ -1,4 +1,4 @@
-"""The rig of the benchmarks with a database that can be cut off, and both schedulers in it."""
+"""Real servers with a database that can be cut off, and both schedulers on them."""
 
 from pathlib import Path
 
@@ -7,9 +7,9 @@ import sqlalchemy as sa
 from conductor_client.bus import Bus
 from tools.rig import servers
 from tools.rig.cloud import BerthSchedulerProcess, NovaSchedulerProcess, SchedulerProcess
-from tools.rig.nova_cloud import DATABASE_OPTIONS, NOVA_SECTIONS, Rig
+from tools.rig.nova_cloud import DATABASE_OPTIONS, NovaCloud
 from tools.rig.software import Software
-from tools.rig.tcp_proxy import Direction, Passage, TcpProxy
+from tools.rig.tcp_proxy import TcpProxy
 
 VHOST = "nova"
 CELLS = 2
@@ -17,14 +17,10 @@ CELLS = 2
 CUT_CELL = "cell2"
 MONITORING_PORTS = range(9812, 9900)
 
-BERTH_SECTIONS = """\
-[berth]
-monitoring_listen = 127.0.0.1:{port}
-"""
 PRIORITY = "consumer_priority = 1\n"
 
 
-class SwapCloud(Rig):
+class SwapCloud(NovaCloud):
     """A context manager that starts everything but the schedulers.
 
     Attributes:
@@ -33,6 +29,7 @@ class SwapCloud(Rig):
         bus: Where both answer.
         config_file: The configuration of both.
         monitoring: The URL of Berth's health checks and metrics.
+        proxy: Between everybody and the database that can be cut off.
     """
 
     nova: NovaSchedulerProcess
@@ -40,7 +37,7 @@ class SwapCloud(Rig):
     bus: Bus
     config_file: Path
     monitoring: str
-    _proxy: TcpProxy
+    proxy: TcpProxy
 
     def __init__(self, directory: Path, software: Software, hosts: int) -> None:
         """Describe the cloud; it is started on entry."""
@@ -50,20 +47,12 @@ class SwapCloud(Rig):
         """Return the URL of a database; that of one cell leads through a proxy."""
         if name != CUT_CELL:
             return super().database(name)
-        url = sa.make_url(super().database(name)).set(host="127.0.0.1", port=self._proxy.port, query={})
+        url = sa.make_url(super().database(name)).set(host="127.0.0.1", port=self.proxy.port, query={})
         return url.render_as_string(hide_password=False)
 
     def direct_database(self, name: str) -> str:
         """Return the URL of a database by which its computes reach it, also while it is cut off."""
         return super().database(name)
-
-    def cut_off(self) -> None:
-        """Let nothing pass between everybody and the database of the cell."""
-        self._proxy.disturb(Passage.HOLD, *Direction)
-
-    def heal(self) -> None:
-        """Let everything pass again."""
-        self._proxy.heal()
 
     def consumers(self) -> int:
         """Return how many schedulers take requests."""
@@ -75,8 +64,8 @@ class SwapCloud(Rig):
 
     def _start(self) -> None:
         super()._start()
-        port = servers.free_port(MONITORING_PORTS)
-        self.monitoring = f"http://127.0.0.1:{port}"
+        self._port = servers.free_port(MONITORING_PORTS)
+        self.monitoring = f"http://127.0.0.1:{self._port}"
         self._transport_url = self.rabbit.vhost(VHOST)
         self._configure()
         self.bus = Bus(self.conf)
@@ -87,13 +76,12 @@ class SwapCloud(Rig):
 
     def _start_database(self) -> servers.Database:
         server = self.enter_context(servers.mariadb(tcp=True, options=DATABASE_OPTIONS))
-        self._proxy = self.enter_context(TcpProxy(server.port or 0))
+        self.proxy = self.enter_context(TcpProxy(server.port or 0))
         return server
 
     def _configure(self, more: str = "") -> None:
-        port = self.monitoring.rpartition(":")[2]
-        self.config_file = self.configure(
+        self.config_file = self.configure_nova(
             self._transport_url,
-            defaults=f"state_path = {self.directory}",
-            sections=NOVA_SECTIONS.format(directory=self.directory) + BERTH_SECTIONS.format(port=port) + more,
+            f"[berth]\nmonitoring_listen = 127.0.0.1:{self._port}\n{more}",
+            defaults=f"state_path = {self.directory}\n",
         )

@@ -1,7 +1,7 @@
 """CPU and memory of programs during a run, also of those that are killed meanwhile."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 import contextlib
 import os
 import threading
@@ -9,8 +9,6 @@ import time
 from typing import Self
 
 import psutil
-
-from tools.side_by_side.measuring import busy_seconds
 
 INTERVAL = 2.0
 #: How the process that measures is called; its children are programs of their own.
@@ -24,12 +22,15 @@ class Usage:
         memory_mb: The largest memory of each program in MiB that it does not share with others.
     """
 
-    def __init__(self, programs: Callable[[], Mapping[str, int]], interval: float = INTERVAL) -> None:
+    def __init__(
+        self, programs: Callable[[], Iterable[tuple[str, int]]], interval: float | None = INTERVAL
+    ) -> None:
         """Look at programs.
 
         Args:
-            programs: Returns the process ID of each by its name; it has all children of that process.
-            interval: Seconds between two looks.
+            programs: Returns names and process IDs; a program has all processes of its name and their
+                children.
+            interval: Seconds between two looks; None: only at the beginning and at the end.
         """
         self.memory_mb: dict[str, float] = {}
         self._programs = programs
@@ -42,18 +43,20 @@ class Usage:
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> Self:
-        self._started, self._busy = time.monotonic(), busy_seconds()
         self._look()
         self._first = dict(self._last)
-        self._thread.start()
+        self._started, self._busy = time.monotonic(), _busy_seconds()
+        if self._interval is not None:
+            self._thread.start()
         return self
 
     def __exit__(self, *exc_info: object) -> None:
+        seconds, busy = time.monotonic() - self._started, _busy_seconds() - self._busy
         self._stopping.set()
-        self._thread.join()
+        if self._interval is not None:
+            self._thread.join()
         self._look()
-        busy = busy_seconds() - self._busy - sum(self.cpu_seconds().values())
-        self._others = max(0.0, busy) / (time.monotonic() - self._started)
+        self._others = max(0.0, busy - sum(self.cpu_seconds().values())) / seconds
 
     @property
     def others(self) -> float:
@@ -83,8 +86,14 @@ class Usage:
 
     def _processes(self) -> Iterator[tuple[str, psutil.Process]]:
         yield CALLERS, psutil.Process(os.getpid())
-        for name, pid in self._programs().items():
+        for name, pid in self._programs():
             with contextlib.suppress(psutil.NoSuchProcess):
                 process = psutil.Process(pid)
                 for each in (process, *process.children(recursive=True)):
                     yield name, each
+
+
+def _busy_seconds() -> float:
+    """Return the CPU seconds so far of all programs of the machine."""
+    machine = psutil.cpu_times()
+    return float(sum(machine) - machine.idle - getattr(machine, "iowait", 0.0))

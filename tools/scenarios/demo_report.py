@@ -85,7 +85,7 @@ def instances(requests, records):
     rows = []
     for number, request in enumerate(requests, 1):
         took = round(1000 * scheduling_time(known[request.uuids[0]]))
-        described = (number, request.flavor[1], request.zone or "any", took)
+        described = (number, request.flavor.name, request.zone or "any", took)
         for uuid in request.uuids:
             rows.append((*described, *_outcome(known[uuid])))
             described = ("",) * len(described)
