@@ -3,7 +3,7 @@
 Its parts are put together in ``manager_parts.py``; the steps of a request are in ``workflow/request_run.py``.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,6 +22,7 @@ from scheduler.errors import (
     PlacementUnavailable,
 )
 from scheduler.explain.constraint_names import RequestNames
+from scheduler.explain.document import Decision
 from scheduler.explain.empty_answers import EmptyAnswers, PlacementQuestions
 from scheduler.explain.recorder import DecisionRecorder, Observe, ignore_decision
 from scheduler.explain.summary import with_summary
@@ -71,6 +72,7 @@ class SchedulerManager:
         notifications: Notifications,
         parts: ManagerParts,
         on_decision: Observe = ignore_decision,
+        on_failure: Callable[[Decision], None] = lambda _decision: None,
     ) -> None:
         """Put the parts together; nothing is connected to yet.
 
@@ -79,6 +81,7 @@ class SchedulerManager:
             notifications: Where requests are announced.
             parts: What to work with.
             on_decision: Called with what was noted of each decision.
+            on_failure: Called with the document of each failed request, once its cause is known.
 
         Raises:
             HostFilterNotFound: An enabled filter does not exist.
@@ -93,12 +96,13 @@ class SchedulerManager:
         self._mirror = parts.mirror
         self.stream = parts.stream
         self._clock = parts.clock
+        self._on_failure = on_failure
         self.steps = make_steps(conf, parts, notifications)
         self._empty_answers = EmptyAnswers(
             PlacementQuestions(parts.placement),
-            lambda: parts.placement.answers is not False,
+            lambda: conf.berth.analyse_empty_answers and parts.placement.answers is not False,
             lambda spec: RequestNames(spec, parts.hosts.aggregates()),
-            lambda decision: self.decisions.memory.amend(decision),  # noqa: PLW0108 - made below
+            self._conclude,
             parts.clock,
         )
         self.decisions = DecisionRecorder(
@@ -124,6 +128,11 @@ class SchedulerManager:
             self.conf, chain, weighers, fitter, self.hosts.mapped, self.stream.owners.owned
         )
         return Rules(chain, weighers)
+
+    def _conclude(self, failed: Decision) -> None:
+        if failed.candidates.relaxed_at:
+            self.decisions.memory.amend(failed)
+        self._on_failure(failed)
 
     def names(self) -> Names:
         """Return what cells and hosts without a zone are called."""

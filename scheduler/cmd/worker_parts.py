@@ -76,9 +76,11 @@ def make_manager(
         BerthError: The options cannot work.
     """
     notifier = notifications.build(conf, serializer.ObjectSerializer())
-    count = DecisionCounter(counters).count
+    counter = DecisionCounter(counters)
     parts = ManagerParts.from_conf(conf, spool_directory)
-    return manager.SchedulerManager(conf, notifier, parts, on_decision=count)
+    return manager.SchedulerManager(
+        conf, notifier, parts, on_decision=counter.count, on_failure=counter.count_cause
+    )
 
 
 def make_server(

@@ -2,7 +2,7 @@
 
 - document: the document of a decision, the only form in which it is kept
 - trace: notes what a decision does while it is made, straight into its document
-- summary: the reason for a failure in one line
+- summary: the reason for a failure in one line; failure_cause: its cause as one of a few codes, with a remedy
 - recorder: writes the document of every request of a worker; memory: keeps the latest, encoded
 - decision_log: the same bytes on disk, if that is wanted; log_reader: reads them back
 - rendering: the stages and hosts of a document, for text and page; requested: what is asked for beside the

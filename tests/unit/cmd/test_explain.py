@@ -137,6 +137,8 @@ def test_a_scheduler_explains_a_decision(run, scheduler):
     assert status == 0
     assert output.startswith("Request req-1: build of i\n")
     assert "Result: no host (NoValidHost): RamFilter turned down 2" in output
+    assert "\nCause: RamFilter rejected 2 of 2 hosts: " in output
+    assert " (resources)\nRemedy: Add capacity" in output
     assert cells(output, "| Placement")[:3] == ["Placement", "", "3"]
     assert cells(output, "| ComputeFilter")[1:3] == ["3", "2"]
     assert cells(output, "| RamFilter")[1:3] == ["2", "0"]
