@@ -317,7 +317,7 @@ class Server(server.RPCServer):
             delivery.Receipt(
                 message.unique_id or "",
                 message.redelivered,
-                time.monotonic() - message.received,
+                message.received,
                 lambda: message.has_past,
                 can_be_requeued=True,
                 forward=partial(self._forwarder.forward, message) if is_first else None,

@@ -403,7 +403,8 @@ class History:
         found += check_calls(callers.calls, self._broker.waiting)
         found += check_receipts(callers.calls)
         found = [each for each in found if each.kind != "moved" or not self._was_overtaken(each)]
-        found += check_waits(callers.calls, self.plan.limits.long_timeout, self._paused)
+        limits = self.plan.limits
+        found += check_waits(callers.calls, limits.long_timeout, self._paused, limits.placement_timeout)
         found += [Violation("unread", f"{each.name} is still in the queue") for each in self._broker.waiting]
         found += [
             Violation("crash", f"thread {where} of {process}: {type(error).__name__}: {error}")

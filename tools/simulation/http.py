@@ -13,7 +13,7 @@ from keystoneauth1 import exceptions
 import requests
 import urllib3
 
-from tools.simulation.placement import DONE, Answer, Placement, Write, concurrent, refusal
+from tools.simulation.placement import DONE, Answer, Placement, Write, bodies_of, concurrent, refusal
 from tools.simulation.runtime import Runtime, Task
 
 # What may happen to one request, and how often next to each other.
@@ -233,7 +233,7 @@ class Adapter:
         """Send one request and wait for its answer as long as ``timeout`` says."""
         self._runtime.step()
         if method != "GET":
-            self._note_late_claim(data)
+            self._note_late_claim(method, path, data)
         fault = self._faults.draw(method)
         if fault:
             self._told(f"{method} {path} meets {fault}")
@@ -247,11 +247,14 @@ class Adapter:
         read = timeout[1] if isinstance(timeout, tuple) else timeout
         return self._await(self._exchange(method, path, data, fault), fault, read or 60.0)
 
-    def _note_late_claim(self, data: bytes | None) -> None:
-        """Note a claim of a process that was told to stop before."""
+    def _note_late_claim(self, method: str, path: str, data: bytes | None) -> None:
+        """Note a claim of a process that was told to stop before; a release may leave something."""
         task = self._runtime.current
         late = self._runtime.clock > task.process.stopping_since + STOPPED
-        if late and task.name.startswith("pool") and b'"resources"' in (data or b""):
+        if not (late and task.name.startswith("pool")):
+            return
+        placement = self._server.placement
+        if placement.added(bodies_of(method, path, data or b"{}")):
             self.late_claims.append(f"{task.process} claims while it stops")
 
     def _exchange(self, method: str, path: str, data: bytes | None, fault: str) -> Exchange:
