@@ -12,8 +12,8 @@ from tools.simulation.broker import Message
 from tools.simulation.callers import Call, Instance
 from tools.simulation.placement import Amounts, Placement, Rows
 
-# Seconds beyond the time that its caller waits for which a request may go on: for its reply, and for an answer
-# of Placement, and the release that follows it.
+# What may take time when a caller has left: its reply, so many seconds; and a read of Placement and the
+# release that follows it, as long as an answer is waited for.
 REPLY, ANSWERS, DEFAULT_TIMEOUT = 65.0, 2, 15.0
 
 
