@@ -15,7 +15,6 @@ The states of single tries are the writer's (``placement.allocation_writer``).
 
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, replace
-import math
 from typing import Any
 
 from oslo_log import log
@@ -72,7 +71,6 @@ class ClaimRequest:
         host: The name of the candidate's host; "" if it is not known.
         nodes: UUIDs of all compute nodes. What an evacuated instance holds on a node that it does not
             leave is from another request.
-        late_until: Until then a write of an earlier run may still be carried out; seconds of the clock.
     """
 
     uuid: str
@@ -82,7 +80,6 @@ class ClaimRequest:
     evacuating_from: Collection[str] = ()
     host: str = ""
     nodes: Container[str] = ()
-    late_until: float = -math.inf
 
     @property
     def host_label(self) -> str:
@@ -114,8 +111,7 @@ class Claim:
         self._history = ClaimHistory(request.uuid, request.host_label, on_event=on_event)
         self._source: ConsumerAllocations | None = None
         self._lost = False
-        plain = Write.of(request.candidate, request.owner)
-        self.write = replace(plain, history=self._history, late_until=request.late_until)
+        self.write = replace(Write.of(request.candidate, request.owner), history=self._history)
         self.result: ClaimResult | None = None
 
     def take(self, written: Written, refusal: Refusal | None) -> None:

@@ -51,8 +51,6 @@ class Write:
         mappings: The groups of the request by their providers, for Placement.
         history: Gets an event for each try, also where a batch is split. Every write of one claim has the
             same history: that is the one list of what happened to it.
-        late_until: Until then a write of another run for a new consumer may still be carried out; seconds of
-            the clock.
     """
 
     allocations: Resources
@@ -60,7 +58,6 @@ class Write:
     generation: int | None = None
     mappings: Mapping[str, Collection[str]] = field(default_factory=dict)
     history: ClaimHistory | None = None
-    late_until: float = -math.inf
 
     @classmethod
     def of(cls, candidate: AllocationCandidate, owner: Owner, generation: int | None = None) -> "Write":
@@ -137,23 +134,19 @@ class Unit:
         delay: Seconds before the next try.
         concurrent_updates: Tries that ended so.
         conflicts: Tries after which the consumers were not as they must be.
-        waits: Tries that had to wait for an earlier write for the consumer.
-        verified: That an accepted try is shown needs no further look.
         written: What became of each write, once that is known.
         cause: What happened last, in one line.
     """
 
     writes: Mapping[str, Write]
     generations: dict[str, int | None]
-    late_until: float
+    late_until: float = -math.inf
     reply: Reply | None = None
     error: PlacementSilent | None = None
     lost: int = 0
     delay: float = 0.0
     concurrent_updates: int = 0
     conflicts: int = 0
-    waits: int = 0
-    verified: bool = False
     written: Mapping[str, Written] | None = None
     cause: str = ""
 

@@ -260,6 +260,10 @@ class History:
             event, lambda: setattr(weather, "down", True), lambda: setattr(weather, "down", False)
         )
 
+    def _on_crash(self, event: Event) -> None:
+        self._server.crash()
+        self._on_down(event)
+
     def _on_provider(self, event: Event) -> None:
         node = product.host_uuid(event.details["host"])
         providers = self._placement.providers
