@@ -312,7 +312,7 @@ class _Exchange:
         """End a unit if what its consumers hold tells what became of it; return whether it does."""
         writes = unit.writes.items()
         if unit.lost and all(write.explains(held[uuid], unit.lost) for uuid, write in writes):
-            unit.lost -= 1
+            # Perhaps from another run, that has chosen the same host: so the tries stay lost.
             self._end(unit, WriteResult.DONE, "the instance holds the allocations", None, held)
         elif not all(write.finds(held[uuid]) for uuid, write in writes):
             self._end(unit, WriteResult.CHANGED, ANOTHER_WRITER, unit.reply, held)

@@ -101,8 +101,9 @@ class Written:
         result: What became of it.
         held: After DONE what the consumer holds, with the generation that proves it; after CHANGED what it
             was found to hold.
-        lost: How many tries had no response and may yet take effect, once each. After DONE there are such
-            tries for new consumers only: they are harmless as long as the consumer holds something.
+        lost: How many tries had no response, and may yet take effect. After DONE there are such tries for new
+            consumers only: they are harmless as long as the consumer holds something. If there are, another
+            run may have written what it holds.
         status: The HTTP status of the last response; None without one.
         cause: What happened last, in one line.
         reason: The same with the status, for errors.
