@@ -13,7 +13,7 @@ Most consumers are new, so the first write says that there is none, and nothing 
 The states of single tries are the writer's (``placement.allocation_writer``).
 """
 
-from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -190,26 +190,20 @@ def claim_all(
         until: When to give up.
         on_event: Called at each event of a claim; must not wait.
     """
+
+    def reason() -> str:
+        why = refusal()
+        return why.reason if why else ""
+
     claims = [Claim(request, writer.reader, on_event) for request in requests]
     while left := {one.request.uuid: one for one in claims if one.result is None}:
         if why := refusal():
             for one in left.values():
                 one.refuse(why)
             break
+        writes = {uuid: one.write for uuid, one in left.items()}
         context = next(iter(left.values())).request.context
-        for uuid, written in write_all(writer, left, refusal, until, context).items():
-            left[uuid].take(written, refusal())
+        written = writer.write(writes, until=until, refusal=reason, context=context)
+        for uuid, each in written.items():
+            left[uuid].take(each, refusal())
     return {one.request.uuid: one.result for one in claims if one.result is not None}
-
-
-def write_all(
-    writer: AllocationWriter, claims: Mapping[str, Claim], refusal: Refuses, until: float, context: Any
-) -> Mapping[str, Written]:
-    """Send the next write of each claim."""
-    writes = {uuid: one.write for uuid, one in claims.items()}
-
-    def reason() -> str:
-        why = refusal()
-        return why.reason if why else ""
-
-    return writer.write(writes, until=until, refusal=reason, context=context)

@@ -119,14 +119,14 @@ class ForwardingQueue:
                 advice(refusal),
             )
             return False
-        self._listener.forwarding_queues |= {self._name}
+        self._listener.deliveries.forwarding_queues |= {self._name}
         return True
 
     def _try_again(self) -> float:
         consumer = _consumer(self._listener, self._name, self._back_to)
         if _is_accepted(self._listener, consumer):
             LOG.info("Other schedulers can send calls on to %s now", self._name)
-            self._listener.forwarding_queues |= {self._name}
+            self._listener.deliveries.forwarding_queues |= {self._name}
             self._listener.read_also(consumer, partial(self._announce, True))
             self._retries.stop(0)
         return RETRY_INTERVAL

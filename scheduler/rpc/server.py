@@ -171,7 +171,7 @@ class Server(server.RPCServer):
     def unanswered(self) -> int:
         """The number of calls that were received and not answered yet."""
         listener = self._late_listener
-        return 0 if listener is None else listener.unanswered
+        return 0 if listener is None else len(listener.deliveries)
 
     @property
     def busy(self) -> bool:
@@ -248,7 +248,7 @@ class Server(server.RPCServer):
         message = incoming[0]
         if not isinstance(message, ConfirmedMessage):
             self._answer(incoming, delivery.Delivery(), delivery.Delivery.confirm)
-        elif message.hand_back() or message.is_lost:
+        elif message.listener.returns(message) or message.is_lost:
             self.heartbeats.release(message)
             message.requeue()
         elif self._is_caller_missing(message):

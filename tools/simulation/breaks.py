@@ -25,7 +25,8 @@ from scheduler.placement.allocations import NOTHING, AllocationReader
 from scheduler.placement.errors import PlacementSilent
 from scheduler.placement.lanes import Lanes
 from scheduler.placement.writes import WriteResult
-from scheduler.rpc.amqp.listener import LateListener
+from scheduler.rpc.amqp.backlog import Backlog
+from scheduler.rpc.amqp.deliveries import Deliveries
 from scheduler.rpc.amqp.message import PERMANENT, ConfirmedMessage, ReplyQueueMissing
 from scheduler.rpc.delivery import Delivery
 from scheduler.rpc.heartbeats import Heartbeats
@@ -311,16 +312,16 @@ BREAKS: dict[str, tuple[str, Break]] = {
         _wrap(ConfirmedMessage, "reply", _acknowledging_first),
     ),
     "no message counts as redelivered": ("kill", _wrap(ConfirmedMessage, "redelivered", _property(False))),
-    "the backlog is taken for new calls": ("backlog", _wrap(LateListener, "expect_queued", _constant(None))),
+    "the backlog is taken for new calls": ("backlog", _wrap(Backlog, "expect", _constant(None))),
     "no message has a past": ("backlog", _wrap(ConfirmedMessage, "has_past", _property(False))),
-    "a lost channel is not noticed": ("channel", _wrap(LateListener, "_is_held", _constant(True))),
+    "a lost channel is not noticed": ("channel", _wrap(Deliveries, "is_held", _constant(True))),
     "a message is acknowledged in the place of being requeued": (
         "stop",
-        _alias(LateListener, "requeue", "settle"),
+        _alias(Deliveries, "requeue", "settle"),
     ),
     "an answered call is run again": (
         "placement",
-        _wrap(LateListener, "settle", lambda _settle: lambda listener, message: listener.requeue(message)),
+        _wrap(Deliveries, "settle", lambda _settle: lambda deliveries, call: deliveries.requeue(call)),
     ),
     "a reply that was not confirmed counts": (
         "unconfirmed",

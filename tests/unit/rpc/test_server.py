@@ -441,7 +441,10 @@ class Redelivered(ConfirmedMessage):
     is_lost = False
     has_past = True
     may_be_requeued = True
-    listener = SimpleNamespace(can_requeue=lambda message: message.may_be_requeued)
+    listener = SimpleNamespace(
+        returns=lambda _message: False,
+        deliveries=SimpleNamespace(can_requeue=lambda message: message.may_be_requeued),
+    )
     delivery_count = 0
     unique_id = msg_id = orig_msg_id = "m1"
     reply_q = "reply_1"
@@ -462,9 +465,6 @@ class Redelivered(ConfirmedMessage):
 
     def acknowledge(self):
         """Do nothing: late acknowledgement."""
-
-    def hand_back(self):
-        return False
 
     def requeue(self):
         self.ends.append("requeued")
@@ -750,7 +750,7 @@ class OfMissingCaller(Redelivered):
         super().__init__({"method": "select_destinations", "args": arguments, "version": "4.5"})
         self.received = time.monotonic()
         driver = SimpleNamespace(missing_destination_retry_timeout=60)
-        self.listener = SimpleNamespace(driver=driver, can_requeue=lambda _: True)
+        self.listener = SimpleNamespace(**vars(self.listener), driver=driver)
 
     def has_reply_queue(self):
         return False
@@ -817,7 +817,7 @@ def test_a_call_is_returned_to_the_broker_once_its_reply_queue_is_there_again(wi
 def test_calls_that_wait_for_their_reply_queue_do_not_count_as_a_stall(without_callers):
     running, _ = without_callers
     running._process_incoming([OfMissingCaller()])
-    running._late_listener = SimpleNamespace(unanswered=1)
+    running._late_listener = SimpleNamespace(deliveries=[None])
     assert running.stalled() == 0.0
 
 
