@@ -182,7 +182,7 @@ class _Exchange:
 
     def _send(self, units: Sequence[Unit]) -> None:
         self._unclear, self._read_delays = {}, ()
-        self._lanes.send(units, self._context)
+        self._lanes.send(units, self._context, self._refusal)
         for unit in units:
             unit.delay = 0.0
             try:

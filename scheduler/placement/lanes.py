@@ -64,6 +64,7 @@ class _Entry:
     context: Any
     lanes: frozenset[int]
     providers: frozenset[str]
+    refusal: Callable[[], str]
     ready: threading.Event = field(default_factory=threading.Event)
     leads: bool = False
 
@@ -111,14 +112,17 @@ class Lanes:
         """The number of lanes now."""
         return LANES if self._alone() and self._clock() >= self._one_lane_until else 1
 
-    def send(self, units: Sequence[Unit], context: Any = None) -> None:
+    def send(
+        self, units: Sequence[Unit], context: Any = None, refusal: Callable[[], str] = lambda: ""
+    ) -> None:
         """Send each unit once; afterwards each has a ``reply`` or an ``error``.
 
         Args:
             units: Of different consumers.
             context: The context of the request, for Placement's log.
+            refusal: Returns why they are not to be sent any more, once it is their turn; "" if they are.
         """
-        entry = self._entry(units, context)
+        entry = self._entry(units, context, refusal)
         with self._lock:
             self._queue.append(entry)
             self._choose_leaders()
@@ -131,14 +135,15 @@ class Lanes:
                 # Another thread failed while it sent this unit.
                 unit.error = PlacementUnanswered("it is not known whether the write was sent")
 
-    def _entry(self, units: Sequence[Unit], context: Any) -> _Entry:
+    def _entry(self, units: Sequence[Unit], context: Any, refusal: Callable[[], str]) -> _Entry:
         for unit in units:
             unit.reply = unit.error = None
         lanes = {
             max(0, DIGITS.find(uuid[:1].lower())) * LANES // len(DIGITS) for u in units for uuid in u.writes
         }
         providers = frozenset().union(*(unit.providers for unit in units))
-        return _Entry(units, context, frozenset(lanes if self.lanes > 1 else range(LANES)), providers)
+        numbers = frozenset(lanes if self.lanes > 1 else range(LANES))
+        return _Entry(units, context, numbers, providers, refusal)
 
     def _choose_leaders(self) -> None:
         """Let each entry lead whose keys are free, and that none before it waits for. The lock is held.
@@ -210,17 +215,19 @@ class Lanes:
 
     def _send(self, group: Sequence[_Entry]) -> None:
         started = self._clock()
+        for entry in group:
+            if why := entry.refusal():
+                _fail(entry.units, PlacementUnreachable(why))
+        units = [unit for entry in group for unit in entry.units if unit.error is None]
         # Transactions that share providers take them in the same order.
-        units = sorted(
-            (unit for entry in group for unit in entry.units), key=lambda one: min(one.providers, default="")
-        )
+        units.sort(key=lambda one: min(one.providers, default=""))
         try:
             self._send_units(units, group[0].context)
         finally:
             self._adapt(group, self._clock() - started)
 
     def _send_units(self, units: Sequence[Unit], context: Any) -> None:
-        pieces, refusals = deque([units]), 0
+        pieces, refusals = deque([units] if units else []), 0
         while pieces:
             piece = pieces.popleft()
             try:

@@ -176,20 +176,12 @@ def _without_source(keep_source: Any) -> Any:
 
 
 def _without_keys(entry: Any) -> Any:
-    def without(lanes: Lanes, units: Any, context: Any) -> Any:
-        made = entry(lanes, units, context)
+    def without(lanes: Lanes, units: Any, context: Any, *rest: Any) -> Any:
+        made = entry(lanes, units, context, *rest)
         made.lanes = made.providers = frozenset()
         return made
 
     return without
-
-
-def _accepted_is_shown(accept: Any) -> Any:
-    def accepted(exchange: _Exchange, unit: Any, reply: Any) -> None:
-        unit.verified = True
-        accept(exchange, unit, reply)
-
-    return accepted
 
 
 # -- messages ------------------------------------------------------------------------------------------------
@@ -299,7 +291,6 @@ BREAKS: dict[str, tuple[str, Break]] = {
         "scarce",
         _wrap(_Exchange, "_may_come", _constant(False)),
     ),
-    "rows are taken to be shown": ("hosts", _wrap(_Exchange, "_accept", _accepted_is_shown)),
     "a failed read counts as nothing held": ("kill", _wrap(AllocationReader, "read_many", _nothing_on_error)),
     "an evacuated instance loses what it had": ("placement", _wrap(Claim, "_keep_source", _without_source)),
     "writes have no order": ("crowd", _wrap(Lanes, "_entry", _without_keys)),
