@@ -312,7 +312,6 @@ class _Exchange:
         """End a unit if what its consumers hold tells what became of it; return whether it does."""
         writes = unit.writes.items()
         if unit.lost and all(write.explains(held[uuid], unit.lost) for uuid, write in writes):
-            # Perhaps from another run, that has chosen the same host: so the tries stay lost.
             self._end(unit, WriteResult.DONE, "the instance holds the allocations", None, held)
         elif not all(write.finds(held[uuid]) for uuid, write in writes):
             self._end(unit, WriteResult.CHANGED, ANOTHER_WRITER, unit.reply, held)
@@ -338,8 +337,9 @@ class _Exchange:
         held: Mapping[str, ConsumerAllocations] | None = None,
     ) -> None:
         done = result is WriteResult.DONE
-        # Of tries that expect the same generation, one is carried out.
-        lost = 0 if done and not unit.is_new else unit.lost
+        # Of tries that expect the same generation, one is carried out. If that was read, and not answered, another
+        # run may have written the same.
+        lost = 0 if done and reply and not unit.is_new else unit.lost
         refusal = None if done else reply  # to look into a response takes long
         name, provider = refused_resource(refusal) if refusal else ("", "")
         reason = refusal.summary if refusal else cause
