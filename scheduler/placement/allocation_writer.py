@@ -337,8 +337,8 @@ class _Exchange:
         held: Mapping[str, ConsumerAllocations] | None = None,
     ) -> None:
         done = result is WriteResult.DONE
-        # Of tries that expect the same generation, one is carried out. If that was read, and not answered, another
-        # run may have written the same.
+        # Of tries that expect the same generation, one is carried out. Without a response it may be another
+        # run that has written the same.
         lost = 0 if done and reply and not unit.is_new else unit.lost
         refusal = None if done else reply  # to look into a response takes long
         name, provider = refused_resource(refusal) if refusal else ("", "")
