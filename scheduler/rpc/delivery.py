@@ -41,10 +41,6 @@ class Forwarded(NotAnswered):
     """Another scheduler has the message now, and answers it."""
 
 
-class CallerGone(NotAnswered):
-    """The caller was sent nothing for so long that it waits no more."""
-
-
 class Lost(NotAnswered):
     """The broker has the message again, as its channel was lost: its next run answers it."""
 

@@ -283,8 +283,6 @@ class Server(server.RPCServer):
             finish = partial(_requeue, incoming[0])
         except delivery.Forwarded:
             finish = delivery.Delivery.keep
-        except delivery.CallerGone:
-            finish = partial(self._settle_unanswered, incoming[0])
         finally:
             delivery.CURRENT.reset(token)
             finish(current)
@@ -328,14 +326,6 @@ class Server(server.RPCServer):
         """Acknowledge a call whose reply queue is given up; if it comes again it is looked for again."""
         message.undelivered = message.undelivered or ReplyQueueMissing("it was given up")
         message.settle()
-
-    def _settle_unanswered(self, message: Any, current: delivery.Delivery) -> None:
-        """Acknowledge a message whose caller heard nothing for too long, after an error in case it waits."""
-        current.give_back()
-        self.observer.undelivered()
-        if isinstance(message, ConfirmedMessage):
-            message.reply(failure=_failure("The request took too long without a sign of life"))
-            message.settle()
 
     def _finish(self, message: ConfirmedMessage, current: delivery.Delivery) -> None:
         """Keep or release what depends on the reply, then acknowledge the message."""

@@ -247,14 +247,10 @@ BREAKS: dict[str, tuple[str, Break]] = {
     ),
     "the deadline is ignored": ("many", _wrap(manager.options, "caller_patience", _constant(1e6))),
     "no heartbeats are sent": ("many", _wrap(Heartbeats, "send_due", _constant(None))),
-    "a caller that heard nothing for long counts as waiting": (
-        "pause",
-        _wrap(Heartbeats, "caller_is_gone", _constant(False)),
-    ),
     # the fence
     "no fence": ("redelivery", _wrap(ClaimSession, "fence", _constant({}))),
     "a fence that failed counts": ("redelivery", _wrap(ClaimSession, "fence", _fence_counts)),
-    "the fence is not all or none": ("redelivery", _wrap(AllocationWriter, "write", _one_by_one)),
+    "the fence is not all or none": ("channel", _wrap(AllocationWriter, "write", _one_by_one)),
     "claims of several writes need no fence": (
         "hosts",
         _wrap(ClaimSession, "took_several_writes", _property(False)),

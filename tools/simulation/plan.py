@@ -100,6 +100,8 @@ PROFILES["channel on hosts"] = {**PROFILES["hosts"], "channel": 8, "delete": 3, 
 PROFILES["crowd"] = {"outside": 1, "crowd": 1}
 # The same in bad weather, and hosts that go and come back.
 PROFILES["scarce"] = {"weather": 4, "slow": 6, "provider": 6, "delete": 4, "outside": 2, "crowd": 1}
+# Nova does not tell who still waits when that is in question.
+PROFILES["blind"] = {**PLACEMENT, "database": 8, "pause": 5, "absence": 5, "redelivery": 2}
 # Placement is killed while it writes.
 PROFILES["crash"] = {"crash": 12, "slow": 6, "weather": 2, "redelivery": 3, "kill": 2, "delete": 2}
 

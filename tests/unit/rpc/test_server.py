@@ -1,7 +1,6 @@
 import copy
 import gc
 import logging
-import math
 import threading
 import time
 from types import SimpleNamespace
@@ -14,7 +13,7 @@ from oslo_messaging.rpc import server as library_server
 import pytest
 
 from scheduler import errors, objects
-from scheduler.rpc import delivery, forwarding, heartbeats, server, transport
+from scheduler.rpc import forwarding, heartbeats, server, transport
 from scheduler.rpc.amqp.message import ConfirmedMessage, ReplyQueueMissing
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.errors import RemoteError
@@ -285,29 +284,6 @@ def test_claims_are_kept_only_if_a_reply_names_them(serving, client, context, ma
     assert eventually(lambda: claims.ends) == [end]
 
 
-@pytest.mark.parametrize(("before", "during", "asked"), [(66, 0, 0), (0, 66, 1)], ids=["waiting", "served"])
-def test_what_was_claimed_for_a_caller_that_is_gone_is_given_back(
-    conf, manager, caplog, before, during, asked
-):
-    clock, claims, current = Clock(100.0), Claims(), delivery.Delivery()
-    beats = heartbeats.Heartbeats(clock, make_loop=NoLoop)
-    running = server.build(conf, transport.rpc_transport(conf), manager, heartbeats=beats)
-    frame = {"method": "sync_instance_info", "args": {"host_name": "h", "instance_uuids": []}}
-    incoming = SimpleNamespace(message=frame | {"version": "4.2"}, ctxt={}, client_timeout=60, msg_id="m")
-    beats.watch(incoming)
-    clock.now += before
-    current.hold(claims)
-    manager.answer = lambda *_: setattr(clock, "now", clock.now + during)
-    token = delivery.CURRENT.set(current)
-    try:
-        with pytest.raises(delivery.CallerGone):
-            running.dispatcher.dispatch(incoming)
-    finally:
-        delivery.CURRENT.reset(token)
-    assert (claims.ends, len(manager.asked)) == (["given back"], asked)
-    assert "Call m is not answered and keeps no claims" in caplog.text
-
-
 @pytest.mark.parametrize(
     "frame",
     [
@@ -383,7 +359,7 @@ class TestHeartbeats:
     def test_also_for_a_request_that_waits_for_a_thread(self, conf, caller, context, manager):
         bus = transport.rpc_transport(conf)
         conf.set_override("executor_thread_pool_size", 1)
-        beating = heartbeats.Heartbeats(lambda: time.monotonic() * 100, 0.01, gone_after=math.inf)
+        beating = heartbeats.Heartbeats(lambda: time.monotonic() * 100, 0.01)
         running = server.build(conf, bus, manager, heartbeats=beating)
         running.start()
         first, go_on = threading.Event(), threading.Event()
@@ -628,27 +604,6 @@ def test_a_refused_message_is_freed_at_once(conf, manager, frame):
     finally:
         logging.disable(logging.NOTSET)
         gc.enable()
-
-
-def test_a_call_whose_caller_heard_nothing_for_too_long_keeps_nothing(conf, manager):
-    """It gets an error, in case that it waits all the same."""
-    clock, claims = Clock(100.0), Claims()
-    beats = heartbeats.Heartbeats(clock, make_loop=NoLoop)
-    running = server.build(conf, transport.rpc_transport(conf), manager, heartbeats=beats)
-
-    def answer(context, *_):
-        context.delivery.hold(claims)
-        clock.now += 66
-
-    manager.answer = answer
-    message = Redelivered(frame_of_a_call())
-    message.client_timeout = 60
-    beats.watch(message)
-    told = []
-    running.observer = SimpleNamespace(undelivered=lambda: told.append("undelivered"))
-    running._process_incoming([message])
-    assert told == ["undelivered"]
-    assert (message.ends, claims.ends) == (["InternalError", "acknowledged"], ["given back"])
 
 
 @pytest.mark.parametrize(
